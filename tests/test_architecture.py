@@ -27,8 +27,9 @@ ROOMS_MAY_IMPORT = {
     "pricing": {"core"},
     **{problem: {"core", "pricing"} for problem in PROBLEMS},
     "simulation": {"core", "pricing", *PROBLEMS},
+    "proofs": {"core"},  # of problems: what they say of themselves
     "testing": {"core", *PROBLEMS},
-    "commands": {"core", *PROBLEMS, "testing"},
+    "commands": {"core", *PROBLEMS, "proofs", "testing"},
     "front_door": {"core"},  # the rest comes by entry point
 }
 MOST_LINES = 100

@@ -169,7 +169,12 @@ PROSE = [
 ]
 PROSE += [str(p.relative_to(ROOT)) for name in PACKAGES for p in (ROOT / name).rglob("README.md")]
 SOURCES = [str(p.relative_to(ROOT)) for name in PACKAGES for p in (ROOT / name).rglob("*.py")]
-OF_OTHERS = {"scheduler/utils.py", "generate_trace.py", "simulator/applications.py"}
+OF_OTHERS = {
+    "scheduler/scheduler.py",
+    "scheduler/utils.py",
+    "generate_trace.py",
+    "simulator/applications.py",
+}
 """Files of other projects, in docstrings that name the project."""
 OF_READERS = {"first_in_file.py", "longest_first.py", "least_remaining.py"}
 """Files that the contributing guide shows."""

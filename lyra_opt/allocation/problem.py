@@ -61,6 +61,26 @@ class AllocationProblem(Problem):
 
         return dual_bound(instance)
 
+    def proof_hints(self, instance: Instance) -> Mapping[str, Any] | None:
+        """Return that knapsacks need none, and schedules have no proofs."""
+        return None if instance.objective is Objective.MEAN_JCT else {}
+
+    def proof_point(self, instance: Instance, solution: Solution) -> Mapping[str, int]:
+        """Return which number of workers each job has."""
+        workers = self.answer(instance, solution)["workers"]
+        started = check(instance, solution).started
+        # Under two_phase jobs that wait are no part of the knapsack.
+        left_out = (
+            set()
+            if started is None or instance.objective is Objective.JOINT
+            else {job.id for job in instance.jobs if job.id not in started}
+        )
+        return {
+            f"job {job} workers {number}": 1
+            for job, number in workers.items()
+            if job not in left_out
+        }
+
     def drawing_of(self, instance: Instance, solutions: Mapping[str, Solution]) -> Drawing:
         """Return a drawing of valid solutions by who made them, or of the instance alone."""
         from lyra_opt.allocation.plot import drawing_of

@@ -115,6 +115,13 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "that of the first --solver that has one, else the plain one; that of mean_jct is on a "
         "grid of time, its optimum another than the instance's (with one instance file only)",
     )
+    parser.add_argument(
+        "--proof",
+        metavar="FILE",
+        help="write a proof that no solution is better than the best one found, which anybody can "
+        "check by Python alone: searched anew, under the same time limit (with one instance file "
+        "only, of problems that have such proofs: reclaim, and allocation but for mean_jct)",
+    )
     parser.set_defaults(run=run)
 
 
@@ -143,6 +150,10 @@ def run(arguments: argparse.Namespace) -> int:
         if len(arguments.files) > 1:
             raise UserError("--export writes the model of one instance file, not of several")
         require_file_path("--export", arguments.export)
+    if arguments.proof is not None:
+        if len(arguments.files) > 1 or arguments.files[0] == "-":
+            raise UserError("--proof proves the solution of one instance file")
+        require_file_path("--proof", arguments.proof)
     if arguments.start is not None and len(arguments.files) > 1:
         raise UserError("--start takes a solution of one instance file, not of several")
     # Everything is read and validated before the first solve, so that no run is in vain.
@@ -181,12 +192,39 @@ def run(arguments: argparse.Namespace) -> int:
             save_solution(arguments.out, best.problem, best.instance, best.solution, best.objective)
     if arguments.plot is not None:
         _draw(arguments.plot, loaded[0], flat)
-    if any(answer.status is Status.ERROR for answer in flat):
+    is_proved = arguments.proof is None or _prove(arguments, loaded[0], _best(flat))
+    if any(answer.status is Status.ERROR for answer in flat) or not is_proved:
         return 1
     if not any(answer.is_solved for answer in flat):
         complain("nothing was solved")
         return 1
     return 0
+
+
+def _prove(arguments: argparse.Namespace, entry: LoadedInstance, best: Answer | None) -> bool:
+    """Write the proof of the best answer; return whether there is one."""
+    from lyra_opt.core.documents import format_document, read_json_object, write_text
+    from lyra_opt.core.errors import UserError, counted
+    from lyra_opt.core.stopwatch import OutOfTimeError, time_limit
+    from lyra_opt.proofs.writing import proof_of
+
+    if best is None:
+        complain(f"--proof {arguments.proof}: no solution was found, nothing written")
+        return False
+    document = read_json_object(entry.file)
+    try:
+        with time_limit(arguments.time_limit_s):
+            proof = proof_of(entry.problem, entry.instance, document, best.solution)
+    except UserError as error:
+        complain(f"--proof {arguments.proof}: {error}; nothing written")
+        return False
+    except OutOfTimeError:
+        complain(f"--proof {arguments.proof}: no proof within the time limit, nothing written")
+        return False
+    write_text(arguments.proof, format_document(proof))
+    nodes = len(proof["nodes"])
+    say(f"--proof {arguments.proof}: no solution is better, by a tree of {counted(nodes, 'node')}")
+    return True
 
 
 class UnfitName(NamedTuple):

@@ -1,4 +1,4 @@
-"""``lyra-opt verify``: check a solution, and what is claimed of it, against its instance."""
+"""``lyra-opt verify``: check a solution, what is claimed of it, and proofs of bounds."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ EXAMPLES = """\
 examples:
   lyra-opt solve fleet.json --out solution.json && lyra-opt verify fleet.json solution.json
   lyra-opt solve fleet.json --json > answer.json && lyra-opt verify fleet.json answer.json --json
+  lyra-opt solve fleet.json --proof proof.json && lyra-opt verify fleet.json --proof proof.json
 
-Exit code: 0 for a valid solution whose claims are right, 1 for another, 2 for bad input.
+Exit code: 0 for a valid solution whose claims are right, and for a proof that holds; 1 for another,
+2 for bad input.
 """
 
 
@@ -23,15 +25,23 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser = add_command(
         subparsers,
         "verify",
-        "check a solution against its instance",
-        "Recompute what a solution costs and compare every claim made of it.",
+        "check a solution or a proof against its instance",
+        "Recompute what a solution costs and compare every claim made of it; check a proof that no "
+        "solution is better, in exact arithmetic. The checker of proofs is one file that needs "
+        "Python alone, lyra_opt/proofs/stand_alone.py.",
         EXAMPLES,
     )
     parser.add_argument(
         "instance", metavar="INSTANCE", help="instance file; - is the standard input"
     )
     parser.add_argument(
-        "solution", metavar="SOLUTION", help="solution file, or one object of solve --json"
+        "solution",
+        nargs="?",
+        metavar="SOLUTION",
+        help="solution file, or one object of solve --json; may be left out with --proof",
+    )
+    parser.add_argument(
+        "--proof", metavar="FILE", help="a proof that solve --proof wrote, in place of a solution"
     )
     add_json_option(parser)
     parser.set_defaults(run=run)
@@ -40,9 +50,14 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
     from lyra_opt.commands.output import print_json, print_line
+    from lyra_opt.core.errors import UserError
     from lyra_opt.core.loading import load_instance, load_solution
     from lyra_opt.core.verifying import verify
 
+    if (arguments.solution is None) == (arguments.proof is None):
+        raise UserError("verify: what is checked is either a solution or --proof FILE")
+    if arguments.proof is not None:
+        return _check_proof(arguments)
     loaded = load_instance(arguments.instance)
     solution, claims = load_solution(arguments.solution, loaded.problem)
     verification = verify(loaded.problem, loaded.instance, solution, claims)
@@ -52,3 +67,16 @@ def run(arguments: argparse.Namespace) -> int:
         for line in str(verification).splitlines():
             print_line(line, indent="  ")
     return 0 if verification.valid else 1
+
+
+def _check_proof(arguments: argparse.Namespace) -> int:
+    """Check a proof; return the exit code."""
+    from lyra_opt.commands.output import print_json, print_line
+    from lyra_opt.proofs.reading import checked
+
+    found = checked(arguments.instance, arguments.proof)
+    if arguments.json:
+        print_json(found.as_json_object())
+    else:
+        print_line(found.in_words())
+    return 0 if found.holds else 1

@@ -172,6 +172,18 @@ class Problem(ABC):
     def dual_bound(self, instance: Any) -> AnyNumber:
         """Return a proved dual bound on the optimum, for ``--certify``."""
 
+    def proof_hints(self, instance: Any) -> Mapping[str, Any] | None:
+        """Return what makes proofs of an instance short, by key of proof files; None: it has none.
+
+        See `lyra_opt.proofs.stand_alone`, which checks hints before it takes them.
+        """
+        del instance
+        return None
+
+    def proof_point(self, instance: Any, solution: Any) -> Mapping[str, int]:
+        """Return a valid solution as the variables that proofs have, by name, those not 0."""
+        raise NotImplementedError
+
     @abstractmethod
     def drawing_of(self, instance: Any, solutions: Mapping[str, Any]) -> Drawing:
         """Return a drawing of valid solutions by who made them, or of the instance alone."""

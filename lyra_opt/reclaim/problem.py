@@ -41,6 +41,23 @@ class ReclaimProblem(Problem):
 
         return dual_bound(instance)
 
+    def proof_hints(self, instance: Instance) -> Mapping[str, Any]:
+        """Return which servers dominate which."""
+        from lyra_opt.reclaim.reduction import dominance_pairs, reduce_instance
+
+        reduced = reduce_instance(instance)
+        names = [instance.servers[position].id for position in reduced.servers]
+        pairs = [[names[better], names[worse]] for better, worse in dominance_pairs(reduced)]
+        return {"dominance": pairs}
+
+    def proof_point(self, instance: Instance, solution: Solution) -> Mapping[str, int]:
+        """Return the servers given back, and the jobs that this preempts, if they count."""
+        preempted = set(check(instance, solution).preempted_jobs or ())
+        counted = (job.id for job in instance.jobs if job.weight and job.id in preempted)
+        return {f"server {name}": 1 for name in solution.servers} | {
+            f"job {name}": 1 for name in counted
+        }
+
     def drawing_of(self, instance: Instance, solutions: Mapping[str, Solution]) -> Drawing:
         """Return a drawing of valid solutions by who made them, or of the instance alone."""
         from lyra_opt.reclaim.plot import drawing_of

@@ -1,0 +1,254 @@
+"""Write the proof of a bound: branch and bound whose leaves are closed by rounded multipliers.
+
+Nothing here has to be trusted. What is written is checked by `lyra_opt.proofs.stand_alone`, which
+shares no code with solvers, and builds the programme that is searched here too.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.core.stopwatch import loading, require_time
+from lyra_opt.proofs.stand_alone import Refuted, cost_of, leaf_value
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from lyra_opt.core.documents import JsonObject
+    from lyra_opt.proofs.stand_alone import Box, Programme
+
+    FloatArray = NDArray[np.float64]
+
+INTEGER_BITS, BITS = 24, 48
+"""Binary digits of multipliers behind the point: where values are integers, and a leaf need not be
+met exactly; and where they are none, beside the largest cost."""
+
+INTEGRAL, NEAR = 1e-6, 1e-9
+"""What counts as an integer in a point, and as no less than what is to be proved."""
+MOST_CANDIDATES = 8
+"""On which branching is tried before it is chosen."""
+
+
+class NotProved(Exception):  # noqa: N818
+    """A node that cannot be closed: the bound asked for is not one, or numbers are too unlike."""
+
+
+@dataclass(slots=True)
+class _Node:
+    box: Box
+    value: float
+    fractional: list[int] = field(default_factory=list)
+    point: FloatArray | None = None
+    row_dual: FloatArray | None = None
+    ray: FloatArray | None = None
+
+
+class Prover:
+    """Proves that a programme has no point that costs less than a target.
+
+    Parameters
+    ----------
+    programme
+        What is minimised.
+    target
+        What is to be proved: no point costs less. Where all values are integers it is enough that
+        no point costs as little as one less.
+
+    Notes
+    -----
+    Depth first, the lower side of a branch first. Of the variables that are fractional in the
+    linear programme (HiGHS, warm from node to node) the one is branched on whose two sides rise
+    most, of a few that are tried. Complexity: that of branch and bound; each node solves one linear
+    programme, and some for each candidate.
+    """
+
+    def __init__(self, programme: Programme, target: Fraction) -> None:
+        with loading():
+            import highspy
+        self._highspy, self._programme = highspy, programme
+        self._enough = target - 1 if programme.is_integral else target
+        largest = max((abs(Fraction(each)) for each in programme.cost), default=Fraction(0))
+        # The linear programme has costs of at most about 1, whatever their unit.
+        digits = largest.numerator.bit_length() - largest.denominator.bit_length()
+        self._unit = Fraction(2) ** digits
+        wanted = INTEGER_BITS if programme.is_integral else BITS - digits
+        self.denominator: int = 2 ** max(0, wanted)
+        self._highs = highspy.Highs()
+        for option, value in (
+            ("output_flag", False),
+            ("threads", 1),
+            ("presolve", "off"),
+            ("solver", "simplex"),
+        ):
+            self._highs.setOptionValue(option, value)
+        self._load()
+        self._changed: set[int] = set()
+        self.nodes: list[JsonObject] = []
+
+    def _load(self) -> None:
+        programme, highs = self._programme, self._highs
+        columns = len(programme.upper)
+        nothing = np.zeros(0, dtype=np.int32)
+        cost = np.array([float(each / self._unit) for each in programme.cost])
+        upper = np.array(programme.upper, dtype=float)
+        highs.addCols(columns, cost, np.zeros(columns), upper, 0, nothing, nothing, np.zeros(0))
+        for coefficients, right, is_equation in programme.rows:
+            index = np.array(list(coefficients), dtype=np.int32)
+            value = np.array([float(each) for each in coefficients.values()])
+            most = float(right) if is_equation else math.inf
+            highs.addRow(float(right), most, len(index), index, value)
+
+    def prove(self) -> None:
+        """Search the tree: `nodes`, in the order in which the checker reads them.
+
+        Raises
+        ------
+        NotProved
+            If a node cannot be closed.
+        OutOfTimeError
+            If the time limit in force is over.
+        """
+        waiting: list[Box] = [{}]
+        while waiting:
+            require_time()
+            node = self._solved(waiting.pop())
+            leaf = self._leaf(node)
+            if leaf is not None:
+                self.nodes.append(leaf)
+                continue
+            column = self._branching(node) if node.fractional else self._undecided(node)
+            if column is None:
+                self.nodes.append(self._decided_leaf(node.box))
+                continue
+            low, high = node.box.get(column, (0, self._programme.upper[column]))
+            middle = (low + high) / 2 if node.point is None else float(node.point[column])
+            at_most = min(high - 1, max(low, math.floor(middle)))
+            self.nodes.append({"branch": column, "at_most": at_most})
+            waiting.append({**node.box, column: (at_most + 1, high)})
+            waiting.append({**node.box, column: (low, at_most)})
+
+    def _solved(self, box: Box) -> _Node:
+        highs, status = self._highs, self._highspy.HighsModelStatus
+        for column in self._changed - box.keys():
+            highs.changeColBounds(column, 0.0, float(self._programme.upper[column]))
+        for column, (low, high) in box.items():
+            highs.changeColBounds(column, float(low), float(high))
+        self._changed = set(box)
+        highs.run()
+        if highs.getModelStatus() == status.kModelEmpty:
+            return _Node(box=box, value=-math.inf, point=np.zeros(0), row_dual=np.zeros(0))
+        if highs.getModelStatus() == status.kInfeasible:
+            _, has_ray, ray = highs.getDualRay()
+            return _Node(box=box, value=math.inf, ray=np.asarray(ray) if has_ray else None)
+        if highs.getModelStatus() != status.kOptimal:  # numbers too unlike: smaller boxes decide
+            return _Node(box=box, value=-math.inf)
+        solution = highs.getSolution()
+        point = np.asarray(solution.col_value)
+        away = np.abs(point - np.round(point))
+        return _Node(
+            box=box,
+            value=highs.getInfo().objective_function_value,
+            fractional=np.flatnonzero(away > INTEGRAL).tolist(),
+            point=point,
+            row_dual=np.asarray(solution.row_dual),
+        )
+
+    def _leaf(self, node: _Node) -> JsonObject | None:
+        """Return the leaf that closes a node; None if nothing that is known does."""
+        if node.row_dual is not None:
+            enough = float(self._enough / self._unit)
+            if node.fractional and node.value <= enough - abs(enough) * NEAR:
+                return None
+            flat, value = self._multipliers(node.box, node.row_dual, with_cost=True)
+            is_closed = value > self._enough or (
+                not self._programme.is_integral and value >= self._enough
+            )
+            return {"multipliers": flat} if is_closed else None
+        for ray in () if node.ray is None else (node.ray, -node.ray):
+            scaled = ray / max(1e-300, float(np.abs(ray).max()))
+            flat, value = self._multipliers(node.box, scaled, with_cost=False)
+            if value > 0:
+                return {"multipliers": flat, "is_empty": True}
+        return None
+
+    def _multipliers(
+        self, box: Box, dual: FloatArray, *, with_cost: bool
+    ) -> tuple[list[int], Fraction]:
+        """Return rounded multipliers, row by row, and what they prove of a box."""
+        scale = self.denominator * (self._unit if with_cost else 1)
+        pairs = [
+            (row, multiplier)
+            for row in np.flatnonzero(dual).tolist()
+            if (multiplier := round(Fraction(dual[row]) * scale)) > 0
+            or (multiplier and self._programme.rows[row][2])
+        ]
+        value = leaf_value(self._programme, box, pairs, self.denominator, with_cost=with_cost)
+        return [each for pair in pairs for each in pair], value
+
+    def _undecided(self, node: _Node) -> int | None:
+        """Return a variable whose value is open; None where a single point is left.
+
+        For nodes that no multipliers close, though their point is all integers, or there is none:
+        numbers are too unlike for floating point.
+
+        Raises
+        ------
+        NotProved
+            If its point, rounded, is possible and better than what is to be proved.
+        """
+        if node.point is not None:
+            self._require_no_better(node.point)
+        upper = self._programme.upper
+        boxes = (node.box.get(column, (0, most)) for column, most in enumerate(upper))
+        undecided = [column for column, (low, high) in enumerate(boxes) if low < high]
+        cost = self._programme.cost
+        return max(undecided, key=lambda column: abs(cost[column]), default=None)
+
+    def _require_no_better(self, point: FloatArray) -> None:
+        programme = self._programme
+        values = zip(programme.names, map(int, np.rint(point).tolist()), strict=True)
+        try:
+            cost = cost_of(programme, {name: value for name, value in values if value})
+        except Refuted:
+            return
+        if cost < self._enough or (programme.is_integral and cost == self._enough):
+            raise NotProved(f"some point costs {float(cost):.12g}")
+
+    def _decided_leaf(self, box: Box) -> JsonObject:
+        """Return the leaf of a single point: it costs enough, or breaks a row."""
+        for row, (coefficients, right, is_equation) in enumerate(self._programme.rows):
+            left = sum(each * box.get(column, (0, 0))[0] for column, each in coefficients.items())
+            if left < right:
+                return {"multipliers": [row, self.denominator], "is_empty": True}
+            if is_equation and left > right:
+                return {"multipliers": [row, -self.denominator], "is_empty": True}
+        return {"multipliers": []}
+
+    def _branching(self, node: _Node) -> int | None:
+        """Return the variable whose sides rise most, by their product, of the most fractional."""
+        assert node.point is not None, "it was solved"
+        point = node.point
+        costly = sorted(
+            node.fractional,
+            key=lambda column: -min(point[column] % 1, 1 - point[column] % 1),
+        )[:MOST_CANDIDATES]
+        if len(costly) == 1:
+            return costly[0]
+
+        def gain(column: int) -> float:
+            low, high = node.box.get(column, (0, self._programme.upper[column]))
+            middle = math.floor(point[column])
+            sides = [
+                self._solved({**node.box, column: side}).value - node.value
+                for side in ((low, middle), (middle + 1, high))
+            ]
+            limit = float(self._enough / self._unit) - node.value + 1
+            worse, better = sorted(max(1e-6, min(limit, side)) for side in sides)
+            return worse * better
+
+        return max(costly, key=gain)

@@ -1,0 +1,96 @@
+"""Proofs that are read: what the stand-alone checker says of them, as the toolkit tells it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.core.documents import read_json_object, require_format
+from lyra_opt.core.errors import FieldError, InputError
+from lyra_opt.core.loading import load_instance
+from lyra_opt.proofs.stand_alone import Refuted, check
+from lyra_opt.proofs.writing import PROOF_FORMAT, PROOF_VERSION, SLACK
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedProof:
+    """What a proof proves.
+
+    Parameters
+    ----------
+    file
+        That holds it.
+    refutation
+        Why it does not hold; "" where it does.
+    bound, value
+        What no solution is better than, and the value of the solution in the proof; None for what
+        is not there. Without a solution a proof without a bound says that there is none at all.
+    """
+
+    file: str
+    refutation: str = ""
+    bound: Fraction | None = None
+    value: Fraction | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the proof proves what it claims."""
+        return not self.refutation
+
+    @property
+    def is_optimal(self) -> bool:
+        """Whether the solution is as good as the bound; where no integers are, but for 1e-9."""
+        if self.bound is None or self.value is None:
+            return False
+        return abs(self.value - self.bound) <= SLACK * abs(self.value)
+
+    def in_words(self) -> str:
+        """Return it as a line."""
+        if not self.holds:
+            return f"{self.file}: NOT proved: {self.refutation}"
+        if self.bound is None:
+            return f"{self.file}: proved: there is no solution"
+        told = f"{self.file}: proved: no solution is better than {float(self.bound):.12g}"
+        if self.value is None:
+            return told
+        if self.is_optimal:
+            return f"{told}, which the one in the proof reaches"
+        return f"{told}, and the one in the proof is worth {float(self.value):.12g}"
+
+    def as_json_object(self) -> dict[str, Any]:
+        """Return the object of ``verify --proof --json``."""
+        return {
+            "file": self.file,
+            "holds": self.holds,
+            "refutation": self.refutation or None,
+            "bound": None if self.bound is None else float(self.bound),
+            "objective": None if self.value is None else float(self.value),
+            "is_optimal": self.is_optimal,
+        }
+
+
+def checked(instance_file: str | Path, proof_file: str | Path) -> CheckedProof:
+    """Return what a proof proves of an instance.
+
+    Raises
+    ------
+    InputError
+        If either file is none, with file, field and rule.
+    """
+    load_instance(instance_file)
+    instance, proof = read_json_object(instance_file), read_json_object(proof_file)
+    name = str(proof_file)
+    try:
+        require_format(proof, PROOF_FORMAT, PROOF_VERSION)
+        bound, value = check(instance, proof)
+    except FieldError as error:
+        raise InputError(name, str(error)) from None
+    except Refuted as error:
+        return CheckedProof(file=name, refutation=str(error))
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise InputError(name, f"is no proof of {instance_file}: {error!r}") from None
+    return CheckedProof(file=name, bound=bound, value=value)

@@ -1,0 +1,80 @@
+"""``solve --proof`` and ``verify --proof``: proofs are written and read, bad input is one line."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lyra_opt.__main__ import main
+from lyra_opt.instances.library import library_instances
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Path:
+    """Return the file of Lyra's worked example."""
+    path = tmp_path / "fleet.json"
+    path.write_text(library_instances()["lyra-figure-5"].read_text())
+    return path
+
+
+def test_a_proof_is_written_and_holds(
+    fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of what a heuristic found, too: who found it does not matter."""
+    proof = tmp_path / "proof.json"
+    assert main(["solve", str(fleet), "--solver", "lyra-greedy", "--proof", str(proof)]) == 0
+    capsys.readouterr()
+    assert main(["verify", str(fleet), "--proof", str(proof)]) == 0
+    assert "no solution is better than 1, which the one in the proof reaches" in (
+        capsys.readouterr().out
+    )
+    changed = json.loads(proof.read_text()) | {"bound": "2"}
+    proof.write_text(json.dumps(changed))
+    assert main(["verify", str(fleet), "--proof", str(proof), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert not found["holds"]
+    assert "claims 2, and proves 1" in found["refutation"]
+
+
+def test_what_cannot_be_proved_is_not_written(
+    fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 1, and no file."""
+    proof = tmp_path / "proof.json"
+    document = json.loads(fleet.read_text()) | {"reclaim_servers": 1}
+    document["servers"].append({"id": "idle", "gpus": 8})
+    fleet.write_text(json.dumps(document))
+    assert main(["solve", str(fleet), "--solver", "random", "--seed", "1", "--proof", str(proof)])
+    assert "some point costs 0" in capsys.readouterr().err
+    schedule = tmp_path / "jobs.json"
+    schedule.write_text(library_instances()["lyra-table-4"].read_text())
+    assert main(["solve", str(schedule), "--proof", str(proof)]) == 1
+    assert "has none for this objective" in capsys.readouterr().err
+    assert not proof.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["verify", "FLEET"], "either a solution or --proof FILE"),
+        (["verify", "FLEET", "FLEET", "--proof", "FLEET"], "either a solution or --proof FILE"),
+        (["verify", "FLEET", "--proof", "FLEET"], 'must be "lyra-opt/proof"'),
+        (["verify", "FLEET", "--proof", "nowhere"], "nowhere"),
+        (["solve", "FLEET", "FLEET", "--proof", "out.json"], "one instance file"),
+        (["solve", "-", "--proof", "out.json"], "one instance file"),
+        (["solve", "FLEET", "--proof", "nowhere/out.json"], "nowhere"),
+    ],
+)
+def test_bad_input_is_told_in_one_line(
+    arguments: list[str], told: str, fleet: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With exit code 2."""
+    assert main([each.replace("FLEET", str(fleet)) for each in arguments]) == 2
+    captured = capsys.readouterr()
+    assert told in captured.err
+    assert captured.err.count("\n") == 1

@@ -1,0 +1,240 @@
+"""The stand-alone checker: it needs Python alone, accepts what is right, and nothing else."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from copy import deepcopy
+from fractions import Fraction
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lyra_opt as lo
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.problem import problem_of_format
+from lyra_opt.proofs import stand_alone
+from lyra_opt.proofs.stand_alone import PROGRAMMES, Refuted, check, content_hash, proved_cost
+from lyra_opt.proofs.writing import SLACK, proof_of
+from tests.fuzz.brute_force import allocation, reclaim
+from tests.fuzz.brute_force.drawing import Draw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lyra_opt.core.documents import JsonObject
+
+FILE = Path(stand_alone.__file__)
+MOST_LINES = 400
+LEAST_NORMAL = sys.float_info.min
+
+VARIANTS = [
+    (reclaim, "rigid"),
+    (reclaim, "interchangeable"),
+    (allocation, "jct_reduction"),
+    (allocation, "two_phase"),
+    (allocation, "joint"),
+]
+FLEET: JsonObject = {
+    "format": "lyra-opt/reclaim",
+    "version": 1,
+    "name": "triangle",
+    "semantics": "rigid",
+    "reclaim_servers": 2,
+    "servers": [{"id": server, "gpus": 8} for server in "abc"],
+    "jobs": [
+        {
+            "id": f"{one}{other}",
+            "workers": [{"server": one, "base": 1}, {"server": other, "base": 1}],
+        }
+        for one, other in ("ab", "bc", "ca")
+    ],
+}
+"""Two of three servers preempt all three jobs; half of each server costs half as much."""
+
+
+def proved(document: JsonObject, solver: str = "brute-force") -> JsonObject:
+    """Return the proof of the optimum of an instance, as a file has it."""
+    problem = problem_of_format(document)
+    instance = problem.parse_instance(document)
+    answer = lo.solve(instance, solver)
+    return json.loads(json.dumps(proof_of(problem, instance, document, answer.solution)))
+
+
+def test_it_is_short_and_needs_nothing_but_python(tmp_path: Path) -> None:
+    """A stranger reads it in an evening, copies it, and runs it without the toolkit."""
+    text = FILE.read_text()
+    assert text.count("\n") <= MOST_LINES
+    imported = {
+        name.partition(".")[0]
+        for node in ast.walk(ast.parse(text))
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+    assert imported <= sys.stdlib_module_names
+    (tmp_path / "check.py").write_text(text)
+    (tmp_path / "fleet.json").write_text(json.dumps(FLEET, indent=2))
+    proof = proved(FLEET)
+    for bound, code, told in (("3", 0, "optimal"), ("4", 1, "NOT proved"), (None, 1, "NOT")):
+        (tmp_path / "proof.json").write_text(json.dumps(proof | {"bound": bound}))
+        ran = subprocess.run(
+            [sys.executable, "-I", "-S", "check.py", "fleet.json", "proof.json"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (ran.returncode, ran.stderr) == (code, "")
+        assert told in ran.stdout
+
+
+@pytest.mark.parametrize(("family", "variant"), VARIANTS)
+@pytest.mark.parametrize("first", [0, pytest.param(1000, marks=pytest.mark.slow)])
+def test_optima_are_proved_and_nothing_beyond(family: Any, variant: str, first: int) -> None:
+    """Odd instances that enumeration knows: weights of 0, huge ones, no jobs, no server."""
+    for seed in range(first, first + (25 if first == 0 else 1000)):
+        document = family.drawn(Draw(seed), variant, f"drawn-{seed}")
+        optimum = Fraction(family.optimum(document))
+        works = [job.get("work_worker_s", 1) for job in document["jobs"]]
+        if not works or min(works) < LEAST_NORMAL:
+            continue  # solvers cannot tell numbers apart that are so small
+        proof = proved(document)
+        bound, value = check(document, proof)
+        assert bound is not None
+        assert value is not None
+        sense = PROGRAMMES[document["format"]](document, proof).sense
+        assert abs(value - optimum) <= SLACK * abs(optimum)
+        assert 0 <= sense * (value - bound) <= 2 * SLACK * abs(optimum)
+        beyond = Fraction(proof["bound"]) + sense * (1 + abs(optimum) * 2 * SLACK)
+        with pytest.raises(Refuted, match="claims"):
+            check(document, proof | {"bound": str(beyond)})
+
+
+@pytest.mark.parametrize("solver", ["scf", "random"])
+def test_what_is_not_the_best_has_no_proof(solver: str) -> None:
+    """Whatever the solver: here one that gives back servers of two jobs where one would do."""
+    fleet = deepcopy(FLEET)
+    fleet["servers"] += [{"id": server, "gpus": 8} for server in "de"]
+    fleet["reclaim_servers"] = 2
+    problem = problem_of_format(fleet)
+    instance = problem.parse_instance(fleet)
+    wrong = problem.parse_solution({"instance": "triangle", "servers": ["a", "b"]})[0]
+    with pytest.raises(UserError, match="some point costs 0"):
+        proof_of(problem, instance, fleet, wrong)
+    assert lo.solve(instance, solver).solution is not None
+
+
+def test_no_tree_and_no_multipliers_prove_too_much() -> None:
+    """Weak duality: whatever stands in a proof that is accepted, the optimum is no better."""
+    random = Random(0)
+    accepted = 0
+    for seed in range(400):
+        family, variant = VARIANTS[seed % len(VARIANTS)]
+        document = family.drawn(Draw(seed), variant, "any")
+        programme = PROGRAMMES[document["format"]](document, {})
+        if not programme.rows or not programme.names:
+            continue
+        optimum = programme.sense * Fraction(family.optimum(document))
+
+        def leaf(rows: int = len(programme.rows)) -> JsonObject:
+            flat = [
+                each
+                for row in random.sample(range(rows), min(rows, random.randint(0, 6)))
+                for each in (row, random.choice((0, 1, 1, 2, 3, 5, -1)))
+            ]
+            return {"multipliers": flat} | ({"is_empty": True} if random.random() < 0.2 else {})
+
+        column = random.randrange(len(programme.names))
+        tree = [{"branch": column, "at_most": 0}, leaf(), leaf()]
+        for nodes in ([leaf()], tree):
+            try:
+                cost = proved_cost(programme, {"denominator": 1, "nodes": nodes})
+            except Refuted:
+                continue
+            accepted += 1
+            assert cost is not None
+            assert cost <= optimum + SLACK * abs(optimum)
+    assert accepted > 100
+
+
+def without_a_node(proof: JsonObject) -> None:
+    """Leave a branch open."""
+    proof["nodes"].pop()
+
+
+def with_a_node_too_many(proof: JsonObject) -> None:
+    """Add a leaf that no branch leads to."""
+    proof["nodes"].append({"multipliers": []})
+
+
+def with_a_gap(proof: JsonObject) -> None:
+    """Split nothing."""
+    proof["nodes"] = [{"branch": 0, "at_most": 1}, {"multipliers": []}, {"multipliers": []}]
+
+
+def with_a_negative_multiplier(proof: JsonObject) -> None:
+    """Take a row the wrong way round."""
+    proof["nodes"] = [{"multipliers": [0, 2, 1, -1]}]
+
+
+def with_a_fraction(proof: JsonObject) -> None:
+    """Floats are none of our numbers."""
+    proof["nodes"] = [{"multipliers": [0, 1.5]}]
+
+
+def with_an_empty_leaf(proof: JsonObject) -> None:
+    """Claim that nothing is there."""
+    proof["nodes"] = [{"multipliers": [0, 1], "is_empty": True}]
+
+
+def with_a_false_order(proof: JsonObject) -> None:
+    """Claim that a server is no worse than another with other jobs."""
+    proof["dominance"] = [["a", "b"]]
+
+
+def with_a_negative_denominator(proof: JsonObject) -> None:
+    """Turn all signs around."""
+    proof["denominator"] = -1
+
+
+def with_another_solution(proof: JsonObject) -> None:
+    """Give back a server, and preempt nobody."""
+    proof["solution"] = {"server a": 1, "server b": 1}
+
+
+def of_another_instance(proof: JsonObject) -> None:
+    """Take the proof of another fleet."""
+    proof["sha256"] = content_hash(FLEET | {"name": "other"})
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (without_a_node, "ends before"),
+        (with_a_node_too_many, "no branch leads to"),
+        (with_a_gap, "does not split"),
+        (with_a_negative_multiplier, "below 0"),
+        (with_a_fraction, "no such integer"),
+        (with_an_empty_leaf, "not shown to be empty"),
+        (with_a_false_order, "does not dominate"),
+        (with_a_negative_denominator, "denominator"),
+        (with_another_solution, "does not keep row"),
+        (of_another_instance, "another instance"),
+    ],
+)
+def test_damaged_proofs_are_refuted(damage: Callable[[JsonObject], None], told: str) -> None:
+    """Each with the reason."""
+    proof = proved(FLEET)
+    check(FLEET, proof)
+    damage(proof)
+    with pytest.raises(Refuted, match=told):
+        check(FLEET, proof)
