@@ -64,6 +64,7 @@ bench: $(READY)
 figures: $(READY)
 	$(RUN)/lyra-opt paper hadar --out $(RESULTS)/figures-hadar --resume
 	$(RUN)/lyra-opt paper gavel --out $(RESULTS)/figures-gavel --resume
+	$(RUN)/lyra-opt paper pollux --out $(RESULTS)/figures-pollux --resume
 	$(RUN)/lyra-opt paper dally --out $(RESULTS)/figures-dally --resume
 	$(RUN)/lyra-opt paper lyra --out $(RESULTS)/figures --resume
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.paper_figures.document import PaperTable, PublicationTable
 
-PAPERS = ("lyra", "hadar", "dally", "gavel")
+PAPERS = ("lyra", "hadar", "dally", "gavel", "pollux")
 MOST_SEEDS = 100
 
 DESCRIPTION = """\
@@ -39,6 +39,7 @@ examples:
   lyra-opt paper dally                      everything, with half of the jobs and racks
   lyra-opt paper dally --table 4            the schemes of all papers on one cluster
   lyra-opt paper gavel                      what Gavel's own simulator gives, beside ours
+  lyra-opt paper pollux                     the same of Pollux's
 
 Exit code: 0; 1 if a simulation failed; 2 for bad input or usage; 130 after Ctrl-C or SIGTERM.
 """

@@ -48,6 +48,7 @@ class Source(StrEnum):
     SECONDARY = "others, on the paper"
     """Read in what others say of it."""
     CODE = "its authors' code, run again"
+    ARTIFACT = "its authors' artifact"
     MEMORY = "memory"
     """Remembered, and found nowhere since."""
 

@@ -29,6 +29,7 @@ SOURCES = {
     "abstract": Source.ABSTRACT,
     "others": Source.SECONDARY,
     "code": Source.CODE,
+    "artifact": Source.ARTIFACT,
     "memory": Source.MEMORY,
 }
 JUDGED = tuple(map(str, Judged))

@@ -31,6 +31,7 @@ from lyra_opt.instances.workloads.assumptions import JobAssumptions
 from lyra_opt.instances.workloads.load_shape import LoadShape
 from lyra_opt.instances.workloads.lyra_like import PUBLISHED_DAYS, lyra_like, lyra_shaped
 from lyra_opt.instances.workloads.lyra_testbed import lyra_testbed
+from lyra_opt.instances.workloads.pollux_jobs import pollux_jobs
 from lyra_opt.instances.workloads.readers import read_workload
 from lyra_opt.simulation.clairvoyant.gangs import Gangs
 
@@ -247,6 +248,10 @@ def _named_mix(jobs: int) -> NamedWorkload:
     return NamedWorkload(f"mix-{jobs}", f"{count}, of a GPU each, as for HadarE", make)
 
 
+def _pollux(cluster: Cluster, seed: int, *, number: int = 1) -> Workload:  # noqa: ARG001
+    return pollux_jobs(number)
+
+
 LYRA_LIKE = NamedWorkload(
     "lyra-like",
     "the published figures of Lyra's trace, for as many training GPUs",
@@ -265,6 +270,7 @@ GAVEL_MAX_MIN_FAIRNESS = _gavel_trace(
 GAVEL_MINIMIZE_MAKESPAN = _gavel_trace(
     "minimize_makespan.trace", "100 jobs at once, of Gavel's public repository"
 )
+POLLUX = NamedWorkload("pollux", "160 jobs within 8 hours, of Pollux's simulations", _pollux)
 HADAR_480 = NamedWorkload(
     "hadar-480",
     "480 jobs of the Philly trace by class of GPU time; "

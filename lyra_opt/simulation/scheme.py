@@ -21,6 +21,7 @@ from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policies.composed import SCALING_INTERVAL_S, ComposedPolicy
 from lyra_opt.simulation.policies.composition import OF_GOODPUT, Composition
 from lyra_opt.simulation.policy import Policy
+from lyra_opt.simulation.queues import ORDERS
 from lyra_opt.simulation.speed import MIXED_EFFICIENCY, Speed
 from lyra_opt.simulation.tenure import TENURES, Epochs, Forever, Leases, Rounds
 
@@ -224,9 +225,22 @@ class ComposedScheme(Composition, Scheme):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolluxScheme(Scheme):
-    """Pollux: see `lyra_opt.simulation.policies.epoch_by_epoch`."""
+    """Pollux: see `lyra_opt.simulation.policies.epoch_by_epoch`.
+
+    Parameters
+    ----------
+    queue
+        In which order jobs that are not elastic wait, one of `lyra_opt.simulation.queues.ORDERS`;
+        None as published, without a queue.
+    """
 
     tenure: str = EPOCHS
+    queue: str | None = None
+
+    def __post_init__(self) -> None:
+        Scheme.__post_init__(self)
+        if self.queue is not None:
+            require_choice("queue", self.queue, list(ORDERS))
 
     def policy(self, cluster: Cluster, options: Options) -> Policy:
         """See `Scheme`."""
@@ -235,7 +249,7 @@ class PolluxScheme(Scheme):
 
         gpus_per_server = max(cluster.most_on_a_server.values())
         tuned = GoodputSpeed(seed=options.seed, gpus_per_server=gpus_per_server)
-        return EpochByEpoch(self.name, tuned)
+        return EpochByEpoch(self.name, tuned, self.queue)
 
     def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:
         """See `Scheme`."""

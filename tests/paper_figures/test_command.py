@@ -78,13 +78,14 @@ def test_help_lists_papers_and_what_there_is_of_each(
         "--scale 0.4, --seeds 2, --out results/figures-hadar.",
         "--scale 0.5, --seeds 1, --out results/figures-dally.",
         "--scale 1, --seeds 5, --out results/figures-gavel.",
+        "--scale 1, --seeds 1, --out results/figures-pollux.",
     ):
         assert f"By default {defaults}" in flat
 
 
 def test_unknown_paper(run: Callable[..., tuple[int, str, str]]) -> None:
     """One line that names those that there are."""
-    assert_one_line_error(run("paper", "aryl"), "aryl", "lyra", "hadar", "dally", "gavel")
+    assert_one_line_error(run("paper", "aryl"), "aryl", "lyra", "hadar", "dally", "gavel", "pollux")
 
 
 @pytest.mark.parametrize("place", ["file", "file/folder"])

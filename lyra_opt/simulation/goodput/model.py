@@ -218,6 +218,14 @@ def fixed_goodput(
     return float(profile.goodput(used, -(-used // gpus_per_server), samples, stage))
 
 
+def fixed_duration_s(profile: ModelProfile, gpus: int, gpus_per_server: int) -> float:
+    """Return how long all of the training takes at `fixed_goodput`; arguments as there."""
+    of_stage = profile.work_samples / STAGES
+    return sum(
+        of_stage / fixed_goodput(profile, gpus, gpus_per_server, stage) for stage in range(STAGES)
+    )
+
+
 def _fitted(
     name: str,
     application: str,

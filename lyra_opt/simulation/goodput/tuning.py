@@ -21,6 +21,7 @@ from lyra_opt.simulation.goodput.model import (
     PROFILES,
     STAGES,
     YOLO,
+    fixed_duration_s,
     fixed_goodput,
     tuned_goodput,
 )
@@ -215,15 +216,8 @@ class GoodputSpeed(JobTuning):
         rates = self._rates.get(key)
         if rates is None:
             profile, width = self.profile(job), job.gpus_per_worker
-            base_gpus = job.min_gpus
-            unit = job.min_workers * float(
-                np.mean(
-                    [
-                        1 / fixed_goodput(profile, base_gpus, self.gpus_per_server, stage)
-                        for stage in range(STAGES)
-                    ]
-                )
-            )
+            duration_s = fixed_duration_s(profile, job.min_gpus, self.gpus_per_server)
+            unit = job.min_workers * duration_s / profile.work_samples
             rates = np.zeros((STAGES, 2, job.max_workers + 1))
             for stage in range(STAGES):
                 for workers in range(1, job.max_workers + 1):

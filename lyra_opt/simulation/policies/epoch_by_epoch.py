@@ -6,6 +6,10 @@ others, which are as their users set them up, are gangs, in one allocation with 
 their base demand or not at all, and keep their GPUs once they have them unless they can be
 restarted.
 
+Or gangs queue, which is no part of Pollux: as an epoch begins they start in the order of a queue on
+the GPUs that are free, and elastic jobs share what is left and what they hold already. Elastic jobs
+give nothing up for a gang then.
+
 Source: Pollux (OSDI 2021), section 4, and its public artifact (petuum/adaptdl, branch
 osdi21-artifact, simulator/simulator.py and pollux.py), whose jobs are all elastic.
 """
@@ -24,6 +28,7 @@ from lyra_opt.simulation.goodput.allocation import best_allocation
 from lyra_opt.simulation.goodput.pollux import PolluxEpoch, restart_factor
 from lyra_opt.simulation.goodput.tuning import NEAR, SPREAD, stage_of
 from lyra_opt.simulation.policy import Policy
+from lyra_opt.simulation.queues import FIRST_COME, ORDERS, JobQueue
 from lyra_opt.simulation.tenure import Epochs
 
 if TYPE_CHECKING:
@@ -47,13 +52,16 @@ class EpochByEpoch(Policy):
         What it is called.
     tuned
         How fast jobs run.
+    queue
+        In which order gangs wait, one of `lyra_opt.simulation.queues.ORDERS`; None for no queue.
     """
 
     asks_at_events = False
     sizes_jobs = True
 
-    def __init__(self, name: str, tuned: GoodputSpeed) -> None:
+    def __init__(self, name: str, tuned: GoodputSpeed, queue: str | None = None) -> None:
         super().__init__(name)
+        self._queue_name = queue
         self.tuned: GoodputSpeed = tuned
         self._active: dict[int, Run] = {}
         self._most_workers: dict[int, int] = {}
@@ -67,11 +75,20 @@ class EpochByEpoch(Policy):
         (pool,) = (pool for pool in view.cluster.pools if not pool.is_lent)
         self._servers = len(pool.hosts)
         self._gpus = sum(pool.gpus)
+        self._queue: JobQueue | None = None
+        if self._queue_name is not None:
+            order, overtakes = ORDERS[self._queue_name], self._queue_name != FIRST_COME
+            self._queue = JobQueue(
+                lambda run: order(run, view.speed),
+                lambda run: (run.job.min_workers, run.job.gpus_per_worker) if overtakes else None,
+            )
 
     def waits(self, view: View, run: Run) -> None:
         """See `Policy`."""
         if not self._is_carrying_out:
             self._active[run.order] = run
+            if self._queue is not None and not run.job.is_elastic:
+                self._queue.add(run)
             self.wake_s = min(self.wake_s, self._tenure.decides_at_s(view.now_s))
 
     def completes(self, view: View, run: Run) -> None:  # noqa: ARG002
@@ -87,7 +104,9 @@ class EpochByEpoch(Policy):
         if not self._active:
             return
         self.wake_s = view.now_s + self._tenure.epoch_s
-        runs = [run for run in self._active.values() if not _is_pinned(run)]
+        if self._queue is not None:
+            self._start_queued(view, self._queue)
+        runs = [run for run in self._active.values() if not self._is_pinned(run)]
         if runs:
             # As the artifact's repair has it: who has had least comes first.
             runs.sort(key=lambda run: (run.held_gpu_s, run.order))
@@ -102,6 +121,24 @@ class EpochByEpoch(Policy):
             if run.job.is_elastic and stage_of(run) != self._stage[run.order]:
                 self._stage[run.order] = stage_of(run)
                 view.renew_rate(run)
+
+    def _is_pinned(self, run: Run) -> bool:
+        """Whether a job has no part in the allocation: it queues, or cannot be restarted."""
+        if run.job.is_elastic:
+            return False
+        return self._queue is not None or (run.is_running and not run.job.checkpoints)
+
+    @staticmethod
+    def _start_queued(view: View, queue: JobQueue) -> None:
+        """Start gangs in the order of the queue, until none that may start fits."""
+        queue.begin()
+        while (run := queue.first()) is not None:
+            parts = view.fit(run)
+            if parts is None:
+                queue.block()
+            else:
+                queue.take()
+                view.start(run, parts)
 
     def epoch(self, view: View, runs: Sequence[Run]) -> PolluxEpoch:
         """Return the question that an epoch puts, about jobs that are not pinned."""
@@ -187,8 +224,3 @@ class EpochByEpoch(Policy):
                 view.start(run, parts)
             workers = sum(row.values())
             self._most_workers[run.order] = max(self._most_workers.get(run.order, 0), workers)
-
-
-def _is_pinned(run: Run) -> bool:
-    """Whether a job keeps the GPUs that it has: it cannot be restarted."""
-    return run.is_running and not run.job.is_elastic and not run.job.checkpoints
