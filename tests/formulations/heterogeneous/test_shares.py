@@ -16,7 +16,7 @@ from lyra_opt.core.result import Limits, Status
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import Answer, refute_claims, solve_and_check
 from lyra_opt.heterogeneous.checker import check
-from lyra_opt.heterogeneous.exact.shares.programme import ShareArrays, SharePrices
+from lyra_opt.heterogeneous.exact.shares.programme import ShareArrays, SharePrices, rows_alike
 from lyra_opt.heterogeneous.exact.shares.solver import fractions_of_cluster
 from lyra_opt.heterogeneous.instance import (
     SHARE_OBJECTIVES,
@@ -37,6 +37,8 @@ from tests.formulations.heterogeneous.share_instances import drawn
 SOLVERS = ("lp-highs", "lp-glop", "lp-pdlp")
 EXACT = SOLVERS[:2]
 OBJECTIVES = sorted(str(objective) for objective in SHARE_OBJECTIVES)
+
+PARTS = st.sampled_from([0.0, -0.0, 1.0, 2.0])
 
 
 def solved(instance: Instance, solver: str = "lp-highs", **more: object) -> Answer:
@@ -414,3 +416,15 @@ def test_even_shares_are_feasible_and_an_equal_part_of_the_best() -> None:
         assert (programme.repaired(even) == even).all()
         part = (programme.value * even).sum(axis=1) / programme.value.max(axis=1)
         assert part == pytest.approx(1 / len(arrays.gang))
+
+
+@given(st.integers(1, 3).flatmap(lambda width: st.lists(st.tuples(*[PARTS] * width), min_size=1)))
+def test_rows_alike_are_those_that_sorting_all_finds(rows: list[tuple[float, ...]]) -> None:
+    """In the same order; zeros of either sign are alike."""
+    array = np.array(rows)
+    first, kind, count = np.unique(
+        array, axis=0, return_index=True, return_inverse=True, return_counts=True
+    )[1:]
+    found = rows_alike(array)
+    for ours, theirs in zip(found, (first, kind.reshape(-1), count), strict=True):
+        assert ours.tolist() == theirs.tolist()

@@ -139,10 +139,7 @@ class ShareProgramme:
                 *(self.level, self.need, self.has_need, self.gang),
             ]
         )
-        first, job, counts = np.unique(
-            rows, axis=0, return_index=True, return_inverse=True, return_counts=True
-        )[1:]
-        alike = counts.astype(np.float64)
+        first, job, alike = rows_alike(rows)
         merged = ShareProgramme(
             usable=self.usable[first],
             gain=self.gain[first] * alike[:, None],
@@ -156,7 +153,7 @@ class ShareProgramme:
             group=self.group,
             limit=self.limit,
         )
-        return merged, job.reshape(-1), alike
+        return merged, job, alike
 
     def most(
         self, worth: FloatArray, gpu_price: FloatArray, *, tolerance: float = TOLERANCE
@@ -244,6 +241,24 @@ class ShareProgramme:
             return 1.0
         got = (self.value * shares).sum(axis=1)[asked]
         return float((got / self.need[asked]).min())
+
+
+def rows_alike(rows: FloatArray) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return the first row of each kind, kinds in order, the kind of each row, and how many it has.
+
+    Kinds are sorted, and not all rows: of 2,048 jobs of Gavel's some hundred differ.
+    """
+    width = rows.itemsize * rows.shape[1]
+    text = np.ascontiguousarray(rows).tobytes()
+    seen: dict[bytes, int] = {}
+    found = [
+        seen.setdefault(text[start : start + width], len(seen))
+        for start in range(0, len(text), width)
+    ]
+    firsts = np.unique(found, return_index=True)[1]
+    kinds = np.unique(rows[firsts], axis=0, return_index=True, return_inverse=True)[1:]
+    kind = kinds[1].reshape(-1)[found]
+    return firsts[kinds[0]], kind, np.bincount(kind).astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
