@@ -208,7 +208,8 @@ def test_without_costs_it_is_the_schedule_of_the_solver(name: str, case: Case) -
         horizon_rounds=max(last.values()) + 1,
         forking=policy.forks,
     )
-    found = run_policy(WithoutHorizon(policy), instance, generator(seed=0))
+    rng = generator(simulation=simulation.workload.name, policy=policy.name, seed=simulation.seed)
+    found = run_policy(WithoutHorizon(policy), instance, rng)
     assert found.last_round == last
 
 
