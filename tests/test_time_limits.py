@@ -52,8 +52,8 @@ QUICK = {
     "allocation": {"mckp-greedy"},
     "heterogeneous": set(),
     "network": {
-        *("best-fit", "consolidated", "dally", "gandiva-affinity", "manual", "no-wait"),
-        *("priced-placement", "srtf-network", "tiresias-skew"),
+        *("best-fit", "consolidated", "dally", "gandiva-affinity", "gandiva-shuffled", "manual"),
+        *("no-wait", "priced-placement", "srtf-network", "tiresias-skew"),
     },
     "reclaim": {
         *("lyra-greedy", "lyra-greedy-elastic", "marginal", "peeling", "random", "scf"),

@@ -339,6 +339,12 @@ def _communication(
             "measured slowdowns",
             "Slowdowns by model, gang and tier are those of a file.",
         )
+    latency_s = {
+        name.removesuffix("_latency_s"): value
+        for name, value in table.latency_s.items()
+        if value is not None
+    }
+    links = links.with_latency(latency_s)
     hidden = (
         f"; {100 * table.overlap:g} % of an iteration's computing can hide it"
         if table.overlap

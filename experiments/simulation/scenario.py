@@ -41,6 +41,7 @@ from lyra_opt.experiments.simulation.given import Given, SchemeEntry
 from lyra_opt.experiments.simulation.sources import require_no_stream, scenario_text
 from lyra_opt.instances.heterogeneous.gpu_types import gpu_types
 from lyra_opt.instances.workloads.assumptions import JobAssumptions
+from lyra_opt.network.links import LARGEST_LATENCY_S
 from lyra_opt.simulation.policies.composed import SCALING_INTERVAL_S
 from lyra_opt.simulation.speed import MIXED_EFFICIENCY
 from lyra_opt.simulation.tenure import TENURES, Epochs, Forever, Leases, Rounds
@@ -174,6 +175,18 @@ class NetworkTable:
         "share of an iteration's computing behind which communication can hide",
         0.0,
     )
+    machine_latency_s: float | None = key(
+        Number(0, LARGEST_LATENCY_S), "of a hop between GPUs of a machine", None, shown="the links'"
+    )
+    rack_latency_s: float | None = key(
+        Number(0, LARGEST_LATENCY_S),
+        "of a hop between machines of a rack",
+        None,
+        shown="the links'",
+    )
+    network_latency_s: float | None = key(
+        Number(0, LARGEST_LATENCY_S), "of a hop between racks", None, shown="the links'"
+    )
     slowdowns: str | None = key(
         Text(),
         "measured slowdowns in place of links (CSV: model, gpus, tier, slowdown), for each model "
@@ -183,10 +196,20 @@ class NetworkTable:
 
     def __post_init__(self) -> None:
         if self.slowdowns is not None:
-            for name, value in (("links", self.links), ("overlap", self.overlap or None)):
+            links = {"links": self.links, "overlap": self.overlap or None, **self.latency_s}
+            for name, value in links.items():
                 if value is not None:
                     rule = "must not stand beside slowdowns, which take the place of links"
                     raise FieldError(name, value, rule)
+
+    @property
+    def latency_s(self) -> dict[str, float | None]:
+        """The latencies that are other than those of the links, by key."""
+        return {
+            "machine_latency_s": self.machine_latency_s,
+            "rack_latency_s": self.rack_latency_s,
+            "network_latency_s": self.network_latency_s,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

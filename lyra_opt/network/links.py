@@ -6,7 +6,7 @@ ASTRA-sim), of which some are earlier values of the same files.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,10 @@ from lyra_opt.core.validation import require_number, require_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+LARGEST_LATENCY_S = 1e3
+"""Of what files say: far beyond any network, and near enough that no simulated time overflows."""
 
 
 class Tier(IntEnum):
@@ -81,6 +85,15 @@ class LinkSet:
     def at(self, tier: Tier) -> Link:
         """Return the links of a tier."""
         return (self.machine, self.rack, self.network)[tier]
+
+    def with_latency(self, latency_s: Mapping[str, float]) -> LinkSet:
+        """Return them with other latencies, by the label of the tier; the name says which."""
+        changed = {
+            label: replace(self.at(TIER_OF_LABEL[label]), latency_s=value)
+            for label, value in latency_s.items()
+        }
+        words = [f"{label} {link.latency_s:g} s" for label, link in changed.items()]
+        return replace(self, name=", ".join([self.name, *words]), **changed)
 
 
 NVSWITCH = Link(bandwidth_gb_per_s=600.0, latency_s=500e-9)

@@ -16,6 +16,7 @@ from lyra_opt.paper_figures.dally.reductions import (
     DALLY,
     HOUR_S,
     held_against,
+    in_one_situation,
     over_seeds,
 )
 from lyra_opt.simulation.network.communication import ClosedForm
@@ -109,6 +110,7 @@ FUNCTIONS: Mapping[str, Callable[..., Found | str | list[str]]] = {
     function.__name__: function
     for function in (
         held_against,
+        in_one_situation,
         schemes_of_all_papers,
         over_links,
         why_jct_differs,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lyra_opt.paper_figures.results import Part
 
 DALLY, OURS = "dally", "priced-placement"
-CONSOLIDATION = ("consolidated", "tiresias-skew", "gandiva-affinity")
+CONSOLIDATION = ("consolidated", "tiresias-skew", "gandiva-affinity", "gandiva-shuffled")
 """The methods that the abstract's claims are about, as far as it says which: "prevailing
 consolidation-based scheduling methods". Those that its author's simulator has, and consolidation
 without a limit."""
@@ -179,6 +179,47 @@ def held_against(
         findings=[sentence for name in claims for sentence in _findings(part, CLAIMS[name], known)],
         tables=tables,
         series=series,
+    )
+
+
+def in_one_situation(part: Part, *, against: str, situations: Sequence[str]) -> Found:
+    """Return all claims beside Dally's reductions in each of some situations, a row each.
+
+    Parameters
+    ----------
+    against
+        Scheme that Dally is compared with.
+    situations
+        Scenarios of the paper, as the rows have them.
+    """
+    paper = part.results.paper
+    values = {}
+    for row, situation in zip(part.publication.rows, situations, strict=True):
+        assert row.name == paper.scenarios[situation].called, "a row is called as its situation"
+        for column, claim in zip(part.publication.columns, CLAIMS.values(), strict=True):
+            found = reduction(part, claim, situation, DALLY, against)
+            given = (None, None) if found is None else (found.percent, found.spread)
+            values[row.name, column.name] = given
+    return Found(
+        values=values,
+        tables=[_beside(part, claim, against, situations) for claim in CLAIMS.values()],
+    )
+
+
+def _beside(part: Part, claim: Claim, against: str, situations: Sequence[str]) -> Table:
+    """Return what was measured of two schemes in some situations."""
+    called = part.results.paper.called
+    rows = []
+    for situation in situations:
+        row = [part.results.paper.scenarios[situation].called]
+        for scheme in (DALLY, against):
+            found = over_seeds(part, scheme, situation)
+            row.append(_mean([outcome.figures[claim.measure] for outcome in found]))
+        rows.append(row)
+    return Table(
+        title=f"{claim.called[0].upper()}{claim.called[1:]} ({claim.unit}), means over seeds",
+        header=["", called[DALLY], called[against]],
+        rows=rows,
     )
 
 

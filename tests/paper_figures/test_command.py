@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         ("hadar", ["--scale", "1.5"], "'1.5': must be a number above 0 and at most 1"),
         ("hadar", ["--seeds", "101"], "'101': must be an integer from 1 to 100"),
         ("hadar", ["--all", "--figure", "1"], "--all makes everything"),
-        ("dally", ["--table", "5"], "'5': no such table here; there are 1, 2, 3, 4 of dally"),
+        ("dally", ["--table", "6"], "'6': no such table here; there are 1, 2, 3, 4, 5 of dally"),
         ("dally", ["--figure", "4"], "'4': no such figure here; there are 1, 2, 3 of dally"),
         ("gavel", ["--figure", "1"], "'1': no such figure here"),
         ("dally", ["--scale", "0"], "'0': must be a number above 0 and at most 1"),
@@ -72,7 +72,7 @@ def test_help_lists_papers_and_what_there_is_of_each(
     assert "Tables 1, 2, 3, 4, 5, 6, 7, 8, 9, 10; figures 1, 2, 5" in out
     assert "Tables 1, 2, 3, 4; figures 1, 2." in out
     flat = " ".join(out.split())
-    assert "Tables 1, 2, 3, 4; figures 1, 2, 3." in out
+    assert "Tables 1, 2, 3, 4, 5; figures 1, 2, 3." in out
     for defaults in (
         "--scale 0.1, --seeds 4, --out results/figures.",
         "--scale 0.4, --seeds 2, --out results/figures-hadar.",

@@ -45,6 +45,11 @@ class FreeMachines(ABC):
         self._open_racks = len(racks) - self._free_of_rack.count(0)
         self.gpus = sum(self._free_of_rack)
 
+    @property
+    def counts(self) -> list[int]:
+        """Free GPUs of each machine."""
+        return self._free
+
     def has_room(self, gang: int, tier: Tier) -> bool:
         """Return whether a gang could span that tier now; its other rules are not asked."""
         if tier is Tier.MACHINE:

@@ -30,7 +30,8 @@ class GandivaAffinity(PlacementPolicy):
     first), if they compute faster there.
 
     Source: Gandiva (OSDI 2018) as Dally's public simulator has it, but for this: there, gangs that
-    no machine could hold get GPUs at random, and moves do not ask whether they pay (with links as
+    no machine could hold get GPUs at random, as in `gandiva-shuffled`, and moves do not ask whether
+    they pay (with links as
     shipped there, a rack may be slower than the network). Ours too: that "sorted by start time"
     means the time of submission, and that a gang falls back to a nearer tier where it cannot run
     across what it would get.
@@ -63,13 +64,25 @@ class GandivaAffinity(PlacementPolicy):
                     machines.affinity[machine] = gang
                 grant = Grant(job, Tier.MACHINE, {machine: gang})
             else:
-                found = _anywhere(free, gang, can_run[job])
+                found = self._spread(free, gang, can_run[job])
                 if found is None:
                     continue
                 grant = Grant(job, *found)
             free.take(grant.gpus)
             grants.append(grant)
         return grants
+
+    def anywhere(self, free: FirstFit, gang: int) -> dict[int, int]:
+        """Return GPUs, of the free ones, for a gang that no machine could hold."""
+        return free.in_order(gang)
+
+    def _spread(
+        self, free: FirstFit, gang: int, can_run: Sequence[bool]
+    ) -> tuple[Tier, dict[int, int]] | None:
+        """Return any free GPUs for a gang, and what they span; None if it cannot run on any."""
+        gpus = self.anywhere(free, gang)
+        tier = free.tier_of(gpus)
+        return (tier, gpus) if can_run[tier] else free.nearest(gang, can_run)
 
     def migrate(self, state: PlacementState, running: RunningGangs) -> list[Grant]:
         """Return who moves to a nearer tier; see the class."""
@@ -120,12 +133,3 @@ class _MostFree(FirstFit):
         super().take(gpus)
         for machine in gpus:
             self._counts[machine] = self._free[machine]
-
-
-def _anywhere(
-    free: FirstFit, gang: int, can_run: Sequence[bool]
-) -> tuple[Tier, dict[int, int]] | None:
-    """Return any free GPUs for a gang, and what they span; None if it cannot run on any."""
-    gpus = free.in_order(gang)
-    tier = free.tier_of(gpus)
-    return (tier, gpus) if can_run[tier] else free.nearest(gang, can_run)

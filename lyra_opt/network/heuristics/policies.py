@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lyra_opt.network.heuristics.best_fit import BestFitPlacement
 from lyra_opt.network.heuristics.dally import consolidated, dally, manual, no_wait
 from lyra_opt.network.heuristics.gandiva_affinity import GandivaAffinity
+from lyra_opt.network.heuristics.gandiva_shuffled import GandivaShuffled
 from lyra_opt.network.heuristics.priced_placement import PricedPlacement
 from lyra_opt.network.heuristics.srtf_network import ShortestRemainingTime
 from lyra_opt.network.heuristics.tiresias_skew import tiresias_skew
@@ -21,6 +22,7 @@ PLACEMENT_POLICIES: Mapping[str, Callable[[], PlacementPolicy]] = {
     "consolidated": consolidated,
     "dally": dally,
     "gandiva-affinity": GandivaAffinity,
+    "gandiva-shuffled": GandivaShuffled,
     "manual": manual,
     "no-wait": no_wait,
     "priced-placement": PricedPlacement,
@@ -34,6 +36,7 @@ SUMMARIES: Mapping[str, str] = {
     "consolidated": "waits for ever for the nearest tier that could hold a gang (Dally's order)",
     "dally": "most network-hurt first, tuned delay timers per tier (Dally)",
     "gandiva-affinity": "machines kept for gangs of a size; running gangs move closer (Gandiva)",
+    "gandiva-shuffled": "the same, but gangs that no machine holds get GPUs at random (Gandiva)",
     "manual": "Dally with fixed timers of 6 and 12 leases",
     "no-wait": "Dally without timers: near GPUs or far ones, at once",
     "priced-placement": "most progress for the GPUs, at prices that say who had better wait (ours)",

@@ -14,7 +14,7 @@ from lyra_opt.core.documents import Record, parse_toml, read_text, require_forma
 from lyra_opt.core.errors import FieldError, InputError
 from lyra_opt.core.validation import require_choice, require_integer, require_text
 from lyra_opt.network.instance import MOST_GPUS
-from lyra_opt.network.links import LINK_SETS, Link, LinkSet, Tier
+from lyra_opt.network.links import LARGEST_LATENCY_S, LINK_SETS, Link, LinkSet, Tier
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +26,7 @@ TOPOLOGY_FORMAT = "lyra-opt/topology"
 VERSION = 1
 LARGEST_FILE_BYTES = 2**20
 DEFAULT_LINKS = "shipped"
-LINK_BOUNDS = {"bandwidth_gb_per_s": (1e-6, 1e6), "latency_s": (0.0, 1e3)}
+LINK_BOUNDS = {"bandwidth_gb_per_s": (1e-6, 1e6), "latency_s": (0.0, LARGEST_LATENCY_S)}
 """Of a file's links: far beyond any network, and near enough that no simulated time overflows."""
 
 

@@ -483,6 +483,8 @@ class TestRacks:
             assert manual["jct_mean_s"] == record(scheme=scheme)["jct_mean_s"]
         plain, hidden = record(), record("cluster.network.overlap=1.0")
         assert hidden["communication_share"] < plain["communication_share"]
+        slower = record("cluster.network.rack_latency_s=1e-3")
+        assert slower["communication_share"] > plain["communication_share"]
         window = 'schemes=[{name="dally", label="dally", window_leases=3}]'
         other = record(window, "tenure.leases.hand_over_s_per_gpu=0", seed=5)
         assert (other["seed"], other["hand_over_share"]) == (5, 0)
@@ -575,6 +577,7 @@ class TestBadInput:
             ("gavel-108 --scheme hadare", ["hadare", "no server can run", "oversized=drop"]),
             ("dally-batch --set cluster.network.links=dsl", ["'dsl'", "congested-3"]),
             ("dally-batch --set cluster.network.overlap=2", ["overlap is 2", "at most 1"]),
+            ("dally-batch --set cluster.network.rack_latency_s=-1", ["rack_latency_s is -1"]),
             (
                 "dally-batch --set cluster.network.slowdowns=three.csv",
                 ["cluster.network.links", "must not stand beside slowdowns"],

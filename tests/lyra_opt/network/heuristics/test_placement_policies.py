@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from lyra_opt.network.heuristics.best_fit import BestFitPlacement
 from lyra_opt.network.heuristics.free_machines import BestFit
 from lyra_opt.network.heuristics.gandiva_affinity import GandivaAffinity
+from lyra_opt.network.heuristics.gandiva_shuffled import GandivaShuffled
 from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES, SUMMARIES
 from lyra_opt.network.heuristics.policy import RunningGangs
 from lyra_opt.network.heuristics.policy_solver import state_of
@@ -192,6 +193,34 @@ def test_gandiva_lets_large_gangs_take_anything_and_small_ones_wait() -> None:
         "x": ("network", {0: 3, 1: 6})
     }
     assert decided(GandivaAffinity(), state_for([[3, 3]], gang(4))) == {}
+
+
+def test_gandiva_shuffled_strews_gangs_that_no_machine_holds() -> None:
+    """Over the whole cluster, each free GPU as likely; what a machine holds stays together."""
+    state = state_for([[8, 0, 8], [8, 8]], gang(12), gang(4, "y"))
+    policy = GandivaShuffled()
+    policy.prepare(state.machines, state.lease_s, np.random.default_rng(1))
+    taken = np.zeros(5)
+    for _ in range(200):
+        state.machines.affinity[:] = 0
+        grants = {state.waiting.ids[grant.job]: grant for grant in policy.decide(state)}
+        assert len(grants["y"].gpus) == 1
+        assert grants["x"].tier is Tier.NETWORK
+        assert sum(grants["x"].gpus.values()) == 12
+        taken += [grants["x"].gpus.get(machine, 0) for machine in range(5)]
+    assert taken[1] == 0
+    # y takes 4 of 8 on the first machine, so that 4, 8, 8 and 8 are free when x draws 12 of 28.
+    assert taken[[0, 2, 3, 4]] / 200 == pytest.approx([12 / 7, 24 / 7, 24 / 7, 24 / 7], abs=0.4)
+
+
+def test_gandiva_shuffled_repeats_its_seed() -> None:
+    """Same seed, same strewing; another seed, another."""
+    found = []
+    for seed in (1, 1, 2):
+        policy, state = GandivaShuffled(), state_for([[8, 8], [8, 8]], gang(12))
+        policy.prepare(state.machines, state.lease_s, np.random.default_rng(seed))
+        found.append([grant.gpus for grant in policy.decide(state)])
+    assert found[0] == found[1] != found[2]
 
 
 def running_on(
