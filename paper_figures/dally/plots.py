@@ -97,7 +97,7 @@ def reductions_by_scheme(comparison: Comparison) -> Plot:
         name,
         f"Table {table}: how much less {claim.called} Dally has than others",
         "A dot is a situation (jobs and links), the diamond their median. Right of zero Dally is "
-        "better. The upper three, in blue, are the methods that the abstract speaks of.",
+        "better. The upper four, in blue, are the methods that the abstract speaks of.",
     )
 
 
