@@ -173,7 +173,9 @@ OF_OTHERS = {
     "scheduler/scheduler.py",
     "scheduler/utils.py",
     "generate_trace.py",
+    "pollux.py",
     "simulator/applications.py",
+    "simulator/simulator.py",
 }
 """Files of other projects, in docstrings that name the project."""
 OF_READERS = {"first_in_file.py", "longest_first.py", "least_remaining.py"}
