@@ -385,9 +385,16 @@ class View:
         self._hold(run, parts, self.tenure.start_pause_s(run), copies)
 
     def stop(self, run: Run) -> None:
-        """Interrupt a job: it gives up its GPUs, and what the tenure says of its work; it waits."""
+        """Interrupt a job: it gives up its GPUs, and what the tenure says of its work; it waits.
+
+        Copies that have done all steps, and are stopped while they are merged, are complete.
+        """
         if not run.parts:
             raise self.error(run, "is stopped, but does not run")
+        if run.copies is not None:
+            self.settle(run)
+            if not run.parts:
+                return
         self._release(run)
         left = self.tenure.left_when_stopped(run)
         run.lost_work += left - run.left
