@@ -113,6 +113,9 @@ def test_worked_examples_need_no_simulation(
     assert (tmp_path / "index.html").is_file()
 
 
+BASELINE = "fifo queue=first-come-overtaking scenario=basic seed=0"
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Table 5 at a hundredth of the paper's size."""
@@ -130,15 +133,16 @@ def test_runs_are_kept_and_gone_on_with(
     assert run("paper", "lyra", "--figure", "2", *options)[0] == 0
     page = (tmp_path / "lyra-figure-2.md").read_bytes()
     before = load_replays(tmp_path).runs
-    assert [record.key for record in before] == ["fifo scenario=basic seed=0"]
+    assert [record.key for record in before] == [BASELINE]
     assert_one_line_error(run("paper", "lyra", "--figure", "2", *options), "add --resume")
     chosen = ("--figure", "2", "--figure", "9")
     exit_code, _, err = run("paper", "lyra", *chosen, *options, "--resume")
-    assert (exit_code, "1 runs to do, 1 stored already" in err) == (0, True)
+    assert (exit_code, "2 runs to do, 1 stored already" in err) == (0, True)
     after = load_replays(tmp_path).runs
     assert {record.key for record in after} == {
-        "fifo scenario=basic seed=0",
+        BASELINE,
         "lyra-loaning scenario=basic seed=0",
+        "lyra-loaning prefers_loans=True scenario=basic seed=0",
     }
     assert before[0].started_at in {record.started_at for record in after}
     assert (tmp_path / "lyra-figure-2.md").read_bytes() == page
@@ -160,7 +164,7 @@ def test_failed_runs_are_said_and_not_averaged(
     assert exit_code == 1
     assert "3 entries; values: 3 not run." in out
     page = (tmp_path / "lyra-figure-2.md").read_text()
-    assert "Failed: fifo scenario=basic seed=0: SimulationError: made up" in page
+    assert f"Failed: {BASELINE}: SimulationError: made up" in page
 
 
 def test_table_5_from_end_to_end(folder: Path) -> None:

@@ -55,7 +55,7 @@ def test_jobs(name: str, jobs: int) -> None:
 
 def test_parameters_are_what_may_be_set() -> None:
     """Not what a scenario says elsewhere: assumptions of jobs, and tables of throughput."""
-    assert find_workload("lyra-like").parameters == ("days", "jobs")
+    assert find_workload("lyra-like").parameters == ("days", "jobs", "shape")
     assert find_workload("gavel-like").parameters == (
         *("jobs", "arrivals_per_hour"),
         *("high_priority_percent", "slo_percent"),
