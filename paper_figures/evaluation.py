@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -236,6 +237,8 @@ class _Grid:
             self._part.values(by_place[RUN], pair[1]),
             better=column.better,
         )
+        if not all(0 < each < math.inf for each in proved):  # a bound of 0 forbids no gain
+            return ours, spread, None
         found, _ = mean_and_spread(proved, publication.mean)
         return ours, spread, self._bound(row, bound, ours, found)
 
