@@ -210,7 +210,12 @@ BAD_PARAMETERS = [
     ("heterogeneous", "offline", {}, "--jobs is required by family offline"),
     ("heterogeneous", "offline", {"jobs": 0}, "--jobs is 0: must be an integer from 1"),
     ("heterogeneous", "offline", {"jobs": 3, "rounds": 1}, "--rounds is 1: must be an integer fro"),
-    ("heterogeneous", "offline", {"jobs": 3, "objective": "cost"}, '--objective is "cost": must b'),
+    (
+        "heterogeneous",
+        "offline",
+        {"jobs": 3, "objective": "epoch"},
+        '--objective is "epoch": must ',
+    ),
     (
         "heterogeneous",
         "offline",
