@@ -104,7 +104,7 @@ class _Policy(NamedTuple):
     @property
     def summary(self) -> str:
         """One line on it."""
-        unknowing = "" if self.knows_types else ", unlike GPUs taken for alike"
+        unknowing = "" if self.knows_types else ", type-blind"
         return f"rounds near the shares with {self.aim}{unknowing} (Gavel)"
 
 
@@ -115,7 +115,7 @@ _FTF = _Policy(
 _MAKESPAN = _Policy(Objective.MAKESPAN_SHARE, "all done soonest")
 _WATER_FILLING = _Policy(
     Objective.MAX_MIN_SHARE,
-    "the least normalised throughput greatest, then the next",
+    "the least throughputs greatest, one after another",
     water_filled_shares,
 )
 

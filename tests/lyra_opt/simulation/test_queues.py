@@ -25,7 +25,7 @@ def runs_of(*sizes: tuple[float, int]) -> list[Run]:
             job_of(f"j{order}", 0, duration_s, workers),
             order,
             duration_s * workers,
-            JobRates(float(workers), (), ()),
+            JobRates(float(workers), workers, (), ()),
         )
         for order, (duration_s, workers) in enumerate(sizes)
     ]
