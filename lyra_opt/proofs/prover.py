@@ -165,10 +165,7 @@ class Prover:
             if node.fractional and node.value <= enough - abs(enough) * NEAR:
                 return None
             flat, value = self._multipliers(node.box, node.row_dual, with_cost=True)
-            is_closed = value > self._enough or (
-                not self._programme.is_integral and value >= self._enough
-            )
-            return {"multipliers": flat} if is_closed else None
+            return {"multipliers": flat} if self._is_enough(value) else None
         for ray in () if node.ray is None else (node.ray, -node.ray):
             scaled = ray / max(1e-300, float(np.abs(ray).max()))
             flat, value = self._multipliers(node.box, scaled, with_cost=False)
@@ -216,8 +213,12 @@ class Prover:
             cost = cost_of(programme, {name: value for name, value in values if value})
         except Refuted:
             return
-        if cost < self._enough or (programme.is_integral and cost == self._enough):
+        if not self._is_enough(cost):
             raise NotProved(f"some point costs {float(cost):.12g}")
+
+    def _is_enough(self, cost: Fraction) -> bool:
+        """Whether so much is as much as is to be proved, once integers are rounded up."""
+        return cost > self._enough if self._programme.is_integral else cost >= self._enough
 
     def _decided_leaf(self, box: Box) -> JsonObject:
         """Return the leaf of a single point: it costs enough, or breaks a row."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.documents import read_json_object, require_format
 from lyra_opt.core.errors import FieldError, InputError
 from lyra_opt.core.loading import load_instance
-from lyra_opt.proofs.stand_alone import Refuted, check
-from lyra_opt.proofs.writing import PROOF_FORMAT, PROOF_VERSION, SLACK
+from lyra_opt.proofs.stand_alone import PROOF_FORMAT, PROOF_VERSION, Refuted, check
+from lyra_opt.proofs.writing import SLACK
 
 if TYPE_CHECKING:
     from fractions import Fraction

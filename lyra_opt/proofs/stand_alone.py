@@ -32,6 +32,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+PROOF_FORMAT, PROOF_VERSION = "lyra-opt/proof", 1
+
 Document = dict[str, Any]
 Box = dict[int, tuple[int, int]]
 Losses = dict[str, int]
@@ -324,8 +326,8 @@ def check(instance: Document, proof: Document) -> tuple[Fraction | None, Fractio
     Both as the problem has them: of a problem that maximises the first is an upper bound.
     Raises Refuted where the proof does not hold, or proves less than it claims.
     """
-    if (proof["format"], proof["version"]) != ("lyra-opt/proof", 1):
-        raise ValueError("it must have the format lyra-opt/proof, version 1")
+    if (proof["format"], proof["version"]) != (PROOF_FORMAT, PROOF_VERSION):
+        raise ValueError(f"it must have the format {PROOF_FORMAT}, version {PROOF_VERSION}")
     if proof["sha256"] != content_hash(instance):
         raise Refuted("it is a proof of another instance")
     programme_of = PROGRAMMES[instance["format"]]

@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.proofs.prover import NotProved, Prover
-from lyra_opt.proofs.stand_alone import PROGRAMMES, check, content_hash, cost_of
+from lyra_opt.proofs.stand_alone import (
+    PROGRAMMES,
+    PROOF_FORMAT,
+    PROOF_VERSION,
+    check,
+    content_hash,
+    cost_of,
+)
 
 if TYPE_CHECKING:
     from lyra_opt.core.documents import JsonObject
     from lyra_opt.core.instance import ProblemInstance
     from lyra_opt.core.problem import Problem
-
-PROOF_FORMAT = "lyra-opt/proof"
-PROOF_VERSION = 1
 
 SLACK = Fraction(1, 10**9)
 """How far the bound of values that are no integers stays behind the solution, relative to it: what
