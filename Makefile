@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/.ready
+DOCS_READY := $(VENV)/.docs-ready
 RUN := $(VENV)/bin
 RESULTS ?= results
 STUDY ?= reclaim-gap
@@ -11,16 +12,19 @@ COUNT ?= 100000
 FILES_OF_captured-gap := results/captured
 FILES_OF_captured-network-gap := results/captured-network
 
-.PHONY: help study test test-slow fuzz lint docs bench figures clean
+.PHONY: help study scoreboard test test-slow fuzz lint library docs links bench figures clean
 .DELETE_ON_ERROR:
 
 help:
+	@echo "make scoreboard  run every solver on the instance library, and write the page of the documentation"
 	@echo "make study    run a study and draw its report into $(RESULTS)/$(STUDY); STUDY=NAME for another one of experiments/studies"
 	@echo "make test     run the tests (about six minutes on two cores)"
-	@echo "make test-slow run the tests that take minutes"
+	@echo "make test-slow run the tests that take minutes, and those of properties with four times the examples"
 	@echo "make fuzz     hold every solver against brute force on COUNT odd instances, and damage files; SEED=N for those of a run before"
 	@echo "make lint     ruff and mypy"
-	@echo "make docs     make the tables of keys in docs/formats.md anew"
+	@echo "make docs     build the documentation into $(RESULTS)/docs, its examples run (about three minutes)"
+	@echo "make links    ask the network whether what the documentation links to elsewhere is there"
+	@echo "make library  make the instance library and its pages again, graded anew (hours; needs the traces in LYRA_OPT_TRACES)"
 	@echo "make bench    measure the figures of speed into $(RESULTS)/bench (about forty minutes, on a quiet machine)"
 	@echo "make figures  reproduce the published tables into $(RESULTS)/figures, figures-hadar and figures-dally (about sixteen minutes)"
 	@echo "make clean    remove the virtual environment, the results and the caches"
@@ -28,6 +32,10 @@ help:
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(RUN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+$(DOCS_READY): $(READY)
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
 	@touch $@
 
 $(FILES_OF_captured-gap): | $(READY)
@@ -41,11 +49,17 @@ study: $(READY) $(FILES_OF_$(STUDY))
 	$(RUN)/lyra-opt study $(STUDY) --out $(RESULTS)/$(STUDY) --resume; \
 	status=$$?; $(RUN)/lyra-opt report $(RESULTS)/$(STUDY) && exit $$status
 
+# The scoreboard of the documentation, which says when and where it was run.
+scoreboard:
+	$(MAKE) study STUDY=library
+	sed 's#](plots/#](pictures/#' $(RESULTS)/library/scoreboard.md > docs/library_scoreboard.md
+	cp $(RESULTS)/library/plots/profiles_*.svg docs/pictures/
+
 test: $(READY)
 	$(RUN)/python -m pytest --numprocesses=auto -m "not slow"
 
 test-slow: $(READY)
-	$(RUN)/python -m pytest --numprocesses=auto -m slow
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-full} $(RUN)/python -m pytest --numprocesses=auto -m "slow or hypothesis"
 
 fuzz: $(READY)
 	$(RUN)/python -m tests.fuzz --count $(COUNT) $(if $(SEED),--seed $(SEED)) --out $(RESULTS)/fuzz
@@ -55,8 +69,19 @@ lint: $(READY)
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy
 
-docs: $(READY)
+# Links from page to page are checked by the build: one that leads nowhere is a warning, and fails.
+docs: $(DOCS_READY)
 	$(RUN)/python -m lyra_opt.core.format_tables docs/formats.md
+	rm -rf docs/api/generated $(RESULTS)/docs
+	$(RUN)/sphinx-build --quiet --fail-on-warning --keep-going --doctree-dir $(RESULTS)/docs-cache docs $(RESULTS)/docs
+	! grep -rE '<(script|img)[^>]* src="https?:|<link[^>]* href="https?:' --include='*.html' $(RESULTS)/docs  # needs a network
+	@echo "$(RESULTS)/docs/index.html"
+
+links: $(DOCS_READY)
+	$(RUN)/sphinx-build --builder linkcheck --define plot_gallery=0 --doctree-dir $(RESULTS)/links-cache docs $(RESULTS)/links
+
+library: $(READY)
+	$(RUN)/python -m lyra_opt.experiments.library --library instances/library --plan instances/library/plans/library-2026.1.toml --work $(RESULTS)/library --docs docs
 
 bench: $(READY)
 	$(RUN)/python -m lyra_opt.experiments.bench --out $(RESULTS)/bench
@@ -69,4 +94,4 @@ figures: $(READY)
 	$(RUN)/lyra-opt paper lyra --out $(RESULTS)/figures --resume
 
 clean:
-	rm -rf $(VENV) $(RESULTS) $(FILES_OF_captured-gap) $(FILES_OF_captured-network-gap) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(RESULTS) $(FILES_OF_captured-gap) $(FILES_OF_captured-network-gap) .mypy_cache .pytest_cache docs/_gallery docs/api/generated .ruff_cache .hypothesis

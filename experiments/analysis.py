@@ -12,7 +12,7 @@ from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Status
 from lyra_opt.experiments.frames import frame_of, in_order
 from lyra_opt.experiments.proofs import Proofs, sense_of
-from lyra_opt.experiments.study import FILE
+from lyra_opt.experiments.study_cells import FILE, LIBRARY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,9 @@ class Analysis:
     def __init__(self, runs: Sequence[SolverRecord]) -> None:
         self.runs = list(runs)
         self.proofs = Proofs(runs)
-        self.size_name = find_problem(runs[0].problem).size_name
+        self.problems = list(dict.fromkeys(run.problem for run in runs))
+        sizes = dict.fromkeys(find_problem(name).size_name for name in self.problems)
+        self.size_name = " or ".join(sizes)
 
     @cached_property
     def frame(self) -> pd.DataFrame:
@@ -56,7 +58,9 @@ class Analysis:
         frame = frame_of(self.runs)
         # A run whose worker died does not say how large its instance was: its siblings do.
         frame["size"] = frame.groupby("cell")["size"].transform("first")
-        frame[self.size_name] = frame["size"].astype("Int64").mask(frame.family == FILE)
+        frame[self.size_name] = (
+            frame["size"].astype("Int64").mask(frame.family.isin([FILE, LIBRARY]))
+        )
         ended = ~frame.status.isin([Status.ERROR, Status.UNSUPPORTED])
         proof_time_s = frame.wall_time_s + frame.certify_time_s.fillna(0.0)
         return frame.assign(
@@ -94,7 +98,7 @@ class Analysis:
     def gap_table(self) -> pd.DataFrame:
         """Return a row for each family, size, value of the study's axes, and configuration.
 
-        Instances that are read from files are of any size, so that theirs is no column. The
+        Instances that are there already are of any size, so that theirs is no column. The
         columns are those that `summaries` names.
         """
         return self.summaries(FAMILY, self.size_name, *self.axes)
@@ -284,10 +288,12 @@ def log_ratio(time_s: pd.Series, yardstick_s: pd.Series) -> pd.Series:
 def family_label(run: SolverRecord) -> str:
     """Return a run's family with the parameters that are no axes, in order of name.
 
-    Instances that are read from files are told apart by their group alone.
+    Instances that are there already are told apart by their group alone.
     """
     if run.family == FILE:
         return f"{run.family_group} {FILE}s".strip()
+    if run.family == LIBRARY:
+        return f"{run.family_group}, {LIBRARY}"
     parameters = (f"{name}={value}" for name, value in fixed_parameters(run).items())
     return ", ".join([run.family, *parameters])
 
@@ -295,9 +301,9 @@ def family_label(run: SolverRecord) -> str:
 def fixed_parameters(run: SolverRecord) -> dict[str, AxisValue]:
     """Return the parameters of a run's family that are no axes, by name and in its order.
 
-    Instances that are read from files have none: the file is the instance.
+    Instances that are there already have none: the file is the instance.
     """
-    if run.family == FILE:
+    if run.family in (FILE, LIBRARY):
         return {}
     return {
         name: value for name, value in sorted(run.family_parameters.items()) if name not in run.axes

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.commands.arguments import (
     add_command,
     add_engine_options,
+    add_repeated_option,
     add_resume_option,
     completed_by,
+    completed_by_solvers,
 )
 from lyra_opt.core.errors import InputError, UserError
 from lyra_opt.core.nearest import meant
@@ -34,6 +36,7 @@ examples:
   lyra-opt study reclaim-gap
   lyra-opt study reclaim-gap --resume
   lyra-opt study my-study.toml --processes 1
+  lyra-opt study library --solver my_solver.py:MySolver
   lyra-opt study my-study.toml --scheduler tcp://head-node:8786
   lyra-opt study reclaim-gap-snapshot --trace TRACE.csv.gz --out philly
 
@@ -104,6 +107,14 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="job trace for the families that read one; looked up as given, then in the folder "
         "that the variable LYRA_OPT_TRACES names",
     )
+    completed_by_solvers(
+        add_repeated_option(
+            study,
+            "--solver",
+            "NAME",
+            "run it too, beside the solvers of the file; my_file.py:NAME is one of your own",
+        )
+    )
     add_resume_option(study, "results that are there already")
     study.set_defaults(run=run_study_command)
 
@@ -160,7 +171,7 @@ def run_study_command(arguments: argparse.Namespace) -> int:
     if arguments.study is None:
         raise UserError("STUDY is missing: a study file, or the name of a bundled study")
     trace = None if arguments.trace is None else find_trace(arguments.trace)
-    study = read_study(find_study(arguments.study), trace)
+    study = read_study(find_study(arguments.study), trace, solvers=arguments.solvers)
     folder = DEFAULT_RESULTS_FOLDER / study.name if arguments.out is None else Path(arguments.out)
     return run_study(
         study,

@@ -13,6 +13,8 @@ from lyra_opt.core.result import Status
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import OWN_BOUND
 from lyra_opt.core.witnesses import OWN_ENGINE, engine_of
+from lyra_opt.experiments.study_cells import LIBRARY
+from lyra_opt.instances.library import library
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from lyra_opt.core.result import Number
     from lyra_opt.core.variant import Sense, Variant
     from lyra_opt.experiments.records import SolverRecord
+
+
+RECORD = "the record of the library"
 
 
 class Proofs:
@@ -46,7 +51,8 @@ class Proofs:
     def optima(self) -> Mapping[str, Number]:
         """The best objective, where the best bound meets it.
 
-        Or the optimum that the family knows by construction.
+        Or the optimum that the family knows by construction. What the record of the library has
+        of an instance counts as a run.
         """
         return {
             cell: evidence.optimum
@@ -54,13 +60,17 @@ class Proofs:
             if evidence.optimum is not None
         }
 
+    def of_cell(self, cell: str) -> Evidence | None:
+        """Return what is proved of an instance; None if it was never made."""
+        return self._evidence.get(cell)
+
     @cached_property
     def witnesses(self) -> Mapping[str, frozenset[str]]:
         """The methods that prove the optimum, each by itself, where it is proved.
 
         References stand for what they run, so that two of one engine are one method; all other
-        solvers for the problem's own bound, and a family that knows the optimum for its
-        construction.
+        solvers for the problem's own bound, a family that knows the optimum for its
+        construction, and the record of the library for itself.
         """
         found: dict[str, set[str]] = {cell: set() for cell in self.optima}
         for run in self._runs:
@@ -69,6 +79,13 @@ class Proofs:
                 continue
             if run.known_optimum is not None:
                 found[run.cell].add("construction")
+            recorded = claim_of_record(run)
+            if (
+                recorded is not None
+                and recorded.dual_bound is not None
+                and self._evidence[run.cell].prove(recorded.dual_bound, optimum)
+            ):
+                found[run.cell].add(RECORD)
             if run.status is Status.ERROR or run.dual_bound is None:
                 continue
             if self._evidence[run.cell].prove(run.dual_bound, optimum):
@@ -129,7 +146,19 @@ def evidence_of(runs: Sequence[SolverRecord]) -> Evidence | None:
         return None
     known = (run.known_optimum for run in runs if run.known_optimum is not None)
     claims = [Claim(run.configuration, run.status, run.objective, run.dual_bound) for run in runs]
-    return Evidence(claims, variant, next(known, None))
+    recorded = claim_of_record(runs[0])
+    return Evidence(claims if recorded is None else [*claims, recorded], variant, next(known, None))
+
+
+def claim_of_record(run: SolverRecord) -> Claim | None:
+    """Return what the record of the library has of a run's instance; None if it is not of it."""
+    if run.family != LIBRARY:
+        return None
+    name = str(run.family_parameters[LIBRARY])
+    best = library().known.get(name)
+    if best is None or run.content_sha256 not in (None, library().entry(name).sha256):
+        return None
+    return Claim(RECORD, Status.FEASIBLE, best.best_known, best.best_bound)
 
 
 def variant_of(run: SolverRecord) -> Variant | None:

@@ -21,7 +21,10 @@ from lyra_opt.experiments.contradictions import find_contradictions
 from lyra_opt.experiments.frames import stored_runs
 from lyra_opt.experiments.page import PAGE, how_run, render_page, write_plots
 from lyra_opt.experiments.plots.figures import draw_plots
+from lyra_opt.experiments.plots.scoreboard import draw_profiles
 from lyra_opt.experiments.records import SolverRecord
+from lyra_opt.experiments.scoreboard import METHOD, scoreboard_of
+from lyra_opt.experiments.scoreboard_page import scoreboard_page
 from lyra_opt.experiments.store import ResultStore
 from lyra_opt.experiments.tables import csv_text, percent
 
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from lyra_opt.core.gaps import GapWords
     from lyra_opt.experiments.plots.figures import Plot
     from lyra_opt.experiments.records import StudyRecord
+    from lyra_opt.experiments.scoreboard import Scoreboard
     from lyra_opt.experiments.tables import Table
 
 
@@ -53,6 +57,8 @@ class Report:
         Results that cannot all be right, a line each.
     plots
         Drawn plots.
+    scoreboard
+        The ranking, where instances are of the library.
     """
 
     study: StudyRecord
@@ -60,6 +66,7 @@ class Report:
     headline_solvers: Sequence[str]
     contradictions: Sequence[str]
     plots: Sequence[Plot]
+    scoreboard: Scoreboard | None = None
 
     def runs_in_words(self) -> str:
         """Return how many runs there are, and how they ended."""
@@ -145,6 +152,9 @@ def write_files(report: Report, folder: Path) -> None:
     for name, table in (("gap_table", report.gaps), ("overall_table", overall)):
         write_text(folder / f"{name}.csv", csv_text(table))
         write_text(folder / f"{name}.md", report.shown(table).markdown())
+    if report.scoreboard is not None:
+        write_text(folder / "scoreboard.csv", csv_text(report.scoreboard.table))
+        write_text(folder / "scoreboard.md", scoreboard_page(report.scoreboard, report.plots))
     write_plots(folder, report.plots)
     write_text(folder / PAGE, page_text(report))
 
@@ -158,20 +168,25 @@ def make_report(folder: Path) -> Report:
     runs = stored_runs(folder)
     analysis = Analysis(runs)
     headline_solvers = _headline_solvers(study, analysis)
+    scoreboard = scoreboard_of(study, analysis)
+    plots = [] if scoreboard is None else draw_profiles(scoreboard)
+    if scoreboard is None or len(analysis.problems) == 1:  # a hundred solvers are no picture
+        plots += draw_plots(analysis, headline_solvers)
     return Report(
         study=study,
         analysis=analysis,
         headline_solvers=headline_solvers,
         contradictions=find_contradictions(runs),
-        plots=draw_plots(analysis, headline_solvers),
+        plots=plots,
+        scoreboard=scoreboard,
     )
 
 
 def _headline_solvers(study: StudyRecord, analysis: Analysis) -> list[str]:
     """Return the configurations of the study's headline, or of the problem's default solvers."""
     chosen = study.settings["headline"]
-    if not chosen:
-        problem = find_problem(study.settings["problem"])
+    if not chosen and len(analysis.problems) == 1:
+        problem = find_problem(analysis.problems[0])
         variants = {run.variant for run in analysis.runs if run.variant is not None}
         chosen = [problem.default_solver_of(variant) for variant in sorted(variants)]
     solvers = {run.configuration: run.solver for run in analysis.runs}
@@ -182,7 +197,9 @@ def page_text(report: Report) -> str:
     """Return the report as one HTML page that needs no other file."""
     failed = report.with_status(Status.ERROR)
     unsupported = report.with_status(Status.UNSUPPORTED)
+    board = report.scoreboard
     entries = [
+        *([("scoreboard", "Scoreboard")] if board else []),
         ("solvers", "Solvers side by side"),
         ("plots", "Plots"),
         ("families", "By family"),
@@ -198,6 +215,8 @@ def page_text(report: Report) -> str:
         entries=entries,
         how=how_run(report.study, report.analysis.runs),
         report=report,
+        rankings=[] if board is None else [(name, board.shown(name)) for name in board.problems],
+        method=METHOD,
         words=report.words,
         sums=report.shown(report.analysis.sums_table()),
         families=report.shown(report.analysis.family_table()),

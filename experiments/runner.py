@@ -54,7 +54,6 @@ def run_study(
     tasks = [
         SolverTask(
             study=study.name,
-            problem=study.problem,
             position=position,
             cell=cell,
             configuration=configuration,
@@ -69,7 +68,7 @@ def run_study(
         text=study.text,
         meaning_hash=study.meaning_hash(),
         runs=len(tasks),
-        settings={"problem": study.problem, "headline": list(study.headline), "command": command},
+        settings={"headline": list(study.headline), "command": command},
     )
     turns = list(_taking_turns(tasks))
     try:

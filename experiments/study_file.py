@@ -9,6 +9,7 @@ from lyra_opt.core.documents import join_path
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import Table, key, parsed, schema_of
 from lyra_opt.core.rules import (
+    Choice,
     Flag,
     Integer,
     Line,
@@ -20,6 +21,8 @@ from lyra_opt.core.rules import (
     Seeds,
     Text,
 )
+from lyra_opt.instances.library.records import Grade
+from lyra_opt.instances.parameters import PARAMETER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +33,9 @@ LARGEST_STUDY_RUNS = 1_000_000
 
 Parameter = str | int
 
+ALL_SOLVERS = "*"
+"""What stands for every registered solver in a list of names."""
+
 RESERVED = {"seed": "is given as seeds", "trace": "is given on the command line"}
 """Parameters of families that a block of instances does not set, and why."""
 
@@ -39,23 +45,7 @@ _LIMITS = OneOrList(Number(above=True))
 _GROUP = key(Line(), "name under which the report sums the instances up", "")
 
 
-@dataclass(frozen=True, slots=True)
-class _Parameter(Rule):
-    """What a family is given; families judge it themselves."""
-
-    def check(self, path: str, value: object) -> Parameter:
-        if isinstance(value, bool) or not isinstance(value, str | int):
-            raise FieldError(path, value, "must be a string or an integer")
-        return value
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": ["string", "integer"]}
-
-    def in_words(self) -> str:
-        return "string or integer"
-
-
-_VALUES = OneOrList(_Parameter())
+_VALUES = OneOrList(PARAMETER)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +78,22 @@ class FilesTable:
     made_by: str = key(Line(), "how to make them, said where there are none", "")
 
 
+@dataclass(frozen=True, kw_only=True)
+class LibraryTable:
+    """Instances of the instance library; each in the group that is called as its problem."""
+
+    library: str = key(
+        Name(), 'version of the instance library that they came with, see "lyra-opt library list"'
+    )
+    grades: tuple[Grade, ...] | None = key(
+        ListOf(Choice(Grade), distinct=True), "those of these grades", None, shown="all"
+    )
+    ids: tuple[str, ...] | None = key(_NAMES, "those that are called so", None, shown="all")
+    largest_size: int | None = key(
+        Integer(1), "those of at most so many servers or jobs", None, shown="any"
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generated:
     """A block of instances that families generate, with what the families are given.
@@ -111,10 +117,12 @@ class Generated:
 class Instances(Rule):
     """The rule of a block of instances."""
 
-    tables = (FamiliesTable, FilesTable)
+    tables = (FamiliesTable, FilesTable, LibraryTable)
 
-    def check(self, path: str, value: object) -> FilesTable | Generated:
+    def check(self, path: str, value: object) -> FilesTable | LibraryTable | Generated:
         """Return a block; keys that are none of its own are parameters of the families."""
+        if isinstance(value, dict) and "library" in value:
+            return parsed(LibraryTable, value, path)
         if not isinstance(value, dict) or "files" in value:
             return parsed(FilesTable, value, path)
         known = {each.name for each in fields(FamiliesTable)}
@@ -132,11 +140,11 @@ class Instances(Rule):
     def schema(self) -> dict[str, Any]:
         """See `lyra_opt.core.rules.Rule`."""
         generated = schema_of(FamiliesTable) | {"additionalProperties": _VALUES.schema()}
-        return {"anyOf": [schema_of(FilesTable), generated]}
+        return {"anyOf": [schema_of(FilesTable), schema_of(LibraryTable), generated]}
 
     def in_words(self) -> str:
         """See `lyra_opt.core.rules.Rule`."""
-        return "table with families, or with files"
+        return "table with families, with files, or with a library"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +154,7 @@ class SolversTable:
     names: tuple[str, ...] = key(
         _NAMES,
         'solvers, see "lyra-opt solvers"; one in a file of your own, which is looked for beside '
-        "the study, is my_file.py:NAME",
+        f'the study, is my_file.py:NAME; "{ALL_SOLVERS}" is every registered one',
     )
     groups: tuple[str, ...] | None = key(
         _NAMES, "groups of instances that they are run on", None, shown="all"
@@ -157,10 +165,11 @@ class SolversTable:
     certify: bool | None = key(
         Flag(), "whether to add the problem's own bound", None, shown="that of the study"
     )
-    reference: bool = key(
+    reference: bool | None = key(
         Flag(),
         "whether they are there to prove optima, and left out of plots of excess",
-        False,
+        None,
+        shown=f'of "{ALL_SOLVERS}" those that prove optima, else none',
     )
 
 
@@ -171,7 +180,9 @@ class StudyTable:
     format: str = key(Text((STUDY_FORMAT,)), "of the file")
     version: int = key(Integer(STUDY_VERSION, STUDY_VERSION), "of the format")
     name: str = key(Name(), "what it is called, and the folder of its results")
-    problem: str = key(Text(), "whose instances are solved")
+    problem: tuple[str, ...] = key(
+        OneOrList(Text()), "whose instances are solved; several where all are of the library"
+    )
     description: str = key(Line(), "what it is for", "")
     seeds: tuple[int, ...] | None = key(_SEEDS, "of the instances", None)
     time_limit_s: tuple[float, ...] | None = key(
@@ -184,5 +195,7 @@ class StudyTable:
     headline: tuple[str, ...] = key(
         _NAMES, "solvers that the report begins with", (), shown="the problem's default"
     )
-    instances: tuple[FilesTable | Generated, ...] = key(ListOf(Instances()), "what is solved")
+    instances: tuple[FilesTable | LibraryTable | Generated, ...] = key(
+        ListOf(Instances()), "what is solved"
+    )
     solvers: tuple[SolversTable, ...] = key(ListOf(Table(SolversTable)), "what solves it")

@@ -21,14 +21,16 @@ from lyra_opt.core.solving import solve_and_check
 from lyra_opt.experiments.environment import current_environment
 from lyra_opt.experiments.pool import in_words
 from lyra_opt.experiments.records import SolverRecord
-from lyra_opt.experiments.study import FILE, read_instance_file
+from lyra_opt.experiments.study_cells import FILE, LIBRARY, read_instance_file
 from lyra_opt.instances.family import find_family
+from lyra_opt.instances.library import load_library_instance
 
 if TYPE_CHECKING:
     from lyra_opt.core.result import Number
     from lyra_opt.core.solver import Solver
     from lyra_opt.core.solving import Answer
-    from lyra_opt.experiments.study import Cell, Configuration
+    from lyra_opt.experiments.study_cells import Cell
+    from lyra_opt.experiments.study_solvers import Configuration
     from lyra_opt.experiments.trace import Trace
 
 INSTANCES_KEPT = 4
@@ -45,8 +47,8 @@ class SolverTask:
 
     Parameters
     ----------
-    study, problem
-        Names.
+    study
+        Its name.
     position
         Place of the run in the study.
     cell
@@ -58,7 +60,6 @@ class SolverTask:
     """
 
     study: str
-    problem: str
     position: int
     cell: Cell
     configuration: Configuration
@@ -91,7 +92,7 @@ class SolverTask:
         """Run it in this process; whatever fails in it is a row of status error."""
         started_at = datetime.now(UTC)
         try:
-            generated = _generated(self.problem, self.cell, self.trace)
+            generated = _generated(self.cell, self.trace)
         except (Exception, SystemExit) as error:
             return self.failed(started_at, f"the generator failed: {in_words(error)}")
         try:
@@ -109,7 +110,7 @@ class SolverTask:
             "key": self.key,
             "axes": {name: parameters[name] for name in self.cell.axes},
             "seed": self.cell.seed,
-            "problem": self.problem,
+            "problem": self.cell.problem,
             "cell": self.cell.key,
             "configuration": self.configuration.label,
             "family_group": self.cell.group,
@@ -145,15 +146,18 @@ class _Generated:
 
 
 @lru_cache(maxsize=INSTANCES_KEPT)
-def _generated(problem_name: str, cell: Cell, trace: Trace | None) -> _Generated:
-    if cell.file_sha256 is None:
-        family = find_family(problem_name, cell.family)
+def _generated(cell: Cell, trace: Trace | None) -> _Generated:
+    known = None
+    if cell.file_sha256 is not None:
+        instance = read_instance_file(cell)
+    elif cell.family == LIBRARY:
+        instance = load_library_instance(str(dict(cell.parameters)[LIBRARY])).instance
+    else:
+        family = find_family(cell.problem, cell.family)
         arguments = cell.arguments(trace)
         instance = family.generate(arguments, cell.seed)
         known = family.known_optimum(arguments)
-    else:
-        instance, known = read_instance_file(problem_name, cell), None
-    problem = find_problem(problem_name)
+    problem = find_problem(cell.problem)
     return _Generated(
         instance,
         {
@@ -167,8 +171,8 @@ def _generated(problem_name: str, cell: Cell, trace: Trace | None) -> _Generated
 
 
 def _solved(task: SolverTask, generated: _Generated, started_at: datetime) -> SolverRecord:
-    problem = find_problem(task.problem)
-    solver = task.configuration.find(task.problem)
+    problem = find_problem(task.cell.problem)
+    solver = task.configuration.find()
     _warm_up(task, solver, generated.instance)
     answer = _answer(task, solver, generated.instance, task.configuration.time_limit_s)
     write_traceback(task.key, answer.traceback)
@@ -197,7 +201,7 @@ def _answer(
 ) -> Answer[Any]:
     """Run the solver in a process of its own."""
     return solve_and_check(
-        find_problem(task.problem),
+        find_problem(task.cell.problem),
         instance,
         solver,
         limits=Limits(time_s=time_limit_s, memory_mib=task.configuration.memory_limit_mib),
@@ -239,7 +243,7 @@ def _warm_up(task: SolverTask, solver: Solver, instance: Any) -> None:
     """
     configuration = task.configuration
     shape = "" if instance.variant in solver.exact_variants else task.cell.shape
-    problem, workers = find_problem(task.problem), _workers()
+    problem, workers = find_problem(task.cell.problem), _workers()
 
     def key() -> tuple[int | None, str, bool, str]:
         child = workers.child_of(problem, solver)

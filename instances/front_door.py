@@ -83,7 +83,7 @@ def generate(
         From 0 to 2**53 - 1, by default 0; has no effect on families that are not seeded.
     seeds
         In its place: several, such as ``range(5)``.
-    parameters
+    **parameters
         The family's own, each a value or several; None stands for not given.
 
     Returns

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.errors import UserError, show_value
+from lyra_opt.core.errors import FieldError, UserError, show_value
 from lyra_opt.core.nearest import meant
+from lyra_opt.core.rules import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,6 +27,28 @@ LONGEST_METAVAR = 32
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _OPTION = re.compile(r"""(?<![\w"'./-])--([a-z]+(?:-[a-z]+)*)""")
 """In a message, but not in a value or a path that it shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterRule(Rule):
+    """The rule of a field that holds what a family is given; families judge it themselves."""
+
+    def check(self, path: str, value: object) -> str | int:
+        """See `Rule`."""
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            raise FieldError(path, value, "must be a string or an integer")
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        """See `Rule`."""
+        return {"type": ["string", "integer"]}
+
+    def in_words(self) -> str:
+        """See `Rule`."""
+        return "string or integer"
+
+
+PARAMETER = ParameterRule()
 
 
 class Parameter(ABC):

@@ -35,6 +35,7 @@ def make_parser() -> ArgumentParser:
     import lyra_opt.experiments.simulation.command
     import lyra_opt.experiments.tuning.command
     import lyra_opt.instances.command
+    import lyra_opt.instances.library.command
     import lyra_opt.paper_figures.command
     from lyra_opt.commands import completion, counterexample, schema, solve, solvers, verify
     from lyra_opt.commands.arguments import OneLineParser
@@ -47,6 +48,7 @@ def make_parser() -> ArgumentParser:
     verify.add_parser(subparsers)
     counterexample.add_parser(subparsers)
     lyra_opt.instances.command.add_parser(subparsers)
+    lyra_opt.instances.library.command.add_parser(subparsers)
     solvers.add_parser(subparsers)
     schema.add_parser(subparsers)
     lyra_opt.experiments.simulation.command.add_parsers(subparsers)

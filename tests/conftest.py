@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,19 +15,27 @@ from hypothesis import HealthCheck, settings
 from lyra_opt.__main__ import main
 from lyra_opt.core.errors import FieldError, InputError
 from lyra_opt.core.loading import load_instance
+from tests.draws import FULL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lyra_opt.reclaim import Instance
 
-FIGURE_5 = Path(__file__).parent.parent / "instances" / "library" / "lyra-figure-5.json"
+ROOT = Path(__file__).parent.parent
+FIGURE_5 = ROOT / "instances" / "library" / "lyra-figure-5.json"
 
 # No deadlines: a test must not fail because the machine is busy.
+# Few examples each time, others every time: what a property test finds is found sooner or later.
 settings.register_profile(
-    "default", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    "default",
+    deadline=None,
+    max_examples=FULL // 4,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
 )
-settings.register_profile("thorough", settings.get_profile("default"), max_examples=2000)
+settings.register_profile("full", settings.get_profile("default"), max_examples=FULL)
+settings.register_profile("thorough", settings.get_profile("default"), max_examples=20 * FULL)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
@@ -78,6 +88,20 @@ def run(capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]
         return exit_code, output.out, output.err
 
     return run_command
+
+
+def built(source: Path, folder: Path, target: str) -> Path:
+    """Return the archive that is made of a source tree."""
+    command = [sys.executable, "-m", "hatchling", "build", "--target", target]
+    subprocess.run([*command, "--directory", folder], cwd=source, check=True, capture_output=True)
+    (made,) = folder.iterdir()
+    return made
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the wheel of this tree."""
+    return built(ROOT, tmp_path_factory.mktemp("wheel"), "wheel")
 
 
 def assert_one_line_error(result: tuple[int, str, str], *parts: str) -> None:

@@ -7,7 +7,7 @@ import re
 from copy import deepcopy
 from typing import Any, NamedTuple
 
-from lyra_opt.instances.library import library_instances
+from lyra_opt.instances.library import library
 
 ABSENT = object()
 """The value of a field that is left out."""
@@ -124,7 +124,7 @@ NETWORK_DOCUMENT: dict[str, Any] = {
 }
 
 RECLAIM = Malformed(
-    json.loads(library_instances()["lyra-figure-5"].read_text()),
+    json.loads((library().folder / "lyra-figure-5.json").read_text()),
     (
         ("format", ABSENT, "is missing"),
         ("format", "other", 'is "other": must be'),
@@ -187,7 +187,7 @@ RECLAIM = Malformed(
     ),
 )
 ALLOCATION = Malformed(
-    json.loads(library_instances()["lyra-table-2"].read_text()),
+    json.loads((library().folder / "lyra-table-2.json").read_text()),
     (
         ("version", 2, "is 2: must be 1"),
         ("name", "", 'is "": must be a string that is not empty'),

@@ -16,6 +16,7 @@ from lyra_opt.core.solver import find_solver, solver_names
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.instances.family import generate
 from lyra_opt.testing.conformance import assert_conforms
+from tests.draws import sampled
 from tests.lyra_opt.allocation.reference import best_allocation
 from tests.lyra_opt.reclaim import reference
 
@@ -218,7 +219,7 @@ TAKEN = [
 ]
 
 
-@pytest.mark.parametrize(("problem", "name", "position"), TAKEN)
+@pytest.mark.parametrize(("problem", "name", "position"), sampled(TAKEN, 3))
 def test_solver_conforms(problem: str, name: str, position: int) -> None:
     """Proofs, claims, seeds, warm starts and limits, as `assert_conforms` lists them."""
     best_solution, optimum = best_of(problem, position)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import built
+
 ROOT = Path(__file__).parent.parent
 MADE_IN_IT = """\
 import lyra_opt as lo
@@ -24,19 +26,6 @@ print(lo.solve(fleet, "cpsat").objective == lo.solve(fleet, "exact").objective)
 """
 
 
-def build(source: Path, folder: Path, target: str) -> Path:
-    """Return the archive that is made of a source tree."""
-    command = [sys.executable, "-m", "hatchling", "build", "--target", target]
-    subprocess.run([*command, "--directory", folder], cwd=source, check=True, capture_output=True)
-    (made,) = folder.iterdir()
-    return made
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(ROOT, tmp_path_factory.mktemp("wheel"), "wheel")
-
-
 def test_a_wheel_has_one_package(wheel: Path) -> None:
     """Five generic names at the top of site-packages would clash with a user's own."""
     names = zipfile.ZipFile(wheel).namelist()
@@ -47,16 +36,17 @@ def test_a_wheel_has_one_package(wheel: Path) -> None:
 
 def test_the_source_archive_makes_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
     """It holds no links, and each file once."""
-    archive = build(ROOT, tmp_path / "sdist", "sdist")
+    archive = built(ROOT, tmp_path / "sdist", "sdist")
     with tarfile.open(archive) as opened:
         assert len(opened.getnames()) == len(set(opened.getnames()))
         opened.extractall(tmp_path / "unpacked", filter="data")
     (source,) = (tmp_path / "unpacked").iterdir()
-    again = build(source, tmp_path / "wheel", "wheel")
+    again = built(source, tmp_path / "wheel", "wheel")
     names = [sorted(zipfile.ZipFile(path).namelist()) for path in (wheel, again)]
     assert names[0] == names[1]
 
 
+@pytest.mark.slow
 def test_a_wheel_works_without_the_source_tree(wheel: Path, tmp_path: Path) -> None:
     """With solvers, models, scenarios, studies, papers and the library that come along."""
     site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"

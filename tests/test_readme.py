@@ -1,4 +1,4 @@
-"""What the README shows is what the program does."""
+"""What the README and the pages of the site show is what the program does."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lyra_opt.__main__ import make_parser
 from lyra_opt.allocation import ElasticJob, Objective
 from lyra_opt.allocation import Instance as AllocationInstance
 from lyra_opt.core.problem import find_problem, problems
@@ -27,19 +28,49 @@ if TYPE_CHECKING:
     from lyra_opt.reclaim import Instance as ReclaimInstance
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text()
+MADE = ("docs/_gallery", "docs/api/generated", "docs/example_scheme")
+"""What a build of the site writes below the pages, and an example with tests of its own."""
+SITE = [
+    "README.md",
+    *sorted(
+        page
+        for path in ROOT.glob("docs/**/*.md")
+        if not (page := path.relative_to(ROOT).as_posix()).startswith(MADE)
+    ),
+]
 TIME = re.compile(r" *(\d+\.\d+ m?s|time)$", flags=re.MULTILINE)
+SLOW = re.compile(r"^\$ lyra-opt (counterexample|simulate)|lo\.simulate\(", flags=re.MULTILINE)
+"""What searches, or replays days, for some ten seconds."""
 
 
-def blocks(language: str, text: str = README) -> list[str]:
+def cost_of(shown: str) -> list[pytest.MarkDecorator]:
+    """Return the marks of a block that is run."""
+    return [pytest.mark.slow] if SLOW.search(shown) else []
+
+
+def text_of(page: str) -> str:
+    """Return what a page says."""
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def blocks(language: str, text: str) -> list[str]:
     """Return the fenced blocks of one language."""
-    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    fenced = re.findall(r"^```(\S*)[^\n]*\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
     return [block for of, block in fenced if of == language]
 
 
-def sessions() -> list[str]:
-    """Return the blocks that show a terminal."""
-    return [block for block in blocks("") if block.startswith("$ ")]
+def sessions() -> list[Any]:
+    """Return the blocks that show a terminal, as cases that are called after their page."""
+    return [
+        pytest.param(
+            block,
+            id=f"{page}-{number}",
+            marks=cost_of(block),
+        )
+        for page in SITE
+        for number, block in enumerate(blocks("", text_of(page)))
+        if block.startswith("$ ")
+    ]
 
 
 @pytest.mark.parametrize("session", sessions())
@@ -64,51 +95,89 @@ def test_terminal(session: str, tmp_path: Path) -> None:
     ]
 
 
-PAGES = ["README.md", *(f"lyra_opt/{problem}/README.md" for problem in problems())]
+SNIPPETS = [
+    pytest.param(page, snippet, marks=cost_of(snippet))
+    for page in (*SITE, *(f"lyra_opt/{problem}/README.md" for problem in problems()))
+    for snippet in blocks("python", text_of(page))
+    if snippet.rstrip().rpartition("\n")[2].startswith("# ")
+]
+"""Those that end with what they print."""
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(("page", "snippet"), SNIPPETS)
 def test_python(
-    page: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    page: str, snippet: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The snippet prints what its last comments say."""
-    (snippet,) = blocks("python", (ROOT / page).read_text())
     monkeypatch.chdir(ROOT)
     exec(compile(snippet, page, "exec"), {})
-    code = snippet.rpartition("\nprint(")[2]
-    said = [line.removeprefix("# ") for line in code.splitlines() if line.startswith("# ")]
+    said = []
+    for line in reversed(snippet.splitlines()):
+        if not line.startswith("# "):
+            break
+        said.insert(0, line.removeprefix("# "))
     assert capsys.readouterr().out.splitlines() == said
 
 
-@pytest.mark.parametrize("page", PAGES)
+def test_pages_show_python() -> None:
+    """Each of these has a snippet that is run."""
+    assert {case.values[0] for case in SNIPPETS} >= {
+        "README.md",
+        *(f"lyra_opt/{problem}/README.md" for problem in problems()),
+    }
+
+
+def commands(page: str) -> list[str]:
+    """Return the commands that a page shows in fences, what is not this program's left off."""
+    found = []
+    for block in (*blocks("", text_of(page)), *blocks("sh", text_of(page))):
+        for line in block.splitlines():
+            if line.removeprefix("$ ").startswith("lyra-opt "):
+                found.append(re.split(r" [|>#] ?", line.removeprefix("$ ").strip())[0].strip())
+    return found
+
+
+@pytest.mark.parametrize("page", [page for page in SITE if commands(page)])
+def test_commands_are_understood(page: str) -> None:
+    """Words and options are there; what they name is the user's, or tested with scenarios."""
+    parser = make_parser()
+    for command in commands(page):
+        assert parser.parse_args(shlex.split(command)[1:]).run, command
+
+
+@pytest.mark.parametrize("page", SITE)
+def test_targets_of_make_exist(page: str) -> None:
+    """And the studies that they run."""
+    makefile = (ROOT / "Makefile").read_text()
+    for target, study in re.findall(r"`?make ([a-z-]+)(?:\s+STUDY=([\w-]+))?`", text_of(page)):
+        assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
+        assert not study or (ROOT / f"experiments/studies/{study}.toml").is_file(), study
+
+
+@pytest.mark.parametrize("page", [*SITE, *(f"lyra_opt/{name}/README.md" for name in problems())])
 def test_links_lead_somewhere(page: str) -> None:
     """To files and folders of the tree."""
-    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / page).read_text())
-    assert targets
-    for target in targets:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text_of(page)):
         assert (ROOT / page).parent.joinpath(target).exists(), target
+
+
+def test_the_readme_is_short() -> None:
+    """It is read before anything is built; what is longer is a page of the site."""
+    assert len((ROOT / "README.md").read_bytes()) <= 8 * 1024
 
 
 def test_instance() -> None:
     """The example of the format is an instance."""
-    (text,) = blocks("json")
+    (text,) = blocks("json", text_of("docs/problems/reclaim.md"))
     instance = find_problem("reclaim").parse_instance(json.loads(text))
     assert instance.reclaim_servers == 1
-
-
-SECTIONS = {
-    "reclaim": "Solvers",
-    "allocation": "Elastic allocation",
-    "heterogeneous": "Unlike GPUs",
-    "network": "Gangs in a network",
-}
 
 
 @pytest.mark.parametrize("problem", problems())
 def test_the_table_of_a_problem_has_its_solvers(problem: str) -> None:
     """Named in the first column, and no others: `exact` of one problem says nothing of another."""
-    section = README.partition(f"\n## {SECTIONS[problem]}\n")[2].partition("\n## ")[0]
-    (table,) = re.findall(r"^\| solver \| what.*?\n(?=\n)", section, flags=re.MULTILINE | re.DOTALL)
+    text = text_of(f"docs/problems/{problem}.md")
+    (table,) = re.findall(r"^\| solver \| what.*?\n(?=\n|$)", text, flags=re.MULTILINE | re.DOTALL)
     named = set()
     for cell in re.findall(r"^\| (`.*?) \|", re.sub(r" \(.*?\)", "", table), flags=re.MULTILINE):
         for part in cell.split("; "):
@@ -120,7 +189,8 @@ def test_the_table_of_a_problem_has_its_solvers(problem: str) -> None:
 
 def test_every_composed_scheme_is_in_the_table() -> None:
     """Named in the first column, those that belong together in one row."""
-    (table,) = re.findall(r"^\| scheme \|.*?\n(?=\n)", README, flags=re.MULTILINE | re.DOTALL)
+    text = text_of("docs/cluster/index.md")
+    (table,) = re.findall(r"^\| scheme \|.*?\n(?=\n)", text, flags=re.MULTILINE | re.DOTALL)
     named = {
         name for line in table.splitlines() for name in re.findall(r"`([^`]+)`", line.split("|")[1])
     }
@@ -130,21 +200,21 @@ def test_every_composed_scheme_is_in_the_table() -> None:
 
 
 def shown_in_the_guide(file: str) -> dict[str, Any]:
-    """Run a file that the contributing guide shows after its name; return what it defines."""
-    guide = (ROOT / "CONTRIBUTING.md").read_text().partition(f"`{file}`:\n")[2]
+    """Run a file that `docs/own.md` shows after its name; return what it defines."""
+    guide = text_of("docs/own.md").partition(f"`{file}`:\n")[2]
     shown = re.findall(r"^ *```python\n(.*?)^ *```$", guide, flags=re.MULTILINE | re.DOTALL)
     module: dict[str, Any] = {"__name__": file.removesuffix(".py")}
     exec(compile(textwrap.dedent(shown[0]), file, "exec"), module)
     return module
 
 
-def test_the_solver_of_the_contributing_guide_conforms(figure_5: ReclaimInstance) -> None:
+def test_the_solver_that_is_shown_conforms(figure_5: ReclaimInstance) -> None:
     """The file that it shows is a solver, and passes the suite."""
     solver = shown_in_the_guide("first_in_file.py")["FirstInFile"]()
     assert_conforms(solver, find_problem("reclaim"), figure_5, optimum=1)
 
 
-def test_the_policy_of_the_contributing_guide_conforms() -> None:
+def test_the_policy_that_is_shown_conforms() -> None:
     """It gives the longer of two jobs all that it can use, and what is left to the other."""
     instance = AllocationInstance(
         name="two-jobs",
@@ -162,11 +232,7 @@ def test_the_policy_of_the_contributing_guide_conforms() -> None:
 
 
 PACKAGES = ("lyra_opt", "formulations", "instances", "experiments", "paper_figures")
-PROSE = [
-    "README.md",
-    "CONTRIBUTING.md",
-    *(str(p.relative_to(ROOT)) for p in ROOT.glob("docs/*.md")),
-]
+PROSE = ["CONTRIBUTING.md", *SITE]
 PROSE += [str(p.relative_to(ROOT)) for name in PACKAGES for p in (ROOT / name).rglob("README.md")]
 SOURCES = [str(p.relative_to(ROOT)) for name in PACKAGES for p in (ROOT / name).rglob("*.py")]
 OF_OTHERS = {
@@ -179,7 +245,7 @@ OF_OTHERS = {
 }
 """Files of other projects, in docstrings that name the project."""
 OF_READERS = {"first_in_file.py", "longest_first.py", "least_remaining.py"}
-"""Files that the contributing guide shows."""
+"""Files that the page on solvers of one's own shows."""
 ROOMS = ("lyra_opt/reclaim", "lyra_opt/reclaim/bounds")
 """Where the file names stand that every problem has, which the guide lists without a folder."""
 

@@ -7,7 +7,6 @@ import sys
 import tempfile
 from dataclasses import replace
 from functools import partial
-from importlib.resources import as_file
 from itertools import pairwise, product
 from math import log
 from pathlib import Path
@@ -29,7 +28,7 @@ from lyra_opt.experiments.bench.timing import (
 )
 from lyra_opt.experiments.bench.trials import interleaved
 from lyra_opt.instances.family import generate
-from lyra_opt.instances.library import library_instances
+from lyra_opt.instances.library import library
 from lyra_opt.reclaim.bounds.dual_bound import interchangeable_bound, rigid_bound
 from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
 
@@ -218,27 +217,27 @@ def _size(instance: Instance) -> str:
 def process_figures() -> Iterator[Figure]:
     """Measure the command line as a process."""
     command = [sys.executable, "-m", "lyra_opt"]
-    with as_file(library_instances()["lyra-figure-5"]) as example:
-        yield time_process(
-            "process: lyra-opt --help", [*command, "--help"], runs=9, target_s=HELP_TARGET_S
-        )
-        yield time_process(
-            "process: lyra-opt solvers", [*command, "solvers"], runs=9, target_s=HELP_TARGET_S
-        )
-        yield time_process(
-            "process: lyra-opt solve, lyra-greedy, small instance",
-            [*command, "solve", str(example)],
-            runs=9,
-            target_s=PROCESS_TARGET_S,
-            remark="6 servers, 4 jobs",
-        )
-        yield time_process(
-            "process: lyra-opt solve, exact, the same instance",
-            [*command, "solve", str(example), "--solver", "exact"],
-            runs=9,
-            target_s=EXACT_PROCESS_TARGET_S,
-            remark="6 servers, 4 jobs",
-        )
+    example = library().folder / "lyra-figure-5.json"
+    yield time_process(
+        "process: lyra-opt --help", [*command, "--help"], runs=9, target_s=HELP_TARGET_S
+    )
+    yield time_process(
+        "process: lyra-opt solvers", [*command, "solvers"], runs=9, target_s=HELP_TARGET_S
+    )
+    yield time_process(
+        "process: lyra-opt solve, lyra-greedy, small instance",
+        [*command, "solve", str(example)],
+        runs=9,
+        target_s=PROCESS_TARGET_S,
+        remark="6 servers, 4 jobs",
+    )
+    yield time_process(
+        "process: lyra-opt solve, exact, the same instance",
+        [*command, "solve", str(example), "--solver", "exact"],
+        runs=9,
+        target_s=EXACT_PROCESS_TARGET_S,
+        remark="6 servers, 4 jobs",
+    )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "small.json"
         small = generate("reclaim", LOOSE_BOUND_FAMILY, servers=50, reclaim=15, seed=1)

@@ -17,7 +17,7 @@ from lyra_opt.experiments.plots.excess_over_axis import plot_excess_over_axis
 from lyra_opt.experiments.plots.solutions import draw_solutions
 from lyra_opt.experiments.plots.solve_time import plot_solve_time
 from lyra_opt.experiments.plots.style import add_legend
-from lyra_opt.experiments.study import FILE
+from lyra_opt.experiments.study_cells import FILE
 from lyra_opt.experiments.tables import axis_in_words, parameter_in_words
 
 if TYPE_CHECKING:

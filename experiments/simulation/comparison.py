@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lyra_opt.experiments.intervals import CONFIDENCE, bootstrap_interval, student_interval
 from lyra_opt.experiments.simulation.durations import duration, three_digits, unit_of
 from lyra_opt.experiments.simulation.measures import TIME_PART_NAMES
 
@@ -20,10 +21,7 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.experiments.simulation.durations import Unit
 
-CONFIDENCE = 0.95
 RESAMPLES = 2000
-RESAMPLES_AT_ONCE = 100
-BOOTSTRAP_SEED = 0
 
 ENOUGH_SEEDS = 5
 """With fewer, Student's t has tails so long that most intervals reach over 0."""
@@ -184,7 +182,7 @@ def differences(
                 tables = [jobs_of(each[seeds[0]]) for each in (first, of_seed)]
                 pairs = [table.set_index("job_id")[compared.column] for table in tables]
                 before, after = (column.loc[pairs[0].index].to_numpy() for column in pairs)
-                low_s, high_s = bootstrap_interval(after - before)
+                low_s, high_s = bootstrap_interval(after - before, RESAMPLES)
             else:
                 before, after = (
                     np.array([_figures(each[seed])[compared.key] for seed in seeds])
@@ -228,36 +226,6 @@ def _largest_part(
     largest = max(TIME_PART_NAMES, key=lambda part: direction * differs_s(part))
     found_s = differs_s(largest)
     return (TIME_PART_NAMES[largest], found_s) if direction * found_s > 0 else ("", 0.0)
-
-
-def student_interval(values: np.ndarray) -> tuple[float, float]:
-    """Return Student's confidence interval of the mean of at least two values."""
-    from scipy import stats
-
-    mean, error = float(np.mean(values)), float(stats.sem(values))
-    if error == 0:
-        return mean, mean
-    low, high = stats.t.interval(CONFIDENCE, len(values) - 1, loc=mean, scale=error)
-    return float(low), float(high)
-
-
-def bootstrap_interval(values: np.ndarray) -> tuple[float, float]:
-    """Return a percentile bootstrap interval of the mean of values; the same for the same ones."""
-    from scipy import stats
-
-    if len(values) < 2 or np.all(values == values[0]):
-        mean = float(np.mean(values))
-        return mean, mean
-    interval = stats.bootstrap(
-        (values,),
-        np.mean,
-        n_resamples=RESAMPLES,
-        batch=RESAMPLES_AT_ONCE,
-        confidence_level=CONFIDENCE,
-        method="percentile",
-        rng=np.random.default_rng(BOOTSTRAP_SEED),
-    ).confidence_interval
-    return float(interval.low), float(interval.high)
 
 
 def method_in_words(found: Sequence[Difference]) -> str:

@@ -17,6 +17,7 @@ from lyra_opt.instances.heterogeneous.clusters import cluster_of
 from lyra_opt.instances.heterogeneous.generated_jobs import GANGS
 from lyra_opt.instances.heterogeneous.gpu_types import gpu_types, read_gpu_types
 from lyra_opt.instances.heterogeneous.offline import VERSION, offline_instance
+from lyra_opt.instances.heterogeneous.packing import NO, with_packing
 from lyra_opt.instances.heterogeneous.parameters import (
     DEFAULT_GPU_TYPES,
     DEFAULT_THROUGHPUTS,
@@ -44,6 +45,12 @@ class OfflineFamily(ParameterisedFamily):
                 f'--forking is "yes": must be no for the objective {parameters.objective}'
             )
 
+        if parameters.packing != NO and parameters.objective not in SHARE_OBJECTIVES:
+            raise UserError(
+                f"--packing is {parameters.packing!r}: must be no for the objective "
+                f"{parameters.objective}"
+            )
+
     def generate(self, parameters: Mapping[str, Any], seed: int) -> Instance:
         """Return the instance."""
         checked: HeterogeneousParameters = self.check(parameters)
@@ -61,14 +68,16 @@ class OfflineFamily(ParameterisedFamily):
         name += f"-{_in_a_file_name(Path(own_types).stem)}" if own_types is not None else ""
         name += f"-{checked.objective}" if checked.objective != Objective.UTILITY else ""
         name += f"-gangs{checked.largest_gang}" if checked.largest_gang < GANGS[-1] else ""
+        name += f"-packed-{checked.packing}" if checked.packing != NO else ""
         name += "-forking" if checked.forking == "yes" else ""
-        return offline_instance(
-            cluster_of(
-                dict.fromkeys(checked.gpu_types.split(","), checked.gpus_of_type),
-                gpus_per_server=checked.gpus_of_server,
-                gpu_types=known,
-                table=table,
-            ),
+        cluster = cluster_of(
+            dict.fromkeys(checked.gpu_types.split(","), checked.gpus_of_type),
+            gpus_per_server=checked.gpus_of_server,
+            gpu_types=known,
+            table=table,
+        )
+        instance = offline_instance(
+            cluster,
             jobs=checked.jobs,
             rounds=checked.rounds,
             seed=seed,
@@ -79,6 +88,7 @@ class OfflineFamily(ParameterisedFamily):
             name=f"{name}-seed{seed}",
             table=table,
         )
+        return with_packing(instance, checked.packing, table, cluster.gpu_types, seed=seed)
 
     def remarks(self, parameters: Mapping[str, Any]) -> Sequence[str]:
         """Return where an instance may have no solution."""

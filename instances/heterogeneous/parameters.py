@@ -41,7 +41,7 @@ class HeterogeneousParameters:
         "types of GPUs, the fastest first", default=DEFAULT_GPU_TYPES, metavar="TYPE,..."
     )
     throughputs: str | Path = file(
-        "table of throughputs, by name or as a CSV file, see docs/formats.md",
+        "table of throughputs, by name or as a CSV or JSON file, see docs/formats.md",
         default=DEFAULT_THROUGHPUTS,
         metavar="TABLE",
         rule="must be the name of a table, or the path of a file",
@@ -51,3 +51,8 @@ class HeterogeneousParameters:
     )
     largest_gang: int = integer("larger gangs are drawn again", 1, 8, default=8, metavar="GPUS")
     forking: str = choice("whether copies of a job may run at once", ("no", "yes"), default="no")
+    packing: str = choice(
+        "whether two gangs may share GPUs, and whose rates they have then; for shares of time",
+        ("no", "drawn", "measured"),
+        default="no",
+    )

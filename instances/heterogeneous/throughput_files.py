@@ -3,7 +3,11 @@
 A table is a CSV file with the columns ``model, batch_size, gpus`` and one for each type of GPUs,
 with the steps a second of the whole gang on one server, empty or 0 where it does not run. A column
 ``TYPE_unconsolidated`` has those on several servers, empty or 0 where it does not run so; a table
-without any such column says that it makes no difference.
+without any such column says that it makes no difference. In rows with ``beside_model``, and
+``beside_batch_size`` where that model has several, the rates are those while a gang of that kind,
+as large, runs on the same GPUs.
+
+A JSON file is one of Gavel's (`lyra_opt.instances.heterogeneous.gavel_measurements`).
 
 A table with a name is an entry point of the group ``lyra_opt.throughputs``, in the tree or outside
 of it.
@@ -23,20 +27,24 @@ from lyra_opt.core.errors import FieldError, InputError, UserError
 from lyra_opt.core.nearest import meant
 from lyra_opt.core.own_files import is_reference
 from lyra_opt.core.plugins import NamedMaker, Plugins
+from lyra_opt.instances.heterogeneous.gavel_measurements import read_measurements
 from lyra_opt.instances.heterogeneous.gpu_types import gpu_types as all_gpu_types
 from lyra_opt.instances.heterogeneous.throughputs import JobType, ThroughputTable
-from lyra_opt.instances.traces import bad_value
+from lyra_opt.instances.traces import bad_value, model_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from lyra_opt.instances.heterogeneous.throughputs import PackedRates
     from lyra_opt.simulation.cluster import GpuType
 
 KEYS = ("model", "batch_size", "gpus")
+BESIDE = ("beside_model", "beside_batch_size")
 SPREAD = "_unconsolidated"
 LARGEST_RATE = 1e12
 LARGEST_COUNT = 10**9
 
+GAVEL_REFERENCE = "v100"
 GAVEL_DATA = "gavel_throughputs_steps_per_s.csv"
 
 
@@ -54,7 +62,7 @@ def load_throughputs(
     reference: str | None = None,
     gpu_types: Mapping[str, GpuType] | None = None,
 ) -> ThroughputTable:
-    """Return a table by its name, or from a CSV file; see the module for its columns.
+    """Return a table by its name, or from a CSV or JSON file; see the module for its columns.
 
     Parameters
     ----------
@@ -83,10 +91,12 @@ def load_throughputs(
         hint = meant(name_or_path, THROUGHPUTS.names())
         raise UserError(f"throughputs {str(name_or_path)!r}: no such CSV file or table; {hint}")
     source = str(name_or_path)
-    return parse_throughputs(
+    name = Path(source).name.removesuffix(".gz")
+    parse = parse_measurements if name.endswith(".json") else parse_throughputs
+    return parse(
         read_text(source),
         source,
-        name=Path(source).name.removesuffix(".gz").removesuffix(".csv"),
+        name=name.removesuffix(".csv").removesuffix(".json"),
         reference=reference,
         gpu_types=gpu_types,
     )
@@ -131,11 +141,18 @@ def parse_throughputs(
             rule = f"has no column for the reference {reference}; its types are {', '.join(types)}"
             raise InputError(source, f"row 1 {rule}")
         kinds: dict[tuple[str, int], JobType] = {}
+        packed: dict[tuple[int, str, str], Mapping[str, float]] = {}
         for number, values in enumerate(rows, start=2):
             if not values:
                 continue
             row = _Row(source, number, header, values)
             kind = _kind(row, types)
+            if BESIDE[0] in row and row.has(BESIDE[0]):
+                beside = model_name(row.text(BESIDE[0]), row.count(BESIDE[1]))
+                if (kind.gang, kind.name, beside) in packed:
+                    raise row.error(BESIDE[0], f"stands twice on {kind.gang} GPUs, as {kind.name}")
+                packed[kind.gang, kind.name, beside] = kind.throughput
+                continue
             if not kind.throughput.get(reference):
                 raise row.error(reference, "must be above 0, for it is the reference")
             if (kind.name, kind.gang) in kinds:
@@ -145,6 +162,39 @@ def parse_throughputs(
         raise InputError(source, f"is not valid CSV: {error} (line {rows.line_num})") from None
     if not kinds:
         raise InputError(source, "has a header, but no rows")
+    return _table(
+        source, types, tuple(kinds.values()), packed, (name, reference, gpu_types, source_in_words)
+    )
+
+
+def parse_measurements(
+    text: str,
+    source: str,
+    *,
+    name: str,
+    reference: str | None = None,
+    gpu_types: Mapping[str, GpuType] | None = None,
+    source_in_words: str = "measured by Gavel's authors",
+) -> ThroughputTable:
+    """Return the table that a JSON text has; parameters and errors as of `parse_throughputs`.
+
+    The reference is V100 where it is one of the types, and else the first of them.
+    """
+    types, kinds, packed = read_measurements(text, source)
+    if reference is None:
+        reference = GAVEL_REFERENCE if GAVEL_REFERENCE in types else next(iter(types), "")
+    return _table(source, types, kinds, packed, (name, reference, gpu_types, source_in_words))
+
+
+def _table(
+    source: str,
+    types: tuple[str, ...],
+    kinds: tuple[JobType, ...],
+    packed: PackedRates,
+    of: tuple[str, str, Mapping[str, GpuType] | None, str],
+) -> ThroughputTable:
+    """Return a table of what was read; `of` has name, reference, known types, whose figures."""
+    name, reference, gpu_types, source_in_words = of
     known = all_gpu_types() if gpu_types is None else gpu_types
     try:
         return ThroughputTable(
@@ -152,8 +202,9 @@ def parse_throughputs(
             reference=reference,
             reference_speed=known[reference].relative_speed if reference in known else None,
             gpu_types=types,
-            job_types=tuple(kinds.values()),
+            job_types=kinds,
             source=source_in_words,
+            packed=packed,
         )
     except FieldError as error:
         raise InputError(source, str(error)) from None
@@ -170,7 +221,13 @@ def _types_in(source: str, header: Sequence[str]) -> tuple[str, ...]:
         if column not in header:
             expected = f"{', '.join(KEYS)} and a column for each type of GPUs"
             raise InputError(source, f"row 1: column {column} is missing; a table has {expected}")
-    types = tuple(column for column in header if column not in KEYS and not column.endswith(SPREAD))
+    if (BESIDE[0] in header) != (BESIDE[1] in header):
+        raise InputError(source, f"row 1 has only one of the columns {' and '.join(BESIDE)}")
+    types = tuple(
+        column
+        for column in header
+        if column not in (*KEYS, *BESIDE) and not column.endswith(SPREAD)
+    )
     if not types:
         raise InputError(source, "row 1 has no column for a type of GPUs")
     for column in header:
@@ -198,6 +255,10 @@ class _Row:
 
     def error(self, column: str, rule: str) -> InputError:
         return bad_value(self._source, self._number, column, self._values[column], rule)
+
+    def has(self, column: str) -> bool:
+        """Whether anything stands there."""
+        return bool(self._values[column])
 
     def text(self, column: str) -> str:
         if not self._values[column]:
@@ -259,7 +320,7 @@ def gavel_throughputs() -> ThroughputTable:
         text,
         GAVEL_DATA,
         name="gavel",
-        reference="v100",
+        reference=GAVEL_REFERENCE,
         source_in_words="of Gavel's public repository, rounded to three digits",
     )
 

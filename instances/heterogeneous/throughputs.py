@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.validation import require_integer, require_number, require_text
 from lyra_opt.heterogeneous.instance import GangJob
+from lyra_opt.heterogeneous.packing import PackedRate
 from lyra_opt.heterogeneous.utility import InverseJct
 from lyra_opt.instances.traces import model_name
 from lyra_opt.simulation.cluster import LENT, GpuType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lyra_opt.heterogeneous.utility import Utility
+
+    PackedRates = Mapping[tuple[int, str, str], Mapping[str, float]]
+    """By number of GPUs, name of a kind and of the kind beside it; steps a second by type."""
 
 SCALED = (
     "Assumed: gangs of numbers of GPUs on which their model was not measured have the rate of the "
@@ -82,6 +86,8 @@ class ThroughputTable:
         At least one; model, batch size and number of GPUs are unique.
     source
         Where its figures are from: a clause for results.
+    packed
+        What kinds do while one of another kind, or of their own, runs on the same GPUs.
 
     Raises
     ------
@@ -95,6 +101,7 @@ class ThroughputTable:
     gpu_types: tuple[str, ...]
     job_types: tuple[JobType, ...]
     source: str
+    packed: PackedRates = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         require_text("name", self.name)
@@ -115,6 +122,11 @@ class ThroughputTable:
             if not job_type.throughput.get(self.reference):
                 rule = f"must have a rate above 0 on {self.reference}, the reference"
                 raise FieldError(f"job_types[{position}]", job_type.name, rule)
+        for gang, *kinds in self.packed:
+            for name in kinds:
+                if (name, gang) not in seen:
+                    rule = f"must be a kind on {gang} GPUs, since it has rates beside another"
+                    raise FieldError("packed", name, rule)
 
     @cached_property
     def measured_gangs(self) -> tuple[int, ...]:
@@ -256,6 +268,36 @@ class ThroughputTable:
             raise FieldError("gpu_types", gpu_type.name, rule)
         return gpu_type.relative_speed / self.reference_speed
 
+    def kind_of(self, job_type: JobType, gang: int) -> str | None:
+        """Return what a job of a kind on so many GPUs is called in packed rates.
+
+        None where nothing is known of it beside others.
+        """
+        if not self.packed or gang != job_type.gang:
+            return None
+        return f"{job_type.name} on {gang}"
+
+    def packed_rates(
+        self, jobs: Iterable[GangJob | None], gpu_types: Sequence[GpuType]
+    ) -> tuple[PackedRate, ...]:
+        """Return how fast jobs of kinds that are there are beside one another, on these types.
+
+        None stands for a job that nobody measured.
+        """
+        there = {job.kind for job in jobs if job is not None}
+        found = []
+        for (gang, *names), rates in self.packed.items():
+            kind, beside = (f"{name} on {gang}" for name in names)
+            if kind in there and beside in there:
+                columns = {gpu_type.name: self._column_of(gpu_type) for gpu_type in gpu_types}
+                measured = {
+                    name: rates[column]
+                    for name, column in columns.items()
+                    if column is not None and column in rates
+                }
+                found.append(PackedRate(kind=kind, beside=beside, throughput=measured))
+        return tuple(found)
+
     @property
     def in_words(self) -> str:
         """Whose rates these are, a sentence for results."""
@@ -333,6 +375,7 @@ class ThroughputTable:
             release_s=release_s,
             weight=weight,
             utility=InverseJct() if utility is None else utility,
+            kind=self.kind_of(job_type, gang),
         )
 
 

@@ -97,6 +97,7 @@ def with_throughputs(
         name=f"{workload.name}-models-seed{seed}",
         jobs=tuple(jobs),
         assumptions=(*workload.assumptions, *told.sentences(), *table.remarks(gpu_types)),
+        packed=table.packed_rates([job.measured for job in jobs], gpu_types),
     )
 
 

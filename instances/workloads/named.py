@@ -7,18 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
 from inspect import signature
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.fields import Settings
 from lyra_opt.core.plugins import NamedMaker, Plugins
 from lyra_opt.instances.heterogeneous.generated_jobs import MIX_SIZES, gavel_like, mix
-from lyra_opt.instances.heterogeneous.throughput_files import gavel_throughputs
 from lyra_opt.instances.heterogeneous.trace_jobs import HADAR_JOBS, PHILLY_TRACE, hadar_480
-from lyra_opt.instances.heterogeneous.workload_throughputs import with_throughputs
 from lyra_opt.instances.network.generated_jobs import (
     DISTRIBUTED_JOBS_PER_DAY,
     dally_batch,
@@ -31,12 +27,13 @@ from lyra_opt.instances.workloads.assumptions import JobAssumptions
 from lyra_opt.instances.workloads.load_shape import LoadShape
 from lyra_opt.instances.workloads.lyra_like import PUBLISHED_DAYS, lyra_like, lyra_shaped
 from lyra_opt.instances.workloads.lyra_testbed import lyra_testbed
-from lyra_opt.instances.workloads.pollux_jobs import pollux_jobs
+from lyra_opt.instances.workloads.pollux_jobs import POLLUX_FILES, pollux_jobs
 from lyra_opt.instances.workloads.readers import read_workload
 from lyra_opt.simulation.clairvoyant.gangs import Gangs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from lyra_opt.instances.heterogeneous.throughputs import ThroughputTable
     from lyra_opt.simulation.cluster import Cluster
@@ -146,18 +143,6 @@ def gavel_like_for(
     )
 
 
-def _gavel_trace(file: str, summary: str) -> NamedWorkload:
-    """Return one of the traces in ``gavel_traces``, whose README says where they are from."""
-
-    def make(cluster: Cluster, seed: int, *, table: ThroughputTable | None = None) -> Workload:
-        path = files("lyra_opt.instances.workloads") / "gavel_traces" / file
-        trace = read_workload(Path(str(path)))
-        table = gavel_throughputs() if table is None else table
-        return with_throughputs(trace, table, cluster.gpu_types, seed=seed)
-
-    return NamedWorkload(f"gavel-{file.partition('.')[0].replace('_', '-')}", summary, make)
-
-
 def _lyra_like(
     cluster: Cluster,
     seed: int,
@@ -264,13 +249,13 @@ LYRA_TESTBED = NamedWorkload(
     lyra_testbed,
 )
 GAVEL_LIKE = NamedWorkload("gavel-like", "rules of Gavel's generator", gavel_like_for)
-GAVEL_MAX_MIN_FAIRNESS = _gavel_trace(
-    "max_min_fairness.trace", "96 jobs within 13 hours, of Gavel's public repository"
+POLLUX = NamedWorkload(
+    "pollux",
+    f"160 jobs within 8 hours, of Pollux's simulations; its artifact's {POLLUX_FILES[0]} to "
+    f"{POLLUX_FILES[-1]} must be here or in the folder that {TRACES_VARIABLE} names",
+    _pollux,
+    reads=POLLUX_FILES,
 )
-GAVEL_MINIMIZE_MAKESPAN = _gavel_trace(
-    "minimize_makespan.trace", "100 jobs at once, of Gavel's public repository"
-)
-POLLUX = NamedWorkload("pollux", "160 jobs within 8 hours, of Pollux's simulations", _pollux)
 HADAR_480 = NamedWorkload(
     "hadar-480",
     "480 jobs of the Philly trace by class of GPU time; "

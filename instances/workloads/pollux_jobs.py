@@ -2,19 +2,22 @@
 
 Each is elastic from one GPU on: it trains one of six models (`PROFILES`) from beginning to end, at
 whatever batch size. Its work is counted by its time on one GPU with the initial batch size of its
-model. Source: ``pollux_traces`` beside this file, whose README says where it is from.
+model. Source: ``simulator/workloads`` of the public repository petuum/adaptdl, branch
+osdi21-artifact (Apache licence 2.0, copyright 2020 Petuum, Inc.). Its files do not come along.
 """
 
 from __future__ import annotations
 
 import csv
-from importlib.resources import files
 
+from lyra_opt.core.errors import UserError
 from lyra_opt.core.validation import require_integer
+from lyra_opt.instances.traces import TRACES_VARIABLE, locate
 from lyra_opt.simulation.goodput.model import PROFILES, fixed_duration_s
 from lyra_opt.simulation.workload import Job, Workload
 
-WORKLOADS = 8
+POLLUX_FILES = tuple(f"workload-{number}.csv" for number in range(1, 9))
+"""One a workload."""
 
 MOST_GPUS = 64
 """Of a job; Pollux's simulator has no measurements of more."""
@@ -34,15 +37,22 @@ def pollux_jobs(number: int) -> Workload:
     Parameters
     ----------
     number
-        Which, from 1 to `WORKLOADS`.
+        Which, from 1 on: the place of its file in `POLLUX_FILES`.
 
     Raises
     ------
     FieldError
         If there is no such workload.
+    UserError
+        If its file is neither here nor in the folder of published traces.
     """
-    require_integer("number", number, minimum=1, maximum=WORKLOADS)
-    path = files("lyra_opt.instances.workloads") / "pollux_traces" / f"workload-{number}.csv"
+    require_integer("number", number, minimum=1, maximum=len(POLLUX_FILES))
+    path = locate(POLLUX_FILES[number - 1])
+    if not path.is_file():
+        raise UserError(
+            f"workload pollux reads {path.name} of Pollux's artifact, which is neither here "
+            f"nor in the folder that {TRACES_VARIABLE} names"
+        )
     profiles = {profile.application: profile for profile in PROFILES}
     jobs = []
     for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines()):

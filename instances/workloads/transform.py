@@ -93,6 +93,11 @@ def merged(workloads: Sequence[Workload], *, name: str | None = None) -> Workloa
         name=name or "+".join(names),
         jobs=tuple(jobs),
         assumptions=(*said, f"Merged of {len(names)} workloads: {', '.join(names)}."),
+        packed=tuple(
+            {
+                (each.kind, each.beside): each for workload in workloads for each in workload.packed
+            }.values()
+        ),
     )
 
 
@@ -190,4 +195,5 @@ def _changed(workload: Workload, jobs: Sequence[Job], sentence: str) -> Workload
         name=workload.name,
         jobs=tuple(jobs),
         assumptions=(*workload.assumptions, sentence),
+        packed=workload.packed,
     )

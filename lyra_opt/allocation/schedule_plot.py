@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.allocation.schedules.evaluator import mean_jct_s
 from lyra_opt.core.pictures import (
     MOST_NAMED,
+    TEXT_POINTS,
     UNNAMED_COLOURS,
     Drawing,
     as_written,
@@ -289,7 +290,7 @@ def _label(
             ((band.start_s + band.end_s) / 2 / scale, (band.bottom + band.top) / 2),
             ha="center",
             va="center",
-            fontsize=7.5,
+            fontsize=TEXT_POINTS,
             color="white",
             path_effects=_rim(),
         )

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.allocation.checker import check
 from lyra_opt.allocation.instance import NamedWorkers, Objective
-from lyra_opt.core.block_rows import NAME_POINTS, ROW_INCHES, add_colour_legend, rows_of
+from lyra_opt.core.block_rows import ROW_INCHES, add_colour_legend, rows_of
 from lyra_opt.core.errors import counted
 from lyra_opt.core.pictures import (
+    TEXT_POINTS,
     Drawing,
     add_panels,
     as_written,
@@ -84,7 +85,7 @@ def drawing_of_workers(
         add_colour_legend(figure, colours, 3 if solutions else 2, {})
         left_out = len(instance.jobs) - len(shown)
         if left_out:
-            figure.supxlabel(f"{counted(left_out, 'more job')} not drawn", fontsize=8)
+            figure.supxlabel(f"{counted(left_out, 'more job')} not drawn", fontsize=TEXT_POINTS)
 
     return Drawing((PANEL_INCHES + TEXT_INCHES) * grid[1], height * grid[0], draw)
 
@@ -120,7 +121,13 @@ def _draw_range(jobs: Sequence[ElasticJob], rows: BlockRows) -> None:
 def _head(rows: BlockRows, text: str) -> None:
     """Say below the notes what they are."""
     rows.axes.text(
-        1.01, -0.01, text, transform=rows.axes.transAxes, fontsize=7, color="#555555", va="top"
+        1.01,
+        -0.01,
+        text,
+        transform=rows.axes.transAxes,
+        fontsize=TEXT_POINTS,
+        color="#555555",
+        va="top",
     )
 
 
@@ -131,7 +138,7 @@ def _note(rows: BlockRows, row: int, text: str) -> None:
         row,
         text,
         transform=rows.axes.get_yaxis_transform(),
-        fontsize=NAME_POINTS,
+        fontsize=TEXT_POINTS,
         va="center_baseline",
     )
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lyra_opt.core.pictures import FREE_COLOUR, as_written, shortened, text_colour, text_inches
+from lyra_opt.core.pictures import (
+    FREE_COLOUR,
+    TEXT_POINTS,
+    as_written,
+    shortened,
+    text_colour,
+    text_inches,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -13,11 +20,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
 
-ROW_INCHES = 0.2
+ROW_INCHES = 0.24
 TRACK_HEIGHT, BLOCK_HEIGHT = 0.92, 0.66
 """Of a whole row, and of a block on it, in rows."""
 
-LABEL_POINTS, NAME_POINTS = 6.5, 8.0
 EDGE = "#ffffff"
 
 
@@ -54,14 +60,14 @@ class BlockRows:
         style = {"facecolor": colour, "edgecolor": EDGE, "linewidth": 0.8, "zorder": 2}
         self._rectangle(left, row, gpus, BLOCK_HEIGHT, hatch=hatch or None, **style)
         for label in labels:
-            if 1.1 * text_inches(label, LABEL_POINTS) * self.gpus_per_inch <= gpus:
+            if 1.1 * text_inches(label, TEXT_POINTS) * self.gpus_per_inch <= gpus:
                 self.axes.text(
                     left + gpus / 2,
                     row,
                     as_written(label),
                     ha="center",
                     va="center_baseline",
-                    fontsize=LABEL_POINTS,
+                    fontsize=TEXT_POINTS,
                     color=text_colour(colour),
                     clip_on=True,
                     zorder=3,
@@ -90,8 +96,8 @@ def rows_of(axes: Axes, names: Sequence[str], most_gpus: float, panel_inches: fl
     from matplotlib.ticker import MaxNLocator
 
     shown = [shortened(name) for name in names]
-    margin = max((text_inches(name, NAME_POINTS) for name in shown), default=0.0) + 0.15
-    axes.set_yticks(range(len(names)), [as_written(name) for name in shown], fontsize=NAME_POINTS)
+    margin = max((text_inches(name, TEXT_POINTS) for name in shown), default=0.0) + 0.15
+    axes.set_yticks(range(len(names)), [as_written(name) for name in shown], fontsize=TEXT_POINTS)
     axes.set_ylim(max(len(names), 1) - 0.4, -0.6)
     axes.set_xlim(-0.008 * most_gpus, 1.008 * most_gpus)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
@@ -120,4 +126,4 @@ def add_colour_legend(
         Patch(facecolor=FREE_COLOUR, edgecolor=colour, linewidth=1.6, label=label)
         for label, colour in framed.items()
     ]
-    figure.legend(handles=handles, loc="outside upper left", ncols=columns, fontsize=8)
+    figure.legend(handles=handles, loc="outside upper left", ncols=columns, fontsize=TEXT_POINTS)

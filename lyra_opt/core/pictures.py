@@ -32,8 +32,12 @@ neighbours can be told apart."""
 MOST_NAMED = 12
 """What may have a colour of its own: the first six colours, then the same ones pale."""
 
-MOST_COLUMNS, MOST_WIDTH_INCHES = 4, 15.0
-"""Of panels side by side; further ones are drawn below."""
+MOST_COLUMNS, MOST_WIDTH_INCHES = 4, 11.0
+"""Of panels side by side; further ones are drawn below. A page of the site is as wide, so that
+no picture is made smaller there, and its text with it."""
+
+TEXT_POINTS = 9
+"""Of the smallest text in a picture."""
 
 LONGEST_NAME = 14
 """Letters of a name in a picture; of a longer one both ends are left."""
@@ -101,7 +105,7 @@ def house_style() -> Iterator[None]:
         "svg.fonttype": "none",  # text stays text: small files that can be searched
         "svg.hashsalt": "lyra-opt",  # ids that are the same on every day
         "font.family": "sans-serif",
-        "font.size": 9,
+        "font.size": TEXT_POINTS,
         "axes.spines.top": False,
         "axes.spines.right": False,
         "axes.axisbelow": True,

@@ -66,15 +66,23 @@ class Problem(ABC):
     @property
     def answer_keys(self) -> tuple[str, ...]:
         """The keys that the problem adds to an object of ``solve --json``, in order."""
-        return (*self._solution_keys(), *self.measure_keys)
+        return (*self._solution_keys(), *self._further_keys(), *self.measure_keys)
 
     def _solution_keys(self) -> dict[str, list[tuple[type[Any], Key]]]:
-        """Return the classes of solutions, and their only field, by key of files."""
+        """Return the classes of solutions, and the first field of each, by key of files."""
         found: dict[str, list[tuple[type[Any], Key]]] = {}
         for solution_class in self.solution_classes:
-            (only,) = keys_of(solution_class)
-            found.setdefault(only.in_documents, []).append((solution_class, only))
+            first = next(iter(keys_of(solution_class)))
+            found.setdefault(first.in_documents, []).append((solution_class, first))
         return found
+
+    def _further_keys(self) -> dict[str, tuple[type[Any], Key]]:
+        """Return the other fields of solutions, which need not be given, by key of files."""
+        return {
+            each.in_documents: (solution_class, each)
+            for solution_class in self.solution_classes
+            for each in list(keys_of(solution_class))[1:]
+        }
 
     @property
     def all_solution_classes(self) -> tuple[type[Any], ...]:
@@ -121,10 +129,10 @@ class Problem(ABC):
         FieldError
             Where a rule is broken.
         """
-        own = self._solution_keys()
+        own, further = self._solution_keys(), self._further_keys()
         is_file = "format" in document
         known = ("format", "version") if is_file else self.measure_keys
-        record = Record(document, "", (*known, "instance", "objective", *own))
+        record = Record(document, "", (*known, "instance", "objective", *own, *further))
         if is_file:
             require_format(document, self._solution_format, VERSION)
         Text().check("instance", record.required("instance"))
@@ -142,7 +150,15 @@ class Problem(ABC):
         is_object = isinstance(value, dict)
         fitting = (each for each in own[given[0]] if isinstance(each[1].rule, Named) == is_object)
         solution_class, _ = next(fitting, own[given[0]][0])
-        return parsed(solution_class, {given[0]: value}), claims
+        solution = {given[0]: value}
+        for name, (of_class, _) in further.items():
+            if name in record:
+                solution[name] = record.required(name)
+                if of_class is not solution_class:
+                    raise FieldError(
+                        name, solution[name], f"must not be given beside this {given[0]}"
+                    )
+        return parsed(solution_class, solution), claims
 
     @property
     def _solution_format(self) -> str:
@@ -208,6 +224,8 @@ class Problem(ABC):
         for name, each in self._solution_keys().items():
             kinds = [{**only.rule.schema(), "description": only.meaning} for _, only in each]
             properties[name] = kinds[0] if len(kinds) == 1 else {"oneOf": kinds}
+        for name, (_, other) in self._further_keys().items():
+            properties[name] = {**other.rule.schema(), "description": other.meaning}
         objective = next(each for each in keys_of(self.report_class) if each.name == "objective")
         properties["objective"] = {
             **objective.rule.schema(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import UserError
-from lyra_opt.core.pictures import COLOURS, Drawing, as_written, shortened
+from lyra_opt.core.pictures import COLOURS, TEXT_POINTS, Drawing, as_written, shortened
 from lyra_opt.core.result import Status
 from lyra_opt.core.texts import words
 
@@ -130,4 +130,4 @@ def _add_legend(figure: FigureBase, names: Sequence[str]) -> None:
         Line2D([], [], linestyle="--", marker="|", markersize=3.5, label="dual bound", **grey),
         Line2D([], [], linestyle="", marker="*", markersize=9, label="proved optimal", **grey),
     ]
-    figure.legend(handles=handles, loc="outside right upper", fontsize=8)
+    figure.legend(handles=handles, loc="outside right upper", fontsize=TEXT_POINTS)

@@ -89,3 +89,10 @@ def require_choice(field: str, value: object, choices: Collection[str]) -> str:
     if not isinstance(value, str) or value not in choices:
         raise FieldError(field, value, f"must be one of: {', '.join(sorted(choices))}")
     return value
+
+
+def require_choices(field: str, values: Iterable[object], choices: Iterable[str]) -> None:
+    """Check that each entry of a list is one of `choices`, which may have repetitions."""
+    known = dict.fromkeys(choices)
+    for position, value in enumerate(values):
+        require_choice(f"{field}[{position}]", value, known)

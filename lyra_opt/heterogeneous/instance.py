@@ -19,6 +19,7 @@ from lyra_opt.core.instance import ProblemInstance
 from lyra_opt.core.rules import Choice, Flag, Integer, ListOf, Named, Number, OrNull, Text
 from lyra_opt.core.validation import require_sum
 from lyra_opt.core.variant import Variant
+from lyra_opt.heterogeneous.packing import PackedRate, require_sound_packing
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct, Quantity, Utility
 from lyra_opt.heterogeneous.utility import Table as UtilityTable
 
@@ -178,6 +179,12 @@ class GangJob:
     entity: str | None = key(
         OrNull(Text()), "whom it belongs to: one of the entities, where there are any", default=None
     )
+    kind: str | None = key(
+        OrNull(Text()),
+        "what it trains on how many GPUs, for packed: jobs of a kind have the same gang and "
+        "throughput",
+        default=None,
+    )
     current: Mapping[str, Mapping[str, int]] = key(
         _PLACEMENT,
         "GPUs that it holds as the first round begins, by server and type: its gang, or none",
@@ -241,6 +248,7 @@ class GangJob:
                     "properties": {"objective": {"enum": sorted(map(str, SHARE_OBJECTIVES))}},
                 },
                 "then": {"properties": {"forking": {"const": False}}},
+                "else": {"properties": {"packed": {"maxItems": 0}}},
             },
         ]
     },
@@ -287,6 +295,12 @@ class Instance(ProblemInstance["Solution"]):
         ListOf(Table(GpuServer), unique="id"), "the servers, in file order"
     )
     jobs: TablesOf[GangJob] = key(ListOf(Table(GangJob), unique="id"), "the jobs, in file order")
+    packed: TablesOf[PackedRate] = key(
+        ListOf(Table(PackedRate), least=0),
+        "how fast jobs are beside another on the same GPUs, for shares of time alone; two jobs may "
+        "run so on types on which either kind has a rate beside the other",
+        default=(),
+    )
 
     def __post_init__(self) -> None:
         if self.restart_s > self.round_s:
@@ -302,6 +316,7 @@ class Instance(ProblemInstance["Solution"]):
         self._require_known_entities()
         self._require_current_to_fit()
         self._require_what_the_objective_needs()
+        require_sound_packing(self.jobs, self.packed, [kind.name for kind in self.gpu_types])
 
     def _require_known_types(self) -> None:
         known = {gpu_type.name for gpu_type in self.gpu_types}
@@ -345,6 +360,9 @@ class Instance(ProblemInstance["Solution"]):
         if self.restart_s and objective is not Objective.ROUND_PROGRESS:
             rule = f"must be 0 for the objective {objective}"
             raise FieldError("restart_s", self.restart_s, rule)
+        if self.packed and objective not in SHARE_OBJECTIVES:
+            rule = f"must be empty for the objective {objective}"
+            raise FieldError("packed", f"{len(self.packed)} entries", rule)
         if self.forking and objective in SHARE_OBJECTIVES:
             raise FieldError("forking", True, f"must be false for the objective {objective}")
         if objective in SHARE_OBJECTIVES:
@@ -467,6 +485,12 @@ class TimeShares:
         Named(Named(Number(most=MOST_GPUS, as_given=True))),
         "the share of time from 0 to 1 by job and type; what is left out is 0",
         named="allocation",
+    )
+    packed: Mapping[str, Mapping[str, Mapping[str, float]]] = key(
+        Named(Named(Named(Number(most=MOST_GPUS, as_given=True)))),
+        "the same of two jobs at once on the same GPUs, by one, the other and type; beside what "
+        "they run alone",
+        default={},
     )
 
 

@@ -10,6 +10,7 @@ from lyra_opt.core.block_rows import ROW_INCHES
 from lyra_opt.core.errors import counted
 from lyra_opt.core.pictures import (
     DARK_TEXT,
+    TEXT_POINTS,
     Drawing,
     add_panels,
     as_written,
@@ -36,11 +37,11 @@ COLUMN_INCHES, FRAME_INCHES, BAR_INCHES, MANY_INCHES = 0.85, 1.3, 0.9, 6.5
 LEAST_INCHES = 3.6
 """Of a panel, for its title."""
 
-POINTS = 7.0
-
 
 def drawing_of_shares(instance: Instance, solutions: Mapping[str, TimeShares]) -> Drawing:
     """Return a drawing with a panel for each solution: the share of time of jobs on types.
+
+    What a job runs beside another counts as what it runs alone.
 
     Parameters
     ----------
@@ -49,16 +50,19 @@ def drawing_of_shares(instance: Instance, solutions: Mapping[str, TimeShares]) -
     solutions
         Valid shares by the name of who made them; at least one.
     """
-    names = list(instance.gpus_of_type)
-    gangs = np.array([job.gang for job in instance.jobs])
+    from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
+
+    arrays = ShareArrays.of(instance)
+    sets = arrays.sets
+    gangs = np.concatenate([arrays.gang, arrays.gang[sets.pairs[:, 0]]])
 
     def panel(axes: Axes, maker: str, solution: TimeShares) -> AxesImage:
-        found = [solution.shares.get(job.id, {}) for job in instance.jobs]
-        shares = np.array([[of_job.get(name, 0.0) for name in names] for of_job in found])
+        found = arrays.shares(solution)
+        shares = sets.of_job(found[sets.of_set])
         texts = [[f"{share:.2f}" if share else "" for share in row] for row in shares]
         counts = instance.gpus_of_type.values()
         used = [
-            f"{held:.3g} of {there:,}" for held, there in zip(gangs @ shares, counts, strict=True)
+            f"{held:.3g} of {there:,}" for held, there in zip(gangs @ found, counts, strict=True)
         ]
         value = check(instance, solution).objective or 0
         words = str(instance.objective).replace("_", " ")
@@ -115,7 +119,7 @@ def _draw_matrix(
         f"{as_written(shortened(name, 10))}\n{note}"
         for name, note in zip(instance.gpus_of_type, notes, strict=True)
     ]
-    axes.set_xticks(range(len(types)), types, fontsize=POINTS)
+    axes.set_xticks(range(len(types)), types, fontsize=TEXT_POINTS)
     axes.tick_params(length=0)
     axes.grid(visible=False)
     for spine in axes.spines.values():
@@ -126,11 +130,13 @@ def _draw_matrix(
     names = [
         f"{as_written(shortened(job.id))}, {counted(job.gang, 'GPU')}" for job in instance.jobs
     ]
-    axes.set_yticks(range(len(names)), names, fontsize=POINTS + 1)
+    axes.set_yticks(range(len(names)), names, fontsize=TEXT_POINTS)
     for row, cells in enumerate(texts):
         for column, text in enumerate(cells):
             colour = "white" if values[row, column] > 0.55 else DARK_TEXT
-            axes.text(column, row, text, ha="center", va="center", fontsize=POINTS, color=colour)
+            axes.text(
+                column, row, text, ha="center", va="center", fontsize=TEXT_POINTS, color=colour
+            )
     return image
 
 
@@ -139,7 +145,8 @@ def _panel_inches(instance: Instance) -> float:
     names = 0.4
     if len(instance.jobs) <= MOST_NAMED_JOBS:
         names += max(
-            text_inches(f"{shortened(job.id)}, {job.gang} GPUs", POINTS) for job in instance.jobs
+            text_inches(f"{shortened(job.id)}, {job.gang} GPUs", TEXT_POINTS)
+            for job in instance.jobs
         )
     return max(LEAST_INCHES, names + COLUMN_INCHES * len(instance.gpu_types))
 

@@ -15,7 +15,7 @@ from lyra_opt.heterogeneous.instance import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from lyra_opt.core.pictures import Drawing
     from lyra_opt.heterogeneous.instance import Placement, Solution
@@ -47,13 +47,7 @@ class HeterogeneousProblem(Problem):
         """Return the entries by round, then in file order, or the shares in file order."""
         types = [gpu_type.name for gpu_type in instance.gpu_types]
         if isinstance(solution, TimeShares):
-            return {
-                "allocation": {
-                    job.id: {name: shares[name] for name in types if shares.get(name)}
-                    for job in instance.jobs
-                    if any((shares := solution.shares.get(job.id, {})).values())
-                }
-            }
+            return _shares_in_order(instance, types, solution)
         servers = {server.id: position for position, server in enumerate(instance.servers)}
 
         def in_file_order(placement: Placement) -> Placement:
@@ -90,6 +84,25 @@ class HeterogeneousProblem(Problem):
         from lyra_opt.heterogeneous.plot import drawing_of
 
         return drawing_of(instance, solutions)
+
+
+def _shares_in_order(
+    instance: Instance, types: Sequence[str], solution: TimeShares
+) -> dict[str, Any]:
+    """Return shares in file order, without those that are 0; packed ones where there are any."""
+    ids = [job.id for job in instance.jobs]
+
+    def by_job(shares: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+        found = {
+            job: {name: shares[job][name] for name in types if shares[job].get(name)}
+            for job in ids
+            if job in shares
+        }
+        return {job: of_types for job, of_types in found.items() if of_types}
+
+    packed = {job: by_job(solution.packed[job]) for job in ids if job in solution.packed}
+    packed = {job: others for job, others in packed.items() if others}
+    return {"allocation": by_job(solution.shares), **({"packed": packed} if packed else {})}
 
 
 PROBLEM = HeterogeneousProblem()

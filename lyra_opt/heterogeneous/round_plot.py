@@ -11,6 +11,7 @@ from lyra_opt.core.errors import counted
 from lyra_opt.core.pictures import (
     FREE_COLOUR,
     MOST_NAMED,
+    TEXT_POINTS,
     UNNAMED_COLOURS,
     Drawing,
     as_written,
@@ -39,8 +40,6 @@ LEAST_INCHES, MOST_INCHES = 2.6, 4.5
 
 MOST_VECTOR_BLOCKS = 4_000
 """Blocks up to which they are lines and areas; more become an image within the picture."""
-
-LABEL_POINTS = 6.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,14 +250,14 @@ def _draw_panel(
         top, bottom = edges[block.first_lane], edges[block.first_lane + block.lanes]
         length = block.past_round - block.first_round
         if (
-            length / panel.last_round * width_inches >= text_inches(name, LABEL_POINTS)
-            and (bottom - top) / end * panel.height_inches >= 1.2 * LABEL_POINTS / 72
+            length / panel.last_round * width_inches >= text_inches(name, TEXT_POINTS)
+            and (bottom - top) / end * panel.height_inches >= 1.2 * TEXT_POINTS / 72
         ):
             axes.text(
                 (block.first_round + length / 2) * scale,
                 (top + bottom) / 2,
                 as_written(name),
-                fontsize=LABEL_POINTS,
+                fontsize=TEXT_POINTS,
                 color=text_colour(colours[block.job]),
                 ha="center",
                 va="center_baseline",
@@ -290,4 +289,4 @@ def _add_legend(figure: FigureBase, instance: Instance, colours: Sequence[str]) 
     if others > 0:
         handles.append(Patch(facecolor=UNNAMED_COLOURS[0], label=counted(others, "other")))
     handles.append(Patch(facecolor=FREE_COLOUR, edgecolor="#c8c8c8", label="free"))
-    figure.legend(handles=handles, loc="outside right upper", fontsize=8)
+    figure.legend(handles=handles, loc="outside right upper", fontsize=TEXT_POINTS)

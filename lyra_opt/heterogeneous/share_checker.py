@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -15,12 +16,44 @@ from lyra_opt.heterogeneous.share_numbers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping
 
     from lyra_opt.heterogeneous.instance import Instance, TimeShares
     from lyra_opt.heterogeneous.share_numbers import Ratio
 
 SHARE_TOLERANCE = Fraction(1, 10**6)
+
+
+@dataclass(slots=True)
+class _SharesOfSet:
+    """The shares of a job alone, or of two on the same GPUs.
+
+    Parameters
+    ----------
+    ids
+        Who they are.
+    shares
+        Type, its place in the file or None if it has none, and the share over a power of two.
+    rates
+        By place in the file, the rates of the jobs; empty where that is nothing to the shares.
+    fault
+        What is wrong with the set itself.
+    """
+
+    ids: tuple[str, ...]
+    shares: list[tuple[str, int | None, int]]
+    rates: dict[int, list[int]] = field(default_factory=dict)
+    fault: str = ""
+
+    @property
+    def name(self) -> str:
+        """The jobs in words."""
+        return " and ".join(map(repr, self.ids))
+
+    @property
+    def whose(self) -> str:
+        """The jobs, and that they are jobs."""
+        return f"job{'s' * (len(self.ids) - 1)} {self.name}"
 
 
 class CheckedShares:
@@ -38,15 +71,44 @@ class CheckedShares:
         self._instance, self._solution = instance, solution
         self._numbers = ShareNumbers(instance)
         self._names = tuple(instance.gpus_of_type)
-        self._of_job = [solution.shares.get(job.id, {}) for job in instance.jobs]
+        sets: list[tuple[tuple[str, ...], Mapping[str, float]]] = [
+            ((job,), shares) for job, shares in solution.shares.items()
+        ]
+        sets += [
+            ((job, other), shares)
+            for job, others in solution.packed.items()
+            for other, shares in others.items()
+        ]
         flat, self._over = over_power_of_two(
-            share for shares in self._of_job for share in shares.values()
+            share for _, shares in sets for share in shares.values()
         )
         places = {name: place for place, name in enumerate(self._names)}
         numbers = iter(flat)
-        self._shares = [
-            [(places.get(name), next(numbers)) for name in shares] for shares in self._of_job
+        self._sets = [
+            _SharesOfSet(ids, [(name, places.get(name), next(numbers)) for name in shares])
+            for ids, shares in sets
         ]
+        for of_set in self._sets:
+            self._look_up(of_set)
+
+    def _look_up(self, of_set: _SharesOfSet) -> None:
+        """Find the rates of the jobs of a set, or what is wrong with it."""
+        known = self._instance.job_position
+        unknown = [job for job in of_set.ids if job not in known]
+        if unknown:
+            of_set.fault = f"job {unknown[0]!r} is not in the instance"
+            return
+        places = [known[job] for job in of_set.ids]
+        if len(places) == 1:
+            of_set.rates = {places[0]: self._numbers.rates[places[0]]}
+            return
+        first, second = sorted(places)
+        rates = self._numbers.packed_rates.get((first, second))
+        if rates is None:
+            if any(share for _, _, share in of_set.shares):
+                of_set.fault = f"jobs {of_set.name} cannot share GPUs"
+            return
+        of_set.rates = {first: rates[0], second: rates[1]}
 
     def violations(self) -> list[str]:
         """Return the rules that the shares break, deadlines among them; O(jobs types)."""
@@ -79,46 +141,53 @@ class CheckedShares:
             )
             return number * weight_over / over
         of_type = [0] * len(self._names)
-        for weight, rates, shares in zip(weights, numbers.rates, self._shares, strict=True):
-            for place, share in shares:
-                assert place is not None, "the shares are valid"
-                of_type[place] += weight * rates[place] * share
+        for of_set in self._sets:
+            for job, rates in of_set.rates.items():
+                for _, place, share in of_set.shares:
+                    assert place is not None, "the shares are valid"
+                    of_type[place] += weights[job] * rates[place] * share
         price = [Fraction(1)] * len(self._names)
         if objective is Objective.COST:
             price = [Fraction(kind.price_per_hour) for kind in self._instance.gpu_types]
         total = sum((steps / of for steps, of in zip(of_type, price, strict=True)), Fraction(0))
         return float(total / (weight_over * numbers.rate_over * self._over))
 
-    def _throughputs(self) -> Iterator[Ratio]:
-        """Yield the steps a second of each job on its shares, each on a single server."""
+    def _throughputs(self) -> list[Ratio]:
+        """Return the steps a second of each job on its shares, each on a single server."""
+        steps = [0] * len(self._instance.jobs)
+        for of_set in self._sets:
+            for job, rates in of_set.rates.items():
+                steps[job] += sum(
+                    rates[place] * share for _, place, share in of_set.shares if place is not None
+                )
         over = self._numbers.rate_over * self._over
-        for rates, shares in zip(self._numbers.rates, self._shares, strict=True):
-            yield sum(rates[place] * share for place, share in shares if place is not None), over
+        return [(rate, over) for rate in steps]
 
     def _broken_rules(self) -> list[str]:
         """Return which shares are no shares of this instance, and what has more than there is."""
         instance = self._instance
-        violations = [
-            f"job {job!r} is not in the instance"
-            for job in self._solution.shares
-            if job not in instance.job_position
-        ]
+        violations = []
         most = (1 + SHARE_TOLERANCE) * self._over
         held = [0] * len(self._names)
-        for job, rates, shares, names in zip(
-            instance.jobs, self._numbers.rates, self._shares, self._of_job, strict=True
-        ):
-            total = 0
-            for (place, share), name in zip(shares, names, strict=True):
-                total += share
-                if place is None:
-                    violations.append(f"job {job.id!r}: GPU type {name!r} is not in the instance")
+        of_job = [0] * len(instance.jobs)
+        for of_set in self._sets:
+            if of_set.fault:
+                violations.append(of_set.fault)
+                continue
+            gang = max((instance.jobs[place].gang for place in of_set.rates), default=0)
+            for name, kind, share in of_set.shares:
+                for place in of_set.rates:
+                    of_job[place] += share
+                if kind is None:
+                    violations.append(f"{of_set.whose}: GPU type {name!r} is not in the instance")
                     continue
-                if share and not rates[place]:
+                held[kind] += gang * share
+                if share and not all(rates[kind] for rates in of_set.rates.values()):
+                    verb, who = ("has", "it") if len(of_set.ids) == 1 else ("have", "they")
                     violations.append(
-                        f"job {job.id!r} has a share of {name!r}, where it cannot run"
+                        f"{of_set.whose} {verb} a share of {name!r}, where {who} cannot run"
                     )
-                held[place] += job.gang * share
+        for job, total in zip(instance.jobs, of_job, strict=True):
             if total * most.denominator > most.numerator:
                 violations.append(
                     f"job {job.id!r}: its shares sum to {total / self._over:.12g}, above 1"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from lyra_opt.heterogeneous.packing import pairs_of
 from lyra_opt.heterogeneous.utility import Deadline
 
 if TYPE_CHECKING:
@@ -57,6 +58,9 @@ class ShareNumbers:
     rates
         By job, then type in file order: steps a second on one server, times `rate_over`; 0 where
         the job does not run, or its gang does not fit into all GPUs of the type.
+    packed_rates
+        By the positions of two jobs that may share GPUs, ascending: the same of each beside the
+        other, by type.
     rate_over
         A power of two.
     """
@@ -65,13 +69,31 @@ class ShareNumbers:
         self._jobs = jobs = instance.jobs
         self._gpus = tuple(instance.gpus_of_type.values())
         there = instance.gpus_of_type.items()
-        rates, self.rate_over = over_power_of_two(
+        width, names = len(self._gpus), tuple(instance.gpus_of_type)
+        pairs = pairs_of(jobs, instance.packed, instance.gpus_of_type)
+        alone = (
             job.throughput.get(name, 0.0) if job.gang <= gpus else 0.0
             for job in jobs
             for name, gpus in there
         )
-        width = len(self._gpus)
-        self.rates = [rates[start : start + width] for start in range(0, len(rates), width)]
+        beside = (
+            of_types.get(name, 0.0) for pair in pairs for of_types in pair.rates for name in names
+        )
+        rates, self.rate_over = over_power_of_two([*alone, *beside])
+        rows = [rates[start : start + width] for start in range(0, len(rates), width)]
+        self.rates = rows[: len(jobs)]
+        both = zip(rows[len(jobs) :: 2], rows[len(jobs) + 1 :: 2], strict=True)
+        self.packed_rates = {
+            (pair.first, pair.second): found for pair, found in zip(pairs, both, strict=True)
+        }
+
+    def best_rates(self) -> list[list[int]]:
+        """Return `rates` where each job is fastest, alone or beside another."""
+        best = self.rates.copy()
+        for pair, of_both in self.packed_rates.items():
+            for place, of_types in zip(pair, of_both, strict=True):
+                best[place] = list(map(max, best[place], of_types))
+        return best
 
     def equal_throughput(self, place: int) -> Ratio:
         """Return a job's steps a second on each type by its part of all GPUs (Gavel's X_eq)."""

@@ -10,6 +10,7 @@ from lyra_opt.core.block_rows import ROW_INCHES, add_colour_legend, rows_of
 from lyra_opt.core.errors import counted
 from lyra_opt.core.pictures import (
     FREE_COLOUR,
+    TEXT_POINTS,
     Drawing,
     add_panels,
     as_written,
@@ -98,7 +99,7 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
             axes.set_title(_title(instance, name, solution), loc="left")
         _add_legend(figure, wide=width * grid[1] > 7, gangs=True)
         if rest:
-            figure.supxlabel(rest, fontsize=8)
+            figure.supxlabel(rest, fontsize=TEXT_POINTS)
 
     height = FRAME_INCHES + ROW_INCHES * floor.rows
     return Drawing(max(width * grid[1], 4.6), height * grid[0], draw)
@@ -124,7 +125,7 @@ def _alone(instance: Instance, floor: _Floor, width: float, rest: str) -> Drawin
         more = len(instance.jobs) - len(jobs)
         parts = [rest] * bool(rest) + [f"{counted(more, 'more gang')} not drawn"] * bool(more)
         if parts:
-            figure.supxlabel("; ".join(parts), fontsize=8)
+            figure.supxlabel("; ".join(parts), fontsize=TEXT_POINTS)
 
     height = FRAME_INCHES + ROW_INCHES * most_rows
     return Drawing(width + GANGS_INCHES, height, draw)
@@ -178,7 +179,13 @@ def _draw_machines(instance: Instance, floor: _Floor, axes: Axes, width: float) 
     axes.set_xticks([])
     axes.spines["bottom"].set_visible(False)
     for rack, row, left in floor.heads:
-        axes.text(left, row + 0.1, f"rack {as_written(shortened(rack))}", fontsize=8, va="center")
+        axes.text(
+            left,
+            row + 0.1,
+            f"rack {as_written(shortened(rack))}",
+            fontsize=TEXT_POINTS,
+            va="center",
+        )
     for position, (row, left) in floor.place.items():
         machine = instance.machines[position]
         rows.track(row, machine.gpus, left=left)
@@ -186,7 +193,7 @@ def _draw_machines(instance: Instance, floor: _Floor, axes: Axes, width: float) 
             left - 0.02 * floor.pitch,
             row,
             as_written(shortened(machine.id)),
-            fontsize=6.5,
+            fontsize=TEXT_POINTS,
             ha="right",
             va="center_baseline",
         )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.problem import Problem
 from lyra_opt.network.checker import Report, check
 from lyra_opt.network.instance import Instance, Objective, Solution
+from lyra_opt.network.links import TIER_OF_LABEL, Tier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,6 +57,33 @@ class NetworkProblem(Problem):
         from lyra_opt.network.bounds.dual_bound import dual_bound
 
         return dual_bound(instance)
+
+    def proof_hints(self, instance: Instance) -> Mapping[str, Any]:
+        """Return that proofs need none."""
+        del instance
+        return {}
+
+    def proof_point(self, instance: Instance, solution: Solution) -> Mapping[str, int]:
+        """Return where gangs are, what those beyond a machine hold, and how machines end."""
+        point: dict[str, int] = defaultdict(int)
+        rack_of = {machine.id: machine.rack for machine in instance.machines}
+        left = {machine.id: machine.free_gpus for machine in instance.machines}
+        for placement in solution.placements:
+            tier = TIER_OF_LABEL[placement.tier]
+            for name, gpus in placement.gpus.items():
+                left[name] -= gpus
+                if tier is not Tier.MACHINE:
+                    point[f"machine {name} wide"] += gpus
+                if tier is Tier.NETWORK:
+                    point[f"rack {rack_of[name]} shared"] += gpus
+            some = next(iter(placement.gpus))
+            place = {Tier.MACHINE: f" {some}", Tier.RACK: f" {rack_of[some]}", Tier.NETWORK: ""}
+            point[f"job {placement.job} {tier.label}{place[tier]}"] = 1
+        for machine in instance.machines:
+            if left[machine.id] > 0:
+                state = "idle" if left[machine.id] == machine.gpus else "part"
+                point[f"machine {machine.id} {state}"] = 1
+        return point
 
     def drawing_of(self, instance: Instance, solutions: Mapping[str, Solution]) -> Drawing:
         """Return a drawing of valid solutions by who made them, or of the instance alone."""

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from fractions import Fraction
     from pathlib import Path
 
+    from lyra_opt.core.documents import JsonObject
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedProof:
@@ -82,15 +84,26 @@ def checked(instance_file: str | Path, proof_file: str | Path) -> CheckedProof:
         If either file is none, with file, field and rule.
     """
     load_instance(instance_file)
-    instance, proof = read_json_object(instance_file), read_json_object(proof_file)
-    name = str(proof_file)
+    return checked_proof(
+        read_json_object(instance_file), read_json_object(proof_file), str(proof_file)
+    )
+
+
+def checked_proof(instance: JsonObject, proof: JsonObject, file: str) -> CheckedProof:
+    """Return what a proof proves of an instance, both as documents; `file` is that of the proof.
+
+    Raises
+    ------
+    InputError
+        If the proof is none, with file, field and rule.
+    """
     try:
         require_format(proof, PROOF_FORMAT, PROOF_VERSION)
         bound, value = check(instance, proof)
     except FieldError as error:
-        raise InputError(name, str(error)) from None
+        raise InputError(file, str(error)) from None
     except Refuted as error:
-        return CheckedProof(file=name, refutation=str(error))
+        return CheckedProof(file=file, refutation=str(error))
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        raise InputError(name, f"is no proof of {instance_file}: {error!r}") from None
-    return CheckedProof(file=name, bound=bound, value=value)
+        raise InputError(file, f"is no proof of its instance: {error!r}") from None
+    return CheckedProof(file=file, bound=bound, value=value)

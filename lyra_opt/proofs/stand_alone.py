@@ -12,8 +12,7 @@ any sign for equations) every point of the leaf's box costs at least
     sum_i y_i b_i  +  sum_j  min over the box of (c_j - sum_i y_i a_ij) x_j,
 
 whatever the multipliers are, and a leaf is empty if that is above 0 with all c_j = 0. So what is
-proved is the least over the leaves, rounded up where all values are integers. Where the proof has
-a solution, it is one of the programme, and its cost is computed.
+proved is the least over the leaves, rounded up where all values are integers.
 
 Exit code: 0 if the proof proves what it claims, 1 if it does not, 2 for files that are none.
 """
@@ -37,7 +36,7 @@ PROOF_FORMAT, PROOF_VERSION = "lyra-opt/proof", 1
 Document = dict[str, Any]
 Box = dict[int, tuple[int, int]]
 Losses = dict[str, int]
-Choices = dict[int, tuple[int, Fraction]]
+Pairs = list[tuple[int, int]]
 
 
 class Refuted(Exception):  # noqa: N818
@@ -61,13 +60,9 @@ class Programme:
         self.cost.append(cost)
         return len(self.names) - 1
 
-    def at_least(self, coefficients: Mapping[int, Any], right: Any) -> None:
-        """Add the row sum of coefficients x >= right."""
-        self.rows.append((dict(coefficients), right, False))
-
-    def equal(self, coefficients: Mapping[int, Any], right: Any) -> None:
-        """Add the row sum of coefficients x = right."""
-        self.rows.append((dict(coefficients), right, True))
+    def row(self, coefficients: Mapping[int, Any], right: Any, *, equal: bool = False) -> None:
+        """Add the row sum of coefficients x >= right, or = right."""
+        self.rows.append((dict(coefficients), right, equal))
 
     @cached_property
     def least_cost(self) -> Any:
@@ -90,11 +85,11 @@ def threshold_form(instance: Document) -> tuple[list[str], list[tuple[str, int, 
     rigid = instance.get("semantics", "rigid") == "rigid"
     for job in instance["jobs"]:
         groups = [(w["server"], w.get("base", 0), w.get("flexible", 0)) for w in job["workers"]]
-        base = sum(each for _, each, _ in groups)
         if rigid:
             losses, slack = {name: 1 for name, each, _ in groups if each and name in on_loan}, 0
         else:
             losses = {name: each + more for name, each, more in groups if name in on_loan}
+            base = sum(each for _, each, _ in groups)
             slack = sum(each + more for _, each, more in groups) - job.get("min_workers", base)
         # Capped: a loss beyond what is too much already is no worse.
         losses = {name: min(lost, slack + 1) for name, lost in losses.items()}
@@ -110,15 +105,15 @@ def reclaim_programme(instance: Document, proof: Document) -> Programme:
     found = Programme(1)
     column = {name: found.variable(f"server {name}") for name in servers}
     job_column = [found.variable(f"job {name}", weight) for name, weight, _, _ in jobs]
-    found.equal({column[name]: 1 for name in servers}, instance["reclaim_servers"])
+    found.row({column[name]: 1 for name in servers}, instance["reclaim_servers"], equal=True)
     for preempted, (_, _, losses, slack) in zip(job_column, jobs, strict=True):
         for name, lost in losses.items():
             if lost > slack:
-                found.at_least({preempted: 1, column[name]: -1}, 0)
+                found.row({preempted: 1, column[name]: -1}, 0)
         if any(lost <= slack for lost in losses.values()):
             row = {column[name]: -lost for name, lost in losses.items()}
             row[preempted] = sum(losses.values()) - slack
-            found.at_least(row, -slack)
+            found.row(row, -slack)
     # A server that costs no more in any respect, ties by place, is reclaimed before the other.
     shared: dict[str, dict[int, int]] = {name: {} for name in servers}
     alone = dict.fromkeys(servers, 0)
@@ -128,16 +123,13 @@ def reclaim_programme(instance: Document, proof: Document) -> Programme:
                 alone[name] += weight
             else:
                 shared[name][number] = lost
-    place = {name: number for number, name in enumerate(servers)}
     for better, worse in proof.get("dominance", []):
-        mine, others = shared[better], shared[worse]
-        is_no_more = alone[better] <= alone[worse] and all(
-            lost <= others.get(number, 0) for number, lost in mine.items()
-        )
-        is_same = alone[better] == alone[worse] and mine == others
-        if not is_no_more or (is_same and place[better] >= place[worse]):
+        mine, other = shared[better], shared[worse]
+        is_no_more = alone[better] <= alone[worse] and all(mine[j] <= other.get(j, 0) for j in mine)
+        is_same = alone[better] == alone[worse] and mine == other
+        if not is_no_more or (is_same and column[better] >= column[worse]):
             raise Refuted(f"server {better} does not dominate server {worse}")
-        found.at_least({column[better]: 1, column[worse]: -1}, 0)
+        found.row({column[better]: 1, column[worse]: -1}, 0)
     return found
 
 
@@ -156,75 +148,119 @@ def duration_s(job: Document, workers: int) -> Fraction:
     return number(job["work_worker_s"]) / rate
 
 
-def gpus_of(job: Document, workers: int) -> int:
-    """Return the GPUs of so many workers."""
-    return workers * int(job.get("gpus_per_worker", 1))
-
-
 def started_by_two_phase(instance: Document) -> list[Document]:
     """Return the jobs whose base demand is granted: running ones, then by work / max_workers."""
-    jobs = instance["jobs"]
-    started = [job for job in jobs if job.get("running", False)]
-    free = instance["gpus"] - sum(gpus_of(job, job["min_workers"]) for job in started)
-    waiting = [job for job in jobs if not job.get("running", False)]
-    for job in sorted(waiting, key=lambda job: number(job["work_worker_s"]) / job["max_workers"]):
-        if gpus_of(job, job["min_workers"]) <= free:
-            free -= gpus_of(job, job["min_workers"])
+    jobs, free, started = instance["jobs"], instance["gpus"], []
+    by_work = sorted(jobs, key=lambda job: number(job["work_worker_s"]) / job["max_workers"])
+    for job in sorted(by_work, key=lambda job: not job.get("running", False)):
+        base_gpus = job["min_workers"] * job.get("gpus_per_worker", 1)
+        if job.get("running", False) or base_gpus <= free:
+            free -= base_gpus
             started.append(job)
     return started
 
 
-def waiting_cost_s(instance: Document) -> Fraction:
-    """Return what a job that waits costs beside its duration (joint)."""
-    work = sum(number(job["work_worker_s"]) * gpus_of(job, 1) for job in instance["jobs"])
-    return Fraction(work, instance["gpus"])
-
-
-def choices_of(instance: Document) -> tuple[int, dict[str, Choices]]:
-    """Return the GPUs that there are, and of each job by workers: GPUs used, and cost."""
-    objective = instance["objective"]
-    classes: dict[str, Choices] = {}
-    for job in started_by_two_phase(instance) if objective == "two_phase" else instance["jobs"]:
-        least, most = job["min_workers"], job["max_workers"]
-        if objective == "jct_reduction":
-            base_s = duration_s(job, least)
-            found = {
-                workers: (gpus_of(job, workers - least), duration_s(job, workers) - base_s)
-                for workers in range(least, most + 1)
-            }
-        else:
-            found = {
-                workers: (gpus_of(job, workers), duration_s(job, workers))
-                for workers in range(least, most + 1)
-            }
-            if objective == "joint" and not job.get("running", False):
-                found[0] = (0, duration_s(job, least) + waiting_cost_s(instance))
-        classes[job["id"]] = found
-    return instance["gpus"], classes
-
-
 def allocation_programme(instance: Document, proof: Document) -> Programme:  # noqa: ARG001
     """Variables: a job's numbers of workers, job by job. Rows: one of each job; the GPUs."""
-    if instance["objective"] == "mean_jct":
+    objective, jobs, capacity = instance["objective"], instance["jobs"], instance["gpus"]
+    if objective == "mean_jct":
         raise ValueError("objective mean_jct has no proofs of this kind")
-    found = Programme(-1 if instance["objective"] == "jct_reduction" else 1)
-    capacity, classes = choices_of(instance)
+    found = Programme(-1 if objective == "jct_reduction" else 1)
+    work_gpu_s = sum(number(job["work_worker_s"]) * job.get("gpus_per_worker", 1) for job in jobs)
     used: dict[int, int] = {}
-    for job, choices in classes.items():
-        row = {}
-        fitting = {each: choice for each, choice in choices.items() if choice[0] <= capacity}
-        for workers, (gpus, cost_s) in sorted(fitting.items()):
-            column = found.variable(f"job {job} workers {workers}", cost_s)
-            row[column] = 1
-            used[column] = -gpus
-        found.equal(row, 1)
-    found.at_least(used, -capacity)
+    for job in started_by_two_phase(instance) if objective == "two_phase" else jobs:
+        least, gpus, row = job["min_workers"], job.get("gpus_per_worker", 1), {}
+        # The knapsack has the workers beyond the base demand, and what they save.
+        given = least if objective == "jct_reduction" else 0
+        base_s = duration_s(job, least) if given else 0
+        choices = {
+            workers: ((workers - given) * gpus, duration_s(job, workers) - base_s)
+            for workers in range(least, job["max_workers"] + 1)
+        }
+        if objective == "joint" and not job.get("running", False):
+            choices[0] = (0, duration_s(job, least) + work_gpu_s / capacity)
+        for workers, (used_gpus, cost_s) in sorted(choices.items()):
+            if used_gpus <= capacity:
+                column = found.variable(f"job {job['id']} workers {workers}", cost_s)
+                row[column], used[column] = 1, -used_gpus
+        found.row(row, 1, equal=True)
+    found.row(used, -capacity)
+    return found
+
+
+# --- network: which gangs start, how close together (formulations/network/README.md, 2 and 3) ----
+
+
+def worth_of(instance: Document, job: Document) -> dict[int, Fraction]:
+    """Return what a gang adds to the objective at each tier that it accepts."""
+    objective, machines = instance["objective"], instance["machines"]
+    racks = dict.fromkeys((each["rack"] for each in machines), 0)
+    for each in machines:
+        racks[each["rack"]] += each["gpus"]
+    largest = (0, max(each["gpus"] for each in machines), max(racks.values()))
+    waits_s = (0, job.get("rack_timer_s", 0), job.get("network_timer_s", 0))
+    waiting_s, gang, found = number(job.get("waiting_s", 0)), job["gang"], {}
+    urgency = 1 - number(job.get("score", 0)) + number(instance["waiting_weight_per_s"]) * waiting_s
+    for tier, name in enumerate(("machine", "rack", "network")):
+        is_over = waits_s[tier] is not None and waiting_s >= number(waits_s[tier])
+        if name in job["efficiency"] and (is_over or gang > largest[tier] > 0):
+            value = number(job.get("weight", 1)) * gang * number(job["efficiency"][name])
+            if objective == "epoch":
+                value *= urgency
+            elif objective == "fewest_tiers":
+                value = Fraction((2 * len(instance["jobs"]) + 1) * gang - tier)
+            elif objective == "least_fragmentation":
+                value = Fraction((len(machines) + 1) * gang)
+            found[tier] = value
+    return found
+
+
+def network_programme(instance: Document, proof: Document) -> Programme:  # noqa: ARG001
+    """Variables: GPUs that gangs beyond a machine, a rack hold there; places of jobs; machines."""
+    found, machines = Programme(-1), {each["id"]: each for each in instance["machines"]}
+    racks: dict[str, list[str]] = {}
+    for name, machine in machines.items():
+        racks.setdefault(machine["rack"], []).append(name)
+    free = {name: machine["free_gpus"] for name, machine in machines.items()}
+    wide = {name: found.variable(f"machine {name} wide", 0, free[name]) for name in machines}
+    room_in = {rack: sum(free[name] for name in members) for rack, members in racks.items()}
+    shared = {rack: found.variable(f"rack {rack} shared", 0, room_in[rack]) for rack in racks}
+    on_machine: dict[str, dict[int, int]] = {name: {wide[name]: 1} for name in machines}
+    in_rack: dict[str, dict[int, int]] = {rack: {} for rack in racks}
+    across: dict[int, int] = {}
+    for job in instance["jobs"]:
+        worth, row = worth_of(instance, job), {}
+        places = [(0, f"machine {name}", free[name], on_machine[name]) for name in machines]
+        places += [(1, f"rack {rack}", room_in[rack], in_rack[rack]) for rack in racks]
+        for tier, place, room, gangs in [*places, (2, "network", sum(free.values()), across)]:
+            if tier in worth and job["gang"] <= room:
+                column = found.variable(f"job {job['id']} {place}", -worth[tier])
+                row[column], gangs[column] = -1, job["gang"]
+        found.row(row, -1)
+    piles = [(across, list(shared.values()), dict[int, int]())]
+    for rack, members in racks.items():
+        piles.append((in_rack[rack], [wide[name] for name in members], {shared[rack]: -1}))
+    for gangs, columns, passing in piles:
+        every, taken = dict.fromkeys(columns, 1), {column: -gang for column, gang in gangs.items()}
+        found.row(every | taken | passing, 0, equal=True)
+        for pile in columns:  # each gang has a GPU elsewhere
+            found.row(every | {pile: 0} | dict.fromkeys(gangs, -1), 0)
+    for name, gangs in on_machine.items():
+        row = {column: -gang for column, gang in gangs.items()}
+        if instance["objective"] == "least_fragmentation":
+            part = found.variable(f"machine {name} part", 1)
+            is_free = free[name] == machines[name]["gpus"]
+            idle = found.variable(f"machine {name} idle", 0, int(is_free))
+            found.row(gangs | {part: free[name], idle: free[name]}, free[name])
+            row[idle] = -free[name]
+        found.row(row, -free[name])
     return found
 
 
 PROGRAMMES: dict[str, Callable[[Document, Document], Programme]] = {
     "lyra-opt/reclaim": reclaim_programme,
     "lyra-opt/allocation": allocation_programme,
+    "lyra-opt/network-placement": network_programme,
 }
 
 
@@ -232,12 +268,7 @@ PROGRAMMES: dict[str, Callable[[Document, Document], Programme]] = {
 
 
 def leaf_value(
-    programme: Programme,
-    box: Box,
-    multipliers: list[tuple[int, int]],
-    denominator: int,
-    *,
-    with_cost: bool,
+    programme: Programme, box: Box, multipliers: Pairs, denominator: int, *, with_cost: bool
 ) -> Fraction:
     """Return what every point of a box costs at least, or whether it is empty, by weak duality."""
     slopes: dict[int, Any] = {}
@@ -330,15 +361,14 @@ def check(instance: Document, proof: Document) -> tuple[Fraction | None, Fractio
         raise ValueError(f"it must have the format {PROOF_FORMAT}, version {PROOF_VERSION}")
     if proof["sha256"] != content_hash(instance):
         raise Refuted("it is a proof of another instance")
-    programme_of = PROGRAMMES[instance["format"]]
-    programme = programme_of(instance, proof)
+    programme = PROGRAMMES[instance["format"]](instance, proof)
     cost = proved_cost(programme, proof)
     claimed = None if proof["bound"] is None else programme.sense * Fraction(proof["bound"])
     if cost is not None and (claimed is None or cost < claimed):
         raise Refuted(f"it claims {proof['bound']}, and proves {programme.sense * cost}")
     # Not every solution keeps to hints, only some of the best do.
     point = proof.get("solution")
-    found = None if point is None else cost_of(programme_of(instance, {}), point)
+    found = None if point is None else cost_of(PROGRAMMES[instance["format"]](instance, {}), point)
     sense = programme.sense
     return None if cost is None else sense * cost, None if found is None else sense * found
 
@@ -357,10 +387,11 @@ def main(arguments: Sequence[str]) -> int:
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         print(f"{arguments[1]}: no proof of {arguments[0]}: {error!r}", file=sys.stderr)
         return 2
-    is_optimal = value is not None and value == bound
     told = "no solution exists" if bound is None else f"bound {float(bound):.12g}"
-    told += "" if value is None else f", solution {float(value):.12g}"
-    print(f"{arguments[1]}: proved: {told}{', optimal' if is_optimal else ''}")
+    told += (
+        "" if value is None else f", solution {float(value):.12g}{', optimal' * (value == bound)}"
+    )
+    print(f"{arguments[1]}: proved: {told}")
     return 0
 
 

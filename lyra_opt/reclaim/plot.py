@@ -8,6 +8,7 @@ from lyra_opt.core.block_rows import ROW_INCHES, add_colour_legend, rows_of
 from lyra_opt.core.errors import counted
 from lyra_opt.core.pictures import (
     FREE_COLOUR,
+    TEXT_POINTS,
     Drawing,
     add_panels,
     as_written,
@@ -75,7 +76,7 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
             colours = {"base workers": BASE, "flexible workers": FLEXIBLE, "free": FREE_COLOUR}
             add_colour_legend(figure, colours, 3, {})
         if left_out:
-            figure.supxlabel(left_out, fontsize=8)
+            figure.supxlabel(left_out, fontsize=TEXT_POINTS)
 
     return Drawing(PANEL_INCHES * grid[1], height * grid[0], draw)
 

@@ -82,7 +82,7 @@ class Kernel(View):
         observers: Sequence[Observer] = (),
         seed: int = 0,
     ) -> None:
-        speed = speed or Speed(cluster)
+        speed = speed or Speed(cluster, packed=workload.packed)
         speed.require_runs(workload)
         borrows = policy.reclaimer is not None
         super().__init__(

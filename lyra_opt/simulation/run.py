@@ -118,6 +118,8 @@ class Run:
         What it holds; empty while it waits.
     copies
         How its copies work together; None where there is but one.
+    beside
+        Who holds the same GPUs and runs there at the same time; None where nobody does.
     workers, held_gpus
         Counted as on reference GPUs, of one copy; and GPUs of whatever kind, of all copies.
     updated_s, began_s, pauses_until_s, lease_ends_s
@@ -142,7 +144,8 @@ class Run:
         Seconds in `running_s` in which its copies did nothing, less those in `paused_s` in which
         one of them worked.
     held_gpu_s, paused_gpu_s, distance_gpu_s
-        GPU-seconds in which it held GPUs, those of pauses, and those lost to distance.
+        GPU-seconds in which it held GPUs, those of pauses, and those lost to distance; half of them
+        while another one holds them too.
     cost
         What the GPUs that it held cost, by the prices of their types; 0 where none has any.
     allocations
@@ -179,6 +182,7 @@ class Run:
     efficiency: float = 1.0
     parts: list[Part] = field(default_factory=list)
     copies: Copies | None = None
+    beside: Run | None = None
     workers: int = 0
     held_gpus: int = 0
     updated_s: float = NEVER
@@ -224,6 +228,11 @@ class Run:
     def count_tiers(self) -> None:
         """Have numbers by tier of its own; see `allocations_by_tier`."""
         self.allocations_by_tier, self.gpu_s_by_tier = [0] * len(Tier), [0.0] * len(Tier)
+
+    @property
+    def own_gpus(self) -> float:
+        """GPUs that it holds, by half where another one holds them too."""
+        return self.held_gpus if self.beside is None else self.held_gpus / 2
 
     @property
     def is_running(self) -> bool:

@@ -118,8 +118,8 @@ class Scheme(ABC):
     def reading(self) -> Reading | None:
         """What its schedules may do, by which bounds hold for them; None if none does.
 
-        In a simulation no GPUs are shared, so that those of all schemes are `Reading.CONSERVED` at
-        least but for those whose jobs run faster than the workload says.
+        Where no GPUs are shared, those of schemes are `Reading.CONSERVED` at least but for those
+        whose jobs run faster than the workload says.
         """
         return Reading.CONSERVED
 
@@ -326,11 +326,21 @@ class RoundScheme(Scheme):
         """See `Scheme`."""
         return self.make().forks
 
+    @property
+    def reading(self) -> Reading | None:
+        """See `Scheme`."""
+        return None if self.make().packs else Reading.CONSERVED
+
     def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:
         """See `Scheme`."""
         rule = self.make()
         if not isinstance(tenure, Rounds):
             return f"it decides as rounds begin, but the tenure is {tenure.name}"
+        if rule.packs and not workload.packed:
+            return (
+                "it lets jobs share GPUs, and nothing is known of how fast two are at once; a "
+                "table of throughputs may say so"
+            )
         if self.needs_types and len(cluster.gpu_types) < 2:
             return "its prices are by type of GPU, and there is one type"
         if (reason := _wide_workers(workload)) is not None:
@@ -522,6 +532,7 @@ def prepare(
             mixed_efficiency=options.mixed_efficiency,
             tuned=policy.tuned,
             ignores_distance=ignores_distance,
+            packed=workload.packed,
         ),
         tenure=tenure,
         plan=plan,

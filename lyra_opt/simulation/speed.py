@@ -20,8 +20,9 @@ from lyra_opt.core.validation import require_number
 from lyra_opt.network.links import Tier
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
+    from lyra_opt.heterogeneous.packing import PackedRate
     from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.goodput.tuning import JobTuning
     from lyra_opt.simulation.run import Part, Run
@@ -63,6 +64,8 @@ class Speed:
         The rates of jobs that are tuned while they run; None where none is.
     ignores_distance
         Whether gangs run anywhere as fast as close together, whatever the cluster says.
+    packed
+        How fast kinds of jobs are beside one another on the same GPUs.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class Speed:
         mixed_efficiency: float = MIXED_EFFICIENCY,
         tuned: JobTuning | None = None,
         ignores_distance: bool = False,
+        packed: Sequence[PackedRate] = (),
     ) -> None:
         if require_number("mixed_efficiency", mixed_efficiency, minimum=0, above=True) > 1:
             raise FieldError("mixed_efficiency", mixed_efficiency, "must be at most 1")
@@ -85,6 +89,9 @@ class Speed:
         self.spans = Spans(cluster)
         """What gangs span where they are placed."""
         self._known: dict[tuple[str, int, Tier, int], float] = {}
+        self._packed: dict[tuple[str | None, str | None], Mapping[str, float]] = {
+            (each.kind, each.beside): each.throughput for each in packed
+        }
 
     def require_runs(self, workload: Workload) -> None:
         """Check that each job fits the own servers when nothing else runs, and has a speed there.
@@ -175,7 +182,9 @@ class Speed:
     # Where a job is placed.
 
     def set_rate(self, run: Run) -> None:
-        """Set the work a second of a job by what it holds; O(parts + hosts where distance counts).
+        """Set the work a second of a job by what it holds, and who holds it with it.
+
+        O(parts + hosts where distance counts).
 
         Copies add up elsewhere (`rate_of_copy`).
         """
@@ -193,6 +202,8 @@ class Speed:
                 rate *= self._joint_worker_speed(job, parts)
         else:
             rate = self._measured_rate(job, parts)
+            if run.beside is not None:
+                rate = min(rate, self._rate_beside(job, run.beside.job, parts))
             if run.workers != job.min_workers:
                 rate *= self.scaled(job, run.workers) / job.min_workers
         if self.communication is not None:
@@ -240,6 +251,14 @@ class Speed:
         places = {servers[host] for part in parts for host in part.by_host()}
         types = {self._type_of_pool[part.pool] for part in parts}
         return job.measured.rate(types, is_spread=len(places) > 1)
+
+    def _rate_beside(self, job: Job, other: Job, parts: Sequence[Part]) -> float:
+        """Return the steps a second of a job while another one holds its GPUs too; 0 if unknown."""
+        assert job.measured is not None, "only measured jobs have steps"
+        if other.measured is None:
+            return 0.0
+        rates = self._packed.get((job.measured.kind, other.measured.kind), {})
+        return min(rates.get(self._type_of_pool[part.pool], 0.0) for part in parts)
 
     def _placed(
         self, job: Job, hosts: Collection[int], gpus: int | None = None

@@ -7,7 +7,8 @@ R'' with these workers; and by where they are:
 
     1 - r / R = (R - R') / R + (R' - R'') / R + (R'' - r) / R,  where r <= R'' <= R' <= R.
 
-Copies count as workers, and being on several types, or on own and borrowed GPUs, as the type. What
+Copies count as workers, being on several types, or on own and borrowed GPUs, as the type, and
+sharing GPUs with another job as where they are. What
 a job is slowed by its number of workers is so told at the best types and places for that number.
 A job does its work and what it loses of it at preemptions, so that its time is
 
@@ -46,7 +47,7 @@ def note_slowness(run: Run, best_rates: BestRates) -> None:
     if copies is None:
         rate = placed = run.rate
         with_workers = rates.of_workers[run.workers - rates.least_workers]
-        if best_rates.tells_near_from_far(run.job):
+        if run.beside is not None or best_rates.tells_near_from_far(run.job):
             placed = min(max(rate, best_rates.where_placed(run)), with_workers)
     else:
         rate = placed = math.fsum(copies.rates)

@@ -229,7 +229,8 @@ class View:
         if not run.parts:
             run.updated_s = now_s
             return
-        held_gpu_s = run.held_gpus * (now_s - since_s)
+        own_gpus = run.held_gpus if run.beside is None else run.own_gpus
+        held_gpu_s = own_gpus * (now_s - since_s)
         run.held_gpu_s += held_gpu_s
         begins_s = run.pauses_until_s
         if since_s >= begins_s:
@@ -237,7 +238,7 @@ class View:
         else:
             paused_s = min(begins_s, now_s) - since_s
             run.paused_s += paused_s
-            run.paused_gpu_s += run.held_gpus * paused_s
+            run.paused_gpu_s += own_gpus * paused_s
         if now_s > begins_s:
             worked_s = now_s - begins_s
             run.running_s += worked_s
@@ -245,12 +246,13 @@ class View:
                 left = run.left - run.rate * worked_s
                 run.left = left if left > 0.0 else 0.0  # noqa: FURB136 (asked millions of times)
         if self._price_per_s is not None:
+            share_s = (now_s - since_s) * (1.0 if run.beside is None else 0.5)
             for part in run.parts:
-                run.cost += self._price_per_s[part.pool] * part.held * (now_s - since_s)
+                run.cost += self._price_per_s[part.pool] * part.held * share_s
         if self._notes_places:
             run.gpu_s_by_tier[run.tier] += held_gpu_s
             if now_s > begins_s:
-                run.distance_gpu_s += run.held_gpus * worked_s * (1.0 - run.efficiency)
+                run.distance_gpu_s += own_gpus * worked_s * (1.0 - run.efficiency)
         if run.copies is not None:
             run.left = run.copies.left_at(now_s)
         run.updated_s = now_s
@@ -331,10 +333,17 @@ class View:
                 return [Part(pool, gpus, job.min_workers, job.min_gpus, speed)]
         return None
 
-    def reserve(self, run: Run, gpus: Mapping[int, int], *, copy: int = 0) -> list[Part]:
+    def reserve(
+        self, run: Run, gpus: Mapping[int, int], *, copy: int = 0, beside: Run | None = None
+    ) -> list[Part]:
         """Reserve GPUs by host for the base demand of a job, or a copy of it.
 
         Or for other numbers of workers, if the policy sizes jobs.
+
+        Parameters
+        ----------
+        beside
+            Who runs on just these GPUs and is to share them; None for GPUs that are free.
 
         Raises
         ------
@@ -345,11 +354,15 @@ class View:
         is_gang = sum(gpus.values()) == job.min_gpus or (self.policy.sizes_jobs and gpus)
         if not is_gang or min(gpus.values()) < 1:
             raise self.error(run, f"has a gang of {job.min_gpus}, but gets {dict(gpus)}")
-        if not hosts.holds(gpus):
+        if beside is not None:
+            if beside.beside is not None or beside.gpus != gpus:
+                raise self.error(run, f"cannot share the GPUs of {beside.job.id}: {dict(gpus)}")
+        elif not hosts.holds(gpus):
             raise self.error(run, f"gets GPUs that are not free: {dict(gpus)}")
         if width > 1 and any(held % width for held in gpus.values()):
             raise self.error(run, f"has workers of {width} GPUs each, but gets {dict(gpus)}")
-        hosts.take(gpus)
+        if beside is None:
+            hosts.take(gpus)
         of_pools: dict[int, dict[int, int]] = {}
         for host, held in gpus.items():
             of_pools.setdefault(hosts.pool_of[host], {})[host] = held
@@ -368,8 +381,21 @@ class View:
 
     # Starting, stopping, moving.
 
-    def start(self, run: Run, parts: list[Part], copies: Copies | None = None) -> None:
-        """Start a job that waits on GPUs that are reserved for it; see `Copies`."""
+    def start(
+        self,
+        run: Run,
+        parts: list[Part],
+        copies: Copies | None = None,
+        *,
+        beside: Run | None = None,
+    ) -> None:
+        """Start a job that waits on GPUs that are reserved for it; see `Copies`.
+
+        Parameters
+        ----------
+        beside
+            Who runs on these GPUs and shares them from now on; None for nobody.
+        """
         now_s = self.now_s
         if not NEVER < run.waiting_since_s <= now_s:
             raise self.error(run, "is given GPUs twice, or does not wait")
@@ -382,7 +408,7 @@ class View:
         if now_s > run.resumes_by_s:
             run.preemptions += 1
         run.resumes_by_s = math.inf
-        self._hold(run, parts, self.tenure.start_pause_s(run), copies)
+        self._hold(run, parts, self.tenure.start_pause_s(run), copies, beside)
 
     def stop(self, run: Run) -> None:
         """Interrupt a job: it gives up its GPUs, and what the tenure says of its work; it waits.
@@ -412,7 +438,13 @@ class View:
         self._lifted[run.order] = run
 
     def put(
-        self, run: Run, parts: list[Part], copies: Copies | None = None, *, restarts: bool = True
+        self,
+        run: Run,
+        parts: list[Part],
+        copies: Copies | None = None,
+        *,
+        restarts: bool = True,
+        beside: Run | None = None,
     ) -> None:
         """Let a job that was lifted go on elsewhere.
 
@@ -420,11 +452,14 @@ class View:
         ----------
         restarts
             Whether that costs it what it costs to start, unless `copies` say what it costs.
+        beside
+            See `start`.
         """
         if self._lifted.pop(run.order, None) is None:
             raise self.error(run, "is put elsewhere, but was not taken off its GPUs")
         run.restarts += restarts
-        self._hold(run, parts, self.tenure.move_pause_s(run) if restarts else 0.0, copies)
+        pause_s = self.tenure.move_pause_s(run) if restarts else 0.0
+        self._hold(run, parts, pause_s, copies, beside)
 
     def work_as_copies(self, run: Run, copies: Copies) -> None:
         """Let copies of a job share what is left of it from now on, on the GPUs that it has."""
@@ -442,7 +477,14 @@ class View:
             self._release(run)
             self._finish(run)
 
-    def _hold(self, run: Run, parts: list[Part], pause_s: float, copies: Copies | None) -> None:
+    def _hold(
+        self,
+        run: Run,
+        parts: list[Part],
+        pause_s: float,
+        copies: Copies | None,
+        beside: Run | None,
+    ) -> None:
         if not parts:
             raise self.error(run, "is given no GPUs")
         if len(parts) == 1:
@@ -462,7 +504,12 @@ class View:
         if copies is not None and not run.best_rates.of_copies:
             rule = f"has {len(copies.rates)} copies, but the policy forks none"
             raise self.error(run, rule)
-        self._running_gpus += gpus
+        if beside is None:
+            self._running_gpus += gpus
+        else:
+            if copies is not None or beside.copies is not None:
+                raise self.error(run, "has copies, or shares GPUs with one that has")
+            run.beside = beside
         run.parts = parts
         run.workers = workers
         run.held_gpus = gpus
@@ -494,6 +541,18 @@ class View:
             self._schedule(run)
         else:
             self.work_as_copies(run, copies)
+        if beside is not None:
+            self._go_on_beside(beside, run)
+
+    def _go_on_beside(self, run: Run, other: Run | None) -> None:
+        """Let a job go on, where it is, beside another one or, with None, alone."""
+        self.account(run)
+        if run.rate < run.best_rates.best:
+            note_slowness(run, self.best_rates)
+        run.beside = other
+        run.rated_s = run.running_s
+        self.speed.set_rate(run)
+        self._schedule(run)
 
     def _note_hosted(self, run: Run) -> None:
         if any(self.cluster.pools[part.pool].is_lent for part in run.parts):
@@ -552,16 +611,14 @@ class View:
         free_s = now_s if self._is_reclaiming else self.tenure.free_s(run, now_s)
         if self._tells_speeds_apart:
             self._count_speed(run, -1)
-        self._running_gpus -= run.held_gpus
-        if free_s <= now_s and not as_event:
-            self.hosts.free_up(gpus)
+        stays = run.beside
+        if stays is not None:  # they are its alone from now on
+            run.beside = None
+            self._go_on_beside(stays, None)
+            free_s = now_s
         else:
-            self.hosts.release(gpus)
-            self._sequence += 1
-            if self.loans.is_active:
-                # Servers that are called back are taken out of it.
-                self._handed_over[self._sequence] = gpus = dict(gpus)
-            heappush(self._events, (free_s, self._sequence, None, gpus))
+            self._running_gpus -= run.held_gpus
+            self._hand_over(gpus, free_s, as_event=as_event)
         run.version += 1
         run.parts = []
         run.kept_gpus = None
@@ -571,6 +628,18 @@ class View:
         del self.running[run.order]
         self._hosted.pop(run.order, None)
         return free_s
+
+    def _hand_over(self, gpus: dict[int, int], free_s: float, *, as_event: bool) -> None:
+        """Free GPUs that a job gave up, at once or, as an event, at a moment."""
+        if free_s <= self.now_s and not as_event:
+            self.hosts.free_up(gpus)
+            return
+        self.hosts.release(gpus)
+        self._sequence += 1
+        if self.loans.is_active:
+            # Servers that are called back are taken out of it.
+            self._handed_over[self._sequence] = gpus = dict(gpus)
+        heappush(self._events, (free_s, self._sequence, None, gpus))
 
     def _finish(self, run: Run) -> None:
         run.rest, run.left = run.left, 0.0

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from lyra_opt.heterogeneous.instance import GangJob
+    from lyra_opt.heterogeneous.packing import PackedRate
 
 
 MOST_ELAPSED_S = 1e12
@@ -258,11 +259,14 @@ class Workload:
     assumptions
         What is assumed of it or was done to it (rescaled arrivals, merged traces, elasticity
         drawn by seed), a sentence each; every result repeats them.
+    packed
+        How fast kinds of measured jobs (`GangJob.kind`) are beside one another on the same GPUs.
     """
 
     name: str
     jobs: tuple[Job, ...]
     assumptions: tuple[str, ...] = ()
+    packed: tuple[PackedRate, ...] = ()
 
     __repr__ = short_repr
     _repr_html_ = html_of_object

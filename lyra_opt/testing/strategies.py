@@ -12,6 +12,7 @@ for distributions that resemble one, see the generators in the package ``instanc
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,7 @@ from lyra_opt.heterogeneous.instance import (
     Instance as HeterogeneousInstance,
 )
 from lyra_opt.heterogeneous.instance import Objective as HeterogeneousObjective
+from lyra_opt.heterogeneous.packing import PackedRate
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct, Table
 from lyra_opt.network.instance import (
     GangPlacement,
@@ -311,6 +313,7 @@ def heterogeneous_instances(
     with_spread: bool = True,
     with_releases: bool = True,
     with_current: bool = True,
+    with_packing: bool = False,
     name: str = "drawn",
 ) -> HeterogeneousInstance:
     """Draw a valid heterogeneous instance.
@@ -339,6 +342,8 @@ def heterogeneous_instances(
         Most steps of a job, in halves.
     with_spread, with_releases, with_current
         Whether jobs may have other rates when spread, be released after 0, and hold GPUs.
+    with_packing
+        Whether jobs may share GPUs, for shares of time alone; some are of a kind then.
     name
         The name of the instance.
     """
@@ -388,6 +393,7 @@ def heterogeneous_instances(
         )
     if forking is None and not shares:
         forking = draw(st.booleans())
+    packed = _packed(draw, jobs, types) if with_packing and shares else ()
     return HeterogeneousInstance(
         name=name,
         objective=drawn_objective,
@@ -397,10 +403,30 @@ def heterogeneous_instances(
         ),
         servers=servers,
         jobs=tuple(jobs),
+        packed=packed,
         round_s=round_s,
         horizon_rounds=1 if one_round else draw(st.integers(1, max_rounds)),
         restart_s=draw(st.sampled_from((0.0, 0.25, 1.0))) * round_s if one_round else 0.0,
         forking=bool(forking),
+    )
+
+
+def _packed(draw: DrawFn, jobs: list[GangJob], types: list[str]) -> tuple[PackedRate, ...]:
+    """Give each of the jobs a kind, some that of an earlier one; return rates of pairs of kinds."""
+    for number, job in enumerate(jobs):
+        like = draw(st.integers(0, number))
+        first = jobs[like]
+        kind = f"k{number}" if like == number else first.kind
+        jobs[number] = replace(
+            job, kind=kind, gang=first.gang, throughput=first.throughput, current={}
+        )
+    of_kind = {job.kind: job.gang for job in jobs}
+    rates = st.dictionaries(st.sampled_from(types), st.sampled_from(GANG_RATES))
+    return tuple(
+        PackedRate(kind=str(kind), beside=str(beside), throughput=draw(rates))
+        for kind, gang in of_kind.items()
+        for beside, other_gang in of_kind.items()
+        if gang == other_gang and draw(st.booleans())
     )
 
 

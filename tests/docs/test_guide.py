@@ -1,4 +1,4 @@
-"""The files of one's own that the contributing guide shows run as it says, without a package."""
+"""The files of one's own that the page on them shows run as it says, without a package."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from tests.experiments.simulation.conftest import THREE_JOBS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-GUIDE = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
-OWN = GUIDE.partition("\n## Your own solver, policy or scheme")[2].partition("\n## ")[0]
+OWN = (Path(__file__).parents[2] / "docs/own.md").read_text()
 
 
 def fences(language: str) -> list[tuple[str, str]]:
@@ -77,6 +76,7 @@ def test_snippets(snippet: str, folder: Path) -> None:
     assert ran.stdout
 
 
+@pytest.mark.slow
 def test_files_are_typed(folder: Path) -> None:
     """`mypy --strict` has nothing to say of them."""
     command = [sys.executable, "-m", "mypy", "--strict", *FILES]

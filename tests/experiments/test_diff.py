@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from lyra_opt.__main__ import main
@@ -19,6 +19,7 @@ from lyra_opt.core.result import Status
 from lyra_opt.experiments.diff import Diff, compare_folders
 from lyra_opt.experiments.records import ReplayStatus
 from lyra_opt.experiments.store import STORE_FILE, ResultStore
+from tests.draws import draws
 from tests.experiments.records import make_replay, make_run, make_study
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ def test_an_axis_that_some_runs_lack_pairs_them_all_the_same(tmp_path: Path) -> 
     assert (diff.pairs, diff.only_a) == (2, [])
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=15)
+@draws(15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(*[st.floats(0, 1e6)] * 2), min_size=1, max_size=6))
 def test_the_other_way_round_differences_change_their_sign(
     tmp_path: Path, values: list[tuple[float, float]]

@@ -185,7 +185,13 @@ def hear_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-@pytest.mark.parametrize("ended_by", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "ended_by",
+    [
+        signal.SIGINT,
+        *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGKILL, signal.SIGTERM)),
+    ],
+)
 def test_interrupted_study_resumes_with_every_run_exactly_once(
     ended_by: signal.Signals, plugin: Path, write_study: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from lyra_opt.__main__ import main
 from lyra_opt.core.errors import DiskFullError, UserError
 from lyra_opt.core.result import Status
 from lyra_opt.experiments.store import STORE_FILE, ResultStore
+from tests.draws import draws
 from tests.experiments.records import make_replay, make_run, make_study
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ JSON_VALUES = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@draws(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     axes=st.dictionaries(st.text(), st.integers() | st.floats(allow_nan=False) | st.text()),
     figures=st.none() | st.dictionaries(st.text(), JSON_VALUES),

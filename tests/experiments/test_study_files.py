@@ -32,6 +32,8 @@ OF_CAPTURED = {
 }
 """Studies of files that are not in the repository: their problem, and an instance of it."""
 
+LIBRARY = 'library = "library-2026.1"'
+
 MALFORMED = {
     "unknown key": (("seeds = 2", "seeds = 2\nseed = 2"), "seed is 2: unknown key"),
     "unknown key in a block": (
@@ -43,6 +45,27 @@ MALFORMED = {
     "missing name": (('name = "tiny"\n', ""), "name is missing"),
     "name that leaves the folder": (('"tiny"', '"../tiny"'), "name is"),
     "unknown problem": (('problem = "reclaim"', 'problem = "packing"'), "problem is"),
+    "several problems for what is not of the library": (
+        ('problem = "reclaim"', 'problem = ["reclaim", "network"]'),
+        "must be one, as not all instances are of the library",
+    ),
+    "unknown version of the library": (
+        ("[[solvers]]", '[[instances]]\nlibrary = "library-1999"\n[[solvers]]'),
+        'instances[1].library is "library-1999": must be one of: library-',
+    ),
+    "unknown instance of the library": (
+        ("[[solvers]]", f'[[instances]]\n{LIBRARY}\nids = ["lyra-figur-5"]\n[[solvers]]'),
+        "did you mean lyra-figure-5",
+    ),
+    "unknown grade": (
+        ("[[solvers]]", f'[[instances]]\n{LIBRARY}\ngrades = ["hardest"]\n[[solvers]]'),
+        "instances[1].grades[0] is",
+    ),
+    "nothing of the library": (
+        ("[[solvers]]", f'[[instances]]\n{LIBRARY}\nids = ["hurt-first"]\n[[solvers]]'),
+        "has no instance that is asked for",
+    ),
+    "all solvers and one of them": (('"scf"]', '"*"]'), "solvers[0].names is"),
     "unknown family": (
         ('"rnd-trace"', '"rnd-tracer"'),
         'instances[0].families[0] is "rnd-tracer": no such family',

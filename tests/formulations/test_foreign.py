@@ -115,6 +115,7 @@ def test_cp_sat_through_mathopt_finds_the_optimum() -> None:
     assert answer.objective == lo.solve(instance, "cpsat").objective
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("time_s", [1e-3, 0.3])
 def test_cp_sat_through_mathopt_keeps_what_it_has_at_its_limit(time_s: float) -> None:
     """The start at least, whether it found a solution of its own or none."""

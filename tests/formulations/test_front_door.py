@@ -6,7 +6,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lyra_opt as lo
@@ -23,6 +23,7 @@ from lyra_opt.testing.strategies import (
     network_instances,
     reclaim_instances,
 )
+from tests.draws import draws
 from tests.lyra_opt.heterogeneous import examples
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def brute_force(instance: Any) -> tuple[bool, float | None]:
 @every_form
 @pytest.mark.parametrize("language", OPTIMUM)
 @given(data=st.data())
-@settings(max_examples=10)
+@draws(10)
 def test_the_optimum_of_a_model_is_that_of_its_instance(
     kind: str, form: str, language: str, data: st.DataObject
 ) -> None:
@@ -155,7 +156,7 @@ def test_the_optimum_of_a_model_is_that_of_its_instance(
 @every_form
 @pytest.mark.parametrize("suffix", [".mps", ".lp"])
 @given(data=st.data())
-@settings(max_examples=10)
+@draws(10)
 def test_a_file_holds_the_model_and_is_the_same_every_time(
     kind: str, form: str, suffix: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -177,7 +178,7 @@ def test_a_file_holds_the_model_and_is_the_same_every_time(
 
 
 @given(instance=heterogeneous_instances(objective=Objective.THROUGHPUT), data=st.data())
-@settings(max_examples=5)
+@draws(5)
 def test_names_of_variables_are_those_of_the_formulation(instance: Any, data: Any) -> None:
     """A share of time is called x, job, type."""
     model = lo.model(instance, "mathopt")
@@ -186,7 +187,7 @@ def test_names_of_variables_are_those_of_the_formulation(instance: Any, data: An
 
 @pytest.mark.parametrize("objective", sorted(SHARE_OBJECTIVES - NOT_LINEAR))
 @given(data=st.data())
-@settings(max_examples=10)
+@draws(10)
 def test_share_models_are_worth_what_the_solvers_prove(objective: Any, data: Any) -> None:
     """Linear programmes in the objective's unit, solved by GLOP; HiGHS and our bound prove them."""
     instance = data.draw(heterogeneous_instances(objective=objective))
@@ -199,7 +200,7 @@ def test_share_models_are_worth_what_the_solvers_prove(objective: Any, data: Any
 
 
 @given(data=st.data())
-@settings(max_examples=10)
+@draws(10)
 def test_models_of_mean_jct_are_on_either_side_of_the_optimum(data: st.DataObject) -> None:
     """The grid of the relaxation is never above, that of real schedules never below."""
     instance = data.draw(allocation_instances(objective=AllocationObjective.MEAN_JCT, max_jobs=2))
@@ -291,6 +292,7 @@ def test_a_model_of_one_language_is_refused_in_files_of_the_other(tmp_path: Path
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_the_command_exports_what_it_solves(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

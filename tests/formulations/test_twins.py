@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.allocation.knapsack.of_instance import KNAPSACK_OBJECTIVES, AllocationKnapsack
@@ -42,6 +42,7 @@ from lyra_opt.testing.strategies import (
     network_instances,
     reclaim_instances,
 )
+from tests.draws import draws
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -125,7 +126,7 @@ MODELS: dict[str, tuple[st.SearchStrategy[Any], Any]] = {
 
 @pytest.mark.parametrize("group", MODELS)
 @given(data=st.data())
-@settings(max_examples=20)
+@draws(20)
 def test_twins_hold_the_same_rows(group: str, data: st.DataObject) -> None:
     """By name, in order."""
     strategy, models = MODELS[group]

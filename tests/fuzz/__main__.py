@@ -37,6 +37,7 @@ OF_INSTANCES = (
     "instances",
     "at the edge",
     "with a known optimum",
+    "with a limit",
     "runs",
     "declined",
     "optima confirmed",

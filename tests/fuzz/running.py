@@ -187,6 +187,7 @@ def try_instance(seed: int, problem: str, number: int) -> Tally:
     variant = truth.variant
     count("instances")
     count("with a known optimum", truth.optimum != UNKNOWN)
+    count("with a limit", limits != Limits())  # whether it stops a solver depends on the machine
     answers = []
     for solver in asked(draw, problem, variant):
         if edged is not None and solver.name in WEAK_AT_THE_EDGE:

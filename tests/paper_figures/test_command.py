@@ -167,6 +167,7 @@ def test_failed_runs_are_said_and_not_averaged(
     assert f"Failed: {BASELINE}: SimulationError: made up" in page
 
 
+@pytest.mark.slow
 def test_table_5_from_end_to_end(folder: Path) -> None:
     """Every row of the paper has its number of ours, or says that it was not run."""
     page = (folder / "lyra-table-5.md").read_text()
@@ -199,6 +200,7 @@ class _Links(HTMLParser):
                 self.ids.append(value)
 
 
+@pytest.mark.slow
 def test_page_says_how_it_was_made_and_where_what_is(folder: Path) -> None:
     """Version, date and command line; contents lead to every table, and to how it was run."""
     page = (folder / "index.html").read_text()
@@ -221,6 +223,7 @@ def hadar_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_hadar_from_end_to_end(hadar_folder: Path) -> None:
     """Every claim has its number of ours, a verdict and where the paper's number is from."""
     for name, entries in (("table-1", 4), ("table-2", 4), ("table-3", 8), ("figure-1", 4)):
@@ -246,6 +249,7 @@ def dally_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_dally_from_end_to_end(dally_folder: Path) -> None:
     """Claims have numbers of ours; all schemes of all papers stand on one page."""
     for name in ("table-1", "table-2", "table-3"):
@@ -263,6 +267,7 @@ def test_dally_from_end_to_end(dally_folder: Path) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", ["folder", "hadar_folder", "dally_folder"])
 def test_page_needs_no_other_file(made: str, request: pytest.FixtureRequest) -> None:
     """Plots are inside, nothing is loaded, no id stands twice."""

@@ -6,9 +6,10 @@ from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.pictures import as_written, svg_text
+from lyra_opt.experiments.intervals import CONFIDENCE
 from lyra_opt.experiments.plots.figures import Plot
 from lyra_opt.experiments.plots.style import MARKERS, mark_points, round_numbers
-from lyra_opt.experiments.simulation.comparison import COMPARED, CONFIDENCE
+from lyra_opt.experiments.simulation.comparison import COMPARED
 from lyra_opt.experiments.simulation.plots.schemes import scheme_colour
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareData:
-    """A programme over the pairs of a job and a type that it can use, coefficients at most 1.
+    """A programme over the columns of a set of jobs and a type that it can use, scaled to about 1.
 
     Rows ``needed_rate`` are divided by the largest of their coefficients, rows ``gpus_of_type`` by
     the GPUs of the type, the objective and the level by their largest coefficient.
@@ -31,10 +31,13 @@ class ShareData:
     ----------
     programme
         What it was made of.
-    job, kind
-        Shape (pairs,): by job, then by type.
-    gain, value, use
-        Shape (pairs,): what the pair adds to the objective, to its job's need, to its type's GPUs.
+    set_, kind
+        Shape (columns,): by set, then by type.
+    gain, use
+        Shape (columns,): what one adds to the objective, to its type's GPUs.
+    job, column, part, value
+        Shape (entries,): a job of a column's set, what the column adds to its time and to its need;
+        by job, then by column, each once.
     needy
         Positions of the jobs that have a need.
     level, need
@@ -44,11 +47,14 @@ class ShareData:
     """
 
     programme: ShareProgramme
-    job: IntArray
+    set_: IntArray
     kind: IntArray
     gain: FloatArray
-    value: FloatArray
     use: FloatArray
+    job: IntArray
+    column: IntArray
+    part: FloatArray
+    value: FloatArray
     needy: IntArray
     level: FloatArray
     need: FloatArray
@@ -58,23 +64,38 @@ class ShareData:
 
     @classmethod
     def of(cls, programme: ShareProgramme) -> ShareData:
-        """Return the numbers of a programme; O(jobs types)."""
-        job, kind = np.nonzero(programme.usable)
+        """Return the numbers of a programme; O(members types)."""
+        sets, usable = programme.sets, programme.usable
+        set_, kind = np.nonzero(usable)
+        number = np.zeros(usable.shape, dtype=np.int64)
+        number[set_, kind] = np.arange(len(set_))
+        member, type_of_member = np.nonzero(usable[sets.of_set])
+        # A pair of jobs alike that were made one has that one twice.
+        places, entry = np.unique(
+            sets.job[member] * len(set_) + number[sets.of_set[member], type_of_member],
+            return_inverse=True,
+        )
+        job, column = np.divmod(places, len(set_))
         needy = np.flatnonzero(programme.has_need)
-        largest = np.where(programme.usable, programme.value, 0.0).max(axis=1)
+        largest = np.where(usable[sets.of_set], programme.value, 0.0).max(axis=1)
+        largest = sets.most_of_job(largest)
         largest = np.where(largest > 0, largest, 1.0)
         row_scale = largest[needy]
         level = programme.level[needy] / row_scale
         level_scale = 1.0 / float(level.max()) if programme.has_level else 1.0
-        gain = programme.gain[job, kind]
+        gain = programme.gain[set_, kind]
         gain_scale = level_scale if programme.has_level else float(gain.max()) or 1.0
         return cls(
             programme=programme,
-            job=job,
+            set_=set_,
             kind=kind,
             gain=gain / gain_scale,
-            value=programme.value[job, kind] / largest[job],
-            use=programme.gang[job] / programme.gpus[kind],
+            use=programme.gang[set_] / programme.gpus[kind],
+            job=job,
+            column=column,
+            part=np.bincount(entry, weights=sets.part[member]).astype(np.float64),
+            value=np.bincount(entry, weights=programme.value[member, type_of_member])
+            / largest[job],
             needy=needy,
             level=level * level_scale,
             need=programme.need[needy] / row_scale,
@@ -86,7 +107,7 @@ class ShareData:
     @property
     def jobs(self) -> int:
         """How many jobs there are."""
-        return len(self.programme.gang)
+        return self.programme.sets.jobs
 
     @property
     def types(self) -> int:
@@ -100,20 +121,24 @@ class ShareData:
 
     @property
     def group(self) -> IntArray:
-        """Shape (pairs,): the group of each pair's type."""
-        return self.programme.group[self.kind]
+        """Shape (entries,): the group of each entry's type."""
+        return self.programme.group[self.kind[self.column]]
 
     def shares(self, values: Sequence[float] | FloatArray) -> FloatArray:
-        """Return the values of the pairs as an array of shape (jobs, types)."""
-        shares = np.zeros((self.jobs, self.types))
-        shares[self.job, self.kind] = values
+        """Return the values of the columns as an array of shape (sets, types)."""
+        shares = np.zeros(self.programme.usable.shape)
+        shares[self.set_, self.kind] = values
         return shares
 
     def prices(
-        self, of_needs: Sequence[float] | FloatArray, of_gpus: Sequence[float] | FloatArray
+        self,
+        of_needs: Sequence[float] | FloatArray,
+        of_gpus: Sequence[float] | FloatArray,
+        of_time: Sequence[float] | FloatArray,
     ) -> SharePrices:
         """Return the multipliers of the rows, of either sign, in the programme's units."""
         need = np.zeros(self.jobs)
         need[self.needy] = np.abs(np.asarray(of_needs)) * self.gain_scale / self.row_scale
         gpus = np.abs(np.asarray(of_gpus)) * self.gain_scale / self.programme.gpus
-        return SharePrices(need, gpus)
+        time = np.abs(np.asarray(of_time)) * self.gain_scale
+        return SharePrices(need, gpus, time.reshape(self.jobs, self.groups))

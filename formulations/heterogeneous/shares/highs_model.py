@@ -33,11 +33,11 @@ def build(data: ShareData) -> Any:
 
 
 def add_variables(model: Any, data: ShareData) -> None:
-    """``x_jk >= 0`` for each usable pair, and the level ``v``, free, as the last variable."""
+    """``x_sk >= 0`` for each set on a type it can use, and ``v``, free, as the last variable."""
     import highspy
 
-    pairs, infinity = len(data.job), highspy.kHighsInf
-    model.addVars(pairs, np.zeros(pairs), np.full(pairs, infinity))
+    columns, infinity = len(data.set_), highspy.kHighsInf
+    model.addVars(columns, np.zeros(columns), np.full(columns, infinity))
     level = infinity if data.programme.has_level else 0.0
     model.addVars(1, np.array([-level]), np.array([level]))
 
@@ -46,28 +46,28 @@ def add_variables(model: Any, data: ShareData) -> None:
 
 
 def share_of_time(model: Any, data: ShareData) -> None:
-    """``sum_{k in K_i} x_jk <= m_i`` for each job j and group i of types."""
+    """``m_i >= sum_{s with j} sum_{k in K_i} x_sk`` for each job j and group i of types."""
     rows = data.job * data.groups + data.group
     lower = np.full(data.jobs * data.groups, -np.inf)
     upper = np.tile(data.programme.limit, data.jobs)
-    _add_rows(model, lower, upper, rows, np.arange(len(data.job)), np.ones(len(data.job)))
+    _add_rows(model, lower, upper, rows, data.column, data.part)
 
 
 def gpus_of_type(model: Any, data: ShareData) -> None:
-    """``sum_j n_j x_jk <= C_k`` for each type k."""
+    """``C_k >= sum_s n_s x_sk`` for each type k."""
     lower, upper = np.full(data.types, -np.inf), np.ones(data.types)
-    _add_rows(model, lower, upper, data.kind, np.arange(len(data.job)), data.use)
+    _add_rows(model, lower, upper, data.kind, np.arange(len(data.set_)), data.use)
 
 
 def needed_rate(model: Any, data: ShareData) -> None:
-    """``sum_k a_jk x_jk - q_j v >= d_j`` for each job j that has a need."""
+    """``q_j v + d_j <= sum_{s with j} sum_k a_jsk x_sk`` for each job j with a need."""
     row_of_job = np.full(data.jobs, -1)
     row_of_job[data.needy] = np.arange(len(data.needy))
-    pairs = np.flatnonzero(row_of_job[data.job] >= 0)
-    level = np.full(len(data.needy), len(data.job))
-    rows = np.concatenate([row_of_job[data.job[pairs]], np.arange(len(data.needy))])
-    columns = np.concatenate([pairs, level])
-    values = np.concatenate([data.value[pairs], -data.level])
+    asked = np.flatnonzero(row_of_job[data.job] >= 0)
+    level = np.full(len(data.needy), len(data.set_))
+    rows = np.concatenate([row_of_job[data.job[asked]], np.arange(len(data.needy))])
+    columns = np.concatenate([data.column[asked], level])
+    values = np.concatenate([data.value[asked], -data.level])
     _add_rows(model, data.need, np.full(len(data.needy), np.inf), rows, columns, values)
 
 
@@ -78,12 +78,12 @@ CONSTRAINTS = (share_of_time, gpus_of_type, needed_rate)
 
 
 def add_objective(model: Any, data: ShareData) -> None:
-    """Maximise ``sum_jk g_jk x_jk``, or ``v`` where there is a level."""
+    """Maximise ``sum_sk g_sk x_sk``, or ``v`` where there is a level."""
     import highspy
 
-    pairs = len(data.job)
+    columns = len(data.set_)
     costs = np.append(data.gain, 1.0 if data.programme.has_level else 0.0)
-    model.changeColsCost(pairs + 1, np.arange(pairs + 1, dtype=np.int32), costs)
+    model.changeColsCost(columns + 1, np.arange(columns + 1, dtype=np.int32), costs)
     model.changeObjectiveSense(highspy.ObjSense.kMaximize)
 
 
@@ -154,6 +154,8 @@ class LpHighs(ShareSolver):
             multipliers = np.array(solution.row_dual)
             first = data.jobs * data.groups
             prices = data.prices(
-                multipliers[first + data.types :], multipliers[first : first + data.types]
+                multipliers[first + data.types :],
+                multipliers[first : first + data.types],
+                multipliers[:first],
             )
         return SharePoint(shares, prices, max(0, info.ipm_iteration_count), level)

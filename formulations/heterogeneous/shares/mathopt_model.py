@@ -13,7 +13,7 @@ from lyra_opt.core.stopwatch import remaining_s
 from lyra_opt.formulations.backends.backend import CostUnit
 from lyra_opt.formulations.backends.mathopt import MODULES, set_unit, solve
 from lyra_opt.formulations.heterogeneous.shares.data import ShareData
-from lyra_opt.heterogeneous.exact.shares.programme import ShareArrays
+from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
 from lyra_opt.heterogeneous.exact.shares.solver import SharePoint, ShareSolver
 from lyra_opt.heterogeneous.instance import Objective
 
@@ -32,6 +32,7 @@ class Built:
     model: Any
     x: list[Any]
     level: Any
+    time: list[Any]
     gpus: list[Any]
     needs: list[Any]
 
@@ -51,30 +52,31 @@ def build(data: ShareData) -> Built:
 
 
 def add_variables(model: Any, data: ShareData) -> Built:
-    """``x_jk >= 0`` for each usable pair, and the level ``v``, free, as the last variable."""
-    pairs = zip(data.job.tolist(), data.kind.tolist(), strict=True)
-    x = [model.add_variable(lb=0.0, name=f"x_{j}_{k}") for j, k in pairs]
+    """``x_sk >= 0`` for each set on a type it can use, and ``v``, free, as the last variable."""
+    columns = zip(data.set_.tolist(), data.kind.tolist(), strict=True)
+    x = [model.add_variable(lb=0.0, name=f"x_{s}_{k}") for s, k in columns]
     bounds = {} if data.programme.has_level else {"lb": 0.0, "ub": 0.0}
-    return Built(model, x, model.add_variable(name="v", **bounds), [], [])
+    return Built(model, x, model.add_variable(name="v", **bounds), [], [], [])
 
 
 # Constraints
 
 
 def share_of_time(built: Built, data: ShareData) -> None:
-    """``sum_{k in K_i} x_jk <= m_i`` for each job j and group i of types."""
+    """``m_i >= sum_{s with j} sum_{k in K_i} x_sk`` for each job j and group i of types."""
     limits = data.programme.limit.tolist()
-    rows = [
+    built.time = [
         built.model.add_linear_constraint(ub=m, name=f"share_of_time_{j}_{i}")
         for j in range(data.jobs)
         for i, m in enumerate(limits)
     ]
-    for j, i, x in zip(data.job.tolist(), data.group.tolist(), built.x, strict=True):
-        rows[j * data.groups + i].set_coefficient(x, 1.0)
+    rows = (data.job * data.groups + data.group).tolist()
+    for row, column, part in zip(rows, data.column.tolist(), data.part.tolist(), strict=True):
+        built.time[row].set_coefficient(built.x[column], part)
 
 
 def gpus_of_type(built: Built, data: ShareData) -> None:
-    """``sum_j n_j x_jk <= C_k`` for each type k."""
+    """``C_k >= sum_s n_s x_sk`` for each type k."""
     built.gpus = [
         built.model.add_linear_constraint(ub=1.0, name=f"gpus_of_type_{k}")
         for k in range(data.types)
@@ -84,15 +86,16 @@ def gpus_of_type(built: Built, data: ShareData) -> None:
 
 
 def needed_rate(built: Built, data: ShareData) -> None:
-    """``sum_k a_jk x_jk - q_j v >= d_j`` for each job j that has a need."""
+    """``q_j v + d_j <= sum_{s with j} sum_k a_jsk x_sk`` for each job j with a need."""
     built.needs = [
         built.model.add_linear_constraint(lb=need, name=f"needed_rate_{j}")
         for j, need in zip(data.needy.tolist(), data.need.tolist(), strict=True)
     ]
     row_of_job = dict(zip(data.needy.tolist(), built.needs, strict=True))
-    for j, value, x in zip(data.job.tolist(), data.value.tolist(), built.x, strict=True):
+    entries = zip(data.job.tolist(), data.column.tolist(), data.value.tolist(), strict=True)
+    for j, column, value in entries:
         if j in row_of_job:
-            row_of_job[j].set_coefficient(x, value)
+            row_of_job[j].set_coefficient(built.x[column], value)
     for row, level in zip(built.needs, data.level.tolist(), strict=True):
         row.set_coefficient(built.level, -level)
 
@@ -104,7 +107,7 @@ CONSTRAINTS = (share_of_time, gpus_of_type, needed_rate)
 
 
 def add_objective(built: Built, data: ShareData) -> None:
-    """Maximise ``sum_jk g_jk x_jk``, or ``v`` where there is a level."""
+    """Maximise ``sum_sk g_sk x_sk``, or ``v`` where there is a level."""
     objective = built.model.objective
     objective.is_maximize = True
     if data.programme.has_level:
@@ -154,7 +157,7 @@ class _LpMathOpt(ShareSolver):
             else arrays.total(instance.objective)
         )
         # A deadline that is over needs an infinite rate, which no row can ask for.
-        out_of_reach = 1.0 + 2.0 * programme.value.max(axis=1)
+        out_of_reach = 1.0 + 2.0 * programme.sets.most_of_job(programme.value).max(axis=1)
         data = ShareData.of(replace(programme, need=np.minimum(programme.need, out_of_reach)))
         model = build(data).model
         set_unit(model, CostUnit(Fraction(data.gain_scale)))
@@ -178,7 +181,7 @@ class _LpMathOpt(ShareSolver):
         if solution is not None and solution.dual_solution is not None:
             duals = solution.dual_solution.dual_values
             prices = data.prices(
-                [duals[row] for row in built.needs], [duals[row] for row in built.gpus]
+                *([duals[row] for row in rows] for rows in (built.needs, built.gpus, built.time))
             )
         statistics = result.solve_stats
         iterations = statistics.simplex_iterations + statistics.first_order_iterations

@@ -26,6 +26,7 @@ import numpy as np
 from lyra_opt.core.stopwatch import is_out_of_time, within_time
 from lyra_opt.heterogeneous.bounds.fastest import earliest_completion
 from lyra_opt.heterogeneous.checker import STEPS_TOLERANCE
+from lyra_opt.heterogeneous.exact.shares.job_sets import JobSets
 from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def makespan_programme(
         raise ValueError("a job can run nowhere")
     steps = np.array([job.steps for job in jobs]) * (1.0 - float(STEPS_TOLERANCE))
     return ShareProgramme(
+        sets=JobSets.of(len(jobs)),
         usable=usable,
         gain=np.zeros_like(value),
         value=value,
@@ -86,6 +88,7 @@ def makespan_programme(
         has_level=True,
         group=np.array(columns.group, dtype=np.int64),
         limit=np.array(columns.limit, dtype=np.float64),
+        kind=np.full(len(jobs), -1),
     )
 
 
@@ -174,7 +177,7 @@ def _interval(
         least_s = 1.0 / level if level > 0 else 0.0
     if point.shares is not None:
         shares = programme.repaired(point.shares, point.level)
-        level = float(((programme.value * shares).sum(axis=1) / programme.level).min())
+        level = float((programme.got(shares) / programme.level).min())
         most_s = 1.0 / level if level > 0 else math.inf
     return MakespanInterval(least_s, most_s)
 

@@ -133,7 +133,10 @@ def _one_machine_s(instance: Instance) -> Fraction:
 def _share_bound(instance: Instance) -> float:
     slack = 1 + SHARE_TOLERANCE
     jobs, numbers = instance.jobs, ShareNumbers(instance)
-    best = [slack * Fraction(max(rates), numbers.rate_over) for rates in numbers.rates]
+    rates = numbers.best_rates()
+    best = [slack * Fraction(max(of_types), numbers.rate_over) for of_types in rates]
+    # A GPU serves one job at a time, or two: what jobs hold together is at most so many times it.
+    sharing = 2 if numbers.packed_rates else 1
     if instance.objective is Objective.MAX_MIN_SHARE:
         # By how much of its time on the best type a job has its normalised throughput.
         least_share = [
@@ -142,13 +145,13 @@ def _share_bound(instance: Instance) -> float:
         ]
         alone = min(job.gang / share for job, share in zip(jobs, least_share, strict=True))
         needed = sum(least_share) * slack
-        return float_up(min(alone, slack * sum(instance.gpus_of_type.values()) / needed))
+        return float_up(min(alone, slack * sharing * sum(instance.gpus_of_type.values()) / needed))
     if instance.objective is Objective.MAKESPAN_SHARE:
         least_s = [Fraction(job.steps) / rate for job, rate in zip(jobs, best, strict=True)]
         gpu_s = sum(
             (job.gang * time_s for job, time_s in zip(jobs, least_s, strict=True)), Fraction(0)
         )
-        gpus = sum(instance.gpus_of_type.values())
+        gpus = sharing * sum(instance.gpus_of_type.values())
         return -float_up(-max(gpu_s / gpus, *least_s))
     if instance.objective is Objective.FINISH_TIME_FAIRNESS:
         ratio = greatest(
@@ -162,15 +165,16 @@ def _share_bound(instance: Instance) -> float:
     values = [
         {
             name: Fraction(job.weight) * Fraction(rate, numbers.rate_over) / price[name]
-            for name, rate in zip(instance.gpus_of_type, rates, strict=True)
+            for name, rate in zip(instance.gpus_of_type, of_types, strict=True)
             if rate
         }
-        for job, rates in zip(jobs, numbers.rates, strict=True)
+        for job, of_types in zip(jobs, rates, strict=True)
     ]
     by_job = sum((max(of_types.values()) for of_types in values), Fraction(0))
     by_type = sum(
         (
-            gpus
+            sharing
+            * gpus
             * max(
                 (
                     of_types[name] / job.gang

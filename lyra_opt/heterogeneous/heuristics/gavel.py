@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from itertools import combinations
+from typing import TYPE_CHECKING, NamedTuple
 
+from lyra_opt.core.errors import FieldError
 from lyra_opt.core.stopwatch import require_time
 from lyra_opt.core.validation import require_flag, require_number
 from lyra_opt.heterogeneous.heuristics.placing import place_on_type
@@ -19,16 +21,21 @@ if TYPE_CHECKING:
     import numpy as np
 
     from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, Decision, RoundState
-    from lyra_opt.heterogeneous.instance import GangJob, Instance
+    from lyra_opt.heterogeneous.instance import GangJob, Instance, Placement
+    from lyra_opt.heterogeneous.packing import PackedRate
 
     Shares = Mapping[str, Mapping[str, float]]
     """By job and type."""
+    Team = tuple[str, ...]
+    """Who runs on the same GPUs: a job, or two, by submission."""
+    TeamShares = dict[Team, dict[str, float]]
+    """By team and type."""
 
 LEAST_RESET_S = 1_920.0
 SHARE_SOLVER = "lp-highs"
 
 
-def solver_shares(instance: Instance, solver: str = SHARE_SOLVER) -> Shares | None:
+def solver_shares(instance: Instance, solver: str = SHARE_SOLVER) -> TimeShares | None:
     """Return the best shares of a share instance, None if there are none.
 
     Parameters
@@ -58,16 +65,16 @@ def solver_shares(instance: Instance, solver: str = SHARE_SOLVER) -> Shares | No
         return None
     if not isinstance(result.solution, TimeShares):
         raise RuntimeError(f"{solver} on {instance.name}: {result.status}, {result.message}")
-    return result.solution.shares
+    return result.solution
 
 
-def isolated_shares(instance: Instance) -> Shares:
+def isolated_shares(instance: Instance) -> TimeShares:
     """Return an equal part of the cluster for each job (Gavel's X_iso), where the job can run."""
-    from lyra_opt.heterogeneous.exact.shares.programme import ShareArrays
+    from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
     from lyra_opt.heterogeneous.exact.shares.solver import fractions_of_cluster
 
     arrays = ShareArrays.of(instance)
-    return arrays.solution(fractions_of_cluster(arrays)).shares
+    return arrays.solution(fractions_of_cluster(arrays))
 
 
 @dataclass(slots=True)
@@ -87,6 +94,24 @@ class _Isolated:
     steps_left: float
     steps_per_s: float
     elapsed_s: float
+
+
+class Party(NamedTuple):
+    """A team with its jobs, as a round begins."""
+
+    team: Team
+    members: tuple[ActiveJob, ...]
+
+    @property
+    def gang(self) -> int:
+        """GPUs that they have together."""
+        return self.members[0].job.gang
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """By who came last, a job alone before the pairs that it came to."""
+        orders = [active.order for active in self.members]
+        return max(orders), len(orders), min(orders)
 
 
 class GavelRounds(RoundPolicy):
@@ -112,9 +137,12 @@ class GavelRounds(RoundPolicy):
 
     A job runs on one type at a time, so one that no single type can hold never runs.
 
+    With packing (its space sharing) all that is said of jobs holds of teams: jobs alone, and pairs
+    of jobs that may share GPUs. Who runs in one team does so in no other in that round.
+
     Complexity of a decision: O(types jobs log jobs + jobs servers log servers), and the linear
-    programme. Guarantee: none for gangs; where one-GPU jobs fill one type in every round, the time
-    that jobs have had tends to their shares.
+    programme; with packing pairs count as jobs. Guarantee: none for gangs; where one-GPU jobs fill
+    one type in every round, the time that jobs have had tends to their shares.
 
     Parameters
     ----------
@@ -131,6 +159,8 @@ class GavelRounds(RoundPolicy):
         Whether rates differ by type. If not, a job is taken to be as fast on each type that it can
         use as on the first of these, and types come in an order that is drawn for each round: the
         baselines of Gavel that know nothing of unlike GPUs.
+    packs
+        Whether two jobs may share GPUs, where rates of the two beside one another are known.
     keeps_deadlines
         Whether shares of the objective ``cost`` keep deadlines; if not, as Gavel's policy of cost
         without SLOs.
@@ -141,11 +171,12 @@ class GavelRounds(RoundPolicy):
     def __init__(
         self,
         objective: Objective,
-        shares: Callable[[Instance], Shares | None] = solver_shares,
+        shares: Callable[[Instance], TimeShares | None] = solver_shares,
         least_reset_s: float = LEAST_RESET_S,
         *,
         newcomers_run: bool = True,
         knows_types: bool = True,
+        packs: bool = False,
         keeps_deadlines: bool = True,
         name: str | None = None,
     ) -> None:
@@ -156,10 +187,14 @@ class GavelRounds(RoundPolicy):
         self._newcomers_run = require_flag("newcomers_run", newcomers_run)
         self._knows_types = require_flag("knows_types", knows_types)
         self._keeps_deadlines = require_flag("keeps_deadlines", keeps_deadlines)
-        self._shares: dict[str, dict[str, float]] = {}
+        self.packs = require_flag("packs", packs)
+        if packs and not knows_types:
+            raise FieldError("packs", True, "must be false for a policy that is blind to types")
+        self._shares: TeamShares = {}
+        self._running: dict[Team, str] = {}
         self._sharers: frozenset[str] = frozenset()
-        self._deficits: dict[tuple[str, str], float] = {}
-        self._received_s: dict[tuple[str, str], float] = {}
+        self._deficits: dict[tuple[Team, str], float] = {}
+        self._received_s: dict[tuple[Team, str], float] = {}
         self._of_type_s: dict[str, float] = {}
         self._isolated: dict[str, _Isolated] = {}
         self._jobs: dict[str, GangJob] = {}
@@ -168,8 +203,8 @@ class GavelRounds(RoundPolicy):
 
     @property
     def shares(self) -> Shares:
-        """The shares that rounds come near now, by job and type."""
-        return self._shares
+        """The shares that rounds come near now, by job and type; of jobs alone."""
+        return {team[0]: of_types for team, of_types in self._shares.items() if len(team) == 1}
 
     def prepare(self, state: RoundState, rng: np.random.Generator) -> None:
         """Keep the size of the cluster, and what draws."""
@@ -180,87 +215,133 @@ class GavelRounds(RoundPolicy):
         self._largest = {
             name: max(server.gpus.get(name, 0) for server in state.servers) for name in self._types
         }
+        self._packed = packed_on(state.packed) if self.packs else {}
 
     def decide(self, state: RoundState) -> Decision:
-        """Return the jobs that are furthest behind their shares."""
+        """Return the teams that are furthest behind their shares."""
         self._is_stale = self._is_stale or state.is_changed
         is_due = self._reset_s is None or state.now_s - self._reset_s >= self._least_reset_s
         is_due |= not self._newcomers_run and self._reset_s == 0
         if self._objective is Objective.FINISH_TIME_FAIRNESS:
             self._count_isolated(state)
+        parties = self._parties(state)
         if self._is_stale and is_due:
-            self._reset(state)
+            self._reset(state, parties)
         if not self._knows_types:
             self._types = [self._types[place] for place in self._rng.permutation(len(self._types))]
-        decision = self._place(self._chosen_types(state), state)
-        for active in state.jobs:
-            if active.job.id in decision:
-                placement = decision[active.job.id][0]
-                name = next(iter(next(iter(placement.values()))))
-                self._count(active.job.id, name, state.round_s)
-        return decision
+        plan, running = self._place(self._chosen_types(parties), state, parties)
+        for team, name in running.items():
+            self._count(team, name, state.round_s)
+        self._running = running
+        return plan.decision
 
-    def _chosen_types(self, state: RoundState) -> dict[str, str]:
+    def pairs(self) -> list[tuple[str, str]]:
+        """See `RoundPolicy`."""
+        return [(team[0], team[1]) for team in self._running if len(team) > 1]
+
+    def _parties(self, state: RoundState) -> list[Party]:
+        """Return the jobs alone, and the pairs that may share GPUs on some type."""
+        alone = [Party((active.job.id,), (active,)) for active in state.jobs]
+        if not self._packed:
+            return alone
+        return alone + [
+            Party((one.job.id, two.job.id), (one, two))
+            for one, two in combinations(state.jobs, 2)
+            if self._shared_types(one.job, two.job)
+        ]
+
+    def _shared_types(self, one: GangJob, two: GangJob) -> frozenset[str]:
+        """Return the types on which two jobs run beside one another."""
+        return self._packed.get((one.kind, two.kind), frozenset())
+
+    def _runs_on(self, party: Party, gpu_type: str) -> bool:
+        jobs = [active.job for active in party.members]
+        if len(jobs) == 1:
+            return bool(self._attainable(jobs[0]).throughput.get(gpu_type))
+        return gpu_type in self._shared_types(*jobs)
+
+    def _chosen_types(self, parties: Sequence[Party]) -> dict[Team, str]:
         """Return who runs on which type."""
         free = dict(self._there)
-        chosen: dict[str, str] = {}
+        chosen: dict[Team, str] = {}
+        busy: set[str] = set()
         for name in self._types:
-            ranked = sorted(state.jobs, key=partial(self._rank, name))
-            for active in ranked:
-                job = active.job
-                if job.id in chosen or job.gang > free.get(name, 0):
+            for party in sorted(parties, key=partial(self._rank, name)):
+                if party.gang > free.get(name, 0) or not busy.isdisjoint(party.team):
                     continue
-                if not self._attainable(job).throughput.get(name):
+                if not self._runs_on(party, name):
                     continue
-                chosen[job.id] = name
-                free[name] -= job.gang
+                chosen[party.team] = name
+                busy.update(party.team)
+                free[name] -= party.gang
         return chosen
 
-    def _rank(self, gpu_type: str, active: ActiveJob) -> tuple[float, float, float, int]:
-        """Return what jobs are sorted by on a type, first ones least."""
-        key = active.job.id, gpu_type
-        share = self._shares.get(active.job.id, {}).get(gpu_type, 0.0)
+    def _rank(
+        self, gpu_type: str, party: Party
+    ) -> tuple[float, float, float, tuple[int, int, int]]:
+        """Return what teams are sorted by on a type, first ones least."""
+        key = party.team, gpu_type
+        share = self._shares.get(party.team, {}).get(gpu_type, 0.0)
         received_s = self._received_s.get(key, 0.0)
         priority = 0.0
         if share > 0:
             # Never 0: half a round is credited when shares are computed.
             priority = share * self._of_type_s[gpu_type] / received_s
-        return -priority, -self._deficits.get(key, 0.0), -share, active.order
+        return -priority, -self._deficits.get(key, 0.0), -share, party.order
 
-    def _place(self, chosen: Mapping[str, str], state: RoundState) -> Decision:
-        """Return where the chosen jobs run, largest gangs first, where they were if possible."""
+    def _place(
+        self, chosen: Mapping[Team, str], state: RoundState, parties: Sequence[Party]
+    ) -> tuple[Plan, dict[Team, str]]:
+        """Return where the chosen teams run, largest gangs first, where they were if possible."""
         plan = Plan(state.servers)
-        waiting = {job for job in chosen if not (self._newcomers_run or job in self._sharers)}
-        jobs = [active for active in state.jobs if active.job.id in chosen.keys() - waiting]
-        for gang in sorted({active.job.gang for active in jobs}, reverse=True):
-            moved = []
-            for active in jobs:
-                if active.job.gang != gang:
-                    continue
-                if self._stays(active, chosen[active.job.id], plan.free):
-                    plan.give(active.job, active.placements[0])
-                else:
-                    moved.append(active.job)
-            for job in moved:
-                plan.give(job, place_on_type(plan.free, job, chosen[job.id]))
-        idle: dict[str, int] = {}
-        for active in state.jobs:
-            if active.job.id in waiting:
-                name = chosen[active.job.id]
-                idle[name] = idle.get(name, 0) + active.job.gang
-        self._fill(plan, [active for active in state.jobs if active.job.id not in waiting], idle)
-        return plan.decision
+        running: dict[Team, str] = {}
 
-    def _fill(self, plan: Plan, jobs: Sequence[ActiveJob], idle: Mapping[str, int]) -> None:
-        """Let others have GPUs that were kept for gangs which the servers left cannot hold."""
+        def give(party: Party, gpu_type: str, placement: Placement | None) -> None:
+            first, *others = [active.job for active in party.members]
+            if placement is not None and plan.give(first, placement):
+                running[party.team] = gpu_type
+                for other in others:
+                    plan.share(other, placement)
+
+        waiting = {team for team in chosen if not self._may_run(team)}
+        taken = [party for party in parties if party.team in chosen.keys() - waiting]
+        for gang in sorted({party.gang for party in taken}, reverse=True):
+            moved = []
+            for party in taken:
+                if party.gang != gang:
+                    continue
+                if self._stays(party, chosen[party.team], plan.free):
+                    placement = party.members[0].placements[0]
+                    give(party, chosen[party.team], placement)
+                else:
+                    moved.append(party)
+            for party in moved:
+                name = chosen[party.team]
+                give(party, name, place_on_type(plan.free, party.members[0].job, name))
+        idle: dict[str, int] = {}
+        kept: set[str] = set()
+        for party in parties:
+            if party.team in waiting:
+                name = chosen[party.team]
+                idle[name] = idle.get(name, 0) + party.gang
+                kept.update(party.team)
+        # GPUs that were kept for gangs which the servers left cannot hold go to others.
         for name in self._types:
-            waiting = [active for active in jobs if active.job.id not in plan.decision]
-            for active in sorted(waiting, key=partial(self._rank, name)):
+            others = [
+                party for party in parties if kept.union(plan.decision).isdisjoint(party.team)
+            ]
+            for party in sorted(others, key=partial(self._rank, name)):
                 spare = plan.free.of_type.get(name, 0) - idle.get(name, 0)
                 if not spare:
                     break
-                if active.job.gang <= spare:
-                    plan.give(active.job, place_on_type(plan.free, active.job, name))
+                if party.gang > spare or not plan.decision.keys().isdisjoint(party.team):
+                    continue
+                if len(party.team) == 1 or self._runs_on(party, name):
+                    give(party, name, place_on_type(plan.free, party.members[0].job, name))
+        return plan, running
+
+    def _may_run(self, team: Team) -> bool:
+        return self._newcomers_run or self._sharers.issuperset(team)
 
     def _attainable(self, job: GangJob) -> GangJob:
         """Return the job with the rates that shares are computed of, made once."""
@@ -269,26 +350,28 @@ class GavelRounds(RoundPolicy):
             self._jobs[job.id] = seen if self._knows_types else _as_on_the_first_type(seen)
         return self._jobs[job.id]
 
-    def _stays(self, active: ActiveJob, gpu_type: str, free: FreeGpus) -> bool:
-        if not active.placements:
+    @staticmethod
+    def _stays(party: Party, gpu_type: str, free: FreeGpus) -> bool:
+        first, *others = party.members
+        if not first.placements or any(each.placements != first.placements for each in others):
             return False
-        placement = active.placements[0]
+        placement = first.placements[0]
         is_same = all(set(types) == {gpu_type} for types in placement.values())
         return is_same and free.holds(placement)
 
-    def _count(self, job: str, gpu_type: str, time_s: float) -> None:
-        key = job, gpu_type
+    def _count(self, team: Team, gpu_type: str, time_s: float) -> None:
+        key = team, gpu_type
         self._received_s[key] = self._received_s.get(key, 0.0) + time_s
         self._of_type_s[gpu_type] = self._of_type_s.get(gpu_type, 0.0) + time_s
 
-    def _reset(self, state: RoundState) -> None:
-        """Compute shares anew, and carry over what jobs were short of."""
+    def _reset(self, state: RoundState, parties: Sequence[Party]) -> None:
+        """Compute shares anew, and carry over what teams were short of."""
         half_s = state.round_s / 2
         if self._reset_s is not None:
             elapsed_s = state.now_s - self._reset_s
-            for job, of_types in self._shares.items():
+            for team, of_types in self._shares.items():
                 for name in self._types:
-                    key = job, name
+                    key = team, name
                     had_s = self._received_s.get(key, half_s) - half_s
                     short_s = of_types.get(name, 0.0) * elapsed_s - had_s
                     self._deficits[key] = self._deficits.get(key, 0.0) + short_s
@@ -296,13 +379,13 @@ class GavelRounds(RoundPolicy):
         self._sharers = frozenset(active.job.id for active in state.jobs)
         self._received_s = {}
         self._of_type_s = {}
-        for active in state.jobs:
+        for party in parties:
             for name in self._types:
-                self._count(active.job.id, name, half_s)
+                self._count(party.team, name, half_s)
         self._reset_s = state.now_s
         self._is_stale = False
 
-    def _best_shares(self, state: RoundState) -> dict[str, dict[str, float]]:
+    def _best_shares(self, state: RoundState) -> TeamShares:
         """Return the best shares of the jobs that some single type can hold."""
         usable = [
             replace(active, job=self._attainable(active.job))
@@ -322,13 +405,27 @@ class GavelRounds(RoundPolicy):
         if shares is None:
             # Deadlines that cannot all be kept are all given up, as Gavel does.
             shares = self._solve(_without_deadlines(instance))
-        if shares and not self._knows_types:
-            shares = _spread_over_types(shares, instance)
-        return {job: dict(of_types) for job, of_types in (shares or {}).items()}
+        if shares is None:
+            return {}
+        alone = shares.shares
+        if not self._knows_types:
+            alone = _spread_over_types(alone, instance)
+        return {
+            **{(job,): dict(of_types) for job, of_types in alone.items()},
+            **{
+                (one, two): dict(of_types)
+                for one, others in shares.packed.items()
+                for two, of_types in others.items()
+            },
+        }
 
     def _question(self, state: RoundState) -> Instance:
         """Return the instance whose best shares the jobs are run by."""
         instance = share_instance(state, self._objective, self.name)
+        if self._packed:
+            kinds = {job.kind for job in instance.jobs}
+            there = tuple(r for r in state.packed if r.kind in kinds and r.beside in kinds)
+            instance = replace(instance, packed=there)
         return instance if self._keeps_deadlines else _without_deadlines(instance)
 
     def _has_share(self, job: GangJob) -> bool:
@@ -351,6 +448,18 @@ class GavelRounds(RoundPolicy):
                 known.elapsed_s += (known.steps_left - active.steps_left) / known.steps_per_s
             known.steps_left = active.steps_left
             known.steps_per_s = speed
+
+
+def packed_on(rates: Sequence[PackedRate]) -> dict[tuple[str | None, str | None], frozenset[str]]:
+    """Return the types on which either of two kinds has a rate beside the other."""
+    runs = {
+        (each.kind, each.beside): {name for name, rate in each.throughput.items() if rate > 0}
+        for each in rates
+    }
+    return {
+        (kind, beside): frozenset(types & runs.get((beside, kind), set()))
+        for (kind, beside), types in runs.items()
+    }
 
 
 def at_attainable_rates(job: GangJob, largest: Mapping[str, int]) -> GangJob:

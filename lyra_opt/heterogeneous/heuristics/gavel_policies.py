@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from lyra_opt.heterogeneous.heuristics.gavel import Shares
     from lyra_opt.heterogeneous.heuristics.policy import RoundState
-    from lyra_opt.heterogeneous.instance import Instance
+    from lyra_opt.heterogeneous.instance import Instance, TimeShares
 
 water_filled_shares = partial(solver_shares, solver="water-filling")
 
@@ -43,7 +42,7 @@ class HierarchicalRounds(GavelRounds):
         Tables with ``name``, ``weight`` and ``policy``, as those of instances. A job that names
         none of them belongs to one in turn, by its place in the order of submission: no public
         trace says whose a job is. By default two that are alike.
-    least_reset_s, newcomers_run
+    least_reset_s, newcomers_run, packs
         See `GavelRounds`.
     """
 
@@ -53,12 +52,14 @@ class HierarchicalRounds(GavelRounds):
         *,
         least_reset_s: float = LEAST_RESET_S,
         newcomers_run: bool = True,
+        packs: bool = False,
     ) -> None:
         super().__init__(
             Objective.MAX_MIN_SHARE,
             water_filled_shares,
             least_reset_s,
             newcomers_run=newcomers_run,
+            packs=packs,
             name=HIERARCHICAL,
         )
         if isinstance(entities, str) or not entities:
@@ -98,7 +99,7 @@ class _Policy(NamedTuple):
     objective: Objective
     aim: str
     """What its shares make so, in a clause."""
-    shares: Callable[[Instance], Shares | None] = solver_shares
+    shares: Callable[[Instance], TimeShares | None] = solver_shares
     knows_types: bool = True
 
     @property

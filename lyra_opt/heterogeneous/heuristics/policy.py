@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from lyra_opt.heterogeneous.instance import GangJob, GpuServer, GpuType
+    from lyra_opt.heterogeneous.packing import PackedRate
 
 NEVER = -1.0
 
@@ -53,6 +54,8 @@ class ActiveJob:
         When it first ran; NEVER if it has not.
     placements
         Where it ran in the round before, a placement for each copy; empty if it did not.
+    shares_gpus
+        Whether another job runs there too.
     """
 
     job: GangJob
@@ -64,6 +67,13 @@ class ActiveJob:
     waiting_since_s: float = NEVER
     started_s: float = NEVER
     placements: tuple[Placement, ...] = ()
+    shares_gpus: bool = False
+
+    @property
+    def current(self) -> Placement:
+        """GPUs that are its alone, of its only copy."""
+        is_alone = len(self.placements) == 1 and not self.shares_gpus
+        return self.placements[0] if is_alone else {}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -84,6 +94,8 @@ class RoundState:
         Active jobs by order.
     is_changed
         Whether a job has been submitted or completed since the last decision.
+    packed
+        How fast kinds of jobs are beside one another on the same GPUs, where that is known.
     """
 
     gpu_types: Sequence[GpuType]
@@ -93,11 +105,12 @@ class RoundState:
     horizon_s: float | None = None
     jobs: list[ActiveJob] = field(default_factory=list)
     is_changed: bool = True
+    packed: Sequence[PackedRate] = ()
 
     def instance(self, objective: Objective, *, name: str = "round") -> Instance:
         """Return the question about the active jobs as a standalone instance.
 
-        Steps are those that are left, time 0 is now, and all jobs are released.
+        Steps are those that are left, time 0 is now, and all jobs are released. Nobody shares GPUs.
         """
         from dataclasses import replace
 
@@ -107,7 +120,7 @@ class RoundState:
                 steps=active.steps_left,
                 release_s=0.0,
                 elapsed_s=min(MOST_ELAPSED_S, max(0.0, self.now_s - active.submitted_s)),
-                current=active.placements[0] if len(active.placements) == 1 else {},
+                current=active.current,
             )
             for active in within_time(self.jobs)
         )
@@ -135,6 +148,8 @@ class RoundPolicy(Answering, ABC):
     """Whether it runs copies of a job at once."""
     takes_gangs = True
     """Whether it runs jobs of more than one GPU."""
+    packs = False
+    """Whether it lets two jobs share GPUs."""
 
     def prepare(self, state: RoundState, rng: np.random.Generator) -> None:
         """Look at the cluster before the first round, and again when servers came or went.
@@ -150,12 +165,21 @@ class RoundPolicy(Answering, ABC):
         """
         return 0.0
 
+    def pairs(self) -> Sequence[tuple[str, str]]:
+        """Return who shares GPUs with whom in the decision that was made last.
+
+        Asked after `decide` of a policy that `packs`. Both jobs of a pair have one placement there,
+        and each a rate beside the other on all of its types; a job is in one pair at most.
+        """
+        return ()
+
     @abstractmethod
     def decide(self, state: RoundState) -> Decision:
         """Return where each gang runs in the round that begins.
 
         A placement has as many GPUs as the job's gang, all of types on which the job can run; no
-        GPU is given twice; without `forks` a job has one placement at most.
+        GPU is given twice, but to the two jobs of each of the `pairs`; without `forks` a job has
+        one placement at most.
         """
 
 
@@ -240,6 +264,10 @@ class Plan:
         self.free.take(placement)
         self.decision[job.id] = (*self.decision.get(job.id, ()), placement)
         return True
+
+    def share(self, job: GangJob, placement: Placement) -> None:
+        """Let a job run on GPUs that another one was given."""
+        self.decision[job.id] = (placement,)
 
     def keep_running(self, jobs: Sequence[ActiveJob]) -> list[ActiveJob]:
         """Let those that run do so where they are; return those that wait."""

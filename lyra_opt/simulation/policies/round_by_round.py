@@ -80,6 +80,7 @@ class RoundByRound(Policy):
             servers=view.cluster.problem_servers(),
             now_s=self._tenure.decides_at_s(view.now_s),
             round_s=self._tenure.round_s,
+            packed=view.workload.packed,
         )
         self._lent_servers = {server.id for server in view.cluster.servers if server.is_lent}
         self._rule.prepare(self._state, self._rng)
@@ -186,6 +187,7 @@ class RoundByRound(Policy):
         seen.steps_left = run.left
         seen.attained_gpu_s = run.held_gpu_s
         seen.executed_s = run.on_gpus_s
+        seen.shares_gpus = run.beside is not None
 
     def _carry_out(self, view: View, decision: Decision) -> None:
         """Stop and lift who has to give GPUs up, then put everybody where the rule says."""
@@ -195,6 +197,8 @@ class RoundByRound(Policy):
                 raise view.error(None, f"job {name} is not there, or complete")
             if len(placements) > 1:
                 self._require_copies(view, found.run, placements)
+        pairs = list(self._rule.pairs()) if self._rule.packs else []
+        beside = dict(pairs) | {two: one for one, two in pairs}
         starting: list[tuple[_Active, tuple[Placement, ...]]] = []
         moving: list[tuple[_Active, tuple[Placement, ...]]] = []
         renewed: list[_Active] = []
@@ -208,14 +212,20 @@ class RoundByRound(Policy):
                     view.stop(active.run)
             elif not had:
                 starting.append((active, got))
-            elif len(got) != len(had) or any(placement not in had for placement in got):
+            elif (
+                len(got) != len(had)
+                or any(placement not in had for placement in got)
+                or beside.get(name) != _who_is_beside(active.run)
+            ):
                 moving.append((active, got))
             elif len(got) > 1:
                 renewed.append(active)
         for active, _ in moving:
             view.lift(active.run)
         for active, got in (*moving, *starting):
-            self._put(view, active, got)
+            other = self._active.get(beside.get(active.run.job.id, ""))
+            is_second = other is not None and other.run.is_running
+            self._put(view, active, got, other.run if other is not None and is_second else None)
         for active in renewed:
             run, had = active.run, active.seen.placements
             view.account(run)
@@ -223,15 +233,18 @@ class RoundByRound(Policy):
             assert copies is not None, "only copies are renewed"
             view.work_as_copies(run, copies)
 
-    def _put(self, view: View, active: _Active, got: tuple[Placement, ...]) -> None:
-        """Let a job that is not on any GPUs run on those that it got."""
+    def _put(
+        self, view: View, active: _Active, got: tuple[Placement, ...], beside: Run | None
+    ) -> None:
+        """Let a job that is not on any GPUs run on those that it got, or shares with another."""
         run, seen, had = active.run, active.seen, active.seen.placements
-        parts = self._parts(view, run, got)
+        parts = self._parts(view, run, got, beside)
         copies = self._copies(view, run, parts, got, had)
         if had:
-            view.put(run, parts, copies, restarts=any(place not in had for place in got))
+            restarts = any(place not in had for place in got)
+            view.put(run, parts, copies, restarts=restarts, beside=beside)
         else:
-            view.start(run, parts, copies)
+            view.start(run, parts, copies, beside=beside)
             if seen.started_s == NEVER:
                 seen.started_s = view.now_s
         seen.placements, seen.waiting_since_s = got, NEVER
@@ -247,7 +260,9 @@ class RoundByRound(Policy):
             len({server in self._lent_servers for server in placement}) > 1 for placement in got
         )
 
-    def _parts(self, view: View, run: Run, placements: Sequence[Placement]) -> list[Part]:
+    def _parts(
+        self, view: View, run: Run, placements: Sequence[Placement], beside: Run | None
+    ) -> list[Part]:
         host_of = view.cluster.host_of
         parts: list[Part] = []
         for copy, placement in enumerate(placements):
@@ -258,7 +273,7 @@ class RoundByRound(Policy):
             }
             if -1 in gpus:
                 raise view.error(run, "is placed on a server that there is not")
-            parts += view.reserve(run, gpus, copy=copy)
+            parts += view.reserve(run, gpus, copy=copy, beside=beside)
         return parts
 
     def _copies(
@@ -307,6 +322,10 @@ class RoundByRound(Policy):
         self._stalled += 1
         if self._stalled > MOST_STALLED_ROUNDS and view.loans.is_final:
             raise view.stuck(f"nothing has run for {self._stalled} rounds")
+
+
+def _who_is_beside(run: Run) -> str | None:
+    return None if run.beside is None else run.beside.job.id
 
 
 def gang_view(job: Job, speed: Speed) -> GangJob:
@@ -362,6 +381,7 @@ def _where_able(gang: GangJob, job: Job, speed: Speed) -> GangJob:
     spread = gang.spread_throughput
     return replace(
         gang,
+        kind=None,  # those of its kind may use these types
         throughput={name: rate for name, rate in gang.throughput.items() if name not in unable},
         spread_throughput=(
             None

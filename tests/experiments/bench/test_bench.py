@@ -68,6 +68,7 @@ def run_comparison(folder: Path, *more: str) -> int:
     return bench.main(["--only", "comparison", "--out", str(folder), *more])
 
 
+@pytest.mark.slow
 def test_comparison_from_end_to_end(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bench.COMPARISON.write_text(COMPARISON.replace('"fast"', '"cpsat", "pulp-highs"'))
     assert run_comparison(tiny, "--seeds", "2", "--time-limit", "4") in (0, 1)
@@ -101,6 +102,7 @@ def test_solvers_take_turns_at_going_first(tiny: Path) -> None:
     assert len({cell for cell, _ in order[:3]}) == len({cell for cell, _ in order[3:]}) == 1
 
 
+@pytest.mark.slow
 def test_resume_keeps_what_is_measured_and_a_new_run_replaces_it(
     tiny: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -120,6 +122,7 @@ def test_resume_keeps_what_is_measured_and_a_new_run_replaces_it(
     assert not set(started()) & set(first)
 
 
+@pytest.mark.slow
 def test_contradicting_solvers_fail_the_bench(
     tiny: Path, plugin: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from lyra_opt.experiments.bench import cluster_bounds
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
 
 TRACE = "job_id,submit_time_s,gpus,duration_s\n" + "".join(
     f"j{number},{10 * number},{1 + number % 8},{600 + 50 * number}\n" for number in range(30)
 )
 
 
+@pytest.mark.slow
 def test_gaps_costs_and_growth(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Each has its target; a trace that is not there is said, and measured is what is."""
     (trace := tmp_path / "few.csv").write_text(TRACE)

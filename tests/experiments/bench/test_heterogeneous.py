@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 from typing import TYPE_CHECKING
 
+import pytest
+
 from lyra_opt.core.loading import content_hash
 from lyra_opt.core.problem import find_problem
 from lyra_opt.experiments.bench import __main__ as bench
@@ -14,9 +16,8 @@ from lyra_opt.experiments.bench.heterogeneous import offline_instance
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
 
-
+@pytest.mark.slow
 def test_all_figures_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small instances; whether a time meets its target is not what is tested: 1 is a miss."""
     small = offline_instance

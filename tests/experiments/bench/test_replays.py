@@ -22,6 +22,7 @@ def with_changes(monkeypatch: pytest.MonkeyPatch, more: dict[str, object]) -> No
     monkeypatch.setattr(replays, "replayed", small)
 
 
+@pytest.mark.slow
 def test_a_figure_for_each_scheme_in_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is held to a minute, and says how many jobs it ran."""
     with_changes(monkeypatch, {"jobs.workload": "gavel-like", "jobs.parameters": {"jobs": 8}})
@@ -32,6 +33,7 @@ def test_a_figure_for_each_scheme_in_rounds(monkeypatch: pytest.MonkeyPatch) -> 
         assert 0 < int(figure.remark.split()[0]) <= 8
 
 
+@pytest.mark.slow
 def test_a_figure_for_each_rule_and_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replays, "LINK_SETS", ("shipped", "congested-1"))
     with_changes(monkeypatch, {"jobs.parameters": {"jobs": 4}})
@@ -44,6 +46,7 @@ def test_a_figure_for_each_rule_and_network(monkeypatch: pytest.MonkeyPatch) -> 
     assert all(figure.measured and figure.target == 30 for figure in figures)
 
 
+@pytest.mark.slow
 def test_speed_growth_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
     monkeypatch.setattr(replays, "GROWTH_JOBS", (40, 80))

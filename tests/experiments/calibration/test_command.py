@@ -54,6 +54,7 @@ def small(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_what_is_chosen_is_replayed(run: Run, small: Path, tmp_path: Path) -> None:
     """The simulated cluster has the figures that the values were chosen for."""
     folder = tmp_path / "out"

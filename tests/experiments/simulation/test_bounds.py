@@ -84,7 +84,8 @@ def test_schemes_are_held_against_what_all_of_them_may_do(schemes: list[str], re
 
 def test_where_no_bound_holds_none_is_given() -> None:
     """Found out before the first replay, in a line that names the key and the scheme."""
-    scenario = load_scenario("lyra-paper", [Change("bounds", True), Change("schemes", ["pollux"])])
+    changes = {"bounds": True, "schemes": ["pollux"], "jobs.parameters.days": 1}
+    scenario = load_scenario("lyra-paper", [Change(*each) for each in changes.items()])
     with pytest.raises(InputError, match="bounds: none holds for scheme pollux"):
         replay_tasks(scenario)[0].setup()
 

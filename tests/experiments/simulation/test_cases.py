@@ -59,6 +59,7 @@ def test_cases_are_replayed_with_keys_of_the_file(several: Path) -> None:
     assert found[2][1].table.speed.mixed_efficiency == 1
 
 
+@pytest.mark.slow
 def test_a_case_without_its_trace_is_left_out_and_named(several: Path, tmp_path: Path) -> None:
     """What was not simulated must not look as if it had not been asked for."""
     assert absent_cases(load_scenario(str(several))) == {"philly": "philly_jobs.csv.gz"}

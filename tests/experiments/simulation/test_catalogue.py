@@ -23,6 +23,7 @@ from lyra_opt.experiments.simulation.command import add_parsers, given_scenario
 from lyra_opt.experiments.simulation.replays import replay_tasks
 from lyra_opt.experiments.simulation.scenario import ScenarioTable, load_scenario, parse_change
 from lyra_opt.experiments.simulation.sources import bundled
+from lyra_opt.instances.workloads.pollux_jobs import POLLUX_FILES
 from lyra_opt.simulation.scheme import SCHEMES, scheme_names
 from tests.conftest import assert_one_line_error
 from tests.experiments.simulation.conftest import HEADER, ONE_SERVER, changes
@@ -63,6 +64,9 @@ def no_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     lines = [f"t{n},{20_000 + n},{3600 * hours[n % 4]},1\n" for n in range(8)]
     text = HEADER + "first,0,60,1\n" + "".join(lines)
     (tmp_path / "philly_jobs.csv.gz").write_bytes(gzip.compress(text.encode()))
+    job = "name,time,application,num_replicas,batch_size\ncifar10-0,30,cifar10,1,128\n"
+    for file in POLLUX_FILES:
+        (tmp_path / file).write_text(job)
     return path
 
 
@@ -93,11 +97,14 @@ def test_bundled_scenarios_are_what_they_say(name: str, no_traces: Path) -> None
 SHOWN = sorted(
     {
         command.strip()
-        for file in ("README.md", "Makefile", "experiments/simulation/command.py")
+        for file in (
+            *(REPOSITORY / name for name in ("README.md", "Makefile")),
+            REPOSITORY / "experiments/simulation/command.py",
+            *REPOSITORY.glob("docs/[!_]*/*.md"),
+            *REPOSITORY.glob("docs/[!o]*.md"),  # own.md has files of its own, and tests
+        )
         for command in re.findall(
-            r"^.*\blyra-opt (simulate [^\n\\`]*)(?:`.*)?$",
-            (REPOSITORY / file).read_text(),
-            re.MULTILINE,
+            r"^.*\blyra-opt (simulate [^\n\\`|]*)(?:[`|].*)?$", file.read_text(), re.MULTILINE
         )
     }
 )
@@ -105,8 +112,12 @@ SHOWN = sorted(
 
 
 @pytest.mark.parametrize("command", SHOWN)
-def test_commands_that_are_shown_are_understood(command: str) -> None:
+def test_commands_that_are_shown_are_understood(command: str, no_traces: Path) -> None:
     """Scenario, keys and schemes are there; jobs and files are the user's."""
+    philly, itp = (
+        no_traces.parent / f"{name}_jobs.csv.gz" for name in ("philly", "microsoft_itp2021")
+    )
+    itp.write_bytes(philly.read_bytes())
     parser = argparse.ArgumentParser()
     add_parsers(parser.add_subparsers())
     arguments = parser.parse_args(shlex.split(command.replace("$@", "out")))

@@ -64,6 +64,7 @@ REFUSED_ON_RACKS = {
     "allox": "runs jobs of one GPU alone",
     "hadare": "which no server can run, and it spreads none",
     "gavel-cost": "its prices are by type of GPU, and there is one type",
+    "gavel-gandiva": "nothing is known of how fast two are at once",
 }
 """Schemes that do not run Dally's jobs, and why."""
 
@@ -152,6 +153,7 @@ class TestTypes:
         series = pd.read_csv(table_path(tmp_path / "out", "yarn-cs seed=0", "series"))
         assert (series.gpus_held_v100[0], series.running_jobs[0]) == (1, 1)
 
+    @pytest.mark.slow
     def test_every_scheme(self, simulate: Run) -> None:
         """Each name of the registry runs, and says what it assumes."""
         exit_code, out, err = simulate("hadare-lab", *schemes(*ROUND_POLICIES), "--json")
@@ -378,6 +380,7 @@ class TestRacks:
         without = simulate(*TWO_RACKS, "--jobs", jobs)
         assert_one_line_error(without, "job a trains 'yours'", "bert", "slowdowns")
 
+    @pytest.mark.slow
     def test_every_scheme(self, simulate: Run) -> None:
         """Each name of the registry runs, on the same cluster and the same jobs."""
         names = [name for name in scheme_names() if name not in REFUSED_ON_RACKS]

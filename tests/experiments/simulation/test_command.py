@@ -305,6 +305,7 @@ class TestRuns:
         assert files("again", 1, 1) == first
         assert files("other", 2, 1) != first
 
+    @pytest.mark.slow
     def test_worker_processes(self, three_jobs: Run, run: Run, trace: Path, tmp_path: Path) -> None:
         """Rows and tables are those of one process."""
         named = schemes("fifo", "sjf", "lyra")

@@ -178,7 +178,7 @@ class Hold(QueuePolicy):
 
 
 def test_parts_of_schemes_are_classes_and_objects() -> None:
-    """As CONTRIBUTING.md says: wherever a name can stand, in the parameters of a scheme too."""
+    """As docs/own.md says: wherever a name can stand, in the parameters of a scheme too."""
     jobs = TRACE.assign(gpus=8)
     changes = {"cluster.servers": 1, "cluster.loans.servers": 3}
     runs = lo.simulate(

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lyra_opt.experiments.intervals import bootstrap_interval, student_interval
 from lyra_opt.experiments.simulation.comparison import (
-    bootstrap_interval,
+    RESAMPLES,
     differences,
-    student_interval,
 )
 from lyra_opt.experiments.simulation.plots.decision import decision
 from lyra_opt.experiments.simulation.plots.distributions import points
@@ -206,7 +206,7 @@ def test_headline_of_one_seed_pairs_jobs(folders: dict[str, Path]) -> None:
 def test_intervals_of_values_that_do_not_vary_are_points() -> None:
     """Protects schemes that do the same: no division by zero, no interval of nothing."""
     assert student_interval(np.zeros(3)) == (0.0, 0.0)
-    assert bootstrap_interval(np.full(5, 2.0)) == (2.0, 2.0)
+    assert bootstrap_interval(np.full(5, 2.0), RESAMPLES) == (2.0, 2.0)
 
 
 def test_the_best_of_a_row_is_marked(folders: dict[str, Path]) -> None:

@@ -159,6 +159,7 @@ def test_a_folder_is_removed_again_if_nothing_came(
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 def test_a_cluster_without_a_choice_is_found_out_first(
     run: Run, scenario: Path, tmp_path: Path
 ) -> None:

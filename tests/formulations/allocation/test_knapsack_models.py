@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.allocation import ElasticJob, Instance, WorkerAllocation
@@ -22,6 +22,7 @@ from lyra_opt.formulations.allocation.cpsat_model import CPSAT, CPSAT_STRENGTHEN
 from lyra_opt.formulations.allocation.model_data import KnapsackModel, plain, strengthened
 from lyra_opt.formulations.exact_solver import proved_cost
 from lyra_opt.testing.strategies import allocation_instances
+from tests.draws import draws
 from tests.formulations.backends import BACKENDS, lying
 
 ALLOCATION = find_problem("allocation")
@@ -100,7 +101,7 @@ def test_strengthened_is_much_smaller_on_a_cluster():
 
 @every_model_solver
 @given(instance=drawn, data=st.data())
-@settings(max_examples=12)
+@draws(12)
 def test_model_solver_agrees_with_the_table(name, instance, data):
     """From a start that is rarely good: no item at all."""
     task = AllocationKnapsack.of(instance)

@@ -82,6 +82,7 @@ def test_bracket_shrinks_as_the_step_is_halved(seed: int, fit: bool) -> None:
     assert_bracket(instance, (16.0, 8.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("fit", [True, False])
 def test_bracket_shrinks_further(seed: int, fit: bool) -> None:

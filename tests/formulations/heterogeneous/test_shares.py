@@ -9,14 +9,16 @@ from operator import truediv
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.result import Limits, Status
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import Answer, refute_claims, solve_and_check
 from lyra_opt.heterogeneous.checker import check
-from lyra_opt.heterogeneous.exact.shares.programme import ShareArrays, SharePrices, rows_alike
+from lyra_opt.heterogeneous.exact.shares.alike import merged, rows_alike
+from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
+from lyra_opt.heterogeneous.exact.shares.programme import SharePrices
 from lyra_opt.heterogeneous.exact.shares.solver import fractions_of_cluster
 from lyra_opt.heterogeneous.instance import (
     SHARE_OBJECTIVES,
@@ -32,6 +34,7 @@ from lyra_opt.heterogeneous.share_numbers import ShareNumbers, least_throughput
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct
 from lyra_opt.testing.conformance import assert_conforms
 from lyra_opt.testing.strategies import heterogeneous_instances
+from tests.draws import draws
 from tests.formulations.heterogeneous.share_instances import drawn
 
 SOLVERS = ("lp-highs", "lp-glop", "lp-pdlp")
@@ -70,8 +73,12 @@ def test_solver_conforms(solver: str, objective: str) -> None:
     assert_conforms(find_solver("heterogeneous", solver), PROBLEM, instance)
 
 
-@settings(max_examples=25)
-@given(st.sampled_from(OBJECTIVES).flatmap(lambda o: heterogeneous_instances(objective=o)))
+@draws(25)
+@given(
+    st.sampled_from(OBJECTIVES).flatmap(
+        lambda o: heterogeneous_instances(objective=o, with_packing=True)
+    )
+)
 def test_solvers_agree(instance: Instance) -> None:
     """Three engines of two libraries find the same value and refute no bound of another."""
     answers = [solved(instance, name) for name in SOLVERS]
@@ -177,9 +184,9 @@ def test_deadlines_that_just_can_be_met(solver: str) -> None:
     assert answer.objective == pytest.approx(1.0, rel=1e-5)
 
 
-@settings(max_examples=40)
+@draws(40)
 @given(
-    heterogeneous_instances(objective="max_min_share", max_jobs=4),
+    heterogeneous_instances(objective="max_min_share", max_jobs=4, with_packing=True),
     st.integers(0, 2**32 - 1),
 )
 def test_any_prices_prove_a_bound(instance: Instance, seed: int) -> None:
@@ -187,7 +194,11 @@ def test_any_prices_prove_a_bound(instance: Instance, seed: int) -> None:
     arrays = ShareArrays.of(instance)
     rng = np.random.default_rng(seed)
     jobs, types = arrays.rate.shape
-    prices = SharePrices(rng.exponential(size=jobs), rng.exponential(size=types) ** 3)
+    prices = SharePrices(
+        rng.exponential(size=jobs),
+        rng.exponential(size=types) ** 3,
+        rng.exponential(size=(jobs, 1)),
+    )
     optimum = solved(instance).objective
     assert arrays.max_min_share().dual_bound(prices) >= optimum
     ratio = solved(replace(instance, objective="finish_time_fairness")).objective
@@ -213,7 +224,7 @@ def test_bounds_hold_for_all_that_the_checker_accepts() -> None:
         assert answer.objective <= value <= answer.dual_bound
 
 
-@settings(max_examples=25)
+@draws(25)
 @given(st.sampled_from(OBJECTIVES).flatmap(lambda o: heterogeneous_instances(objective=o)))
 def test_equal_parts_of_the_cluster_are_feasible(instance: Instance) -> None:
     """X_iso, from which solvers start, keeps all rules; its worst finish-time ratio is known."""
@@ -297,10 +308,10 @@ def test_jobs_alike_are_solved_as_one_and_share_alike(objective: str) -> None:
     instance = replace(few, jobs=copies)
     arrays = ShareArrays.of(instance)
     whole = arrays.max_min_share() if objective == "max_min_share" else arrays.total(objective)
-    merged, job, alike = whole.merged()
-    assert len(merged.gang) == 6
-    assert alike.tolist() == [5.0] * 6
-    assert (merged.gang[job] == 5 * whole.gang).all()
+    small = merged(whole)
+    assert len(small.programme.gang) == 6
+    assert small.alike.tolist() == [5.0] * 6
+    assert (small.programme.gang[small.job] == 5 * whole.gang).all()
     solver = find_solver("heterogeneous", "lp-highs")
     together, apart = solver.point_of(whole), solver.merged_point_of(whole)
     values = [

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from lyra_opt.core.result import Status
@@ -19,6 +19,7 @@ from lyra_opt.heterogeneous.instance import RoundEntry, RoundSchedule
 from lyra_opt.heterogeneous.problem import PROBLEM
 from lyra_opt.testing.conformance import assert_conforms
 from lyra_opt.testing.strategies import heterogeneous_instances
+from tests.draws import draws
 from tests.formulations.heterogeneous.share_instances import drawn
 
 LP = find_solver("heterogeneous", "lp-makespan")
@@ -84,7 +85,7 @@ def test_bound_counts_whole_rounds_and_releases() -> None:
     assert makespan_bound_s(late, engine_of("lp-highs")) == 120.0
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.filter_too_much])
+@draws(30, suppress_health_check=[HealthCheck.filter_too_much])
 @given(
     heterogeneous_instances(objective="makespan", max_jobs=3, max_rounds=8),
     st.sampled_from(ENGINES),
@@ -102,7 +103,7 @@ def test_no_schedule_is_below(instance: Instance, engine: str) -> None:
         assert exact.status is Status.INFEASIBLE
 
 
-@settings(max_examples=40)
+@draws(40)
 @given(heterogeneous_instances(objective="makespan", forking=True, max_jobs=4))
 def test_forking_never_has_a_larger_bound(instance: Instance) -> None:
     """Gangs that any server holds, no faster spread: what runs once can run as one copy."""

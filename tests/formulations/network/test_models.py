@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from lyra_opt.core.result import Status, same_value
@@ -29,6 +29,7 @@ from lyra_opt.network.checker import check
 from lyra_opt.network.instance import Instance, Machine, Solution
 from lyra_opt.network.problem import PROBLEM
 from lyra_opt.testing.strategies import network_instances, network_solutions_of
+from tests.draws import draws
 from tests.formulations.backends import BACKENDS
 from tests.lyra_opt.network.examples import instance, job
 
@@ -58,7 +59,7 @@ def drawn_with_optimum(data: st.DataObject) -> tuple[Instance, Answer]:
 
 @every_model
 @given(data=st.data())
-@settings(max_examples=12)
+@draws(12)
 def test_model_is_right(name: str, data: st.DataObject) -> None:
     """All objectives, rising efficiencies and missing tiers: brute force's value, proved."""
     one, expected = drawn_with_optimum(data)
@@ -79,7 +80,7 @@ def test_model_is_right_on_more(name: str, data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=30)
+@draws(30)
 def test_bounds_and_greedy_bracket_the_optimum(data: st.DataObject) -> None:
     """LP >= ILP >= greedy and rounded placements; the LP is no worse than the knapsack."""
     one, expected = drawn_with_optimum(data)
@@ -93,7 +94,7 @@ def test_bounds_and_greedy_bracket_the_optimum(data: st.DataObject) -> None:
 
 
 @given(network_instances())
-@settings(max_examples=25)
+@draws(25)
 def test_patterns_are_the_tighter_relaxation(one: Instance) -> None:
     """Where no gang has to be apart in a rack."""
     import pulp
@@ -110,7 +111,7 @@ def test_patterns_are_the_tighter_relaxation(one: Instance) -> None:
 
 
 @given(data=st.data(), multipliers=st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=8))
-@settings(max_examples=25)
+@draws(25)
 def test_any_multipliers_prove_a_bound(data: st.DataObject, multipliers: list[float]) -> None:
     """What HiGHS returns may be nonsense; the bound is one all the same."""
     one, expected = drawn_with_optimum(data)
@@ -124,7 +125,7 @@ def test_any_multipliers_prove_a_bound(data: st.DataObject, multipliers: list[fl
 
 @pytest.mark.parametrize("form", [TierModel, PatternModel])
 @given(data=st.data())
-@settings(max_examples=30)
+@draws(30)
 def test_placements_are_solutions_of_the_model(form: Any, data: st.DataObject) -> None:
     """A placement becomes values that keep every row and come back worth no less."""
     one = data.draw(network_instances())
@@ -147,7 +148,7 @@ def test_placements_are_solutions_of_the_model(form: Any, data: st.DataObject) -
 
 @pytest.mark.parametrize("form", [TierModel, PatternModel])
 @given(data=st.data())
-@settings(max_examples=25)
+@draws(25)
 def test_solutions_of_the_model_are_placements(form: Any, data: st.DataObject) -> None:
     """For any worth of the tiers: what CP-SAT finds keeps the checker's rules, worth no less.
 
@@ -311,7 +312,7 @@ def test_limits_are_found_fast() -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=25)
+@draws(25)
 def test_no_heuristic_beats_the_optimum(data: st.DataObject) -> None:
     """Of those that keep timers on the instance, of all on the same with timers that are over."""
     one, expected = drawn_with_optimum(data)
@@ -328,7 +329,7 @@ def test_no_heuristic_beats_the_optimum(data: st.DataObject) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=15)
+@draws(15)
 def test_optima_do_not_depend_on_order_or_names(data: st.DataObject) -> None:
     """Machines and jobs in another order and by other names are the same problem."""
     one = data.draw(network_instances())
@@ -345,7 +346,7 @@ def test_optima_do_not_depend_on_order_or_names(data: st.DataObject) -> None:
 
 
 @given(network_instances())
-@settings(max_examples=30)
+@draws(30)
 def test_columns_are_not_underestimated(one: Instance) -> None:
     """What guards against a model that is too large is at least its size."""
     patterns = PatternModel.of(one)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.problem import find_problem
@@ -18,6 +18,7 @@ from lyra_opt.formulations.reclaim.formulation import LARGEST_WEIGHT_IN_FLOATS
 from lyra_opt.formulations.reclaim.pulp_model import PULP_HIGHS
 from lyra_opt.reclaim import Instance, Job, Server, WorkerGroup
 from lyra_opt.testing.strategies import reclaim_instances
+from tests.draws import draws
 from tests.formulations.backends import lying
 from tests.formulations.reclaim.exact_solvers import MODEL_SOLVERS, last_servers, scattered_jobs
 from tests.lyra_opt.reclaim.reference import objective
@@ -31,7 +32,7 @@ every_model_solver = pytest.mark.parametrize("name", MODEL_SOLVERS)
 
 @every_model_solver
 @given(instance=reclaim_instances(min_servers=2))
-@settings(max_examples=15)
+@draws(15)
 def test_model_solver_agrees_with_brute_force(name, instance):
     """For every number of servers, from a start that is rarely good."""
     for reclaim_servers in range(1, len(instance.index.on_loan) + 1):
@@ -93,7 +94,7 @@ def test_heavy_weights_are_solved_or_left_open_but_never_wrong(name):
 
 
 @given(reclaim_instances(max_servers=6), st.data())
-@settings(max_examples=60)
+@draws(60)
 def test_cpsat_proves_every_optimum(instance, data):
     """Its bound as a double was below the optimum on instances of weight 1, above on heavy ones."""
     weight = st.integers(0, 3) | st.integers(2**53 - 4, 2**53 - 1)

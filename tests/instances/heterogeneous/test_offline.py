@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 CLUSTER = cluster_of({"v100": 4, "p100": 4, "k80": 4})
 
-GOLDEN = "98d26fc8aeda08002502ec032a3607d30230c78f5ce50a202accce2995ea5dae"
+GOLDEN = "0f30a0e734bd15b9ce6848bd139475cc0235bd5b5a376c96ea1f79a50f96be2b"
 
 
 def test_golden() -> None:
@@ -142,3 +142,30 @@ def test_horizon_that_is_too_short_is_remarked() -> None:
     """For utility there is always a solution, for makespan not."""
     assert OFFLINE.remarks({"jobs": 2}) == ()
     assert "no solution" in OFFLINE.remarks({"jobs": 2, "objective": "makespan"})[0]
+
+
+def test_drawn_packing_changes_nothing_else(tmp_path: Path) -> None:
+    """The same jobs, with kinds and rates of 30 to 100 % beside one another; no schedules."""
+    parameters = {"jobs": 12, "objective": "max_min_share", "packing": "drawn"}
+    instance = OFFLINE.generate(parameters, 0)
+    assert "-max_min_share-packed-drawn-" in instance.name
+    plain = OFFLINE.generate({"jobs": 12, "objective": "max_min_share"}, 0)
+    assert tuple(replace(job, kind=None) for job in instance.jobs) == plain.jobs
+    rate_of = {job.kind: job.throughput for job in instance.jobs}
+    gangs = {job.kind: job.gang for job in instance.jobs}
+    pairs = [(a, b) for a in gangs for b in gangs if gangs[a] == gangs[b]]
+    assert sorted((entry.kind, entry.beside) for entry in instance.packed) == sorted(pairs)
+    for entry in instance.packed:
+        for name, rate in entry.throughput.items():
+            alone = rate_of[entry.kind][name]
+            assert 0.3 * alone <= rate <= alone
+    with pytest.raises(UserError, match="must be no for the objective makespan"):
+        OFFLINE.generate(parameters | {"objective": "makespan"}, 0)
+    with pytest.raises(FieldError, match="table gavel has no rates of two kinds"):
+        OFFLINE.generate(parameters | {"packing": "measured"}, 0)
+    table = tmp_path / "mine.csv"
+    rows = ["model,batch_size,gpus,beside_model,beside_batch_size,v100", "A,,1,,,4", "A,,1,A,,3"]
+    table.write_text("\n".join(rows))
+    own = {"throughputs": table, "gpu_types": "v100", "largest_gang": 1}
+    measured = OFFLINE.generate(parameters | own | {"packing": "measured"}, 0)
+    assert [dict(entry.throughput) for entry in measured.packed] == [{"v100": 3.0}]

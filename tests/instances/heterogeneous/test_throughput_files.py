@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,6 +20,8 @@ from lyra_opt.instances.heterogeneous.throughput_files import (
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+BESIDE_HEADER = "model,batch_size,gpus,beside_model,beside_batch_size,a100"
 
 TABLE = """model,batch_size,gpus,a100,mine,a100_unconsolidated
 GPT,4,1,10,30,10
@@ -91,6 +94,9 @@ HEADER = "model,batch_size,gpus,a100"
         (f"{HEADER}\nGPT,4,1,1\nA,,1,0\n", 'row 3, column a100 is "0": must be above 0, for it'),
         (f"{HEADER}\nGPT,4,1,1\nGPT,4,1,2\n", 'row 3, column model is "GPT": stands twice on 1'),
         (f'{HEADER}\n"GPT,4,1,1\n', "is not valid CSV"),
+        (f"{HEADER},beside_model\nGPT,4,1,1,\n", "only one of the columns beside_model and"),
+        (f"{BESIDE_HEADER}\nA,,1,,,1\nA,,1,B,,1\n", "must be a kind on 1 GPUs"),
+        (f"{BESIDE_HEADER}\nA,,1,,,1\nA,,1,A,,1\nA,,1,A,,1\n", "stands twice on 1 GPUs"),
     ],
 )
 def test_damage_is_named(text: str, message: str) -> None:
@@ -113,3 +119,80 @@ def test_any_text_is_a_table_or_one_error(text: str, header: str) -> None:
     except InputError:
         return
     assert all(kind.throughput[table.reference] > 0 for kind in table.job_types)
+
+
+BESIDE = """model,batch_size,gpus,beside_model,beside_batch_size,a100
+GPT,4,1,,,10
+Diffusion,,1,,,3
+GPT,4,1,Diffusion,,8
+Diffusion,,1,GPT,4,2
+GPT,4,1,GPT,4,0
+"""
+
+
+def test_rates_beside_another_job() -> None:
+    """They are of pairs of kinds, and reach the jobs of an instance by their kinds."""
+    table = parse_throughputs(BESIDE, "mine.csv", name="mine")
+    assert [kind.name for kind in table.job_types] == ["GPT-4", "Diffusion"]
+    a100 = [gpu_types()["a100"]]
+    jobs = [
+        table.gang_of(name, kind, gang=1, reference_s=9.0, release_s=0.0, gpu_types=a100)
+        for name, kind in zip("ab", table.job_types, strict=True)
+    ]
+    rates = {(r.kind, r.beside): dict(r.throughput) for r in table.packed_rates(jobs, a100)}
+    assert rates == {
+        ("GPT-4 on 1", "Diffusion on 1"): {"a100": 8.0},
+        ("Diffusion on 1", "GPT-4 on 1"): {"a100": 2.0},
+        ("GPT-4 on 1", "GPT-4 on 1"): {"a100": 0.0},
+    }
+    assert table.packed_rates(jobs[:1], a100)[0].beside == "GPT-4 on 1"
+    larger = table.gang_of(
+        "c", table.job_types[0], gang=2, reference_s=9.0, release_s=0.0, gpu_types=a100
+    )
+    assert larger.kind is None, "nothing was measured of two on so many GPUs"
+
+
+MEASURED = {
+    "k80": {"('GPT (batch size 4)', 1)": {"null": 1.5}},
+    "v100": {
+        "('GPT (batch size 4)', 1)": {"null": 10, "('A3C', 1)": [8, 2.5]},
+        "('A3C', 1)": {"null": 3, "('GPT (batch size 4)', 1)": [2.5, 8]},
+        "('A3C', 2)": {"null": 5},
+    },
+    "v100_unconsolidated": {"('A3C', 2)": {"null": 4}},
+}
+
+
+def test_measurements_as_gavel_keeps_them(tmp_path: Path) -> None:
+    """Kinds, spread rates and pairs of one JSON file; the reference is V100."""
+    path = tmp_path / "simulation_throughputs.json"
+    path.write_text(json.dumps(MEASURED))
+    table = load_throughputs(path)
+    assert (table.name, table.reference) == ("simulation_throughputs", "v100")
+    assert table.gpu_types == ("k80", "v100")
+    gpt, a3c, pair = table.job_types
+    assert (gpt.model, gpt.batch_size, gpt.throughput) == ("GPT", 4, {"k80": 1.5, "v100": 10})
+    assert (a3c.name, a3c.gang, a3c.spread_throughput) == ("A3C", 1, {})
+    assert (pair.gang, pair.spread_throughput) == (2, {"v100": 4})
+    assert table.packed == {(1, "GPT-4", "A3C"): {"v100": 8}, (1, "A3C", "GPT-4"): {"v100": 2.5}}
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ([], "must be a JSON object"),
+        ({"v100": 3}, "v100 is 3: must be an object"),
+        ({"v100": {"GPT": {"null": 1}}}, 'key "GPT": must be such as'),
+        ({"v100": {"('A', 1)": {"null": -1}}}, "v100.('A', 1).null"),
+        ({"v100": {"('A', 1)": {"null": 1, "('B', 1)": 2}}}, "must be a list of two rates"),
+        ({"v100": {"('A', 1)": {"null": 1, "('B', 1)": [1, 1]}}}, "but none alone"),
+    ],
+)
+def test_damaged_measurements_are_named(document: object, message: str, tmp_path: Path) -> None:
+    """One line with the file and the key."""
+    path = tmp_path / "damaged.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(InputError) as caught:
+        load_throughputs(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert message in str(caught.value)

@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.documents import format_document
@@ -15,6 +15,7 @@ from lyra_opt.core.problem import find_problem
 from lyra_opt.instances.family import family_names, find_family, generate
 from lyra_opt.instances.reclaim.placed import CHURN_ROUNDS
 from lyra_opt.reclaim import Instance, check
+from tests.draws import draws
 from tests.lyra_opt.reclaim.reference import lyra_cost, optimum
 
 PLACED = [f"{rule}-{mix}" for rule in ("bf", "rnd", "messy") for mix in ("trace", "dist")]
@@ -150,7 +151,7 @@ def test_grid_is_a_torus(servers, jobs):
 
 
 @given(st.integers(5, 40), st.integers(0, 50))
-@settings(max_examples=30)
+@draws(30)
 def test_reg4_is_a_simple_graph_of_degree_4(servers, seed):
     instance = generate("reclaim", "reg4", servers=servers, reclaim=1, seed=seed)
     assert set(spans(instance)) == {2}
@@ -160,7 +161,7 @@ def test_reg4_is_a_simple_graph_of_degree_4(servers, seed):
 
 
 @given(st.integers(8, 40), st.integers(0, 50))
-@settings(max_examples=30)
+@draws(30)
 def test_hyp8_is_regular_in_both_ways(servers, seed):
     instance = generate("reclaim", "hyp8", servers=servers, reclaim=1, seed=seed)
     assert set(spans(instance)) == {8}

@@ -247,6 +247,7 @@ def test_published_trace_is_read_whole(file, rows, gpu_hours, widest):
     assert len({job.job_id for job in trace.jobs}) == rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["philly_jobs.csv.gz", "microsoft_itp2021_jobs.csv.gz"])
 @pytest.mark.parametrize("rule", sorted(PLACEMENT_RULES))
 def test_snapshots_of_a_published_trace(file, rule):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError, UserError
@@ -17,6 +17,7 @@ from lyra_opt.instances.workloads.load_shape import LoadShape, ShapedClass, shap
 from lyra_opt.instances.workloads.lyra_like import lyra_like, lyra_shaped
 from lyra_opt.instances.workloads.named import LYRA_LIKE
 from lyra_opt.simulation.cluster import Cluster
+from tests.draws import draws
 
 DAY_MS, HOUR_MS = 86_400_000, 3_600_000
 SHAPE = LoadShape(stand_ins_per_100000=200)
@@ -94,7 +95,7 @@ def test_a_seed_shifts_and_changes_little_else() -> None:
 
 
 @given(st.integers(1, 30), st.integers(0, 2**40), st.integers(1, 300), st.integers(1, 400))
-@settings(max_examples=25)
+@draws(25)
 def test_any_size_is_valid(days: int, seed: int, training_gpus: int, jobs: int) -> None:
     """As without a shape; and arrays are the workload."""
     asked = {"days": days, "seed": seed, "training_gpus": training_gpus, "jobs": jobs}

@@ -10,7 +10,7 @@ from itertools import pairwise
 from statistics import fmean, median
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError
@@ -23,6 +23,7 @@ from lyra_opt.instances.workloads.lyra_like import (
     lyra_like,
 )
 from lyra_opt.simulation.workload import Job, Workload
+from tests.draws import draws
 
 DAY_S = 86_400
 GPUS = 3544
@@ -119,7 +120,7 @@ def test_bursts_queue_jobs_about_as_published(published_size):
 
 
 @given(st.integers(1, 4), st.integers(0, 2**40), st.integers(1, 300), st.integers(1, 400))
-@settings(max_examples=25)
+@draws(25)
 def test_any_size_is_valid(days, seed, training_gpus, jobs):
     workload = lyra_like(days=days, seed=seed, training_gpus=training_gpus, jobs=jobs)
     assert len(workload.jobs) == jobs

@@ -3,33 +3,63 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import pytest
 
-from lyra_opt.core.errors import FieldError
-from lyra_opt.instances.workloads.pollux_jobs import WORKLOADS, pollux_jobs
+from lyra_opt.core.errors import FieldError, UserError
+from lyra_opt.instances.workloads.pollux_jobs import POLLUX_FILES, pollux_jobs
+from tests.instances.workloads.published import published
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROWS = """\
+,name,time,application,num_replicas,batch_size,requested_replicas
+0,cifar10-0,30,cifar10,1,128,1
+1,ncf-1,90,ncf,2,256,2
+"""
 
 
-def test_the_jobs_are_those_of_the_files() -> None:
+@pytest.fixture
+def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder of traces with two jobs as the third workload."""
+    (tmp_path / POLLUX_FILES[2]).write_text(ROWS)
+    monkeypatch.setenv("LYRA_OPT_TRACES", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("number", range(1, len(POLLUX_FILES) + 1))
+def test_the_jobs_are_those_of_the_files(number: int) -> None:
     """160 each, within eight hours; the mix of the sixth one is known."""
-    for number in range(1, WORKLOADS + 1):
-        workload = pollux_jobs(number)
-        assert len(workload.jobs) == 160
-        assert workload.jobs[-1].submit_s < 8 * 3600
-    mix = Counter(job.model for job in pollux_jobs(6).jobs)
-    assert mix == Counter(cifar10=67, ncf=54, deepspeech2=16, bert=15, yolov3=5, imagenet=3)
+    published(POLLUX_FILES[number - 1])
+    workload = pollux_jobs(number)
+    assert len(workload.jobs) == 160
+    assert workload.jobs[-1].submit_s < 8 * 3600
+    if number == 6:
+        mix = Counter(job.model for job in workload.jobs)
+        assert mix == Counter(cifar10=67, ncf=54, deepspeech2=16, bert=15, yolov3=5, imagenet=3)
 
 
+@pytest.mark.usefixtures("traces")
 def test_work_and_range_follow_from_the_model() -> None:
     """100 epochs of 50,000 samples take 70 minutes on one T4, at 128 samples a step."""
-    jobs = {job.model: job for job in pollux_jobs(6).jobs}
-    assert jobs["cifar10"].work_worker_s == pytest.approx(4213, rel=0.01)
-    assert {job.max_workers for name, job in jobs.items() if name != "ncf"} == {64}
-    assert jobs["ncf"].max_workers == 1
-    assert all(job.min_workers == 1 and job.checkpoints for job in jobs.values())
+    first, second = pollux_jobs(3).jobs
+    assert (first.id, first.model, first.submit_s) == ("cifar10-0", "cifar10", 30)
+    assert first.work_worker_s == pytest.approx(4213, rel=0.01)
+    assert (first.max_workers, second.max_workers) == (64, 1)
+    assert all(job.min_workers == 1 and job.checkpoints for job in (first, second))
+
+
+@pytest.mark.usefixtures("traces")
+def test_a_file_that_is_not_there_is_named() -> None:
+    """It does not come along."""
+    with pytest.raises(UserError, match=r"reads workload-4.csv of Pollux's artifact"):
+        pollux_jobs(4)
 
 
 @pytest.mark.parametrize("number", [0, 9])
 def test_there_is_no_other(number: int) -> None:
+    """Eight were published."""
     with pytest.raises(FieldError, match=f"number is {number}: must be"):
         pollux_jobs(number)

@@ -652,6 +652,7 @@ def test_no_such_cluster(write, layout, reason):
     assert reason in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "jobs", "gpu_hours", "days"),
     [

@@ -160,6 +160,7 @@ def test_bad_values(call, field):
     assert caught.value.field == field
 
 
+@pytest.mark.slow
 def test_published_trace_at_the_scale_of_lyra():
     trace = read_workload(published("philly_jobs.csv.gz"))
     words = demand_in_words(trace, 3544)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import lyra_opt as lo
 from lyra_opt.allocation import ElasticJob, Instance, Objective, Schedule, SchedulePiece
@@ -17,6 +17,7 @@ from lyra_opt.allocation.clock_times import moved
 from lyra_opt.core.result import Limits, Status
 from lyra_opt.core.solver import find_solver, solver_names
 from lyra_opt.testing.strategies import allocation_instances
+from tests.draws import draws
 
 UNIX_S, UNIX_MS = 1.7e9, 1.7e12
 SOLVERS = [
@@ -51,7 +52,7 @@ SMALL = allocation_instances(objective=Objective.MEAN_JCT, max_jobs=3, with_runn
 
 @pytest.mark.parametrize(("units_per_s", "origin"), [(1, UNIX_S), (1000, UNIX_MS)])
 @pytest.mark.parametrize("name", SOLVERS)
-@settings(max_examples=12)
+@draws(12)
 @given(drawn=SMALL)
 def test_a_shift_leaves_status_objective_and_bound(
     name: str, units_per_s: int, origin: float, drawn: Instance

@@ -11,6 +11,7 @@ import pytest
 from lyra_opt.core.loading import load_instance, load_solution
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
+from lyra_opt.testing import counterexamples
 from tests.conftest import assert_one_line_error
 
 if TYPE_CHECKING:
@@ -29,8 +30,10 @@ KEYS = [
 
 @pytest.fixture(autouse=True)
 def _in_a_fresh_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files have default names."""
+    """Files have default names, and few instances are drawn: the search has tests of its own."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(counterexamples, "DRAWS_OF_A_SIZE", 5)
+    monkeypatch.setattr(counterexamples, "DRAWS", 10)
 
 
 def assert_verified(run: Any, record: dict[str, Any], prover: str) -> None:

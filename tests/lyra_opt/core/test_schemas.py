@@ -15,12 +15,17 @@ from lyra_opt.core.fields import keys_of
 from lyra_opt.core.format_tables import with_tables
 from lyra_opt.core.problem import find_problem, problem_of_file, problems
 from lyra_opt.instances.family import find_family, generate
-from lyra_opt.instances.library import library_instances, library_solutions
+from lyra_opt.instances.library import library
 from lyra_opt.testing import strategies
 from tests.conftest import assert_one_line_error
 from tests.malformed import INSTANCES, SOLUTIONS, defects
 
-FILES = [*library_instances().values(), *library_solutions().values()]
+WRITTEN = [name for name, entry in library().entries.items() if entry.page == "papers"]
+FILES = [
+    path
+    for name in WRITTEN
+    for path in (library().folder / f"{name}.json", library().solution_file(name))
+]
 
 
 def schema_of(document):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lyra_opt as lo
@@ -22,6 +22,7 @@ from lyra_opt.core.trajectory import Improvements, Recorder, TrajectoryPoint, en
 from lyra_opt.network import Objective as Maximised
 from lyra_opt.reclaim import Semantics as Minimised
 from lyra_opt.testing.strategies import allocation_instances
+from tests.draws import draws
 
 FLEET = lo.generate("reclaim", "messy-dist", servers=40, seed=1)
 KINDS = st.sampled_from(["objective", "dual_bound"])
@@ -121,7 +122,7 @@ def test_backends_with_callbacks_tell_of_what_they_find_on_the_way(solver: str) 
 
 
 @given(instance=allocation_instances(objective="mean_jct", min_jobs=3))
-@settings(max_examples=15)
+@draws(15)
 def test_the_search_of_schedules_tells_bounds_that_hold(instance: Any) -> None:
     """Of its open nodes, before it is done."""
     answer = lo.solve(instance, "exact", time_limit_s=2)

@@ -7,7 +7,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
@@ -22,13 +22,14 @@ from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES
 from lyra_opt.heterogeneous.round_plot import blocks_of
 from lyra_opt.network.plot import TIER_COLOURS
 from lyra_opt.testing import strategies
+from tests.draws import draws
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 ODD_NAMES = ("_a", "$x_1$", "<script>&", "two\nlines", "名前", "a" * 60)
 
-DRAWN = settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow])
+DRAWN = draws(6, suppress_health_check=[HealthCheck.too_slow])
 """Of pictures, which take longer than what they show."""
 
 INSTANCES = {

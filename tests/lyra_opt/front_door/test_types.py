@@ -6,6 +6,7 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
 from mypy import api
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ fleet.to_frames()[0]  # wrong: index
 """
 
 
+@pytest.mark.slow
 def test_a_user_s_script_passes_mypy(tmp_path: Path) -> None:
     """Strictly, and what is wrong in it is found where it stands: types are no mere Any."""
     script = tmp_path / "script.py"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.heterogeneous import Instance, Objective, TimeShares, check
@@ -14,15 +14,22 @@ from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES
 from lyra_opt.heterogeneous.share_numbers import greatest, least, over_power_of_two
 from lyra_opt.heterogeneous.utility import Deadline
 from lyra_opt.testing.strategies import heterogeneous_instances
+from tests.draws import draws
 
 TOLERANCE = Fraction(1, 10**6)
 SHARE_INSTANCES = st.sampled_from(sorted(SHARE_OBJECTIVES)).flatmap(
-    lambda objective: heterogeneous_instances(objective=objective)
+    lambda objective: heterogeneous_instances(objective=objective, with_packing=True)
 )
 
 
-def worth(instance: Instance, shares: dict[str, dict[str, float]]) -> Fraction | None:
+def worth(
+    instance: Instance,
+    shares: dict[str, dict[str, float]],
+    packed: dict[tuple[str, str], dict[str, float]],
+) -> Fraction | None:
     """Return what shares are worth by the definitions; None if they break a rule."""
+    known = {(entry.kind, entry.beside): entry.throughput for entry in instance.packed}
+    job_of = {job.id: job for job in instance.jobs}
     there = instance.gpus_of_type
     gpus = sum(there.values())
     exact = {
@@ -38,10 +45,22 @@ def worth(instance: Instance, shares: dict[str, dict[str, float]]) -> Fraction |
     for job in instance.jobs:
         if any(share and name not in usable[job.id] for name, share in exact[job.id].items()):
             return None
-        if sum(exact[job.id].values()) > 1 + TOLERANCE:
+        beside = [share for pair in packed if job.id in pair for share in packed[pair].values()]
+        if sum(exact[job.id].values()) + sum(map(Fraction, beside)) > 1 + TOLERANCE:
             return None
+    gained = {job.id: dict.fromkeys(there, Fraction(0)) for job in instance.jobs}
+    for pair, of_types in packed.items():
+        for name, share in of_types.items():
+            for one, other in (pair, pair[::-1]):
+                rates = known.get((job_of[one].kind, job_of[other].kind), {})
+                if share and (not rates.get(name) or job_of[one].gang > there[name]):
+                    return None
+                gained[one][name] += Fraction(rates.get(name, 0)) * Fraction(share)
     for name, count in there.items():
         held = sum(job.gang * exact[job.id].get(name, 0) for job in instance.jobs)
+        held += sum(
+            job_of[one].gang * Fraction(packed[one, two].get(name, 0)) for one, two in packed
+        )
         if held > count * (1 + TOLERANCE):
             return None
 
@@ -50,7 +69,10 @@ def worth(instance: Instance, shares: dict[str, dict[str, float]]) -> Fraction |
         parts = (Fraction(rates[name]) * share for name, share in of_types.items() if share)
         return sum(parts, Fraction(0))
 
-    had = {job.id: throughput(job.id, exact[job.id]) for job in instance.jobs}
+    had = {
+        job.id: throughput(job.id, exact[job.id]) + sum(gained[job.id].values())
+        for job in instance.jobs
+    }
     if instance.objective is Objective.MAX_MIN_SHARE:
         return min(
             job.gang
@@ -87,7 +109,9 @@ def worth(instance: Instance, shares: dict[str, dict[str, float]]) -> Fraction |
                     return None
     return sum(
         (
-            Fraction(job.weight) * Fraction(job.throughput.get(name, 0)) * share / price[name]
+            Fraction(job.weight)
+            * (Fraction(job.throughput.get(name, 0)) * share + gained[job.id][name])
+            / price[name]
             for job in instance.jobs
             for name, share in exact[job.id].items()
         ),
@@ -95,7 +119,7 @@ def worth(instance: Instance, shares: dict[str, dict[str, float]]) -> Fraction |
     )
 
 
-@settings(deadline=None, max_examples=300)
+@draws(300)
 @given(instance=SHARE_INSTANCES, data=st.data())
 def test_as_the_definitions_have_it(instance: Instance, data: st.DataObject) -> None:
     """Valid or not, and worth the same float; many shares fill a rule to its tolerance."""
@@ -108,8 +132,20 @@ def test_as_the_definitions_have_it(instance: Instance, data: st.DataObject) -> 
         for name in shares[job.id]:
             if not job.throughput.get(name) and data.draw(st.booleans()):
                 shares[job.id][name] = 0.0
-    report = check(instance, TimeShares(shares))
-    expected = worth(instance, shares)
+    packed: dict[tuple[str, str], dict[str, float]] = {}
+    if instance.packed and data.draw(st.booleans()):
+        kind = {job.id: job.kind for job in instance.jobs}
+        usable = {(entry.kind, entry.beside) for entry in instance.packed}
+        for one, two in permutations(kind, 2):
+            is_sound = {(kind[one], kind[two]), (kind[two], kind[one])} <= usable
+            if (is_sound or data.draw(st.booleans())) and (two, one) not in packed:
+                share = data.draw(parts) / data.draw(st.sampled_from([1, 4, 8]))
+                packed[one, two] = {data.draw(st.sampled_from(list(instance.gpus_of_type))): share}
+    nested: dict[str, dict[str, dict[str, float]]] = {}
+    for (one, two), of_types in packed.items():
+        nested.setdefault(one, {})[two] = of_types
+    report = check(instance, TimeShares(shares, nested))
+    expected = worth(instance, shares, packed)
     assert report.objective == (None if expected is None else float(expected))
     assert bool(report.violations) == (expected is None)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lyra_opt.__main__ import main
-from lyra_opt.instances.library import library_instances
+from lyra_opt.instances.library import library
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def fleet(tmp_path: Path) -> Path:
     """Return the file of Lyra's worked example."""
     path = tmp_path / "fleet.json"
-    path.write_text(library_instances()["lyra-figure-5"].read_text())
+    path.write_text(json.dumps(library().document("lyra-figure-5")))
     return path
 
 
@@ -52,7 +52,7 @@ def test_what_cannot_be_proved_is_not_written(
     assert main(["solve", str(fleet), "--solver", "random", "--seed", "1", "--proof", str(proof)])
     assert "some point costs 0" in capsys.readouterr().err
     schedule = tmp_path / "jobs.json"
-    schedule.write_text(library_instances()["lyra-table-4"].read_text())
+    schedule.write_text(json.dumps(library().document("lyra-table-4")))
     assert main(["solve", str(schedule), "--proof", str(proof)]) == 1
     assert "has none for this objective" in capsys.readouterr().err
     assert not proof.exists()

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from lyra_opt.core.problem import find_problem
@@ -15,6 +15,7 @@ from lyra_opt.core.solving import solve_and_check
 from lyra_opt.reclaim import Instance, Job, Server, Solution, WorkerGroup
 from lyra_opt.reclaim.bounds.dual_bound import dual_bound
 from lyra_opt.testing.strategies import reclaim_instances
+from tests.draws import draws
 from tests.lyra_opt.reclaim import reference
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def test_renaming_and_reordering(prover: str) -> None:
     """Proved optima and bounds do not depend on file order or on ids."""
 
     @given(reclaim_instances(max_servers=6), st.data())
-    @settings(max_examples=40)
+    @draws(40)
     def unchanged(instance: Instance, data: st.DataObject) -> None:
         servers = data.draw(st.permutations(range(len(instance.servers))))
         jobs = data.draw(st.permutations(range(len(instance.jobs))))
@@ -78,7 +79,7 @@ def test_adding_a_job(prover: str) -> None:
     """One more job never lowers the optimum, nor the bound, by any of its workers' places."""
 
     @given(reclaim_instances(min_servers=1, max_servers=6), st.data())
-    @settings(max_examples=40)
+    @draws(40)
     def never_lower(instance: Instance, data: st.DataObject) -> None:
         hosts = data.draw(st.sets(st.sampled_from(instance.servers), min_size=1, max_size=3))
         job = Job(
@@ -120,7 +121,7 @@ def test_reclaiming_more_servers(prover: str) -> None:
     """The optimum and the bound do not fall as N_R grows; the ends are 0 and all that can die."""
 
     @given(reclaim_instances(max_servers=6))
-    @settings(max_examples=25)
+    @draws(25)
     def never_falls(instance: Instance) -> None:
         on_loan = sum(server.on_loan for server in instance.servers)
         steps = [replace(instance, reclaim_servers=k) for k in range(on_loan + 1)]
@@ -137,7 +138,7 @@ def test_scaling_weights(prover: str) -> None:
     """All weights times a factor: the optimum times that factor."""
 
     @given(reclaim_instances(max_servers=6), st.sampled_from([0, 2, 7, 1000]))
-    @settings(max_examples=40)
+    @draws(40)
     def scales(instance: Instance, factor: int) -> None:
         heavier = replace(
             instance,
@@ -149,7 +150,7 @@ def test_scaling_weights(prover: str) -> None:
 
 
 @given(reclaim_instances(semantics="rigid", max_servers=6))
-@settings(max_examples=60)
+@draws(60)
 def test_without_slack_the_semantics_agree(instance: Instance) -> None:
     """If every worker is base and needed, interchangeable is rigid."""
     base_only = replace(

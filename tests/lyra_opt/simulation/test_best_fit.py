@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 from lyra_opt.simulation.best_fit import MOST_STALE, BestFit, CountedFit, Group
 from lyra_opt.simulation.cluster import Cluster, GpuType, Server
 from lyra_opt.simulation.hosts import Hosts
+from tests.draws import draws
 
 GROUPS = st.sampled_from(list(Group))
 MOST_SERVERS = 8
@@ -214,9 +215,7 @@ class BestFitMachine(RuleBasedStateMachine):
             assert self.fit.room_after(self.flexible, gpus) == emptied.room(gpus, Group.BASE)
 
 
-BestFitMachine.TestCase.settings = settings(
-    max_examples=settings().max_examples // 3, stateful_step_count=25
-)
+BestFitMachine.TestCase.settings = draws(33, stateful_step_count=25)
 TestBestFit = BestFitMachine.TestCase
 
 

@@ -6,7 +6,7 @@ from functools import cache
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.network.links import Tier
@@ -18,6 +18,7 @@ from lyra_opt.simulation.network.communication import SlowdownTable
 from lyra_opt.simulation.network.topology import Topology
 from lyra_opt.simulation.scheme import simulate
 from lyra_opt.simulation.workload import Job, Workload
+from tests.draws import draws
 
 IDEAL = SlowdownTable({("any", gang, tier): 1.0 for gang in range(2, 9) for tier in Tier})
 TWO_MACHINES = Topology.uniform(racks=1, machines_per_rack=2, gpus_per_machine=2)
@@ -73,7 +74,7 @@ def best_of_all(jobs: list[tuple[int, int, int]], gpus: int) -> tuple[float, flo
     return total / len(jobs), end - min(submit for submit, _, _ in jobs)
 
 
-@settings(max_examples=settings().max_examples // 2)
+@draws(50)
 @given(
     st.lists(
         st.tuples(st.integers(0, 3), st.integers(1, 4), st.integers(1, 3)), min_size=1, max_size=4

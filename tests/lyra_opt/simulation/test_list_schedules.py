@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.simulation.clairvoyant.gangs import MICROSECONDS, Capacity, Gangs
@@ -18,6 +18,7 @@ from lyra_opt.simulation.metrics import measure, require_conserved
 from lyra_opt.simulation.policies.composed import ComposedPolicy
 from lyra_opt.simulation.scheme import ComposedScheme, find_scheme
 from lyra_opt.simulation.workload import Workload
+from tests.draws import draws
 from tests.lyra_opt.simulation import on_racks
 from tests.lyra_opt.simulation.replays import completions, job_of, lending, replay
 
@@ -85,7 +86,7 @@ def test_a_list_schedule_second_by_second(
 
 @pytest.mark.parametrize("scheme", [STRICT, OVERTAKING])
 @given(fields=JOBS)
-@settings(max_examples=settings().max_examples // 3)
+@draws(33)
 def test_the_compiled_schedule_is_the_replay(
     scheme: Scheme, fields: list[tuple[int, int, int]]
 ) -> None:
@@ -101,7 +102,7 @@ def test_the_compiled_schedule_is_the_replay(
 
 @SCHEMES
 @given(fields=JOBS)
-@settings(max_examples=settings().max_examples // 3)
+@draws(33)
 def test_where_workers_are_does_not_matter(
     scheme: Scheme, fields: list[tuple[int, int, int]]
 ) -> None:
@@ -122,7 +123,7 @@ def test_where_workers_are_does_not_matter(
 
 @SCHEMES
 @given(fields=JOBS)
-@settings(max_examples=settings().max_examples // 3)
+@draws(33)
 def test_an_inference_cluster_changes_nothing(
     scheme: Scheme, fields: list[tuple[int, int, int]]
 ) -> None:

@@ -116,6 +116,7 @@ UNLIKE = in_rounds.cluster_of({"a": 2, "b": 2})
 @pytest.mark.parametrize(
     ("name", "workload", "cluster", "reason"),
     [
+        ("gavel-gandiva", MEASURED, UNLIKE, "nothing is known of how fast two are at once"),
         ("allox", GANG, RACKS, "job x has a gang of 2, and it runs jobs of one GPU alone"),
         ("hadare", LARGE, RACKS, "gang of 3, which no server can run, and it spreads none"),
         ("gavel-cost", GANG, RACKS, "its prices are by type of GPU, and there is one type"),
@@ -153,7 +154,12 @@ def test_pollux_is_asked_in_epochs(tenure: Tenure) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in scheme_names() if name not in ("gavel-cost", "lyra-tuned", "pollux")]
+    "name",
+    [
+        name
+        for name in scheme_names()
+        if name not in ("gavel-cost", "gavel-gandiva", "lyra-tuned", "pollux")
+    ],
 )
 def test_every_other_scheme_runs_where_it_is_not_at_home(name: str) -> None:
     """On one GPU of one type, of two types, in racks; jobs described by steps or by work."""

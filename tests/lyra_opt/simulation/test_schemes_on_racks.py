@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.errors import UserError
@@ -27,6 +27,7 @@ from lyra_opt.simulation.scheme import (
 from lyra_opt.simulation.series import CaptureObserver
 from lyra_opt.simulation.tenure import Forever, Leases, Rounds
 from lyra_opt.simulation.workload import Job, Workload
+from tests.draws import draws
 from tests.lyra_opt.simulation.network.places import placed_efficiency
 from tests.lyra_opt.simulation.on_racks import cases, cluster_of, job, workloads
 from tests.lyra_opt.simulation.replays import COMPOSED_SCHEMES, completions
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 ROUNDS = Rounds(round_s=10.0, restart_s=2.0, merge_s=0.0)
 OF_THEIR_OWN_SPEED = ("lyra-tuned", "pollux")
-NEEDS_TYPES = ("gavel-cost",)
+NEEDS_TYPES = ("gavel-cost", "gavel-gandiva")
 NAMES = [name for name in scheme_names() if name not in (*OF_THEIR_OWN_SPEED, *NEEDS_TYPES)]
 ELASTIC_NAMES = [name for name in COMPOSED_SCHEMES if name in NAMES]
 ROUND_NAMES = [name for name in NAMES if isinstance(find_scheme(name), RoundScheme)]
@@ -104,7 +105,7 @@ def fitted(name: str, workload: Workload, cluster: Cluster) -> Workload:
 
 
 @pytest.mark.parametrize(("name", "like"), ALIKE.items())
-@settings(max_examples=12)
+@draws(12)
 @given(case=cases(are_uniform=True))
 def test_what_says_nothing_of_its_own_is_alike(name: str, like: str, case: Case) -> None:
     """To the last second."""
@@ -161,7 +162,7 @@ class TestElastic:
         assert by_tier == [[1, 0, 0], [0, 0, 1], [1, 0, 0]]
 
     @pytest.mark.parametrize("name", ELASTIC_NAMES)
-    @settings(max_examples=15)
+    @draws(15)
     @given(case=flat_cases())
     def test_without_a_network_nothing_changes(
         self, name: str, case: tuple[Workload, Cluster]
@@ -175,7 +176,7 @@ class TestElastic:
         assert [run.queued_s for run in on_racks.runs] == [run.queued_s for run in alone.runs]
 
     @pytest.mark.parametrize("name", ELASTIC_NAMES)
-    @settings(max_examples=15)
+    @draws(15)
     @given(case=cases())
     def test_speed_is_that_of_the_place(self, name: str, case: Case) -> None:
         """From its start on, a gang runs as fast as the model of communication says."""
@@ -239,7 +240,7 @@ class TestRounds:
             assert paused_s == pytest.approx(2 * run.allocations)
 
     @pytest.mark.parametrize("name", ROUND_NAMES)
-    @settings(max_examples=10)
+    @draws(10)
     @given(case=flat_cases())
     def test_without_a_network_nothing_changes(
         self, name: str, case: tuple[Workload, Cluster]
@@ -290,7 +291,7 @@ class TestTenures:
     @pytest.mark.parametrize(
         "name", [name for name in NAMES if isinstance(find_scheme(name), PlacementScheme)]
     )
-    @settings(max_examples=10)
+    @draws(10)
     @given(case=cases())
     def test_leases_that_never_end(self, name: str, case: Case) -> None:
         """Gangs keep their GPUs; nobody gives any back before it is complete."""
@@ -302,7 +303,7 @@ class TestTenures:
             assert run.allocations == 1 + run.restarts
 
     @pytest.mark.parametrize("name", ELASTIC_NAMES)
-    @settings(max_examples=10)
+    @draws(10)
     @given(case=cases())
     def test_queues_with_leases(self, name: str, case: Case) -> None:
         """A lease that is longer than any job changes nothing, where nothing is handed over."""

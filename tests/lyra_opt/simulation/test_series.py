@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.simulation.cluster import Cluster, LoanPlan
 from lyra_opt.simulation.run import NEVER
 from lyra_opt.simulation.series import MOST_STEPS, ProgressObserver, SeriesObserver
 from lyra_opt.simulation.view import Observer
+from tests.draws import draws
 from tests.lyra_opt.simulation import in_rounds, on_racks
 from tests.lyra_opt.simulation.replays import Case, cases, job_of, lending, replay
 
@@ -96,7 +97,7 @@ def require_exact(simulation: Kernel, spans: Spans, observer: SeriesObserver) ->
 
 
 @pytest.mark.parametrize("scheme", ["fifo", "lyra", "opportunistic-confined"])
-@settings(max_examples=20)
+@draws(20)
 @given(case=cases(), step_s=STEPS_S)
 def test_means_are_exact(scheme: str, case: Case, step_s: float) -> None:
     """With loans, and jobs that grow and shrink."""
@@ -107,7 +108,7 @@ def test_means_are_exact(scheme: str, case: Case, step_s: float) -> None:
     require_exact(simulation, spans, observer)
 
 
-@settings(max_examples=40)
+@draws(40)
 @given(case=on_racks.cases(), step_s=STEPS_S)
 def test_means_are_exact_on_racks(case: on_racks.Case, step_s: float) -> None:
     """With leases, hand-overs, and gangs that compute slowly."""

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from lyra_opt.allocation import Schedule
 from lyra_opt.allocation.heuristics.policy_solver import SchedulePolicySolver, scheduled
@@ -19,6 +19,7 @@ from lyra_opt.core.solver import Unsupported, find_solver
 from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
 from lyra_opt.testing.counterexamples import SolverFailedError, find_counterexample
 from lyra_opt.testing.small_instances import DOMAINS, InstanceSpace
+from tests.draws import draws
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -194,7 +195,7 @@ def test_limits_are_kept(problem: str) -> None:
     variant = next(iter(find_problem(problem).variants))
     space = InstanceSpace(problem=problem, variant=variant, limits={"jobs": 2})
 
-    @settings(max_examples=30)
+    @draws(30)
     @given(space.strategy({}))
     def few(instance: Any) -> None:
         assert space.measures(instance)["jobs"] == 2

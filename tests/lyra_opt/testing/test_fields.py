@@ -27,6 +27,7 @@ from lyra_opt.network.instance import GangPlacement, Machine, WaitingJob
 from lyra_opt.reclaim.instance import Job, Server, WorkerGroup
 from lyra_opt.testing import strategies
 from lyra_opt.testing.fields import documents_of
+from tests.draws import draws
 from tests.malformed import INSTANCES
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def objects_of(draw: st.DrawFn, table: type[Any]) -> Any:
 
 @EVERY_TABLE
 @given(data=st.data())
-@settings(max_examples=30, suppress_health_check=list(HealthCheck))
+@draws(30, suppress_health_check=list(HealthCheck))
 def test_objects_come_back_from_documents_and_pickles(
     table: type[Any], data: st.DataObject
 ) -> None:
@@ -92,7 +93,7 @@ def outcome_of(make: Callable[[], Any]) -> Any:
 
 @EVERY_TABLE
 @given(data=st.data())
-@settings(max_examples=30, suppress_health_check=list(HealthCheck))
+@draws(30, suppress_health_check=list(HealthCheck))
 def test_what_a_file_can_say_an_object_can_say(table: type[Any], data: st.DataObject) -> None:
     """In the same words, lists or tuples, at every depth, and with the same errors."""
     document = data.draw(documents_of(table))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.problem import find_problem
 from lyra_opt.testing.reductions import reductions
 from lyra_opt.testing.strategies import network_instances
+from tests.draws import draws
 
 if TYPE_CHECKING:
     from lyra_opt.network.instance import Instance
@@ -57,7 +58,7 @@ def test_what_is_left_out(changes: dict[str, Any], meaning: str) -> None:
     assert repr(DOCUMENT) == before
 
 
-@settings(max_examples=10)
+@draws(10)
 @given(network_instances(min_jobs=2, max_jobs=3))
 def test_one_job_less_is_an_instance(instance: Instance) -> None:
     """A format that the reductions know nothing of."""

@@ -17,12 +17,9 @@ from lyra_opt.core.result import SolveResult, Status, StoppedBy, same_value
 from lyra_opt.core.solver import Solver, keeps_time
 from lyra_opt.core.stopwatch import is_out_of_time
 from lyra_opt.heterogeneous.checker import check
-from lyra_opt.heterogeneous.exact.shares.programme import (
-    DATA_ROUNDING,
-    TOLERANCE,
-    ShareArrays,
-    SharePrices,
-)
+from lyra_opt.heterogeneous.exact.shares.alike import merged
+from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
+from lyra_opt.heterogeneous.exact.shares.programme import DATA_ROUNDING, TOLERANCE
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Objective
 
 if TYPE_CHECKING:
@@ -32,7 +29,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.core.result import Limits
     from lyra_opt.core.solver import Observer
-    from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
+    from lyra_opt.heterogeneous.exact.shares.programme import SharePrices, ShareProgramme
     from lyra_opt.heterogeneous.instance import Instance, TimeShares
 
     FloatArray = NDArray[np.float64]
@@ -47,7 +44,7 @@ class SharePoint:
     Parameters
     ----------
     shares
-        Shape (jobs, types); None if it has none.
+        Shape (sets, types); None if it has none.
     prices
         None if it has none.
     iterations
@@ -135,7 +132,8 @@ def fractions_of_cluster(arrays: ShareArrays) -> FloatArray:
     """
     shares = arrays.gpus[None, :] / (len(arrays.gang) * arrays.gang)[:, None]
     shares = shares / np.maximum(1.0, shares.sum(axis=1))[:, None]
-    return np.where(arrays.usable, shares, 0.0)
+    alone = np.where(arrays.usable, shares, 0.0)
+    return np.concatenate([alone, np.zeros((len(arrays.sets.pairs), alone.shape[1]))])
 
 
 class ShareSolver(Solver):
@@ -163,14 +161,12 @@ class ShareSolver(Solver):
 
     def point_of(self, programme: ShareProgramme) -> SharePoint:
         """Solve a feasible programme; jobs that are alike are solved as one, and share alike."""
-        merged, job, alike = programme.merged()
-        point = self.merged_point_of(merged)
-        shares, prices = point.shares, point.prices
-        return SharePoint(
-            None if shares is None else shares[job],
-            None if prices is None else SharePrices((prices.need / alike)[job], prices.gpus),
-            point.iterations,
-            point.level,
+        small = merged(programme)
+        point = self.merged_point_of(small.programme)
+        return replace(
+            point,
+            shares=None if point.shares is None else small.shares(point.shares),
+            prices=None if point.prices is None else small.prices(point.prices),
         )
 
     @keeps_time
@@ -334,8 +330,8 @@ def _mixed(programme: ShareProgramme, shares: FloatArray, safe: FloatArray) -> F
         return shares
     asked = programme.has_need & (programme.need > 0)
     need = programme.need[asked]
-    got = (programme.value * shares).sum(axis=1)[asked] / need
-    spare = (programme.value * safe).sum(axis=1)[asked] / need
+    got = programme.got(shares)[asked] / need
+    spare = programme.got(safe)[asked] / need
     late = got < enough
     with np.errstate(divide="ignore", invalid="ignore"):
         part = (enough - got[late]) / (spare[late] - got[late])

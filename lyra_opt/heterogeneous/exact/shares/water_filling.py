@@ -24,7 +24,7 @@ from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import HeuristicSolver, find_solver
 from lyra_opt.core.stopwatch import require_time
 from lyra_opt.core.validation import require_choice, require_number, require_text
-from lyra_opt.heterogeneous.exact.shares.programme import ShareArrays, SharePrices
+from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
 from lyra_opt.heterogeneous.instance import InnerPolicy, Objective
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
+    from lyra_opt.heterogeneous.exact.shares.programme import SharePrices, ShareProgramme
     from lyra_opt.heterogeneous.exact.shares.solver import Engine, ShareSolver
     from lyra_opt.heterogeneous.instance import Instance, TimeShares
 
@@ -83,7 +83,7 @@ class FilledShares:
     Parameters
     ----------
     shares
-        Shape (jobs, types), feasible.
+        Shape (sets, types), feasible.
     levels
         Shape (jobs,): gang * throughput / throughput on equal shares, what a job was promised.
         The shares keep it but for some 1e-9 of it.
@@ -136,12 +136,12 @@ def fill(
     if entities is None:
         entities = [JobGroup(name="all", jobs=arrays.job_ids)]
     members = _members(arrays, entities)
-    value = arrays.share_value * arrays.weight[:, None]
-    best = value.max(axis=1)
+    value = arrays.share_value * arrays.weight[arrays.sets.job][:, None]
+    best = arrays.sets.most_of_job(value).max(axis=1)
     jobs = len(best)
     levels = np.zeros(jobs)
     frozen_in_round = np.full(jobs, -1, dtype=np.int64)
-    shares = np.zeros_like(value)
+    shares = np.zeros((len(arrays.sets), value.shape[1]))
     rounds, largest_rise = 0, 0.0
     while (frozen_in_round < 0).any():
         rise = _rise(arrays, entities, members, frozen_in_round < 0)
@@ -151,7 +151,7 @@ def fill(
         if point.shares is None or point.prices is None:
             raise RuntimeError("the programme of water filling was not solved")
         found = programme.repaired(point.shares, point.level)
-        reached = (value * found).sum(axis=1)
+        reached = programme.got(found)
         rising = rise > 0
         most, need_price = _most(arrays.level_programme(value, rise, need=levels), point.prices)
         # What the slack lets some lose others may gain: never more than prices without it allow.
@@ -188,7 +188,7 @@ def _most(programme: ShareProgramme, prices: SharePrices) -> tuple[float, FloatA
     priced = float((prices.need * programme.level).sum())
     if priced <= 0:
         return np.inf, np.zeros_like(prices.need)
-    scaled = SharePrices(prices.need / priced, prices.gpus / priced)
+    scaled = prices.times(1.0 / priced)
     return programme.dual_bound(scaled, tolerance=0.0), scaled.need
 
 

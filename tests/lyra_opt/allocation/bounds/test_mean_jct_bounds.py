@@ -6,7 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
@@ -36,6 +36,7 @@ from lyra_opt.allocation.heuristics.best_fill import BestFill
 from lyra_opt.allocation.heuristics.equal_share import EqualShare
 from lyra_opt.allocation.heuristics.priority_fill import SmallestRemainingWork
 from lyra_opt.core.result import Limits, Status
+from tests.draws import draws
 from tests.lyra_opt.allocation import mean_jct_reference as reference
 from tests.lyra_opt.allocation.mean_jct_reference import elastic_jobs
 
@@ -49,7 +50,7 @@ BOUNDS = (
 )
 
 
-@settings(max_examples=25)
+@draws(25)
 @given(st.integers(1, 4), st.integers(0, 10**6), st.booleans(), st.booleans(), st.booleans())
 def test_never_above_the_optimum(
     jobs: int, seed: int, fit: bool, releases: bool, loss: bool
@@ -135,7 +136,7 @@ def test_a_job_finds_its_cheapest_schedule(seed: int, runs: bool) -> None:
         assert schedule.completion + schedule.usage @ prices == pytest.approx(schedule.cost)
 
 
-@settings(max_examples=15)
+@draws(15)
 @given(st.integers(0, 10**6), st.booleans(), st.booleans())
 def test_prices_are_below_every_policy(seed: int, releases: bool, loss: bool) -> None:
     """And above the mean busy times, whose multipliers they start from, but for the grid."""
@@ -204,7 +205,7 @@ def _has_ties(worth: np.ndarray) -> bool:
     return False
 
 
-@settings(max_examples=25)
+@draws(25)
 @given(st.integers(1, 12), st.integers(0, 10**6), st.booleans(), st.booleans())
 def test_kernel_fills_as_the_dense_way_does(
     jobs: int, seed: int, releases: bool, loss: bool
@@ -234,6 +235,7 @@ def test_fewer_releases_give_a_weaker_bound(monkeypatch: pytest.MonkeyPatch, mos
     assert (rounded <= release).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("latest", [0.0, 30.0, 13_000.0])
 def test_thousands_of_jobs(latest: float) -> None:
     """As sound and in bounded memory: arrays of a few megabytes, not nodes times jobs."""
@@ -261,6 +263,7 @@ def test_thousands_of_jobs(latest: float) -> None:
     assert bound <= jct_s
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(("load", "releases", "gap"), [("light", False, 0.03), (2, True, 0.1)])
 def test_certified_gap_at_50_jobs(seed: int, load: str | int, releases: bool, gap: float) -> None:

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.allocation import (
@@ -32,6 +32,7 @@ from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, Status, StoppedBy, same_value
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.testing.strategies import allocation_instances
+from tests.draws import draws
 from tests.lyra_opt.allocation.reference import NARROW, SHORT, best_allocation
 
 ALLOCATION = find_problem("allocation")
@@ -51,7 +52,7 @@ def is_beyond(bound, optimum, instance):
 
 
 @given(drawn)
-@settings(max_examples=120)
+@draws(120)
 def test_exact_solvers_find_and_prove_the_optimum(instance):
     _, optimum = best_allocation(instance)
     for solver in EXACT:

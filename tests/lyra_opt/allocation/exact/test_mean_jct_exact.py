@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.allocation import ElasticJob, Instance, Schedule
@@ -24,6 +24,7 @@ from lyra_opt.allocation.exact.mean_jct.starts import best_priority_schedule, st
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
 from lyra_opt.core.solving import solve_and_check
+from tests.draws import draws
 from tests.lyra_opt.allocation import mean_jct_reference as reference
 
 EXAMPLE_1 = ((2, 6, 300.0), (2, 6, 120.0))
@@ -164,7 +165,7 @@ sizes = st.integers(1, 4)
 flags = st.booleans()
 
 
-@settings(max_examples=25)
+@draws(25)
 @given(sizes, seeds, flags, flags, flags)
 def test_no_priority_schedule_is_better(
     jobs: int, seed: int, fit: bool, releases: bool, loss: bool
@@ -175,7 +176,7 @@ def test_no_priority_schedule_is_better(
     assert optimum(instance) <= best * data.unit_s / data.jobs * (1 + 1e-12)
 
 
-@settings(max_examples=25)
+@draws(25)
 @given(sizes, seeds, flags, flags, st.sampled_from([0.37, 3.0, 1024.0]))
 def test_scales_with_time(jobs: int, seed: int, fit: bool, releases: bool, factor: float) -> None:
     instance = reference.drawn(jobs, seed, fit=fit, releases=releases, loss=True)
@@ -189,7 +190,7 @@ def test_scales_with_time(jobs: int, seed: int, fit: bool, releases: bool, facto
     assert optimum(scaled) == pytest.approx(factor * optimum(instance), rel=2e-6)
 
 
-@settings(max_examples=25)
+@draws(25)
 @given(sizes, seeds, flags, flags, st.integers(1, 5))
 def test_more_gpus_never_hurt(jobs: int, seed: int, fit: bool, releases: bool, more: int) -> None:
     instance = reference.drawn(jobs, seed, fit=fit, releases=releases, loss=True, wide=True)
@@ -197,7 +198,7 @@ def test_more_gpus_never_hurt(jobs: int, seed: int, fit: bool, releases: bool, m
     assert optimum(larger) <= optimum(instance) * (1 + 2e-6)
 
 
-@settings(max_examples=25)
+@draws(25)
 @given(sizes, seeds)
 def test_order_of_the_file_does_not_matter(jobs: int, seed: int) -> None:
     instance = reference.drawn(jobs, seed, fit=False, releases=True, loss=True)

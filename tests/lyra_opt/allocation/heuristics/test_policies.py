@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from lyra_opt.allocation import Instance, check
 from lyra_opt.allocation.heuristics.best_fill import FILLS
@@ -86,7 +86,6 @@ def assert_valid(instance: Instance, schedule: Schedule) -> None:
 
 
 @EVERY_POLICY
-@settings(deadline=None)
 @given(instance=SCHEDULES)
 def test_schedules_are_valid(name: str, instance: Instance) -> None:
     """GPUs, ranges, releases, no preemption, all work done, whole workers, merged pieces."""
@@ -222,7 +221,6 @@ def test_lyra_solves_the_knapsack_exactly_with_unlike_gpus() -> None:
     assert at(scheduled("lyra", instance_of(8, *jobs)), 0) == {"A": 3, "B": 2}
 
 
-@settings(deadline=None)
 @given(
     instance=allocation_instances(
         objective="mean_jct", max_jobs=3, with_releases=False, max_gpus_per_worker=3
@@ -295,7 +293,6 @@ def test_ibm_dp_admits_in_order_and_gives_the_most_throughput() -> None:
 # Guarantees, and families on which there is none.
 
 
-@settings(deadline=None)
 @given(instance=SCHEDULES)
 def test_best_fill_is_the_best_of_its_fills(instance: Instance) -> None:
     """And srw is one of them, so it is never worse."""
@@ -305,7 +302,6 @@ def test_best_fill_is_the_best_of_its_fills(instance: Instance) -> None:
     assert fills[0] == pytest.approx(value("srw", instance), rel=1e-12)
 
 
-@settings(deadline=None)
 @given(instance=allocation_instances(objective="mean_jct", max_jobs=7))
 def test_rollout_is_never_worse_than_its_base_policies(instance: Instance) -> None:
     """Their decisions are among its candidates."""

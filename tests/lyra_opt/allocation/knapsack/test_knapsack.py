@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
@@ -20,6 +20,7 @@ from lyra_opt.allocation.knapsack.data import Knapsack
 from lyra_opt.core import kernels
 from lyra_opt.core.result import Limits, StoppedBy
 from lyra_opt.core.stopwatch import time_limit
+from tests.draws import draws
 from tests.lyra_opt.allocation.knapsacks import greatest_value, knapsack_of, knapsacks, value_of
 
 EXACT = [MckpDp(), MckpCore()]
@@ -41,7 +42,7 @@ def assert_optimal(solver, knapsack, optimum):
 
 
 @given(knapsacks())
-@settings(max_examples=200)
+@draws(200)
 def test_exact_algorithms_find_the_optimum_of_arbitrary_classes(knapsack):
     optimum = greatest_value(knapsack)
     for solver in EXACT:
@@ -88,7 +89,7 @@ def test_price_and_bound_are_those_of_the_linear_programme(knapsack):
 
 
 @given(knapsacks())
-@settings(max_examples=40)
+@draws(40)
 def test_interpreted_and_compiled_do_the_same(knapsack):
     with pytest.MonkeyPatch.context() as patch:
         found = []
@@ -190,7 +191,7 @@ def repeated_classes(draw):
 
 
 @given(repeated_classes())
-@settings(max_examples=200)
+@draws(200)
 def test_core_agrees_with_the_table_where_classes_tie(knapsack):
     """What the core leaves out of many equal changes is never needed."""
     optimum, _ = solved(MckpDp(), knapsack)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.heterogeneous.bounds import best_purchase
@@ -16,6 +16,7 @@ from lyra_opt.heterogeneous.bounds.utility_prices import price_bound
 from lyra_opt.heterogeneous.checker import due_steps, worth
 from lyra_opt.heterogeneous.heuristics.hadar.solver import certify_hadar
 from lyra_opt.testing.strategies import heterogeneous_instances
+from tests.draws import draws
 from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of, job, proved_optimum, solved
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def best_payoff(instance: Instance, job: GangJob, prices: NDArray[np.float64]) -
     return best
 
 
-@settings(deadline=None, max_examples=80)
+@draws(80)
 @given(data=st.data())
 def test_the_pricing_problem_is_solved_exactly(data: st.DataObject) -> None:
     """Against every schedule, with spread gangs and mixed types, at arbitrary prices."""
@@ -95,7 +96,7 @@ def test_the_pricing_problem_is_solved_exactly(data: st.DataObject) -> None:
         assert purchase.worth - cost == pytest.approx(purchase.payoff, abs=1e-12)
 
 
-@settings(deadline=None, max_examples=60)
+@draws(60)
 @given(data=st.data())
 def test_any_prices_bound_the_optimum(data: st.DataObject) -> None:
     """Weak duality, with forking too, against brute force."""
@@ -105,7 +106,7 @@ def test_any_prices_bound_the_optimum(data: st.DataObject) -> None:
     assert optimum <= bound.value <= bound.at_given_prices
 
 
-@settings(deadline=None, max_examples=60)
+@draws(60)
 @given(instance=UTILITIES)
 def test_hadar_optimum_and_dual_are_in_order(instance: Instance) -> None:
     """utility(hadar) <= optimum <= dual, always."""
@@ -116,7 +117,7 @@ def test_hadar_optimum_and_dual_are_in_order(instance: Instance) -> None:
     assert certificate.observed_ratio >= 1 - 1e-9
 
 
-@settings(deadline=None, max_examples=40)
+@draws(40)
 @given(instance=UTILITIES)
 def test_a_relaxed_oracle_still_bounds(instance: Instance) -> None:
     """Labels that are merged promise more, never less."""

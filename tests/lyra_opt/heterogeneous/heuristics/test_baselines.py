@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError
@@ -16,6 +16,7 @@ from lyra_opt.heterogeneous.heuristics.policy import FreeGpus
 from lyra_opt.heterogeneous.heuristics.policy_solver import run_policy
 from lyra_opt.heterogeneous.heuristics.priced_progress import PricedProgress
 from lyra_opt.heterogeneous.heuristics.tiresias import Tiresias
+from tests.draws import draws
 from tests.lyra_opt.heterogeneous.heuristics.cases import (
     decided,
     instance_of,
@@ -128,7 +129,7 @@ def completion_times(times_s: list[list[float]], gpus: list[int]) -> float:
     return float(best)
 
 
-@settings(deadline=None, max_examples=40)
+@draws(40)
 @given(data=st.data())
 def test_allox_queues_have_the_least_mean_completion_time(data: st.DataObject) -> None:
     """On GPUs of two kinds, against all assignments and orders."""

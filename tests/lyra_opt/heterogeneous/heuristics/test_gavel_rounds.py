@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.heterogeneous import Deadline, Objective, check
+from lyra_opt.heterogeneous import Deadline, Objective, TimeShares, check
 from lyra_opt.heterogeneous.heuristics.gavel import (
     GavelRounds,
     isolated_rate,
@@ -25,6 +25,7 @@ from lyra_opt.heterogeneous.heuristics.gavel_policies import HierarchicalRounds,
 from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
 from lyra_opt.heterogeneous.heuristics.policy_solver import run_policy
 from lyra_opt.testing.strategies import heterogeneous_instances
+from tests.draws import draws
 from tests.lyra_opt.heterogeneous.heuristics.cases import decided, instance_of, job, run, state_of
 
 if TYPE_CHECKING:
@@ -38,9 +39,9 @@ LAS = Objective.MAX_MIN_SHARE
 
 def given_shares(
     shares: Mapping[str, Mapping[str, float]],
-) -> Callable[[Instance], Mapping[str, Mapping[str, float]]]:
+) -> Callable[[Instance], TimeShares]:
     """Return what gives the same shares whatever the instance."""
-    return lambda instance: {job.id: shares[job.id] for job in instance.jobs}
+    return lambda instance: TimeShares({job.id: shares[job.id] for job in instance.jobs})
 
 
 def rounds_of(found: Run) -> Counter[str]:
@@ -48,7 +49,7 @@ def rounds_of(found: Run) -> Counter[str]:
     return Counter(entry.job for entry in found.schedule.entries)
 
 
-@settings(deadline=None, max_examples=60)
+@draws(60)
 @given(data=st.data())
 def test_received_shares_tend_to_the_programmes(data: st.DataObject) -> None:
     """One type, one-GPU jobs, every round filled: off by a few rounds after many."""
@@ -71,7 +72,7 @@ def test_received_shares_tend_to_the_programmes(data: st.DataObject) -> None:
         assert abs(had[each.id] / rounds - share) <= 2 * len(jobs) / rounds
 
 
-@settings(deadline=None, max_examples=40)
+@draws(40)
 @given(
     instance=heterogeneous_instances(objective="utility", forking=False, max_rounds=6),
     name=st.sampled_from(sorted(gavel_policies())),
@@ -143,9 +144,9 @@ def test_shares_are_computed_at_most_every_so_often() -> None:
     """1920 s after the last time, and only when jobs have come or gone."""
     asked = []
 
-    def shares(instance: Instance) -> dict[str, dict[str, float]]:
+    def shares(instance: Instance) -> TimeShares:
         asked.append([each.id for each in instance.jobs])
-        return {each.id: {"a": 0.5} for each in instance.jobs}
+        return TimeShares({each.id: {"a": 0.5} for each in instance.jobs})
 
     jobs = [job("x", 1e6), job("y", 1e6, release_s=360.0), job("z", 1e6, release_s=7200.0)]
     instance = instance_of([{"a": 1}], jobs, objective="utility", round_s=360.0, horizon_rounds=25)
@@ -189,7 +190,7 @@ def test_makespan_shares_let_all_complete_together() -> None:
     instance = instance_of([{"a": 1}], [job("x", 30), job("y", 10)])
     shares = solver_shares(share_instance(state_of(instance), Objective.MAKESPAN_SHARE))
     assert shares is not None
-    assert [shares[name]["a"] for name in "xy"] == pytest.approx([0.75, 0.25])
+    assert [shares.shares[name]["a"] for name in "xy"] == pytest.approx([0.75, 0.25])
 
 
 def test_a_gang_that_no_type_holds_never_runs() -> None:
@@ -221,9 +222,9 @@ def test_isolated_time_is_counted_in_steps() -> None:
     assert isolated_rate(job("x", 1, throughput={"a": 3.0, "b": 1.0}), {"a": 3, "b": 1}, 2) == 2.5
     seen = []
 
-    def shares(instance: Instance) -> dict[str, dict[str, float]]:
+    def shares(instance: Instance) -> TimeShares:
         seen.append({each.id: each.isolated_elapsed_s for each in instance.jobs})
-        return {each.id: {"a": 0.5} for each in instance.jobs}
+        return TimeShares({each.id: {"a": 0.5} for each in instance.jobs})
 
     jobs = [job("x", 99), job("y", 99), job("z", 99, release_s=4.0)]
     instance = instance_of([{"a": 1}], jobs, objective="utility", horizon_rounds=5)
@@ -237,9 +238,9 @@ def test_a_gang_is_promised_what_it_can_get() -> None:
     wide = job("wide", 100, 2, throughput={"a": 10.0}, spread_throughput={"a": 1.0})
     asked = []
 
-    def shares(instance: Instance) -> Mapping[str, Mapping[str, float]]:
+    def shares(instance: Instance) -> TimeShares:
         asked.append(instance)
-        return {each.id: {"a": 0.5} for each in instance.jobs}
+        return TimeShares({each.id: {"a": 0.5} for each in instance.jobs})
 
     decided(GavelRounds(LAS, shares), state_of(instance_of([{"a": 1}, {"a": 1}], [wide])))
     assert asked[0].jobs[0].throughput == {"a": 1.0}
@@ -272,7 +273,7 @@ def instances_of_alike_gpus() -> st.SearchStrategy[Instance]:
     )
 
 
-@settings(deadline=None, max_examples=40)
+@draws(40)
 @given(instance=instances_of_alike_gpus(), factors=st.lists(st.floats(0.1, 10.0), min_size=2))
 def test_who_knows_nothing_of_types_is_fair_in_gpu_time(
     instance: Instance, factors: list[float]
@@ -334,7 +335,7 @@ def test_isolated_shares_by_hand() -> None:
     gang = job("gang", 9, 3, throughput={"a": 1.0, "b": 1.0})
     jobs = [job("one", 9, throughput={"a": 1.0, "b": 1.0}), gang]
     instance = instance_of([{"a": 3}, {"b": 1}], jobs, objective=LAS)
-    shares = isolated_shares(instance)
+    shares = isolated_shares(instance).shares
     assert shares["one"] == pytest.approx({"a": 0.75, "b": 0.25})
     assert shares["gang"] == pytest.approx({"a": 0.5})
 

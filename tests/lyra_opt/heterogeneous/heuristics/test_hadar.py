@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError
@@ -25,6 +25,7 @@ from lyra_opt.heterogeneous.heuristics.hadar.prices import (
 from lyra_opt.heterogeneous.heuristics.hadar.rule import Hadar
 from lyra_opt.heterogeneous.heuristics.hadar.solver import certify_committed
 from lyra_opt.testing.strategies import heterogeneous_instances
+from tests.draws import draws
 from tests.lyra_opt.heterogeneous.heuristics.cases import (
     decided,
     instance_of,
@@ -169,7 +170,7 @@ def test_bad_parameters(name: str, value: float) -> None:
         Hadar(**{name: value})
 
 
-@settings(deadline=None, max_examples=40)
+@draws(40)
 @given(
     instance=heterogeneous_instances(
         objective="mean_jct", forking=False, max_jobs=5, with_releases=False
@@ -184,7 +185,7 @@ def test_interpreted_and_compiled_decide_alike(instance: Instance) -> None:
     assert first == second
 
 
-@settings(deadline=None, max_examples=60)
+@draws(60)
 @given(instance=UTILITIES)
 def test_committed_jobs_complete_and_share_no_gpu(instance: Instance) -> None:
     """What is bought at the prices always fits, without looking at what is free."""
@@ -194,7 +195,7 @@ def test_committed_jobs_complete_and_share_no_gpu(instance: Instance) -> None:
     assert set(report.completed or ()) == set(committed.last_round)
 
 
-@settings(deadline=None, max_examples=60)
+@draws(60)
 @given(instance=UTILITIES)
 def test_the_theorem_of_the_committed_form(instance: Instance) -> None:
     """OPT <= 2 alpha P by brute force, and dual <= alpha P + what all GPUs cost at first."""
@@ -208,7 +209,7 @@ def test_the_theorem_of_the_committed_form(instance: Instance) -> None:
     assert certificate.bound.at_given_prices <= ceiling * (1 + 1e-6)
 
 
-@settings(deadline=None, max_examples=10)
+@draws(10)
 @given(seed=st.integers(0, 10**6))
 def test_two_alpha_for_small_demands(seed: int) -> None:
     """On wide servers and one-GPU jobs alpha is near max(1, ln(U / L)), and the theorem holds."""

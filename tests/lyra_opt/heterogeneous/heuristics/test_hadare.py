@@ -6,18 +6,19 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.heterogeneous.heuristics.hadar.forking import HadarE, divided_steps
 from lyra_opt.testing.strategies import heterogeneous_instances
+from tests.draws import draws
 from tests.lyra_opt.heterogeneous.heuristics.cases import decided, instance_of, job, run, state_of
 
 if TYPE_CHECKING:
     from lyra_opt.heterogeneous import Instance
 
 
-@settings(deadline=None, max_examples=80)
+@draws(80)
 @given(
     instance=heterogeneous_instances(
         objective="mean_jct", forking=True, max_jobs=4, with_releases=False

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.result import Limits, Status, same_value
@@ -20,6 +20,7 @@ from lyra_opt.heterogeneous.problem import PROBLEM
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct, Table
 from lyra_opt.testing.conformance import assert_conforms
 from lyra_opt.testing.strategies import heterogeneous_instances
+from tests.draws import draws
 from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of, job, run, solved
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def test_every_policy_is_a_solver_with_a_summary() -> None:
 
 
 @EVERY_SOLVER
-@settings(deadline=None, max_examples=30)
+@draws(30)
 @given(data=st.data())
 def test_every_policy_keeps_the_rules_of_solvers(name: str, data: st.DataObject) -> None:
     """No server overfilled, gangs whole, no entry after completion, claims that the checker has."""
@@ -58,7 +59,7 @@ def test_every_policy_keeps_the_rules_of_solvers(name: str, data: st.DataObject)
 
 
 @pytest.mark.parametrize("name", sorted({*ROUND_POLICIES} - {"allox", "hadare", "tiresias"}))
-@settings(deadline=None, max_examples=15)
+@draws(15)
 @given(data=st.data())
 def test_speeds_times_c_and_times_over_c_leave_decisions_alone(
     name: str, data: st.DataObject

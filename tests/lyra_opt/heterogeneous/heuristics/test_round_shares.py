@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.result import Limits
@@ -16,6 +16,7 @@ from lyra_opt.heterogeneous import Objective, check
 from lyra_opt.heterogeneous.heuristics.gavel import at_attainable_rates
 from lyra_opt.heterogeneous.heuristics.round_shares import RoundShares, shares_of_rounds
 from lyra_opt.testing.strategies import heterogeneous_instances
+from tests.draws import draws
 from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of, job
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-@settings(deadline=None, max_examples=60)
+@draws(60)
 @given(
     instance=st.sampled_from(RoundShares.variants).flatmap(
         lambda objective: heterogeneous_instances(objective=objective)

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.result import Limits
@@ -25,6 +25,7 @@ from lyra_opt.network.instance import (
     WaitingJob,
 )
 from lyra_opt.testing.strategies import network_instances, network_solutions_of
+from tests.draws import draws
 from tests.lyra_opt.network.heuristics.cases import gang, instance_of
 
 
@@ -35,7 +36,7 @@ def _optimum(instance: Instance) -> float:
 
 
 @given(network_instances(max_jobs=4, max_machines=4, max_gpus=4))
-@settings(max_examples=35)
+@draws(35)
 def test_no_optimum_is_beyond_the_bound(instance: Instance) -> None:
     """Brute force finds nothing better, with whole racks, with racks taken apart, and by size."""
     optimum = _optimum(instance)
@@ -50,7 +51,7 @@ def test_no_optimum_is_beyond_the_bound(instance: Instance) -> None:
 
 
 @given(st.data())
-@settings(max_examples=35)
+@draws(35)
 def test_no_solution_is_beyond_the_bound(data: st.DataObject) -> None:
     """On instances too large for brute force, whatever the checker calls valid."""
     instance = data.draw(network_instances(max_jobs=12, max_machines=9, max_gpus=8))
@@ -60,7 +61,7 @@ def test_no_solution_is_beyond_the_bound(data: st.DataObject) -> None:
 
 
 @given(network_instances(max_jobs=5, max_machines=4), st.data())
-@settings(max_examples=40)
+@draws(40)
 def test_any_prices_prove_a_bound(instance: Instance, data: st.DataObject) -> None:
     """The proof is weak duality: it must not lean on how the prices were found."""
     offers = offers_of(instance)
@@ -80,7 +81,7 @@ def test_any_prices_prove_a_bound(instance: Instance, data: st.DataObject) -> No
 
 
 @given(network_instances(max_jobs=6))
-@settings(max_examples=35)
+@draws(35)
 def test_prices_are_not_negative(instance: Instance) -> None:
     """A negative price would charge racks for room that nobody has to use."""
     proof = price_bound(instance, offers_of(instance))
@@ -92,7 +93,7 @@ def test_prices_are_not_negative(instance: Instance) -> None:
 
 
 @given(network_instances(max_jobs=6), st.data())
-@settings(max_examples=40)
+@draws(40)
 def test_order_and_names_do_not_matter(instance: Instance, data: st.DataObject) -> None:
     """Claims must not depend on how the file is written."""
     machines = data.draw(st.permutations(instance.machines))
@@ -155,7 +156,7 @@ def test_large_racks_are_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @given(network_instances(max_jobs=6))
-@settings(max_examples=40)
+@draws(40)
 def test_kernel_is_the_same_compiled(instance: Instance) -> None:
     """Machine code and Python are one rule."""
     offers = offers_of(instance)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.network.heuristics.dally import (
@@ -23,6 +23,7 @@ from lyra_opt.network.heuristics.policy_solver import solution_of, state_of
 from lyra_opt.network.heuristics.timers import FixedTimers
 from lyra_opt.network.links import Tier
 from lyra_opt.testing.strategies import network_instances
+from tests.draws import draws
 from tests.lyra_opt.network.heuristics.cases import LEASE_S, decided, gang, instance_of, state_for
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def test_dally_is_the_plain_rule(instance: Instance) -> None:
 
 
 @given(instances)
-@settings(max_examples=50)
+@draws(50)
 def test_ends_of_the_timers(instance: Instance) -> None:
     """Timers of 0 are no-wait and endless ones consolidated, with the jobs or fixed."""
     for timer_s, fixed, same in ((0.0, 0.0, no_wait), (None, math.inf, consolidated)):
@@ -100,7 +101,7 @@ def test_ends_of_the_timers(instance: Instance) -> None:
 
 
 @given(instances)
-@settings(max_examples=50)
+@draws(50)
 def test_consolidated_is_as_near_as_can_be(instance: Instance) -> None:
     """Nobody is further apart than the empty cluster would have it."""
     for name, (tier, _) in decided(consolidated(), state_of(instance).state).items():
@@ -177,7 +178,7 @@ def test_a_gang_that_is_woken_has_waited_long_enough(
 
 
 @given(instances)
-@settings(max_examples=50)
+@draws(50)
 def test_wakes_for_the_next_gang_that_accepts(instance: Instance) -> None:
     """Until the time it names nobody more starts; at that time somebody does."""
     policy = dally_with_given_timers()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.network.heuristics import packing
@@ -17,6 +17,7 @@ from lyra_opt.network.heuristics.policy_solver import state_of
 from lyra_opt.network.heuristics.priced_solver import values_of
 from lyra_opt.network.links import Tier
 from lyra_opt.testing.strategies import network_instances
+from tests.draws import draws
 from tests.lyra_opt.network.heuristics.cases import assert_valid, gang, state_for
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def _packed(state: PlacementState, value: list[list[float]], **given: object) ->
 
 
 @given(network_instances(max_jobs=8, max_machines=7, max_gpus=8, with_timers=False))
-@settings(max_examples=50)
+@draws(50)
 def test_every_packing_is_valid(instance: Instance) -> None:
     """Whatever the worths, rising with the tier too; no gang is beyond its label."""
     epoch = state_of(instance)
@@ -42,7 +43,7 @@ def test_every_packing_is_valid(instance: Instance) -> None:
 
 
 @given(network_instances(max_jobs=8, max_machines=6, max_gpus=8), st.data())
-@settings(max_examples=40)
+@draws(40)
 def test_machine_code_packs_the_same(instance: Instance, data: st.DataObject) -> None:
     """The kernels are one rule, however they are run; and equals go by position."""
     state = state_of(instance).state
@@ -103,7 +104,7 @@ def test_network_gangs_that_find_no_second_rack_take_what_there_is() -> None:
 
 
 @given(network_instances(max_jobs=7, max_machines=5, max_gpus=6, with_rising_efficiency=False))
-@settings(max_examples=40)
+@draws(40)
 def test_no_worse_than_an_order_given(instance: Instance) -> None:
     """Each order is packed and then only improved, before gangs are split."""
     state = state_of(instance).state

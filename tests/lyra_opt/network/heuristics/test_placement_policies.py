@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.network.heuristics.best_fit import BestFitPlacement
@@ -21,6 +21,7 @@ from lyra_opt.network.heuristics.srtf_network import ShortestRemainingTime
 from lyra_opt.network.heuristics.tiresias_skew import tiresias_skew
 from lyra_opt.network.links import Tier
 from lyra_opt.testing.strategies import network_instances, network_solutions_of
+from tests.draws import draws
 from tests.lyra_opt.network.heuristics.cases import (
     ALL_TIERS,
     assert_valid,
@@ -46,7 +47,7 @@ def test_every_policy_has_a_summary() -> None:
 
 
 @given(instance=instances)
-@settings(max_examples=50)
+@draws(50)
 def test_decisions_are_valid_and_repeat(instance: Instance) -> None:
     """Whole gangs, no GPU twice, no gang beyond its label; the same again, the state untouched."""
     fresh = state_of(instance).state
@@ -63,7 +64,7 @@ def test_decisions_are_valid_and_repeat(instance: Instance) -> None:
 
 
 @given(instance=instances)
-@settings(max_examples=50)
+@draws(50)
 def test_nobody_waits_beside_room(instance: Instance) -> None:
     """A rule without timers leaves nobody out whom what is left could hold where it can run."""
     state = state_of(instance).state
@@ -109,7 +110,7 @@ def plain_srtf(state: PlacementState) -> list[tuple[int, Tier]]:
 
 
 @given(instances)
-@settings(max_examples=50)
+@draws(50)
 def test_srtf_is_the_plain_rule(instance: Instance) -> None:
     """The next is whoever would be done first at the best tier free then."""
     state = state_of(instance).state
@@ -261,7 +262,7 @@ def test_gandiva_stays_where_moving_does_not_pay() -> None:
 
 
 @given(st.data(), instances)
-@settings(max_examples=50)
+@draws(50)
 def test_gandiva_moves_only_to_better_tiers_on_free_gpus(
     data: DataObject, instance: Instance
 ) -> None:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from lyra_opt.core.result import Limits
 from lyra_opt.core.solver import find_solver
@@ -19,6 +19,7 @@ from lyra_opt.network.instance import GangPlacement, Instance, Machine, Solution
 from lyra_opt.network.problem import PROBLEM
 from lyra_opt.testing.conformance import assert_conforms
 from lyra_opt.testing.strategies import network_instances
+from tests.draws import draws
 from tests.lyra_opt.network.heuristics.cases import ALL_TIERS, gang, instance_of, without_timers
 
 NAMES = [name for name in PLACEMENT_POLICIES if name != "priced-placement"]
@@ -26,7 +27,7 @@ KEEP_TIMERS = {"consolidated", "dally"}
 
 
 @given(instance=network_instances())
-@settings(max_examples=20)
+@draws(20)
 def test_conforms(instance: Instance) -> None:
     """The rules of all solvers, with timers where they are kept, and with none."""
     for name in NAMES:
@@ -48,7 +49,7 @@ def test_takes_timers_or_says_that_it_does_not(name: str) -> None:
 
 
 @given(network_instances(with_timers=False))
-@settings(max_examples=30)
+@draws(30)
 def test_state_says_what_the_instance_does(instance: Instance) -> None:
     """Machines of a rack are next to each other, and lead back to their place in the file."""
     epoch = state_of(instance)
@@ -114,7 +115,7 @@ def test_keeps_a_better_start() -> None:
 
 
 @given(network_instances())
-@settings(max_examples=50)
+@draws(50)
 def test_claims_are_the_checkers(instance: Instance) -> None:
     """What a solution is said to be worth is what the checker says, to the last digit."""
     result = find_solver("network", "dally").solve(

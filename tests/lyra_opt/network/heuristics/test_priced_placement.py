@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from lyra_opt.core.result import Limits
 from lyra_opt.core.solver import find_solver
@@ -24,6 +24,7 @@ from lyra_opt.simulation.network.topology import Topology
 from lyra_opt.simulation.scheme import simulate
 from lyra_opt.simulation.workload import Job, Workload
 from lyra_opt.testing.strategies import network_instances
+from tests.draws import draws
 from tests.lyra_opt.network.heuristics.cases import (
     ALL_TIERS,
     LEASE_S,
@@ -48,7 +49,7 @@ def _solve(name: str, instance: Instance) -> SolveResult:
 
 
 @given(network_instances(max_jobs=10, max_machines=7, max_gpus=8))
-@settings(max_examples=40)
+@draws(40)
 def test_between_dally_and_the_bound(instance: Instance) -> None:
     """Within the same timers; what it claims is what the checker finds."""
     result = _solve("priced-placement", instance)
@@ -59,7 +60,7 @@ def test_between_dally_and_the_bound(instance: Instance) -> None:
 
 
 @given(network_instances(max_jobs=4, max_machines=3, max_gpus=4))
-@settings(max_examples=40)
+@draws(40)
 def test_values_are_those_of_the_checker(instance: Instance) -> None:
     """In floats; and 0 at tiers that are forbidden or held back."""
     value = values_of(state_of(instance).state, instance)

@@ -10,7 +10,7 @@ from itertools import combinations
 import networkx
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
@@ -29,6 +29,7 @@ from lyra_opt.reclaim.bounds.dual_bound import (
 from lyra_opt.reclaim.heuristics.base import preempted_weight
 from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
 from lyra_opt.testing.strategies import reclaim_instances
+from tests.draws import draws
 from tests.lyra_opt.reclaim import reference
 
 TOLERANCE = 1e-6  # of the floating-point solver that the bounds are compared with
@@ -188,7 +189,7 @@ def test_merged_jobs_charge_their_own_weight_each(instance: Instance, copies: li
 
 
 @given(reclaim_instances(semantics="interchangeable", min_servers=1, max_servers=8))
-@settings(max_examples=60)
+@draws(60)
 def test_interchangeable_bound_equals_the_linear_relaxation(instance: Instance) -> None:
     """Safe rounding costs nothing that the rounding up to an integer does not give back."""
     value = relaxation_value(instance)
@@ -249,7 +250,7 @@ def test_ends_of_the_segment_are_optimal_for_their_size(instance: Instance) -> N
 
 
 @given(reclaim_instances(semantics="rigid", max_servers=6), st.sampled_from([10**9, 2**40]))
-@settings(max_examples=50)
+@draws(50)
 def test_huge_weights_do_not_overflow(instance: Instance, factor: int) -> None:
     """Bound and optimum scale together."""
     scaled = _scaled(instance, factor)
@@ -298,7 +299,7 @@ def test_weights_that_sum_beyond_64_bits() -> None:
 
 
 @given(reclaim_instances(semantics="interchangeable", min_servers=1, max_servers=6))
-@settings(max_examples=30)
+@draws(30)
 def test_huge_weights_do_not_overflow_interchangeable(instance: Instance) -> None:
     """The rounding of multipliers is relative to the weights."""
     factor = 2**45

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import networkx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core import stopwatch
@@ -24,6 +24,7 @@ from lyra_opt.reclaim.exact.tree.search import search_tree
 from lyra_opt.reclaim.heuristics.fast import Fast
 from lyra_opt.reclaim.reduction import reduce_instance
 from lyra_opt.testing.strategies import reclaim_instances
+from tests.draws import draws
 
 if TYPE_CHECKING:
     from lyra_opt.core.result import SolveResult
@@ -70,7 +71,7 @@ def assert_exact_for_every_number(instance: Instance) -> None:
 def test_equals_enumeration_for_every_number_of_servers(semantics):
     """Some 1,000 cases: 100 instances, each asked for 0 servers to all of them."""
 
-    @settings(max_examples=100)
+    @draws(100)
     @given(reclaim_instances(semantics=semantics, max_servers=10, max_jobs=12, max_weight=9))
     def check(instance):
         assert_exact_for_every_number(instance)
@@ -83,7 +84,7 @@ def test_equals_enumeration_for_every_number_of_servers(semantics):
 def test_equals_enumeration_up_to_14_servers(semantics):
     """As above, on instances large enough for trees, compiled kernels and components."""
 
-    @settings(max_examples=300)
+    @draws(300)
     @given(
         reclaim_instances(
             semantics=semantics, min_servers=11, max_servers=14, max_jobs=24, max_weight=20

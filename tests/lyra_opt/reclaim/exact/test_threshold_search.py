@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core import kernels
@@ -25,6 +25,7 @@ from lyra_opt.reclaim.exact.threshold.search import Effort, search_thresholds
 from lyra_opt.reclaim.instance import Instance, Job, Server, WorkerGroup
 from lyra_opt.reclaim.reduction import dominance_pairs, reduce_instance
 from lyra_opt.testing.strategies import reclaim_instances
+from tests.draws import draws
 from tests.lyra_opt.reclaim import reference
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ class TestAnswer:
         """On any instance of either semantics, from any choice to start from."""
 
         @given(reclaim_instances(max_servers=8, max_jobs=9, max_workers=4), st.randoms())
-        @settings(max_examples=60)
+        @draws(60)
         def is_right(instance: Instance, draw: random.Random) -> None:
             reduced = reduce_instance(instance)
             start = draw.sample(range(len(reduced.servers)), reduced.reclaim_servers)
@@ -257,7 +258,7 @@ class TestProof:
         """
 
         @given(st.integers(0, 10**6), st.integers(1, 7))
-        @settings(max_examples=80)
+        @draws(80)
         def holds(seed: int, servers: int) -> None:
             draw = random.Random(seed)
             reduced = reduce_instance(drawn_cluster(seed, servers))
@@ -293,7 +294,7 @@ class TestProof:
         """With the pairs, what is concluded from one decision keeps the best choice for it."""
 
         @given(reclaim_instances(min_servers=2, max_servers=6, max_jobs=6))
-        @settings(max_examples=60)
+        @draws(60)
         def holds(instance: Instance) -> None:
             reduced = reduce_instance(instance)
             problem = ThresholdProblem.of(reduced, range(reduced.reclaim_servers))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core import kernels
@@ -25,6 +25,7 @@ from lyra_opt.reclaim.heuristics.random_choice import RandomChoice
 from lyra_opt.reclaim.heuristics.smallest_count_first import SmallestCountFirst
 from lyra_opt.reclaim.heuristics.tabu import Tabu
 from lyra_opt.testing.strategies import reclaim_instances
+from tests.draws import draws
 from tests.lyra_opt.reclaim import reference
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class TestLyraGreedy:
         """Equal to the rule recomputed from scratch with fractions, in every choice and tie."""
 
         @given(reclaim_instances())
-        @settings(max_examples=60)
+        @draws(60)
         def follows(instance: Instance) -> None:
             def key(server: str, taken: set[str]) -> tuple[Fraction | int, ...]:
                 jobs = reference.living_jobs(instance, server, taken)
@@ -141,7 +142,7 @@ class TestMarginal:
         """Equal to the rule recomputed from scratch."""
 
         @given(reclaim_instances(semantics="rigid"))
-        @settings(max_examples=60)
+        @draws(60)
         def follows(instance: Instance) -> None:
             def key(server: str, taken: set[str]) -> tuple[int, ...]:
                 jobs = reference.living_jobs(instance, server, taken)
@@ -156,7 +157,7 @@ class TestMarginal:
         """Equal to the rule recomputed from scratch, slack counted down."""
 
         @given(reclaim_instances(semantics="interchangeable"))
-        @settings(max_examples=60)
+        @draws(60)
         def follows(instance: Instance) -> None:
             weights = {job.id: Fraction(job.weight) for job in instance.jobs}
             expected = reference.greedy(instance, _slack_key(instance, weights))
@@ -172,7 +173,7 @@ class TestLyraGreedyElastic:
         """Equal to the rule recomputed from scratch with fractions."""
 
         @given(reclaim_instances(semantics="interchangeable"))
-        @settings(max_examples=60)
+        @draws(60)
         def follows(instance: Instance) -> None:
             shares = {
                 job.id: Fraction(job.weight, len(reference.servers_of(job, base_only=False)))
@@ -218,7 +219,7 @@ class TestPeeling:
         """Equal to the rule recomputed from scratch after every return."""
 
         @given(reclaim_instances())
-        @settings(max_examples=60)
+        @draws(60)
         def follows(instance: Instance) -> None:
             assert chosen_ids(Peeling(), instance) == _peeled(instance)
 

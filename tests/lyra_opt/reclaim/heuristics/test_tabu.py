@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core import kernels, stopwatch
@@ -25,6 +25,7 @@ from lyra_opt.reclaim.heuristics.peeling import Peeling
 from lyra_opt.reclaim.heuristics.tabu import LONGEST_BAN, Tabu, _SwapSearch, search_by_swaps
 from lyra_opt.reclaim.reduction import reduce_instance
 from lyra_opt.testing.strategies import reclaim_instances, reclaim_servers_of
+from tests.draws import draws
 from tests.lyra_opt.reclaim import reference
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class TestWalk:
             st.lists(st.integers(1, 4), max_size=5),
             st.integers(0, 9),
         )
-        @settings(max_examples=50)
+        @draws(50)
         def is_exact(instance: Instance, slices: list[int], seed: int) -> None:
             reduced = reduce_instance(instance)
             if factor > 1:
@@ -116,7 +117,7 @@ class TestWalk:
         is_exact()
 
     @given(st.data())
-    @settings(max_examples=60)
+    @draws(60)
     def test_the_change_of_a_server_is_what_moving_it_does(self, data: st.DataObject) -> None:
         """By the weight preempted with and without it."""
         instance = data.draw(reclaim_instances(min_servers=1))
@@ -133,7 +134,7 @@ class TestWalk:
         """Whatever the ties: no other pair made in that order has a smaller change."""
 
         @given(reclaim_instances(min_servers=3, with_off_loan=False), st.integers(0, 5))
-        @settings(max_examples=60)
+        @draws(60)
         def is_best(instance: Instance, seed: int) -> None:
             index = instance.index
             reduced = reduce_instance(instance)
@@ -330,7 +331,7 @@ class TestTabu:
         assert answer.objective == starts_of(instance)[0]
 
     @given(st.data())
-    @settings(max_examples=40)
+    @draws(40)
     def test_searches_from_the_warm_start(self, data: st.DataObject) -> None:
         """The observer sees it first, and only improvements after it."""
         instance = data.draw(reclaim_instances())

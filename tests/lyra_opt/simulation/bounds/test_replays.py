@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.simulation.kernel import Kernel
 
-QUICK, SLOW = range(3, 10_000, 97), range(10_000)
+QUICK, SLOW = range(3, 10_000, 293), range(10_000)
 
 TOLERANCE = 1e-8
 """Rounds count a job as complete that has a billionth of its work left."""

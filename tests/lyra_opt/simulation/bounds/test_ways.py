@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 TOLERANCE = 1e-9
-QUICK, SLOW = range(300), range(300, 10_300)
+QUICK, SLOW = range(100), range(300, 10_300)
 
 
 def require_none_cheaper(seed: int, reading: Reading, *, is_queue: bool) -> int:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-6
 """Of the linear programmes."""
 
-QUICK, SLOW = range(60), range(1000, 11_000)
+QUICK, SLOW = range(25), range(1000, 11_000)
 
 
 def require_below_optimum(seed: int, reading: Reading) -> tuple[float, float]:

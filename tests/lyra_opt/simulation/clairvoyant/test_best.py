@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.stopwatch import time_limit
@@ -13,6 +13,7 @@ from lyra_opt.simulation.clairvoyant.best import best_schedule
 from lyra_opt.simulation.clairvoyant.checker import check_starts
 from lyra_opt.simulation.clairvoyant.gangs import MICROSECONDS, Capacity, Gangs
 from lyra_opt.simulation.clairvoyant.lists import ListScheduler
+from tests.draws import draws
 from tests.lyra_opt.simulation.clairvoyant.small import (
     FEW_GANGS,
     Fields,
@@ -36,7 +37,7 @@ def many() -> tuple[Gangs, Capacity, np.ndarray]:
     return Gangs.of(release_s, run_s, gpus), capacity, np.arange(400) * 20.0
 
 
-@settings(max_examples=settings().max_examples // 2)
+@draws(50)
 @given(jobs=FEW_GANGS, room=rooms())
 def test_it_is_valid_and_never_beats_the_optimum(
     jobs: list[Fields], room: list[tuple[int, int]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.simulation.bounds.reading import Reading
@@ -13,6 +13,7 @@ from lyra_opt.simulation.cluster import Cluster, GpuType
 from lyra_opt.simulation.scheme import simulate
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.workload import Job, Workload
+from tests.draws import draws
 
 FAST = GpuType(name="fast", relative_speed=1.25)
 CLUSTER = Cluster.of_servers(2, gpus_per_server=4, gpu=FAST)
@@ -35,7 +36,7 @@ def workload(*jobs: tuple[float, int, float]) -> Workload:
     )
 
 
-@settings(max_examples=settings().max_examples // 4)
+@draws(25)
 @given(
     st.lists(
         st.tuples(st.floats(5, 20), st.integers(1, 8), st.floats(0.5, 9)), min_size=1, max_size=8

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError
@@ -17,6 +17,7 @@ from lyra_opt.simulation.scheme import Options, find_scheme, simulate
 from lyra_opt.simulation.tenure import Epochs
 from lyra_opt.simulation.view import Observer
 from lyra_opt.simulation.workload import Job, Workload
+from tests.draws import draws
 from tests.lyra_opt.simulation.replays import job_of
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def test_a_queue_that_is_not_known_is_refused() -> None:
         find_scheme("pollux").with_parameters({"queue": "last-come"})
 
 
-@settings(max_examples=25)
+@draws(25)
 @given(st.data())
 def test_invariants(data: st.DataObject) -> None:
     """Nobody exceeds twice what he has had, GPUs are given as epochs begin, all complete."""

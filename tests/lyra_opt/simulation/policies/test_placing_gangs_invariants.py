@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from lyra_opt.network.heuristics.dally import consolidated, manual, no_wait
 from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES, SUMMARIES
@@ -21,6 +21,7 @@ from lyra_opt.simulation.network.topology import Rack, Topology
 from lyra_opt.simulation.policies.placing_gangs import PlacingGangs
 from lyra_opt.simulation.tenure import Leases
 from lyra_opt.simulation.workload import Job, Workload
+from tests.draws import draws
 from tests.lyra_opt.simulation.on_racks import cases, linked, run_rule
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def test_nobody_waits_for_a_tier_that_cannot_be(name: str, links: str) -> None:
         assert run.start_s == 0
 
 
-@settings(max_examples=20)
+@draws(20)
 @given(case=cases())
 def test_no_gang_moves_in_the_instant_in_which_it_starts(case: Case) -> None:
     """That would be a lease of no time, and GPUs handed over for nothing."""
@@ -89,7 +90,7 @@ def test_a_gang_that_started_far_apart_moves_later() -> None:
 @pytest.mark.parametrize(
     ("leases", "other"), [(0.0, no_wait), (math.inf, consolidated)], ids=["zero", "for ever"]
 )
-@settings(max_examples=20)
+@draws(20)
 @given(case=cases())
 def test_timers_of_dally(leases: float, other: type[PlacementPolicy], case: Case) -> None:
     """Timers of 0 are no-wait and infinite ones consolidated, on every figure."""
@@ -97,7 +98,7 @@ def test_timers_of_dally(leases: float, other: type[PlacementPolicy], case: Case
     assert measure(first) == measure(second)
 
 
-@settings(max_examples=20)
+@draws(20)
 @given(case=cases())
 def test_consolidated_stays_at_the_nearest_tier(case: Case) -> None:
     """With infinite timers no gang spans more than the least that the empty cluster allows."""

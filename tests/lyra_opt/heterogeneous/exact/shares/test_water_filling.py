@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
@@ -15,11 +15,12 @@ from lyra_opt.core.errors import FieldError
 from lyra_opt.core.result import Limits
 from lyra_opt.core.solver import find_solver
 from lyra_opt.heterogeneous.checker import check
-from lyra_opt.heterogeneous.exact.shares.programme import ShareArrays
+from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
 from lyra_opt.heterogeneous.exact.shares.water_filling import JobGroup, fill
 from lyra_opt.heterogeneous.instance import GangJob, GpuServer, GpuType, Instance, TimeShares
 from lyra_opt.heterogeneous.problem import PROBLEM
 from lyra_opt.testing.strategies import heterogeneous_instances
+from tests.draws import draws
 from tests.formulations.heterogeneous.share_instances import drawn
 
 ENGINES = (None, "lp-glop")
@@ -82,7 +83,7 @@ def test_one_entity_is_lexicographically_max_min(engine: str | None, jobs: int, 
     assert promised(arrays, filled.shares) == pytest.approx(filled.levels, rel=1e-6)
 
 
-@settings(max_examples=20)
+@draws(20)
 @given(heterogeneous_instances(objective="max_min_share", max_jobs=4))
 def test_small_instances_are_lexicographically_max_min(instance: Instance) -> None:
     """The same with ties, types without GPUs and gangs that fill the cluster."""
@@ -178,7 +179,7 @@ def test_slack_is_no_level() -> None:
     assert filled.levels == pytest.approx([2 / 3, 2.0, 4 / 3, 0.0], abs=1e-11)
 
 
-@settings(max_examples=15)
+@draws(15)
 @given(heterogeneous_instances(objective="max_min_share", max_jobs=4), st.booleans())
 def test_hierarchies_are_feasible_and_nobody_can_rise(instance: Instance, is_fifo: bool) -> None:
     """Every job is frozen, with a proof that it could not rise; the checker accepts the shares."""

@@ -1,0 +1,46 @@
+"""
+Greedy and dynamic programming beside PuLP and OR-Tools
+=======================================================
+
+Twelve elastic jobs hold their base demands, and some GPUs are left: who grows by how many
+workers, so that the most seconds are saved? That is Lyra's phase 2, a multiple-choice knapsack.
+A greedy rule, two exact methods of our own and four general solvers answer the same fleet.
+"""
+
+import lyra_opt as lo
+
+fleet = lo.generate(
+    "allocation",
+    "load",
+    jobs=12,
+    objective="jct_reduction",
+    load_percent=250,
+    gpus_per_worker="mixed",
+)
+solvers = [
+    "mckp-greedy",
+    "mckp-dp",
+    "mckp-core",
+    "pulp-cbc",
+    "pulp-highs",
+    "cpsat",
+    "mathopt-gscip",
+]
+table = lo.compare(fleet, solvers)
+table[["objective", "dual_bound", "status", "wall_time_s"]].round(4)
+
+# %%
+# The general solvers are given a model. This is what PuLP is told, and the end of the same
+# model in CP-SAT's words; the twins of each model stand side by side in the tree.
+
+print(str(lo.model(fleet, "pulp"))[:900])
+
+# %%
+
+print(str(lo.model(fleet, "cpsat"))[-700:])
+
+# %%
+# The greedy rule grows whoever saves most per GPU, and may be stuck with GPUs that fit nobody.
+
+answers = [lo.solve(fleet, name) for name in ("mckp-greedy", "mckp-dp", "cpsat")]
+lo.plot(fleet, answers)

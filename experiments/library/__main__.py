@@ -1,0 +1,86 @@
+"""Make a version of the instance library: catalogue, grades, certificates, record, pages."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lyra_opt.core.errors import UserError
+from lyra_opt.experiments.library.building import grade, grade_of, prove, write_record
+from lyra_opt.experiments.library.collecting import write_catalogue
+from lyra_opt.experiments.library.pages import write_pages
+from lyra_opt.experiments.library.plan import read_plan
+from lyra_opt.experiments.library.runs import Runs
+from lyra_opt.instances.library.records import Grade
+from lyra_opt.instances.library.shelf import Library
+
+STEPS = ("catalogue", "grade", "prove", "record", "pages")
+
+
+def main() -> int:
+    """Run the steps that are named; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("steps", nargs="*", metavar="STEP", help=f"of {', '.join(STEPS)}; or all")
+    parser.add_argument("--library", type=Path, required=True, help="folder of the library")
+    parser.add_argument("--plan", type=Path, required=True, help="of the version")
+    parser.add_argument("--work", type=Path, required=True, help="folder for what is kept")
+    parser.add_argument("--docs", type=Path, default=Path("docs"), help="folder of the pages")
+    parser.add_argument("--time-limit", type=float, default=10.0, help="seconds of a run")
+    parser.add_argument("--start", action="store_true", help="begin with the best known")
+    parser.add_argument(
+        "--grade", action="append", choices=list(map(str, Grade)), help="grade those alone"
+    )
+    parser.add_argument("--method", action="append", help="ask those of the plan alone")
+    parser.add_argument("--problem", action="append", help="grade its instances alone")
+    parser.add_argument("--only", default="", metavar="TEXT", help="ids that begin with it")
+    arguments = parser.parse_args()
+    unknown = set(arguments.steps) - set(STEPS)
+    if unknown:
+        parser.error(f"no such step: {', '.join(sorted(unknown))}")
+    try:
+        return _run(arguments)
+    except UserError as error:
+        print(f"library: error: {error}", file=sys.stderr)
+        return 2
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    steps = arguments.steps or STEPS
+    plan = read_plan(arguments.plan)
+    if "catalogue" in steps:
+        print(write_catalogue(plan, arguments.library, arguments.work))
+    library = Library(arguments.library)
+    runs = Runs(arguments.work)
+    (catalogue,) = (each for each in library.catalogues if each.name == plan.name)
+    entries = [each for each in catalogue.instances if each.id.startswith(arguments.only)]
+    if arguments.problem:
+        entries = [each for each in entries if each.problem in arguments.problem]
+    if arguments.grade:
+        entries = [each for each in entries if grade_of(library, each, runs) in arguments.grade]
+    limit_s = arguments.time_limit
+    if "grade" in steps:
+        for line in grade(
+            plan,
+            library,
+            entries,
+            runs,
+            only=arguments.method,
+            time_limit_s=limit_s,
+            starts=arguments.start,
+        ):
+            print(line, flush=True)
+    if "prove" in steps:
+        for line in prove(library, entries, runs, time_limit_s=limit_s):
+            print(line, flush=True)
+    if "record" in steps:
+        date = datetime.now(tz=UTC).date().isoformat()
+        print(write_record(library, catalogue.instances, runs, date))
+    if "pages" in steps:
+        write_pages(plan, Library(arguments.library), arguments.docs)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

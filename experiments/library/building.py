@@ -1,0 +1,185 @@
+"""The steps that make a version of the library, each of which goes on where it was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lyra_opt.core.documents import format_document, gzip_bytes, write_bytes, write_text
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.fields import written
+from lyra_opt.core.isolation.workers import Workers
+from lyra_opt.core.result import Status
+from lyra_opt.core.stopwatch import OutOfTimeError, time_limit
+from lyra_opt.core.version import VERSION
+from lyra_opt.experiments.environment import current_environment
+from lyra_opt.experiments.library.collecting import LARGEST_FILE_BYTES
+from lyra_opt.experiments.library.grading import best_known
+from lyra_opt.experiments.library.runs import Runs, asked
+from lyra_opt.instances.library.records import (
+    RECORD_FORMAT,
+    RECORD_VERSION,
+    BestKnown,
+    Grade,
+    Record,
+)
+from lyra_opt.proofs.writing import proof_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from lyra_opt.core.loading import LoadedInstance
+    from lyra_opt.experiments.library.plan import Plan
+    from lyra_opt.experiments.library.runs import Run
+    from lyra_opt.instances.library.catalogue import Entry
+    from lyra_opt.instances.library.shelf import Library
+
+WHO = f"lyra-opt {VERSION}"
+LARGEST_PROOF_BYTES = 60 * 2**10
+"""Of compressed certificates that come along."""
+
+
+def grade(
+    plan: Plan,
+    library: Library,
+    entries: Iterable[Entry],
+    runs: Runs,
+    *,
+    only: Collection[str] | None = None,
+    time_limit_s: float,
+    starts: bool,
+) -> Iterator[str]:
+    """Ask the methods of a plan about instances; yield a line an instance, once it is done.
+
+    Heuristics are asked once; exact methods again with a longer limit, until they prove an optimum.
+
+    Parameters
+    ----------
+    only
+        The methods that are asked, of those of the plan; None asks all.
+    starts
+        Whether methods begin with the best solution known. Such runs tell nothing of grades.
+    """
+    with Workers() as executor:
+        for entry in entries:
+            loaded = library.load(entry.id)
+            methods = plan.methods_for(entry.problem, entry.variant)
+            names = [*methods.heuristics, *methods.exact]
+            for method in (name for name in names if only is None or name in only):
+                is_exact = method in methods.exact
+                before = [run for run in runs.of(entry.id, entry.sha256) if run.method == method]
+                if before and not (is_exact and _would_do_more(before, time_limit_s)):
+                    continue
+                best = runs.best(loaded) if starts else None
+                for run, answer in asked(
+                    loaded,
+                    entry.sha256,
+                    method,
+                    is_exact=is_exact,
+                    start=None if best is None else best[0],
+                    time_limit_s=time_limit_s,
+                    certify=method == methods.heuristics[0],
+                    executor=executor,
+                ):
+                    runs.add([run])
+                    runs.keep_if_best(loaded, answer)
+            try:
+                yield _in_words(known_of(library, entry, runs, loaded))
+            except UserError as error:  # the others are graded all the same
+                yield f"NOT graded: {error}"
+
+
+def _would_do_more(before: Sequence[Run], time_limit_s: float) -> bool:
+    """Return whether a method did not prove an optimum, in less time than it has now."""
+    return not any(
+        run.status == Status.OPTIMAL or run.time_limit_s >= time_limit_s for run in before
+    )
+
+
+def known_of(library: Library, entry: Entry, runs: Runs, loaded: LoadedInstance) -> BestKnown:
+    """Return what the runs on an instance, and its certificate, show."""
+    certificate = f"{entry.id}.proof.json.gz"
+    has_one = (library.folder / "proofs" / certificate).exists()
+    of = runs.of(entry.id, entry.sha256)
+    return best_known(entry.id, of, loaded.instance.variant, WHO, certificate if has_one else None)
+
+
+def grade_of(library: Library, entry: Entry, runs: Runs) -> Grade:
+    """Return the grade of an instance; what nobody has solved yet is open."""
+    try:
+        return known_of(library, entry, runs, library.load(entry.id)).grade
+    except UserError:
+        return Grade.OPEN
+
+
+def _in_words(best: BestKnown) -> str:
+    times = ", ".join(f"{run.method} {run.status} in {run.time_s:.2f} s" for run in best.runs)
+    return f"{best.id}: {best.grade}, {best.best_known} [{best.best_bound}]; {times}"
+
+
+def prove(
+    library: Library, entries: Iterable[Entry], runs: Runs, *, time_limit_s: float
+) -> Iterator[str]:
+    """Search certificates of proved optima that have none; yield a line for each that is found."""
+    for entry in entries:
+        file = library.folder / "proofs" / f"{entry.id}.proof.json.gz"
+        loaded = library.load(entry.id)
+        best = runs.best(loaded)
+        if file.exists() or best is None or loaded.problem.proof_hints(loaded.instance) is None:
+            continue
+        if grade_of(library, entry, runs) is Grade.OPEN:
+            continue
+        document = loaded.problem.instance_document(loaded.instance)
+        try:
+            with time_limit(time_limit_s):
+                proof = proof_of(loaded.problem, loaded.instance, document, best[0])
+        except (UserError, OutOfTimeError) as error:
+            yield f"{entry.id}: no certificate: {error or 'out of time'}"
+            continue
+        data = gzip_bytes(format_document(proof).encode())
+        is_small = len(data) <= LARGEST_PROOF_BYTES
+        if is_small:
+            write_bytes(file, data)
+        kept = "" if is_small else ", too large to come along"
+        yield f"{entry.id}: certificate of {len(proof['nodes'])} nodes, {len(data)} bytes{kept}"
+
+
+def write_record(library: Library, entries: Iterable[Entry], runs: Runs, date: str) -> Path:
+    """Write what runs show as the record of a day, and the best solutions; return its path."""
+    known = []
+    for entry in entries:
+        if not runs.of(entry.id, entry.sha256):
+            continue
+        loaded = library.load(entry.id)
+        known.append(known_of(library, entry, runs, loaded))
+        _keep_solution(library, loaded, runs)
+    environment = current_environment()
+    versions = ", ".join(f"{name} {each}" for name, each in environment.versions.items() if each)
+    record = Record(
+        format=RECORD_FORMAT,
+        version=RECORD_VERSION,
+        library=library.catalogues[-1].name,
+        date=date,
+        machine=f"{environment.cpu}, one process",
+        versions=versions,
+        instances=tuple(known),
+    )
+    target = library.folder / "records" / f"best-known-{date}.json"
+    write_text(target, format_document(written(record)))
+    return target
+
+
+def _keep_solution(library: Library, loaded: LoadedInstance, runs: Runs) -> None:
+    """Put the best solution of the runs into the library if it is better than the one there."""
+    name, best = loaded.instance.name, runs.best(loaded)
+    assert best is not None, "runs without a solution are no record"
+    if library.solution_file(name).exists():
+        value = library.solution(name)[1]["objective"]
+        if not loaded.instance.variant.is_better(best[1], value):
+            return
+    source = runs.solution_file(name)
+    target = library.folder / "solutions" / source.name
+    if source.stat().st_size <= LARGEST_FILE_BYTES:
+        write_bytes(target, source.read_bytes())
+    else:
+        write_bytes(target.with_name(f"{target.name}.gz"), gzip_bytes(source.read_bytes()))

@@ -1,0 +1,155 @@
+"""Pages of the documentation, made from catalogue and record: no number is copied by hand."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from lyra_opt.core.documents import write_text
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.gaps import percent_text, relative_gap
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.texts import show_value_of
+from lyra_opt.front_door.plotting import plot
+from lyra_opt.instances.library.catalogue import FromFamily
+from lyra_opt.instances.library.records import Grade, Proof
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from lyra_opt.experiments.library.plan import PageTable, Plan
+    from lyra_opt.instances.library.catalogue import Entry
+    from lyra_opt.instances.library.shelf import Library
+
+DATA_SHEET = "library.md"
+_TABLE = re.compile(r"(<!-- table of (\w+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+
+
+def pages(plan: Plan, library: Library, docs: Path) -> dict[Path, str]:
+    """Return the text of each page by its path: the data sheet, and one for each kind."""
+    tables = {"grades": _grades(library), "proofs": _proofs(library), "open": _open(library)}
+    sheet = docs / DATA_SHEET
+
+    def table(found: re.Match[str]) -> str:
+        return f"{found[1]}\n{tables[found[2]]}\n\n{found[3]}"
+
+    made = {sheet: _TABLE.sub(table, sheet.read_text(encoding="utf-8"))}
+    for page in plan.pages:
+        of_page = [entry for entry in library.entries.values() if entry.page == page.name]
+        made[docs / "library" / f"{page.name}.md"] = _page(page, of_page, library)
+    return made
+
+
+def write_pages(plan: Plan, library: Library, docs: Path) -> None:
+    """Write the pages and a picture for each kind."""
+    for path, text in pages(plan, library, docs).items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, text)
+    for page in plan.pages:
+        picture = docs / "library" / f"{page.name}.png"
+        plot(library.load(page.typical).instance, file=picture)
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def _grades(library: Library) -> str:
+    counts = Counter(
+        (entry.problem, library.known[entry.id].grade) for entry in library.entries.values()
+    )
+    problems = sorted({problem for problem, _ in counts})
+    rows: list[list[object]] = [
+        [problem, *(counts[problem, grade] for grade in Grade), _sum_of(counts, problem)]
+        for problem in problems
+    ]
+    totals = [sum(counts[problem, grade] for problem in problems) for grade in Grade]
+    return _table(["problem", *map(str, Grade), "all"], [*rows, ["all", *totals, sum(totals)]])
+
+
+def _sum_of(counts: Mapping[tuple[str, Grade], int], problem: str) -> int:
+    return sum(counts[problem, grade] for grade in Grade)
+
+
+def _proofs(library: Library) -> str:
+    counts = Counter(
+        (entry.problem, library.known[entry.id].proof) for entry in library.entries.values()
+    )
+    problems = sorted({problem for problem, _ in counts})
+    rows = [[problem, *(counts[problem, proof] for proof in Proof)] for problem in problems]
+    return _table(["problem", *map(str, Proof)], rows)
+
+
+def _open(library: Library) -> str:
+    rows = []
+    for entry in library.entries.values():
+        best = library.known[entry.id]
+        if best.grade is not Grade.OPEN:
+            continue
+        variant = find_problem(entry.problem).variants(entry.variant)
+        bound = best.best_bound
+        gap = None if bound is None else relative_gap(best.best_known, bound, variant)
+        shown = "" if gap is None else percent_text(gap)
+        rows.append(
+            [
+                f"`{entry.id}`",
+                _number(best.best_known),
+                best.found_with,
+                _number(bound),
+                best.bound_with or "",
+                shown,
+            ]
+        )
+    return _table(["instance", "best known", "found by", "bound", "bound by", "gap"], rows)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else show_value_of(value)
+
+
+def _page(page: PageTable, entries: Sequence[Entry], library: Library) -> str:
+    if not entries:
+        raise UserError(f"page {page.name}: there is no instance of the kind")
+    typical = library.entry(page.typical)
+    features = dict.fromkeys(entry.features for entry in entries)
+    rows = [
+        [
+            f"`{entry.id}`",
+            entry.problem,
+            entry.variant,
+            entry.size,
+            library.known[entry.id].grade,
+            _number(library.known[entry.id].best_known),
+            _number(library.known[entry.id].best_bound),
+            library.known[entry.id].proof,
+        ]
+        for entry in entries
+    ]
+    header = ["instance", "problem", "variant", "size", "grade", "best known", "bound", "proof"]
+    return "\n".join(
+        [
+            f"# {page.title}",
+            "",
+            page.about,
+            "",
+            f"![The instance {page.typical}: {typical.features}]({page.name}.png)",
+            "",
+            f"`{page.typical}` ({_source(typical)}).",
+            "",
+            "Why they are in the [library](../library.md):",
+            "",
+            *(f"- {feature}" for feature in features),
+            "",
+            _table(header, rows),
+            "",
+        ]
+    )
+
+
+def _source(entry: Entry) -> str:
+    if isinstance(entry.provenance, FromFamily):
+        return entry.provenance.in_words()
+    return f"{entry.provenance.in_words()}; {entry.problem}"

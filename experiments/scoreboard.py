@@ -1,0 +1,259 @@
+"""A ranking of solvers on instances of the library, by problem and grade, with intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from lyra_opt.core.result import Status
+from lyra_opt.experiments.analysis import counted_proof_time_s
+from lyra_opt.experiments.intervals import CONFIDENCE, bootstrap_interval
+from lyra_opt.experiments.page import how_run
+from lyra_opt.experiments.study_cells import LIBRARY
+from lyra_opt.experiments.tables import NOTHING, Table
+from lyra_opt.instances.library import library
+from lyra_opt.instances.library.records import Grade
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lyra_opt.experiments.analysis import Analysis
+    from lyra_opt.experiments.records import StudyRecord
+
+SHIFT_S = 1.0
+"""What is added to each time before their geometric mean is taken, and taken off after."""
+
+WORST_GAP_PERCENT = 100.0
+"""A gap that is larger counts as this, and so does a run without a solution."""
+
+RESAMPLES = 1000
+
+ALL_GRADES, NO_GRADE = "all grades", "not graded"
+GRADES = (ALL_GRADES, *map(str, Grade), NO_GRADE)
+
+MEASURES = {
+    "time_s": "Time to proof (s)",
+    "proved_percent": "Proved (%)",
+    "gap_to_best_percent": "Gap to best known (%)",
+    "gap_to_bound_percent": "Gap to best bound (%)",
+}
+
+METHOD = (
+    f"Times to proof are geometric means shifted by {SHIFT_S:g} s; a run that proves nothing "
+    "counts with the time limit, and so does one that fails. What counts as a proof is what the "
+    "solver itself proves. Gaps are means, against the best value and "
+    "the best bound that the record of the library or any run has; a gap above "
+    f"{WORST_GAP_PERCENT:g} % counts as {WORST_GAP_PERCENT:g} %, and so does a run without a "
+    f"solution. In brackets are {100 * CONFIDENCE:g} % intervals of {RESAMPLES} bootstrap samples "
+    "of the instances: they say what other instances would do, not how times vary. Ranks go by "
+    "the time to proof, then the share proved, then the gap to the best known; the rank of a "
+    "solver that does not take all instances is in brackets, as its row is over others."
+)
+
+
+@dataclass(frozen=True)
+class Scoreboard:
+    """What a study of the library comes to.
+
+    Parameters
+    ----------
+    study
+        The study.
+    analysis
+        Its runs.
+    """
+
+    study: StudyRecord
+    analysis: Analysis
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The runs on instances of the library that the solver takes, as they are counted."""
+        frame = self.analysis.frame
+        is_counted = (frame.family == LIBRARY) & (frame.status != Status.UNSUPPORTED)
+        known = library().known
+        names = [str(run.family_parameters.get(LIBRARY)) for run in self.analysis.runs]
+        grades = [str(known[name].grade) if name in known else NO_GRADE for name in names]
+        return frame.assign(
+            grade=grades,
+            counted_time_s=counted_proof_time_s(frame),
+            proved_percent=100.0 * (frame.status == Status.OPTIMAL),
+            gap_to_best_percent=_counted(frame.excess_over_best_percent),
+            gap_to_bound_percent=_counted(frame.largest_excess_percent),
+        )[is_counted]
+
+    @property
+    def problems(self) -> list[str]:
+        """Those with instances, in the order of the study."""
+        return list(self.frame.problem.unique())
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """A row for each problem, grade and configuration, the best first.
+
+        ``problem``, ``grade``, ``rank``, ``configuration``, ``instances`` that it takes ``of`` how
+        many, and of each of `MEASURES` its value and the ends of its interval, ``_low`` and
+        ``_high``.
+        """
+        return pd.DataFrame(
+            row
+            for problem, of_problem in self.frame.groupby("problem", sort=False)
+            for grade in GRADES
+            for row in _rows(
+                str(problem),
+                grade,
+                of_problem if grade == ALL_GRADES else of_problem[of_problem.grade == grade],
+            )
+        )
+
+    def shown(self, problem: str) -> Table:
+        """Return the rows of a problem for people."""
+        rows = self.table[self.table.problem == problem]
+        partial = rows.instances < rows.of
+        ranks = rows["rank"].astype(str)
+        columns = {
+            "Grade": [
+                f"{row.grade}, {row.of} {'instance' if row.of == 1 else 'instances'}"
+                for row in rows.itertuples()
+            ],
+            "Rank": list(ranks.where(~partial, "(" + ranks + ")")),
+            "Solver": list(rows.configuration),
+            "Instances": list(rows.instances.astype(str)),
+            **{
+                title: [
+                    _with_interval(*values)
+                    for values in zip(
+                        rows[name], rows[f"{name}_low"], rows[f"{name}_high"], strict=True
+                    )
+                ]
+                for name, title in MEASURES.items()
+            },
+        }
+        return Table(columns, ("Grade", "Solver"))
+
+    @cached_property
+    def records_in_words(self) -> str:
+        """Of which records the grades and the best known are."""
+        records = library().records
+        return ", ".join(f"{each.library} of {each.date}" for each in records)
+
+    def in_words(self) -> str:
+        """Return what was run, of which record it is, and how long it took."""
+        runs = self.analysis.runs
+        cells = self.frame.cell.nunique()
+        limits = sorted({run.time_limit_s for run in runs if run.time_limit_s is not None})
+        within = f" of at most {' or '.join(f'{limit:g}' for limit in limits)} s each"
+        begun = pd.to_datetime([run.started_at for run in runs])
+        minutes = (begun.max() - begun.min()).total_seconds() / 60
+        left = self.study.runs - len(runs)
+        missing = f" {left} of {self.study.runs} runs are not there yet." if left else ""
+        return (
+            f"{len(runs)} runs{within if limits else ''}, on {cells} instances, in {minutes:.0f} "
+            f"minutes from the first to the last, {how_run(self.study, runs).dates}.{missing} "
+            f"{self._processor_in_words()}"
+            f"Grades and best known values are those of the record {self.records_in_words}."
+        )
+
+    def _processor_in_words(self) -> str:
+        """Return what times suffered from whatever else the machine did."""
+        timed = self.frame.dropna(subset=["cpu_time_s", "wall_time_s"])
+        wall_time_s = timed.wall_time_s.sum()
+        if not wall_time_s:
+            return ""
+        percent = 100 * timed.cpu_time_s.sum() / wall_time_s
+        return (
+            f"Processes had {percent:.0f} % of their wall time as processor time; on a machine "
+            "that does nothing else it is about 100 %. "
+        )
+
+    def better_than_record(self) -> list[str]:
+        """Return a line for each instance of which a run is better than the record."""
+        known = library().known
+        found: dict[str, str] = {}
+        for run in self.analysis.runs:
+            best = known.get(str(run.family_parameters.get(LIBRARY)))
+            evidence = self.analysis.proofs.of_cell(run.cell)
+            if best is None or evidence is None or run.objective is None:
+                continue
+            gap = evidence.gap_to_best(best.best_known)
+            if gap and evidence.gap_to_best(run.objective) == 0:
+                found.setdefault(
+                    best.id,
+                    f"{best.id}: {run.configuration} has {run.objective}, the record "
+                    f"{best.best_known}",
+                )
+        return list(found.values())
+
+
+def scoreboard_of(study: StudyRecord, analysis: Analysis) -> Scoreboard | None:
+    """Return the ranking of a study; None if no instance of it is of the library."""
+    found = Scoreboard(study, analysis)
+    return None if found.frame.empty else found
+
+
+def _counted(gap_percent: pd.Series) -> pd.Series:
+    return gap_percent.clip(upper=WORST_GAP_PERCENT).fillna(WORST_GAP_PERCENT)
+
+
+def _rows(problem: str, grade: str, frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a grade, the best first."""
+    instances = frame.cell.nunique()
+    rows: list[dict[str, Any]] = [
+        {
+            "configuration": configuration,
+            "instances": len(runs),
+            "of": instances,
+            **_of_times("time_s", runs.counted_time_s),
+            **mean_with_interval("proved_percent", runs.proved_percent),
+            **mean_with_interval("gap_to_best_percent", runs.gap_to_best_percent),
+            **mean_with_interval("gap_to_bound_percent", runs.gap_to_bound_percent),
+        }
+        for configuration, runs in frame.groupby("configuration", sort=False)
+    ]
+
+    def merit(row: Mapping[str, Any]) -> tuple[float, ...]:
+        values = (row["time_s"], -row["proved_percent"], row["gap_to_best_percent"])
+        return tuple(round(value, 6) for value in values)
+
+    rows.sort(key=merit)
+    rank = 0
+    for place, row in enumerate(rows):
+        if place == 0 or merit(row) != merit(rows[place - 1]):
+            rank = place + 1
+        yield {"problem": problem, "grade": grade, "rank": rank, **row}
+
+
+def mean_with_interval(name: str, values: pd.Series) -> dict[str, float]:
+    """Return the mean and its interval, which a single value has none of."""
+    low = high = float("nan")
+    if len(values) > 1:
+        low, high = bootstrap_interval(values.to_numpy(float), RESAMPLES)
+    return {name: float(values.mean()), f"{name}_low": low, f"{name}_high": high}
+
+
+def _of_times(name: str, times_s: pd.Series) -> dict[str, float]:
+    """Return the shifted geometric mean, whose interval is that of the mean of logarithms."""
+    logs = mean_with_interval(name, np.log(times_s + SHIFT_S))
+    return {key: float(np.exp(value) - SHIFT_S) for key, value in logs.items()}
+
+
+def _with_interval(value: float, low: float, high: float) -> str:
+    if np.isnan(value):
+        return NOTHING
+    interval = "" if np.isnan(low) else f" [{_digits(low)}, {_digits(high)}]"
+    return _digits(value) + interval
+
+
+def _digits(value: float) -> str:
+    """Return a number that is not negative with up to three digits.
+
+    >>> [_digits(value) for value in (0.0, 0.01234, 3.456, 99.96)]
+    ['0', '0.012', '3.46', '100']
+    """
+    if value < 5e-4:  # rounding of logarithms, too
+        return "0"
+    return f"{value:.3f}" if value < 1 else f"{value:.2f}" if value < 9.995 else f"{value:.0f}"

@@ -1,0 +1,141 @@
+"""A library in its folder: found by id, loaded and held against the catalogue."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.core.documents import read_json_object, require_format
+from lyra_opt.core.errors import FieldError, InputError, UserError
+from lyra_opt.core.fields import parsed
+from lyra_opt.core.loading import LoadedInstance, content_hash, load_instance, load_solution
+from lyra_opt.core.nearest import meant, nearest
+from lyra_opt.core.problem import find_problem
+from lyra_opt.instances.family import find_family
+from lyra_opt.instances.library.catalogue import (
+    CATALOGUE_FORMAT,
+    CATALOGUE_VERSION,
+    Catalogue,
+    Entry,
+    FromFamily,
+)
+from lyra_opt.instances.library.records import RECORD_FORMAT, RECORD_VERSION, BestKnown, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from lyra_opt.core.documents import JsonObject
+
+
+class Library:
+    """The catalogues and records of a folder, read when they are first asked for.
+
+    Parameters
+    ----------
+    folder
+        Laid out as `lyra_opt.instances.library` says.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @cached_property
+    def catalogues(self) -> tuple[Catalogue, ...]:
+        """The versions, in order of name."""
+        files = sorted((self.folder / "catalogues").glob("*.json"))
+        return tuple(_read(path, Catalogue, CATALOGUE_FORMAT, CATALOGUE_VERSION) for path in files)
+
+    @cached_property
+    def records(self) -> tuple[Record, ...]:
+        """What was known, the earliest day first."""
+        files = sorted((self.folder / "records").glob("*.json"))
+        found = (_read(path, Record, RECORD_FORMAT, RECORD_VERSION) for path in files)
+        return tuple(sorted(found, key=lambda record: record.date))
+
+    @cached_property
+    def entries(self) -> Mapping[str, Entry]:
+        """All instances by id, those of the first version first."""
+        return {entry.id: entry for each in self.catalogues for entry in each.instances}
+
+    @cached_property
+    def known(self) -> Mapping[str, BestKnown]:
+        """What is known by id of instance: of each what the latest record says."""
+        return {best.id: best for record in self.records for best in record.instances}
+
+    def version_of(self, entry: Entry) -> str:
+        """Return the name of the version that an instance came with."""
+        return next(each.name for each in self.catalogues if entry in each.instances)
+
+    def entry(self, name: str) -> Entry:
+        """Return an instance's entry; `UserError`, with the nearest id, if there is none."""
+        if name not in self.entries:
+            near = nearest(name, self.entries) is not None
+            hint = meant(name, self.entries) if near else "lyra-opt library list has all"
+            raise UserError(f"{name!r}: no such instance in the library; {hint}")
+        return self.entries[name]
+
+    def load(self, name: str) -> LoadedInstance:
+        """Return an instance, read or made on demand.
+
+        Raises
+        ------
+        UserError
+            If there is none of the name, or its content is not that of the catalogue.
+        """
+        entry = self.entry(name)
+        if entry.file is not None:
+            loaded = load_instance(self.folder / entry.file)
+        else:
+            assert isinstance(entry.provenance, FromFamily), "all others have files"
+            loaded = LoadedInstance(name, find_problem(entry.problem), _generated(entry))
+        found = content_hash(loaded.problem, loaded.instance)
+        if found != entry.sha256:
+            made = "" if entry.file is None else f" in {self.folder / entry.file}"
+            raise UserError(
+                f"{name}{made}: its content has the SHA-256 {found[:12]}..., but that of "
+                f"{self.version_of(entry)} is {entry.sha256[:12]}..."
+            )
+        return loaded
+
+    def document(self, name: str) -> JsonObject:
+        """Return an instance as a document, whose hash that of the catalogue is."""
+        loaded = self.load(name)
+        return loaded.problem.instance_document(loaded.instance)
+
+    def solution_file(self, name: str) -> Path:
+        """Return the file of the best solution known."""
+        plain = self.folder / "solutions" / f"{self.entry(name).id}.solution.json"
+        return plain if plain.exists() else plain.with_name(f"{plain.name}.gz")
+
+    def solution(self, name: str) -> tuple[Any, Mapping[str, Any]]:
+        """Return the best solution known, and what its file claims of it."""
+        return load_solution(self.solution_file(name), find_problem(self.entry(name).problem))
+
+    def proof_file(self, name: str) -> Path | None:
+        """Return the certificate that the best known is an optimum; None if there is none."""
+        best = self.known.get(self.entry(name).id)
+        if best is None or best.proof_file is None:
+            return None
+        return self.folder / "proofs" / best.proof_file
+
+
+def _read(path: Path, of: type[Any], format_name: str, version: int) -> Any:
+    document = read_json_object(path)
+    try:
+        require_format(document, format_name, version)
+        return parsed(of, document)
+    except FieldError as error:
+        raise InputError(str(path), str(error)) from None
+
+
+def _generated(entry: Entry) -> Any:
+    made = entry.provenance
+    assert isinstance(made, FromFamily), "checked by the caller"
+    family = find_family(entry.problem, made.family)
+    if family.version != made.version:
+        raise UserError(
+            f"{entry.id}: is made by version {made.version} of the family {made.family}; here is "
+            f"version {family.version}"
+        )
+    return family.generate(made.parameters, made.seed)

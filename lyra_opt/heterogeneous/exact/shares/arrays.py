@@ -1,0 +1,342 @@
+"""An instance of a share objective as arrays, and the programmes of its objective."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.heterogeneous.exact.shares.job_sets import JobSets
+from lyra_opt.heterogeneous.exact.shares.programme import (
+    DATA_ROUNDING,
+    TOLERANCE,
+    SharePrices,
+    ShareProgramme,
+)
+from lyra_opt.heterogeneous.instance import Objective, TimeShares
+from lyra_opt.heterogeneous.packing import pairs_of
+from lyra_opt.heterogeneous.utility import Deadline
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from lyra_opt.heterogeneous.instance import Instance
+
+    FloatArray = NDArray[np.float64]
+    BoolArray = NDArray[np.bool_]
+    IntArray = NDArray[np.int64]
+
+MOST_HALVINGS = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShareArrays:
+    """An instance of a share objective as arrays, made once.
+
+    Parameters
+    ----------
+    job_ids, type_names
+        In file order.
+    usable
+        Shape (jobs, types): the job runs there, and its gang fits into all GPUs of the type.
+    rate
+        Shape (jobs, types), steps a second on one server; 0 where not usable.
+    gang, weight, steps, elapsed_s, isolated_elapsed_s
+        Shape (jobs,).
+    gpus, price_per_hour
+        Shape (types,).
+    equal_rate, isolated_rate
+        Shape (jobs,): on each type's part of all GPUs (X_eq), and on an equal part of the cluster
+        (X_iso).
+    least_rate
+        Shape (jobs,): what a deadline asks for, 0 without one, infinite if it is over.
+    sets
+        The jobs alone, and the pairs of jobs that may share GPUs.
+    kind
+        Shape (jobs,): the number of a job's kind; -1 for those without one.
+    pair_rate
+        Shape (pairs, 2, types), steps a second of either job of a pair; 0 where they cannot run.
+    """
+
+    job_ids: tuple[str, ...]
+    type_names: tuple[str, ...]
+    usable: BoolArray
+    rate: FloatArray
+    gang: FloatArray
+    weight: FloatArray
+    steps: FloatArray
+    elapsed_s: FloatArray
+    isolated_elapsed_s: FloatArray
+    gpus: FloatArray
+    price_per_hour: FloatArray
+    equal_rate: FloatArray
+    isolated_rate: FloatArray
+    least_rate: FloatArray
+    sets: JobSets
+    kind: IntArray
+    pair_rate: FloatArray
+
+    @classmethod
+    def of(cls, instance: Instance) -> ShareArrays:
+        """Return the arrays of an instance; O((jobs + pairs) types)."""
+        names = tuple(instance.gpus_of_type)
+        jobs = instance.jobs
+        gang = np.array([job.gang for job in jobs], dtype=np.float64)
+        gpus = np.array(list(instance.gpus_of_type.values()), dtype=np.float64)
+        rate = np.array([[job.throughput.get(name, 0.0) for name in names] for job in jobs])
+        usable = (rate > 0) & (gang[:, None] <= gpus[None, :])
+        rate = np.where(usable, rate, 0.0)
+        parts = len(jobs) * gang
+        scale = np.maximum(1.0, gpus.sum() / parts)
+        pairs = pairs_of(jobs, instance.packed, instance.gpus_of_type)
+        pair_rate = [
+            [[of_types.get(name, 0.0) for name in names] for of_types in pair.rates]
+            for pair in pairs
+        ]
+        number: dict[str | None, int] = {None: -1}
+        return cls(
+            job_ids=tuple(job.id for job in jobs),
+            type_names=names,
+            usable=usable,
+            rate=rate,
+            gang=gang,
+            weight=np.array([job.weight for job in jobs]),
+            steps=np.array([job.steps for job in jobs]),
+            elapsed_s=np.array([job.elapsed_s for job in jobs]),
+            isolated_elapsed_s=np.array([job.isolated_elapsed_s for job in jobs]),
+            gpus=gpus,
+            price_per_hour=np.array([kind.price_per_hour for kind in instance.gpu_types]),
+            equal_rate=rate @ gpus / gpus.sum(),
+            isolated_rate=rate @ gpus / (parts * scale),
+            least_rate=np.array(
+                [_least_rate(job.steps, job.utility, job.elapsed_s) for job in jobs]
+            ),
+            sets=JobSets.of(
+                len(jobs),
+                np.array([pair[:2] for pair in pairs], dtype=np.int64).reshape(-1, 2),
+            ),
+            kind=np.array([number.setdefault(job.kind, len(number) - 1) for job in jobs]),
+            pair_rate=np.array(pair_rate).reshape(len(pairs), 2, len(names)),
+        )
+
+    def solution(self, shares: FloatArray) -> TimeShares:
+        """Return shares of shape (sets, types) by the names of jobs and types, zeros left out."""
+        names, ids = self.type_names, self.job_ids
+
+        def by_type(row: list[float]) -> dict[str, float]:
+            return {name: share for name, share in zip(names, row, strict=True) if share > 0}
+
+        alone = {
+            job: by_type(row)
+            for job, row in zip(ids, shares[: len(ids)].tolist(), strict=True)
+            if any(row)
+        }
+        packed: dict[str, dict[str, dict[str, float]]] = {}
+        beside = shares[len(ids) :].tolist()
+        for (first, second), row in zip(self.sets.pairs.tolist(), beside, strict=True):
+            if any(row):
+                packed.setdefault(ids[first], {})[ids[second]] = by_type(row)
+        return TimeShares(alone, packed)
+
+    def shares(self, solution: TimeShares) -> FloatArray:
+        """Return a solution as an array of shape (sets, types); what is unknown is left out."""
+        rows = [solution.shares.get(job, {}) for job in self.job_ids]
+        found = [[row.get(name, 0.0) for name in self.type_names] for row in rows]
+        for first, second in self.sets.pairs.tolist():
+            one, other = self.job_ids[first], self.job_ids[second]
+            there = [
+                solution.packed.get(job, {}).get(beside, {})
+                for job, beside in ((one, other), (other, one))
+            ]
+            found.append([sum(row.get(name, 0.0) for row in there) for name in self.type_names])
+        return np.array(found)
+
+    @cached_property
+    def member_rate(self) -> FloatArray:
+        """Shape (members, types): steps a second of a job in a set."""
+        return np.concatenate([self.rate, self.pair_rate.reshape(-1, len(self.type_names))])
+
+    @property
+    def best_rate(self) -> FloatArray:
+        """Shape (jobs,): steps a second where a job is fastest, alone or beside another."""
+        best: FloatArray = self.sets.most_of_job(self.member_rate).max(axis=1)
+        return best
+
+    def throughput(self, shares: FloatArray) -> FloatArray:
+        """Return the steps a second of all jobs, shape (jobs,)."""
+        return self.sets.of_job((self.member_rate * shares[self.sets.of_set]).sum(axis=1))
+
+    @property
+    def share_value(self) -> FloatArray:
+        """Gavel's normalised throughput for all of a job's time in a set: (members, types)."""
+        return (
+            self.member_rate * (self.gang / self.weight / self.equal_rate)[self.sets.job][:, None]
+        )
+
+    @property
+    def isolated_s(self) -> FloatArray:
+        """What a job takes in all on an equal part of the cluster."""
+        return self.isolated_elapsed_s + self.steps / self.isolated_rate
+
+    def objective(self, objective: Objective, shares: FloatArray) -> float:
+        """Return what feasible shares are worth; finish_time_fairness infinite if a job has none.
+
+        In doubles; the checker computes it in rational numbers.
+        """
+        if objective is Objective.MAX_MIN_SHARE:
+            value = (self.share_value * shares[self.sets.of_set]).sum(axis=1)
+            return float(self.sets.of_job(value).min())
+        throughput = self.throughput(shares)
+        if objective in (Objective.FINISH_TIME_FAIRNESS, Objective.MAKESPAN_SHARE):
+            with np.errstate(divide="ignore"):
+                left_s = self.steps / throughput
+            if objective is Objective.MAKESPAN_SHARE:
+                return float(left_s.max())
+            return float(((self.elapsed_s + left_s) / self.isolated_s).max())
+        return math.fsum((self.gain(objective) * shares).sum(axis=1))
+
+    def gain(self, objective: Objective) -> FloatArray:
+        """Return what a set's whole time on a type adds to ``throughput`` or ``cost``."""
+        gain = self.sets.of_sets(self.weight[self.sets.job][:, None] * self.member_rate)
+        return gain / self.price_per_hour[None, :] if objective is Objective.COST else gain
+
+    # Programmes
+
+    def max_min_share(self) -> ShareProgramme:
+        """Return Gavel's fairness: v is the least normalised throughput."""
+        return self.level_programme(self.share_value, np.ones(len(self.gang)))
+
+    def completions(self) -> ShareProgramme:
+        """Return: all jobs done soonest; v is 1 over the time."""
+        return self.level_programme(self.member_rate, self.steps)
+
+    def total(self, objective: Objective) -> ShareProgramme:
+        """Return Gavel's sums, ``throughput`` or ``cost``; deadlines, if finite, are kept."""
+        asks = (
+            self.least_rate > 0 if objective is Objective.COST else np.zeros(len(self.gang), bool)
+        )
+        return self._programme(
+            gain=self.gain(objective),
+            value=self.member_rate,
+            need=np.where(asks, self.least_rate, 0.0),
+            has_need=asks,
+        )
+
+    def deadlines(self) -> ShareProgramme:
+        """Return how much of what all deadlines ask for can be had: v at least 1 if all of it."""
+        asks = self.least_rate > 0
+        return self._programme(
+            value=self.member_rate,
+            level=np.where(asks, self.least_rate, 0.0),
+            has_need=asks,
+            has_level=True,
+        )
+
+    def finish_times(self, ratio: float) -> ShareProgramme:
+        """Return finish-time fairness with what jobs need replaced by its tangents at a ratio.
+
+        v is minus the ratio. `ratio` must be above `least_ratio`.
+        """
+        need, slope = self._need_and_slope(ratio)
+        return self._programme(
+            value=self.member_rate,
+            level=-slope,
+            need=need - slope * ratio,
+            has_need=np.ones(len(self.gang), bool),
+            has_level=True,
+        )
+
+    def level_programme(
+        self, value: FloatArray, level: FloatArray, *, need: FloatArray | None = None
+    ) -> ShareProgramme:
+        """Return: maximise v such that each job's value is at least v times its level, + need."""
+        need = np.zeros(len(self.gang)) if need is None else need
+        return self._programme(
+            value=value, level=level, need=need, has_need=(level > 0) | (need > 0), has_level=True
+        )
+
+    def _programme(
+        self,
+        *,
+        value: FloatArray,
+        has_need: BoolArray,
+        gain: FloatArray | None = None,
+        level: FloatArray | None = None,
+        need: FloatArray | None = None,
+        has_level: bool = False,
+    ) -> ShareProgramme:
+        jobs = len(self.gang)
+        usable = np.concatenate([self.usable, (self.pair_rate > 0).all(axis=1)])
+        return ShareProgramme(
+            sets=self.sets,
+            usable=usable,
+            gain=np.zeros(usable.shape) if gain is None else gain,
+            value=value,
+            level=np.zeros(jobs) if level is None else level,
+            need=np.zeros(jobs) if need is None else need,
+            has_need=has_need,
+            gang=np.concatenate([self.gang, self.gang[self.sets.pairs[:, 0]]]),
+            gpus=np.maximum(self.gpus, 1.0),
+            has_level=has_level,
+            group=np.zeros(len(self.gpus), dtype=np.int64),
+            limit=np.ones(1),
+            kind=np.where(self.sets.is_paired, self.kind, -1),
+        )
+
+    # Finish-time fairness
+
+    @property
+    def least_ratio(self) -> float:
+        """The largest ratio of a job that has the best type all the time: a lower bound."""
+        best_s = self.elapsed_s + self.steps / self.best_rate
+        return float((best_s / self.isolated_s).max())
+
+    def _need_and_slope(self, ratio: float) -> tuple[FloatArray, FloatArray]:
+        left_s = ratio * self.isolated_s - self.elapsed_s
+        need = self.steps / left_s
+        return need, -need * self.isolated_s / left_s
+
+    def ratio_bound(self, prices: SharePrices) -> float:
+        r"""Return a lower bound on the ratio of ``finish_time_fairness`` from any prices.
+
+        A ratio rho needs throughputs :math:`n_j(\rho) = R_j / (\rho D_j - t_j)`, so that
+        :math:`\sum_j y_j n_j(\rho)` is at most what any shares are worth at the prices y. The sum
+        falls in rho; the bound is the lower end of an interval around where it meets that value.
+        O(jobs) for each halving of the interval.
+        """
+        prices = prices.cleaned()
+        low = self.least_ratio * (1 - TOLERANCE) * (1 - DATA_ROUNDING)
+        programme = self.finish_times(2 * self.least_ratio)
+        most = programme.most(prices)
+        if not prices.need.any():
+            return low
+
+        def is_below(ratio: float) -> bool:
+            left_s = ratio * self.isolated_s - self.elapsed_s
+            if (left_s <= 0).any():
+                return bool((prices.need[left_s <= 0] > 0).any())
+            return math.fsum(prices.need * self.steps / left_s) * (1 - 1e-12) > most
+
+        if not is_below(low):
+            return low
+        high = 2 * low
+        while is_below(high):
+            low, high = high, 2 * high
+            if not math.isfinite(high):
+                return low
+        for _ in range(MOST_HALVINGS):
+            middle = (low + high) / 2
+            if not low < middle < high:
+                break
+            low, high = (middle, high) if is_below(middle) else (low, middle)
+        return low
+
+
+def _least_rate(steps: float, utility: object, elapsed_s: float) -> float:
+    if not isinstance(utility, Deadline):
+        return 0.0
+    left_s = utility.deadline_s - elapsed_s
+    return steps / left_s if left_s > 0 else math.inf

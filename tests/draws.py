@@ -1,0 +1,37 @@
+"""How much of what could be tried is tried each time; `make test-slow` tries all of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+FULL = 100
+"""Examples of the profile ``full``, in which counts are as the tests state them."""
+LEAST = 2
+
+
+def draws(number: int, **others: Any) -> settings:
+    """Return settings for `number` examples in the profile ``full``, and its share in others.
+
+    Parameters
+    ----------
+    number
+        Examples that the test is worth, about a second of them.
+    **others
+        Further settings of Hypothesis.
+    """
+    share = settings().max_examples
+    return settings(max_examples=max(LEAST, number * share // FULL), **others)
+
+
+def sampled(cases: Iterable[tuple[Any, ...]], every: int) -> list[Any]:
+    """Return tuples of arguments of a test, of which all but one of `every` are slow."""
+    return [
+        pytest.param(*case, marks=[pytest.mark.slow] if position % every else [])
+        for position, case in enumerate(cases)
+    ]

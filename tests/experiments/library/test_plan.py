@@ -1,0 +1,64 @@
+"""Plans are read strictly, and the library that comes along is what its plan says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lyra_opt.core.errors import InputError, UserError
+from lyra_opt.experiments.library.collecting import write_catalogue
+from lyra_opt.experiments.library.pages import pages
+from lyra_opt.experiments.library.plan import read_plan
+from lyra_opt.instances.library import library
+
+PLAN = library().folder / "plans" / "library-2026.1.toml"
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+@pytest.fixture
+def small():
+    """Return the plan with no instance but those of two small families."""
+    plan = read_plan(PLAN)
+    families = [each for each in plan.families if each.family in ("decoy", "net")]
+    return replace(plan, families=families, searches=(), captures=(), snapshots=(), written=())
+
+
+def test_every_page_is_what_catalogue_and_record_say():
+    plan = read_plan(PLAN)
+    assert {entry.page for entry in library().entries.values()} == {
+        page.name for page in plan.pages
+    }
+    for path, text in pages(plan, library(), DOCS).items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.name}: make library"
+    assert all((DOCS / "library" / f"{page.name}.png").exists() for page in plan.pages)
+
+
+def test_every_variant_has_methods():
+    plan = read_plan(PLAN)
+    for entry in library().entries.values():
+        assert plan.methods_for(entry.problem, entry.variant).exact
+
+
+def test_a_plan_that_is_wrong_is_refused(tmp_path):
+    path = tmp_path / "plan.toml"
+    path.write_text(PLAN.read_text().replace('family = "decoy"', 'famly = "decoy"'))
+    with pytest.raises(InputError, match=r"plan\.toml: families\[\d+\]\.famly is .*did you mean"):
+        read_plan(path)
+
+
+def test_a_catalogue_is_made_once_and_then_frozen(small, tmp_path):
+    """It is the part of the one that comes along; another plan does not change it."""
+    folder = tmp_path / "library"
+    (folder / "catalogues").mkdir(parents=True)
+    path = write_catalogue(small, folder, tmp_path)
+    made = json.loads(path.read_text())["instances"]
+    whole = json.loads((library().folder / "catalogues" / path.name).read_text())["instances"]
+    assert len(made) == 6
+    assert [each for each in whole if each["id"] in {one["id"] for one in made}] == made
+    assert write_catalogue(small, folder, tmp_path) == path
+    other = replace(small, families=small.families[:1])
+    with pytest.raises(UserError, match=r"library-2026\.1\.json: is frozen"):
+        write_catalogue(other, folder, tmp_path)

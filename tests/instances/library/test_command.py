@@ -1,0 +1,85 @@
+"""``lyra-opt library``: what it prints, writes and refuses."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lyra_opt.instances.library import library
+from tests.conftest import assert_one_line_error
+
+
+def test_list_is_an_array_of_all(run):
+    exit_code, out, err = run("library", "list", "--json")
+    assert (exit_code, err) == (0, "")
+    found = json.loads(out)
+    assert [each["id"] for each in found] == list(library().entries)
+    keys = {"id", "problem", "grade", "status", "best_known", "best_bound", "proof", "provenance"}
+    assert all(keys <= each.keys() for each in found)
+
+
+def test_list_of_some(run):
+    _, out, _ = run("library", "list", "--json", "--problem", "network", "--grade", "easy")
+    found = json.loads(out)
+    assert {(each["problem"], each["grade"]) for each in found} == {("network", "easy")}
+    _, out, _ = run("library", "list", "--status", "open")
+    assert f"of {len(library().entries)} instances" in out
+
+
+def test_show(run):
+    exit_code, out, _ = run("library", "show", "lyra-figure-5")
+    assert exit_code == 0
+    assert "grade: easy" in out
+    assert "provenance: Lyra (EuroSys 2023), Figure 5" in out
+    _, out, _ = run("library", "show", "lyra-figure-5", "--json")
+    assert json.loads(out)["best_known"] == 1
+
+
+def test_get_writes_what_other_commands_take(run, tmp_path):
+    """An instance with a certificate, and one made on demand."""
+    names = ("lyra-figure-5", "decoy-v1-k7")
+    exit_code, out, _ = run("library", "get", *names, "--out", tmp_path / "new")
+    assert exit_code == 0
+    assert all((tmp_path / path).exists() for path in out.splitlines())
+    folder = tmp_path / "new"
+    for name in names:
+        files = folder / f"{name}.json", folder / "solutions" / f"{name}.solution.json"
+        assert run("verify", *files)[0] == 0
+    proof = folder / "proofs" / "lyra-figure-5.proof.json"
+    assert run("verify", folder / "lyra-figure-5.json", "--proof", proof)[0] == 0
+
+
+def test_verify(run):
+    exit_code, out, _ = run("library", "verify", "lyra-figure-5", "waiting-pays")
+    assert exit_code == 0
+    assert out.splitlines()[-1] == "2 of 2 are right"
+
+
+def test_verify_says_what_is_wrong(run, monkeypatch):
+    """With exit code 1, and goes on with the others."""
+    known = library().known
+    wrong = {**known, "waiting-pays": known["lyra-table-4"]}
+    monkeypatch.setitem(vars(library()), "known", wrong)
+    exit_code, out, _ = run("library", "verify", "waiting-pays", "lyra-figure-5")
+    assert exit_code == 1
+    assert out.startswith("waiting-pays: NOT right: ")
+    assert out.splitlines()[-1] == "1 of 2 are right"
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["show", "lyra-figur-5"], "did you mean lyra-figure-5?"),
+        (["show", "zzz"], "lyra-opt library list has all"),
+        (["get", "lyra-figure-5", "zzz", "--out", "x"], "'zzz': no such instance"),
+        (["get", "--out", "x"], "either ids or --all"),
+        (["get", "lyra-figure-5", "--all", "--out", "x"], "either ids or --all"),
+        (["verify", "zzz"], "'zzz': no such instance"),
+        (["list", "--problem", "zzz"], "no such problem"),
+    ],
+)
+def test_bad_input_is_a_line(run, tmp_path, monkeypatch, words, part):
+    monkeypatch.chdir(tmp_path)
+    assert_one_line_error(run("library", *words), part)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,216 @@
+"""Solutions that are handed in, and the records of one's own that they go to."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lyra_opt.core.documents import format_document
+from lyra_opt.instances.library import library
+from lyra_opt.instances.library.own import LibraryWithOwn, submitted, write_submissions
+from lyra_opt.instances.library.records import Grade, Proof
+from lyra_opt.instances.library.shelf import Library
+from tests.conftest import assert_one_line_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+NAME = "lyra-figure-5"
+"""Of an instance whose optimum is 1."""
+
+
+@pytest.fixture
+def knowing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Library]:
+    """Return what makes a library of one instance, of which it knows what it is told."""
+    monkeypatch.chdir(tmp_path)
+
+    def make(**known: Any) -> Library:
+        source, target = library().folder, tmp_path / "library"
+        best = {
+            "id": NAME,
+            "grade": "open",
+            "best_known": 2,
+            "found_by": "somebody",
+            "found_with": "a rule",
+            "proof": "none",
+        }
+        (entry,) = (
+            document
+            for path in (source / "catalogues").glob("*.json")
+            for document in json.loads(path.read_text())["instances"]
+            if document["id"] == NAME
+        )
+        documents: dict[str, dict[str, Any]] = {
+            "catalogues/one.json": {
+                "format": "lyra-opt/library",
+                "version": 1,
+                "name": "one",
+                "licence": "MIT",
+                "instances": [entry],
+            },
+            "records/one.json": {
+                "format": "lyra-opt/library-record",
+                "version": 1,
+                "library": "one",
+                "date": "2026-01-01",
+                "machine": "any",
+                "versions": "any",
+                "instances": [best | known],
+            },
+        }
+        if known.get("id") == "":
+            del documents["records/one.json"]
+        for path, document in documents.items():
+            (target / path).parent.mkdir(parents=True, exist_ok=True)
+            (target / path).write_text(format_document(document))
+        shutil.copyfile(source / f"{NAME}.json", target / f"{NAME}.json")
+        found = Library(target)
+        monkeypatch.setattr("lyra_opt.instances.library.library", lambda: found)
+        return found
+
+    return make
+
+
+@pytest.fixture
+def optimum(tmp_path: Path) -> Path:
+    """Return a file of a solution that is worth 1."""
+    path = tmp_path / "solution.json"
+    shutil.copyfile(library().solution_file(NAME), path)
+    return path
+
+
+def test_what_is_better_goes_into_a_record_of_ones_own(
+    knowing: Callable[..., Library], optimum: Path, tmp_path: Path, run: Callable[..., Any]
+) -> None:
+    """With who and when and the solution; commands count it where they are told to."""
+    before = knowing()
+    files = {path: path.read_bytes() for path in before.folder.rglob("*.json")}
+    exit_code, out, err = run("library", "submit", optimum, "--by", "A. Author", "--record", "own")
+    assert (exit_code, err) == (0, "")
+    assert out.startswith(f"{NAME}: 1 is better than the best known so far, 2")
+    (record,) = (tmp_path / "own" / "records").glob("best-known-one-20*.json")
+    (best,) = json.loads(record.read_text())["instances"]
+    assert (best["best_known"], best["found_by"]) == (1, "A. Author")
+    assert json.loads(record.read_text())["date"] in record.name
+    assert {path: path.read_bytes() for path in before.folder.rglob("*.json")} == files
+    for options, value in (((), 2), (("--record", "own"), 1)):
+        _, out, _ = run("library", "list", "--json", *options)
+        assert [each["best_known"] for each in json.loads(out)] == [value]
+        _, out, _ = run("library", "show", NAME, *options)
+        assert f"best known: {value}" in out
+    assert run("library", "verify", NAME, "--record", "own")[0] == 0
+    exit_code, out, _ = run("library", "submit", optimum, "--record", "own")
+    assert (exit_code, out) == (
+        1,
+        f"{NAME}: refused: 1 is not better than the best known, 1, found by A. Author with a "
+        "solution that was handed in\n",
+    )
+
+
+def test_of_equal_ones_the_first_counts(
+    knowing: Callable[..., Library], optimum: Path, run: Callable[..., Any]
+) -> None:
+    knowing()
+    exit_code, out, _ = run("library", "submit", optimum, optimum, "--json")
+    assert exit_code == 1
+    assert [each["accepted"] for each in json.loads(out)] == [True, False]
+    assert [each["best_known_before"] for each in json.loads(out)] == [2, 1]
+
+
+def test_what_is_not_valid_is_refused(
+    knowing: Callable[..., Library], optimum: Path, tmp_path: Path, run: Callable[..., Any]
+) -> None:
+    knowing()
+    optimum.write_text(optimum.read_text().replace('"objective": 1', '"objective": 0'))
+    exit_code, out, _ = run("library", "submit", optimum, "--record", "own")
+    assert exit_code == 1
+    assert out == f"{NAME}: refused: not valid: objective is claimed to be 0, but is 1\n"
+    assert not (tmp_path / "own").exists()
+
+
+@pytest.mark.parametrize(
+    ("known", "grade", "proof", "denies"),
+    [
+        ({"best_bound": 1, "bound_with": "cpsat"}, Grade.HARD, Proof.ONE_METHOD, False),
+        ({"best_bound": 0, "bound_with": "cpsat"}, Grade.OPEN, Proof.NONE, False),
+        (
+            {"best_bound": 2, "bound_with": "x", "bound_by": "y", "proof": "one method"},
+            Grade.OPEN,
+            Proof.NONE,
+            True,
+        ),
+        ({"id": ""}, Grade.OPEN, Proof.NONE, False),
+    ],
+    ids=["meets the bound", "leaves a gap", "refutes the bound", "nothing known"],
+)
+def test_what_is_proved_follows_from_the_bound(
+    known: dict[str, Any],
+    grade: Grade,
+    proof: Proof,
+    denies: bool,
+    knowing: Callable[..., Library],
+    optimum: Path,
+    tmp_path: Path,
+) -> None:
+    """A bound that a solution refutes is dropped, and said to be wrong."""
+    shelf = LibraryWithOwn(knowing(**known).folder, tmp_path / "own")
+    (found,) = submitted(shelf, [str(optimum)], "me")
+    assert found.now is not None
+    assert (found.now.grade, found.now.proof, found.denies_bound) == (grade, proof, denies)
+    assert ("please report it" in found.in_words()) == denies
+    assert (found.now.best_bound is None) == (denies or known.get("id") == "")
+    write_submissions(shelf, [found], "2026-02-03")
+    again = LibraryWithOwn(shelf.folder, tmp_path / "own")
+    assert again.known[NAME] == found.now
+    assert again.solution(NAME)[1]["objective"] == 1
+
+
+def test_a_later_record_of_the_library_that_is_as_good_counts(
+    knowing: Callable[..., Library], optimum: Path, tmp_path: Path
+) -> None:
+    """One's own are there until the library has caught up."""
+    shelf = LibraryWithOwn(knowing().folder, tmp_path / "own")
+    write_submissions(shelf, submitted(shelf, [str(optimum)], "me"), "2026-02-03")
+    assert LibraryWithOwn(shelf.folder, tmp_path / "own").is_own(NAME)
+    caught_up = LibraryWithOwn(knowing(best_known=1).folder, tmp_path / "own")
+    assert not caught_up.is_own(NAME)
+    assert caught_up.known[NAME].found_by == "somebody"
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        ("{}", "must be a solution file or one object of solve --json"),
+        ("[1, 2]", "must be a solution file"),
+        ('{"instance": "lyra-figure-6x"}', "no such instance in the library"),
+        ('{"instance": "lyra-figure-5", "format": "x"}', "version is missing"),
+        ("{", "not valid JSON"),
+    ],
+)
+def test_bad_input_is_a_line_and_writes_nothing(
+    content: str,
+    part: str,
+    knowing: Callable[..., Library],
+    optimum: Path,
+    tmp_path: Path,
+    run: Callable[..., Any],
+) -> None:
+    """Nor is a good solution before it kept."""
+    knowing()
+    bad = tmp_path / "bad.json"
+    bad.write_text(content)
+    assert_one_line_error(run("library", "submit", optimum, bad, "--record", "own"), part)
+    assert not (tmp_path / "own").exists()
+
+
+def test_options_that_cannot_be(
+    knowing: Callable[..., Library], optimum: Path, run: Callable[..., Any]
+) -> None:
+    knowing()
+    assert_one_line_error(run("library", "list", "--record", "none"), "no such folder")
+    assert_one_line_error(run("library", "submit", optimum, "--record", optimum), "is a file")
+    assert_one_line_error(run("library", "submit", optimum, "--by", "two\nlines"), "by")

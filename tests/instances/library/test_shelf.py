@@ -1,0 +1,199 @@
+"""The library is complete, frozen and right; what is damaged is said in a line."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lyra_opt.core.documents import format_document
+from lyra_opt.core.errors import InputError, UserError
+from lyra_opt.core.problem import problems
+from lyra_opt.instances.library import library
+from lyra_opt.instances.library.catalogue import FromFamily, FromTrace
+from lyra_opt.instances.library.records import Grade, Proof
+from lyra_opt.instances.library.shelf import Library
+from lyra_opt.instances.library.verifying import verified
+from lyra_opt.proofs import stand_alone
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LARGEST_REPOSITORY_MIB = 12
+SAMPLED = 40
+"""Every so manieth instance is verified by the fast tests."""
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Library:
+    """Return a library of one written instance, whose files a test may change."""
+    source, target = library().folder, tmp_path / "library"
+    for folder in ("catalogues", "records", "solutions", "proofs"):
+        (target / folder).mkdir(parents=True)
+    for kind in ("catalogues", "records"):
+        for path in (source / kind).glob("*.json"):
+            document = json.loads(path.read_text())
+            named = [each for each in document["instances"] if each["id"] == "lyra-figure-5"]
+            text = format_document({**document, "instances": named})
+            (target / kind / path.name).write_text(text)
+    for pattern in ("lyra-figure-5.json", "solutions/lyra-figure-5.*", "proofs/lyra-figure-5.*"):
+        for path in source.glob(pattern):
+            shutil.copyfile(path, target / path.relative_to(source))
+    return Library(target)
+
+
+def change(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def test_it_is_as_large_as_it_says():
+    """240 instances, 30 a problem, 60 that are hard or open; all with what is known of them."""
+    shelf = library()
+    entries, known = shelf.entries.values(), shelf.known
+    assert len(entries) >= 240
+    of_problem = Counter(entry.problem for entry in entries)
+    assert set(of_problem) == set(problems())
+    assert min(of_problem.values()) >= 30
+    assert set(known) == set(shelf.entries)
+    grades = Counter(best.grade for best in known.values())
+    assert grades[Grade.HARD] + grades[Grade.OPEN] >= 60
+    assert len({entry.sha256 for entry in entries}) == len(entries)
+
+
+def test_it_has_fleets_of_ten_thousand_servers_and_both_traces():
+    entries = library().entries.values()
+    assert max(entry.size for entry in entries if entry.problem == "reclaim") == 10_000
+    traces = [each.provenance for each in entries if isinstance(each.provenance, FromTrace)]
+    assert {each.licence for each in traces} == {"CC BY 4.0", "MIT"}
+
+
+@pytest.mark.parametrize(
+    ("name", "sha256"),
+    [("library-2026.1", "d28567c7a6e25a3186f28abb22f2bd10e1055141ec43c5bbe28a8591f4ba8891")],
+)
+def test_versions_are_frozen(name, sha256):
+    """Whoever publishes a gap on a version must find the same instances in ten years."""
+    path = library().folder / "catalogues" / f"{name}.json"
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == sha256
+
+
+def test_what_is_said_of_each_instance_fits_together():
+    shelf = library()
+    for name, entry in shelf.entries.items():
+        best = shelf.known[name]
+        assert (best.status == "open") == (best.grade is Grade.OPEN) == (best.proof is Proof.NONE)
+        assert (best.proof is Proof.TWO_METHODS) <= (len(best.proved_with) > 1)
+        assert (best.proof is Proof.CERTIFICATE) == (best.proof_file is not None)
+        assert shelf.solution_file(name).exists()
+        assert entry.file is None or (shelf.folder / entry.file).exists()
+        proof = shelf.proof_file(name)
+        assert proof is None or proof.exists()
+
+
+def test_files_are_small_and_none_is_left_over():
+    shelf = library()
+    files = {path for path in shelf.folder.rglob("*.json*") if path.is_file()}
+    assert sum(path.stat().st_size for path in files) < LARGEST_REPOSITORY_MIB * 2**20
+    entries = shelf.entries.values()
+    known = {shelf.folder / entry.file for entry in entries if entry.file is not None}
+    known |= {shelf.solution_file(entry.id) for entry in entries}
+    known |= {path for entry in entries if (path := shelf.proof_file(entry.id)) is not None}
+    known |= {path for path in files if path.parent.name in ("catalogues", "records")}
+    assert files == known
+
+
+@pytest.mark.parametrize("name", list(library().entries)[::SAMPLED])
+def test_a_sample_is_right(name):
+    assert verified(library(), name).faults == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", library().entries)
+def test_every_instance_is_right(name):
+    """Its content, its best solution and its certificate; those without a file are made anew."""
+    assert verified(library(), name).faults == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name, entry in library().entries.items()
+        if entry.file is not None and isinstance(entry.provenance, FromFamily)
+    ],
+)
+def test_every_file_of_a_family_is_made_again_from_its_seed(name, tmp_path):
+    """Apart from its file, too."""
+    shelf = library()
+    document = json.loads((shelf.folder / "catalogues" / "library-2026.1.json").read_text())
+    (entry,) = (each for each in document["instances"] if each["id"] == name)
+    del entry["file"]
+    (tmp_path / "catalogues").mkdir()
+    (tmp_path / "catalogues" / "one.json").write_text(
+        json.dumps({**document, "instances": [entry]})
+    )
+    assert Library(tmp_path).document(name) == shelf.document(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", [name for name, best in library().known.items() if best.proof is Proof.CERTIFICATE]
+)
+def test_every_certificate_is_accepted_by_the_stand_alone_checker(name, run, tmp_path):
+    """In a process of its own, which imports nothing of ours, on the files that users get."""
+    assert run("library", "get", name, "--out", tmp_path)[0] == 0
+    files = [tmp_path / f"{name}.json", tmp_path / "proofs" / f"{name}.proof.json"]
+    command = [sys.executable, "-I", str(stand_alone.__file__), *map(str, files)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "proved: bound" in done.stdout
+
+
+def test_an_unknown_id_is_told_with_the_nearest():
+    with pytest.raises(UserError, match=r"^'lyra-figure-55': no such .*did you mean lyra-figure-5"):
+        library().load("lyra-figure-55")
+
+
+def test_another_content_is_refused(damaged):
+    change(damaged.folder / "lyra-figure-5.json", '"reclaim_servers": 2', '"reclaim_servers": 1')
+    with pytest.raises(UserError, match=r"lyra-figure-5\.json: its content has the SHA-256"):
+        damaged.load("lyra-figure-5")
+
+
+def test_a_generator_of_another_version_is_refused(damaged):
+    path = damaged.folder / "catalogues" / "library-2026.1.json"
+    made = {"kind": "family", "family": "decoy", "version": 99, "seed": 0, "parameters": {}}
+    document = json.loads(path.read_text())
+    entry = {**document["instances"][0], "provenance": made}
+    del entry["file"]
+    path.write_text(json.dumps({**document, "instances": [entry]}))
+    with pytest.raises(UserError, match="made by version 99 of the family decoy; here is"):
+        damaged.load("lyra-figure-5")
+
+
+def test_a_catalogue_that_is_none_is_refused(damaged):
+    path = damaged.folder / "catalogues" / "library-2026.1.json"
+    change(path, '"sha256"', '"sha"')
+    with pytest.raises(InputError, match=r"library-2026\.1\.json: instances\[0\]\.sha is"):
+        _ = damaged.entries
+
+
+def test_faults_are_named(damaged):
+    solution = damaged.folder / "solutions" / "lyra-figure-5.solution.json"
+    change(solution, '"objective": 1', '"objective": 0')
+    (fault,) = verified(damaged, "lyra-figure-5").faults
+    assert "objective" in fault
+    change(solution, '"objective": 0', '"objective": 1')
+    record = next((damaged.folder / "records").glob("*.json"))
+    change(record, '"best_known": 1', '"best_known": 0')
+    (fault, *_) = verified(Library(damaged.folder), "lyra-figure-5").faults
+    assert fault == "its best known is 0, and its solution is worth 1"

@@ -1,0 +1,92 @@
+"""Instances of the library that somebody wrote down, and what is known of them by other means."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from lyra_opt.core.result import Status
+from lyra_opt.core.solver import find_solver
+from lyra_opt.core.solving import solve_and_check
+from lyra_opt.instances.library import library, load_library_instance
+from lyra_opt.network.instance import GangPlacement, Solution
+from tests.lyra_opt.allocation.reference import best_allocation
+from tests.lyra_opt.reclaim.reference import optimum
+
+
+def value_of(name):
+    """Return the value that the library has of an instance, which its solution is worth."""
+    return library().solution(name)[1]["objective"]
+
+
+def test_lyra_figure_5_is_solved_to_optimality():
+    assert optimum(load_library_instance("lyra-figure-5").instance) == 1
+
+
+@pytest.mark.parametrize(("name", "value"), [("lyra-figure-6", 80), ("lyra-table-2-phase-2", 110)])
+def test_knapsacks_of_lyra_are_solved_to_optimality(name, value):
+    best, objective = best_allocation(load_library_instance(name).instance)
+    assert objective == value
+    solution, _ = library().solution(name)
+    assert solution.in_file_order(load_library_instance(name).instance) == best
+
+
+@pytest.mark.parametrize(("name", "value"), [("lyra-table-2", 125 / 3), ("lyra-table-4", 62)])
+def test_schedules_of_lyra_are_the_best_of_its_rows(name, value):
+    assert value_of(name) == pytest.approx(value)
+
+
+def test_waiting_pays():
+    """The best is proved; it keeps A waiting, and what never waits where it need not is worse."""
+    loaded = load_library_instance("waiting-pays")
+    solution, claims = library().solution("waiting-pays")
+    assert claims["objective"] == 45
+    assert loaded.problem.check(loaded.instance, solution).mean_queuing_s > 0
+    proved = solve_and_check(loaded.problem, loaded.instance, find_solver("allocation", "exact"))
+    assert proved.status is Status.OPTIMAL
+    assert proved.objective == pytest.approx(45, rel=1e-9)
+    greedy = solve_and_check(loaded.problem, loaded.instance, find_solver("allocation", "srw"))
+    assert greedy.objective == pytest.approx(50, rel=1e-9)
+
+
+@pytest.mark.slow
+def test_hadar_motivating():
+    """Three methods that share no code prove it: CP-SAT, CBC and brute force."""
+    loaded = load_library_instance("hadar-motivating")
+    short = replace(loaded.instance, horizon_rounds=8)  # in which the best known completes
+    for name in ("cpsat", "pulp-cbc", "brute-force"):
+        found = solve_and_check(loaded.problem, short, find_solver("heterogeneous", name))
+        assert (found.status, found.objective) == (Status.OPTIMAL, 1800)
+    whole = solve_and_check(loaded.problem, loaded.instance, find_solver("heterogeneous", "cpsat"))
+    assert (whole.status, whole.objective) == (Status.OPTIMAL, 1800)
+
+
+def test_hurt_first():
+    """No placement of all there are is worth more, and the most hurt gang waits in the best."""
+    loaded = load_library_instance("hurt-first")
+    instance, check = loaded.instance, loaded.problem.check
+    solution, claims = library().solution("hurt-first")
+    best = 0.0
+    for spots in product(*(_placements(instance, job) for job in instance.jobs)):
+        placed = Solution(tuple(spot for spot in spots if spot is not None))
+        report = check(instance, placed)
+        best = max(best, -1.0 if report.violations else report.objective)
+    assert best == claims["objective"] == 4.9978
+    assert "A" not in {placement.job for placement in solution.placements}
+    dally = solve_and_check(loaded.problem, instance, find_solver("network", "dally"))
+    assert dally.objective == pytest.approx(2.68692)
+    assert {placement.job for placement in dally.solution.placements} == {"A", "E"}
+
+
+def _placements(instance, job):
+    """Return every placement of a gang at a tier that it accepts, and None."""
+    machines = instance.machines
+    found = [None]
+    for counts in product(*(range(min(job.gang, entry.free_gpus) + 1) for entry in machines)):
+        gpus = {entry.id: count for entry, count in zip(machines, counts, strict=True) if count}
+        if sum(counts) == job.gang and instance.tier_of(gpus) in instance.tiers_of(job):
+            tier = instance.tier_of(gpus).label
+            found.append(GangPlacement(job=job.id, tier=tier, gpus=gpus))
+    return found

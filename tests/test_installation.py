@@ -1,0 +1,65 @@
+"""A wheel installs in an empty environment of every Python, with the oldest and newest versions."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+OLDEST = ROOT / "constraints-oldest.txt"
+PYTHONS = ("python3.11", "python3.12", "python3.13")
+CASES: list[Any] = [
+    pytest.param("python3.11", ["--constraint", str(OLDEST)], id="python3.11-oldest"),
+    *(pytest.param(python, [], id=f"{python}-newest") for python in PYTHONS),
+]
+
+
+def first_example() -> str:
+    """Return the Python of the README."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"^```python\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def test_the_oldest_versions_are_those_asked_for() -> None:
+    """Each dependency by its lowest version, and none that is no dependency."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = dict(
+        found.groups()
+        for each in project["dependencies"]
+        if (found := re.match(r"([\w.-]+)[=>]=([\d.]+)", each))
+    )
+    pinned = dict(
+        line.split("==") for line in OLDEST.read_text().splitlines() if not line.startswith("#")
+    )
+    assert pinned.keys() == asked.keys()
+    for name, version in asked.items():
+        assert (pinned[name] + ".").startswith(version + "."), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("python", "versions"), CASES)
+def test_an_empty_environment_runs_the_first_example(
+    python: str, versions: list[str], wheel: Path, tmp_path: Path
+) -> None:
+    """Protects who installs it: versions that are asked for, and data files that come along."""
+    if shutil.which(python) is None:
+        pytest.skip(f"{python} is not there")
+    subprocess.run([python, "-m", "venv", tmp_path / "venv"], check=True)
+    inside = tmp_path / "venv" / "bin" / "python"
+    install = [inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *versions]
+    subprocess.run([*install, wheel], check=True)
+    example = first_example()
+    done = subprocess.run(
+        [inside, "-c", example], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    shown = [line.removeprefix("# ") for line in example.splitlines() if line.startswith("# ")]
+    assert done.stdout.splitlines() == shown
