@@ -16,18 +16,18 @@ FILES_OF_captured-network-gap := results/captured-network
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make scoreboard  run every solver on the instance library, and write the page of the documentation"
-	@echo "make study    run a study and draw its report into $(RESULTS)/$(STUDY); STUDY=NAME for another one of experiments/studies"
-	@echo "make test     run the tests (about six minutes on two cores)"
-	@echo "make test-slow run the tests that take minutes, and those of properties with four times the examples"
-	@echo "make fuzz     hold every solver against brute force on COUNT odd instances, and damage files; SEED=N for those of a run before"
-	@echo "make lint     ruff and mypy"
-	@echo "make docs     build the documentation into $(RESULTS)/docs, its examples run (about three minutes)"
-	@echo "make links    ask the network whether what the documentation links to elsewhere is there"
-	@echo "make library  make the instance library and its pages again, graded anew (hours; needs the traces in LYRA_OPT_TRACES)"
-	@echo "make bench    measure the figures of speed into $(RESULTS)/bench (about forty minutes, on a quiet machine)"
-	@echo "make figures  reproduce the published tables into $(RESULTS)/figures, figures-hadar and figures-dally (about sixteen minutes)"
-	@echo "make clean    remove the virtual environment, the results and the caches"
+	@echo "make study       run a study and draw its report into $(RESULTS)/$(STUDY); STUDY=NAME for another one of experiments/studies"
+	@echo "make test        run the tests (about six minutes on two cores)"
+	@echo "make test-slow   run the tests that take minutes, and those of properties with four times the examples"
+	@echo "make fuzz        hold every solver against brute force on COUNT odd instances, and damage files; SEED=N for those of a run before"
+	@echo "make lint        ruff and mypy"
+	@echo "make docs        build the documentation into $(RESULTS)/docs, its examples run (about three minutes)"
+	@echo "make links       ask the network whether what the documentation links to elsewhere is there"
+	@echo "make bench       measure the figures of speed into $(RESULTS)/bench (about forty minutes, on a quiet machine)"
+	@echo "make figures     reproduce the published tables into $(RESULTS)/figures and figures-PAPER (about sixteen minutes)"
+	@echo "make scoreboard  run every solver on the instance library, and write the page of the documentation (about forty minutes)"
+	@echo "make library     make the instance library and its pages again, graded anew (hours; needs the traces in LYRA_OPT_TRACES)"
+	@echo "make clean       remove the virtual environment, the results and the caches"
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -29,6 +29,7 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx-mathjax-offline",
     "sphinx_gallery.gen_gallery",
+    "models_beside",
     "tree_links",
 ]
 templates_path = ["templates"]
@@ -60,6 +61,22 @@ pages_of_files = {
     "formulations/heterogeneous/shares/README.md": "problems/shares_mathematics",
 }
 """Files of the tree, outside of this folder, that a page includes."""
+models_of_files = {
+    "formulations/allocation/README.md": [
+        "formulations/allocation/pulp_model.py",
+        "formulations/allocation/mean_jct/mathopt_model.py",
+    ],
+    "formulations/heterogeneous/README.md": ["formulations/heterogeneous/pulp_model.py"],
+    "formulations/heterogeneous/shares/README.md": [
+        "formulations/heterogeneous/shares/highs_model.py"
+    ],
+    "formulations/network/README.md": [
+        "formulations/network/tiers/pulp_model.py",
+        "formulations/network/patterns/pulp_model.py",
+    ],
+    "formulations/reclaim/README.md": ["formulations/reclaim/pulp_model.py"],
+}
+"""Whose code is shown below the formulas of such a file: of one backend, others are its twins."""
 # TeX is inside of $...$ alone: elsewhere a dollar sign is a shell's. In \texttt a name may have \_.
 mathjax3_config = {
     "loader": {"load": ["[tex]/textmacros"]},
@@ -103,13 +120,13 @@ html_title = "lyra-opt"
 html_show_sourcelink = False
 html_copy_source = False
 html_static_path = ["static"]
-html_css_files = ["tables.css"]
+html_css_files = ["pages.css"]
 html_theme_options = {
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 8,
     "navigation_depth": 2,
     "show_toc_level": 2,
     "footer_start": ["copyright"],
     "footer_end": [],
     "logo": {"text": "lyra-opt"},
-    "secondary_sidebar_items": {"[!_]*": ["page-toc"], "_gallery/**": []},
+    "secondary_sidebar_items": {"[!_]**": ["page-toc"], "_gallery/**": []},
 }

@@ -63,6 +63,7 @@ def sessions() -> list[Any]:
     """Return the blocks that show a terminal, as cases that are called after their page."""
     return [
         pytest.param(
+            page,
             block,
             id=f"{page}-{number}",
             marks=cost_of(block),
@@ -73,10 +74,25 @@ def sessions() -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("session", sessions())
-def test_terminal(session: str, tmp_path: Path) -> None:
+def saved_files(page: str) -> dict[str, str]:
+    """Return the files that a page has its readers save, by name."""
+    shown = re.findall(
+        r"Save this as `([\w.]+)`.*?^```\w+\n(.*?)^```$", text_of(page), re.MULTILINE | re.DOTALL
+    )
+    return dict(shown)
+
+
+def test_a_page_has_its_readers_save_a_file() -> None:
+    """The fleet of one's own with which they begin."""
+    assert set(saved_files("docs/get_started.md")) == {"mine.json"}
+
+
+@pytest.mark.parametrize(("page", "session"), sessions())
+def test_terminal(page: str, session: str, tmp_path: Path) -> None:
     """Every command, run in order, prints what is shown; times aside."""
     (tmp_path / "instances").symlink_to(ROOT / "instances")
+    for name, text in saved_files(page).items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
     printed = []
     for line in session.splitlines():
         if line.startswith("$ "):

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import OneOfTables, Table, declared, key
+from lyra_opt.core.formats import TableFormat
 from lyra_opt.core.rules import Integer, Line, ListOf, Name, Named, OrNull, Text
 from lyra_opt.instances.parameters import PARAMETER
 
@@ -22,10 +23,10 @@ class FromFamily:
 
     kind: ClassVar[str] = "family"
 
-    family: str = key(Name(), "that generates it")
+    family: str = key(Name(), "its name")
     version: int = key(Integer(1), "of the family")
     seed: int = key(Integer(), "that it is drawn from; without effect where a family draws nothing")
-    parameters: dict[str, str | int] = key(Named(PARAMETER), "that the family is given")
+    parameters: dict[str, str | int] = key(Named(PARAMETER), "that it is given")
 
     def in_words(self) -> str:
         """Return it on a line."""
@@ -112,3 +113,6 @@ class Catalogue:
     name: str = key(Name(), "of this version of the library")
     licence: str = key(Line(), "of the instances, but for what their provenance says")
     instances: tuple[Entry, ...] = key(ListOf(Table(Entry), unique="id"), "of this version")
+
+
+FORMAT = TableFormat(CATALOGUE_FORMAT, CATALOGUE_VERSION, Catalogue)

@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.fields import Table, declared, key
+from lyra_opt.core.formats import TableFormat
 from lyra_opt.core.rules import ANY_NUMBER, Choice, Integer, Line, ListOf, Name, OrNull, Text
 from lyra_opt.core.rules import Number as NumberRule
 
@@ -99,3 +100,6 @@ class Record:
     machine: str = key(Line(), "on which the times were taken")
     versions: str = key(Line(), "of the packages with which they were")
     instances: tuple[BestKnown, ...] = key(ListOf(Table(BestKnown), unique="id"), "in order")
+
+
+FORMAT = TableFormat(RECORD_FORMAT, RECORD_VERSION, Record)

@@ -1,4 +1,4 @@
-"""``lyra-opt schema``: what files of instances and solutions may hold."""
+"""``lyra-opt schema``: what the files of a format may hold."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         subparsers,
         "schema",
         "write the JSON schema of a file format",
-        "Write the JSON schema (2020-12) of instances or solutions of a problem, for "
-        "editors and for programs in other languages. It states what a schema can: "
+        "Write the JSON schema (2020-12) of a format, such as that of the instances or of the "
+        "solutions of a problem, for editors and for programs in other languages. Those of "
+        "scenarios and studies are written by `lyra-opt scenarios schema` and "
+        "`lyra-opt study --schema`. It states what a schema can: "
         "lyra-opt also refuses ids that are not unique or not known, keys that occur twice, and "
         "integers written as 8.0.",
         EXAMPLES,
@@ -38,9 +40,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def _formats() -> list[str]:
-    from lyra_opt.core.problem import problems
+    from lyra_opt.core.formats import formats
 
-    return [name for each in problems().values() for name in each.formats]
+    return list(formats())
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -48,15 +50,15 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt.commands.output import text_width
     from lyra_opt.core.described import keys_text
     from lyra_opt.core.errors import UserError
+    from lyra_opt.core.formats import formats
     from lyra_opt.core.nearest import meant
-    from lyra_opt.core.problem import problem_of_file, problems
 
-    problem = problem_of_file(arguments.format)
-    if problem is None:
-        known = [name for each in problems().values() for name in each.formats]
+    known = formats()
+    if arguments.format not in known:
         raise UserError(f"{arguments.format!r}: no such format; {meant(arguments.format, known)}")
+    asked = known[arguments.format]
     if arguments.keys:
-        print(keys_text(problem.keys(arguments.format), text_width()))
+        print(keys_text(asked.keys(), text_width()))
     else:
-        print(json.dumps(problem.schemas()[arguments.format], indent=1))
+        print(json.dumps(asked.schema(), indent=1))
     return 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING, dataclass, replace
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +37,8 @@ def described(table: type[Any], path: str = "") -> Iterator[Described]:
             kind = join_path(place, "kind")
             yield Described(kind, rule.in_words(), _default(each), each.meaning)
             for inner in rule.tables:
-                yield from described(inner, place)
+                for row in described(inner, place):
+                    yield replace(row, meaning=f"of kind {inner.kind}: {row.meaning}")
         elif isinstance(rule, Settings):
             for name, default, meaning in rule.arguments():
                 shown = show_value(list(default) if isinstance(default, tuple) else default)

@@ -495,6 +495,31 @@ def document_schema(table: type[Any], title: str) -> dict[str, Any]:
     return {"$schema": _DRAFT, "title": title, **schema_of(table)}
 
 
+def format_schema(
+    format_name: str, version: int, description: str, schema: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the JSON schema of files of a format, with what no schema can say.
+
+    Parameters
+    ----------
+    format_name, version
+        What such files have as keys of these names.
+    description
+        What they hold, a sentence.
+    schema
+        Of their keys.
+    """
+    return {
+        "$schema": _DRAFT,
+        "$id": f"urn:{format_name.replace('/', ':')}:{version}",
+        "title": format_name,
+        "description": description,
+        "$comment": "JSON Schema takes 8.0 for an integer, lyra-opt does not. Nor can it say what "
+        "holds between keys, such as that ids are known: the parser of lyra-opt does.",
+        **schema,
+    }
+
+
 def with_change(document: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
     """Return a document with the value of a key changed or added; tables on its way are made.
 

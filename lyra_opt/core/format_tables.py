@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from lyra_opt.core.described import markdown_table
-from lyra_opt.core.problem import problem_of_file
+from lyra_opt.core.formats import formats
 
 _TABLE = re.compile(r"(<!-- keys of (\S+) -->\n).*?(<!-- end of keys -->)", re.DOTALL)
 
@@ -20,11 +20,9 @@ def with_tables(page: str) -> str:
     """Return a page with its tables of keys as they are declared now; KeyError without a format."""
 
     def table(found: re.Match[str]) -> str:
-        problem = problem_of_file(found[2])
-        if problem is None:
-            raise KeyError(found[2])
-        return f"{found[1]}\n{markdown_table(problem.keys(found[2]))}\n\n{found[3]}"
+        return f"{found[1]}\n{markdown_table(known[found[2]].keys())}\n\n{found[3]}"
 
+    known = formats()
     return _TABLE.sub(table, page)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.described import Described, described
 from lyra_opt.core.documents import Record, require_format
 from lyra_opt.core.errors import FieldError, MissingFieldError, UserError, show_value
-from lyra_opt.core.fields import Key, keys_of, parsed, schema_of, written
+from lyra_opt.core.fields import Key, format_schema, keys_of, parsed, schema_of, written
 from lyra_opt.core.instance import ProblemInstance
 from lyra_opt.core.plugins import Plugins
 from lyra_opt.core.rules import Named, Text
@@ -132,9 +132,9 @@ class Problem(ABC):
         own, further = self._solution_keys(), self._further_keys()
         is_file = "format" in document
         known = ("format", "version") if is_file else self.measure_keys
-        record = Record(document, "", (*known, "instance", "objective", *own, *further))
-        if is_file:
+        if is_file:  # before its keys, which are others if it is no solution
             require_format(document, self._solution_format, VERSION)
+        record = Record(document, "", (*known, "instance", "objective", *own, *further))
         Text().check("instance", record.required("instance"))
         claims = record.chosen("instance", "objective", *self.measure_keys)
         for each in keys_of(self.report_class):
@@ -232,13 +232,15 @@ class Problem(ABC):
             "description": f"claimed: {objective.meaning}",
         }
         return {
-            instance: _schema(
+            instance: format_schema(
                 instance,
+                VERSION,
                 (self.instance_class.__doc__ or "").partition("\n")[0],
                 schema_of(self.instance_class, **_head(instance)),
             ),
-            solution: _schema(
+            solution: format_schema(
                 solution,
+                VERSION,
                 f"A solution of an instance with the format {instance}.",
                 {
                     "type": "object",
@@ -253,18 +255,6 @@ class Problem(ABC):
 
 def _head(format_name: str) -> dict[str, Any]:
     return {"format": {"const": format_name}, "version": {"type": "integer", "const": VERSION}}
-
-
-def _schema(format_name: str, description: str, schema: JsonObject) -> JsonObject:
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"urn:{format_name.replace('/', ':')}:{VERSION}",
-        "title": format_name,
-        "description": description,
-        "$comment": "JSON Schema takes 8.0 for an integer, lyra-opt does not. Nor can it say what "
-        "holds between keys, such as that ids are known: the parser of lyra-opt does.",
-        **schema,
-    }
 
 
 PROBLEMS = Plugins("lyra_opt.problems", "problem")
@@ -290,11 +280,6 @@ def problem_of_instance(instance: ProblemInstance) -> Problem:
             "lo.load(path) returns the one that a file holds"
         )
     return find_problem(instance.problem)
-
-
-def problem_of_file(format_name: str) -> Problem | None:
-    """Return the problem whose instances or solutions have that format, None if none has."""
-    return next((each for each in problems().values() if format_name in each.formats), None)
 
 
 def problem_of_format(document: JsonObject) -> Problem:

@@ -97,6 +97,8 @@ class Integer(Rule):
 
     def in_words(self) -> str:
         """See `Rule`."""
+        if self.least == self.most:
+            return str(self.least)
         most = "" if self.most >= LARGEST_INTEGER else f", at most {self.most:,}"
         return f"integer of at least {self.least}{most}"
 

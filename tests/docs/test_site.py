@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from pathlib import Path
 
@@ -56,3 +57,67 @@ def test_links_of_included_files_lead_where_they_lead_in_the_tree(links: object)
     assert led("the [bounds](bounds)") == "the bounds"
     assert led("[w](https://a.b/c.md) [h](#here)") == "[w](https://a.b/c.md) [h](#here)"
     assert led("```\n[c](checker.py)\n```\n") == "```\n[c](checker.py)\n```\n"
+
+
+@pytest.fixture
+def beside(monkeypatch: pytest.MonkeyPatch) -> object:
+    """Return the extension that shows the code of models below their mathematics."""
+    monkeypatch.syspath_prepend(str(DOCS / "extensions"))
+    import models_beside
+
+    yield models_beside
+    sys.modules.pop("models_beside")
+
+
+def shown_models() -> dict[str, list[str]]:
+    """Return the modules whose code is shown below the mathematics, by file of that."""
+    module = ast.parse((DOCS / "conf.py").read_text(encoding="utf-8"))
+    (files,) = (
+        ast.literal_eval(node.value)
+        for node in module.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and node.targets[0].id == "models_of_files"
+    )
+    return files
+
+
+def test_code_stands_below_what_names_it(beside: object) -> None:
+    """Each function once, below the first formula that names it, with what stands around them."""
+    text = "```math\n\\text{whole\\_gang: each } t\n```\n\nAnd `work_done`.\n\n```math\nx\n```\n"
+    names = ["add_variables", "whole_gang", "work_done", "add_objective", "build"]
+    shown = beside.with_code(text + text, {"a/b.py": ["build"], "a/c.py": names})  # type: ignore[attr-defined]
+    objects = re.findall(r"literalinclude\} (\S+)\n:pyobject: (\w+)", shown)
+    assert objects == [
+        ("/../a/c.py", name) for name in ("add_variables", "whole_gang", "add_objective")
+    ]
+    assert shown.startswith(text.partition("\n\n")[0] + "\n\n:::{container}")
+
+
+@pytest.mark.parametrize("file", shown_models())
+def test_every_constraint_stands_beside_its_mathematics(beside: object, file: str) -> None:
+    """A new one that the mathematics does not name in a formula is missed."""
+    root = DOCS.parent
+    modules = {
+        module: beside.functions_of(root / module)  # type: ignore[attr-defined]
+        for module in shown_models()[file]
+    }
+    shown = beside.with_code((root / file).read_text(encoding="utf-8"), modules)  # type: ignore[attr-defined]
+    for module, functions in modules.items():
+        (constraints,) = re.findall(
+            r"^CONSTRAINTS = \((.*?)\)$", (root / module).read_text(), re.DOTALL | re.MULTILINE
+        )
+        for name in set(re.findall(r"\w+", constraints)) & set(functions):
+            assert f"/../{module}\n:pyobject: {name}\n" in shown, name
+
+
+def test_every_section_has_a_navigation() -> None:
+    """Beside a page of the first level stand those below it: none is alone there."""
+    (tree,) = re.findall(
+        r"^```\{toctree\}\n(.*?)^```", (DOCS / "index.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    pages = re.findall(r"([\w/]+)>?$", tree.partition("\n\n")[2], re.MULTILINE)
+    assert "get_started" in pages
+    for page in pages:
+        if not page.startswith("_gallery"):  # which a build makes
+            assert "{toctree}" in (DOCS / f"{page}.md").read_text(encoding="utf-8"), page

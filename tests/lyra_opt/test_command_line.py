@@ -319,6 +319,11 @@ class TestVerify:
         assert out.startswith("invalid\n")
         assert violation in out
 
+    def test_an_instance_is_no_solution(self, run: Any) -> None:
+        """It is refused by what it is, not by its keys."""
+        rule = 'format is "lyra-opt/reclaim": must be "lyra-opt/reclaim-solution"'
+        assert_one_line_error(run("verify", FIGURE_5, FIGURE_5), rule)
+
     @pytest.mark.parametrize("as_array", [False, True])
     def test_accepts_an_object_of_solve_json(
         self, run: Any, write_json: Callable[[str, Any], Path], as_array: bool

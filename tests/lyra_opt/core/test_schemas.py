@@ -13,7 +13,8 @@ from jsonschema import Draft202012Validator
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import keys_of
 from lyra_opt.core.format_tables import with_tables
-from lyra_opt.core.problem import find_problem, problem_of_file, problems
+from lyra_opt.core.formats import formats
+from lyra_opt.core.problem import find_problem, problems
 from lyra_opt.instances.family import find_family, generate
 from lyra_opt.instances.library import library
 from lyra_opt.testing import strategies
@@ -30,13 +31,27 @@ FILES = [
 
 def schema_of(document):
     """Return the validator of the format that a document names."""
-    return Draft202012Validator(problem_of_file(document["format"]).schemas()[document["format"]])
+    return Draft202012Validator(formats()[document["format"]].schema())
 
 
 @pytest.mark.parametrize("table", [INSTANCES, SOLUTIONS], ids=["instances", "solutions"])
 def test_schema_is_one(table):
     for malformed in table.values():
         Draft202012Validator.check_schema(schema_of(malformed.valid).schema)
+
+
+@pytest.mark.parametrize("kind", ["catalogues", "records"])
+def test_catalogues_and_records_of_the_library(kind):
+    paths = sorted((library().folder / kind).glob("*.json"))
+    assert paths
+    for path in paths:
+        document = json.loads(path.read_text())
+        validator = schema_of(document)
+        Draft202012Validator.check_schema(validator.schema)
+        validator.validate(document)
+        for name in ("format", "instances"):
+            assert not validator.is_valid({key: document[key] for key in document if key != name})
+        assert not validator.is_valid(document | {"nonsense": 1})
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -89,11 +104,7 @@ def test_command_writes_schemas_and_keys(run):
 
 def test_tables_of_keys_in_the_documentation_are_current():
     page = Path("docs/formats.md").read_text()
-    assert all(
-        f"<!-- keys of {name} -->" in page
-        for each in problems().values()
-        for name in each.schemas()
-    )
+    assert all(f"<!-- keys of {name} -->" in page for name in formats())
     assert with_tables(page) == page, "make docs"
 
 
