@@ -7,12 +7,13 @@ RUN := $(VENV)/bin
 RESULTS ?= results
 STUDY ?= reclaim-gap
 COUNT ?= 100000
+SEEDS_OF_LYRA ?= 1
 
 # Files that a study reads, which are made if they are missing. Where they are, the study says.
 FILES_OF_captured-gap := results/captured
 FILES_OF_captured-network-gap := results/captured-network
 
-.PHONY: help study scoreboard test test-slow fuzz lint library docs links bench figures clean
+.PHONY: help study scoreboard test test-slow fuzz lint library docs links bench figures papers clean
 .DELETE_ON_ERROR:
 
 help:
@@ -25,6 +26,7 @@ help:
 	@echo "make links       ask the network whether what the documentation links to elsewhere is there"
 	@echo "make bench       measure the figures of speed into $(RESULTS)/bench (about forty minutes, on a quiet machine)"
 	@echo "make figures     reproduce the published tables into $(RESULTS)/figures and figures-PAPER (about sixteen minutes)"
+	@echo "make papers      the same at the papers' own sizes, into the documentation (hours; needs the traces in LYRA_OPT_TRACES)"
 	@echo "make scoreboard  run every solver on the instance library, and write the page of the documentation (about forty minutes)"
 	@echo "make library     make the instance library and its pages again, graded anew (hours; needs the traces in LYRA_OPT_TRACES)"
 	@echo "make clean       remove the virtual environment, the results and the caches"
@@ -92,6 +94,23 @@ figures: $(READY)
 	$(RUN)/lyra-opt paper pollux --out $(RESULTS)/figures-pollux --resume
 	$(RUN)/lyra-opt paper dally --out $(RESULTS)/figures-dally --resume
 	$(RUN)/lyra-opt paper lyra --out $(RESULTS)/figures --resume
+
+# Tables and figures at the papers' own sizes, as the documentation shows them; the rule of verdicts,
+# which ends each page, stands there once.
+papers: $(READY)
+	$(RUN)/lyra-opt paper gavel --out $(RESULTS)/papers/gavel --resume
+	$(RUN)/lyra-opt paper pollux --out $(RESULTS)/papers/pollux --resume
+	$(RUN)/lyra-opt paper hadar --scale 1 --seeds 3 --out $(RESULTS)/papers/hadar --resume
+	$(RUN)/lyra-opt paper dally --scale 1 --out $(RESULTS)/papers/dally --resume
+	$(RUN)/lyra-opt paper lyra --scale 1 --seeds $(SEEDS_OF_LYRA) --out $(RESULTS)/papers/lyra --resume
+	for paper in gavel pollux hadar dally lyra; do \
+	  rm -rf docs/papers/$$paper && mkdir -p docs/papers/$$paper/plots && \
+	  for page in $(RESULTS)/papers/$$paper/*.md; do \
+	    sed '/^\*\*The rule of verdicts/,$$d' $$page > docs/papers/$$paper/$${page##*/} || exit 1; \
+	  done; \
+	  cp $(RESULTS)/papers/$$paper/plots/*.svg docs/papers/$$paper/plots/ 2> /dev/null || true; \
+	done
+	sed '1,/^\*\*The rule of verdicts/d' $(RESULTS)/papers/lyra/overview.md > docs/papers/rule.md
 
 clean:
 	rm -rf $(VENV) $(RESULTS) $(FILES_OF_captured-gap) $(FILES_OF_captured-network-gap) .mypy_cache .pytest_cache docs/_gallery docs/api/generated .ruff_cache .hypothesis

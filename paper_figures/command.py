@@ -25,8 +25,8 @@ MOST_SEEDS = 100
 DESCRIPTION = """\
 Make published tables and figures again: the paper's number, ours, the ratio and a verdict by a
 fixed rule, with what stands against either in footnotes. DIR gets a page in Markdown for each of
-them, plots and index.html, and a store of every simulation: after an interruption --resume goes on
-with it, and further tables use what is there.
+them, overview.md with the verdicts counted, plots and index.html, and a store of every simulation:
+after an interruption --resume goes on with it, and further tables use what is there.
 """
 
 EXAMPLES = """\
@@ -90,10 +90,11 @@ def _in_words(name: str) -> str:
     from lyra_opt.paper_figures.document import find_paper
 
     paper = find_paper(name)
-    there = "; ".join(
-        f"{kind}s {', '.join(str(each.number) for each in paper.publications if each.kind == kind)}"
+    numbers = {
+        kind: ", ".join(str(each.number) for each in paper.publications if each.kind == kind)
         for kind in ("table", "figure")
-    )
+    }
+    there = "; ".join(f"{kind}s {listed}" for kind, listed in numbers.items() if listed)
     return (
         f"{paper.name}: {paper.citation}.\n{there[0].upper()}{there[1:]}.\n"
         f"{paper.remarks.strip()}\n"
@@ -120,7 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt.experiments.executor import EXIT_INTERRUPTED
     from lyra_opt.experiments.settings import engine_of
     from lyra_opt.paper_figures.document import find_paper
-    from lyra_opt.paper_figures.page import write_pages
+    from lyra_opt.paper_figures.page import OVERVIEW, write_pages
     from lyra_opt.paper_figures.paper import report_of, run_paper
     from lyra_opt.paper_figures.setting import Setting
 
@@ -149,6 +150,7 @@ def run(arguments: argparse.Namespace) -> int:
         page = write_pages(report, folder, command=arguments.command_line)
     for comparison in report.comparisons:
         print(f"{folder / comparison.name}.md: {comparison.counted()}")
+    print(f"{folder / OVERVIEW}: verdicts counted, how it was run, and the rule")
     print(f"{page}: all of it, with plots")
     return status
 
@@ -162,9 +164,9 @@ def _chosen(paper: PaperTable, given: dict[str, Sequence[str] | None]) -> list[P
         known = [str(each.number) for each in paper.publications if each.kind == kind]
         for text in numbers or ():
             if text not in known:
+                there = ", ".join(known) or "none"
                 raise UserError(
-                    f"--{kind} is {text!r}: no such {kind} here; there are {', '.join(known)} of "
-                    f"{paper.name}"
+                    f"--{kind} is {text!r}: no such {kind} here; there are {there} of {paper.name}"
                 )
             asked.add((kind, int(text)))
     return [each for each in paper.publications if (each.kind, each.number) in asked]

@@ -382,14 +382,22 @@ class Comparison:
         for row in dict.fromkeys(entry.row for entry in self.entries):
             yield [row, *(cells.get((row, column), "") for column in self._columns())]
 
-    def as_markdown(self) -> str:
-        """Return the page."""
+    def as_markdown(self, picture: str = "") -> str:
+        """Return the page.
+
+        Parameters
+        ----------
+        picture
+            The line that shows its plot, if it has one.
+        """
         lines = [f"# {self.title}", "", self.counted(), ""]
         warning = self.warning()
         if warning is not None:
             lines += [f"**{warning}**", ""]
         if self.findings:
             lines += [*(f"- {finding}" for finding in self.findings), ""]
+        if picture:
+            lines += [picture, ""]
         if self.is_wide:
             lines += ["Paper | ours:", ""]
             lines += markdown_table(self.wide_header(), self.wide_rows(), words=1)
@@ -401,7 +409,7 @@ class Comparison:
             lines += [*table.as_markdown(), ""]
         lines += [f"- {note}" for note in self.notes]
         if self.entries:
-            lines += ["", "**The rule of verdicts**", "", *(f"- {part}" for part in RULE)]
+            lines += ["", *rule_of_verdicts()]
         return "\n".join(lines).rstrip() + "\n"
 
     @property
@@ -418,6 +426,11 @@ class Comparison:
 
     def _columns(self) -> list[str]:
         return list(dict.fromkeys(entry.column for entry in self.entries))
+
+
+def rule_of_verdicts() -> list[str]:
+    """Return the lines that say the rule, with their title."""
+    return ["**The rule of verdicts**", "", *(f"- {part}" for part in RULE)]
 
 
 def markdown_table(

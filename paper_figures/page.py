@@ -1,4 +1,4 @@
-"""The files of ``lyra-opt paper``: a page for each table and figure, plots and one HTML page."""
+"""The files of ``lyra-opt paper``: a page for each table and figure, an overview, plots, HTML."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.core.documents import write_text
 from lyra_opt.core.version import VERSION
-from lyra_opt.experiments.page import HowRun, environments_of, render_page, write_plots
+from lyra_opt.experiments.page import (
+    PLOTS_FOLDER,
+    HowRun,
+    environments_of,
+    render_page,
+    write_plots,
+)
+from lyra_opt.paper_figures.comparison import markdown_table, rule_of_verdicts
 from lyra_opt.paper_figures.verdicts import RULE, Verdict
 
 if TYPE_CHECKING:
@@ -22,6 +29,7 @@ if TYPE_CHECKING:
 
 TEMPLATES = Path(__file__).parent / "templates"
 PAGE = "index.html"
+OVERVIEW = "overview.md"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,28 +77,56 @@ def write_pages(report: Report, folder: Path, *, command: str) -> Path:
         If a file cannot be written.
     """
     for comparison in report.comparisons:
-        write_text(folder / f"{comparison.name}.md", comparison.as_markdown())
+        plot = report.plots.get(comparison.name)
+        picture = f"![{plot.title}]({PLOTS_FOLDER}/{plot.name}.svg)" if plot else ""
+        write_text(folder / f"{comparison.name}.md", comparison.as_markdown(picture))
     write_plots(folder, report.plots.values())
-    write_text(folder / PAGE, page_text(report, command))
+    made_at = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    write_text(folder / OVERVIEW, overview_text(report, _how(report, command, made_at)))
+    write_text(folder / PAGE, page_text(report, command, made_at))
     return folder / PAGE
 
 
-def page_text(report: Report, command: str) -> str:
-    """Return everything as one HTML page that needs no other file."""
-    verdicts = [str(verdict) for verdict in Verdict]
+def overview_text(report: Report, how: HowRun) -> str:
+    """Return in Markdown how many verdicts of each kind there are, how it was run, and the rule."""
+    counted = counts_of_verdicts(report.comparisons)
+    found = [each for each in map(str, Verdict) if any(counts[each] for _, _, counts in counted)]
+    rows = [
+        [title, what, str(counts.total()), *(str(counts[each] or "") for each in found)]
+        for title, what, counts in counted
+    ]
+    lines = [f"# {report.title}", ""]
+    if rows:
+        lines += [*markdown_table(["", "judged", "numbers", *found], rows, words=2), ""]
+    lines += [report.setting, ""] if report.setting else []
+    if report.failed:
+        lines += [f"**{len(report.failed)} simulations failed; nothing here counts them.**", ""]
+    lines += [f"`{how.command}`, lyra-opt {VERSION}: {how.dates}.", ""]
+    lines += [f"- {runs} simulations on {environment}" for environment, runs in how.environments]
+    return "\n".join([*lines, "", *rule_of_verdicts(), ""])
+
+
+def counts_of_verdicts(
+    comparisons: Sequence[Comparison],
+) -> list[tuple[str, str, Counter[str]]]:
+    """Return how many of each comparison's values and gains have each verdict, and of all."""
     counted = [
-        (comparison, what, counts)
-        for comparison in report.comparisons
+        (comparison.title, what, counts)
+        for comparison in comparisons
         for what, counts in comparison.verdicts.items()
     ]
     whole: dict[str, Counter[str]] = {}
     for _, what, counts in counted:
         whole.setdefault(what, Counter()).update(counts)
-    rows = [(comparison.title, what, counts) for comparison, what, counts in counted]
-    rows += [("all", what, counts) for what, counts in whole.items()]
+    return counted + [("all", what, counts) for what, counts in whole.items()]
+
+
+def page_text(report: Report, command: str, made_at: str) -> str:
+    """Return everything as one HTML page that needs no other file."""
+    verdicts = [str(verdict) for verdict in Verdict]
+    counted = counts_of_verdicts(report.comparisons)
     names = [comparison.name for comparison in report.comparisons]
     short = (name.partition("-")[2].replace("-", " ").capitalize() for name in names)
-    made_at = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     return render_page(
         "paper.html.jinja",
         folder=TEMPLATES,
@@ -102,10 +138,10 @@ def page_text(report: Report, command: str) -> str:
         plots=report.plots,
         rule=RULE,
         verdicts=verdicts,
-        links=[comparison.name for comparison, _, _ in counted],
+        links=[each.name for each in report.comparisons for _ in each.verdicts],
         overview=[
             [title, what, str(counts.total()), *(str(counts[each] or "") for each in verdicts)]
-            for title, what, counts in rows
+            for title, what, counts in counted
         ],
     )
 

@@ -44,7 +44,7 @@ def _folded(text: str, width: int) -> Iterator[str]:
             paragraph.append(line)
             continue
         if any(len(each) > width for each in paragraph):
-            paragraph = wrap(" ".join(paragraph), width)
+            paragraph = wrap(" ".join(paragraph), width, break_on_hyphens=False)  # of paths
         yield from paragraph
         paragraph = []
         yield from _indented(line, width)

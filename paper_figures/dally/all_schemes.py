@@ -39,7 +39,7 @@ LOOKS_AT_IN_WORDS = {
     NOTHING: "nothing of the network",
 }
 
-SPEED_BLIND_ROUNDS = frozenset({"tiresias", "yarn-cs"})
+SPEED_BLIND_ROUNDS = frozenset({"gavel-fifo", "tiresias", "yarn-cs"})  # with one type of GPU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

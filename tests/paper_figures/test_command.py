@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         ("hadar", ["--all", "--figure", "1"], "--all makes everything"),
         ("dally", ["--table", "6"], "'6': no such table here; there are 1, 2, 3, 4, 5 of dally"),
         ("dally", ["--figure", "4"], "'4': no such figure here; there are 1, 2, 3 of dally"),
-        ("gavel", ["--figure", "1"], "'1': no such figure here"),
+        ("gavel", ["--figure", "1"], "'1': no such figure here; there are none of gavel"),
         ("dally", ["--scale", "0"], "'0': must be a number above 0 and at most 1"),
     ],
 )
@@ -108,9 +108,21 @@ def test_worked_examples_need_no_simulation(
     exit_code, out, err = run("paper", "lyra", *options, "--out", tmp_path)
     assert (exit_code, err) == (0, "")
     lines = out.splitlines()
-    assert len(lines) == 7
-    assert all(re.search(r": (\d+) entries; values: \1 reproduced\.$", line) for line in lines[:-1])
+    assert len(lines) == 8
+    assert all(re.search(r": (\d+) entries; values: \1 reproduced\.$", line) for line in lines[:-2])
     assert (tmp_path / "index.html").is_file()
+    overview = (tmp_path / "overview.md").read_text()
+    entries = sum(int(re.search(r": (\d+) entries", line)[1]) for line in lines[:-2])
+    assert f"| all | values | {entries} | {entries} |" in overview
+    assert f"--out {tmp_path}`, lyra-opt {__version__}: page made 20" in overview
+    rule = overview.partition("**The rule of verdicts**")[2]
+    assert (
+        rule.strip()
+        == (tmp_path / "lyra-table-1.md")
+        .read_text()
+        .partition("**The rule of verdicts**")[2]
+        .strip()
+    )
 
 
 BASELINE = "fifo queue=first-come-overtaking scenario=basic seed=0"

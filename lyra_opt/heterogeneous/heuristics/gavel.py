@@ -216,6 +216,9 @@ class GavelRounds(RoundPolicy):
             name: max(server.gpus.get(name, 0) for server in state.servers) for name in self._types
         }
         self._packed = packed_on(state.packed) if self.packs else {}
+        self._packed_rates: dict[tuple[str | None, str | None], Mapping[str, float]] = {
+            (each.kind, each.beside): each.throughput for each in state.packed
+        }
 
     def decide(self, state: RoundState) -> Decision:
         """Return the teams that are furthest behind their shares."""
@@ -253,6 +256,10 @@ class GavelRounds(RoundPolicy):
     def _shared_types(self, one: GangJob, two: GangJob) -> frozenset[str]:
         """Return the types on which two jobs run beside one another."""
         return self._packed.get((one.kind, two.kind), frozenset())
+
+    def _rate_beside(self, job: GangJob, other: GangJob, gpu_type: str) -> float:
+        """Return how fast a job is while another one runs on the same GPUs."""
+        return self._packed_rates.get((job.kind, other.kind), {}).get(gpu_type, 0.0)
 
     def _runs_on(self, party: Party, gpu_type: str) -> bool:
         jobs = [active.job for active in party.members]
@@ -336,7 +343,7 @@ class GavelRounds(RoundPolicy):
                     break
                 if party.gang > spare or not plan.decision.keys().isdisjoint(party.team):
                     continue
-                if len(party.team) == 1 or self._runs_on(party, name):
+                if self._runs_on(party, name):
                     give(party, name, place_on_type(plan.free, party.members[0].job, name))
         return plan, running
 

@@ -8,13 +8,8 @@ from lyra_opt.heterogeneous.heuristics.gavel import LEAST_RESET_S, GavelRounds
 from lyra_opt.heterogeneous.instance import Objective
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import numpy as np
-
     from lyra_opt.heterogeneous.heuristics.gavel import Team, TeamShares
     from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, RoundState
-    from lyra_opt.heterogeneous.instance import GangJob
 
 LEAST_WORTH = 1.0
 """Of a pair that is kept: what its jobs do of their speeds alone, summed up over all types."""
@@ -56,13 +51,6 @@ class GavelGandiva(GavelRounds):
             name=GavelGandiva.name,
         )
         self._pairs: list[Team] = []
-
-    def prepare(self, state: RoundState, rng: np.random.Generator) -> None:
-        """See `GavelRounds`; keep how fast jobs are beside one another."""
-        super().prepare(state, rng)
-        self._rates: dict[tuple[str | None, str | None], Mapping[str, float]] = {
-            (each.kind, each.beside): each.throughput for each in state.packed
-        }
 
     def _best_shares(self, state: RoundState) -> TeamShares:
         """Return equal parts of the cluster for teams."""
@@ -110,6 +98,3 @@ class GavelGandiva(GavelRounds):
                     return False
                 worth += beside / alone
         return worth >= LEAST_WORTH
-
-    def _rate_beside(self, job: GangJob, other: GangJob, gpu_type: str) -> float:
-        return self._rates.get((job.kind, other.kind), {}).get(gpu_type, 0.0)

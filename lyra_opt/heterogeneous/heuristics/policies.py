@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lyra_opt.heterogeneous.heuristics.allox import AlloX
+from lyra_opt.heterogeneous.heuristics.gavel_fifo import GavelFifo
 from lyra_opt.heterogeneous.heuristics.gavel_gandiva import GavelGandiva
 from lyra_opt.heterogeneous.heuristics.gavel_policies import gavel_policies, gavel_summaries
 from lyra_opt.heterogeneous.heuristics.hadar.forking import HadarE
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 ROUND_POLICIES: Mapping[str, Callable[[], RoundPolicy]] = {
     "allox": AlloX,
     **gavel_policies(),
+    "gavel-fifo": GavelFifo,
     "gavel-gandiva": GavelGandiva,
     "hadar": Hadar,
     "hadare": HadarE,
@@ -33,6 +35,7 @@ ROUND_POLICIES: Mapping[str, Callable[[], RoundPolicy]] = {
 SUMMARIES: Mapping[str, str] = {
     "allox": "one-GPU jobs matched to places in the GPUs' queues (AlloX)",
     **gavel_summaries(),
+    "gavel-fifo": "first come, first served, each on its fastest type (Gavel)",
     "gavel-gandiva": "equal parts for all; pairs drawn to share GPUs if these are short (Gavel)",
     "hadar": "jobs buy GPUs of any kinds at exponential prices (Hadar)",
     "hadare": "copies of jobs on all servers at once (HadarE); with forking only",

@@ -253,6 +253,7 @@ def result_of(
 
 ALLOX = RoundPolicySolver("allox")
 GAVEL_COST = RoundPolicySolver("gavel-cost")
+GAVEL_FIFO = RoundPolicySolver("gavel-fifo")
 GAVEL_FTF = RoundPolicySolver("gavel-ftf")
 GAVEL_FTF_AGNOSTIC = RoundPolicySolver("gavel-ftf-agnostic")
 GAVEL_HIERARCHICAL = RoundPolicySolver("gavel-hierarchical")

@@ -18,6 +18,7 @@ def _scheme(name: str, paper: str, *, needs_types: bool = False) -> RoundScheme:
 
 ALLOX = _scheme("allox", "AlloX")
 GAVEL_LAS = _scheme("gavel-las", "Gavel")
+GAVEL_FIFO = _scheme("gavel-fifo", "Gavel")
 GAVEL_FTF = _scheme("gavel-ftf", "Gavel")
 GAVEL_THROUGHPUT = _scheme("gavel-throughput", "Gavel")
 GAVEL_COST = _scheme("gavel-cost", "Gavel", needs_types=True)

@@ -83,7 +83,15 @@ def test_packing_that_does_not_pay_is_not_used() -> None:
 
 
 @pytest.mark.parametrize(
-    "scheme", ["gavel-las", "gavel-ftf", "gavel-makespan", "gavel-water-filling", "gavel-gandiva"]
+    "scheme",
+    [
+        "gavel-las",
+        "gavel-ftf",
+        "gavel-makespan",
+        "gavel-water-filling",
+        "gavel-gandiva",
+        "gavel-fifo",
+    ],
 )
 def test_all_that_is_conserved(scheme: str) -> None:
     """Many jobs of three kinds and two sizes that come, share, part and move on two servers."""
@@ -92,10 +100,10 @@ def test_all_that_is_conserved(scheme: str) -> None:
         for n in range(16)
     ]
     gpus = cluster_of({"a": 2}, {"a": 1})
-    simulation = replayed(workload_of(*jobs), gpus, scheme, least_reset_s=0)
+    simulation = replayed(workload_of(*jobs, part=0.8), gpus, scheme, least_reset_s=0)
     require_conserved(simulation)
     assert any(run.slower_placement_s > 0 for run in simulation.runs), "nobody shared"
-    again = replayed(workload_of(*jobs), gpus, scheme, least_reset_s=0)
+    again = replayed(workload_of(*jobs, part=0.8), gpus, scheme, least_reset_s=0)
     assert [run.completion_s for run in again.runs] == [r.completion_s for r in simulation.runs]
 
 
@@ -108,6 +116,41 @@ def test_gandiva_packs_only_where_gpus_are_short() -> None:
     assert sum(run.slower_placement_s > 0 for run in short.runs) >= 2
     bad = replayed(workload_of(*jobs, part=0.4), cluster_of({"a": 1}), "gavel-gandiva")
     require_conserved(bad)
+
+
+def completions(simulation: Kernel) -> list[float | None]:
+    return [run.completion_s for run in simulation.runs]
+
+
+def test_fifo_serves_first_who_came_first() -> None:
+    """Three jobs on a GPU, one after another; with packing the second joins, the third waits."""
+    jobs = [kind(name, 40, release_s=place) for place, name in enumerate("xyz")]
+    gpu = cluster_of({"a": 1})
+    alone = replayed(workload_of(*jobs), gpu, "gavel-fifo", packs=False, least_reset_s=0)
+    first, *_ = done = [run.completion_s or 0.0 for run in alone.runs]
+    assert done == pytest.approx([first, first + 20, first + 40], abs=2 * FREE_ROUNDS.round_s)
+    both = replayed(workload_of(*jobs, part=0.8), gpu, "gavel-fifo", least_reset_s=0)
+    assert [run.slower_placement_s > 0 for run in both.runs] == [True, True, True]
+    assert both.runs[2].start_s >= (both.runs[0].completion_s or 0.0)  # and joins the second
+    # At three quarters of their speed two do 1.5 together, which is not above the least worth ...
+    slow = workload_of(*jobs, part=0.75)
+    fussy = replayed(slow, gpu, "gavel-fifo", least_reset_s=0)
+    assert completions(fussy) == completions(alone)
+    # ... unless that is lower.
+    eager = replayed(slow, gpu, "gavel-fifo", least_reset_s=0, least_worth=1.2)
+    assert completions(eager) != completions(alone)
+
+
+def test_fifo_lets_nobody_past_a_gang_that_waits() -> None:
+    """A gang of 2 waits for both GPUs; who came after it waits too, though one GPU is free."""
+    jobs = [kind("x", 80), kind("y", 20, gang=2, release_s=1), kind("z", 20, release_s=2)]
+    gpus = cluster_of({"a": 2})
+    simulation = replayed(workload_of(*jobs), gpus, "gavel-fifo", packs=False, least_reset_s=0)
+    x, y, z = simulation.runs
+    assert x.completion_s == 40
+    assert y.start_s >= 40
+    assert z.start_s >= y.completion_s
+    require_conserved(simulation)
 
 
 def test_what_is_refused() -> None:
