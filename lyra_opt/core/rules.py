@@ -126,6 +126,8 @@ class Number(Rule):
 
     def check(self, path: str, value: Any) -> float:
         """See `Rule`."""
+        if type(value) is float and self.least < value <= self.most and value < math.inf:
+            return value  # nearly always, and quick
         if type(value) is not float:
             value = as_python(value)
         number = require_number(path, value, minimum=self.least, above=self.above)

@@ -31,11 +31,11 @@ class HeterogeneousProblem(Problem):
         Objective.MAKESPAN: "priced-progress",
         Objective.MEAN_JCT: "priced-progress",
         Objective.ROUND_PROGRESS: "priced-progress",
-        Objective.MAX_MIN_SHARE: "lp-highs",
-        Objective.FINISH_TIME_FAIRNESS: "lp-highs",
-        Objective.MAKESPAN_SHARE: "lp-highs",
-        Objective.THROUGHPUT: "lp-highs",
-        Objective.COST: "lp-highs",
+        Objective.MAX_MIN_SHARE: "lp-sifting",
+        Objective.FINISH_TIME_FAIRNESS: "lp-sifting",
+        Objective.MAKESPAN_SHARE: "lp-sifting",
+        Objective.THROUGHPUT: "lp-sifting",
+        Objective.COST: "lp-sifting",
     }
     witnesses = ("cpsat", "pulp-highs", "lp-highs", "lp-glop")
     instance_format = "lyra-opt/heterogeneous"

@@ -8,6 +8,7 @@ products: reducing fractions took some ten times as long as all else.
 from __future__ import annotations
 
 from fractions import Fraction
+from operator import mul
 from typing import TYPE_CHECKING
 
 from lyra_opt.heterogeneous.packing import pairs_of
@@ -23,10 +24,18 @@ if TYPE_CHECKING:
 
 
 def over_power_of_two(values: Iterable[float]) -> tuple[list[int], int]:
-    """Return doubles as integers over a power of two, and that; O(values)."""
-    ratios = [value.as_integer_ratio() for value in values]
-    power = max((denominator for _, denominator in ratios), default=1)
-    return [numerator * (power // denominator) for numerator, denominator in ratios], power
+    """Return doubles as integers over a power of two, and that; O(values).
+
+    Equal ones, of which rates are full, are looked at once.
+    """
+    doubles = list(values)
+    ratios = {value: value.as_integer_ratio() for value in set(doubles)}
+    power = max([denominator for _, denominator in ratios.values()], default=1)
+    whole = {
+        value: numerator * (power // denominator)
+        for value, (numerator, denominator) in ratios.items()
+    }
+    return [whole[value] for value in doubles], power
 
 
 def least(ratios: Iterable[Ratio]) -> Ratio:
@@ -71,15 +80,15 @@ class ShareNumbers:
         there = instance.gpus_of_type.items()
         width, names = len(self._gpus), tuple(instance.gpus_of_type)
         pairs = pairs_of(jobs, instance.packed, instance.gpus_of_type)
-        alone = (
-            job.throughput.get(name, 0.0) if job.gang <= gpus else 0.0
-            for job in jobs
-            for name, gpus in there
-        )
-        beside = (
+        all_rates: list[float] = []
+        for job in jobs:
+            rate_on, gang = job.throughput.get, job.gang
+            all_rates += [rate_on(name, 0.0) if gang <= gpus else 0.0 for name, gpus in there]
+        all_rates += [
             of_types.get(name, 0.0) for pair in pairs for of_types in pair.rates for name in names
-        )
-        rates, self.rate_over = over_power_of_two([*alone, *beside])
+        ]
+        rates, self.rate_over = over_power_of_two(all_rates)
+        self._all_gpus = sum(self._gpus)
         rows = [rates[start : start + width] for start in range(0, len(rates), width)]
         self.rates = rows[: len(jobs)]
         both = zip(rows[len(jobs) :: 2], rows[len(jobs) + 1 :: 2], strict=True)
@@ -97,7 +106,7 @@ class ShareNumbers:
 
     def equal_throughput(self, place: int) -> Ratio:
         """Return a job's steps a second on each type by its part of all GPUs (Gavel's X_eq)."""
-        return self._on_all(place), self.rate_over * sum(self._gpus)
+        return self._on_all(place), self.rate_over * self._all_gpus
 
     def isolated_throughput(self, place: int) -> Ratio:
         """Return a job's steps a second on an equal part of the cluster (Gavel's X_iso).
@@ -105,10 +114,10 @@ class ShareNumbers:
         Of each type the GPUs over jobs times gang, scaled down to a sum of 1 where it exceeds that.
         """
         parts = len(self._jobs) * self._jobs[place].gang
-        return self._on_all(place), self.rate_over * max(parts, sum(self._gpus))
+        return self._on_all(place), self.rate_over * max(parts, self._all_gpus)
 
     def _on_all(self, place: int) -> int:
-        return sum(rate * gpus for rate, gpus in zip(self.rates[place], self._gpus, strict=True))
+        return sum(map(mul, self.rates[place], self._gpus))
 
     def finish_time_ratio(self, place: int, throughput: Ratio) -> Ratio:
         """Return the finish time of a job at a throughput over that on an equal part."""

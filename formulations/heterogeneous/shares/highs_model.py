@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lyra_opt.core.stopwatch import remaining_s
 from lyra_opt.formulations.heterogeneous.shares.data import ShareData
+from lyra_opt.heterogeneous.exact.shares.sifting import is_for_sifting, limited, sifted
 from lyra_opt.heterogeneous.exact.shares.solver import SharePoint, ShareSolver
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
 
 TOLERANCE = 1e-9
@@ -128,34 +132,81 @@ class LpHighs(ShareSolver):
 
     def merged_point_of(self, programme: ShareProgramme) -> SharePoint:
         """Solve a programme; without a solution or multipliers, say so."""
-        import highspy
+        return _point_of(programme, INTERIOR_POINT)
 
-        data = ShareData.of(programme)
-        model = build(data)
-        model.setOptionValue("solver", "ipm")
-        model.setOptionValue("threads", 1)
-        model.setOptionValue("primal_feasibility_tolerance", TOLERANCE)
-        model.setOptionValue("dual_feasibility_tolerance", TOLERANCE)
-        time_s = remaining_s()
-        if time_s is not None:
-            model.setOptionValue("time_limit", time_s)
+
+class LpSifting(ShareSolver):
+    """All share objectives by the primal simplex method of HiGHS, many jobs by sifting.
+
+    Programmes with a level and without pairs need not be solved as they are: where a job that can
+    have no more is what limits the level, there is nothing left to solve, and others of many jobs
+    are solved by small programmes of the jobs whose types are in doubt
+    (`lyra_opt.heterogeneous.exact.shares.sifting`). All are solved by the primal simplex method
+    without presolve, whose slack basis is feasible; it takes a third of the time of ``lp-highs``
+    where jobs are few or few kinds of them differ, and pairs of jobs make programmes large.
+
+    Exact up to the proof gap; the bound is recomputed from the multipliers of the rows. Where
+    optimal shares are not unique, they may be others than those of ``lp-highs``, by which rounds
+    are recorded.
+    """
+
+    name = "lp-sifting"
+    modules, engine = LpHighs.modules, LpHighs.engine
+
+    def merged_point_of(self, programme: ShareProgramme) -> SharePoint:
+        """Solve a programme; without a solution or multipliers, say so."""
+        point = None
+        if is_for_sifting(programme):
+            point = limited(programme)
+            if point is None and programme.sets.jobs >= SIFTED_FROM:
+                point = sifted(programme, partial(_point_of, options=SIMPLEX))
+        if point is not None:
+            return point
+        return _point_of(programme, SIMPLEX)
+
+
+INTERIOR_POINT: Mapping[str, str | int] = {"solver": "ipm"}
+SIMPLEX: Mapping[str, str | int] = {
+    "solver": "simplex",
+    "presolve": "off",  # which takes longer than it saves
+    "simplex_strategy": 4,  # primal: each basis is feasible from the first on
+}
+SIFTED_FROM = 160
+"""Jobs that differ from one another."""
+
+
+def _point_of(programme: ShareProgramme, options: Mapping[str, str | int]) -> SharePoint:
+    """Solve a programme by HiGHS with some options; without a solution or multipliers, say so."""
+    import highspy
+
+    data = ShareData.of(programme)
+    model = build(data)
+    for name, value in options.items():
+        model.setOptionValue(name, value)
+    model.setOptionValue("threads", 1)
+    model.setOptionValue("primal_feasibility_tolerance", TOLERANCE)
+    model.setOptionValue("dual_feasibility_tolerance", TOLERANCE)
+    time_s = remaining_s()
+    if time_s is not None:
+        model.setOptionValue("time_limit", time_s)
+    model.run()
+    if model.getModelStatus() == highspy.HighsModelStatus.kUnknown:
+        # Without an interior the crossover may end a little off; the simplex goes on.
+        model.setOptionValue("solver", "simplex")
         model.run()
-        if model.getModelStatus() == highspy.HighsModelStatus.kUnknown:
-            # Without an interior the crossover may end a little off; the simplex goes on.
-            model.setOptionValue("solver", "simplex")
-            model.run()
-        info, solution = model.getInfo(), model.getSolution()
-        shares = prices = None
-        level = 0.0
-        if solution.value_valid:
-            *values, scaled_level = solution.col_value
-            shares, level = data.shares(values), scaled_level * data.level_scale
-        if solution.dual_valid:
-            multipliers = np.array(solution.row_dual)
-            first = data.jobs * data.groups
-            prices = data.prices(
-                multipliers[first + data.types :],
-                multipliers[first : first + data.types],
-                multipliers[:first],
-            )
-        return SharePoint(shares, prices, max(0, info.ipm_iteration_count), level)
+    info, solution = model.getInfo(), model.getSolution()
+    shares = prices = None
+    level = 0.0
+    if solution.value_valid:
+        *values, scaled_level = solution.col_value
+        shares, level = data.shares(values), scaled_level * data.level_scale
+    if solution.dual_valid:
+        multipliers = np.array(solution.row_dual)
+        first = data.jobs * data.groups
+        prices = data.prices(
+            multipliers[first + data.types :],
+            multipliers[first : first + data.types],
+            multipliers[:first],
+        )
+    iterations = max(0, info.ipm_iteration_count) + max(0, info.simplex_iteration_count)
+    return SharePoint(shares, prices, iterations, level)

@@ -24,7 +24,7 @@ def test_all_figures_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyP
         rows = list(csv.DictReader(stream))
     targets = [(row["what"], float(row["target"])) for row in rows if row["target"]]
     assert targets == [
-        (f"lp-highs, max-min shares, {kind}, 20 jobs x 3 types", 1.0)
+        (f"lp-sifting, max-min shares, {kind}, 20 jobs x 3 types", 1.0)
         for kind in ("Gavel's job types", "no two jobs alike")
     ]
 

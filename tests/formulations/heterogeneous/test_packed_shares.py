@@ -23,7 +23,7 @@ from lyra_opt.heterogeneous.packing import PackedRate, pairs_of
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
 
-EXACT = ("lp-highs", "lp-glop")
+EXACT = ("lp-highs", "lp-glop", "lp-sifting")
 OBJECTIVES = sorted(map(str, SHARE_OBJECTIVES))
 
 

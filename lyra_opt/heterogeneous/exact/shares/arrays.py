@@ -125,20 +125,17 @@ class ShareArrays:
     def solution(self, shares: FloatArray) -> TimeShares:
         """Return shares of shape (sets, types) by the names of jobs and types, zeros left out."""
         names, ids = self.type_names, self.job_ids
-
-        def by_type(row: list[float]) -> dict[str, float]:
-            return {name: share for name, share in zip(names, row, strict=True) if share > 0}
-
-        alone = {
-            job: by_type(row)
-            for job, row in zip(ids, shares[: len(ids)].tolist(), strict=True)
-            if any(row)
-        }
+        alone: dict[str, dict[str, float]] = {}
         packed: dict[str, dict[str, dict[str, float]]] = {}
-        beside = shares[len(ids) :].tolist()
-        for (first, second), row in zip(self.sets.pairs.tolist(), beside, strict=True):
-            if any(row):
-                packed.setdefault(ids[first], {})[ids[second]] = by_type(row)
+        of_set, kind = np.nonzero(shares > 0)
+        entries = zip(of_set.tolist(), kind.tolist(), shares[of_set, kind].tolist(), strict=True)
+        for number, place, share in entries:
+            if number < len(ids):
+                alone.setdefault(ids[number], {})[names[place]] = share
+            else:
+                first, second = self.sets.pairs[number - len(ids)]
+                of_pair = packed.setdefault(ids[first], {}).setdefault(ids[second], {})
+                of_pair[names[place]] = share
         return TimeShares(alone, packed)
 
     def shares(self, solution: TimeShares) -> FloatArray:

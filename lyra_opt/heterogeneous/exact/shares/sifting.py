@@ -1,0 +1,401 @@
+r"""Levels of many jobs, by programmes of the few jobs whose types are in doubt.
+
+At the optimal prices of GPUs and the optimal level each job is at its cheapest vertex
+(`lyra_opt.heterogeneous.exact.shares.vertices`), and of thousands of jobs all but some dozens are
+at the same one for all prices near these. Such a job is but a use of GPUs, linear in the level.
+
+So prices are guessed by a programme of a few mean jobs and then corrected: each programme holds the
+jobs that may want another vertex at prices within a *margin* of the last ones, and has all others
+fixed. GPUs on sale and on offer at the edges of the margin keep prices within it. Where none of
+them is traded and no fixed job wants another vertex, the answer is optimal for all jobs, whatever
+the guess was; section 7 of `formulations/heterogeneous/shares/README.md` has the proof.
+
+Jobs whose rates are multiples of one another, such as those of one model with other weights, want
+the same types at all prices. They are one job of a programme, unless time is short for them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.heterogeneous.exact.shares.job_sets import JobSets
+from lyra_opt.heterogeneous.exact.shares.programme import SharePrices
+from lyra_opt.heterogeneous.exact.shares.solver import SharePoint
+from lyra_opt.heterogeneous.exact.shares.vertices import JobVertices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
+    from lyra_opt.heterogeneous.exact.shares.vertices import Vertices
+
+    FloatArray = NDArray[np.float64]
+    BoolArray = NDArray[np.bool_]
+    IntArray = NDArray[np.int64]
+    Engine = Callable[[ShareProgramme], SharePoint]
+
+MOST_TYPES = 8
+"""A job has a vertex for each pair of types."""
+ATTEMPTS = 4
+"""Prices at which a level that one job limits is tried."""
+LEAST_USE, CHANGE = 0.1, 0.25
+"""A price is changed by the part of the GPUs that is used, at least the first, to that power."""
+LEAST_MEAN_JOBS, MOST_MEAN_JOBS, JOBS_OF_MEAN = 16, 48, 8
+"""Mean jobs by which prices are guessed, of so many each; more guess better and take longer."""
+IN_DOUBT = 24
+"""Families of jobs in doubt at first; twice as many after each programme that trades."""
+MOST_PROGRAMMES = 10
+LARGEST_MARGIN = 0.5
+LEAST_PRICE = 1e-3
+"""Part of the highest price; lower ones may change by the margin of this."""
+NOTHING = 1e-10
+"""Trades and relative costs below it are none."""
+LEVEL_GAP = 1e-8
+"""By how much of it the level may miss what prices prove."""
+AMPLE = 0.99
+"""Part of its time in which any of its types is enough for a job whose time is not short."""
+
+
+def is_for_sifting(programme: ShareProgramme) -> bool:
+    """Return whether `sifted` solves programmes of that form: a level, one group, no pairs."""
+    runs = programme.usable & (programme.value[: len(programme.usable)] > 0)
+    return (
+        programme.has_level
+        and len(programme.limit) == 1
+        and len(programme.gpus) <= MOST_TYPES
+        and len(programme.sets) == programme.sets.jobs
+        and not programme.gain.any()
+        and bool(runs.any(axis=1).all())
+    )
+
+
+def limited(programme: ShareProgramme) -> SharePoint | None:
+    """Return the optimum where the best that one job can have is what limits the level.
+
+    None where that is not so, or no shares were found in a few attempts to prove it. Arguments as
+    for `sifted`; O(jobs types^2) for each attempt.
+    """
+    return _Sifting(programme).limited()
+
+
+def sifted(programme: ShareProgramme, engine: Engine) -> SharePoint | None:
+    """Return the optimum of a programme, None if it was not found.
+
+    Two to five programmes of some 50 jobs as a rule, and O(jobs (types^2 + log jobs)) beside them.
+
+    Parameters
+    ----------
+    programme
+        For which `is_for_sifting`.
+    engine
+        Solves programmes.
+    """
+    return _Sifting(programme, engine).point()
+
+
+def _sums(numbers: IntArray, values: FloatArray, count: int) -> FloatArray:
+    """Return the sum of the values of each number from 0 to count - 1."""
+    return np.bincount(numbers, values, count).astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reduced:
+    """A programme of some jobs, with what stands for the others.
+
+    Its jobs are, in this order: those that are alone, one for each family, and for each type what
+    the fixed jobs use of it, GPUs on sale and GPUs on offer.
+
+    Parameters
+    ----------
+    programme
+        As above.
+    alone, in_family
+        Positions of jobs.
+    family
+        Shape (jobs in families,): the number of each one's family among those here, from 0.
+    fixed
+        Shape (jobs,): who is in none of the two.
+    """
+
+    programme: ShareProgramme
+    alone: IntArray
+    in_family: IntArray
+    family: IntArray
+    fixed: BoolArray
+
+    def traded(self, shares: FloatArray) -> float:
+        """Return the largest trade, in parts of what is on sale or on offer."""
+        types = shares.shape[1]
+        return float(shares[len(shares) - 2 * types :].max())
+
+
+class _Sifting:
+    """The sifting of one programme."""
+
+    def __init__(self, programme: ShareProgramme, engine: Engine | None = None) -> None:
+        self._programme, self._engine = programme, engine
+        self._jobs = JobVertices(programme)
+        self._limiting = int(self._jobs.highest.argmin())
+        self._highest = float(self._jobs.highest[self._limiting])
+        self._iterations = 0
+
+    def limited(self) -> SharePoint | None:
+        """Return the optimum if it is the highest level at all, None if it was not found."""
+        programme, jobs = self._programme, self._jobs
+        if not math.isfinite(self._highest):
+            return None
+        # At prices in proportion to mean rates all types are worth about as much.
+        prices = jobs.ratio.mean(axis=1)
+        for _ in range(ATTEMPTS):
+            now = jobs.at(prices, self._highest)
+            point = self._limited_point(now)
+            # Where what jobs need is worth more than all GPUs, no other prices help.
+            if point is not None or now.cost.sum() > prices @ programme.gpus:
+                return point
+            use = programme.gang @ self._shares(now, self._highest) / programme.gpus
+            prices = prices * np.maximum(use, LEAST_USE) ** CHANGE
+        return None
+
+    def point(self) -> SharePoint | None:
+        """Return the optimum, None if it was not found."""
+        guess = self._guess()
+        if guess is None:
+            return None
+        prices, level = guess
+        is_at_limit = level >= self._highest
+        now = self._jobs.at(prices, min(level, self._highest))
+        if is_at_limit:
+            point = self._limited_point(now)
+            if point is not None:
+                return point
+        now = self._in_units_of_level(now)
+        alone = np.zeros(len(now.need), dtype=np.bool_)
+        alone[self._limiting] = True
+        in_doubt = IN_DOUBT
+        for _ in range(MOST_PROGRAMMES):
+            reduced = self._reduced(now, alone, in_doubt, may_fall=is_at_limit)
+            point = self._solved(reduced.programme)
+            if point.shares is None or point.prices is None:
+                return None
+            later = self._jobs.at(point.prices.gpus, point.level)
+            wants_other = reduced.fixed & self._wants_other(now, later)
+            has_traded = reduced.traded(point.shares) > NOTHING
+            if not has_traded and not wants_other.any():
+                return self._proved(self._whole(reduced, now, later, point))
+            alone |= wants_other
+            in_doubt *= 2 if has_traded else 1
+            is_at_limit |= self._highest - point.level <= NOTHING * abs(self._highest)
+            now = later
+        return None
+
+    def _solved(self, programme: ShareProgramme) -> SharePoint:
+        assert self._engine is not None
+        point = self._engine(programme)
+        self._iterations += point.iterations
+        return point
+
+    # The guess
+
+    def _guess(self) -> tuple[FloatArray, float] | None:
+        """Return prices and a level by mean jobs, each of as much need as any other."""
+        programme, jobs = self._programme, self._jobs
+        best = np.where(jobs.best_value > 0, jobs.best_value, 1.0)
+        order = jobs.order
+        weight = (programme.gang * (programme.level + np.abs(programme.need)) / best)[order]
+        sums = np.cumsum(weight)
+        mean_jobs = min(MOST_MEAN_JOBS, max(LEAST_MEAN_JOBS, len(order) // JOBS_OF_MEAN))
+        number = ((sums - weight / 2) * (mean_jobs / sums[-1])).astype(np.int64)
+        is_new = np.append(True, number[1:] != number[:-1])
+        firsts = np.flatnonzero(is_new)
+        middle = order[(firsts + np.append(firsts[1:], len(order))) // 2]
+        mean = self._merged(order, np.cumsum(is_new) - 1, middle)
+        # As if time were short for nobody, else GPUs may have no prices.
+        plenty = mean.gang + 2 * programme.gpus.sum() / jobs.time
+        value = mean.value / mean.gang[:, None] * plenty[:, None]
+        point = self._solved(replace(mean, value=value, gang=plenty))
+        if point.prices is None or not np.isfinite(point.level):
+            return None
+        prices = point.prices.cleaned().gpus
+        return (prices, point.level) if prices.any() else None
+
+    def _merged(self, jobs: IntArray, number: IntArray, models: IntArray) -> ShareProgramme:
+        """Return a programme of one job for all of a number, with the ratios of a model.
+
+        Its share is the mean of theirs, weighted by gangs.
+        """
+        programme, count = self._programme, len(models)
+        best = np.where(self._jobs.best_value > 0, self._jobs.best_value, 1.0)[jobs]
+        gang = programme.gang[jobs]
+        together = _sums(number, gang, count)
+        value = self._jobs.ratio[:, models].T * together[:, None]
+        return replace(
+            programme,
+            sets=JobSets.of(count),
+            usable=value > 0,
+            gain=np.zeros(value.shape),
+            value=value,
+            level=_sums(number, gang / best * programme.level[jobs], count),
+            need=_sums(number, gang / best * programme.need[jobs], count),
+            has_need=np.ones(count, dtype=np.bool_),
+            gang=together,
+            kind=np.full(count, -1),
+        )
+
+    def _in_units_of_level(self, now: Vertices) -> Vertices:
+        """Return the same with prices at which one more of the level costs 1."""
+        by_job = self._jobs.need_price(now, now.prices) * self._programme.level
+        costs = float(by_job[now.cost < np.inf].sum())
+        return now._replace(prices=now.prices / costs) if costs > 0 else now
+
+    # Programmes of few jobs
+
+    def _reduced(
+        self, now: Vertices, alone: BoolArray, in_doubt: int, *, may_fall: bool
+    ) -> _Reduced:
+        """Return the programme of the jobs in doubt.
+
+        Parameters
+        ----------
+        now
+            Prices, and where the others stay.
+        alone
+            Who is a job of its own in any case.
+        in_doubt
+            How many families are in doubt at least.
+        may_fall
+            Whether prices may fall to 0: at the highest level they have no unit.
+        """
+        programme, jobs = self._programme, self._jobs
+        types = len(programme.gpus)
+        margin = self._margin(now, in_doubt)
+        free = alone | (now.doubt <= margin)
+        is_alone = alone | (free & (now.need > AMPLE * jobs.enough))
+        lonely, in_family = np.flatnonzero(is_alone), np.flatnonzero(free & ~is_alone)
+        _, lead, family = np.unique(jobs.family[in_family], return_index=True, return_inverse=True)
+        families = self._merged(in_family, family, in_family[lead])
+        start, slope = self._use(now, ~free)
+        # As many GPUs as no row of time stands in the way of.
+        many = 4 * np.maximum(programme.gpus, np.abs(start)) / jobs.time
+        change = margin * np.maximum(now.prices, LEAST_PRICE * now.prices.max())
+        ask = now.prices + change
+        bid = np.maximum(0.0, 0.0 if may_fall else now.prices - change)
+        each, none = np.eye(types), np.zeros(types)
+        blank = np.zeros((len(lonely) + len(families.gang) + types, types))
+        gang = np.concatenate([programme.gang[lonely], families.gang, many, -many, many])
+        nothing = np.zeros((types, types))
+        small = replace(
+            programme,
+            sets=JobSets.of(len(gang)),
+            usable=np.concatenate([programme.usable[lonely], families.usable, *[each > 0] * 3]),
+            gain=np.concatenate([blank, -each * (many * ask), each * (many * bid)]),
+            value=np.concatenate(
+                [programme.value[lonely], families.value, each * many, nothing, nothing]
+            ),
+            level=np.concatenate([programme.level[lonely], families.level, slope, none, none]),
+            need=np.concatenate(
+                [programme.need[lonely], families.need, start - slope * now.level, none, none]
+            ),
+            has_need=np.arange(len(gang)) < len(gang) - 2 * types,
+            gang=gang,
+            kind=np.full(len(gang), -1),
+        )
+        return _Reduced(small, lonely, in_family, family, ~free)
+
+    def _margin(self, now: Vertices, in_doubt: int) -> float:
+        """Return the margin within which so many families are in doubt."""
+        families = self._jobs.family[self._jobs.order]
+        leads = self._jobs.order[np.append(True, families[1:] != families[:-1])]
+        if len(leads) <= in_doubt:
+            return LARGEST_MARGIN
+        doubts = np.partition(now.doubt[leads], in_doubt)
+        return min(LARGEST_MARGIN, float(doubts[in_doubt]))
+
+    def _use(self, now: Vertices, who: BoolArray) -> tuple[FloatArray, FloatArray]:
+        """Return the GPUs of each type that some jobs use, and how many more by each level."""
+        types, gang = len(now.prices), self._programme.gang
+        one = np.flatnonzero(who)
+        more = gang * self._programme.level * now.per_need
+        use = _sums(now.first[one], (gang * now.share)[one], types)
+        slope = _sums(now.first[one], more[one], types)
+        two = np.flatnonzero(who & (now.second >= 0))
+        second = now.second[two]
+        use += _sums(second, (gang * (self._jobs.time - now.share))[two], types)
+        slope -= _sums(second, more[two], types)
+        return use, slope
+
+    def _wants_other(self, now: Vertices, later: Vertices) -> BoolArray:
+        """Return who has to leave, or would leave, its vertex at later prices and level."""
+        share, rest = self._both(now, later.level)
+        second = np.where(now.second >= 0, later.prices[now.second], 0.0)
+        paid = self._programme.gang * (share * later.prices[now.first] + rest * second)
+        slack = NOTHING * self._jobs.time
+        is_out = (share < -slack) | (share > self._jobs.time + slack)
+        return is_out | ~(paid <= later.cost * (1 + NOTHING))
+
+    def _both(self, now: Vertices, level: float) -> tuple[FloatArray, FloatArray]:
+        """Return the shares of both types of each job at its vertex at a level."""
+        share = self._jobs.share_at(now, level)
+        return share, np.where(now.second >= 0, self._jobs.time - share, 0.0)
+
+    # Answers
+
+    def _shares(self, now: Vertices, level: float) -> FloatArray:
+        """Return the shares of all jobs at their vertices at a level, shape (jobs, types)."""
+        share, rest = self._both(now, level)
+        shares = np.zeros(self._programme.usable.shape)
+        two = np.flatnonzero(now.second >= 0)
+        shares[two, now.second[two]] = rest[two]
+        shares[np.arange(len(share)), now.first] = share
+        return shares
+
+    def _limited_point(self, now: Vertices) -> SharePoint | None:
+        """Return the highest level at all, that of one job, if there are GPUs for all others.
+
+        No GPU needs a price then.
+        """
+        programme = self._programme
+        shares = self._shares(now, now.level)
+        is_enough = (programme.gang @ shares <= programme.gpus).all()
+        if not (is_enough and (now.cost < np.inf).all()):
+            return None
+        need_price = np.zeros(len(shares))
+        need_price[self._limiting] = 1.0 / programme.level[self._limiting]
+        prices = SharePrices(need_price, np.zeros(len(programme.gpus)))
+        return SharePoint(shares, prices, self._iterations, now.level)
+
+    def _whole(
+        self, reduced: _Reduced, now: Vertices, later: Vertices, point: SharePoint
+    ) -> SharePoint:
+        """Return the answer of a reduced programme as one of all jobs."""
+        assert point.shares is not None
+        assert point.prices is not None
+        programme, jobs = self._programme, self._jobs
+        shares = self._shares(now, later.level)
+        need_price = jobs.need_price(now, later.prices)
+        alone, members, lonely = reduced.alone, reduced.in_family, len(reduced.alone)
+        shares[alone] = point.shares[:lonely]
+        need_price[alone] = point.prices.need[:lonely]
+        of_family = lonely + reduced.family
+        # Of what a family needs each type gives the same part to each of its members.
+        given = reduced.programme.value[of_family] * point.shares[of_family]
+        total = given.sum(axis=1, keepdims=True)
+        part = np.divide(given, total, out=np.zeros_like(given), where=total > 0)
+        per_value = np.where(jobs.value > 0, jobs.per_value, 0.0)[:, members].T
+        shares[members] = part * per_value * later.need[members, None]
+        best = jobs.best_value[members]
+        need_price[members] = point.prices.need[of_family] * programme.gang[members] / best
+        return SharePoint(
+            shares, SharePrices(need_price, later.prices), self._iterations, later.level
+        )
+
+    def _proved(self, point: SharePoint) -> SharePoint | None:
+        """Return a point if its prices prove its level."""
+        assert point.prices is not None
+        bound = self._programme.dual_bound(point.prices, tolerance=0.0)
+        return point if bound - point.level <= LEVEL_GAP * abs(point.level) else None
