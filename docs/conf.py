@@ -38,6 +38,8 @@ exclude_patterns = [
     "gallery",
     "extensions",
     "templates",
+    "papers/*/overview.md",
+    "papers/rule.md",
     "**/README.md",
     "**/sg_execution_times.rst",
 ]
