@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lyra_opt.core.pictures import COLOURS, as_written, svg_text
+from lyra_opt.core.pictures import COLOURS, as_written, legend_above, svg_text
 from lyra_opt.experiments.plots.figures import Plot
 
 if TYPE_CHECKING:
@@ -33,18 +33,18 @@ def new_figure(
 
 
 def with_legend(
-    figure: Figure, axes: Axes, name: str, title: str, remark: str, *, columns: int = 0
+    figure: Figure, axes: Axes, name: str, title: str, remark: str, *, above: bool = False
 ) -> Plot:
     """Return a finished figure, with the legend of one of its panels.
 
     Parameters
     ----------
-    columns
-        Of a legend above the panels; 0 puts it beside them.
+    above
+        Whether the legend stands above the panels, and not beside them.
     """
     handles, labels = axes.get_legend_handles_labels()
-    if columns:
-        figure.legend(handles, labels, loc="outside upper right", ncols=columns)
+    if above:
+        legend_above(figure, handles, labels)
     else:
         figure.legend(handles, labels, loc="outside right upper")
     return Plot(name, title, remark, svg_text(figure, name.replace("_", "-")))
@@ -90,7 +90,6 @@ def bars(
                 xytext=(3, 0),
                 textcoords="offset points",
                 va="center",
-                fontsize=7,
             )
     axes.set_yticks(list(places), [as_written(row) for row in rows])
     axes.invert_yaxis()

@@ -16,9 +16,10 @@ from lyra_opt.__main__ import main
 from lyra_opt.core.errors import FieldError, InputError
 from lyra_opt.core.loading import load_instance
 from tests.draws import FULL
+from tests.pictures import faults_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from lyra_opt.reclaim import Instance
 
@@ -37,6 +38,23 @@ settings.register_profile(
 settings.register_profile("full", settings.get_profile("default"), max_examples=FULL)
 settings.register_profile("thorough", settings.get_profile("default"), max_examples=20 * FULL)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def readable_pictures() -> Iterator[None]:
+    """Hold every picture that a test writes against the rules of pictures."""
+    from matplotlib.figure import Figure
+
+    written = Figure.savefig
+
+    def savefig(figure: Figure, *arguments: Any, **options: Any) -> None:
+        faults = faults_of(figure, is_trimmed=options.get("bbox_inches") == "tight")
+        assert not faults, faults
+        written(figure, *arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Figure, "savefig", savefig)
+        yield
 
 
 @pytest.fixture

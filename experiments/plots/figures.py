@@ -39,7 +39,7 @@ FEWEST_TIMES = 3
 SIZE_INCHES = (7.2, 3.8)
 ROW_INCHES = (9.5, 3.4)
 PANEL_INCHES = (2.7, 2.6)
-PANELS_A_ROW = 3
+PANELS_A_ROW, TIMES_A_ROW = 3, 2
 LEGEND_INCHES = 1.5
 
 
@@ -227,14 +227,19 @@ def _solve_time(analysis: Analysis) -> Plot | None:
     }
     if not panels:
         return None
+    columns = min(TIMES_A_ROW, len(panels))
+    rows = -(-len(panels) // columns)
     width, height = SIZE_INCHES
-    figure = Figure(figsize=(width * (1 + 0.6 * (len(panels) - 1)), height), layout="constrained")
-    all_axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
-    for (group, timed), axes in zip(panels.items(), all_axes, strict=True):
+    figure = Figure(figsize=(width * (columns + 1) / 2, height * rows), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
+    for axes in grid.flat[len(panels) :]:
+        axes.remove()
+    for (group, timed), axes in zip(panels.items(), grid.flat, strict=False):
         plot_solve_time(timed, analysis.configurations, analysis.size_name, axes)
         axes.set_title(as_written(group))
-    all_axes[0].set_ylabel("Solve time (ms)")
-    _add_legend_of_all(figure, all_axes, analysis.configurations)
+    for axes in grid[:, 0]:
+        axes.set_ylabel("Solve time (ms)")
+    _add_legend_of_all(figure, grid.flat[: len(panels)], analysis.configurations)
     return Plot(
         "solve_time",
         "Solve time against the size of the instance",

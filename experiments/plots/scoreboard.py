@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
     from lyra_opt.experiments.scoreboard import Scoreboard
 
-SIZE_INCHES = (8.2, 7.6)
+WIDTH_INCHES, PANEL_INCHES = 8.2, 3.8
+FRAME_INCHES, LINE_INCHES = 0.7, 0.19
+"""Of a panel whose legend is longer: what is around it, and each of its lines."""
 
 
 def draw_profiles(scoreboard: Scoreboard) -> list[Plot]:
@@ -39,11 +41,13 @@ def _profiles(problem: str, frame: pd.DataFrame) -> Plot:
         (frame[~frame.reference], plot_gap_profiles, "Solutions of heuristics"),
     ]
     panels = [each for each in panels if len(each[0])]
-    width, height = SIZE_INCHES
-    figure = Figure(figsize=(width, height * len(panels) / 2), layout="constrained")
-    for (runs, draw, title), axes in zip(
-        panels, figure.subplots(len(panels), 1, squeeze=False)[:, 0], strict=True
-    ):
+    heights = [
+        max(PANEL_INCHES, FRAME_INCHES + LINE_INCHES * runs.configuration.nunique())
+        for runs, _, _ in panels
+    ]
+    figure = Figure(figsize=(WIDTH_INCHES, sum(heights)), layout="constrained")
+    grid = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)
+    for (runs, draw, title), axes in zip(panels, grid[:, 0], strict=True):
         draw(runs, list(runs.configuration.unique()), axes)
         axes.set_title(f"{title}, {problem}")
         add_legend(axes)

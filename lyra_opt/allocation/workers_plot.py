@@ -82,7 +82,7 @@ def drawing_of_workers(
                 f"{title}\n{free}, {counted(len(instance.jobs), 'job')}", loc="left"
             )
             colours = {"base demand": BASE, "up to the most workers that it can use": ASKED}
-        add_colour_legend(figure, colours, 3 if solutions else 2, {})
+        add_colour_legend(figure, colours, {})
         left_out = len(instance.jobs) - len(shown)
         if left_out:
             figure.supxlabel(f"{counted(left_out, 'more job')} not drawn", fontsize=TEXT_POINTS)

@@ -9,6 +9,7 @@ from lyra_opt.core.pictures import (
     FREE_COLOUR,
     TEXT_POINTS,
     as_written,
+    legend_above,
     shortened,
     text_colour,
     text_inches,
@@ -108,7 +109,7 @@ def rows_of(axes: Axes, names: Sequence[str], most_gpus: float, panel_inches: fl
 
 
 def add_colour_legend(
-    figure: FigureBase, colours: Mapping[str, str], columns: int, framed: Mapping[str, str]
+    figure: FigureBase, colours: Mapping[str, str], framed: Mapping[str, str]
 ) -> None:
     """List what colours stand for above all axes.
 
@@ -116,8 +117,6 @@ def add_colour_legend(
     ----------
     colours, framed
         By label, of blocks and of frames.
-    columns
-        In how many columns.
     """
     from matplotlib.patches import Patch
 
@@ -126,4 +125,4 @@ def add_colour_legend(
         Patch(facecolor=FREE_COLOUR, edgecolor=colour, linewidth=1.6, label=label)
         for label, colour in framed.items()
     ]
-    figure.legend(handles=handles, loc="outside upper left", ncols=columns, fontsize=TEXT_POINTS)
+    legend_above(figure, handles)

@@ -142,6 +142,38 @@ def text_inches(text: str, points: float) -> float:
     return (len(text) + wide) * LETTER_EMS * points / 72
 
 
+def legend_above(
+    figure: FigureBase, handles: Sequence[Any], labels: Sequence[str] = (), **options: Any
+) -> None:
+    """Put a legend above all panels, in as many columns as its figure is wide.
+
+    Parameters
+    ----------
+    figure
+        Or a part of one, laid out with constraints.
+    handles, labels
+        What is listed; without labels the handles' own.
+    options
+        Of matplotlib's legend.
+    """
+    from numpy import array_split
+
+    labels = list(labels) or [str(handle.get_label()) for handle in handles]
+    beside = (options.get("handlelength", 2.0) + 3.0) * TEXT_POINTS / 72  # with space around
+    sized: Any = figure  # what figures and their parts have in common is not declared
+    room = sized.bbox.width / sized.dpi
+    lengths = [text_inches(label, TEXT_POINTS) + beside for label in labels]
+    columns = next(
+        (
+            columns
+            for columns in range(len(labels), 1, -1)
+            if sum(max(part) for part in array_split(lengths, columns)) <= room
+        ),
+        1,
+    )
+    figure.legend(handles, labels, loc="outside upper left", ncols=columns, **options)
+
+
 def text_colour(background: str) -> str:
     """Return the colour in which text on a colour can be read."""
     from matplotlib.colors import to_rgb

@@ -38,6 +38,8 @@ STRIP_MACHINES, STRIPS_A_LINE = 24, 4
 """Machines of a rack one below the other, and such columns side by side in a panel."""
 
 STRIP_INCHES, GANGS_INCHES, FRAME_INCHES = 2.4, 3.2, 1.5
+LEAST_PANEL_INCHES = 3.4
+"""Of a panel of few machines, so that its title has room."""
 
 TIER_COLOURS = {Tier.MACHINE: "#009e73", Tier.RACK: "#e69f00", Tier.NETWORK: "#d55e00"}
 TIER_WORDS = {
@@ -84,7 +86,7 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
         Valid solutions by the name of who made them.
     """
     floor = _floor(instance, solutions)
-    width = 0.4 + STRIP_INCHES * floor.strips
+    width = max(0.4 + STRIP_INCHES * floor.strips, LEAST_PANEL_INCHES)
     left_out = len(instance.machines) - len(floor.place)
     rest = f"{counted(left_out, 'more machine')} not drawn" if left_out else ""
     if not solutions:
@@ -97,12 +99,12 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
             rows = _draw_machines(instance, floor, axes, width)
             _draw_gangs(instance, solution, floor, rows)
             axes.set_title(_title(instance, name, solution), loc="left")
-        _add_legend(figure, wide=width * grid[1] > 7, gangs=True)
+        _add_legend(figure, gangs=True)
         if rest:
             figure.supxlabel(rest, fontsize=TEXT_POINTS)
 
     height = FRAME_INCHES + ROW_INCHES * floor.rows
-    return Drawing(max(width * grid[1], 4.6), height * grid[0], draw)
+    return Drawing(width * grid[1], height * grid[0], draw)
 
 
 def _alone(instance: Instance, floor: _Floor, width: float, rest: str) -> Drawing:
@@ -121,7 +123,7 @@ def _alone(instance: Instance, floor: _Floor, width: float, rest: str) -> Drawin
         )
         _draw_waiting(instance, jobs, gangs)
         gangs.set_ylim(most_rows - 0.4, -0.6)
-        _add_legend(figure, wide=width > 4, gangs=False)
+        _add_legend(figure, gangs=False)
         more = len(instance.jobs) - len(jobs)
         parts = [rest] * bool(rest) + [f"{counted(more, 'more gang')} not drawn"] * bool(more)
         if parts:
@@ -155,7 +157,7 @@ def _floor(instance: Instance, solutions: Mapping[str, Solution]) -> _Floor:
     ]
     names = [shortened(instance.machines[place].id) for place in shown]
     most = max(instance.machines[place].gpus for place in shown)
-    margin_inches = min(max(text_inches(name, 6.5) for name in names) + 0.1, 1.2)
+    margin_inches = min(max(text_inches(name, TEXT_POINTS) for name in names) + 0.1, 1.2)
     margin = most * margin_inches / (STRIP_INCHES - margin_inches - 0.1)
     pitch = (most + margin) * STRIP_INCHES / (STRIP_INCHES - 0.1)
     place: dict[int, tuple[int, float]] = {}
@@ -231,7 +233,7 @@ def _draw_waiting(instance: Instance, jobs: Sequence[WaitingJob], axes: Axes) ->
     axes.set_xlabel("GPUs of the gang")
 
 
-def _add_legend(figure: FigureBase, *, wide: bool, gangs: bool) -> None:
+def _add_legend(figure: FigureBase, *, gangs: bool) -> None:
     """Say what the colours stand for."""
     colours = {TIER_WORDS[tier]: colour for tier, colour in TIER_COLOURS.items()}
     if not gangs:
@@ -242,7 +244,7 @@ def _add_legend(figure: FigureBase, *, wide: bool, gangs: bool) -> None:
             "nothing yet": HELD_BACK,
         }
     colours |= {"held by others": BUSY, "free": FREE_COLOUR}
-    add_colour_legend(figure, colours, len(colours) if wide else 3, {})
+    add_colour_legend(figure, colours, {})
 
 
 def _title(instance: Instance, name: str, solution: Solution) -> str:

@@ -67,14 +67,12 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
                 "job preempted": PREEMPTED,
                 "free": FREE_COLOUR,
             }
-            add_colour_legend(
-                figure, colours, 5 if grid[1] > 1 else 3, {"given back": VACATED_EDGE}
-            )
+            add_colour_legend(figure, colours, {"given back": VACATED_EDGE})
         else:
             _draw_instance(instance, rows[0], ids)
             rows[0].axes.set_title(_instance_title(instance), loc="left")
             colours = {"base workers": BASE, "flexible workers": FLEXIBLE, "free": FREE_COLOUR}
-            add_colour_legend(figure, colours, 3, {})
+            add_colour_legend(figure, colours, {})
         if left_out:
             figure.supxlabel(left_out, fontsize=TEXT_POINTS)
 

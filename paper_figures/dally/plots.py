@@ -186,7 +186,7 @@ def gains_on_traces(comparison: Comparison) -> Plot | None:
         "figure_3",
         "Figure 3: jobs of public traces with assigned models",
         "On congested-2; right of zero Dally is better than the scheme.",
-        columns=2,
+        above=True,
     )
 
 
@@ -222,7 +222,6 @@ def parts_of_jct(comparison: Comparison) -> Plot:
                 xytext=(2, 0),
                 textcoords="offset points",
                 va="center",
-                fontsize=7,
             )
         axes.set_yticks(range(len(of_panel)), [as_written(scheme) for scheme, _ in of_panel])
         for name, (scheme, _) in zip(axes.get_yticklabels(), of_panel, strict=True):
@@ -240,7 +239,7 @@ def parts_of_jct(comparison: Comparison) -> Plot:
         "Table 4: all schemes on one cluster, shortest mean JCT first",
         f"What a job's time goes into, in the mean. Names by whose the scheme is: {named}; others "
         "grey.",
-        columns=3,
+        above=True,
     )
 
 

@@ -53,7 +53,7 @@ def ttd_over_hadar(comparison: Comparison) -> Plot:
         "Table 1: TTD over Hadar's",
         "Right of the line Hadar is better. Where the paper's number is from stands in brackets; "
         "thin lines are the least and greatest over seeds.",
-        columns=2,
+        above=True,
     )
 
 
@@ -107,7 +107,7 @@ def mix_by_mix(comparison: Comparison) -> Plot:
         "Table 3: HadarE against Hadar, mix by mix",
         "Thin lines are the numbers of the abstract, in the colour of their testbed; that of the "
         "CRU is one for both.",
-        columns=2,
+        above=True,
     )
 
 

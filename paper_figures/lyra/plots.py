@@ -53,7 +53,7 @@ def gains_over_baseline(comparison: Comparison) -> Plot:
         "Table 5: gains over the Baseline",
         "The Baseline's mean over the scheme's, logarithmic: bars to the right are better than "
         "the Baseline. Gains of ours are of means over seeds.",
-        columns=2,
+        above=True,
     )
 
 
@@ -83,7 +83,7 @@ def costs_of_reclaiming(comparison: Comparison) -> Plot:
         "Figure 10: what reclaiming costs, relative to Lyra's rule",
         "Right of the line is worse than Lyra. Sizes are not comparable: the page of the figure "
         "has them.",
-        columns=2,
+        above=True,
     )
 
 
@@ -108,7 +108,7 @@ def by_checkpoints(comparison: Comparison) -> Plot:
             marker="o",
             label="ours",
         )
-        axes.set_title(as_written(column), fontsize=8)
+        axes.set_title(as_written(column))
         axes.set_xlabel("Jobs with checkpoints (%)")
         axes.set_ylim(bottom=0)
     return with_legend(
@@ -117,7 +117,7 @@ def by_checkpoints(comparison: Comparison) -> Plot:
         "figure_13",
         "Figure 13: what checkpoints change",
         "Gains are over no checkpoints.",
-        columns=2,
+        above=True,
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.core.errors import UserError
-from lyra_opt.core.pictures import as_written, svg_text
+from lyra_opt.core.pictures import as_written, legend_above, svg_text
 from lyra_opt.experiments.plots.figures import Plot
 from lyra_opt.experiments.simulation.durations import DAY_S, HOUR_S
 from lyra_opt.experiments.simulation.plots.schemes import scheme_colour
@@ -163,7 +163,7 @@ def gantt(
     handles.append(Patch(facecolor="none", edgecolor="#222222", lw=0.6, label="ran on loan too"))
     if not any(table.ran_on_loan.any() for table in jobs.values()):
         handles.pop()
-    figure.legend(handles=handles, loc="outside upper left", ncols=len(handles))
+    legend_above(figure, handles)
     which = (
         f"All {there:,} jobs that are there"
         if there == len(chosen)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.core.pictures import as_written, svg_text
+from lyra_opt.core.pictures import as_written, legend_above, svg_text
 from lyra_opt.experiments.plots.figures import Plot
 from lyra_opt.experiments.simulation.plots.schemes import scheme_colour
 from lyra_opt.experiments.simulation.plots.time_axis import TimeAxis
@@ -152,7 +152,7 @@ def over_time(
     handles.append(Line2D([], [], color="#222222", linewidth=0.9, label="GPUs there are"))
     if has_loans:
         handles.append(Line2D([], [], color="#222222", lw=0.8, ls=(0, (1, 1.5)), label="own GPUs"))
-    figure.legend(handles=handles, loc="outside upper left", ncols=len(handles))
+    legend_above(figure, handles)
     caption = f"Above who holds the GPUs, below how many jobs wait. {axis.caption}"
     if axis.place(last_s) > 0:
         caption += " The dotted upright line is the last submission; what comes after only drains."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import InputError
-from lyra_opt.core.pictures import Drawing, as_written
+from lyra_opt.core.pictures import TEXT_POINTS, Drawing, as_written, legend_above
 from lyra_opt.experiments.simulation.plots.distributions import draw_distributions
 from lyra_opt.experiments.simulation.plots.figures import MOST_VARIANTS_DRAWN, waits_and_jcts_s
 from lyra_opt.experiments.simulation.plots.schemes import scheme_line
@@ -43,9 +43,11 @@ def overview(replays: Replays) -> Drawing:
             if variant:
                 part.suptitle(as_written(variant))
         handles, labels = parts[0].axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper center", ncols=6, handlelength=3.4)
+        legend_above(figure, handles, labels, handlelength=3.4)
         if len(drawn) < len(variants):
-            figure.supxlabel(f"The first {len(drawn)} of {len(variants)} variants", fontsize=9)
+            figure.supxlabel(
+                f"The first {len(drawn)} of {len(variants)} variants", fontsize=TEXT_POINTS
+            )
 
     return Drawing(WIDTH_INCHES, ROW_INCHES * len(drawn) + LEGEND_INCHES, draw)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
-from lyra_opt.core.pictures import as_written, svg_text
+from lyra_opt.core.pictures import as_written, legend_above, svg_text
 from lyra_opt.experiments.plots.figures import Plot
 from lyra_opt.experiments.simulation.bounds import MEAN_JCT
 from lyra_opt.experiments.simulation.durations import three_digits, unit_of
@@ -118,11 +118,5 @@ def time_parts_plot(
     handles, labels = axes.get_legend_handles_labels()
     # Lines come before bars there, whatever was drawn first.
     lines = 1 if bounds_s else 0
-    figure.legend(
-        [*handles[lines:], *handles[:lines]],
-        [*labels[lines:], *labels[:lines]],
-        loc="outside upper center",
-        ncols=4,
-        handlelength=2.0,
-    )
+    legend_above(figure, [*handles[lines:], *handles[:lines]], [*labels[lines:], *labels[:lines]])
     return Plot(name, title, caption, svg_text(figure, name.replace("_", "-")))

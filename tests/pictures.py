@@ -1,0 +1,143 @@
+"""What every picture must keep to be readable, whoever draws it: held at each one that tests write.
+
+Text is not below the size of the house style, no picture is so wide that a page makes it smaller,
+numbers along an axis say what they count, legends cover no data, and no text covers another or is
+cut off.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from lyra_opt.core.pictures import MOST_WIDTH_INCHES, TEXT_POINTS, house_style
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.text import Text
+    from matplotlib.transforms import Bbox
+
+_NUMBER = re.compile(r"[-−+]?[\d,]+(\.\d+)?%?")
+_SLACK_PIXELS = 1.0
+_COVERED = 0.15
+"""Of the smaller of two texts: what may lie on another, for the box of a text is larger than it."""
+
+
+def faults_of(figure: Figure, *, is_trimmed: bool = False) -> list[str]:
+    """Return what is wrong with a figure, in words.
+
+    Parameters
+    ----------
+    is_trimmed
+        Whether it is written with all that lies outside of it (``bbox_inches="tight"``).
+    """
+    with house_style():
+        figure.draw_without_rendering()
+    return [
+        *_size_faults(figure, is_trimmed=is_trimmed),
+        *_axis_faults(figure),
+        *_legend_faults(figure),
+        *_text_faults(figure, is_trimmed=is_trimmed),
+    ]
+
+
+def _size_faults(figure: Figure, *, is_trimmed: bool) -> Iterator[str]:
+    width = figure.get_size_inches()[0]
+    if is_trimmed:
+        width = max(width, figure.get_tightbbox().width)
+    if width > MOST_WIDTH_INCHES + 0.05:
+        yield f"is {width:.1f} inches wide, a page is {MOST_WIDTH_INCHES:g}"
+
+
+def _axis_faults(figure: Figure) -> Iterator[str]:
+    """Yield axes with numbers and no word of what they are."""
+    shown = set(map(id, _shown_texts(figure)))
+    for axes in figure.axes:
+        for name, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
+            has_numbers = any(
+                id(text) in shown and _NUMBER.fullmatch(text.get_text())
+                for text in axis.get_ticklabels()
+            )
+            parts = {figure, axes.get_figure(root=False)}
+            beside = [each for each in figure.axes if _in_line(axes, each, name)]
+            said = [(each.xaxis if name == "x" else each.yaxis).label for each in beside]
+            said += [getattr(part, f"_sup{name}label", None) for part in parts]
+            if has_numbers and not any(text is not None and text.get_text() for text in said):
+                yield f"the {name} axis of {axes.get_title() or 'a panel'!r} says no unit"
+
+
+def _in_line(axes: Axes, other: Axes, name: str) -> bool:
+    """Return whether two panels stand in a column (x), or a row (y), and may share a label."""
+    box, place = axes.get_position(), other.get_position()
+    ends = (box.x0, place.x0, box.x1, place.x1)
+    if name == "y":
+        ends = (box.y0, place.y0, box.y1, place.y1)
+    return abs(ends[0] - ends[1]) < 0.01 and abs(ends[2] - ends[3]) < 0.01
+
+
+def _legend_faults(figure: Figure) -> Iterator[str]:
+    from matplotlib.legend import Legend
+
+    for legend in figure.findobj(Legend):
+        box = legend.get_window_extent()
+        for axes in figure.axes:
+            if axes.get_visible() and _common_area(box, axes.get_window_extent()) > 0:
+                yield f"a legend covers the panel {axes.get_title()!r}"
+
+
+def _text_faults(figure: Figure, *, is_trimmed: bool) -> Iterator[str]:
+    texts = _shown_texts(figure)
+    for text in texts:
+        if text.get_fontsize() < TEXT_POINTS:
+            yield f"{_called(text)} has {text.get_fontsize():g} points"
+    boxes = [(text, text.get_window_extent()) for text in texts]
+    whole = figure.bbox.padded(_SLACK_PIXELS)
+    for text, box in boxes:
+        if not is_trimmed and _common_area(box, whole) < _area(box) - _SLACK_PIXELS:
+            yield f"{_called(text)} is cut off"
+    level = [(text, box) for text, box in boxes if text.get_rotation() % 90 == 0]
+    for (one, box), (other, place) in combinations(level, 2):
+        if _common_area(box, place) > _COVERED * min(_area(box), _area(place)):
+            yield f"{_called(one)} and {_called(other)} cover each other"
+
+
+def _shown_texts(figure: Figure) -> list[Text]:
+    """Return the texts that are drawn: ticks outside of limits, and axes that are off, are not."""
+    from matplotlib.text import Text
+
+    hidden = set()
+    for axes in figure.axes:
+        is_drawn = axes.get_visible() and axes.axison
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            slack = 1e-9 * (high - low)
+            for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
+                is_inside = low - slack <= tick.get_loc() <= high + slack
+                if not is_drawn or not is_inside or not tick.get_visible():
+                    hidden |= {id(tick.label1), id(tick.label2)}
+            if not is_drawn:
+                hidden |= {id(axis.label), id(axis.offsetText)}
+    return [
+        text
+        for text in figure.findobj(Text)
+        if id(text) not in hidden and text.get_visible() and text.get_text().strip()
+    ]
+
+
+def _called(text: Text) -> str:
+    return repr(" ".join(text.get_text().split())[:40])
+
+
+def _area(box: Bbox) -> float:
+    return float(box.width * box.height)
+
+
+def _common_area(box: Bbox, other: Bbox) -> float:
+    from matplotlib.transforms import Bbox
+
+    common = Bbox.intersection(box, other)
+    return 0.0 if common is None else _area(common)
