@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 JOBS = 2_048
 TYPES = 3
 RUNS = 3
-MAX_MIN_TARGET_S = 0.5
+MAX_MIN_TARGET_S = 0.1
 SOLVERS = ("lp-sifting", "lp-highs", "lp-glop")
 """The first, the default, is held to the target; rounds use the second; the third is another's."""
 

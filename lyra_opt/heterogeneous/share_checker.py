@@ -12,10 +12,11 @@ from lyra_opt.heterogeneous.share_numbers import (
     least,
     least_throughput,
     over_power_of_two,
+    whole_numbers,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from lyra_opt.heterogeneous.instance import Instance, TimeShares
 
@@ -37,10 +38,9 @@ class CheckedShares:
         self._instance = instance
         self._numbers = ShareNumbers(instance)
         self._place_of_type = {name: place for place, name in enumerate(instance.gpus_of_type)}
-        alone = solution.shares.values()
         packed = [shares for others in solution.packed.values() for shares in others.values()]
-        whole, self._over = over_power_of_two(
-            [share for shares in (*alone, *packed) for share in shares.values()]
+        self._whole, self._over = whole_numbers(
+            [share for shares in (*solution.shares.values(), *packed) for share in shares.values()]
         )
         self._faults: list[str] = []
         # In integers, over `_over` or `_rate_over`: the shares of each job, what gangs hold of each
@@ -50,14 +50,13 @@ class CheckedShares:
         self._held = [0] * len(self._place_of_type)
         self._throughputs = [0] * len(instance.jobs)
         self._parts: list[tuple[int, int, int]] = []
-        numbers = iter(whole)
         for job, shares in solution.shares.items():
-            self._add((job,), shares, [next(numbers) for _ in shares])
+            self._add((job,), shares)
         for job, others in solution.packed.items():
             for other, shares in others.items():
-                self._add((job, other), shares, [next(numbers) for _ in shares])
+                self._add((job, other), shares)
 
-    def _add(self, ids: tuple[str, ...], types: Iterable[str], shares: list[int]) -> None:
+    def _add(self, ids: tuple[str, ...], shares: Mapping[str, float]) -> None:
         """Count shares of a job alone, or of two on the same GPUs."""
         places = []
         for job in ids:
@@ -72,22 +71,23 @@ class CheckedShares:
             places.sort()
             rates_of_pair = self._numbers.packed_rates.get((places[0], places[1]))
             if rates_of_pair is None:
-                if any(shares):
+                if any(shares.values()):
                     self._faults.append(f"jobs {_names(ids)} cannot share GPUs")
                 return
             members = list(zip(places, rates_of_pair, strict=True))
         gang = self._instance.jobs[places[0]].gang
-        for name, share in zip(types, shares, strict=True):
+        for name, share in shares.items():
+            whole = self._whole[share]
             for place in places:
-                self._of_job[place] += share
+                self._of_job[place] += whole
             kind = self._place_of_type.get(name)
             if kind is None:
                 self._faults.append(f"{_whose(ids)}: GPU type {name!r} is not in the instance")
                 continue
-            self._held[kind] += gang * share
+            self._held[kind] += gang * whole
             runs = True
             for place, rates in members:
-                steps = rates[kind] * share
+                steps = rates[kind] * whole
                 self._throughputs[place] += steps
                 self._parts.append((place, kind, steps))
                 runs = runs and rates[kind] > 0
@@ -118,16 +118,13 @@ class CheckedShares:
             number, over = greatest(zip(steps, rates, strict=True))
             return number * rate_over / (over * steps_over)
         weights, weight_over = over_power_of_two([job.weight for job in jobs])
-        equal = [numbers.equal_throughput(place) for place in range(len(jobs))]
         number, over = least(
             [
-                (job.gang * rate * equal_over, weight * equal_rate)
-                for job, weight, rate, (equal_rate, equal_over) in zip(
-                    jobs, weights, rates, equal, strict=True
-                )
+                (job.gang * rate, weight * numbers.on_all(place))
+                for place, (job, weight, rate) in enumerate(zip(jobs, weights, rates, strict=True))
             ]
         )
-        return number * weight_over / (over * rate_over)
+        return number * weight_over * numbers.equal_over / (over * rate_over)
 
     def _sum(self) -> float:
         """Return the weighted throughput of all jobs, over prices where these are the objective."""

@@ -23,18 +23,24 @@ if TYPE_CHECKING:
     """Numerator and denominator, the latter above 0, with common factors or not."""
 
 
-def over_power_of_two(values: Iterable[float]) -> tuple[list[int], int]:
-    """Return doubles as integers over a power of two, and that; O(values).
+NO_STEPS = Fraction(0)
 
-    Equal ones, of which rates are full, are looked at once.
-    """
-    doubles = list(values)
-    ratios = {value: value.as_integer_ratio() for value in set(doubles)}
+
+def whole_numbers(values: Iterable[float]) -> tuple[dict[float, int], int]:
+    """Return doubles as integers over a power of two, by double, and that; O(values)."""
+    ratios = {value: value.as_integer_ratio() for value in set(values)}
     power = max([denominator for _, denominator in ratios.values()], default=1)
     whole = {
         value: numerator * (power // denominator)
         for value, (numerator, denominator) in ratios.items()
     }
+    return whole, power
+
+
+def over_power_of_two(values: Iterable[float]) -> tuple[list[int], int]:
+    """Return doubles as integers over a power of two, in order, and that; O(values)."""
+    doubles = list(values)
+    whole, power = whole_numbers(doubles)
     return [whole[value] for value in doubles], power
 
 
@@ -72,6 +78,8 @@ class ShareNumbers:
         other, by type.
     rate_over
         A power of two.
+    equal_over
+        What `on_all` is over on the part of all GPUs that each type has.
     """
 
     def __init__(self, instance: Instance) -> None:
@@ -89,6 +97,7 @@ class ShareNumbers:
         ]
         rates, self.rate_over = over_power_of_two(all_rates)
         self._all_gpus = sum(self._gpus)
+        self.equal_over = self.rate_over * self._all_gpus
         rows = [rates[start : start + width] for start in range(0, len(rates), width)]
         self.rates = rows[: len(jobs)]
         both = zip(rows[len(jobs) :: 2], rows[len(jobs) + 1 :: 2], strict=True)
@@ -106,7 +115,7 @@ class ShareNumbers:
 
     def equal_throughput(self, place: int) -> Ratio:
         """Return a job's steps a second on each type by its part of all GPUs (Gavel's X_eq)."""
-        return self._on_all(place), self.rate_over * self._all_gpus
+        return self.on_all(place), self.equal_over
 
     def isolated_throughput(self, place: int) -> Ratio:
         """Return a job's steps a second on an equal part of the cluster (Gavel's X_iso).
@@ -114,9 +123,10 @@ class ShareNumbers:
         Of each type the GPUs over jobs times gang, scaled down to a sum of 1 where it exceeds that.
         """
         parts = len(self._jobs) * self._jobs[place].gang
-        return self._on_all(place), self.rate_over * max(parts, self._all_gpus)
+        return self.on_all(place), self.rate_over * max(parts, self._all_gpus)
 
-    def _on_all(self, place: int) -> int:
+    def on_all(self, place: int) -> int:
+        """Return a job's steps a second on each type by all its GPUs, times `rate_over`."""
         return sum(map(mul, self.rates[place], self._gpus))
 
     def finish_time_ratio(self, place: int, throughput: Ratio) -> Ratio:
@@ -140,6 +150,6 @@ def least_throughput(job: GangJob) -> Fraction | None:
     0 without a deadline, None if it is over.
     """
     if not isinstance(job.utility, Deadline):
-        return Fraction(0)
+        return NO_STEPS
     left_s = Fraction(job.utility.deadline_s) - Fraction(job.elapsed_s)
     return Fraction(job.steps) / left_s if left_s > 0 else None

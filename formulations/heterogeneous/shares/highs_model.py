@@ -9,7 +9,13 @@ import numpy as np
 
 from lyra_opt.core.stopwatch import remaining_s
 from lyra_opt.formulations.heterogeneous.shares.data import ShareData
-from lyra_opt.heterogeneous.exact.shares.sifting import is_for_sifting, limited, sifted
+from lyra_opt.heterogeneous.exact.shares.sifting import (
+    is_for_sifting,
+    is_sum_for_sifting,
+    limited,
+    sifted,
+    sifted_sum,
+)
 from lyra_opt.heterogeneous.exact.shares.solver import SharePoint, ShareSolver
 
 if TYPE_CHECKING:
@@ -138,12 +144,12 @@ class LpHighs(ShareSolver):
 class LpSifting(ShareSolver):
     """All share objectives by the primal simplex method of HiGHS, many jobs by sifting.
 
-    Programmes with a level and without pairs need not be solved as they are: where a job that can
-    have no more is what limits the level, there is nothing left to solve, and others of many jobs
-    are solved by small programmes of the jobs whose types are in doubt
-    (`lyra_opt.heterogeneous.exact.shares.sifting`). All are solved by the primal simplex method
-    without presolve, whose slack basis is feasible; it takes a third of the time of ``lp-highs``
-    where jobs are few or few kinds of them differ, and pairs of jobs make programmes large.
+    Programmes without pairs need not be solved whole
+    (`lyra_opt.heterogeneous.exact.shares.sifting`): where a job that can have no more is what
+    limits the level, there is nothing left to solve; others with a level are solved by programmes
+    of the jobs whose types are in doubt, and sums by one of the jobs that may get something. All
+    are solved by the primal simplex method without presolve, to which no GPU in use is a start; it
+    takes a third of the time of ``lp-highs`` where jobs are few, of few kinds, or in many pairs.
 
     Exact up to the proof gap; the bound is recomputed from the multipliers of the rows. Where
     optimal shares are not unique, they may be others than those of ``lp-highs``, by which rounds
@@ -155,14 +161,16 @@ class LpSifting(ShareSolver):
 
     def merged_point_of(self, programme: ShareProgramme) -> SharePoint:
         """Solve a programme; without a solution or multipliers, say so."""
-        point = None
+        point, engine = None, partial(_point_of, options=SIMPLEX)
         if is_for_sifting(programme):
             point = limited(programme)
             if point is None and programme.sets.jobs >= SIFTED_FROM:
-                point = sifted(programme, partial(_point_of, options=SIMPLEX))
+                point = sifted(programme, engine)
+        elif is_sum_for_sifting(programme):
+            point = sifted_sum(programme, engine)
         if point is not None:
             return point
-        return _point_of(programme, SIMPLEX)
+        return engine(programme)
 
 
 INTERIOR_POINT: Mapping[str, str | int] = {"solver": "ipm"}

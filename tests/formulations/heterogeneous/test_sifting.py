@@ -16,10 +16,17 @@ from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.formulations.heterogeneous.shares import highs_model
 from lyra_opt.formulations.heterogeneous.shares.highs_model import LpHighs, LpSifting
+from lyra_opt.heterogeneous.exact.shares import sifting
 from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
 from lyra_opt.heterogeneous.exact.shares.job_sets import JobSets
 from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
-from lyra_opt.heterogeneous.exact.shares.sifting import is_for_sifting, limited, sifted
+from lyra_opt.heterogeneous.exact.shares.sifting import (
+    is_for_sifting,
+    is_sum_for_sifting,
+    limited,
+    sifted,
+    sifted_sum,
+)
 from lyra_opt.heterogeneous.exact.shares.vertices import JobVertices
 from lyra_opt.heterogeneous.instance import Objective
 from lyra_opt.heterogeneous.problem import PROBLEM
@@ -94,6 +101,59 @@ def test_what_is_found_is_the_optimum_of_all(seed: int, kind: str) -> None:
         assert bound == pytest.approx(best, rel=1e-8)
 
 
+def sum_of(seed: int, jobs: int) -> ShareProgramme:
+    """Return the same jobs with random gains and nothing that they need."""
+    programme = programme_of(seed, "idle", jobs)
+    rng = np.random.default_rng(seed)
+    return replace(
+        programme,
+        gain=np.where(programme.usable, rng.exponential(size=programme.value.shape), 0.0),
+        level=np.zeros(jobs),
+        has_need=np.zeros(jobs, dtype=np.bool_),
+        has_level=False,
+    )
+
+
+@draws(40)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 150))
+def test_sums_of_few_jobs_are_those_of_all(seed: int, jobs: int) -> None:
+    """Who is left out gets nothing in the whole programme either, by prices that prove it."""
+    programme = sum_of(seed, jobs)
+    assert is_sum_for_sifting(programme)
+    whole = WHOLE(programme)
+    assert whole.shares is not None
+    best = float((programme.gain * programme.repaired(whole.shares)).sum())
+    point = sifted_sum(programme, WHOLE)
+    if point is None:
+        return
+    assert point.shares is not None
+    assert point.prices is not None
+    found = float((programme.gain * programme.repaired(point.shares)).sum())
+    assert found == pytest.approx(best, rel=1e-9)
+    assert programme.dual_bound(point.prices, tolerance=0.0) == pytest.approx(best, rel=1e-8)
+
+
+def test_sums_need_few_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many jobs a part is enough; those that pay and were not tried are found by the prices."""
+    programme = sum_of(SCARCE, 600)
+    best = float((programme.gain * WHOLE(programme).shares).sum())
+    sizes: list[int] = []
+
+    def engine(part: ShareProgramme) -> SharePoint:
+        sizes.append(part.sets.jobs)
+        return WHOLE(part)
+
+    assert sifted_sum(programme, engine) is not None
+    assert max(sizes) < 500
+    # With fewer at first, only prices bring in who is missing.
+    monkeypatch.setattr(sifting, "TRIED", 0.3)
+    sizes.clear()
+    point = sifted_sum(programme, engine)
+    assert point is not None
+    assert len(sizes) > 1
+    assert float((programme.gain * point.shares).sum()) == pytest.approx(best, rel=1e-9)
+
+
 def test_it_is_found_as_a_rule() -> None:
     """None is an honest answer, but a rare one: else nothing would be tested here, nor gained."""
     programmes = [programme_of(seed, kind) for seed in range(8) for kind in ("unlike", "families")]
@@ -115,7 +175,7 @@ def test_programmes_stay_small() -> None:
     assert limited(programme) is None
     assert sifted(programme, engine) is not None
     assert 2 <= len(sizes) <= 8
-    assert max(sizes) < 400
+    assert max(sizes) < 500
 
 
 @draws(60)
@@ -173,23 +233,27 @@ def test_an_engine_that_fails_is_not_believed(
 def test_many_jobs_of_measured_rates(objective: str, seed: int) -> None:
     """The solver proves the same optimum as another engine where it sifts."""
     instance = drawn(400, objective, seed=seed, servers=9)
-    sifting, other = (
+    ours, other = (
         solve_and_check(PROBLEM, instance, find_solver("heterogeneous", name))
         for name in ("lp-sifting", "lp-glop")
     )
-    assert sifting.status is other.status is Status.OPTIMAL
-    assert sifting.objective == pytest.approx(other.objective, rel=2e-9)
+    assert ours.status is other.status is Status.OPTIMAL
+    assert ours.objective == pytest.approx(other.objective, rel=2e-9)
 
 
 def test_what_is_not_found_is_solved_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sifting that gives up costs time and no answer."""
     monkeypatch.setattr(highs_model, "limited", lambda _: None)
     monkeypatch.setattr(highs_model, "sifted", lambda *_: None)
+    monkeypatch.setattr(highs_model, "sifted_sum", lambda *_: None)
     monkeypatch.setattr(highs_model, "SIFTED_FROM", 1)
     programme = programme_of(5, "unlike", jobs=40)
     assert LpSifting().merged_point_of(programme).level == pytest.approx(
         WHOLE(programme).level, rel=1e-9
     )
+    total = sum_of(5, 40)
+    ours, whole = LpSifting().merged_point_of(total).shares, WHOLE(total).shares
+    assert (total.gain * ours).sum() == pytest.approx((total.gain * whole).sum(), rel=1e-9)
 
 
 def test_what_has_another_form_is_not_sifted() -> None:
@@ -197,6 +261,11 @@ def test_what_has_another_form_is_not_sifted() -> None:
     arrays = ShareArrays.of(drawn(5))
     assert is_for_sifting(arrays.max_min_share())
     assert not is_for_sifting(arrays.total(Objective.THROUGHPUT))
+    assert is_sum_for_sifting(arrays.total(Objective.THROUGHPUT))
+    assert not is_sum_for_sifting(arrays.max_min_share())
+    late = ShareArrays.of(drawn(20, "cost", with_deadlines=True)).total(Objective.COST)
+    assert late.has_need.any()
+    assert not is_sum_for_sifting(late)
     whole = arrays.max_min_share()
     grouped = replace(whole, group=np.array([0, 1, 1]), limit=np.ones(2))
     paired = replace(whole, sets=JobSets.of(5, np.array([[0, 1]])))

@@ -75,9 +75,14 @@ def merged(programme: ShareProgramme) -> Merged:
     first, job, alike = rows_alike(rows)
     jobs = len(first)
     ends = np.sort(job[sets.pairs], axis=1)
-    codes, first_pair, pair, pairs = np.unique(
-        ends[:, 0] * jobs + ends[:, 1], return_index=True, return_inverse=True, return_counts=True
-    )
+    codes, first_pair, pair, pairs = [np.zeros(0, dtype=np.int64)] * 4
+    if len(ends):  # else it takes as long as all else where jobs are few
+        codes, first_pair, pair, pairs = np.unique(
+            ends[:, 0] * jobs + ends[:, 1],
+            return_index=True,
+            return_inverse=True,
+            return_counts=True,
+        )
     couples = np.column_stack([codes // jobs, codes % jobs])
     is_turned = job[sets.pairs[first_pair, 0]] != couples[:, 0]
     members = sets.jobs + 2 * first_pair[:, None] + np.array([0, 1])

@@ -1,8 +1,10 @@
-r"""Levels of many jobs, by programmes of the few jobs whose types are in doubt.
+r"""Programmes of many jobs, solved by those of the few jobs that are in doubt.
 
-At the optimal prices of GPUs and the optimal level each job is at its cheapest vertex
-(`lyra_opt.heterogeneous.exact.shares.vertices`), and of thousands of jobs all but some dozens are
-at the same one for all prices near these. Such a job is but a use of GPUs, linear in the level.
+In a sum most jobs may get nothing, and it is enough that the others do not pay for their GPUs. In a
+programme with a level each job gets something: at the optimal prices of GPUs and the optimal level
+it is at its cheapest vertex (`lyra_opt.heterogeneous.exact.shares.vertices`), and of thousands of
+jobs all but some dozens are at the same one for all prices near these. Such a job is but a use of
+GPUs, linear in the level.
 
 So prices are guessed by a programme of a few mean jobs and then corrected: each programme holds the
 jobs that may want another vertex at prices within a *margin* of the last ones, and has all others
@@ -46,7 +48,7 @@ ATTEMPTS = 4
 """Prices at which a level that one job limits is tried."""
 LEAST_USE, CHANGE = 0.1, 0.25
 """A price is changed by the part of the GPUs that is used, at least the first, to that power."""
-LEAST_MEAN_JOBS, MOST_MEAN_JOBS, JOBS_OF_MEAN = 16, 48, 8
+LEAST_MEAN_JOBS, MOST_MEAN_JOBS, JOBS_OF_MEAN = 16, 40, 8
 """Mean jobs by which prices are guessed, of so many each; more guess better and take longer."""
 IN_DOUBT = 24
 """Families of jobs in doubt at first; twice as many after each programme that trades."""
@@ -58,6 +60,10 @@ NOTHING = 1e-10
 """Trades and relative costs below it are none."""
 LEVEL_GAP = 1e-8
 """By how much of it the level may miss what prices prove."""
+TRIED = 1.0
+"""Jobs of a sum are tried on each type until they would hold this part of all GPUs."""
+MOST_KEPT = 0.8
+"""Part of the jobs; leaving out fewer saves no time."""
 AMPLE = 0.99
 """Part of its time in which any of its types is enough for a job whose time is not short."""
 
@@ -99,6 +105,78 @@ def sifted(programme: ShareProgramme, engine: Engine) -> SharePoint | None:
     return _Sifting(programme, engine).point()
 
 
+def is_sum_for_sifting(programme: ShareProgramme) -> bool:
+    """Return whether `sifted_sum` solves programmes of that form: a sum, no needs, no pairs."""
+    return (
+        not programme.has_level
+        and not programme.has_need.any()
+        and len(programme.sets) == programme.sets.jobs
+    )
+
+
+def sifted_sum(programme: ShareProgramme, engine: Engine) -> SharePoint | None:
+    """Return the optimum of a sum by programmes of the jobs that may get something.
+
+    These are, for each type, those that gain most on a GPU of it, until they would hold all GPUs of
+    all types; then those too that pay at the prices found. Where no other does, the answer is
+    optimal for all jobs: section 7 of `formulations/heterogeneous/shares/README.md`. One programme
+    as a rule, and O(types jobs log jobs) beside it.
+
+    Parameters
+    ----------
+    programme
+        For which `is_sum_for_sifting`.
+    engine
+        Solves programmes.
+
+    Returns
+    -------
+    SharePoint or None
+        None where the engine has no answer, or few jobs are left out.
+    """
+    jobs, gang = len(programme.gang), programme.gang
+    gain = np.where(programme.usable, programme.gain, 0.0)
+    enough = TRIED * programme.gpus.sum() / programme.limit.min()
+    kept = np.zeros(jobs, dtype=np.bool_)
+    for rate in (gain / gang[:, None]).T:
+        order = np.argsort(-rate, kind="stable")
+        kept[order[: np.searchsorted(np.cumsum(gang[order]), enough) + 1]] = True
+    iterations = 0
+    for _ in range(MOST_PROGRAMMES):
+        few = np.flatnonzero(kept)
+        if len(few) > MOST_KEPT * jobs:
+            return None
+        point = engine(_of_jobs(programme, few))
+        iterations += point.iterations
+        if point.shares is None or point.prices is None:
+            return None
+        prices = point.prices.cleaned().gpus
+        paid = gang[:, None] * prices
+        pays = ~kept & ((gain - paid) > NOTHING * paid).any(axis=1)
+        if not pays.any():
+            shares = np.zeros(gain.shape)
+            shares[few] = point.shares
+            return SharePoint(shares, SharePrices(np.zeros(jobs), prices), iterations)
+        kept |= pays
+    return None
+
+
+def _of_jobs(programme: ShareProgramme, jobs: IntArray) -> ShareProgramme:
+    """Return the programme of some of its jobs, which are in no pairs."""
+    return replace(
+        programme,
+        sets=JobSets.of(len(jobs)),
+        usable=programme.usable[jobs],
+        gain=programme.gain[jobs],
+        value=programme.value[jobs],
+        level=programme.level[jobs],
+        need=programme.need[jobs],
+        has_need=programme.has_need[jobs],
+        gang=programme.gang[jobs],
+        kind=programme.kind[jobs],
+    )
+
+
 def _sums(numbers: IntArray, values: FloatArray, count: int) -> FloatArray:
     """Return the sum of the values of each number from 0 to count - 1."""
     return np.bincount(numbers, values, count).astype(np.float64)
@@ -129,10 +207,14 @@ class _Reduced:
     family: IntArray
     fixed: BoolArray
 
-    def traded(self, shares: FloatArray) -> float:
-        """Return the largest trade, in parts of what is on sale or on offer."""
+    def has_bought(self, shares: FloatArray) -> bool:
+        """Return whether GPUs were bought: at least one price would be higher."""
         types = shares.shape[1]
-        return float(shares[len(shares) - 2 * types :].max())
+        return bool(shares[len(shares) - 2 * types : len(shares) - types].max() > NOTHING)
+
+    def has_sold(self, shares: FloatArray) -> bool:
+        """Return whether GPUs were sold: at least one price would be lower."""
+        return bool(shares[len(shares) - shares.shape[1] :].max() > NOTHING)
 
 
 class _Sifting:
@@ -149,6 +231,9 @@ class _Sifting:
         """Return the optimum if it is the highest level at all, None if it was not found."""
         programme, jobs = self._programme, self._jobs
         if not math.isfinite(self._highest):
+            return None
+        need = programme.level * self._highest + programme.need
+        if programme.gang @ (need / jobs.best_value) > programme.gpus.sum():
             return None
         # At prices in proportion to mean rates all types are worth about as much.
         prices = jobs.ratio.mean(axis=1)
@@ -185,13 +270,22 @@ class _Sifting:
                 return None
             later = self._jobs.at(point.prices.gpus, point.level)
             wants_other = reduced.fixed & self._wants_other(now, later)
-            has_traded = reduced.traded(point.shares) > NOTHING
+            has_bought = reduced.has_bought(point.shares)
+            # Where prices may fall to 0, GPUs are sold for nothing, which says nothing.
+            has_traded = has_bought or (not is_at_limit and reduced.has_sold(point.shares))
             if not has_traded and not wants_other.any():
                 return self._proved(self._whole(reduced, now, later, point))
             alone |= wants_other
             in_doubt *= 2 if has_traded else 1
-            is_at_limit |= self._highest - point.level <= NOTHING * abs(self._highest)
-            now = later
+            is_high = self._highest - point.level <= NOTHING * abs(self._highest)
+            is_at_limit = is_high and not has_bought
+            if is_high and has_bought:
+                # The prices say what the time of the limiting job is worth, not what GPUs are.
+                now = self._in_units_of_level(self._jobs.at(now.prices, point.level))
+            else:
+                # Margins are parts of prices, so that no price may become 0.
+                prices = np.maximum(point.prices.gpus, LEAST_PRICE * now.prices)
+                now = self._jobs.at(prices, point.level)
         return None
 
     def _solved(self, programme: ShareProgramme) -> SharePoint:
