@@ -205,11 +205,10 @@ class Entry:
         return self.ours / paper if paper and self.ours is not None else None
 
     def our_value_in_words(self) -> str:
-        """Return ours as precisely as a page needs it, with its spread."""
-        if self.spread is None:
-            return self.shown(self.ours)
-        low, high = self.spread
-        return f"{self.shown(self.ours)} ({self.shown(low)} to {self.shown(high)})"
+        """Return ours as precisely as a page needs it, with its spread if it has one to show."""
+        ours = self.shown(self.ours)
+        low, high = map(self.shown, self.spread or (self.ours, self.ours))
+        return ours if low == high else f"{ours} ({low} to {high})"
 
     def bound_in_words(self) -> str:
         """Return what it cannot be beyond, whatever the scheduler; empty without a bound."""

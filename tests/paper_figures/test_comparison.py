@@ -96,6 +96,8 @@ def test_spread_is_shown() -> None:
     """The least and the greatest over seeds, of values and of gains."""
     found = entry("3072", 3000.4, spread=(2000.0, 4000.0))
     assert found.our_value_in_words() == "3000 (2000 to 4000)"
+    alike = entry("3072", 3000.4, spread=(3000.3, 3000.4))  # of a scheme that draws nothing
+    assert alike.our_value_in_words() == "3000"
     gains = Gains(paper=1.5, ours=1.25, spread=(1.2, 1.3))
     assert "| 1.5 | 1.25 (1.2 to 1.3) |" in page_of(entry("5", 5.0, gains=gains))
 
