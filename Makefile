@@ -7,7 +7,6 @@ RUN := $(VENV)/bin
 RESULTS ?= results
 STUDY ?= reclaim-gap
 COUNT ?= 100000
-SEEDS_OF_LYRA ?= 1
 
 # Files that a study reads, which are made if they are missing. Where they are, the study says.
 FILES_OF_captured-gap := results/captured
@@ -96,17 +95,17 @@ figures: $(READY)
 	$(RUN)/lyra-opt paper lyra --out $(RESULTS)/figures --resume
 
 # Tables and figures at the papers' own sizes, as the documentation shows them; the rule of verdicts,
-# which ends each page, stands there once.
+# which ends each page, stands there once, and titles do without the paper's name.
 papers: $(READY)
 	$(RUN)/lyra-opt paper gavel --out $(RESULTS)/papers/gavel --resume
 	$(RUN)/lyra-opt paper pollux --out $(RESULTS)/papers/pollux --resume
 	$(RUN)/lyra-opt paper hadar --scale 1 --seeds 3 --out $(RESULTS)/papers/hadar --resume
 	$(RUN)/lyra-opt paper dally --scale 1 --out $(RESULTS)/papers/dally --resume
-	$(RUN)/lyra-opt paper lyra --scale 1 --seeds $(SEEDS_OF_LYRA) --out $(RESULTS)/papers/lyra --resume
-	for paper in gavel pollux hadar dally lyra; do \
+	$(RUN)/lyra-opt paper lyra --scale 1 --seeds 1 --out $(RESULTS)/papers/lyra --resume
+	@for paper in gavel pollux hadar dally lyra; do \
 	  rm -rf docs/papers/$$paper && mkdir -p docs/papers/$$paper/plots && \
 	  for page in $(RESULTS)/papers/$$paper/*.md; do \
-	    sed '/^\*\*The rule of verdicts/,$$d' $$page > docs/papers/$$paper/$${page##*/} || exit 1; \
+	    sed 's/^\(#\||\) [^:|]*, \([TF][a-z]* [0-9]*:\)/\1 \2/; /^\*\*The rule of verdicts/,$$d' $$page > docs/papers/$$paper/$${page##*/} || exit 1; \
 	  done; \
 	  cp $(RESULTS)/papers/$$paper/plots/*.svg docs/papers/$$paper/plots/ 2> /dev/null || true; \
 	done

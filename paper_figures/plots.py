@@ -96,14 +96,15 @@ def bars(
     axes.grid(visible=False, axis="y")
 
 
-def logarithmic(axes: Axes) -> None:
-    """Make an axis of ratios logarithmic, with plain numbers as ticks."""
+def logarithmic(axes: Axes, which: str = "x") -> None:
+    """Make an axis of ratios, x or y, logarithmic, with plain numbers as ticks."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-    axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set(**{f"{which}scale": "log"})
+    axis = {"x": axes.xaxis, "y": axes.yaxis}[which]
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(NullLocator())
 
 
 def of_column(comparison: Comparison, column: str) -> list[Entry]:

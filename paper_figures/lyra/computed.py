@@ -300,7 +300,8 @@ def seeds_in_words(part: Part) -> str:
 def seeds_of_figure_13(part: Part) -> str:
     """Return what was run, and what means are over."""
     seeds = part.setting.seeds_of(part.publication)
-    return f"Loaning without scaling, Basic, means over {seeds} seeds."
+    of = "one seed" if seeds == 1 else f"means over {seeds} seeds"
+    return f"Loaning without scaling, Basic, {of}."
 
 
 def why_table_5_differs(part: Part) -> list[str]:

@@ -110,7 +110,7 @@ def by_checkpoints(comparison: Comparison) -> Plot:
         )
         axes.set_title(as_written(column))
         axes.set_xlabel("Jobs with checkpoints (%)")
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
     return with_legend(
         figure,
         panels[0],
@@ -136,6 +136,10 @@ def by_elastic_shares(comparison: Comparison) -> Plot:
         axes.set_title(title)
         axes.set_xlabel("Elastic jobs (%)")
         axes.axhline(1, color="black", linewidth=0.8)
+        logarithmic(axes, "y")
+    lows, highs = zip(*(axes.get_ylim() for axes in panels), strict=True)
+    for axes in panels:
+        axes.set_ylim(min(lows), max(highs))
     panels[0].set_ylabel("Gain over the Baseline")
     place = comparison.name.rpartition("-")[2]
     title = comparison.title.partition(", ")[2]
@@ -144,7 +148,7 @@ def by_elastic_shares(comparison: Comparison) -> Plot:
         panels[0],
         f"figure_{place}",
         title,
-        "Scaling without loans. Panels have scales of their own.",
+        "Scaling without loans.",
     )
 
 
