@@ -151,15 +151,19 @@ def _left_out(row: Any) -> str:
     return ", ".join(f"{count} {reason}" for count, reason in reasons if count)
 
 
+COUNTED = {"reclaim": "servers"}
+"""What a parameter counts whose name does not say it."""
+
+
 def axis_in_words(name: str) -> str:
     """Return the header of an axis, its unit in brackets.
 
-    >>> axis_in_words("release_percent"), axis_in_words("gpus_per_worker")
-    ('Release (%)', 'GPUs per worker')
+    >>> axis_in_words("release_percent"), axis_in_words("reclaim"), axis_in_words("gpus_per_worker")
+    ('Release (%)', 'Reclaim (servers)', 'GPUs per worker')
     """
     words = _axis_name(name)
-    unit = " (%)" if name.endswith("_percent") else ""
-    return words[0].upper() + words[1:] + unit
+    unit = "%" if name.endswith("_percent") else COUNTED.get(name)
+    return words[0].upper() + words[1:] + (f" ({unit})" if unit else "")
 
 
 def parameter_in_words(name: str, value: object) -> str:

@@ -96,17 +96,6 @@ def bars(
     axes.grid(visible=False, axis="y")
 
 
-def logarithmic(axes: Axes, which: str = "x") -> None:
-    """Make an axis of ratios, x or y, logarithmic, with plain numbers as ticks."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-
-    axes.set(**{f"{which}scale": "log"})
-    axis = {"x": axes.xaxis, "y": axes.yaxis}[which]
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_locator(NullLocator())
-
-
 def of_column(comparison: Comparison, column: str) -> list[Entry]:
     """Return the entries of a column."""
     return [entry for entry in comparison.entries if entry.column == column]

@@ -94,6 +94,8 @@ def _text_faults(figure: Figure, *, is_trimmed: bool) -> Iterator[str]:
     for text in texts:
         if text.get_fontsize() < TEXT_POINTS:
             yield f"{_called(text)} has {text.get_fontsize():g} points"
+        if "^{" in text.get_text():
+            yield f"{_called(text)} has an exponent, which is smaller than the text"
     boxes = [(text, text.get_window_extent()) for text in texts]
     whole = figure.bbox.padded(_SLACK_PIXELS)
     for text, box in boxes:

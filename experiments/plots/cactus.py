@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lyra_opt.core.pictures import as_written
+from lyra_opt.core.pictures import as_written, make_logarithmic
 from lyra_opt.experiments.plots.style import line_style
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def plot_cactus(
                 **style,
             )
     axes.axhline(instances, color="#808080", linewidth=0.8, linestyle=":", zorder=1)
-    axes.set_xscale("log")
+    make_logarithmic(axes.xaxis)
     axes.set_xlim(right=longest)
     axes.set_ylim(0, 1.04 * instances)
     axes.set_xlabel("Time to proof (s)")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.core.pictures import as_written
+from lyra_opt.core.pictures import as_written, make_logarithmic
 from lyra_opt.experiments.plots.style import line_style
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def plot_time_profiles(frame: pd.DataFrame, configurations: Sequence[str], axes:
     """Draw the share of instances that each proves within a factor of the fastest proof."""
     ratios = frame.assign(ratio=time_ratios(frame))
     plot_profiles(ratios, "ratio", configurations, axes)
-    axes.set_xscale("log")
+    make_logarithmic(axes.xaxis)
     axes.set_xlim(left=1.0)
     axes.set_xlabel("Time to proof / that of the fastest solver")
 

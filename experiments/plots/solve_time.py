@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lyra_opt.core.pictures import as_written
+from lyra_opt.core.pictures import as_written, make_logarithmic
 from lyra_opt.experiments.plots.style import line_style, mark_points, stretches
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def plot_solve_time(
             axes.plot(xs[part], by_size["median"].iloc[part], **drawn)
         axes.plot([], [], label=as_written(configuration), **drawn)  # for the legend
     axes.set_xscale("log")
-    axes.set_yscale("log")
+    make_logarithmic(axes.yaxis)
     labelled = sizes[:1]
     for size in sizes[1:]:
         if size >= labelled[-1] * axis_factor**LABEL_STEP:

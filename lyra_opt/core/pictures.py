@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure, FigureBase
 
 # Okabe and Ito's palette, made to be told apart by colour-blind readers; yellow, too pale for
@@ -47,6 +48,9 @@ LETTER_EMS = 0.6
 
 TIME_UNITS = ((3 * 86_400, 86_400, "days"), (3 * 3_600, 3_600, "h"), (0, 1, "s"))
 """From which length on time is shown in which unit, and its seconds."""
+
+LONG_AXIS = 100.0
+"""From which ratio of its ends on a logarithmic axis has room for powers of ten alone."""
 
 FORMATS = {".svg": "svg", ".png": "png"}
 """What a picture is written as, by the suffix of its file."""
@@ -172,6 +176,23 @@ def legend_above(
         1,
     )
     figure.legend(handles, labels, loc="outside upper left", ncols=columns, **options)
+
+
+def make_logarithmic(axis: Axis) -> None:
+    """Make an axis logarithmic, with plain numbers at its ticks: exponents are too small to read.
+
+    Powers of ten have numbers, on short axes twice and five times them as well.
+    """
+    from matplotlib.ticker import FuncFormatter
+
+    def further(value: float, _place: int) -> str:
+        low, high = axis.get_view_interval()
+        is_named = f"{value:e}"[:8] in ("2.000000", "5.000000")
+        return f"{value:,g}" if is_named and high < LONG_AXIS * low else ""
+
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})  # type: ignore[attr-defined]
+    axis.set_major_formatter(FuncFormatter(lambda value, _place: f"{value:,g}"))
+    axis.set_minor_formatter(FuncFormatter(further))
 
 
 def text_colour(background: str) -> str:

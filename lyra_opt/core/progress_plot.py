@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import UserError
-from lyra_opt.core.pictures import COLOURS, TEXT_POINTS, Drawing, as_written, shortened
+from lyra_opt.core.pictures import (
+    COLOURS,
+    TEXT_POINTS,
+    Drawing,
+    as_written,
+    make_logarithmic,
+    shortened,
+)
 from lyra_opt.core.result import Status
 from lyra_opt.core.texts import words
 
@@ -68,11 +75,11 @@ def drawing_of_progress(answers: Mapping[str, Answer]) -> Drawing:
             width = 1.3 + 0.6 * max(0, min(len(told), MOST_WIDTHS) - 1 - place)
             _draw_run(axes, answer, COLOURS[place % len(COLOURS)], width)
         if _is_wide([_shown_s(point) for point in points]):
-            axes.set_xscale("log")
+            make_logarithmic(axes.xaxis)
         else:
             axes.set_xlim(left=0)
         if _is_wide([point.value for point in points]):
-            axes.set_yscale("log")
+            make_logarithmic(axes.yaxis)
         axes.set_xlabel("Time since the call of the solver (s)")
         axes.set_ylabel(f"Objective ({words(str(variant))})")
         axes.set_title(f"Incumbents and dual bounds, {variant.sense}imised", loc="left")

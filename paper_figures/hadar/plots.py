@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.pictures import COLOURS, as_written
+from lyra_opt.core.pictures import COLOURS, as_written, make_logarithmic
 from lyra_opt.experiments.plots.style import line_style
 from lyra_opt.paper_figures.plots import bars, new_figure, with_legend
 
@@ -64,7 +64,7 @@ def completion_times(comparison: Comparison) -> Plot:
     for name, points in comparison.series.items():
         style: dict[str, Any] = line_style(name, names) | {"marker": ""}
         axes.plot(*zip(*points, strict=True), label=as_written(name), **style)
-    axes.set_xscale("log")
+    make_logarithmic(axes.xaxis)
     axes.set_xlabel("JCT (h), logarithmic")
     axes.set_ylabel("Jobs that complete within (%)")
     return with_legend(
@@ -145,7 +145,7 @@ def decision_time(comparison: Comparison) -> Plot:
     _lines(axes, dict(comparison.series), is_log=True)
     ticks = sorted({jobs for points in comparison.series.values() for jobs, _ in points})
     axes.set_xticks(ticks, [f"{tick:,.0f}" for tick in ticks])
-    axes.set_yscale("log")
+    make_logarithmic(axes.yaxis)
     axes.set_xlabel("Active jobs")
     axes.set_ylabel("Decision (ms), logarithmic")
     return with_legend(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.pictures import as_written
+from lyra_opt.core.pictures import as_written, make_logarithmic
 from lyra_opt.experiments.plots.style import line_style
 from lyra_opt.paper_figures.plots import (
     OUR_COLOUR,
     PAPER_COLOUR,
     bars,
-    logarithmic,
     new_figure,
     number,
     of_column,
@@ -43,7 +42,7 @@ def gains_over_baseline(comparison: Comparison) -> Plot:
         )
         axes.axvline(1, color="black", linewidth=0.8)
         # Gains in queuing time differ by an order of magnitude; a ratio has no zero anyway.
-        logarithmic(axes)
+        make_logarithmic(axes.xaxis)
         axes.set_xlabel(f"Gain in {label}, times")
     panels[1].set_yticklabels([])
     return with_legend(
@@ -136,7 +135,7 @@ def by_elastic_shares(comparison: Comparison) -> Plot:
         axes.set_title(title)
         axes.set_xlabel("Elastic jobs (%)")
         axes.axhline(1, color="black", linewidth=0.8)
-        logarithmic(axes, "y")
+        make_logarithmic(axes.yaxis)
     lows, highs = zip(*(axes.get_ylim() for axes in panels), strict=True)
     for axes in panels:
         axes.set_ylim(min(lows), max(highs))
