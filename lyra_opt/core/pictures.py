@@ -234,9 +234,10 @@ def in_words(time_s: float) -> str:
     return f"{time_s / seconds:.4g} {name}"
 
 
-def grid_of(panels: int, panel_inches: float) -> tuple[int, int]:
-    """Return rows and columns of so many panels of that width."""
-    columns = min(panels, MOST_COLUMNS, max(1, int(MOST_WIDTH_INCHES / panel_inches)))
+def grid_of(panels: int, panel_inches: float, beside_inches: float = 0.0) -> tuple[int, int]:
+    """Return rows and columns of so many panels of that width, with something beside all."""
+    room_inches = MOST_WIDTH_INCHES - beside_inches
+    columns = min(panels, MOST_COLUMNS, max(1, int(room_inches / panel_inches)))
     return -(-panels // columns), columns
 
 

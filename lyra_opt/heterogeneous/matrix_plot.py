@@ -70,7 +70,7 @@ def drawing_of_shares(instance: Instance, solutions: Mapping[str, TimeShares]) -
         return _draw_matrix(instance, axes, shares, texts, used)
 
     width = _panel_inches(instance)
-    grid = grid_of(len(solutions), width)
+    grid = grid_of(len(solutions), width, BAR_INCHES)
 
     def draw(figure: FigureBase) -> None:
         panels = add_panels(figure, len(solutions), grid)

@@ -34,7 +34,7 @@ MOST_MACHINES, MOST_JOBS = 192, 40
 """That are drawn: machines on which gangs start, then those with most free GPUs; gangs that wait,
 in file order."""
 
-STRIP_MACHINES, STRIPS_A_LINE = 24, 4
+STRIP_MACHINES, STRIPS_A_LINE, STRIPS_BESIDE_GANGS = 24, 4, 3
 """Machines of a rack one below the other, and such columns side by side in a panel."""
 
 STRIP_INCHES, GANGS_INCHES, FRAME_INCHES = 2.4, 3.2, 1.5
@@ -163,14 +163,15 @@ def _floor(instance: Instance, solutions: Mapping[str, Solution]) -> _Floor:
     place: dict[int, tuple[int, float]] = {}
     heads = []
     row = 0
-    for start in range(0, len(columns), STRIPS_A_LINE):
-        line = columns[start : start + STRIPS_A_LINE]
+    strips = STRIPS_A_LINE if solutions else STRIPS_BESIDE_GANGS
+    for start in range(0, len(columns), strips):
+        line = columns[start : start + strips]
         for number, (rack, machines) in enumerate(line):
             left = margin + number * pitch
             heads.append((rack, row, left))
             place |= {machine: (row + 1 + at, left) for at, machine in enumerate(machines)}
         row += 2 + max(len(machines) for _, machines in line)
-    return _Floor(place, heads, row - 1, min(len(columns), STRIPS_A_LINE), pitch)
+    return _Floor(place, heads, row - 1, min(len(columns), strips), pitch)
 
 
 def _draw_machines(instance: Instance, floor: _Floor, axes: Axes, width: float) -> BlockRows:

@@ -31,7 +31,8 @@ MOST_SERVERS = 40
 PANEL_INCHES, FRAME_INCHES = 4.8, 1.5
 
 KEPT, SCALED_IN, PREEMPTED, GIVEN_BACK = "#9db7d3", "#eec16b", "#d1495b", "#fdf0dc"
-BASE, FLEXIBLE = KEPT, "#d9e4ef"
+BASE, FLEXIBLE = KEPT, "#f3dcae"
+"""Of workers: flexible ones are pale as what is scaled in is."""
 VACATED_EDGE = "#b8720a"
 
 

@@ -1,0 +1,117 @@
+"""The rules of pictures find what breaks them, and large instances keep them."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from matplotlib.figure import Figure
+
+import lyra_opt as lo
+from lyra_opt.core.pictures import (
+    MOST_WIDTH_INCHES,
+    house_style,
+    legend_above,
+    make_logarithmic,
+)
+from tests.pictures import faults_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def panel(width_inches: float = 4.0) -> tuple[Figure, Any]:
+    """Return a figure with a panel that keeps the rules."""
+    with house_style():
+        figure = Figure(figsize=(width_inches, 3.0), layout="constrained")
+        axes = figure.subplots()
+        axes.plot([1, 2], [1, 2], label="line")
+        axes.set_xlabel("Time (s)")
+        axes.set_ylabel("Jobs")
+    return figure, axes
+
+
+BREAKS: dict[str, Callable[[Figure, Any], object]] = {
+    "points": lambda _, axes: axes.annotate("small", (1.5, 1.2), fontsize=8),
+    "says no unit": lambda _, axes: axes.set_xlabel(""),
+    "a legend covers": lambda _, axes: axes.legend(loc="upper left"),
+    "cover each other": lambda _, axes: [axes.text(1.4, 1.5, word) for word in ("one", "two")],
+    "is cut off": lambda figure, _: figure.text(0.9, 0.5, "a long word that ends outside"),
+    "exponent": lambda _, axes: axes.set(xscale="log", xlim=(0.1, 100)),
+}
+"""By what is said of it."""
+
+
+def test_a_plain_panel_keeps_the_rules() -> None:
+    """None of them is broken by what every picture has."""
+    assert faults_of(panel()[0]) == []
+
+
+@pytest.mark.parametrize("fault", BREAKS)
+def test_what_breaks_a_rule_is_found(fault: str) -> None:
+    """And nothing else is said."""
+    figure, axes = panel()
+    with house_style():
+        BREAKS[fault](figure, axes)
+    assert {bool(re.search(fault, found)) for found in faults_of(figure)} == {True}
+
+
+def test_a_picture_wider_than_a_page_is_found() -> None:
+    """A page would make it smaller, and its text with it."""
+    (fault,) = faults_of(panel(MOST_WIDTH_INCHES + 1)[0])
+    assert "inches wide" in fault
+
+
+def test_no_picture_that_tests_write_breaks_a_rule() -> None:
+    """Whoever writes one hears of it."""
+    figure, axes = panel()
+    axes.set_xlabel("")
+    with pytest.raises(AssertionError, match="says no unit"):
+        figure.savefig(io.BytesIO())
+
+
+@pytest.mark.parametrize("width_inches", [2.5, 4.0, 6.0, 10.0])
+def test_a_legend_above_has_as_many_columns_as_there_is_room_for(width_inches: float) -> None:
+    """None is cut off, and on a wide figure all stand in one row."""
+    figure, axes = panel(width_inches)
+    with house_style():
+        lines = [axes.plot([1, 2], [2, 1])[0] for _ in range(4)]
+        legend_above(figure, lines, [f"a line with a name {number}" for number in range(4)])
+    assert faults_of(figure) == []
+    (legend,) = figure.legends
+    heights = {round(text.get_window_extent().y0) for text in legend.get_texts()}
+    assert (len(heights) == 1) == (width_inches == 10.0)
+
+
+@pytest.mark.parametrize("ends", [(1.0, 30.0), (0.0002, 8.0), (1.0, 1e7)])
+def test_a_logarithmic_axis_has_plain_numbers(ends: tuple[float, float]) -> None:
+    """Several, however long it is, and no exponents."""
+    figure, axes = panel()
+    with house_style():
+        make_logarithmic(axes.xaxis)
+    axes.set_xlim(*ends)
+    assert faults_of(figure) == []
+    ticks = [*axes.xaxis.get_major_ticks(), *axes.xaxis.get_minor_ticks()]
+    named = [t for t in ticks if ends[0] <= t.get_loc() <= ends[1] and t.label1.get_text()]
+    assert len(named) >= 3
+    for tick in named:
+        assert float(tick.label1.get_text().replace(",", "")) == pytest.approx(tick.get_loc())
+
+
+LARGE = {
+    "reclaim": {"family": "messy-dist", "servers": 100},
+    "allocation": {"family": "load", "jobs": 20, "objective": "jct_reduction"},
+    "heterogeneous": {"family": "offline", "jobs": 60, "objective": "max_min_share"},
+    "network": {"family": "epoch", "jobs": 60, "racks": 6, "machines_per_rack": 10},
+}
+
+
+@pytest.mark.parametrize("problem", LARGE)
+@pytest.mark.parametrize("answers", [0, 3])
+def test_large_instances_are_no_wider_than_a_page(problem: str, answers: int) -> None:
+    """Alone, and with several answers, which then stand in several rows."""
+    instance = lo.generate(problem, **LARGE[problem])
+    solved = [lo.solve(instance, time_limit_s=10)] * answers
+    assert faults_of(lo.plot(instance, solved) if answers else lo.plot(instance)) == []
