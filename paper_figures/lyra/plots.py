@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.pictures import as_written, make_logarithmic
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
     from lyra_opt.experiments.plots.figures import Plot
     from lyra_opt.paper_figures.comparison import Comparison
+
+
+LETTERS_A_LINE = 26
+"""Of what stands along an axis."""
 
 
 def gains_over_baseline(comparison: Comparison) -> Plot:
@@ -88,7 +93,7 @@ def costs_of_reclaiming(comparison: Comparison) -> Plot:
 
 def by_checkpoints(comparison: Comparison) -> Plot:
     """Return the plot."""
-    figure, panels = new_figure(3, 2.8)
+    figure, panels = new_figure(3, 2.8, 3.6)
     columns = list(dict.fromkeys(entry.column for entry in comparison.entries))
     for axes, column in zip(panels, columns, strict=True):
         entries = of_column(comparison, column)
@@ -107,7 +112,7 @@ def by_checkpoints(comparison: Comparison) -> Plot:
             marker="o",
             label="ours",
         )
-        axes.set_title(as_written(column))
+        axes.set_ylabel(fill(as_written(column[0].upper() + column[1:]), LETTERS_A_LINE))
         axes.set_xlabel("Jobs with checkpoints (%)")
         axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
     return with_legend(
