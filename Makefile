@@ -12,23 +12,24 @@ COUNT ?= 100000
 FILES_OF_captured-gap := results/captured
 FILES_OF_captured-network-gap := results/captured-network
 
-.PHONY: help study scoreboard test test-slow fuzz lint library docs links bench figures papers clean
+.PHONY: help study scoreboard test test-slow test-release fuzz lint library docs links bench figures papers clean
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make study       run a study and draw its report into $(RESULTS)/$(STUDY); STUDY=NAME for another one of experiments/studies"
-	@echo "make test        run the tests (about six minutes on two cores)"
-	@echo "make test-slow   run the tests that take minutes, and those of properties with four times the examples"
-	@echo "make fuzz        hold every solver against brute force on COUNT odd instances, and damage files; SEED=N for those of a run before"
-	@echo "make lint        ruff and mypy"
-	@echo "make docs        build the documentation into $(RESULTS)/docs, its examples run (about three minutes)"
-	@echo "make links       ask the network whether what the documentation links to elsewhere is there"
-	@echo "make bench       measure the figures of speed into $(RESULTS)/bench (about forty minutes, on a quiet machine)"
-	@echo "make figures     reproduce the published tables into $(RESULTS)/figures and figures-PAPER (about sixteen minutes)"
-	@echo "make papers      the same at the papers' own sizes, into the documentation (hours; needs the traces in LYRA_OPT_TRACES)"
-	@echo "make scoreboard  run every solver on the instance library, and write the page of the documentation (about forty minutes)"
-	@echo "make library     make the instance library and its pages again, graded anew (hours; needs the traces in LYRA_OPT_TRACES)"
-	@echo "make clean       remove the virtual environment, the results and the caches"
+	@echo "make study        run a study and draw its report into $(RESULTS)/$(STUDY); STUDY=NAME for another one of experiments/studies"
+	@echo "make test         run the tests (about six minutes on two cores)"
+	@echo "make test-slow    run the tests that take minutes, and those of properties with four times the examples"
+	@echo "make test-release install the wheel with the oldest and newest versions on every Python that is there, and check every certificate of the library (four minutes)"
+	@echo "make fuzz         hold every solver against brute force on COUNT odd instances, and damage files; SEED=N for those of a run before"
+	@echo "make lint         ruff and mypy"
+	@echo "make docs         build the documentation into $(RESULTS)/docs, its examples run (about three minutes)"
+	@echo "make links        ask the network whether what the documentation links to elsewhere is there"
+	@echo "make bench        measure the figures of speed into $(RESULTS)/bench (about forty minutes, on a quiet machine)"
+	@echo "make figures      reproduce the published tables into $(RESULTS)/figures and figures-PAPER (about sixteen minutes)"
+	@echo "make papers       the same at the papers' own sizes, into the documentation (hours; needs the traces in LYRA_OPT_TRACES)"
+	@echo "make scoreboard   run every solver on the instance library, and write the page of the documentation (about forty minutes)"
+	@echo "make library      make the instance library and its pages again, graded anew (hours; needs the traces in LYRA_OPT_TRACES)"
+	@echo "make clean        remove the virtual environment, the results and the caches"
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -61,6 +62,9 @@ test: $(READY)
 
 test-slow: $(READY)
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-full} $(RUN)/python -m pytest --numprocesses=auto -m "slow or hypothesis"
+
+test-release: $(READY)
+	$(RUN)/python -m pytest --numprocesses=auto -m slow tests/test_installation.py tests/test_packaging.py tests/instances/library
 
 fuzz: $(READY)
 	$(RUN)/python -m tests.fuzz --count $(COUNT) $(if $(SEED),--seed $(SEED)) --out $(RESULTS)/fuzz

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -18,6 +19,21 @@ CASES: list[Any] = [
     pytest.param("python3.11", ["--constraint", str(OLDEST)], id="python3.11-oldest"),
     *(pytest.param(python, [], id=f"{python}-newest") for python in PYTHONS),
 ]
+
+
+def interpreter(name: str) -> str | None:
+    """Return a Python of that name which runs: on the path, or kept by pyenv beside others."""
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    kept = versions.glob(f"{name.removeprefix('python')}.*/bin/{name}")
+    for each in (name, *map(str, kept)):
+        # What pyenv puts on the path is there too where its Python is switched off.
+        asked = [each, "--version"]
+        if (
+            shutil.which(each)
+            and subprocess.run(asked, capture_output=True, check=False).returncode == 0
+        ):
+            return each
+    return None
 
 
 def first_example() -> str:
@@ -50,9 +66,10 @@ def test_an_empty_environment_runs_the_first_example(
     python: str, versions: list[str], wheel: Path, tmp_path: Path
 ) -> None:
     """Protects who installs it: versions that are asked for, and data files that come along."""
-    if shutil.which(python) is None:
+    found = interpreter(python)
+    if found is None:
         pytest.skip(f"{python} is not there")
-    subprocess.run([python, "-m", "venv", tmp_path / "venv"], check=True)
+    subprocess.run([found, "-m", "venv", tmp_path / "venv"], check=True)
     inside = tmp_path / "venv" / "bin" / "python"
     install = [inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *versions]
     subprocess.run([*install, wheel], check=True)
