@@ -120,7 +120,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         metavar="FILE",
         help="write a proof that no solution is better than the best one found, which anybody can "
         "check by Python alone: searched anew, under the same time limit (with one instance file "
-        "only, of problems that have such proofs: reclaim, and allocation but for mean_jct)",
+        "only, of problems that have such proofs: reclaim, network, and allocation but for "
+        "mean_jct)",
     )
     parser.set_defaults(run=run)
 
@@ -129,31 +130,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
     from lyra_opt import export_model
     from lyra_opt.commands.answers import print_answers
-    from lyra_opt.commands.output import print_json, require_file_path, stdout_kept_clean
+    from lyra_opt.commands.output import print_json, stdout_kept_clean
     from lyra_opt.core.errors import UserError
     from lyra_opt.core.isolation.workers import Workers
     from lyra_opt.core.loading import load_instance, load_solution, save_solution
-    from lyra_opt.core.pictures import require_picture_path
     from lyra_opt.core.result import Status
     from lyra_opt.core.solving import evidence_of, require_valid_start
 
-    if arguments.out is not None:
-        if len(arguments.files) > 1:
-            raise UserError("--out takes the solution of one instance file, not of several")
-        require_file_path("--out", arguments.out)
-    if arguments.plot is not None:
-        if len(arguments.files) > 1:
-            raise UserError("--plot draws the solutions of one instance file, not of several")
-        require_picture_path("--plot", arguments.plot)
-        require_file_path("--plot", arguments.plot)
-    if arguments.export is not None:
-        if len(arguments.files) > 1:
-            raise UserError("--export writes the model of one instance file, not of several")
-        require_file_path("--export", arguments.export)
-    if arguments.proof is not None:
-        if len(arguments.files) > 1 or arguments.files[0] == "-":
-            raise UserError("--proof proves the solution of one instance file")
-        require_file_path("--proof", arguments.proof)
+    _require_outputs(arguments)
     if arguments.start is not None and len(arguments.files) > 1:
         raise UserError("--start takes a solution of one instance file, not of several")
     # Everything is read and validated before the first solve, so that no run is in vain.
@@ -199,6 +183,39 @@ def run(arguments: argparse.Namespace) -> int:
         complain("nothing was solved")
         return 1
     return 0
+
+
+WRITTEN = {
+    "out": "takes the solution",
+    "plot": "draws the solutions",
+    "export": "writes the model",
+    "proof": "proves the solution",
+}
+"""The options that name a file to write, and what each does."""
+
+
+def _require_outputs(arguments: argparse.Namespace) -> None:
+    """Raise `UserError` unless each file can be written, and is neither read nor another one."""
+    from lyra_opt.commands.output import require_file_path
+    from lyra_opt.core.errors import UserError
+    from lyra_opt.core.pictures import require_picture_path
+
+    if arguments.proof is not None and arguments.files[0] == "-":
+        raise UserError("--proof proves the solution of a file, not of the standard input")
+    taken = {Path(file).resolve(): "the instance itself" for file in arguments.files}
+    for name, does in WRITTEN.items():
+        path = getattr(arguments, name)
+        if path is None:
+            continue
+        if len(arguments.files) > 1:
+            raise UserError(f"--{name} {does} of one instance file, not of several")
+        if name == "plot":
+            require_picture_path("--plot", path)
+        require_file_path(f"--{name}", path)
+        place = Path(path).resolve()
+        if place in taken:
+            raise UserError(f"--{name} {path}: is {taken[place]}, which it would replace")
+        taken[place] = f"the file of --{name}"
 
 
 def _prove(arguments: argparse.Namespace, entry: LoadedInstance, best: Answer | None) -> bool:

@@ -240,6 +240,8 @@ class TestSolve:
             ([FIGURE_5, "--out", "no-such-folder/x.json"], ["no-such-folder", "does not exist"]),
             ([FIGURE_5, "--out", "."], ["--out .", "is a folder"]),
             ([FIGURE_5, "--out", "-"], ["--out -", "must be a file"]),
+            ([FIGURE_5, "--plot", "x.svg", "--export", "x.svg"], ["--export x.svg", "--plot"]),
+            (["-", "--proof", "x.json"], ["--proof", "standard input"]),
             ([FIGURE_5, "--fast"], ["unrecognized arguments: --fast"]),
             ([], ["FILE"]),
         ],
@@ -247,6 +249,17 @@ class TestSolve:
     def test_bad_usage(self, run: Any, arguments: list[object], parts: list[str]) -> None:
         """One line, exit code 2, nothing on stdout."""
         assert_one_line_error(run("solve", *arguments), *parts)
+
+    @pytest.mark.parametrize("option", ["--out", "--proof"])
+    def test_an_instance_is_not_replaced(self, run: Any, tmp_path: Path, option: str) -> None:
+        """A solution or a proof that would be written over its instance, by any name of it."""
+        fleet = tmp_path / "fleet.json"
+        fleet.write_bytes(FIGURE_5.read_bytes())
+        other_name = tmp_path / "link.json"
+        other_name.symlink_to(fleet)
+        for path in (fleet, other_name):
+            assert_one_line_error(run("solve", fleet, option, path), option, "the instance itself")
+        assert fleet.read_bytes() == FIGURE_5.read_bytes()
 
     def test_every_file_is_validated_before_the_first_solve(
         self, run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
