@@ -59,6 +59,18 @@ def name_of(paper: str, publication: PublicationTable) -> str:
 
 def runs_of(setting: Setting, publication: PublicationTable) -> Iterator[tuple[Run, Draw]]:
     """Yield every replay that a table is made of, those that cannot be made left out."""
+    for run in _named_runs(setting, publication):
+        if setting.is_there(run):
+            yield from ((run, draw) for draw in setting.draws(publication))
+
+
+def missing_traces(setting: Setting, publications: Sequence[PublicationTable]) -> list[str]:
+    """Return the traces that tables need and that are not there, each once."""
+    scenarios = {run.scenario for each in publications for run in _named_runs(setting, each)}
+    return sorted({name for each in scenarios for name in setting.missing_traces(each)})
+
+
+def _named_runs(setting: Setting, publication: PublicationTable) -> dict[Run, None]:
     part = Part(publication, Results(setting, None))
     runs = [run for row in publication.rows for run in _runs_of_row(part, row)]
     runs += [part.run(name) for name in publication.also]
@@ -68,9 +80,7 @@ def runs_of(setting: Setting, publication: PublicationTable) -> Iterator[tuple[R
         for scenario in product.scenarios
         for scheme in product.schemes
     ]
-    for run in dict.fromkeys(runs):
-        if setting.is_there(run):
-            yield from ((run, draw) for draw in setting.draws(publication))
+    return dict.fromkeys(runs)
 
 
 def _runs_of_row(part: Part, row: RowTable) -> Iterator[Run]:

@@ -179,6 +179,24 @@ def test_failed_runs_are_said_and_not_averaged(
     assert f"Failed: {BASELINE}: SimulationError: made up" in page
 
 
+@pytest.mark.parametrize(
+    ("paper", "trace"), [("gavel", "max_min_fairness.trace"), ("pollux", "workload-8.csv")]
+)
+def test_a_paper_without_its_traces(
+    run: Callable[..., tuple[int, str, str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    paper: str,
+    trace: str,
+) -> None:
+    """Whoever has no traces gets the pages, and is told what to look for: nothing fails."""
+    monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
+    exit_code, out, err = run("paper", paper, "--table", "1", "--out", tmp_path / "made")
+    assert (exit_code, len(err.splitlines())) == (0, 1)
+    assert all(part in err for part in (trace, "LYRA_OPT_TRACES", "not run"))
+    assert "not run" in out
+
+
 @pytest.mark.slow
 def test_table_5_from_end_to_end(folder: Path) -> None:
     """Every row of the paper has its number of ours, or says that it was not run."""
