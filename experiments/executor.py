@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.commands.messages import complain, say
 from lyra_opt.commands.progress import progress
-from lyra_opt.core.errors import CutShortError, UserError
+from lyra_opt.core.errors import CutShortError, UserError, counted
 from lyra_opt.experiments.records import ERROR
 from lyra_opt.experiments.store import STORE_FILE, ResultStore
 
@@ -70,7 +70,7 @@ def run_stored(
         statuses = store.statuses()
         waiting = [task for task in tasks if statuses.get(task.key, ERROR) == ERROR]
         stored = len(tasks) - len(waiting)
-        say(f"{study.name}: {len(waiting)} runs to do, {stored} stored already")
+        say(f"{study.name}: {counted(len(waiting), 'run')} to do, {stored} stored already")
         started = engine.start(waiting, folder)
         showing = progress(study.name, len(waiting), begun=started.begun)
         try:
@@ -137,5 +137,5 @@ def _verdict(study: StudyRecord, store: ResultStore) -> int:
     failed = [run for run in runs if run.status == ERROR]
     for run in failed[:FAILURES_SHOWN]:
         complain(f"failed: {run.key}: {run.message or ''}")
-    say(f"{study.name}: {len(runs)} runs stored, {len(failed)} failed")
+    say(f"{study.name}: {counted(len(runs), 'run')} stored, {len(failed)} failed")
     return 1 if failed else 0

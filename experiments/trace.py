@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lyra_opt.core.errors import InputError
-from lyra_opt.instances.traces import TRACES_VARIABLE, locate, read_trace
+from lyra_opt.instances.traces import NOT_THERE, locate, read_trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def find_trace(file: str) -> Trace:
     """
     path = locate(file)
     if not path.is_file():
-        raise InputError(file, f"is no file, neither as given nor in the folder {TRACES_VARIABLE}")
+        raise InputError(file, f"is no file, {NOT_THERE}")
     read_trace(path)  # a damaged trace is one error now, not one in every row
     try:
         with path.open("rb") as stream:

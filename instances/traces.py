@@ -38,6 +38,9 @@ TRACES_VARIABLE = "LYRA_OPT_TRACES"
 """Of the environment: the folder in which traces are looked for that are not where they are named.
 """
 
+NOT_THERE = f"neither here nor in the folder that {TRACES_VARIABLE} names"
+"""What errors say of a file that nobody finds."""
+
 LARGEST_TRACE_BYTES = 512 * 2**20
 LARGEST_SECONDS = 10**11  # some 3,000 years: a clock since 1970 fits, a typing error does not
 LARGEST_GPUS = 10**9

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.commands.messages import say
 from lyra_opt.core.pictures import house_style
 from lyra_opt.experiments.executor import EXIT_INTERRUPTED, run_stored
-from lyra_opt.instances.traces import TRACES_VARIABLE
+from lyra_opt.instances.traces import NOT_THERE
 from lyra_opt.paper_figures.evaluation import compared, function_of, missing_traces, runs_of
 from lyra_opt.paper_figures.page import Report
 from lyra_opt.paper_figures.results import Results
@@ -61,8 +61,8 @@ def run_paper(
         As `run_stored`, or if the file of the paper names what is not there.
     """
     if missing := missing_traces(setting, publications):
-        where = f"neither here nor in the folder that {TRACES_VARIABLE} names"
-        say(f"{setting.paper.name}: {', '.join(missing)}: {where}; what needs them is not run")
+        names = ", ".join(missing)
+        say(f"{setting.paper.name}: {names}: {NOT_THERE}; what needs them is not run")
     tasks = tasks_of(setting, publications)
     if not tasks:
         return 0, Results(setting, None)

@@ -193,7 +193,7 @@ def make_setup(scenario: Scenario, schemes: Sequence[Scheme], seed: int) -> Setu
             forecaster=loans.forecaster,
             headroom=loans.headroom,
             day_s=loans.day_s,
-            usage=None if loans.usage is None else scenario.path_of(loans.usage),
+            usage=None if loans.usage is None else scenario.path_to_read(loans.usage),
         )
     setup = Setup(
         workload=workload,
@@ -285,7 +285,7 @@ def _on_topology(scenario: Scenario, file: str) -> Cluster:
     named = table.network.links
     path = "cluster.network.links"
     links = None if named is None else _found(find_link_set, named, path, scenario)
-    topology, links = read_topology(scenario.path_of(file), network=links)
+    topology, links = read_topology(scenario.path_to_read(file), network=links)
     communication, called, assumption = _communication(scenario, table.network, links)
     gpu = (
         () if table.gpu_type is None else (_gpu_type(scenario, table.gpu_type, "cluster.gpu_type"),)
@@ -335,7 +335,7 @@ def _communication(
 
     if table.slowdowns is not None:
         return (
-            read_slowdowns(scenario.path_of(table.slowdowns)),
+            read_slowdowns(scenario.path_to_read(table.slowdowns)),
             "measured slowdowns",
             "Slowdowns by model, gang and tier are those of a file.",
         )
@@ -410,7 +410,7 @@ def _trace(scenario: Scenario) -> Workload | None:
     jobs = scenario.table.jobs
     if jobs.trace is None:
         return scenario.given.workload
-    return read_workload(scenario.path_of(jobs.trace), vc=jobs.vc)
+    return read_workload(scenario.path_to_read(jobs.trace), vc=jobs.vc)
 
 
 def _with_models(scenario: Scenario, trace: Workload, cluster: Cluster, seed: int) -> Workload:

@@ -580,6 +580,15 @@ class Scenario(SentOnce):
         """Let worker processes be sent what it says, which they check again."""
         return _scenario, (self.source, self.folder, self.text, self.document, self.given)
 
+    def path_to_read(self, file: str) -> Path:
+        """Return `path_of` a file; `InputError`, which says where else it may be, without one."""
+        from lyra_opt.instances.traces import NOT_THERE
+
+        found = self.path_of(file)
+        if not found.exists():
+            raise InputError(file, f"is no file, {NOT_THERE}")
+        return found
+
     def path_of(self, file: str) -> Path:
         """Return where a file is that it names: beside it, as given, or among the traces."""
         from lyra_opt.instances.traces import locate

@@ -12,7 +12,7 @@ import csv
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.validation import require_integer
-from lyra_opt.instances.traces import TRACES_VARIABLE, locate
+from lyra_opt.instances.traces import NOT_THERE, locate
 from lyra_opt.simulation.goodput.model import PROFILES, fixed_duration_s
 from lyra_opt.simulation.workload import Job, Workload
 
@@ -50,8 +50,7 @@ def pollux_jobs(number: int) -> Workload:
     path = locate(POLLUX_FILES[number - 1])
     if not path.is_file():
         raise UserError(
-            f"workload pollux reads {path.name} of Pollux's artifact, which is neither here "
-            f"nor in the folder that {TRACES_VARIABLE} names"
+            f"workload pollux reads {path.name} of Pollux's artifact, which is {NOT_THERE}"
         )
     profiles = {profile.application: profile for profile in PROFILES}
     jobs = []

@@ -447,7 +447,7 @@ class TestTraces:
         given = ("plain", "--jobs", "jobs.csv", *ONE_SERVER, "--json")
         loans = changes("cluster.loans.servers=2", "cluster.loans.usage=usage.csv")
         monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
-        assert_one_line_error(simulate(*given), "jobs.csv: cannot be read")
+        assert_one_line_error(simulate(*given), "jobs.csv: is no file", "LYRA_OPT_TRACES")
         monkeypatch.setenv("LYRA_OPT_TRACES", str(folder))
         record = json.loads(simulate(*given, *loans)[1])
         assert record["jobs"] == 3
@@ -486,6 +486,18 @@ class TestTraces:
         written = ("--out", tmp_path / "out", "--capture", tmp_path / "capture")
         assert_one_line_error(three_jobs(*written, "--json"), str(trace), *parts)
         assert [path.name for path in tmp_path.iterdir()] == ["three.csv"]
+
+    def test_files_that_are_nowhere(
+        self, simulate: Run, three_jobs: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Whoever has no traces reads where one belongs, of jobs and of usage."""
+        monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
+        usage = changes('cluster.loans={usage="nobody.csv", servers=2}')
+        for ran, name in (
+            (simulate("philly"), "philly_jobs.csv.gz"),
+            (three_jobs(*usage), "nobody.csv"),
+        ):
+            assert_one_line_error(ran, name, "is no file", "LYRA_OPT_TRACES")
 
     def test_pipes(self, simulate: Run, tmp_path: Path) -> None:
         """Nobody waits for one that nobody writes to: scenarios and traces are files."""

@@ -291,7 +291,7 @@ def test_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     given: dict[str, Any] = {"jobs": TRACE, "changes": {"cluster.servers": 1}}
     kept = lo.simulate(**given, out=out, progress=True)
-    assert "1 runs to do" in capsys.readouterr().err
+    assert "1 run to do" in capsys.readouterr().err
     assert list(lo.load_study(out).jct_mean_s) == jct_s(kept)
     with pytest.raises(UserError, match="exists already"):
         lo.simulate(**given, out=out)
