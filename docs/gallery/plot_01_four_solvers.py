@@ -30,14 +30,12 @@ table = lo.compare(fleet, solvers)
 table[["objective", "dual_bound", "status", "wall_time_s"]].round(4)
 
 # %%
-# The general solvers are given a model. This is what PuLP is told, and the end of the same
-# model in CP-SAT's words; the twins of each model stand side by side in the tree.
+# The general solvers are given a model. This is what PuLP is told of three such jobs: a variable
+# for each number of workers that a job may have. ``lo.model(three, "cpsat")`` and ``"mathopt"`` say
+# the same to OR-Tools.
 
-print(str(lo.model(fleet, "pulp"))[:900])
-
-# %%
-
-print(str(lo.model(fleet, "cpsat"))[-700:])
+three = lo.generate("allocation", "load", jobs=3, objective="jct_reduction", load_percent=250)
+print(lo.model(three, "pulp"))
 
 # %%
 # The greedy rule grows whoever saves most per GPU, and may be stuck with GPUs that fit nobody.

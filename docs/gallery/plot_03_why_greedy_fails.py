@@ -4,12 +4,13 @@ Why greedy fails
 
 Lyra's rule shares the weight of a job equally among its servers, and takes the servers that are
 cheapest so. A job on many servers makes each of them look cheap, and is lost whole all the
-same. The family ``decoy`` is built on that: the rule pays 8 K where the optimum pays 1.
+same. The family ``decoy`` is built on that: the rule preempts 8 jobs for each server that is given
+back, and the optimum one job in all.
 """
 
 import lyra_opt as lo
 
-fleet = lo.generate("reclaim", "decoy", reclaim=2)
+fleet = lo.generate("reclaim", "decoy", reclaim=1)
 lo.compare(fleet, ["lyra-greedy", "marginal", "peeling", "exact"])[
     ["objective", "dual_bound", "status"]
 ]
@@ -21,7 +22,7 @@ for size in (1, 2, 4):
     decoy = lo.generate("reclaim", "decoy", reclaim=size)
     paid = lo.solve(decoy, "lyra-greedy").objective
     print(
-        f"N_R = {decoy.reclaim_servers}: {paid} jobs against {lo.solve(decoy, 'exact').objective}"
+        f"{size} given back: {paid} jobs are preempted, against {lo.solve(decoy, 'exact').objective}"
     )
 
 # %%

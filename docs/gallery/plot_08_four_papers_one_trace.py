@@ -2,16 +2,17 @@
 FIFO, Lyra, Hadar and Dally on the same jobs
 ============================================
 
-A day of jobs with the figures that Lyra publishes of its trace, on 16 servers of eight GPUs. Each
+A day of jobs with the figures that Lyra publishes of its trace, on 8 servers of eight GPUs. Each
 scheme keeps what its paper says of how long a job holds its GPUs: until its end (``fifo``,
-``lyra``), for rounds (``hadar``), for leases (``dally``).
+``lyra``), for rounds (``hadar``), for leases (``dally``). Under rounds and leases a job keeps what
+it did when it gives its GPUs back, so that long jobs make room for short ones.
 """
 
 import lyra_opt as lo
 
 runs = lo.simulate(
     "plain",
-    changes={"jobs.workload": "lyra-like", "jobs.parameters.days": 1, "cluster.servers": 16},
+    changes={"jobs.workload": "lyra-like", "jobs.parameters.days": 1, "cluster.servers": 8},
     schemes=["fifo", "lyra", "hadar", "dally"],
 )
 summary = runs.summary.set_index("scheme")

@@ -3,7 +3,8 @@ What fragmentation costs
 ========================
 
 Best fit, random order, or workers of one or two GPUs anywhere: the same mix of jobs, placed by
-three rules. Under best fit Lyra's rule is optimal; the more jobs are spread, the more it pays.
+three rules. Under best fit Lyra's rule is optimal here; where jobs are spread it pays more
+than it must.
 """
 
 import lyra_opt as lo
