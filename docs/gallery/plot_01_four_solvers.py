@@ -30,12 +30,13 @@ table = lo.compare(fleet, solvers)
 table[["objective", "dual_bound", "status", "wall_time_s"]].round(4)
 
 # %%
-# The general solvers are given a model. This is what PuLP is told of three such jobs: a variable
-# for each number of workers that a job may have. ``lo.model(three, "cpsat")`` and ``"mathopt"`` say
+# The general solvers are given a model. These are the constraints that PuLP is told of three such
+# jobs, a variable for each number of workers. ``lo.model(three, "cpsat")`` and ``"mathopt"`` say
 # the same to OR-Tools.
 
 three = lo.generate("allocation", "load", jobs=3, objective="jct_reduction", load_percent=250)
-print(lo.model(three, "pulp"))
+for name, constraint in lo.model(three, "pulp").constraints.items():
+    print(f"{name}: {constraint}")
 
 # %%
 # The greedy rule grows whoever saves most per GPU, and may be stuck with GPUs that fit nobody.

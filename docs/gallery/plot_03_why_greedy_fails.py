@@ -21,9 +21,8 @@ lo.compare(fleet, ["lyra-greedy", "marginal", "peeling", "exact"])[
 for size in (1, 2, 4):
     decoy = lo.generate("reclaim", "decoy", reclaim=size)
     paid = lo.solve(decoy, "lyra-greedy").objective
-    print(
-        f"{size} given back: {paid} jobs are preempted, against {lo.solve(decoy, 'exact').objective}"
-    )
+    least = lo.solve(decoy, "exact").objective
+    print(f"{size} given back: {paid} jobs are preempted, against {least}")
 
 # %%
 # ``peeling`` starts from all servers and gives back those that rescue most, so that a job that
