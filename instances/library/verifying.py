@@ -91,7 +91,7 @@ def _certificate(library: Library, loaded: LoadedInstance, best: BestKnown) -> t
     if file is None:
         return False, "its certificate has no file"
     document = loaded.problem.instance_document(loaded.instance)
-    proof = checked_proof(document, read_json_object(file), str(file))
+    proof = checked_proof(loaded, document, read_json_object(file), str(file))
     if not proof.holds:
         return False, f"its certificate does not hold: {proof.refutation}"
     if proof.value is None or not proof.is_optimal:

@@ -12,6 +12,7 @@ from lyra_opt.core.errors import FieldError, MissingFieldError, UserError, show_
 from lyra_opt.core.fields import Key, format_schema, keys_of, parsed, schema_of, written
 from lyra_opt.core.instance import ProblemInstance
 from lyra_opt.core.plugins import Plugins
+from lyra_opt.core.result import RELATIVE_TOLERANCE
 from lyra_opt.core.rules import Named, Text
 
 if TYPE_CHECKING:
@@ -196,9 +197,17 @@ class Problem(ABC):
         del instance
         return None
 
-    def proof_point(self, instance: Any, solution: Any) -> Mapping[str, int]:
+    def proof_point(self, instance: Any, solution: Any) -> Mapping[str, float]:
         """Return a valid solution as the variables that proofs have, by name, those not 0."""
         raise NotImplementedError
+
+    def proof_slack(self, instance: Any) -> float:
+        """Return how far the bound of a proof may stay behind the value that it proves.
+
+        Relative to the value, where values are no integers.
+        """
+        del instance
+        return RELATIVE_TOLERANCE
 
     @abstractmethod
     def drawing_of(self, instance: Any, solutions: Mapping[str, Any]) -> Drawing:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.problem import Problem
 from lyra_opt.heterogeneous.checker import Report, check
 from lyra_opt.heterogeneous.instance import (
+    SHARE_OBJECTIVES,
     Instance,
     Objective,
     RoundEntry,
@@ -78,6 +81,33 @@ class HeterogeneousProblem(Problem):
         from lyra_opt.heterogeneous.bounds.dual_bound import dual_bound
 
         return dual_bound(instance)
+
+    def proof_hints(self, instance: Instance) -> Mapping[str, Any] | None:
+        """Return that shares of time need none, and schedules have no proofs."""
+        return {} if instance.objective in SHARE_OBJECTIVES else None
+
+    def proof_point(self, instance: Instance, solution: TimeShares) -> Mapping[str, float]:
+        """Return the shares, and the level that all jobs have, rounded to the worse side."""
+        point: dict[str, float] = defaultdict(float)
+        for job, shares in solution.shares.items():
+            for name, share in shares.items():
+                point[f"job {job} type {name}"] += share
+        for job, others in solution.packed.items():
+            for other, shares in others.items():
+                pair = " beside ".join(sorted((job, other), key=instance.job_position.__getitem__))
+                for name, share in shares.items():
+                    point[f"job {pair} type {name}"] += share
+        point = {name: share for name, share in point.items() if share}
+        if instance.objective not in (Objective.THROUGHPUT, Objective.COST):
+            level = check(instance, solution).objective
+            assert level is not None, "it is valid"
+            worse = math.inf if instance.objective.sense == "min" else 0.0
+            point["level"] = math.nextafter(float(level), worse)
+        return point
+
+    def proof_slack(self, instance: Instance) -> float:
+        """Return what the rules of shares leave: proofs hold for all shares that may break them."""
+        return instance.variant.proof_gap
 
     def drawing_of(self, instance: Instance, solutions: Mapping[str, Solution]) -> Drawing:
         """Return a drawing of valid solutions by who made them, or of the instance alone."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from lyra_opt.core.stopwatch import loading, require_time
 from lyra_opt.proofs.stand_alone import Refuted, cost_of, leaf_value
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from lyra_opt.core.documents import JsonObject
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 INTEGER_BITS, BITS = 24, 48
 """Binary digits of multipliers behind the point: where values are integers, and a leaf need not be
 met exactly; and where they are none, beside the largest cost."""
+DUAL_TOLERANCE = 1e-10
+"""On numbers that are no integers, where nothing is branched on: what an engine misses is lost."""
 
 INTEGRAL, NEAR = 1e-6, 1e-9
 """What counts as an integer in a point, and as no less than what is to be proved."""
@@ -48,6 +52,12 @@ class _Node:
     ray: FloatArray | None = None
 
 
+def _digits(numbers: Iterable[Any]) -> int:
+    """Return about how many binary digits the largest of some numbers has before the point."""
+    largest = max((abs(Fraction(each)) for each in numbers), default=Fraction(0))
+    return largest.numerator.bit_length() - largest.denominator.bit_length()
+
+
 class Prover:
     """Proves that a programme has no point that costs less than a target.
 
@@ -64,20 +74,32 @@ class Prover:
     Depth first, the lower side of a branch first. Of the variables that are fractional in the
     linear programme (HiGHS, warm from node to node) the one is branched on whose two sides rise
     most, of a few that are tried. Complexity: that of branch and bound; each node solves one linear
-    programme, and some for each candidate.
+    programme, and some for each candidate. A programme of numbers that are no integers is one leaf.
     """
 
     def __init__(self, programme: Programme, target: Fraction) -> None:
         with loading():
             import highspy
         self._highspy, self._programme = highspy, programme
+        self.target = target
         self._enough = target - 1 if programme.is_integral else target
-        largest = max((abs(Fraction(each)) for each in programme.cost), default=Fraction(0))
-        # The linear programme has costs of at most about 1, whatever their unit.
-        digits = largest.numerator.bit_length() - largest.denominator.bit_length()
+        # The linear programme has costs of at most about 1, whatever their unit. That of numbers
+        # that are no integers has no large or small coefficients and bounds either.
+        self._column_digits, self._row_digits = [0] * len(programme.cost), [0] * len(programme.rows)
+        if programme.is_continuous:
+            self._column_digits = [_digits([each]) for each in programme.upper]
+            self._row_digits = [
+                _digits(
+                    each * Fraction(2) ** self._column_digits[column]
+                    for column, each in coefficients.items()
+                )
+                for coefficients, _, _ in programme.rows
+            ]
+        costs = zip(programme.cost, self._column_digits, strict=True)
+        digits = _digits(cost * Fraction(2) ** shift for cost, shift in costs)
         self._unit = Fraction(2) ** digits
         wanted = INTEGER_BITS if programme.is_integral else BITS - digits
-        self.denominator: int = 2 ** max(0, wanted)
+        self.denominator: int = 2 ** max(0, wanted + max(self._row_digits, default=0))
         self._highs = highspy.Highs()
         for option, value in (
             ("output_flag", False),
@@ -86,6 +108,9 @@ class Prover:
             ("solver", "simplex"),
         ):
             self._highs.setOptionValue(option, value)
+        if programme.is_continuous:
+            for tolerance in ("primal_feasibility_tolerance", "dual_feasibility_tolerance"):
+                self._highs.setOptionValue(tolerance, DUAL_TOLERANCE)
         self._load()
         self._changed: set[int] = set()
         self.nodes: list[JsonObject] = []
@@ -94,14 +119,18 @@ class Prover:
         programme, highs = self._programme, self._highs
         columns = len(programme.upper)
         nothing = np.zeros(0, dtype=np.int32)
-        cost = np.array([float(each / self._unit) for each in programme.cost])
-        upper = np.array(programme.upper, dtype=float)
+        scale = [Fraction(2) ** digits for digits in self._column_digits]
+        of_column = list(zip(programme.cost, programme.upper, scale, strict=True))
+        cost = np.array([float(each * by / self._unit) for each, _, by in of_column])
+        upper = np.array([float(each / by) for _, each, by in of_column])
         highs.addCols(columns, cost, np.zeros(columns), upper, 0, nothing, nothing, np.zeros(0))
-        for coefficients, right, is_equation in programme.rows:
+        of_row = zip(programme.rows, self._row_digits, strict=True)
+        for (coefficients, right, is_equation), digits in of_row:
+            over = Fraction(2) ** digits
             index = np.array(list(coefficients), dtype=np.int32)
-            value = np.array([float(each) for each in coefficients.values()])
-            most = float(right) if is_equation else math.inf
-            highs.addRow(float(right), most, len(index), index, value)
+            value = np.array([float(each * scale[of] / over) for of, each in coefficients.items()])
+            least = float(right / over)
+            highs.addRow(least, least if is_equation else math.inf, len(index), index, value)
 
     def prove(self) -> None:
         """Search the tree: `nodes`, in the order in which the checker reads them.
@@ -121,6 +150,9 @@ class Prover:
             if leaf is not None:
                 self.nodes.append(leaf)
                 continue
+            if self._programme.is_continuous:
+                known = "nothing" if node.point is None else f"{node.value * self._unit:.12g} alone"
+                raise NotProved(f"its linear programme shows {known}")
             column = self._branching(node) if node.fractional else self._undecided(node)
             if column is None:
                 self.nodes.append(self._decided_leaf(node.box))
@@ -149,7 +181,8 @@ class Prover:
             return _Node(box=box, value=-math.inf)
         solution = highs.getSolution()
         point = np.asarray(solution.col_value)
-        away = np.abs(point - np.round(point))
+        is_open = not self._programme.is_continuous
+        away = np.abs(point - np.round(point)) * is_open
         return _Node(
             box=box,
             value=highs.getInfo().objective_function_value,
@@ -164,28 +197,25 @@ class Prover:
             enough = float(self._enough / self._unit)
             if node.fractional and node.value <= enough - abs(enough) * NEAR:
                 return None
-            flat, value = self._multipliers(node.box, node.row_dual, with_cost=True)
-            return {"multipliers": flat} if self._is_enough(value) else None
+            leaf, value = self._rounded(node.box, node.row_dual, {})
+            return leaf if self._is_enough(value) else None
         for ray in () if node.ray is None else (node.ray, -node.ray):
             scaled = ray / max(1e-300, float(np.abs(ray).max()))
-            flat, value = self._multipliers(node.box, scaled, with_cost=False)
+            leaf, value = self._rounded(node.box, scaled, {"is_empty": True})
             if value > 0:
-                return {"multipliers": flat, "is_empty": True}
+                return leaf
         return None
 
-    def _multipliers(
-        self, box: Box, dual: FloatArray, *, with_cost: bool
-    ) -> tuple[list[int], Fraction]:
-        """Return rounded multipliers, row by row, and what they prove of a box."""
-        scale = self.denominator * (self._unit if with_cost else 1)
-        pairs = [
-            (row, multiplier)
-            for row in np.flatnonzero(dual).tolist()
-            if (multiplier := round(Fraction(dual[row]) * scale)) > 0
-            or (multiplier and self._programme.rows[row][2])
-        ]
-        value = leaf_value(self._programme, box, pairs, self.denominator, with_cost=with_cost)
-        return [each for pair in pairs for each in pair], value
+    def _rounded(self, box: Box, dual: FloatArray, leaf: JsonObject) -> tuple[JsonObject, Fraction]:
+        """Return a leaf with rounded multipliers, row by row, and what it proves of a box."""
+        scale = self.denominator * (1 if "is_empty" in leaf else self._unit)
+        multipliers: list[int] = []
+        for row in np.flatnonzero(dual).tolist():
+            multiplier = round(Fraction(dual[row]) * scale / Fraction(2) ** self._row_digits[row])
+            if multiplier > 0 or (multiplier and self._programme.rows[row][2]):
+                multipliers += (row, multiplier)
+        found = {"multipliers": multipliers, **leaf}
+        return found, leaf_value(self._programme, box, found, self.denominator)
 
     def _undecided(self, node: _Node) -> int | None:
         """Return a variable whose value is open; None where a single point is left.

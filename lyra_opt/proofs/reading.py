@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.documents import read_json_object, require_format
 from lyra_opt.core.errors import FieldError, InputError
 from lyra_opt.core.loading import load_instance
 from lyra_opt.proofs.stand_alone import PROOF_FORMAT, PROOF_VERSION, Refuted, check
-from lyra_opt.proofs.writing import SLACK
 
 if TYPE_CHECKING:
-    from fractions import Fraction
     from pathlib import Path
 
     from lyra_opt.core.documents import JsonObject
+    from lyra_opt.core.loading import LoadedInstance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +31,15 @@ class CheckedProof:
     bound, value
         What no solution is better than, and the value of the solution in the proof; None for what
         is not there. Without a solution a proof without a bound says that there is none at all.
+    slack
+        How far the bound may stay behind the value of an optimum, relative to it.
     """
 
     file: str
     refutation: str = ""
     bound: Fraction | None = None
     value: Fraction | None = None
+    slack: float = 0.0
 
     @property
     def holds(self) -> bool:
@@ -45,10 +48,10 @@ class CheckedProof:
 
     @property
     def is_optimal(self) -> bool:
-        """Whether the solution is as good as the bound; where no integers are, but for 1e-9."""
+        """Whether the solution is as good as the bound; where no integers are, but for slack."""
         if self.bound is None or self.value is None:
             return False
-        return abs(self.value - self.bound) <= SLACK * abs(self.value)
+        return abs(self.value - self.bound) <= Fraction(self.slack) * abs(self.value)
 
     def in_words(self) -> str:
         """Return it as a line."""
@@ -83,14 +86,22 @@ def checked(instance_file: str | Path, proof_file: str | Path) -> CheckedProof:
     InputError
         If either file is none, with file, field and rule.
     """
-    load_instance(instance_file)
-    return checked_proof(
-        read_json_object(instance_file), read_json_object(proof_file), str(proof_file)
-    )
+    loaded = load_instance(instance_file)
+    document, proof = read_json_object(instance_file), read_json_object(proof_file)
+    return checked_proof(loaded, document, proof, str(proof_file))
 
 
-def checked_proof(instance: JsonObject, proof: JsonObject, file: str) -> CheckedProof:
-    """Return what a proof proves of an instance, both as documents; `file` is that of the proof.
+def checked_proof(
+    loaded: LoadedInstance, document: JsonObject, proof: JsonObject, file: str
+) -> CheckedProof:
+    """Return what a proof proves of an instance.
+
+    Parameters
+    ----------
+    loaded, document
+        The instance, and as its file has it.
+    proof, file
+        The proof as a document, and its file.
 
     Raises
     ------
@@ -99,11 +110,12 @@ def checked_proof(instance: JsonObject, proof: JsonObject, file: str) -> Checked
     """
     try:
         require_format(proof, PROOF_FORMAT, PROOF_VERSION)
-        bound, value = check(instance, proof)
+        bound, value = check(document, proof)
     except FieldError as error:
         raise InputError(file, str(error)) from None
     except Refuted as error:
         return CheckedProof(file=file, refutation=str(error))
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError) as error:
         raise InputError(file, f"is no proof of its instance: {error!r}") from None
-    return CheckedProof(file=file, bound=bound, value=value)
+    slack = loaded.problem.proof_slack(loaded.instance)
+    return CheckedProof(file=file, bound=bound, value=value, slack=slack)

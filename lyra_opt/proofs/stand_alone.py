@@ -3,18 +3,17 @@
 
     python stand_alone.py INSTANCE.json PROOF.json
 
-The format is described in docs/proofs.md. The checker builds an integer programme of the instance
-by itself, whose optimum is that of the problem (the proofs are in the README.md of each folder of
-formulations/). A proof is a tree: each branch splits the values of a variable at an integer, and
-each leaf has multipliers for some of the rows. With multipliers y (at least 0 for rows "at least",
-any sign for equations) every point of the leaf's box costs at least
+Exit code: 0 if the proof proves what it claims, 1 if it does not, 2 for files that are none.
+docs/proofs.md describes the format. The checker builds a programme of the instance by itself, in
+integers but for shares of time, whose optimum is that of the problem (the proofs are in the README
+of each folder of formulations/). A proof is a tree: each branch splits the values of a variable at
+an integer, and each leaf has multipliers for some of the rows. With multipliers y (at least 0 for
+rows "at least", any sign for equations) every point of the leaf's box costs at least
 
     sum_i y_i b_i  +  sum_j  min over the box of (c_j - sum_i y_i a_ij) x_j,
 
-whatever the multipliers are, and a leaf is empty if that is above 0 with all c_j = 0. So what is
-proved is the least over the leaves, rounded up where all values are integers.
-
-Exit code: 0 if the proof proves what it claims, 1 if it does not, 2 for files that are none.
+and a leaf is empty if that is above 0 with all c_j = 0. So what is proved is the least over the
+leaves, rounded up where all values are integers.
 """
 
 from __future__ import annotations
@@ -22,21 +21,20 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from collections import defaultdict
 from fractions import Fraction
 from functools import cached_property
+from itertools import combinations
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 PROOF_FORMAT, PROOF_VERSION = "lyra-opt/proof", 1
+SHARE_SLACK = Fraction(1, 10**6)
 
 Document = dict[str, Any]
 Box = dict[int, tuple[int, int]]
-Losses = dict[str, int]
-Pairs = list[tuple[int, int]]
+Row = dict[int, Any]
 
 
 class Refuted(Exception):  # noqa: N818
@@ -44,108 +42,77 @@ class Refuted(Exception):  # noqa: N818
 
 
 class Programme:
-    """Minimise the cost of integers from 0 to their upper bounds that keep some rows."""
+    """Minimise the cost of numbers from 0 to their upper bounds that keep some rows."""
 
-    def __init__(self, sense: int) -> None:
+    def __init__(self, sense: int, *, is_continuous: bool = False) -> None:
         self.sense = sense  # -1 where the problem maximises: the cost is the negative then
+        self.is_continuous = is_continuous  # else all numbers are integers
         self.names: list[str] = []
-        self.upper: list[int] = []
+        self.upper: list[Any] = []
         self.cost: list[Any] = []
-        self.rows: list[tuple[dict[int, Any], Any, bool]] = []  # the last: whether an equation
+        self.rows: list[tuple[Row, Any, bool]] = []  # the last: whether an equation
 
-    def variable(self, name: str, cost: Any = 0, upper: int = 1) -> int:
+    def variable(self, name: str, cost: Any = 0, upper: Any = 1) -> int:
         """Add a variable; return its number."""
         self.names.append(name)
         self.upper.append(upper)
         self.cost.append(cost)
         return len(self.names) - 1
 
-    def row(self, coefficients: Mapping[int, Any], right: Any, *, equal: bool = False) -> None:
+    def row(self, coefficients: Row, right: Any, *, equal: bool = False) -> None:
         """Add the row sum of coefficients x >= right, or = right."""
         self.rows.append((dict(coefficients), right, equal))
 
     @cached_property
-    def least_cost(self) -> Any:
-        """What every point of the root's box costs at least."""
-        return sum(min(0, cost * most) for cost, most in zip(self.cost, self.upper, strict=True))
-
-    @cached_property
     def is_integral(self) -> bool:
         """Whether every value of the objective is an integer."""
-        return all(Fraction(each).denominator == 1 for each in self.cost)
+        return not self.is_continuous and all(Fraction(c).denominator == 1 for c in self.cost)
 
 
 # --- reclaim: which servers are given back (formulations/reclaim/README.md, sections 2, 4) -----
-
-
-def threshold_form(instance: Document) -> tuple[list[str], list[tuple[str, int, Losses, int]]]:
-    """Return servers on loan, and of each job that may be preempted: weight, losses, slack."""
-    servers = [each["id"] for each in instance["servers"] if each.get("on_loan", True)]
-    on_loan, jobs = set(servers), []
-    rigid = instance.get("semantics", "rigid") == "rigid"
+def reclaim_programme(instance: Document, proof: Document) -> Programme:
+    """Variables: servers, then jobs. Rows: the count; jobs with their servers; dominance."""
+    found, is_rigid = Programme(1), instance.get("semantics", "rigid") == "rigid"
+    on_loan = [each["id"] for each in instance["servers"] if each.get("on_loan", True)]
+    column = {name: found.variable(f"server {name}") for name in on_loan}
+    found.row(dict.fromkeys(column.values(), 1), instance["reclaim_servers"], equal=True)
+    costs: dict[str, Row] = {name: {} for name in on_loan}
     for job in instance["jobs"]:
         groups = [(w["server"], w.get("base", 0), w.get("flexible", 0)) for w in job["workers"]]
-        if rigid:
-            losses, slack = {name: 1 for name, each, _ in groups if each and name in on_loan}, 0
+        if is_rigid:
+            losses, slack = {name: 1 for name, each, _ in groups if each and name in column}, 0
         else:
-            losses = {name: each + more for name, each, more in groups if name in on_loan}
+            losses = {name: each + more for name, each, more in groups if name in column}
             base = sum(each for _, each, _ in groups)
             slack = sum(each + more for _, each, more in groups) - job.get("min_workers", base)
         # Capped: a loss beyond what is too much already is no worse.
         losses = {name: min(lost, slack + 1) for name, lost in losses.items()}
         weight = job.get("weight", 1)
-        if weight and sum(losses.values()) > slack:
-            jobs.append((job["id"], weight, losses, slack))
-    return servers, jobs
-
-
-def reclaim_programme(instance: Document, proof: Document) -> Programme:
-    """Variables: servers, then jobs. Rows: the count; jobs with their servers; dominance."""
-    servers, jobs = threshold_form(instance)
-    found = Programme(1)
-    column = {name: found.variable(f"server {name}") for name in servers}
-    job_column = [found.variable(f"job {name}", weight) for name, weight, _, _ in jobs]
-    found.row({column[name]: 1 for name in servers}, instance["reclaim_servers"], equal=True)
-    for preempted, (_, _, losses, slack) in zip(job_column, jobs, strict=True):
+        if not weight or sum(losses.values()) <= slack:
+            continue
+        preempted = found.variable(f"job {job['id']}", weight)
         for name, lost in losses.items():
+            key, cost = (preempted, lost) if len(losses) > 1 else (-1, weight)
+            costs[name][key] = costs[name].get(key, 0) + cost
             if lost > slack:
                 found.row({preempted: 1, column[name]: -1}, 0)
         if any(lost <= slack for lost in losses.values()):
             row = {column[name]: -lost for name, lost in losses.items()}
-            row[preempted] = sum(losses.values()) - slack
-            found.row(row, -slack)
+            found.row(row | {preempted: sum(losses.values()) - slack}, -slack)
     # A server that costs no more in any respect, ties by place, is reclaimed before the other.
-    shared: dict[str, dict[int, int]] = {name: {} for name in servers}
-    alone = dict.fromkeys(servers, 0)
-    for number, (_, weight, losses, _) in enumerate(jobs):
-        for name, lost in losses.items():
-            if len(losses) == 1:
-                alone[name] += weight
-            else:
-                shared[name][number] = lost
     for better, worse in proof.get("dominance", []):
-        mine, other = shared[better], shared[worse]
-        is_no_more = alone[better] <= alone[worse] and all(mine[j] <= other.get(j, 0) for j in mine)
-        is_same = alone[better] == alone[worse] and mine == other
-        if not is_no_more or (is_same and column[better] >= column[worse]):
+        mine, other = costs[better], costs[worse]
+        is_no_more = all(cost <= other.get(key, 0) for key, cost in mine.items())
+        if not is_no_more or (mine == other and column[better] >= column[worse]):
             raise Refuted(f"server {better} does not dominate server {worse}")
         found.row({column[better]: 1, column[worse]: -1}, 0)
     return found
 
 
 # --- allocation: how many workers each job gets (formulations/allocation/README.md, 1 and 2) ------
-
-
 def number(given: Any) -> Fraction:
     """Return a number of a file as the toolkit takes it: a 64-bit float, exactly."""
     return Fraction(float(given))
-
-
-def duration_s(job: Document, workers: int) -> Fraction:
-    """Return for how long a job runs with so many workers."""
-    least: int = job["min_workers"]
-    rate = least + (workers - least) * (1 - number(job.get("scaling_loss", 0)))
-    return number(job["work_worker_s"]) / rate
 
 
 def started_by_two_phase(instance: Document) -> list[Document]:
@@ -167,37 +134,28 @@ def allocation_programme(instance: Document, proof: Document) -> Programme:  # n
         raise ValueError("objective mean_jct has no proofs of this kind")
     found = Programme(-1 if objective == "jct_reduction" else 1)
     work_gpu_s = sum(number(job["work_worker_s"]) * job.get("gpus_per_worker", 1) for job in jobs)
-    used: dict[int, int] = {}
+    used: Row = {}
     for job in started_by_two_phase(instance) if objective == "two_phase" else jobs:
         least, gpus, row = job["min_workers"], job.get("gpus_per_worker", 1), {}
         # The knapsack has the workers beyond the base demand, and what they save.
         given = least if objective == "jct_reduction" else 0
-        base_s = duration_s(job, least) if given else 0
-        choices = {
-            workers: ((workers - given) * gpus, duration_s(job, workers) - base_s)
-            for workers in range(least, job["max_workers"] + 1)
-        }
-        if objective == "joint" and not job.get("running", False):
-            choices[0] = (0, duration_s(job, least) + work_gpu_s / capacity)
-        for workers, (used_gpus, cost_s) in sorted(choices.items()):
-            if used_gpus <= capacity:
+        kept, work_worker_s = 1 - number(job.get("scaling_loss", 0)), number(job["work_worker_s"])
+        may_wait = objective == "joint" and not job.get("running", False)
+        for workers in [0] * may_wait + list(range(least, job["max_workers"] + 1)):
+            cost_s = work_worker_s / (least + max(0, workers - least) * kept)
+            cost_s -= work_worker_s / given if given else 0
+            cost_s += 0 if workers else work_gpu_s / capacity
+            if (workers - given) * gpus <= capacity:
                 column = found.variable(f"job {job['id']} workers {workers}", cost_s)
-                row[column], used[column] = 1, -used_gpus
+                row[column], used[column] = 1, (given - workers) * gpus
         found.row(row, 1, equal=True)
     found.row(used, -capacity)
     return found
 
 
 # --- network: which gangs start, how close together (formulations/network/README.md, 2 and 3) ----
-
-
-def worth_of(instance: Document, job: Document) -> dict[int, Fraction]:
-    """Return what a gang adds to the objective at each tier that it accepts."""
-    objective, machines = instance["objective"], instance["machines"]
-    racks = dict.fromkeys((each["rack"] for each in machines), 0)
-    for each in machines:
-        racks[each["rack"]] += each["gpus"]
-    largest = (0, max(each["gpus"] for each in machines), max(racks.values()))
+def worth_of(instance: Document, job: Document, largest: list[int]) -> dict[int, Fraction]:
+    """Return what a gang adds at each tier that it accepts; `largest` are the tiers below."""
     waits_s = (0, job.get("rack_timer_s", 0), job.get("network_timer_s", 0))
     waiting_s, gang, found = number(job.get("waiting_s", 0)), job["gang"], {}
     urgency = 1 - number(job.get("score", 0)) + number(instance["waiting_weight_per_s"]) * waiting_s
@@ -205,12 +163,12 @@ def worth_of(instance: Document, job: Document) -> dict[int, Fraction]:
         is_over = waits_s[tier] is not None and waiting_s >= number(waits_s[tier])
         if name in job["efficiency"] and (is_over or gang > largest[tier] > 0):
             value = number(job.get("weight", 1)) * gang * number(job["efficiency"][name])
-            if objective == "epoch":
+            if instance["objective"] == "epoch":
                 value *= urgency
-            elif objective == "fewest_tiers":
+            elif instance["objective"] == "fewest_tiers":
                 value = Fraction((2 * len(instance["jobs"]) + 1) * gang - tier)
-            elif objective == "least_fragmentation":
-                value = Fraction((len(machines) + 1) * gang)
+            elif instance["objective"] == "least_fragmentation":
+                value = Fraction((len(instance["machines"]) + 1) * gang)
             found[tier] = value
     return found
 
@@ -218,75 +176,127 @@ def worth_of(instance: Document, job: Document) -> dict[int, Fraction]:
 def network_programme(instance: Document, proof: Document) -> Programme:  # noqa: ARG001
     """Variables: GPUs that gangs beyond a machine, a rack hold there; places of jobs; machines."""
     found, machines = Programme(-1), {each["id"]: each for each in instance["machines"]}
-    racks: dict[str, list[str]] = {}
+    racks: dict[str, list[str]] = defaultdict(list)
     for name, machine in machines.items():
-        racks.setdefault(machine["rack"], []).append(name)
+        racks[machine["rack"]].append(name)
+    in_racks = [sum(machines[name]["gpus"] for name in members) for members in racks.values()]
+    largest = [0, max(machine["gpus"] for machine in machines.values()), max(in_racks)]
     free = {name: machine["free_gpus"] for name, machine in machines.items()}
     wide = {name: found.variable(f"machine {name} wide", 0, free[name]) for name in machines}
     room_in = {rack: sum(free[name] for name in members) for rack, members in racks.items()}
     shared = {rack: found.variable(f"rack {rack} shared", 0, room_in[rack]) for rack in racks}
-    on_machine: dict[str, dict[int, int]] = {name: {wide[name]: 1} for name in machines}
-    in_rack: dict[str, dict[int, int]] = {rack: {} for rack in racks}
-    across: dict[int, int] = {}
+    places = [(0, f"machine {name}", free[name]) for name in machines]
+    places += [(1, f"rack {rack}", room_in[rack]) for rack in racks]
+    gangs_at: dict[str, Row] = defaultdict(dict)
     for job in instance["jobs"]:
-        worth, row = worth_of(instance, job), {}
-        places = [(0, f"machine {name}", free[name], on_machine[name]) for name in machines]
-        places += [(1, f"rack {rack}", room_in[rack], in_rack[rack]) for rack in racks]
-        for tier, place, room, gangs in [*places, (2, "network", sum(free.values()), across)]:
+        worth, row = worth_of(instance, job, largest), {}
+        for tier, place, room in [*places, (2, "network", sum(free.values()))]:
             if tier in worth and job["gang"] <= room:
                 column = found.variable(f"job {job['id']} {place}", -worth[tier])
-                row[column], gangs[column] = -1, job["gang"]
+                row[column], gangs_at[place][column] = -1, job["gang"]
         found.row(row, -1)
-    piles = [(across, list(shared.values()), dict[int, int]())]
+    piles = [(gangs_at["network"], list(shared.values()), Row())]
     for rack, members in racks.items():
-        piles.append((in_rack[rack], [wide[name] for name in members], {shared[rack]: -1}))
+        piles.append((gangs_at[f"rack {rack}"], [wide[n] for n in members], {shared[rack]: -1}))
     for gangs, columns, passing in piles:
         every, taken = dict.fromkeys(columns, 1), {column: -gang for column, gang in gangs.items()}
         found.row(every | taken | passing, 0, equal=True)
         for pile in columns:  # each gang has a GPU elsewhere
             found.row(every | {pile: 0} | dict.fromkeys(gangs, -1), 0)
-    for name, gangs in on_machine.items():
+    for name in machines:
+        gangs = {wide[name]: 1} | gangs_at[f"machine {name}"]
         row = {column: -gang for column, gang in gangs.items()}
         if instance["objective"] == "least_fragmentation":
             part = found.variable(f"machine {name} part", 1)
-            is_free = free[name] == machines[name]["gpus"]
-            idle = found.variable(f"machine {name} idle", 0, int(is_free))
+            idle = found.variable(f"machine {name} idle", 0, free[name] == machines[name]["gpus"])
             found.row(gangs | {part: free[name], idle: free[name]}, free[name])
             row[idle] = -free[name]
         found.row(row, -free[name])
     return found
 
 
-PROGRAMMES: dict[str, Callable[[Document, Document], Programme]] = {
+# --- shares of time on types of GPUs (formulations/heterogeneous/shares/README.md, 1 and 4) ------
+def share_programme(instance: Document, proof: Document) -> Programme:
+    """Variables: shares of jobs, of pairs; a level. Rows: GPUs; each job's time; what it needs."""
+    objective, jobs = instance.get("objective", "max_min_share"), instance["jobs"]
+    is_sum = objective in ("throughput", "cost")
+    is_least = objective in ("finish_time_fairness", "makespan_share")
+    if not (is_sum or is_least or objective == "max_min_share"):
+        raise ValueError(f"objective {objective} has no proofs of this kind")
+    found, most = Programme(1 if is_least else -1, is_continuous=True), 1 + SHARE_SLACK
+    price = {each["name"]: number(each.get("price_per_hour", 1)) for each in instance["gpu_types"]}
+    gpus = {name: sum(each["gpus"].get(name, 0) for each in instance["servers"]) for name in price}
+    packed = {(one["kind"], one["beside"]): one["throughput"] for one in instance.get("packed", [])}
+    teams: list[Any] = [((job,), (job["throughput"],)) for job in jobs]
+    for pair in combinations(jobs, 2) if packed else ():
+        kinds = pair[0].get("kind"), pair[1].get("kind")
+        teams.append((pair, (packed.get(kinds, {}), packed.get(kinds[::-1], {}))))
+    held: dict[str, Row] = {name: {} for name in gpus}
+    speed: dict[str, Row] = {job["id"]: {} for job in jobs}
+    for team, tables in teams:
+        for name in gpus:
+            rates = [number(table.get(name, 0)) for table in tables]
+            if team[0]["gang"] <= gpus[name] and all(rates):
+                who = " beside ".join(job["id"] for job in team)
+                column = found.variable(f"job {who} type {name}", 0, most)
+                held[name][column] = -team[0]["gang"]
+                for job, rate in zip(team, rates, strict=True):
+                    speed[job["id"]][column] = rate
+                    worth = is_sum * rate * number(job.get("weight", 1))
+                    found.cost[column] -= worth / (price[name] if objective == "cost" else 1)
+    for name, row in held.items():
+        found.row(row, -gpus[name] * most)
+    at = Fraction(proof["solution"]["level"]) if is_least else Fraction(0)
+    total, needs = sum(gpus.values()), []
+    for job in jobs:
+        found.row(dict.fromkeys(speed[job["id"]], -1), -most)
+        alone, gang = {name: number(job["throughput"].get(name, 0)) for name in gpus}, job["gang"]
+        on_all = sum(alone[name] * there for name, there in gpus.items() if gang <= there)
+        steps, elapsed_s = number(job["steps"]), number(job.get("elapsed_s", 0))
+        factor, right = Fraction(0), Fraction(0)  # of its steps a second; what it must be at least
+        if objective == "max_min_share":
+            factor = gang * total / (number(job.get("weight", 1)) * on_all)
+        elif objective == "cost" and job.get("utility", {}).get("kind") == "deadline":
+            left_s = number(job["utility"]["deadline_s"]) - elapsed_s
+            factor, right = left_s / steps, 1 - SHARE_SLACK
+        elif is_least:  # at least steps / (level * alone_s - elapsed_s), or its tangent at a level
+            alone_s = steps * max(len(jobs) * gang, total) / on_all
+            alone_s += number(job.get("isolated_elapsed_s", 0))
+            if objective == "makespan_share":
+                alone_s, elapsed_s = Fraction(1), Fraction(0)
+            left_s = at * alone_s - elapsed_s
+            if left_s <= 0:
+                raise Refuted(f"job {job['id']} cannot have the level of the solution any more")
+            factor, right = left_s**2 / (steps * alone_s), at + left_s / alone_s
+        needs.append(({column: factor * rate for column, rate in speed[job["id"]].items()}, right))
+    upper = at if is_least else min(most * max(row.values()) for row, _ in needs)
+    level = {} if is_sum else {found.variable("level", found.sense, upper): found.sense}
+    for row, right in needs:
+        found.row(row | level, right)
+    return found
+
+
+PROGRAMMES = {
     "lyra-opt/reclaim": reclaim_programme,
     "lyra-opt/allocation": allocation_programme,
     "lyra-opt/network-placement": network_programme,
+    "lyra-opt/heterogeneous": share_programme,
 }
 
 
 # --- the proof ----------------------------------------------------------------------------------
-
-
-def leaf_value(
-    programme: Programme, box: Box, multipliers: Pairs, denominator: int, *, with_cost: bool
-) -> Fraction:
+def leaf_value(programme: Programme, box: Box, leaf: Document, denominator: int) -> Fraction:
     """Return what every point of a box costs at least, or whether it is empty, by weak duality."""
-    slopes: dict[int, Any] = {}
+    multipliers, costs = leaf["multipliers"], [] if leaf.get("is_empty") else programme.cost
+    slopes: Row = {column: denominator * cost for column, cost in enumerate(costs)}
     value: Any = 0
-    for row, multiplier in multipliers:
+    for row, multiplier in zip(multipliers[::2], multipliers[1::2], strict=True):
         coefficients, right, is_equation = programme.rows[row]
         if multiplier < 0 and not is_equation:
             raise Refuted(f"row {row} has a multiplier below 0")
         value += multiplier * right
         for column, coefficient in coefficients.items():
             slopes[column] = slopes.get(column, 0) - multiplier * coefficient
-    if with_cost:
-        # Of columns that neither rows nor branches touch the root's value is known.
-        value += denominator * programme.least_cost
-        for column in slopes.keys() | box.keys():
-            cost = denominator * programme.cost[column]
-            value -= min(0, cost * programme.upper[column])
-            slopes[column] = slopes.get(column, 0) + cost
     for column, slope in slopes.items():
         lower, upper = box.get(column, (0, programme.upper[column]))
         value += slope * (lower if slope > 0 else upper)
@@ -295,39 +305,34 @@ def leaf_value(
 
 def proved_cost(programme: Programme, proof: Document) -> Fraction | None:
     """Return what every solution costs at least; None if there is none. Walks the tree."""
-    denominator, nodes = proof["denominator"], proof["nodes"]
+    denominator = proof["denominator"]
     if type(denominator) is not int or denominator < 1:
         raise Refuted("the denominator is no positive integer")
-    least, read = None, 0
+    least: Fraction | None = None
     boxes: list[Box] = [{}]  # what differs from the root's box, of nodes still to be read
-    while boxes:
+    for place, node in enumerate(proof["nodes"]):
+        if not boxes:
+            raise Refuted("the tree has nodes that no branch leads to")
         box = boxes.pop()
-        if read == len(nodes):
-            raise Refuted("the tree ends before all branches do")
-        node, read = nodes[read], read + 1
         if "branch" in node:
             column, at_most = node["branch"], node["at_most"]
             low, high = box.get(column, (0, programme.upper[column]))
-            if column < 0 or type(at_most) is not int or not low <= at_most < high:
-                raise Refuted(f"node {read - 1} does not split the values of a variable")
-            boxes.append({**box, column: (at_most + 1, high)})
-            boxes.append({**box, column: (low, at_most)})
+            is_split = column >= 0 and type(at_most) is int and low <= at_most < high
+            if programme.is_continuous or not is_split:
+                raise Refuted(f"node {place} does not split the integers of a variable")
+            boxes += [{**box, column: (at_most + 1, high)}, {**box, column: (low, at_most)}]
             continue
         flat = node["multipliers"]
         if any(type(each) is not int for each in flat) or any(row < 0 for row in flat[::2]):
-            raise Refuted(f"node {read - 1} has a multiplier or a row that is no such integer")
-        pairs = list(zip(flat[::2], flat[1::2], strict=True))
-        is_empty = node.get("is_empty", False)
-        value = leaf_value(programme, box, pairs, denominator, with_cost=not is_empty)
-        if not is_empty:
+            raise Refuted(f"node {place} has a multiplier or a row that is no such integer")
+        value = leaf_value(programme, box, node, denominator)
+        if not node.get("is_empty"):
             least = value if least is None else min(least, value)
         elif value <= 0:
-            raise Refuted(f"node {read - 1} is not shown to be empty")
-    if read < len(nodes):
-        raise Refuted("the tree has nodes that no branch leads to")
-    if least is None:
-        return None
-    return Fraction(ceil(least)) if programme.is_integral else least
+            raise Refuted(f"node {place} is not shown to be empty")
+    if boxes:
+        raise Refuted("the tree ends before all branches do")
+    return least if least is None or not programme.is_integral else Fraction(ceil(least))
 
 
 def content_hash(instance: Document) -> str:
@@ -336,27 +341,23 @@ def content_hash(instance: Document) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def cost_of(programme: Programme, point: Mapping[str, int]) -> Fraction:
+def cost_of(programme: Programme, point: Document) -> Fraction:
     """Return the cost of a point, given by the values of its variables that are not 0."""
-    known = {name: column for column, name in enumerate(programme.names)}
-    if not all(name in known and type(value) is int for name, value in point.items()):
+    types, exact = ({int, float}, Fraction) if programme.is_continuous else ({int}, int)
+    if not point.keys() <= set(programme.names) or not set(map(type, point.values())) <= types:
         raise Refuted("the solution has a variable that is not there, or no integer")
-    values = {known[name]: value for name, value in point.items()}
-    if not all(0 <= value <= programme.upper[column] for column, value in values.items()):
+    values = [exact(point.get(name, 0)) for name in programme.names]
+    if not all(0 <= value <= most for value, most in zip(values, programme.upper, strict=True)):
         raise Refuted("the solution has a variable beyond its bounds")
     for row, (coefficients, right, is_equation) in enumerate(programme.rows):
-        left = sum(each * values.get(column, 0) for column, each in coefficients.items())
+        left = sum(each * values[column] for column, each in coefficients.items())
         if left < right or (is_equation and left != right):
             raise Refuted(f"the solution does not keep row {row}")
-    return Fraction(sum(programme.cost[column] * value for column, value in values.items()))
+    return sum((c * x for c, x in zip(programme.cost, values, strict=True)), Fraction(0))
 
 
 def check(instance: Document, proof: Document) -> tuple[Fraction | None, Fraction | None]:
-    """Return what is proved, and the value of the solution; None for what is not there.
-
-    Both as the problem has them: of a problem that maximises the first is an upper bound.
-    Raises Refuted where the proof does not hold, or proves less than it claims.
-    """
+    """Return what is proved and what the solution is worth, None if absent; or raise Refuted."""
     if (proof["format"], proof["version"]) != (PROOF_FORMAT, PROOF_VERSION):
         raise ValueError(f"it must have the format {PROOF_FORMAT}, version {PROOF_VERSION}")
     if proof["sha256"] != content_hash(instance):
@@ -366,14 +367,15 @@ def check(instance: Document, proof: Document) -> tuple[Fraction | None, Fractio
     claimed = None if proof["bound"] is None else programme.sense * Fraction(proof["bound"])
     if cost is not None and (claimed is None or cost < claimed):
         raise Refuted(f"it claims {proof['bound']}, and proves {programme.sense * cost}")
+    bound = None if cost is None else programme.sense * cost
+    if proof.get("solution") is None:
+        return bound, None
     # Not every solution keeps to hints, only some of the best do.
-    point = proof.get("solution")
-    found = None if point is None else cost_of(PROGRAMMES[instance["format"]](instance, {}), point)
-    sense = programme.sense
-    return None if cost is None else sense * cost, None if found is None else sense * found
+    programme = PROGRAMMES[instance["format"]](instance, {"solution": proof["solution"]})
+    return bound, programme.sense * cost_of(programme, proof["solution"])
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Check the files named; return the exit code."""
     if len(arguments) != 2:
         print(__doc__.strip(), file=sys.stderr)
@@ -384,13 +386,12 @@ def main(arguments: Sequence[str]) -> int:
     except Refuted as error:
         print(f"{arguments[1]}: NOT proved: {error}")
         return 1
-    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError) as error:
         print(f"{arguments[1]}: no proof of {arguments[0]}: {error!r}", file=sys.stderr)
         return 2
     told = "no solution exists" if bound is None else f"bound {float(bound):.12g}"
-    told += (
-        "" if value is None else f", solution {float(value):.12g}{', optimal' * (value == bound)}"
-    )
+    if value is not None:
+        told += f", solution {float(value):.12g}{', optimal' * (value == bound)}"
     print(f"{arguments[1]}: proved: {told}")
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +15,13 @@ from lyra_opt.proofs.stand_alone import (
     check,
     content_hash,
     cost_of,
+    proved_cost,
 )
 
 if TYPE_CHECKING:
     from lyra_opt.core.documents import JsonObject
     from lyra_opt.core.instance import ProblemInstance
     from lyra_opt.core.problem import Problem
-
-SLACK = Fraction(1, 10**9)
-"""How far the bound of values that are no integers stays behind the solution, relative to it: what
-multipliers of a linear programme in floating point can show."""
 
 
 def proof_of(
@@ -60,26 +58,28 @@ def proof_of(
     if hints is None:
         raise UserError(f"no proof of {instance.name}: {problem.name} has none for this objective")
     programme_of = PROGRAMMES[problem.instance_format]
-    programme = programme_of(document, dict(hints))
-    known = set(programme.names)
-    point = {
-        name: value
-        for name, value in problem.proof_point(instance, solution).items()
-        if name in known
-    }
-    cost = cost_of(programme_of(document, {}), point)
-    target = cost if programme.is_integral else cost - SLACK * abs(cost)
-    prover = Prover(programme, target)
+    given = problem.proof_point(instance, solution)
+    known = set(programme_of(document, {"solution": given}).names)
+    point = {name: value for name, value in given.items() if name in known}
+    cost = cost_of(programme_of(document, {"solution": point}), point)
+    programme = programme_of(document, {**hints, "solution": point})
+    slack = 0 if programme.is_integral else Fraction(problem.proof_slack(instance))
+    prover = Prover(programme, cost - slack * abs(cost))
     try:
         prover.prove()
     except NotProved as error:
         raise UserError(f"no proof of {instance.name}: {error}") from None
+    bound = prover.target
+    if programme.is_continuous:  # which may prove more
+        shown = proved_cost(programme, {"denominator": prover.denominator, "nodes": prover.nodes})
+        assert shown is not None, "there is a point"
+        bound = _rounded_down(shown)
     proof = {
         "format": PROOF_FORMAT,
         "version": PROOF_VERSION,
         "instance": instance.name,
         "sha256": content_hash(document),
-        "bound": str(programme.sense * target),
+        "bound": str(programme.sense * bound),
         "solution": point,
         **hints,
         "denominator": prover.denominator,
@@ -87,3 +87,9 @@ def proof_of(
     }
     check(document, proof)
     return proof
+
+
+def _rounded_down(value: Fraction) -> Fraction:
+    """Return the largest double that is at most a fraction."""
+    nearest = float(value)
+    return Fraction(nearest if nearest <= value else math.nextafter(nearest, -math.inf))

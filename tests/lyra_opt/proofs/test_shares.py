@@ -1,0 +1,286 @@
+"""Proofs of shares of time: no shares that the checker of the problem accepts refute a bound."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from fractions import Fraction
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lyra_opt as lo
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.result import Status
+from lyra_opt.heterogeneous import PROBLEM
+from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Instance, Objective, TimeShares
+from lyra_opt.heterogeneous.packing import PackedRate
+from lyra_opt.proofs.stand_alone import (
+    SHARE_SLACK,
+    Refuted,
+    check,
+    cost_of,
+    proved_cost,
+    share_programme,
+)
+from lyra_opt.proofs.writing import proof_of
+from lyra_opt.testing.strategies import heterogeneous_instances
+from tests.draws import draws
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lyra_opt.core.documents import JsonObject
+
+OBJECTIVES = sorted(map(str, SHARE_OBJECTIVES))
+PAIR: JsonObject = {
+    "format": "lyra-opt/heterogeneous",
+    "version": 1,
+    "name": "pair",
+    "gpu_types": [{"name": "new", "price_per_hour": 3.0}, {"name": "old"}],
+    "servers": [{"id": "s", "gpus": {"new": 1, "old": 2}}],
+    "jobs": [
+        {"id": "a", "gang": 1, "steps": 60.0, "throughput": {"new": 3.0, "old": 1.0}},
+        {
+            "id": "b",
+            "gang": 2,
+            "steps": 90.0,
+            "throughput": {"new": 4.0, "old": 2.0},
+            "elapsed_s": 7.0,
+            "utility": {"kind": "deadline", "deadline_s": 100.0},
+        },
+    ],
+}
+"""The gang of `b` does not fit the new GPUs, and it has a deadline."""
+
+
+def with_objective(objective: str) -> JsonObject:
+    """Return the pair of jobs with an objective."""
+    return {**deepcopy(PAIR), "objective": objective}
+
+
+def written(instance: Instance, solution: TimeShares) -> tuple[JsonObject, JsonObject]:
+    """Return an instance as a document, and the proof of a solution as a file has it."""
+    document = PROBLEM.instance_document(instance)
+    proof = proof_of(PROBLEM, instance, document, solution)
+    return document, json.loads(json.dumps(proof))
+
+
+def proved(objective: str) -> tuple[JsonObject, JsonObject]:
+    """Return the pair of jobs, and a proof of its optimum."""
+    instance = PROBLEM.parse_instance(with_objective(objective))
+    return written(instance, lo.solve(instance, "lp-highs").solution)
+
+
+DRAWN = st.sampled_from(OBJECTIVES).flatmap(
+    lambda objective: heterogeneous_instances(objective=objective, with_packing=True, max_jobs=5)
+)
+
+
+@draws(60)
+@given(DRAWN, st.sampled_from(("lp-highs", "lp-glop", "lp-sifting")))
+def test_optima_of_the_solvers_are_proved(instance: Instance, solver: str) -> None:
+    """Jobs alone and in pairs: the bound is no more than the documented part beyond the optimum.
+
+    And the value is that of the checker of the problem, which shares nothing with this one.
+    """
+    objective = instance.objective
+    answer = lo.solve(instance, solver)
+    if answer.status is Status.INFEASIBLE:
+        return
+    assert answer.objective is not None
+    document, proof = written(instance, answer.solution)
+    bound, value = check(document, proof)
+    assert bound is not None
+    assert value is not None
+    assert float(value) == pytest.approx(answer.objective, rel=1e-12)
+    sense = 1 if objective.sense == "min" else -1
+    assert 0 <= sense * (value - bound) <= Fraction(1, 10**5) * value
+    if objective is not Objective.COST:  # whose deadlines have a tolerance of their own
+        assert sense * (value - bound) <= Fraction(11, 10**7) * value
+    assert float(bound) == pytest.approx(answer.dual_bound, rel=1e-6)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_shares_that_use_all_of_the_tolerance_do_not_refute_a_bound(objective: str) -> None:
+    """The checker of the problem accepts them, and they are a point of the programme as well."""
+    document, proof = proved(objective)
+    instance = PROBLEM.parse_instance(document)
+    best = lo.solve(instance, "lp-highs").solution
+    part = 1 + 0.999 * float(SHARE_SLACK)
+    shares = {
+        job: {name: share * part for name, share in of_types.items()}
+        for job, of_types in best.shares.items()
+    }
+    report = PROBLEM.check(instance, TimeShares(shares))
+    assert not report.violations
+    assert instance.variant.is_better(report.objective, PROBLEM.check(instance, best).objective)
+    assert not instance.variant.is_better(report.objective, float(Fraction(proof["bound"])))
+    point = PROBLEM.proof_point(instance, TimeShares(shares))
+    programme = share_programme(document, {"solution": point})
+    worth = float(programme.sense * cost_of(programme, dict(point)))
+    assert worth == pytest.approx(report.objective, rel=1e-12)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_random_shares_are_worth_no_more_than_the_bound(objective: str) -> None:
+    """Both checkers say the same of what is valid, and of what it is worth."""
+    document, proof = proved(objective)
+    instance, random = PROBLEM.parse_instance(document), Random(1)
+    bound, valid = float(Fraction(proof["bound"])), 0
+    for _ in range(300):
+        shares = {
+            job.id: {
+                name: random.choice((0.0, 0.5, 1.0)) * random.random() for name in ("new", "old")
+            }
+            for job in instance.jobs
+        }
+        shares["b"]["new"] = 0.0
+        report = PROBLEM.check(instance, TimeShares(shares))
+        if report.violations:
+            if objective in ("throughput", "cost", "max_min_share"):
+                point = {
+                    f"job {j} type {k}": x for j, of in shares.items() for k, x in of.items() if x
+                }
+                with pytest.raises(Refuted, match="keep row|beyond its bounds"):
+                    cost_of(share_programme(document, {}), point)
+            continue
+        valid += 1
+        assert not instance.variant.is_better(report.objective, bound)
+        if report.objective:
+            point = dict(PROBLEM.proof_point(instance, TimeShares(shares)))
+            programme = share_programme(document, {"solution": point})
+            found = float(programme.sense * cost_of(programme, point))
+            assert found == pytest.approx(report.objective, rel=1e-12)
+    assert valid > 20
+
+
+@pytest.mark.parametrize("objective", ["finish_time_fairness", "makespan_share"])
+def test_a_tangent_at_any_level_proves_no_more_than_the_optimum(objective: str) -> None:
+    """One at a worse level proves less; at one that nobody can have there is no tangent."""
+    document, proof = proved(objective)
+    best = proof["solution"]["level"]
+    for factor in (1.0, 1.01, 1.5, 10.0):
+        shifted = {**proof, "solution": {"level": best * factor}}
+        cost = proved_cost(share_programme(document, shifted), shifted)
+        assert cost is not None
+        assert cost <= Fraction(best)
+    with pytest.raises(Refuted, match="any more"):
+        share_programme(document, {"solution": {"level": 0.0}})
+
+
+def with_a_branch(proof: JsonObject) -> None:
+    """Leave out all shares between 0 and 1, with leaves that would be right if there were none."""
+    leaf = proof["nodes"][0]
+    proof["nodes"] = [{"branch": 0, "at_most": 0}, leaf, leaf]
+
+
+def with_a_larger_multiplier(proof: JsonObject) -> None:
+    """Take a price that is too high."""
+    proof["nodes"][0]["multipliers"][1] *= 2
+
+
+def with_a_better_bound(proof: JsonObject) -> None:
+    """Claim a little more."""
+    proof["bound"] = str(Fraction(proof["bound"]) * Fraction(100_001, 100_000))
+
+
+def with_a_better_level(proof: JsonObject) -> None:
+    """Claim that the shares give all jobs more."""
+    proof["solution"]["level"] *= 1 - 1e-5
+
+
+def with_too_much_time(proof: JsonObject) -> None:
+    """Have a job run more than all the time."""
+    proof["solution"]["job a type new"] = 1 + 2e-6
+
+
+def with_more_than_there_is(proof: JsonObject) -> None:
+    """Have a job run all the time on each type."""
+    proof["solution"] |= {"job a type new": 1.0, "job a type old": 1.0}
+
+
+def with_shares_where_it_cannot_run(proof: JsonObject) -> None:
+    """Put a gang on GPUs of which there are too few."""
+    proof["solution"]["job b type new"] = 0.5
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (with_a_branch, "does not split the integers"),
+        (with_a_larger_multiplier, "claims"),
+        (with_a_better_bound, "claims"),
+        (with_a_better_level, "claims|keep row"),
+        (with_too_much_time, "beyond its bounds"),
+        (with_more_than_there_is, "keep row"),
+        (with_shares_where_it_cannot_run, "not there"),
+    ],
+)
+def test_damaged_proofs_are_refuted(damage: Callable[[JsonObject], None], told: str) -> None:
+    """Each with the reason."""
+    document, proof = proved("makespan_share")
+    check(document, proof)
+    damage(proof)
+    with pytest.raises(Refuted, match=told):
+        check(document, proof)
+
+
+def test_a_deadline_that_is_over_leaves_no_solution() -> None:
+    """Which a proof of one row shows; where it can be kept the same proof is refuted."""
+    document = with_objective("cost")
+    rows = len(share_programme(document, {}).rows)
+    nodes = [{"multipliers": [rows - 1, 1], "is_empty": True}]
+    kept = {"denominator": 1, "nodes": nodes}
+    with pytest.raises(Refuted, match="not shown to be empty"):
+        proved_cost(share_programme(document, kept), kept)
+    document["jobs"][1]["elapsed_s"] = 100.0
+    assert proved_cost(share_programme(document, kept), kept) is None
+
+
+def test_pairs_share_their_gpus_once_and_their_time_twice() -> None:
+    """What is given in either order of two jobs is the same share."""
+    document = {
+        **with_objective("throughput"),
+        "packed": [{"kind": "k", "beside": "k", "throughput": {"old": 0.75}}],
+        "jobs": [
+            {"id": job, "gang": 2, "steps": 1.0, "throughput": {"old": 1.0}, "kind": "k"}
+            for job in "ab"
+        ],
+    }
+    instance = PROBLEM.parse_instance(document)
+    assert instance.packed == (PackedRate(kind="k", beside="k", throughput={"old": 0.75}),)
+    shares = TimeShares({}, {"a": {"b": {"old": 0.5}}, "b": {"a": {"old": 0.5}}})
+    _, proof = written(instance, shares)
+    bound, value = check(PROBLEM.instance_document(instance), proof)
+    assert proof["solution"] == {"job a beside b type old": 1.0}
+    assert value == Fraction(3, 2)
+    assert bound is not None
+    assert 0 <= bound - value <= Fraction(3, 2) * Fraction(11, 10**7)
+
+
+def test_schedules_are_refused_in_a_line() -> None:
+    """By the checker, and by who writes proofs."""
+    document = with_objective("utility")
+    with pytest.raises(ValueError, match="objective utility has no proofs of this kind"):
+        share_programme(document, {})
+    instance = PROBLEM.parse_instance(document)
+    with pytest.raises(UserError, match="none for this objective"):
+        proof_of(PROBLEM, instance, document, lo.solve(instance, "hadar").solution)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_what_is_not_the_best_has_no_proof(objective: str) -> None:
+    """Half of the best shares are worth less."""
+    instance = PROBLEM.parse_instance(with_objective(objective))
+    best = lo.solve(instance, "lp-highs").solution
+    share = 1 if objective == "cost" else 0.5  # half of them would miss the deadline
+    half = {
+        job: {name: each * (share if job == "b" else 0.5) for name, each in of_types.items()}
+        for job, of_types in best.shares.items()
+    }
+    with pytest.raises(UserError, match="its linear programme shows"):
+        written(instance, TimeShares(half))
