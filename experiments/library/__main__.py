@@ -8,7 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lyra_opt.core.errors import UserError
-from lyra_opt.experiments.library.building import grade, grade_of, prove, write_record
+from lyra_opt.experiments.library.building import (
+    certify,
+    grade,
+    grade_of,
+    prove,
+    write_record,
+)
 from lyra_opt.experiments.library.collecting import write_catalogue
 from lyra_opt.experiments.library.pages import write_pages
 from lyra_opt.experiments.library.plan import read_plan
@@ -17,12 +23,19 @@ from lyra_opt.instances.library.records import Grade
 from lyra_opt.instances.library.shelf import Library
 
 STEPS = ("catalogue", "grade", "prove", "record", "pages")
+LATER = ("certify", "pages")
+"""Of a library that is there: certificates of what its records have, without the runs."""
 
 
 def main() -> int:
     """Run the steps that are named; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("steps", nargs="*", metavar="STEP", help=f"of {', '.join(STEPS)}; or all")
+    parser.add_argument(
+        "steps",
+        nargs="*",
+        metavar="STEP",
+        help=f"of {', '.join(STEPS)}, or all of these; later {', '.join(LATER)}",
+    )
     parser.add_argument("--library", type=Path, required=True, help="folder of the library")
     parser.add_argument("--plan", type=Path, required=True, help="of the version")
     parser.add_argument("--work", type=Path, required=True, help="folder for what is kept")
@@ -34,9 +47,14 @@ def main() -> int:
     )
     parser.add_argument("--method", action="append", help="ask those of the plan alone")
     parser.add_argument("--problem", action="append", help="grade its instances alone")
+    parser.add_argument(
+        "--date",
+        default=datetime.now(tz=UTC).date().isoformat(),
+        help="day of the record that is written; today",
+    )
     parser.add_argument("--only", default="", metavar="TEXT", help="ids that begin with it")
     arguments = parser.parse_args()
-    unknown = set(arguments.steps) - set(STEPS)
+    unknown = set(arguments.steps) - {*STEPS, *LATER}
     if unknown:
         parser.error(f"no such step: {', '.join(sorted(unknown))}")
     try:
@@ -75,8 +93,10 @@ def _run(arguments: argparse.Namespace) -> int:
         for line in prove(library, entries, runs, time_limit_s=limit_s):
             print(line, flush=True)
     if "record" in steps:
-        date = datetime.now(tz=UTC).date().isoformat()
-        print(write_record(library, catalogue.instances, runs, date))
+        print(write_record(library, catalogue.instances, runs, arguments.date))
+    if "certify" in steps:
+        for line in certify(library, entries, arguments.date, time_limit_s=limit_s):
+            print(line, flush=True)
     if "pages" in steps:
         write_pages(plan, Library(arguments.library), arguments.docs)
     return 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.documents import format_document, gzip_bytes, write_bytes, write_text
 from lyra_opt.core.errors import UserError
@@ -20,12 +21,13 @@ from lyra_opt.instances.library.records import (
     RECORD_VERSION,
     BestKnown,
     Grade,
+    Proof,
     Record,
 )
 from lyra_opt.proofs.writing import proof_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from lyra_opt.core.loading import LoadedInstance
@@ -129,19 +131,73 @@ def prove(
             continue
         if grade_of(library, entry, runs) is Grade.OPEN:
             continue
-        document = loaded.problem.instance_document(loaded.instance)
-        try:
-            with time_limit(time_limit_s):
-                proof = proof_of(loaded.problem, loaded.instance, document, best[0])
-        except (UserError, OutOfTimeError) as error:
-            yield f"{entry.id}: no certificate: {error or 'out of time'}"
+        yield _write_certificate(file, loaded, best[0], time_limit_s)[1]
+
+
+def _write_certificate(
+    file: Path, loaded: LoadedInstance, solution: Any, time_limit_s: float
+) -> tuple[bool, str]:
+    """Write the certificate that a solution is an optimum; return whether there is one, and say."""
+    name = loaded.instance.name
+    document = loaded.problem.instance_document(loaded.instance)
+    try:
+        with time_limit(time_limit_s):
+            proof = proof_of(loaded.problem, loaded.instance, document, solution)
+    except (UserError, OutOfTimeError) as error:
+        return False, f"{name}: no certificate: {error or 'out of time'}"
+    data = gzip_bytes(format_document(proof).encode())
+    is_small = len(data) <= LARGEST_PROOF_BYTES
+    if is_small:
+        write_bytes(file, data)
+    kept = "" if is_small else ", too large to come along"
+    said = f"{name}: certificate of {len(proof['nodes'])} nodes, {len(data)} bytes{kept}"
+    return is_small, said
+
+
+def certify(
+    library: Library, entries: Iterable[Entry], date: str, *, time_limit_s: float
+) -> Iterator[str]:
+    """Search certificates of optima that the records have none of; yield a line for each.
+
+    What is found is put into the record of the day, with what that has already; all else that is
+    known of the instances stays as it is. No run is needed, and once all are found none is written.
+
+    Raises
+    ------
+    UserError
+        If there is a record of a later day, beside which this one would not count.
+    """
+    if any(record.date > date for record in library.records):
+        raise UserError(
+            f"{library.records[-1].date}: is the day of a record, and later than {date}"
+        )
+    found: dict[str, BestKnown] = {}
+    for entry in entries:
+        best = library.known.get(entry.id)
+        if best is None or best.proof in (Proof.NONE, Proof.CERTIFICATE):
             continue
-        data = gzip_bytes(format_document(proof).encode())
-        is_small = len(data) <= LARGEST_PROOF_BYTES
-        if is_small:
-            write_bytes(file, data)
-        kept = "" if is_small else ", too large to come along"
-        yield f"{entry.id}: certificate of {len(proof['nodes'])} nodes, {len(data)} bytes{kept}"
+        loaded = library.load(entry.id)
+        if loaded.problem.proof_hints(loaded.instance) is None:
+            continue
+        file = library.folder / "proofs" / f"{entry.id}.proof.json.gz"
+        solution, _ = library.solution(entry.id)
+        is_there, said = _write_certificate(file, loaded, solution, time_limit_s)
+        yield said
+        if is_there:
+            found[entry.id] = replace(best, proof=Proof.CERTIFICATE, proof_file=file.name)
+    if found:
+        yield str(_add_to_record(library, found, date))
+
+
+def _add_to_record(library: Library, new: Mapping[str, BestKnown], date: str) -> Path:
+    """Put what is known into the record of a day; the times in it are those of the one before."""
+    file = library.folder / "records" / f"best-known-{date}.json"
+    last = library.records[-1]
+    kept = {best.id: best for best in last.instances} if last.date == date else {}
+    known = {**kept, **new}
+    instances = tuple(known[name] for name in library.entries if name in known)
+    write_text(file, format_document(written(replace(last, date=date, instances=instances))))
+    return file
 
 
 def write_record(library: Library, entries: Iterable[Entry], runs: Runs, date: str) -> Path:

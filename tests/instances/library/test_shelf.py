@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lyra_opt.core.documents import format_document
 from lyra_opt.core.errors import InputError, UserError
 from lyra_opt.core.problem import problems
 from lyra_opt.instances.library import library
@@ -21,6 +19,7 @@ from lyra_opt.instances.library.records import Grade, Proof
 from lyra_opt.instances.library.shelf import Library
 from lyra_opt.instances.library.verifying import verified
 from lyra_opt.proofs import stand_alone
+from tests.instances.library.parts import part_of_library
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,19 +32,7 @@ SAMPLED = 40
 @pytest.fixture
 def damaged(tmp_path: Path) -> Library:
     """Return a library of one written instance, whose files a test may change."""
-    source, target = library().folder, tmp_path / "library"
-    for folder in ("catalogues", "records", "solutions", "proofs"):
-        (target / folder).mkdir(parents=True)
-    for kind in ("catalogues", "records"):
-        for path in (source / kind).glob("*.json"):
-            document = json.loads(path.read_text())
-            named = [each for each in document["instances"] if each["id"] == "lyra-figure-5"]
-            text = format_document({**document, "instances": named})
-            (target / kind / path.name).write_text(text)
-    for pattern in ("lyra-figure-5.json", "solutions/lyra-figure-5.*", "proofs/lyra-figure-5.*"):
-        for path in source.glob(pattern):
-            shutil.copyfile(path, target / path.relative_to(source))
-    return Library(target)
+    return part_of_library(tmp_path / "library", "lyra-figure-5")
 
 
 def change(path: Path, old: str, new: str) -> None:
