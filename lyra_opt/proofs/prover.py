@@ -120,9 +120,13 @@ class Prover:
         columns = len(programme.upper)
         nothing = np.zeros(0, dtype=np.int32)
         scale = [Fraction(2) ** digits for digits in self._column_digits]
-        of_column = list(zip(programme.cost, programme.upper, scale, strict=True))
-        cost = np.array([float(each * by / self._unit) for each, _, by in of_column])
-        upper = np.array([float(each / by) for _, each, by in of_column])
+        costs = zip(programme.cost, scale, strict=True)
+        cost = np.array([float(each * by / self._unit) for each, by in costs])
+        upper = np.array(programme.upper, dtype=float)
+        if programme.is_continuous:
+            # Rows bound shares and levels too, and the bound on a level that is barely possible
+            # would make rounded rows infeasible.
+            upper.fill(math.inf)
         highs.addCols(columns, cost, np.zeros(columns), upper, 0, nothing, nothing, np.zeros(0))
         of_row = zip(programme.rows, self._row_digits, strict=True)
         for (coefficients, right, is_equation), digits in of_row:
@@ -177,9 +181,11 @@ class Prover:
         if highs.getModelStatus() == status.kInfeasible:
             _, has_ray, ray = highs.getDualRay()
             return _Node(box=box, value=math.inf, ray=np.asarray(ray) if has_ray else None)
-        if highs.getModelStatus() != status.kOptimal:  # numbers too unlike: smaller boxes decide
-            return _Node(box=box, value=-math.inf)
         solution = highs.getSolution()
+        # Numbers too unlike: smaller boxes decide, and where there are none whatever is known.
+        is_known = self._programme.is_continuous and solution.dual_valid
+        if highs.getModelStatus() != status.kOptimal and not is_known:
+            return _Node(box=box, value=-math.inf)
         point = np.asarray(solution.col_value)
         is_open = not self._programme.is_continuous
         away = np.abs(point - np.round(point)) * is_open
