@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.documents import read_json_object, require_format
 from lyra_opt.core.errors import FieldError, InputError
 from lyra_opt.core.loading import load_instance
+from lyra_opt.core.result import RELATIVE_TOLERANCE
 from lyra_opt.proofs.stand_alone import PROOF_FORMAT, PROOF_VERSION, Refuted, check
 
 if TYPE_CHECKING:
@@ -62,9 +63,10 @@ class CheckedProof:
         told = f"{self.file}: proved: no solution is better than {float(self.bound):.12g}"
         if self.value is None:
             return told
-        if self.is_optimal:
+        if self.is_optimal and self.slack <= RELATIVE_TOLERANCE:
             return f"{told}, which the one in the proof reaches"
-        return f"{told}, and the one in the proof is worth {float(self.value):.12g}"
+        optimal = f", optimal within {self.slack:g}" if self.is_optimal else ""
+        return f"{told}, and the one in the proof is worth {float(self.value):.12g}{optimal}"
 
     def as_json_object(self) -> dict[str, Any]:
         """Return the object of ``verify --proof --json``."""

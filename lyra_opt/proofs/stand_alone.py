@@ -250,16 +250,16 @@ def share_programme(instance: Document, proof: Document) -> Programme:
     total, needs = sum(gpus.values()), []
     for job in jobs:
         found.row(dict.fromkeys(speed[job["id"]], -1), -most)
-        alone, gang = {name: number(job["throughput"].get(name, 0)) for name in gpus}, job["gang"]
+        gang, alone = job["gang"], {name: number(job["throughput"].get(name, 0)) for name in gpus}
         on_all = sum(alone[name] * there for name, there in gpus.items() if gang <= there)
         steps, elapsed_s = number(job["steps"]), number(job.get("elapsed_s", 0))
-        factor, right = Fraction(0), Fraction(0)  # of its steps a second; what it must be at least
+        factor, right = Fraction(0), Fraction(0)  # factor * its steps a second -+ level >= right
         if objective == "max_min_share":
             factor = gang * total / (number(job.get("weight", 1)) * on_all)
         elif objective == "cost" and job.get("utility", {}).get("kind") == "deadline":
             left_s = number(job["utility"]["deadline_s"]) - elapsed_s
             factor, right = left_s / steps, 1 - SHARE_SLACK
-        elif is_least:  # at least steps / (level * alone_s - elapsed_s), or its tangent at a level
+        elif is_least:  # it needs steps / (level * alone_s - elapsed_s): the tangent of that
             alone_s = steps * max(len(jobs) * gang, total) / on_all
             alone_s += number(job.get("isolated_elapsed_s", 0))
             if objective == "makespan_share":
@@ -268,7 +268,7 @@ def share_programme(instance: Document, proof: Document) -> Programme:
             if left_s <= 0:
                 raise Refuted(f"job {job['id']} cannot have the level of the solution any more")
             factor, right = left_s**2 / (steps * alone_s), at + left_s / alone_s
-        needs.append(({column: factor * rate for column, rate in speed[job["id"]].items()}, right))
+        needs.append(({column: factor * each for column, each in speed[job["id"]].items()}, right))
     upper = at if is_least else min(most * max(row.values()) for row, _ in needs)
     level = {} if is_sum else {found.variable("level", found.sense, upper): found.sense}
     for row, right in needs:

@@ -58,6 +58,22 @@ def test_what_cannot_be_proved_is_not_written(
     assert not proof.exists()
 
 
+def test_a_proof_of_shares_says_how_close_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Within the tolerance of their rules, and optimal as shares are elsewhere."""
+    shares, proof = tmp_path / "shares.json", tmp_path / "proof.json"
+    name = "offline-v1-n10-rounds10-gpus16of4-release50-throughput-seed0"
+    shares.write_text(json.dumps(library().document(name)))
+    assert main(["solve", str(shares), "--solver", "lp-glop", "--proof", str(proof)]) == 0
+    capsys.readouterr()
+    assert main(["verify", str(shares), "--proof", str(proof)]) == 0
+    told = "better than 168.06016806, and the one in the proof is worth 168.06, optimal within"
+    assert told in capsys.readouterr().out
+    assert main(["verify", str(shares), "--proof", str(proof), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["is_optimal"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

@@ -19,7 +19,6 @@ from lyra_opt.heterogeneous import PROBLEM
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Instance, Objective, TimeShares
 from lyra_opt.heterogeneous.packing import PackedRate
 from lyra_opt.proofs.stand_alone import (
-    SHARE_SLACK,
     Refuted,
     check,
     cost_of,
@@ -110,7 +109,7 @@ def test_shares_that_use_all_of_the_tolerance_do_not_refute_a_bound(objective: s
     document, proof = proved(objective)
     instance = PROBLEM.parse_instance(document)
     best = lo.solve(instance, "lp-highs").solution
-    part = 1 + 0.999 * float(SHARE_SLACK)
+    part = 1 + 0.999e-6
     shares = {
         job: {name: share * part for name, share in of_types.items()}
         for job, of_types in best.shares.items()
@@ -123,6 +122,22 @@ def test_shares_that_use_all_of_the_tolerance_do_not_refute_a_bound(objective: s
     programme = share_programme(document, {"solution": point})
     worth = float(programme.sense * cost_of(programme, dict(point)))
     assert worth == pytest.approx(report.objective, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("missed", "is_valid"), [(0.0, True), (0.999e-6, True), (1.001e-6, False), (1e-3, False)]
+)
+def test_a_deadline_may_be_missed_by_the_tolerance(missed: float, is_valid: bool) -> None:
+    """Both checkers take the same shares: `b` needs 90 steps in 93 s, and does 2 a second."""
+    document = with_objective("cost")
+    instance, share = PROBLEM.parse_instance(document), 45 / 93 * (1 - missed)
+    assert (not PROBLEM.check(instance, TimeShares({"b": {"old": share}})).violations) == is_valid
+    programme, point = share_programme(document, {}), {"job b type old": share}
+    if is_valid:
+        assert -cost_of(programme, point) == 2 * Fraction(share)
+    else:
+        with pytest.raises(Refuted, match="keep row"):
+            cost_of(programme, point)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
