@@ -82,7 +82,7 @@ def test_a_proof_of_shares_says_how_close_it_is(
         (["verify", "FLEET", "--proof", "FLEET"], 'must be "lyra-opt/proof"'),
         (["verify", "FLEET", "--proof", "nowhere"], "nowhere"),
         (["solve", "FLEET", "FLEET", "--proof", "out.json"], "one instance file"),
-        (["solve", "-", "--proof", "out.json"], "one instance file"),
+        (["solve", "-", "--proof", "out.json"], "not of the standard input"),
         (["solve", "FLEET", "--proof", "nowhere/out.json"], "nowhere"),
     ],
 )
