@@ -120,8 +120,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         metavar="FILE",
         help="write a proof that no solution is better than the best one found, which anybody can "
         "check by Python alone: searched anew, under the same time limit (with one instance file "
-        "only, of problems that have such proofs: reclaim, network, and allocation but for "
-        "mean_jct)",
+        "only, of problems that have such proofs: reclaim, network, allocation but for mean_jct, "
+        "and shares of time)",
     )
     parser.set_defaults(run=run)
 
