@@ -1,0 +1,330 @@
+"""Exact for mean JCT, a second time: a tree of orders of events, refuted by prices in integers."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from lyra_opt.allocation.clock_times import from_first_release
+from lyra_opt.allocation.exact.mean_jct.orders import (
+    Event,
+    Kind,
+    OrderData,
+    OrderSolution,
+    replay,
+    schedule_of,
+)
+from lyra_opt.allocation.exact.mean_jct.starts import best_priority_schedule
+from lyra_opt.allocation.instance import Objective, Schedule
+from lyra_opt.allocation.schedules.evaluator import mean_jct_s
+from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
+from lyra_opt.core.solver import Solver, keeps_time
+from lyra_opt.core.stopwatch import OutOfTimeError, is_out_of_time, require_time
+from lyra_opt.core.trajectory import Improvements
+from lyra_opt.formulations.allocation.mean_jct.glop_programme import GlopProgramme
+from lyra_opt.formulations.allocation.mean_jct.partial_orders import PartialOrder, WholeNumbers
+from lyra_opt.formulations.allocation.mean_jct.price_bound import PriceBound, tail_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lyra_opt.allocation.instance import Instance
+    from lyra_opt.core.solver import Observer
+    from lyra_opt.formulations.allocation.mean_jct.glop_programme import Point
+    from lyra_opt.formulations.allocation.mean_jct.price_bound import Prices
+
+PRUNING_GAP = Fraction(1, 2 * 10**6)
+"""How much better a branch must be to be looked into."""
+BYTES_PER_EVENT, BYTES_PER_NODE = 64, 512
+_MIB = 2**20
+
+
+class OrderTree(Solver):
+    """Mean JCT proved in integers: a tree of orders of events, each refuted by prices of work.
+
+    Best-first. A node is how an order of completions and releases begins; starts are left open
+    until the order is complete, then one start after another becomes an event, in each interval in
+    which it may be. A node is closed by prices of work alone: GLOP says them, but what they prove
+    is computed in integers and holds whatever they are.
+
+    Notes
+    -----
+    Source: this project; ``formulations/allocation/README.md``, section 13. Complexity:
+    exponential; O(n^2) columns and O(n^2 log n) integer operations a node.
+    """
+
+    name = "order-tree"
+    problem = "allocation"
+    variants = (Objective.MEAN_JCT,)
+    exact_variants = variants
+    gives_bound = True
+    engine = "glop"
+    modules = ("ortools.linear_solver.python.model_builder_helper", "scipy.sparse")
+
+    @keeps_time
+    @from_first_release
+    def solve(
+        self,
+        instance: Instance,
+        *,
+        limits: Limits,
+        rng: np.random.Generator,  # noqa: ARG002
+        warm_start: Schedule | None = None,
+        observer: Observer | None = None,
+    ) -> SolveResult[Schedule]:
+        """Prove the optimum within the limits; see `lyra_opt.core.solver.Solver.solve`."""
+        self.load()
+        return _Search(instance, limits, warm_start, observer).run()
+
+
+class _Node(NamedTuple):
+    bound: Fraction
+    """On the sum of completions, in ticks."""
+    depth: int
+    serial: int
+    events: tuple[Event, ...]
+    prices: Prices | None
+    branch: tuple[int, tuple[int, ...]] | None
+    """Of a complete order: the job that starts next, and the intervals in which it may."""
+
+
+class _Search:
+    def __init__(
+        self,
+        instance: Instance,
+        limits: Limits,
+        warm_start: Schedule | None,
+        observer: Observer | None,
+    ) -> None:
+        self.instance, self.limits = instance, limits
+        self.observer = None if observer is None else Improvements(observer, instance.objective)
+        self.numbers = WholeNumbers(instance)
+        self.priced = PriceBound(self.numbers)
+        self.programme = GlopProgramme(self.numbers)
+        self.data = OrderData(instance)
+        self.releases = sum(self.numbers.release)
+        self.nodes = self.serial = 0
+        self.open: list[_Node] = []
+        self.memory = 0
+        self.tried: set[tuple[Event, ...]] = set()
+        self.left: Fraction | None = None
+        """The least bound of branches that gain too little to be looked into."""
+        self.schedule = warm_start or best_priority_schedule(instance)
+        self.objective = mean_jct_s(instance, self.schedule)
+        self.tell("objective", self.objective, self.schedule)
+
+    def tell(self, kind: str, value: float, solution: Schedule | None = None) -> None:
+        if self.observer is not None:
+            self.observer(kind, value, solution)
+
+    @property
+    def threshold(self) -> Fraction:
+        """The sum of completions, in ticks, from which on a branch gains too little."""
+        mean_s = Fraction(self.objective) * (1 - PRUNING_GAP)
+        return mean_s * self.numbers.ticks * self.numbers.jobs + self.releases
+
+    def as_mean(self, bound: Fraction) -> float:
+        """Return a bound on the sum of completions as one on mean JCT, rounded down."""
+        mean_s = (bound - self.releases) / (self.numbers.ticks * self.numbers.jobs)
+        found = float(mean_s)
+        return max(0.0, found if found <= mean_s else math.nextafter(found, -math.inf))
+
+    def run(self) -> SolveResult[Schedule]:
+        stopped_by: StoppedBy | None = None
+        try:
+            self.add((), Fraction(0), None)
+            stopped_by = self.search()
+        except OutOfTimeError:
+            stopped_by = StoppedBy.TIME
+        bound = min(self.as_mean(self.lowest()), self.objective)
+        self.tell("dual_bound", bound)
+        proved = self.objective - bound <= Objective.MEAN_JCT.proof_gap * self.objective
+        message = None
+        if not proved and stopped_by is None:
+            message = f"the search was done, but its bound is {bound}: orders are too close"
+        return SolveResult(
+            status=Status.OPTIMAL if proved else Status.FEASIBLE,
+            stopped_by=None if proved else stopped_by,
+            solution=self.schedule,
+            objective=self.objective,
+            dual_bound=bound,
+            counters={"nodes": self.nodes, "programmes": self.programme.solved},
+            message=message,
+        )
+
+    def lowest(self) -> Fraction:
+        """Return what no schedule is better than but the best known."""
+        found = [node.bound for node in self.open[:1]]
+        if self.left is not None:
+            found.append(self.left)
+        if not self.serial:
+            return Fraction(self.releases)  # not even the root has been bounded
+        return min(found, default=self.threshold)
+
+    def out_of_limits(self) -> StoppedBy | None:
+        if is_out_of_time():
+            return StoppedBy.TIME
+        if self.limits.nodes is not None and self.nodes >= self.limits.nodes:
+            return StoppedBy.NODES
+        if self.limits.memory_mib is not None and self.memory > self.limits.memory_mib * _MIB:
+            return StoppedBy.MEMORY
+        return None
+
+    def search(self) -> StoppedBy | None:
+        while self.open and self.open[0].bound < self.threshold:
+            stopped_by = self.out_of_limits()
+            if stopped_by is not None:
+                return stopped_by
+            self.tell("dual_bound", self.as_mean(min(self.lowest(), self.threshold)))
+            node = heapq.heappop(self.open)
+            self.memory -= _memory_of(node)
+            self.nodes += 1
+            try:
+                for events in self.children(node):
+                    require_time()
+                    self.add(events, node.bound, node.prices)
+            except OutOfTimeError:
+                heapq.heappush(self.open, node)  # beside children that have been made
+                raise
+        return None
+
+    def children(self, node: _Node) -> Iterator[tuple[Event, ...]]:
+        """Yield orders of which every schedule of the node has one, but for jobs that are alike."""
+        if node.branch is not None:
+            job, places = node.branch
+            for place in places:
+                yield (*node.events[:place], Event(Kind.START, job), *node.events[place:])
+            return
+        order = PartialOrder(self.numbers, node.events)
+        if order.next_release is not None:
+            yield (*node.events, Event(Kind.RELEASE, order.released))
+        alike = self.numbers.yields_to
+        for job in order.following:
+            if not order.waits_for_release(job) and not any(
+                alike(other, job) for other in order.following if other != job
+            ):
+                yield (*node.events, Event(Kind.COMPLETION, job))
+
+    def add(self, events: tuple[Event, ...], least: Fraction, prices: Prices | None) -> None:
+        """Bound a node, and keep it if a better schedule may be in there."""
+        order = PartialOrder(self.numbers, events)
+        if not order.is_possible:
+            return
+        tail = tail_of(order) if order.following else None
+        bound = least
+        if prices is not None:  # those of the node before are at hand
+            bound = max(bound, self.priced.bound(order, prices, tail))
+        branch = None
+        if bound < self.threshold:
+            point = self.programme.solve(order, tail)
+            if point is not None:
+                prices = self.priced.prices(order, point.shares, tail)
+                bound = max(bound, self.priced.bound(order, prices, tail))
+            if tail is None:
+                if point is not None:
+                    self.try_suggested(order, point)
+                branch = _branch(order, point)
+        self.serial += 1
+        if bound >= self.threshold or (tail is None and branch is None):
+            self.left = bound if self.left is None else min(self.left, bound)
+            return
+        node = _Node(bound, -len(events), self.serial, events, prices, branch)
+        self.memory += _memory_of(node)
+        heapq.heappush(self.open, node)
+
+    def try_suggested(self, order: PartialOrder, point: Point) -> None:
+        """Try the orders in which jobs start as late, or as early, as an answer lets them."""
+        for early in (False, True):
+            events = _with_starts(order, point, early=early)
+            if events in self.tried:
+                continue
+            self.tried.add(events)
+            self.memory += BYTES_PER_NODE + BYTES_PER_EVENT * len(events)
+            full = order
+            if len(events) > len(order.events):
+                full = PartialOrder(self.numbers, events)
+                if not full.is_possible:
+                    continue
+                found = self.programme.solve(full, None)
+                if found is None:
+                    continue
+                point = found
+            self.take(full, point)
+
+    def take(self, order: PartialOrder, point: Point) -> None:
+        """Keep the schedule of an order if it is better."""
+        most = np.array(self.numbers.extra, dtype=float)[:, None] / self.numbers.gpus
+        scale = self.programme.unit / self.numbers.ticks / self.data.unit_s
+        share = np.divide(point.extra, most, out=np.zeros_like(point.extra), where=most > 0)
+        solution = OrderSolution(
+            bound=0.0,
+            value=0.0,
+            lengths=point.lengths * scale,
+            run=point.run * scale,
+            extra=share * scale,
+            is_open=np.zeros(point.run.shape, dtype=bool),
+        )
+        plan = replay(self.data, order.events, solution)
+        if plan is None:
+            return
+        schedule = schedule_of(self.instance, self.data, plan)
+        objective = mean_jct_s(self.instance, schedule)
+        if objective < self.objective:
+            self.objective, self.schedule = objective, schedule
+            self.tell("objective", objective, schedule)
+
+
+def _memory_of(node: _Node) -> int:
+    jobs = 0 if node.prices is None else len(node.prices.work)
+    return BYTES_PER_NODE + BYTES_PER_EVENT * (len(node.events) + 4 * jobs)
+
+
+def _branch(order: PartialOrder, point: Point | None) -> tuple[int, tuple[int, ...]] | None:
+    """Return the open job that an answer tears the most, and where it may start.
+
+    None if all starts are known.
+    """
+    jobs = order.open_jobs
+    if not jobs:
+        return None
+
+    def torn(job: int) -> float:
+        if point is None:
+            return 0.0
+        places = slice(order.first[job], order.last[job] + 1)
+        run, lengths = point.run[job, places], point.lengths[places]
+        before = np.concatenate([[0.0], np.cumsum(run)[:-1]])
+        missing = lengths - run
+        tears = np.minimum(missing, before) + 1e-3 * np.minimum(missing, run)
+        return float(tears.max())
+
+    job = max(jobs, key=lambda each: (torn(each), -each))
+    return job, tuple(range(order.first[job], order.last[job] + 1))
+
+
+def _with_starts(order: PartialOrder, point: Point, *, early: bool) -> tuple[Event, ...]:
+    """Return the events with a start of each open job, where an answer may mean it to be."""
+    ends = np.cumsum(point.lengths)
+    begins = ends - point.lengths
+    starts = []
+    for job in order.open_jobs:
+        first, last = order.first[job], order.last[job]
+        run = point.run[job, first : last + 1]
+        time = float(ends[last] - run.sum())
+        positive = np.flatnonzero(run > 1e-9)
+        if early and len(positive):
+            place = first + int(positive[0])
+            time = float(ends[place] - point.run[job, place])
+        place = int(np.searchsorted(ends, time + 1e-9, side="right"))
+        place = min(max(place, first), last)
+        starts.append((place, max(time, float(begins[place])), job))
+    found: list[Event] = []
+    starts.sort()
+    for place, event in enumerate(order.events):
+        found.extend(Event(Kind.START, job) for at, _, job in starts if at == place)
+        found.append(event)
+    return tuple(found)
