@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lyra_opt.allocation.exact.mean_jct.orders import Kind
-from lyra_opt.core.stopwatch import remaining_s, require_time
+from lyra_opt.core.stopwatch import remaining_s, require_time, within_time
 from lyra_opt.formulations.allocation.mean_jct.price_bound import Shares
 
 if TYPE_CHECKING:
@@ -205,12 +205,12 @@ class _Rows:
         numbers, programme = self.numbers, self.programme
         ahead: list[list[tuple[int, float]]] = [[] for _ in range(numbers.jobs)]
         busy: list[list[tuple[int, float]]] = [[] for _ in range(numbers.jobs)]
-        for times, jobs in tail.stretches:
+        for times, jobs in within_time(tail.stretches):
             at = [time / programme.unit for time in times]
             for place, time in enumerate(at):
                 weight = (at[min(place + 1, len(at) - 1)] - at[max(place - 1, 0)]) / 2
                 held = []
-                for job in jobs:
+                for job in within_time(jobs, every=1000):
                     parts = [(numbers.base[job], 1.0)]
                     if numbers.extra[job] and numbers.yields[job]:
                         parts.append((numbers.extra[job], programme.yields[job]))

@@ -107,6 +107,7 @@ class _Search:
         self.programme = GlopProgramme(self.numbers)
         self.data = OrderData(instance)
         self.releases = sum(self.numbers.release)
+        self.of_heights = Fraction(self.releases + sum(self.numbers.height))
         self.nodes = self.serial = 0
         self.open: list[_Node] = []
         self.memory = 0
@@ -136,7 +137,8 @@ class _Search:
     def run(self) -> SolveResult[Schedule]:
         stopped_by: StoppedBy | None = None
         try:
-            self.add((), Fraction(0), None)
+            require_time()
+            self.add((), self.of_heights, None)
             stopped_by = self.search()
         except OutOfTimeError:
             stopped_by = StoppedBy.TIME
@@ -162,7 +164,7 @@ class _Search:
         if self.left is not None:
             found.append(self.left)
         if not self.serial:
-            return Fraction(self.releases)  # not even the root has been bounded
+            return self.of_heights  # not even the root has been bounded
         return min(found, default=self.threshold)
 
     def out_of_limits(self) -> StoppedBy | None:
