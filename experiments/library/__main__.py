@@ -53,6 +53,7 @@ def main() -> int:
         help="day of the record that is written; today",
     )
     parser.add_argument("--only", default="", metavar="TEXT", help="ids that begin with it")
+    parser.add_argument("--instance", action="append", metavar="ID", help="of those alone")
     arguments = parser.parse_args()
     unknown = set(arguments.steps) - {*STEPS, *LATER}
     if unknown:
@@ -73,10 +74,14 @@ def _run(arguments: argparse.Namespace) -> int:
     runs = Runs(arguments.work)
     (catalogue,) = (each for each in library.catalogues if each.name == plan.name)
     entries = [each for each in catalogue.instances if each.id.startswith(arguments.only)]
+    if arguments.instance:
+        entries = [library.entry(name) for name in arguments.instance]
     if arguments.problem:
         entries = [each for each in entries if each.problem in arguments.problem]
     if arguments.grade:
-        entries = [each for each in entries if grade_of(library, each, runs) in arguments.grade]
+        entries = [
+            each for each in entries if grade_of(plan, library, each, runs) in arguments.grade
+        ]
     limit_s = arguments.time_limit
     if "grade" in steps:
         for line in grade(
@@ -90,10 +95,10 @@ def _run(arguments: argparse.Namespace) -> int:
         ):
             print(line, flush=True)
     if "prove" in steps:
-        for line in prove(library, entries, runs, time_limit_s=limit_s):
+        for line in prove(plan, library, entries, runs, time_limit_s=limit_s):
             print(line, flush=True)
     if "record" in steps:
-        print(write_record(library, catalogue.instances, runs, arguments.date))
+        print(write_record(plan, library, entries, runs, arguments.date))
     if "certify" in steps:
         for line in certify(library, entries, arguments.date, time_limit_s=limit_s):
             print(line, flush=True)

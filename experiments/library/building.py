@@ -9,11 +9,13 @@ from lyra_opt.core.documents import format_document, gzip_bytes, write_bytes, wr
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.fields import written
 from lyra_opt.core.isolation.workers import Workers
+from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Status
 from lyra_opt.core.stopwatch import OutOfTimeError, time_limit
 from lyra_opt.core.version import VERSION
 from lyra_opt.experiments.environment import current_environment
 from lyra_opt.experiments.library.collecting import LARGEST_FILE_BYTES
+from lyra_opt.experiments.library.earlier import credited, remembered
 from lyra_opt.experiments.library.grading import best_known
 from lyra_opt.experiments.library.runs import Runs, asked
 from lyra_opt.instances.library.records import (
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lyra_opt.core.loading import LoadedInstance
+    from lyra_opt.core.result import Number
     from lyra_opt.experiments.library.plan import Plan
     from lyra_opt.experiments.library.runs import Run
     from lyra_opt.instances.library.catalogue import Entry
@@ -72,7 +75,7 @@ def grade(
                 before = [run for run in runs.of(entry.id, entry.sha256) if run.method == method]
                 if before and not (is_exact and _would_do_more(before, time_limit_s)):
                     continue
-                best = runs.best(loaded) if starts else None
+                best = _best(library, loaded, runs) if starts else None
                 for run, answer in asked(
                     loaded,
                     entry.sha256,
@@ -86,7 +89,7 @@ def grade(
                     runs.add([run])
                     runs.keep_if_best(loaded, answer)
             try:
-                yield _in_words(known_of(library, entry, runs, loaded))
+                yield _in_words(known_of(plan, library, entry, runs))
             except UserError as error:  # the others are graded all the same
                 yield f"NOT graded: {error}"
 
@@ -98,18 +101,39 @@ def _would_do_more(before: Sequence[Run], time_limit_s: float) -> bool:
     )
 
 
-def known_of(library: Library, entry: Entry, runs: Runs, loaded: LoadedInstance) -> BestKnown:
-    """Return what the runs on an instance, and its certificate, show."""
+def known_of(plan: Plan, library: Library, entry: Entry, runs: Runs) -> BestKnown:
+    """Return what earlier records, the runs on an instance, and its certificate, show."""
     certificate = f"{entry.id}.proof.json.gz"
     has_one = (library.folder / "proofs" / certificate).exists()
-    of = runs.of(entry.id, entry.sha256)
-    return best_known(entry.id, of, loaded.instance.variant, WHO, certificate if has_one else None)
+    before = library.known.get(entry.id)
+    exact = plan.methods_for(entry.problem, entry.variant).exact
+    earlier = [] if before is None else remembered(before, entry, exact)
+    now = best_known(
+        entry.id,
+        [*earlier, *runs.of(entry.id, entry.sha256)],
+        find_problem(entry.problem).variants(entry.variant),
+        WHO,
+        certificate if has_one else None,
+    )
+    return now if before is None else credited(now, before)
 
 
-def grade_of(library: Library, entry: Entry, runs: Runs) -> Grade:
+def _best(library: Library, loaded: LoadedInstance, runs: Runs) -> tuple[Any, Number] | None:
+    """Return the best solution of the runs and of the library, and its value."""
+    found, name = runs.best(loaded), loaded.instance.name
+    if name not in library.known:
+        return found
+    solution, claims = library.solution(name)
+    value = claims["objective"]
+    if found is not None and loaded.instance.variant.is_better(found[1], value):
+        return found
+    return solution, value
+
+
+def grade_of(plan: Plan, library: Library, entry: Entry, runs: Runs) -> Grade:
     """Return the grade of an instance; what nobody has solved yet is open."""
     try:
-        return known_of(library, entry, runs, library.load(entry.id)).grade
+        return known_of(plan, library, entry, runs).grade
     except UserError:
         return Grade.OPEN
 
@@ -120,16 +144,16 @@ def _in_words(best: BestKnown) -> str:
 
 
 def prove(
-    library: Library, entries: Iterable[Entry], runs: Runs, *, time_limit_s: float
+    plan: Plan, library: Library, entries: Iterable[Entry], runs: Runs, *, time_limit_s: float
 ) -> Iterator[str]:
     """Search certificates of proved optima that have none; yield a line for each that is found."""
     for entry in entries:
         file = library.folder / "proofs" / f"{entry.id}.proof.json.gz"
         loaded = library.load(entry.id)
-        best = runs.best(loaded)
+        best = _best(library, loaded, runs)
         if file.exists() or best is None or loaded.problem.proof_hints(loaded.instance) is None:
             continue
-        if grade_of(library, entry, runs) is Grade.OPEN:
+        if grade_of(plan, library, entry, runs) is Grade.OPEN:
             continue
         yield _write_certificate(file, loaded, best[0], time_limit_s)[1]
 
@@ -200,15 +224,21 @@ def _add_to_record(library: Library, new: Mapping[str, BestKnown], date: str) ->
     return file
 
 
-def write_record(library: Library, entries: Iterable[Entry], runs: Runs, date: str) -> Path:
-    """Write what runs show as the record of a day, and the best solutions; return its path."""
-    known = []
+def write_record(
+    plan: Plan, library: Library, entries: Iterable[Entry], runs: Runs, date: str
+) -> Path:
+    """Write what runs show into the record of a day, and the best solutions; return its path.
+
+    What the record has already of other instances stays.
+    """
+    days = [record for record in library.records if record.date == date]
+    of_day = {best.id: best for record in days for best in record.instances}
     for entry in entries:
         if not runs.of(entry.id, entry.sha256):
             continue
-        loaded = library.load(entry.id)
-        known.append(known_of(library, entry, runs, loaded))
-        _keep_solution(library, loaded, runs)
+        of_day[entry.id] = known_of(plan, library, entry, runs)
+        _keep_solution(library, library.load(entry.id), runs)
+    known = [of_day[name] for name in library.entries if name in of_day]
     environment = current_environment()
     versions = ", ".join(f"{name} {each}" for name, each in environment.versions.items() if each)
     record = Record(
@@ -228,7 +258,8 @@ def write_record(library: Library, entries: Iterable[Entry], runs: Runs, date: s
 def _keep_solution(library: Library, loaded: LoadedInstance, runs: Runs) -> None:
     """Put the best solution of the runs into the library if it is better than the one there."""
     name, best = loaded.instance.name, runs.best(loaded)
-    assert best is not None, "runs without a solution are no record"
+    if best is None:
+        return
     if library.solution_file(name).exists():
         value = library.solution(name)[1]["objective"]
         if not loaded.instance.variant.is_better(best[1], value):
