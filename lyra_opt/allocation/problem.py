@@ -33,7 +33,7 @@ class AllocationProblem(Problem):
         Objective.JOINT: "mckp-core",
         Objective.MEAN_JCT: "srw",
     }
-    witnesses = ("mckp-dp", "cpsat-strengthened", "time-indexed-milp", "exact")
+    witnesses = ("mckp-dp", "cpsat-strengthened", "order-tree", "exact")
     instance_format = "lyra-opt/allocation"
     instance_class = Instance
     solution_classes = (NamedWorkers, Schedule)
