@@ -178,10 +178,11 @@ class PriceBound:
     def bound(self, order: PartialOrder, prices: Prices, tail: Tail | None) -> Fraction:
         """Return a lower bound on the sum of completions, in ticks, of all schedules of the order.
 
-        Prices that an interval without end cannot bear are lowered first.
+        They may be those of an order that begins it; and prices that an interval without end cannot
+        bear are lowered first.
         """
         unit = 1 << (self.bits + self.numbers.yield_bits)
-        prices = _ended(order, prices, tail)
+        prices = _fitted(order, prices, tail)
         slack = self._slack(order, prices)
         *between, (length, endless) = order.spans
         if length is None and any(slack[place] < 0 for place in endless):
@@ -196,7 +197,7 @@ class PriceBound:
             lowered = Prices(
                 *([each * borne.numerator // borne.denominator for each in of] for of in prices)
             )
-            prices = _ended(order, lowered, tail)
+            prices = _fitted(order, lowered, tail)
             slack = self._slack(order, prices)
         total = self._charged(prices)
         for span, places in between:
@@ -251,11 +252,21 @@ class PriceBound:
         return (twice + 1) // 2
 
 
-def _ended(order: PartialOrder, prices: Prices, tail: Tail | None) -> Prices:
-    """Return prices by which nothing is earned after the last time of the tail."""
-    if tail is None:
-        return prices
-    work = list(prices.work)
-    for job in order.following:
+def _fitted(order: PartialOrder, prices: Prices, tail: Tail | None) -> Prices:
+    """Return prices, maybe of an order that begins as this one does, as they apply to it.
+
+    Work of jobs that complete in the order has one price; work after the last time of the tail is
+    worth nothing.
+    """
+    work, rest = list(prices.work), [0] * len(prices.work)
+    decay, after_release = list(rest), list(rest)
+    following = frozenset(order.following)
+    for job, more in enumerate(prices.rest):
+        if job not in following:
+            work[job] += more
+            continue
+        assert tail is not None, "there are jobs that follow"
         work[job] = min(work[job], prices.decay[job] * tail.end)
-    return prices._replace(work=work)
+        rest[job], decay[job] = more, prices.decay[job]
+        after_release[job] = prices.after_release[job]
+    return Prices(work, rest, decay, after_release)
