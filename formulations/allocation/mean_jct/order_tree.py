@@ -78,7 +78,22 @@ class OrderTree(Solver):
     ) -> SolveResult[Schedule]:
         """Prove the optimum within the limits; see `lyra_opt.core.solver.Solver.solve`."""
         self.load()
-        return _Search(instance, limits, warm_start, observer).run()
+        return OrderSearch(instance, limits, warm_start, observer).run()
+
+
+class Branched(NamedTuple):
+    """What became of an order that was branched on.
+
+    Parameters
+    ----------
+    job
+        Whose start was decided; None where the next event was.
+    children
+        The orders that it begins.
+    """
+
+    job: int | None
+    children: tuple[tuple[Event, ...], ...]
 
 
 class _Node(NamedTuple):
@@ -92,7 +107,9 @@ class _Node(NamedTuple):
     """Of a complete order: the job that starts next, and the intervals in which it may."""
 
 
-class _Search:
+class OrderSearch:
+    """One search; see `OrderTree`."""
+
     def __init__(
         self,
         instance: Instance,
@@ -112,6 +129,8 @@ class _Search:
         self.open: list[_Node] = []
         self.memory = 0
         self.tried: set[tuple[Event, ...]] = set()
+        self.tree: dict[tuple[Event, ...], Branched | Prices] | None = None
+        """What became of each order, where that is to be kept."""
         self.left: Fraction | None = None
         """The least bound of branches that gain too little to be looked into."""
         self.schedule = warm_start or best_priority_schedule(instance)
@@ -119,6 +138,7 @@ class _Search:
         self.tell("objective", self.objective, self.schedule)
 
     def tell(self, kind: str, value: float, solution: Schedule | None = None) -> None:
+        """Tell who observes."""
         if self.observer is not None:
             self.observer(kind, value, solution)
 
@@ -135,10 +155,11 @@ class _Search:
         return max(0.0, found if found <= mean_s else math.nextafter(found, -math.inf))
 
     def run(self) -> SolveResult[Schedule]:
+        """Search, and return what is known at the end."""
         stopped_by: StoppedBy | None = None
         try:
             require_time()
-            self.add((), self.of_heights, None)
+            self.add((), Fraction(0), None)
             stopped_by = self.search()
         except OutOfTimeError:
             stopped_by = StoppedBy.TIME
@@ -168,6 +189,7 @@ class _Search:
         return min(found, default=self.threshold)
 
     def out_of_limits(self) -> StoppedBy | None:
+        """Return the limit that is reached."""
         if is_out_of_time():
             return StoppedBy.TIME
         if self.limits.nodes is not None and self.nodes >= self.limits.nodes:
@@ -177,6 +199,7 @@ class _Search:
         return None
 
     def search(self) -> StoppedBy | None:
+        """Look into open orders until none may be better; return the limit that ended it."""
         while self.open and self.open[0].bound < self.threshold:
             stopped_by = self.out_of_limits()
             if stopped_by is not None:
@@ -185,8 +208,12 @@ class _Search:
             node = heapq.heappop(self.open)
             self.memory -= _memory_of(node)
             self.nodes += 1
+            children = tuple(self.children(node))
+            if self.tree is not None:
+                job = None if node.branch is None else node.branch[0]
+                self.tree[node.events] = Branched(job, children)
             try:
-                for events in self.children(node):
+                for events in children:
                     require_time()
                     self.add(events, node.bound, node.prices)
             except OutOfTimeError:
@@ -217,19 +244,23 @@ class _Search:
         if not order.is_possible:
             return
         tail = tail_of(order) if order.following else None
-        bound = least
+        shown, branch = Fraction(0), None
         if prices is not None:  # those of the node before are at hand
-            bound = max(bound, self.priced.bound(order, prices, tail))
-        branch = None
-        if bound < self.threshold:
+            shown = self.priced.bound(order, prices, tail)
+        if max(least, shown) < self.threshold:
             point = self.programme.solve(order, tail)
             if point is not None:
-                prices = self.priced.prices(order, point.shares, tail)
-                bound = max(bound, self.priced.bound(order, prices, tail))
+                found = self.priced.prices(order, point.shares, tail)
+                value = self.priced.bound(order, found, tail)
+                if prices is None or value > shown:
+                    shown, prices = value, found
             if tail is None:
                 if point is not None:
                     self.try_suggested(order, point)
                 branch = _branch(order, point)
+        bound = max(least, shown)
+        if self.tree is not None and prices is not None:
+            self.tree[events] = prices
         self.serial += 1
         if bound >= self.threshold or (tail is None and branch is None):
             self.left = bound if self.left is None else min(self.left, bound)

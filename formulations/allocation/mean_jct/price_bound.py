@@ -182,23 +182,9 @@ class PriceBound:
         bear are lowered first.
         """
         unit = 1 << (self.bits + self.numbers.yield_bits)
-        prices = _fitted(order, prices, tail)
+        prices = self.borne(order, prices, tail)
         slack = self._slack(order, prices)
         *between, (length, endless) = order.spans
-        if length is None and any(slack[place] < 0 for place in endless):
-            borne = min(
-                Fraction(
-                    order.intervals[place].unfinished * unit,
-                    order.intervals[place].unfinished * unit - slack[place],
-                )
-                for place in endless
-                if slack[place] < 0
-            )
-            lowered = Prices(
-                *([each * borne.numerator // borne.denominator for each in of] for of in prices)
-            )
-            prices = _fitted(order, lowered, tail)
-            slack = self._slack(order, prices)
         total = self._charged(prices)
         for span, places in between:
             assert span is not None, "only the last one may be without end"
@@ -208,6 +194,27 @@ class PriceBound:
         if tail is not None:
             total -= self._earned_in_tail(prices, tail)
         return Fraction(total, unit)
+
+    def borne(self, order: PartialOrder, prices: Prices, tail: Tail | None) -> Prices:
+        """Return prices as they apply to an order, so low that intervals without end bear them."""
+        prices = _fitted(order, prices, tail)
+        length, endless = order.spans[-1]
+        if length is not None:
+            return prices
+        unit, slack = 1 << (self.bits + self.numbers.yield_bits), self._slack(order, prices)
+        factors = [
+            Fraction(cost, cost - slack[place])
+            for place in endless
+            if slack[place] < 0
+            for cost in (order.intervals[place].unfinished * unit,)
+        ]
+        if not factors:
+            return prices
+        factor = min(factors)
+        lowered = Prices(
+            *([each * factor.numerator // factor.denominator for each in of] for of in prices)
+        )
+        return _fitted(order, lowered, tail)
 
     def _slack(self, order: PartialOrder, prices: Prices) -> list[int]:
         """Return for each interval what a tick of it costs less the most that GPUs earn in it."""
