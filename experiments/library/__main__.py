@@ -12,7 +12,6 @@ from lyra_opt.experiments.library.building import (
     certify,
     grade,
     grade_of,
-    prove,
     write_record,
 )
 from lyra_opt.experiments.library.collecting import write_catalogue
@@ -22,9 +21,7 @@ from lyra_opt.experiments.library.runs import Runs
 from lyra_opt.instances.library.records import Grade
 from lyra_opt.instances.library.shelf import Library
 
-STEPS = ("catalogue", "grade", "prove", "record", "pages")
-LATER = ("certify", "pages")
-"""Of a library that is there: certificates of what its records have, without the runs."""
+STEPS = ("catalogue", "grade", "record", "certify", "pages")
 
 
 def main() -> int:
@@ -34,7 +31,7 @@ def main() -> int:
         "steps",
         nargs="*",
         metavar="STEP",
-        help=f"of {', '.join(STEPS)}, or all of these; later {', '.join(LATER)}",
+        help=f"of {', '.join(STEPS)}; without any all of these",
     )
     parser.add_argument("--library", type=Path, required=True, help="folder of the library")
     parser.add_argument("--plan", type=Path, required=True, help="of the version")
@@ -55,7 +52,7 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="TEXT", help="ids that begin with it")
     parser.add_argument("--instance", action="append", metavar="ID", help="of those alone")
     arguments = parser.parse_args()
-    unknown = set(arguments.steps) - {*STEPS, *LATER}
+    unknown = set(arguments.steps) - set(STEPS)
     if unknown:
         parser.error(f"no such step: {', '.join(sorted(unknown))}")
     try:
@@ -94,12 +91,10 @@ def _run(arguments: argparse.Namespace) -> int:
             starts=arguments.start,
         ):
             print(line, flush=True)
-    if "prove" in steps:
-        for line in prove(plan, library, entries, runs, time_limit_s=limit_s):
-            print(line, flush=True)
     if "record" in steps:
         print(write_record(plan, library, entries, runs, arguments.date))
     if "certify" in steps:
+        library = Library(arguments.library)  # with the record that was just written
         for line in certify(library, entries, arguments.date, time_limit_s=limit_s):
             print(line, flush=True)
     if "pages" in steps:

@@ -10,7 +10,7 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.core.fields import written
 from lyra_opt.core.isolation.workers import Workers
 from lyra_opt.core.problem import find_problem
-from lyra_opt.core.result import Status
+from lyra_opt.core.result import Status, same_value
 from lyra_opt.core.stopwatch import OutOfTimeError, time_limit
 from lyra_opt.core.version import VERSION
 from lyra_opt.experiments.environment import current_environment
@@ -143,21 +143,6 @@ def _in_words(best: BestKnown) -> str:
     return f"{best.id}: {best.grade}, {best.best_known} [{best.best_bound}]; {times}"
 
 
-def prove(
-    plan: Plan, library: Library, entries: Iterable[Entry], runs: Runs, *, time_limit_s: float
-) -> Iterator[str]:
-    """Search certificates of proved optima that have none; yield a line for each that is found."""
-    for entry in entries:
-        file = library.folder / "proofs" / f"{entry.id}.proof.json.gz"
-        loaded = library.load(entry.id)
-        best = _best(library, loaded, runs)
-        if file.exists() or best is None or loaded.problem.proof_hints(loaded.instance) is None:
-            continue
-        if grade_of(plan, library, entry, runs) is Grade.OPEN:
-            continue
-        yield _write_certificate(file, loaded, best[0], time_limit_s)[1]
-
-
 def _write_certificate(
     file: Path, loaded: LoadedInstance, solution: Any, time_limit_s: float
 ) -> tuple[bool, str]:
@@ -209,36 +194,20 @@ def certify(
         yield said
         if is_there:
             found[entry.id] = replace(best, proof=Proof.CERTIFICATE, proof_file=file.name)
-    if found:
-        yield str(_add_to_record(library, found, date))
-
-
-def _add_to_record(library: Library, new: Mapping[str, BestKnown], date: str) -> Path:
-    """Put what is known into the record of a day; the times in it are those of the one before."""
-    file = library.folder / "records" / f"best-known-{date}.json"
-    last = library.records[-1]
-    kept = {best.id: best for best in last.instances} if last.date == date else {}
-    known = {**kept, **new}
-    instances = tuple(known[name] for name in library.entries if name in known)
-    write_text(file, format_document(written(replace(last, date=date, instances=instances))))
-    return file
+    if found:  # the times in it are those of the record before
+        yield str(_add_to_record(library, found, replace(library.records[-1], date=date)))
 
 
 def write_record(
     plan: Plan, library: Library, entries: Iterable[Entry], runs: Runs, date: str
 ) -> Path:
-    """Write what runs show into the record of a day, and the best solutions; return its path.
-
-    What the record has already of other instances stays.
-    """
-    days = [record for record in library.records if record.date == date]
-    of_day = {best.id: best for record in days for best in record.instances}
+    """Write what runs show into the record of a day, and the best solutions; return its path."""
+    known: dict[str, BestKnown] = {}
     for entry in entries:
         if not runs.of(entry.id, entry.sha256):
             continue
-        of_day[entry.id] = known_of(plan, library, entry, runs)
+        known[entry.id] = known_of(plan, library, entry, runs)
         _keep_solution(library, library.load(entry.id), runs)
-    known = [of_day[name] for name in library.entries if name in of_day]
     environment = current_environment()
     versions = ", ".join(f"{name} {each}" for name, each in environment.versions.items() if each)
     record = Record(
@@ -248,11 +217,19 @@ def write_record(
         date=date,
         machine=f"{environment.cpu}, one process",
         versions=versions,
-        instances=tuple(known),
+        instances=(),
     )
-    target = library.folder / "records" / f"best-known-{date}.json"
-    write_text(target, format_document(written(record)))
-    return target
+    return _add_to_record(library, known, record)
+
+
+def _add_to_record(library: Library, new: Mapping[str, BestKnown], record: Record) -> Path:
+    """Put what is known into the record of a day, which keeps what it has of other instances."""
+    days = [each for each in library.records if each.date == record.date]
+    known = {best.id: best for day in days for best in day.instances} | new
+    instances = tuple(known[name] for name in library.entries if name in known)
+    file = library.folder / "records" / f"best-known-{record.date}.json"
+    write_text(file, format_document(written(replace(record, instances=instances))))
+    return file
 
 
 def _keep_solution(library: Library, loaded: LoadedInstance, runs: Runs) -> None:
@@ -260,10 +237,12 @@ def _keep_solution(library: Library, loaded: LoadedInstance, runs: Runs) -> None
     name, best = loaded.instance.name, runs.best(loaded)
     if best is None:
         return
-    if library.solution_file(name).exists():
+    known = library.solution_file(name)
+    if known.exists():
         value = library.solution(name)[1]["objective"]
-        if not loaded.instance.variant.is_better(best[1], value):
+        if same_value(best[1], value) or not loaded.instance.variant.is_better(best[1], value):
             return
+        known.unlink()  # compressed it has another name
     source = runs.solution_file(name)
     target = library.folder / "solutions" / source.name
     if source.stat().st_size <= LARGEST_FILE_BYTES:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.result import Status
+from lyra_opt.core.result import Status, same_value
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import OWN_BOUND
 from lyra_opt.core.witnesses import OWN_ENGINE, engine_of
@@ -68,9 +68,15 @@ def _engine_of(method: str, problem: str) -> str:
 
 
 def credited(now: BestKnown, before: BestKnown) -> BestKnown:
-    """Return what is known now, with those who found first what has not been beaten."""
-    if now.best_known == before.best_known:
-        now = replace(now, found_by=before.found_by, found_with=before.found_with)
-    if now.best_bound == before.best_bound:
-        now = replace(now, bound_by=before.bound_by, bound_with=before.bound_with)
+    """Return what is known now; what is better by rounding alone is whose it was before."""
+    if same_value(now.best_known, before.best_known):
+        now = replace(
+            now,
+            best_known=before.best_known,
+            found_by=before.found_by,
+            found_with=before.found_with,
+        )
+    bound = before.best_bound
+    if bound is not None and now.best_bound is not None and same_value(now.best_bound, bound):
+        now = replace(now, best_bound=bound, bound_by=before.bound_by, bound_with=before.bound_with)
     return now

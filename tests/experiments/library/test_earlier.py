@@ -20,7 +20,7 @@ from lyra_opt.instances.library.shelf import Library
 if TYPE_CHECKING:
     from pathlib import Path
 
-PROVED, OPEN = "load-v1-n4-load200-seed0", "load-v1-n50-load400-release100-seed0"
+PROVED, OPEN = "load-v1-n4-load200-seed0", "worst-case-v1-n61-extra54"
 DAY, NEXT = "2026-11-23", "2099-01-01"
 
 
@@ -32,7 +32,7 @@ def shelf(tmp_path: Path) -> Library:
         (folder / name).mkdir(parents=True)
     for name in (PROVED, OPEN):
         shutil.copy(whole / f"{name}.json", folder)
-        shutil.copy(whole / "solutions" / f"{name}.solution.json", folder / "solutions")
+        shutil.copy(library().solution_file(name), folder / "solutions")
     for kind, file in (
         ("catalogues", "library-2026.1.json"),
         ("records", f"best-known-{DAY}.json"),
@@ -127,12 +127,12 @@ def test_a_day_adds_to_its_record_and_is_the_same_the_second_time(shelf, tmp_pat
 def test_a_better_solution_comes_along(shelf, tmp_path):
     """Of the runs; one that is not better leaves the library's where it is."""
     loaded, runs = shelf.load(OPEN), Runs(tmp_path / "work")
-    target = shelf.folder / "solutions" / f"{OPEN}.solution.json"
-    old = target.read_text()
+    old = shelf.solution_file(OPEN).read_bytes()
     solution, claims = shelf.solution(OPEN)
-    for factor, is_kept in ((1.01, True), (0.99, False)):
+    for factor, is_kept in ((1.01, True), (1 - 1e-12, True), (0.99, False)):
         claimed = claims["objective"] * factor  # what it is worth is the business of checkers
         save_solution(runs.solution_file(OPEN), loaded.problem, loaded.instance, solution, claimed)
         runs.add([run(shelf, OPEN, "exact", "lyra-opt", status="feasible", objective=claimed)])
         recorded(shelf, runs, OPEN)
-        assert (target.read_text() == old) is is_kept
+        assert (shelf.solution_file(OPEN).read_bytes() == old) is is_kept
+        assert len(list((shelf.folder / "solutions").glob(f"{OPEN}.*"))) == 1
