@@ -155,7 +155,8 @@ class Prover:
                 self.nodes.append(leaf)
                 continue
             if self._programme.is_continuous:
-                known = "nothing" if node.point is None else f"{node.value * self._unit:.12g} alone"
+                shown = self._programme.sense * node.value * self._unit
+                known = "nothing" if node.point is None else f"{float(shown):.12g} alone"
                 raise NotProved(f"its linear programme shows {known}")
             column = self._branching(node) if node.fractional else self._undecided(node)
             if column is None:

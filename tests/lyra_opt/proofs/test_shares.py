@@ -91,6 +91,11 @@ def test_optima_of_the_solvers_are_proved(instance: Instance, solver: str) -> No
     if answer.status is Status.INFEASIBLE:
         return
     assert answer.objective is not None
+    if answer.status is Status.FEASIBLE:  # deadlines so dear that their tolerance is worth more
+        assert objective is Objective.COST
+        with pytest.raises(UserError, match="its linear programme shows"):
+            written(instance, answer.solution)
+        return
     document, proof = written(instance, answer.solution)
     bound, value = check(document, proof)
     assert bound is not None
@@ -100,7 +105,9 @@ def test_optima_of_the_solvers_are_proved(instance: Instance, solver: str) -> No
     assert 0 <= sense * (value - bound) <= Fraction(1, 10**5) * value
     if objective is not Objective.COST:  # whose deadlines have a tolerance of their own
         assert sense * (value - bound) <= Fraction(11, 10**7) * value
-    assert float(bound) == pytest.approx(answer.dual_bound, rel=1e-6)
+    # The solver's own bound has the tolerance too, and may have more of it.
+    assert answer.dual_bound is not None
+    assert sense * (Fraction(answer.dual_bound) - bound) <= Fraction(1, 10**9) * value
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
