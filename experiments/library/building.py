@@ -194,8 +194,10 @@ def certify(
         yield said
         if is_there:
             found[entry.id] = replace(best, proof=Proof.CERTIFICATE, proof_file=file.name)
-    if found:  # the times in it are those of the record before
-        yield str(_add_to_record(library, found, replace(library.records[-1], date=date)))
+    if found:
+        last = library.records[-1]  # the times are of its runs
+        told = {"machine": last.machine, "versions": last.versions}
+        yield str(_add_to_record(library, found, date=date, **told))
 
 
 def write_record(
@@ -210,25 +212,27 @@ def write_record(
         _keep_solution(library, library.load(entry.id), runs)
     environment = current_environment()
     versions = ", ".join(f"{name} {each}" for name, each in environment.versions.items() if each)
+    machine = f"{environment.cpu}, one process"
+    return _add_to_record(library, known, date=date, machine=machine, versions=versions)
+
+
+def _add_to_record(
+    library: Library, new: Mapping[str, BestKnown], *, date: str, machine: str, versions: str
+) -> Path:
+    """Put what is known into the record of a day, which keeps what it has of other instances."""
+    days = [each for each in library.records if each.date == date]
+    known = {**{best.id: best for day in days for best in day.instances}, **new}
     record = Record(
         format=RECORD_FORMAT,
         version=RECORD_VERSION,
         library=library.catalogues[-1].name,
         date=date,
-        machine=f"{environment.cpu}, one process",
+        machine=machine,
         versions=versions,
-        instances=(),
+        instances=tuple(known[name] for name in library.entries if name in known),
     )
-    return _add_to_record(library, known, record)
-
-
-def _add_to_record(library: Library, new: Mapping[str, BestKnown], record: Record) -> Path:
-    """Put what is known into the record of a day, which keeps what it has of other instances."""
-    days = [each for each in library.records if each.date == record.date]
-    known = {best.id: best for day in days for best in day.instances} | new
-    instances = tuple(known[name] for name in library.entries if name in known)
-    file = library.folder / "records" / f"best-known-{record.date}.json"
-    write_text(file, format_document(written(replace(record, instances=instances))))
+    file = library.folder / "records" / f"best-known-{date}.json"
+    write_text(file, format_document(written(record)))
     return file
 
 
