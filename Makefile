@@ -109,11 +109,11 @@ papers: $(READY)
 	@for paper in gavel pollux hadar dally lyra; do \
 	  rm -rf docs/papers/$$paper && mkdir -p docs/papers/$$paper/plots && \
 	  for page in $(RESULTS)/papers/$$paper/*.md; do \
-	    sed 's/^\(#\||\) [^:|]*, \([TF][a-z]* [0-9]*:\)/\1 \2/; /^\*\*The rule of verdicts/,$$d' $$page > docs/papers/$$paper/$${page##*/} || exit 1; \
+	    sed 's/^\(#\||\) [^:|]*, \([TF][a-z]* [0-9]*:\)/\1 \2/; /^## The rule of verdicts/,$$d' $$page > docs/papers/$$paper/$${page##*/} || exit 1; \
 	  done; \
 	  cp $(RESULTS)/papers/$$paper/plots/*.svg docs/papers/$$paper/plots/ 2> /dev/null || true; \
 	done
-	sed '1,/^\*\*The rule of verdicts/d' $(RESULTS)/papers/lyra/overview.md > docs/papers/rule.md
+	sed '1,/^## The rule of verdicts/d' $(RESULTS)/papers/lyra/overview.md > docs/papers/rule.md
 
 clean:
 	rm -rf $(VENV) $(RESULTS) $(FILES_OF_captured-gap) $(FILES_OF_captured-network-gap) .mypy_cache .pytest_cache docs/_gallery docs/api/generated .ruff_cache .hypothesis

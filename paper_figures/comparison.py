@@ -248,7 +248,7 @@ class Table:
     def as_markdown(self) -> list[str]:
         """Return its lines, with its title."""
         return [
-            f"**{self.title}**",
+            f"## {self.title}",
             "",
             *markdown_table(self.header, self.rows, words=self.words),
         ]
@@ -398,14 +398,17 @@ class Comparison:
         if picture:
             lines += [picture, ""]
         if self.is_wide:
-            lines += ["Paper | ours:", ""]
+            lines += ["## Paper and ours", ""]
             lines += markdown_table(self.wide_header(), self.wide_rows(), words=1)
             lines += [""]
+        in_parts = self.is_wide or bool(self.tables)
         if self.entries:
+            lines += ["## Number by number", ""] * in_parts
             lines += markdown_table(self.header(), self.rows(), words=2, words_last=self.last_words)
             lines += [""]
         for table in self.tables:
             lines += [*table.as_markdown(), ""]
+        lines += ["## Notes", ""] * (in_parts and bool(self.notes))
         lines += [f"- {note}" for note in self.notes]
         if self.entries:
             lines += ["", *rule_of_verdicts()]
@@ -429,7 +432,7 @@ class Comparison:
 
 def rule_of_verdicts() -> list[str]:
     """Return the lines that say the rule, with their title."""
-    return ["**The rule of verdicts**", "", *(f"- {part}" for part in RULE)]
+    return ["## The rule of verdicts", "", *(f"- {part}" for part in RULE)]
 
 
 def markdown_table(

@@ -115,12 +115,12 @@ def test_worked_examples_need_no_simulation(
     entries = sum(int(re.search(r": (\d+) entries", line)[1]) for line in lines[:-2])
     assert f"| all | values | {entries} | {entries} |" in overview
     assert f"--out {tmp_path}`, lyra-opt {__version__}: page made 20" in overview
-    rule = overview.partition("**The rule of verdicts**")[2]
+    rule = overview.partition("## The rule of verdicts")[2]
     assert (
         rule.strip()
         == (tmp_path / "lyra-table-1.md")
         .read_text()
-        .partition("**The rule of verdicts**")[2]
+        .partition("## The rule of verdicts")[2]
         .strip()
     )
 
