@@ -74,11 +74,11 @@ def search_tree(
     Source: job branching from this project's study of minimum k-union; the bound is its own.
     Complexity: exponential at worst; a node takes O(entries) time, an open node a byte a job.
     """
-    return _Search(reduced, incumbent, dual_bound, observer).search(limits)
+    return TreeSearch(reduced, incumbent, dual_bound, observer).search(limits)
 
 
-class _Search:
-    """The state of a search between two slices of nodes."""
+class TreeSearch:
+    """A search that can go on where it stopped; see `search_tree`."""
 
     def __init__(
         self,
@@ -134,8 +134,11 @@ class _Search:
         )
 
     def search(self, limits: Limits) -> SearchResult:
-        """Explore in slices of nodes until the tree is done or a limit is reached."""
-        stopped_by = None
+        """Explore in slices of nodes until the tree is done or a limit is reached.
+
+        The limit of nodes counts those of all calls, the result those of this one.
+        """
+        stopped_by, nodes_before = None, self.nodes
         budget = FIRST_NODES
         while self._open_nodes and self._bound() < self._objective_value():
             if is_out_of_time():
@@ -159,9 +162,13 @@ class _Search:
             places=[int(place) for place in np.flatnonzero(self._is_chosen)],
             objective=self._objective_value(),
             bound=self._bound(),
-            nodes=self.nodes,
+            nodes=self.nodes - nodes_before,
             stopped_by=stopped_by,
         )
+
+    def raise_bound(self, dual_bound: int) -> None:
+        """Take a bound that was proved elsewhere."""
+        self._floor = max(self._floor, -(-dual_bound // self._step) * self._unit)
 
     def _objective_value(self) -> int:
         return int(self._objective) // self._unit * self._step

@@ -86,14 +86,14 @@ def test_memory_limit_ends_the_search_with_a_bound():
 def test_open_nodes_take_no_more_than_the_memory_limit(monkeypatch):
     """The arrays that hold open nodes are what grows; their size is counted."""
     sizes = []
-    grow = tree_search._Search._grow
+    grow = tree_search.TreeSearch._grow
 
     def counting(self, memory_mib):
         grown = grow(self, memory_mib)
         sizes.append(sum(array.nbytes for array in self._tree[:-1]))
         return grown
 
-    monkeypatch.setattr(tree_search._Search, "_grow", counting)
+    monkeypatch.setattr(tree_search.TreeSearch, "_grow", counting)
     reduced = reduce_instance(generate("reclaim", "hyp8", servers=40, reclaim=12, seed=1))
     search(reduced, Limits(memory_mib=0.05))
     assert max(sizes) <= 0.05 * 2**20

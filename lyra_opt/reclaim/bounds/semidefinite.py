@@ -1,0 +1,270 @@
+"""The semidefinite bound for rigid instances: multipliers from a matrix of low rank."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lyra_opt.core.stopwatch import (
+    OutOfTimeError,
+    is_out_of_time,
+    loading,
+    remaining_s,
+    require_time,
+    time_limit,
+)
+from lyra_opt.reclaim.bounds.semidefinite_certificate import (
+    Multipliers,
+    entry_places,
+    in_integers,
+    twice_slack,
+    with_sums,
+)
+
+if TYPE_CHECKING:
+    from lyra_opt.reclaim.bounds.semidefinite_certificate import FloatArray
+    from lyra_opt.reclaim.reduction import ReducedReclaim
+
+RANK = 32
+STEPS = 100
+"""Of the descent between two updates of the multipliers."""
+LARGEST_PENALTY = 4.0
+ENOUGH_PROGRESS = 0.7
+"""The penalty grows where an update leaves more than this of what was missed before."""
+UPDATES_PER_CHECK = 4
+PATIENCE = 4
+LEAST_GAIN = 1e-3
+"""It stops after as many checks without this relative gain."""
+DENSE_SIZE = 400
+"""Up to it all eigenvalues are computed, beyond it the least by Lanczos' method."""
+LARGEST_SIZE = 9000
+"""Servers and jobs together; a matrix of that size takes 650 MB, and the proof needs two."""
+LANCZOS_VECTORS, LANCZOS_RESTARTS, LANCZOS_TOLERANCE = 60, 100, 1e-3
+ESCAPES, ESCAPE = 4, 0.1
+"""How many directions the factor is given of those that lower the Lagrangian, and how far."""
+ATTEMPTS, LARGER, SMALLEST_SHIFT = 8, 1.05, 1e-6
+"""How the shift grows until a factor is found."""
+PROOF_S = 6e-11
+"""Of the cube of the size: what the proof may take."""
+BYTES_PER_MIB = 2**20
+
+
+def semidefinite_bound(
+    reduced: ReducedReclaim,
+    objective: int,
+    rng: np.random.Generator,
+    memory_mib: float | None = None,
+) -> int:
+    """Return a proved lower bound of a rigid instance, 0 if limits leave no room for one.
+
+    The relaxation: a positive semidefinite matrix Z in place of the products z z' of
+    z = (x, y) that satisfies what `Multipliers` names. It is at least as strong as the linear
+    relaxation, since y_j x_s = x_s^2 makes y_j^2 >= x_s^2. Z = R R' with `RANK` columns is found
+    by an augmented Lagrangian, and its multipliers, made feasible by a shift of the diagonal, are
+    the bound: how far the descent came does not matter for its truth (`SemidefiniteCertificate`).
+
+    Parameters
+    ----------
+    reduced
+        From a rigid instance: every slack is 0.
+    objective
+        Of an incumbent: a bound that meets it is enough.
+
+    Notes
+    -----
+    Source: this project; descent at low rank as by S. Burer and R. Monteiro (Mathematical
+    Programming 95, 2003). Complexity: O((entries + servers + jobs) * RANK) a step;
+    O((servers + jobs)^3) for the proof, for which some of the time limit in force is kept back.
+    """
+    size = reduced.losses.servers + reduced.losses.jobs
+    if not reduced.losses.jobs or not reduced.reclaim_servers or size > LARGEST_SIZE:
+        return 0
+    if reduced.weight.dtype == object:
+        return 0
+    if memory_mib is not None and 3 * 8 * size**2 > memory_mib * BYTES_PER_MIB:
+        return 0
+    left_s = remaining_s()
+    ascent_s = None if left_s is None else left_s - PROOF_S * size**3
+    if ascent_s is not None and ascent_s <= 0:
+        return 0
+    ascent = _Ascent(reduced, objective, rng)
+    try:
+        with time_limit(ascent_s):
+            ascent.run()
+    except OutOfTimeError:
+        pass
+    return ascent.proved()
+
+
+class _Ascent:
+    """Multipliers on their way up, all in units of the mean weight."""
+
+    def __init__(self, reduced: ReducedReclaim, objective: int, rng: np.random.Generator) -> None:
+        losses, picks = reduced.losses, reduced.reclaim_servers
+        self.reduced = reduced
+        self.unit = max(1, round(float(reduced.weight.mean())))
+        self.target = (objective - 1) / self.unit
+        self.cost = reduced.server_cost / self.unit
+        self.weight = reduced.weight / self.unit
+        self.servers = losses.servers
+        self.size = losses.servers + losses.jobs
+        self.hosts, self.jobs = entry_places(reduced)
+        self.rank = min(RANK, self.size)
+        self.penalty = 1.0
+        self.sum_scale = picks**-0.5
+        # Each job's weight in equal parts.
+        shares = np.repeat(self.weight / losses.span(), losses.span())
+        prices = self.cost.copy()
+        np.add.at(prices, self.hosts, shares)
+        self.multipliers = Multipliers(
+            level=float(np.sort(prices)[:picks].mean()),
+            sums=np.zeros(self.size),
+            entries=2 * shares,
+        )
+        share = picks / self.servers
+        self.factor = rng.normal(size=(self.size, self.rank))
+        self.factor *= (share * (1 - share) / self.rank) ** 0.5
+        self.factor[:, 0] = share
+        self.best_value, self.best_shift = -np.inf, 0.0
+        self.best_multipliers = self.multipliers
+
+    def run(self) -> None:
+        """Update multipliers until the bound is met, does not rise, or time is over."""
+        with loading():
+            from scipy.optimize import minimize
+
+        missed_before, idle_checks, updates = np.inf, 0, 0
+        while idle_checks < PATIENCE and self.best_value <= self.target:
+            found = minimize(
+                self.lagrangian,
+                self.factor.ravel(),
+                jac=True,
+                method="L-BFGS-B",
+                options={"maxiter": STEPS, "maxfun": 2 * STEPS, "ftol": 1e-12, "gtol": 1e-7},
+            )
+            self.factor = found.x.reshape(self.size, self.rank)
+            missed = self.missed()
+            self.multipliers = self.updated(missed)
+            distance = float(np.sqrt(sum(float(np.sum(part * part)) for part in missed)))
+            if distance > ENOUGH_PROGRESS * missed_before and self.penalty < LARGEST_PENALTY:
+                self.penalty *= 2
+            missed_before = distance
+            updates += 1
+            if updates == 1 or updates % UPDATES_PER_CHECK == 0:
+                idle_checks = 0 if self.check() else idle_checks + 1
+
+    def missed(self) -> tuple[Any, FloatArray, FloatArray]:
+        """Return by how much the factor misses each identity."""
+        factor, servers, picks = self.factor, self.servers, self.reduced.reclaim_servers
+        squares = np.einsum("ij,ij->i", factor, factor)
+        total = factor[:servers].sum(axis=0)
+        products = np.einsum("ij,ij->i", factor[self.jobs], factor[self.hosts])
+        return (
+            squares[:servers].sum() - picks,
+            (factor @ total - picks * squares) * self.sum_scale,
+            products - squares[self.hosts],
+        )
+
+    def updated(self, missed: tuple[Any, FloatArray, FloatArray]) -> Multipliers:
+        """Return the multipliers after a step against what is missed."""
+        level, sums, entries = missed
+        old = self.multipliers
+        return Multipliers(
+            level=old.level - self.penalty * level,
+            sums=old.sums - self.penalty * self.sum_scale * sums,
+            entries=old.entries - self.penalty * entries,
+        )
+
+    def lagrangian(self, flat: FloatArray) -> tuple[float, FloatArray]:
+        """Return the augmented Lagrangian and its gradient at a factor."""
+        require_time()
+        self.factor = flat.reshape(self.size, self.rank)
+        new, old = self.updated(self.missed()), self.multipliers
+        squares = np.einsum("ij,ij->i", self.factor, self.factor)
+        value = self.cost @ squares[: self.servers] + self.weight @ squares[self.servers :]
+        # Of an identity: -multiplier * missed + penalty / 2 * missed^2.
+        value += (new.level**2 - old.level**2) / (2 * self.penalty)
+        value += np.sum(new.sums**2 - old.sums**2) / (2 * self.penalty * self.sum_scale**2)
+        value += np.sum(new.entries**2 - old.entries**2) / (2 * self.penalty)
+        sparse = twice_slack(self.reduced, self.cost, self.weight, new)
+        return float(value), self.times_twice_slack(sparse, new.sums, self.factor).ravel()
+
+    def times_twice_slack(self, sparse: Any, sums: FloatArray, factor: FloatArray) -> FloatArray:
+        """Return the product of 2 S with a vector or a matrix."""
+        result: FloatArray = sparse @ factor
+        result -= np.multiply.outer(sums, factor[: self.servers].sum(axis=0))
+        result[: self.servers] -= sums @ factor
+        return result
+
+    def check(self) -> bool:
+        """Return whether the multipliers prove clearly more than those before; keep the better.
+
+        The factor is given directions in which S is negative, in the place of what it needs least.
+        """
+        least, vectors = self.least_eigenvectors()
+        if not vectors.size:
+            return False
+        left, lengths, _ = np.linalg.svd(self.factor, full_matrices=False)
+        self.factor = left * lengths
+        count = vectors.shape[1]
+        self.factor[:, -count:] += ESCAPE * vectors
+        shift, picks = max(0.0, -least), self.reduced.reclaim_servers
+        value = picks * (self.multipliers.level - shift) / (1 + shift)
+        before = self.best_value
+        if value <= before:
+            return False
+        self.best_value, self.best_shift, self.best_multipliers = value, shift, self.multipliers
+        return bool(value > before + LEAST_GAIN * abs(before))
+
+    def least_eigenvectors(self) -> tuple[float, FloatArray]:
+        """Return the least eigenvalue of S, about right, and vectors to the least few.
+
+        In coordinates in which D, diag(1, ..., 1, w_1, ..., w_m), is the unit.
+        """
+        with loading():
+            from scipy.linalg import eigh
+            from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+        scale = np.concatenate((np.ones(self.servers), self.weight)) ** -0.5
+        count = min(ESCAPES, self.rank)
+        sums = self.multipliers.sums
+        sparse = twice_slack(self.reduced, self.cost, self.weight, self.multipliers)
+        if self.size <= DENSE_SIZE:
+            matrix = with_sums(sparse.toarray(), sums, self.servers)
+            matrix *= np.multiply.outer(scale, scale)
+            values, vectors = eigh(matrix, subset_by_index=(0, count - 1))
+            return float(values[0]) / 2, vectors
+
+        def product(vector: FloatArray) -> FloatArray:
+            require_time()
+            return scale * self.times_twice_slack(sparse, sums, scale * vector.ravel())
+
+        try:
+            values, vectors = eigsh(
+                LinearOperator((self.size, self.size), matvec=product, dtype=np.float64),
+                k=count,
+                which="SA",
+                v0=np.random.default_rng(0).normal(size=self.size),
+                ncv=LANCZOS_VECTORS,
+                maxiter=LANCZOS_RESTARTS,
+                tol=LANCZOS_TOLERANCE,
+            )
+        except ArpackNoConvergence as error:
+            values, vectors = error.eigenvalues, error.eigenvectors
+        return float(values.min(initial=0.0)) / 2, vectors
+
+    def proved(self) -> int:
+        """Return what the best multipliers prove, in integers."""
+        if self.best_value <= 0:
+            return 0
+        shift = self.best_shift
+        for _ in range(ATTEMPTS):
+            shift = LARGER * shift + SMALLEST_SHIFT
+            certificate = in_integers(self.reduced, self.best_multipliers, shift, self.unit)
+            if certificate is None or is_out_of_time():
+                return 0
+            bound = certificate.bound(self.reduced)
+            if bound is not None:
+                return bound
+        return 0

@@ -1,0 +1,204 @@
+"""The semidefinite bound never crosses the optimum, whatever its multipliers, and is strong."""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import combinations
+
+import numpy as np
+import pytest
+import scipy.linalg
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lyra_opt.core.stopwatch import time_limit
+from lyra_opt.instances.family import generate
+from lyra_opt.reclaim.bounds import semidefinite
+from lyra_opt.reclaim.bounds.dual_bound import rigid_bound
+from lyra_opt.reclaim.bounds.semidefinite import semidefinite_bound
+from lyra_opt.reclaim.bounds.semidefinite_certificate import (
+    Multipliers,
+    SemidefiniteCertificate,
+    in_integers,
+    twice_slack,
+    with_sums,
+)
+from lyra_opt.reclaim.reduction import ReducedReclaim, reduce_instance
+from lyra_opt.testing.strategies import reclaim_instances
+from tests.draws import draws
+
+RIGID = reclaim_instances(semantics="rigid", max_servers=7, max_jobs=8, max_weight=9)
+NO_LIMIT = 10**15
+
+
+def choices(reduced: ReducedReclaim) -> list[tuple[int, ...]]:
+    return list(combinations(range(len(reduced.servers)), reduced.reclaim_servers))
+
+
+def least_objective(reduced: ReducedReclaim) -> int:
+    """Return the optimum by trying every choice."""
+    return min(reduced.objective(choice) for choice in choices(reduced))
+
+
+def bound_of(reduced: ReducedReclaim, objective: int = NO_LIMIT) -> int:
+    return semidefinite_bound(reduced, objective, np.random.default_rng(0))
+
+
+def sizes(reduced: ReducedReclaim) -> tuple[int, int]:
+    """Return how many variables there are, and how many entries."""
+    return reduced.losses.servers + reduced.losses.jobs, reduced.losses.entries
+
+
+@st.composite
+def certificates(draw, most: int = 60) -> tuple[ReducedReclaim, SemidefiniteCertificate]:
+    """Draw an instance and numbers for it that no search would find."""
+    reduced = reduce_instance(draw(RIGID))
+    number = st.integers(-most, most)
+    size, entries = sizes(reduced)
+    return reduced, SemidefiniteCertificate(
+        denominator=draw(st.integers(1, 20)),
+        multipliers=Multipliers(
+            level=draw(number),
+            sums=np.array(draw(st.lists(number, min_size=size, max_size=size)), dtype=np.int64),
+            entries=np.array(
+                draw(st.lists(number, min_size=entries, max_size=entries)), dtype=np.int64
+            ),
+        ),
+        shift=draw(st.sampled_from([0, 1, 10, 100, 1000])),
+        unit=draw(st.integers(1, 5)),
+    )
+
+
+def slack_matrix(reduced: ReducedReclaim, denominator: int, multipliers: Multipliers) -> np.ndarray:
+    """Return 2 S in full."""
+    cost, weight = reduced.server_cost * denominator, reduced.weight * denominator
+    sparse = twice_slack(reduced, cost, weight, multipliers)
+    return with_sums(sparse.toarray(), multipliers.sums, len(cost))
+
+
+@given(certificates())
+def test_every_choice_costs_what_level_and_slack_say(drawn):
+    """The identity that the bound rests on, in integers."""
+    reduced, certificate = drawn
+    matrix = slack_matrix(reduced, certificate.denominator, certificate.multipliers)
+    for choice in choices(reduced):
+        chosen = np.zeros(len(reduced.servers), dtype=np.int64)
+        chosen[list(choice)] = 1
+        preempted = (reduced.losses.row_sums(chosen) > 0).astype(np.int64)
+        z = np.concatenate((chosen, preempted))
+        said = 2 * reduced.reclaim_servers * certificate.multipliers.level + z @ matrix @ z
+        assert said == 2 * certificate.denominator * reduced.objective(choice)
+
+
+@given(certificates())
+def test_no_multipliers_prove_more_than_the_optimum(drawn):
+    reduced, certificate = drawn
+    bound = certificate.bound(reduced)
+    assert bound is None or bound <= least_objective(reduced)
+
+
+@given(certificates(most=3))
+def test_a_large_shift_always_proves_something(drawn):
+    """Else the test before would say little."""
+    reduced, certificate = drawn
+    if sum(sizes(reduced)):
+        assert dataclasses.replace(certificate, shift=10**6).bound(reduced) is not None
+
+
+@given(certificates(), st.sampled_from([0.0, 0.5, 0.99, 1.01, 2.0]))
+def test_a_wrong_factor_proves_no_more(drawn, wrong):
+    """What a floating-point factorisation returns is not trusted."""
+    reduced, certificate = drawn
+    cholesky = scipy.linalg.cholesky
+    with pytest.MonkeyPatch.context() as patch:
+        # Of any matrix: the factor of one that is positive definite.
+        patch.setattr(
+            scipy.linalg,
+            "cholesky",
+            lambda matrix, **options: (
+                wrong * cholesky(matrix @ matrix.T + np.eye(len(matrix)), **options)
+            ),
+        )
+        bound = certificate.bound(reduced)
+    assert bound is None or bound <= least_objective(reduced)
+
+
+def test_numbers_beyond_doubles_are_refused():
+    reduced = reduce_instance(generate("reclaim", "hyp8", servers=13, reclaim=5, seed=3))
+    size, entries = sizes(reduced)
+    certificate = SemidefiniteCertificate(
+        denominator=1,
+        multipliers=Multipliers(
+            level=0,
+            sums=np.full(size, 2**62),
+            entries=np.zeros(entries, dtype=np.int64),
+        ),
+        shift=1,
+        unit=1,
+    )
+    assert certificate.bound(reduced) is None
+    small = certificate.multipliers._replace(sums=np.zeros(size, dtype=np.int64))
+    proved = dataclasses.replace(certificate, multipliers=small)
+    assert proved.bound(reduced) == 0
+    assert dataclasses.replace(proved, shift=2**60).bound(reduced) is None
+
+
+@pytest.mark.slow
+def test_never_above_the_optimum_for_any_number_of_servers():
+    @draws(5)
+    @given(RIGID)
+    def check(instance):
+        reduced = reduce_instance(instance)
+        for picks in range(len(reduced.servers) + 1):
+            asked = dataclasses.replace(reduced, reclaim_servers=picks)
+            assert bound_of(asked) <= least_objective(asked)
+
+    check()
+
+
+@pytest.mark.parametrize(
+    "factor",
+    [1, pytest.param(1000, marks=pytest.mark.slow), pytest.param(10**9, marks=pytest.mark.slow)],
+)
+def test_stronger_than_the_linear_relaxation(factor):
+    """Weights in other units change nothing else."""
+    instance = generate("reclaim", "hyp8", servers=14, reclaim=4, seed=1)
+    reduced = reduce_instance(instance)
+    least = least_objective(reduced)
+    heavy = dataclasses.replace(
+        reduced, server_cost=reduced.server_cost * factor, weight=reduced.weight * factor
+    )
+    bound = bound_of(heavy, least * factor) / factor
+    assert rigid_bound(instance).bound + 1 < bound <= least
+
+
+def test_trivial_numbers_of_servers():
+    reduced = reduce_instance(generate("reclaim", "hyp8", servers=14, reclaim=4, seed=1))
+    none = dataclasses.replace(reduced, reclaim_servers=0)
+    everything = dataclasses.replace(reduced, reclaim_servers=14)
+    assert bound_of(none) == 0
+    assert bound_of(everything) == least_objective(everything)
+
+
+def test_weights_beyond_64_bits_are_declined():
+    reduced = reduce_instance(generate("reclaim", "hyp8", servers=13, reclaim=5, seed=3))
+    heavy = dataclasses.replace(reduced, weight=reduced.weight.astype(object) * 2**70)
+    assert bound_of(heavy) == 0
+
+
+def test_it_declines_where_limits_leave_no_room(monkeypatch):
+    reduced = reduce_instance(generate("reclaim", "hyp8", servers=300, reclaim=90, seed=1))
+    rng = np.random.default_rng(0)
+    with time_limit(1e-4):
+        assert semidefinite_bound(reduced, NO_LIMIT, rng) == 0
+    assert semidefinite_bound(reduced, NO_LIMIT, rng, memory_mib=1) == 0
+    monkeypatch.setattr(semidefinite, "LARGEST_SIZE", 599)
+    assert semidefinite_bound(reduced, NO_LIMIT, rng) == 0
+
+
+def test_multipliers_too_unlike_for_doubles_are_declined():
+    reduced = reduce_instance(generate("reclaim", "hyp8", servers=13, reclaim=5, seed=3))
+    size, entries = sizes(reduced)
+    multipliers = Multipliers(level=0.0, sums=np.full(size, 1e12), entries=np.zeros(entries))
+    assert in_integers(reduced, multipliers, 0.0, 1) is None
+    assert in_integers(reduced, multipliers._replace(sums=np.zeros(size)), 0.0, 1) is not None
