@@ -47,6 +47,8 @@ ATTEMPTS, LARGER, SMALLEST_SHIFT = 8, 1.05, 1e-6
 """How the shift grows until a factor is found."""
 PROOF_S = 6e-11
 """Of the cube of the size: what the proof may take."""
+LEAST_ASCENT_S = 1e-2
+"""Of the size: in less time it hardly comes past the linear relaxation and a tree search."""
 BYTES_PER_MIB = 2**20
 
 
@@ -86,7 +88,7 @@ def semidefinite_bound(
         return 0
     left_s = remaining_s()
     ascent_s = None if left_s is None else left_s - PROOF_S * size**3
-    if ascent_s is not None and ascent_s <= 0:
+    if ascent_s is not None and ascent_s < LEAST_ASCENT_S * size:
         return 0
     ascent = _Ascent(reduced, objective, rng)
     try:
