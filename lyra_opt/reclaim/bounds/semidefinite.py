@@ -45,8 +45,8 @@ ESCAPES, ESCAPE = 4, 0.1
 """How many directions the factor is given of those that lower the Lagrangian, and how far."""
 ATTEMPTS, LARGER, SMALLEST_SHIFT = 8, 1.05, 1e-6
 """How the shift grows until a factor is found."""
-PROOF_S = 6e-11
-"""Of the cube of the size: what the proof may take."""
+PROOF_S, PROOF_SHARE = 6e-11, 0.1
+"""What is kept back for the proof: of the cube of the size, and of the time left."""
 LEAST_ASCENT_S = 1e-2
 """Of the size: in less time it hardly comes past the linear relaxation and a tree search."""
 BYTES_PER_MIB = 2**20
@@ -87,7 +87,7 @@ def semidefinite_bound(
     if memory_mib is not None and 3 * 8 * size**2 > memory_mib * BYTES_PER_MIB:
         return 0
     left_s = remaining_s()
-    ascent_s = None if left_s is None else left_s - PROOF_S * size**3
+    ascent_s = None if left_s is None else (1 - PROOF_SHARE) * left_s - PROOF_S * size**3
     if ascent_s is not None and ascent_s < LEAST_ASCENT_S * size:
         return 0
     ascent = _Ascent(reduced, objective, rng)
