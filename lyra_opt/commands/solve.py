@@ -193,6 +193,9 @@ WRITTEN = {
 }
 """The options that name a file to write, and what each does."""
 
+START = "the file of --start"
+"""What no other option replaces than --out, whose solution is no worse."""
+
 
 def _require_outputs(arguments: argparse.Namespace) -> None:
     """Raise `UserError` unless each file can be written, and is neither read nor another one."""
@@ -203,6 +206,8 @@ def _require_outputs(arguments: argparse.Namespace) -> None:
     if arguments.proof is not None and arguments.files[0] == "-":
         raise UserError("--proof proves the solution of a file, not of the standard input")
     taken = {Path(file).resolve(): "the instance itself" for file in arguments.files}
+    if arguments.start is not None:
+        taken.setdefault(Path(arguments.start).resolve(), START)
     for name, does in WRITTEN.items():
         path = getattr(arguments, name)
         if path is None:
@@ -213,7 +218,7 @@ def _require_outputs(arguments: argparse.Namespace) -> None:
             require_picture_path("--plot", path)
         require_file_path(f"--{name}", path)
         place = Path(path).resolve()
-        if place in taken:
+        if place in taken and not (name == "out" and taken[place] == START):
             raise UserError(f"--{name} {path}: is {taken[place]}, which it would replace")
         taken[place] = f"the file of --{name}"
 

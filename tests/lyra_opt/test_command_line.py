@@ -261,6 +261,20 @@ class TestSolve:
             assert_one_line_error(run("solve", fleet, option, path), option, "the instance itself")
         assert fleet.read_bytes() == FIGURE_5.read_bytes()
 
+    @pytest.mark.parametrize("option", ["--proof", "--export", "--plot"])
+    def test_a_start_is_replaced_by_solutions_alone(
+        self, run: Any, tmp_path: Path, option: str
+    ) -> None:
+        """A better solution may take the place of its start, of which nothing else is left."""
+        ending = {"--export": "mps", "--plot": "svg"}.get(option, "json")
+        start = tmp_path / f"start.{ending}"
+        assert run("solve", FIGURE_5, "--out", start)[0] == 0
+        before = start.read_bytes()
+        given = ("solve", FIGURE_5, "--start", start)
+        assert_one_line_error(run(*given, option, start), option, "--start", "replace")
+        assert start.read_bytes() == before
+        assert run(*given, "--out", start)[0] == 0
+
     def test_every_file_is_validated_before_the_first_solve(
         self, run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
