@@ -153,6 +153,7 @@ def run_study_command(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt study``; return the exit code."""
     import json
 
+    from lyra_opt.commands.folders import require_folder_path
     from lyra_opt.commands.output import text_width
     from lyra_opt.core.described import keys_text
     from lyra_opt.core.fields import document_schema
@@ -170,6 +171,8 @@ def run_study_command(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.study is None:
         raise UserError("STUDY is missing: a study file, or the name of a bundled study")
+    if arguments.out is not None:
+        require_folder_path("--out", Path(arguments.out))
     trace = None if arguments.trace is None else find_trace(arguments.trace)
     study = read_study(find_study(arguments.study), trace, solvers=arguments.solvers)
     folder = DEFAULT_RESULTS_FOLDER / study.name if arguments.out is None else Path(arguments.out)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.arguments import OneLineParser, add_command, completed_by
-from lyra_opt.commands.folders import make_folder
+from lyra_opt.commands.folders import make_folder, require_folder_path
 from lyra_opt.commands.messages import say
 from lyra_opt.core.errors import UserError, show_value
 from lyra_opt.instances.allocation.parameters import AllocationParameters
@@ -262,6 +262,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"--count is {arguments.count}: the last seed {SEED.rule}")
 
     folder = Path(arguments.out)
+    require_folder_path("--out", folder)
     files = _files(find_problem(arguments.problem), family, parameters, seeds, arguments.gzip)
     for path, content in _generated_ahead(files):
         target = folder / path

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lyra_opt.__main__ import main
 from lyra_opt.commands.messages import Loudness, as_loud_as
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.loading import load_solution
@@ -129,6 +130,21 @@ def test_resume_keeps_what_succeeded_and_tries_failures_again(
     for run in after:
         again = run.started_at != before[run.position]
         assert again == (run.solver == "raising")
+
+
+def test_results_that_would_lie_in_a_file(
+    write_study: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line that names the option; the file stays as it was."""
+    taken = tmp_path / "taken"
+    taken.write_text("mine")
+    for folder in (taken, taken / "below"):
+        assert main(["study", str(write_study()), "--out", str(folder)]) == 2
+        error = capsys.readouterr().err
+        assert f"--out {folder}: " in error
+        assert "is a file, not a folder" in error
+        assert error.count("\n") == 1
+    assert taken.read_text() == "mine"
 
 
 def test_existing_store_is_refused_without_resume(

@@ -187,10 +187,15 @@ def test_mistyped_option(defect, out, capsys):
 
 
 def test_folder_that_is_a_file(tmp_path, capsys):
+    """One line that names the option, for a file and for what would lie below one."""
     (tmp_path / "taken").write_text("")
     words = ("--family", "span", "--servers", 9, "--reclaim", 1)
-    assert run(*words, "--out", tmp_path / "taken") == 2
-    assert "taken: cannot be made: File exists" in capsys.readouterr().err
+    for below in ("taken", "taken/below"):
+        assert run(*words, "--out", tmp_path / below) == 2
+        error = capsys.readouterr().err
+        assert f"--out {tmp_path / below}: " in error
+        assert "taken is a file, not a folder" in error or "taken: is a file, not a folder" in error
+        assert error.count("\n") == 1
 
 
 def test_later_instances_are_generated_before_the_first_is_written(out, monkeypatch):
