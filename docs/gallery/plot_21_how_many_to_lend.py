@@ -24,8 +24,8 @@ table.round({"share_of_clairvoyant": 3}).drop(columns="value_server_s")
 # %%
 # A forecast that follows the trend is worth nearly as much as knowing the demand of the next five
 # minutes, as the oracle does. What that leaves to the clairvoyant are the 2 % that are never lent,
-# and servers that are called back for one peak and lent again. All but the oracle leave the
-# inference cluster short of thousands of server-intervals, of 2.2 million.
+# and servers that are called back for one peak and lent again. The other three forecasts leave
+# the inference cluster short of thousands of server-intervals, of 2.2 million.
 
 from lyra_opt.core.pictures import COLOURS, Drawing
 from lyra_opt.simulation.loaning.orchestrator import Orchestrator
