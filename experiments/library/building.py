@@ -153,7 +153,7 @@ def _write_certificate(
         with time_limit(time_limit_s):
             proof = proof_of(loaded.problem, loaded.instance, document, solution)
     except (UserError, OutOfTimeError) as error:
-        return False, f"{name}: no certificate: {error or 'out of time'}"
+        return False, f"{name}: no certificate: {str(error) or 'out of time'}"
     data = gzip_bytes(format_document(proof).encode())
     is_small = len(data) <= LARGEST_PROOF_BYTES
     if is_small:

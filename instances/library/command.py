@@ -255,12 +255,13 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 def run_get(arguments: argparse.Namespace) -> int:
     """Run ``get``; return the exit code."""
-    from lyra_opt.commands.folders import make_folder
+    from lyra_opt.commands.folders import make_folder, require_folder_path
     from lyra_opt.core.documents import write_text
     from lyra_opt.core.errors import UserError
 
     if bool(arguments.ids) == arguments.all:
         raise UserError("get takes either ids or --all")
+    require_folder_path("--out", Path(arguments.out))
     shelf = _library(arguments)
     names = list(shelf.entries) if arguments.all else list(dict.fromkeys(arguments.ids))
     for name in names:

@@ -74,6 +74,7 @@ def test_verify_says_what_is_wrong(run, monkeypatch):
         (["show", "zzz"], "lyra-opt library list has all"),
         (["get", "lyra-figure-5", "zzz", "--out", "x"], "'zzz': no such instance"),
         (["get", "--out", "x"], "either ids or --all"),
+        (["get", "lyra-figure-5", "--out", __file__], "is a file, not a folder"),
         (["get", "lyra-figure-5", "--all", "--out", "x"], "either ids or --all"),
         (["verify", "zzz"], "'zzz': no such instance"),
         (["list", "--problem", "zzz"], "no such problem"),
