@@ -524,7 +524,7 @@ class TestBadInput:
             ("ONE --set cluster.servers.x=1", ["cluster.servers is 1", "is no table"]),
             ("plain --set cluster=3", ["cluster is 3"]),
             ("plain --set cluster.servers=1", ["jobs", "--jobs FILE"]),
-            ("plain --set cluster.servers=1 --jobs none.csv", ["none.csv", "cannot be read"]),
+            ("plain --set cluster.servers=1 --jobs none.csv", ["none.csv", "is no file"]),
             ("plain --set cluster.servers=1 --jobs .", ["cannot be read", "directory"]),
             ("plain --set cluster.servers=1 --jobs bad.csv", ["bad.csv", "row 3", '"soon"']),
             ("ONE --set jobs.vc=x", ["three.csv", "vc"]),
