@@ -156,9 +156,12 @@ class TestTypes:
     @pytest.mark.slow
     def test_every_scheme(self, simulate: Run) -> None:
         """Each name of the registry runs, and says what it assumes."""
-        exit_code, out, err = simulate("hadare-lab", *schemes(*ROUND_POLICIES), "--json")
+        needs_pairs = "gavel-gandiva"  # of which nothing is known here
+        assert_one_line_error(simulate("hadare-lab", "--scheme", needs_pairs), "two are at once")
+        names = [name for name in ROUND_POLICIES if name != needs_pairs]
+        exit_code, out, err = simulate("hadare-lab", *schemes(*names), "--json")
         assert exit_code == 0, err
-        for scheme, record in zip(ROUND_POLICIES, json.loads(out), strict=True):
+        for scheme, record in zip(names, json.loads(out), strict=True):
             assert (record["scheme"], record["finished"]) == (scheme, 5)
             assert any("not measured" in sentence for sentence in record["assumptions"])
             forks = ROUND_POLICIES[scheme]().forks
