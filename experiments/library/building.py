@@ -103,8 +103,7 @@ def _would_do_more(before: Sequence[Run], time_limit_s: float) -> bool:
 
 def known_of(plan: Plan, library: Library, entry: Entry, runs: Runs) -> BestKnown:
     """Return what earlier records, the runs on an instance, and its certificate, show."""
-    certificate = f"{entry.id}.proof.json.gz"
-    has_one = (library.folder / "proofs" / certificate).exists()
+    certificate = _certificate_file(library, entry.id)
     before = library.known.get(entry.id)
     exact = plan.methods_for(entry.problem, entry.variant).exact
     earlier = [] if before is None else remembered(before, entry, exact)
@@ -113,7 +112,7 @@ def known_of(plan: Plan, library: Library, entry: Entry, runs: Runs) -> BestKnow
         [*earlier, *runs.of(entry.id, entry.sha256)],
         find_problem(entry.problem).variants(entry.variant),
         WHO,
-        certificate if has_one else None,
+        certificate.name if certificate.exists() else None,
     )
     return now if before is None else credited(now, before)
 
@@ -141,6 +140,11 @@ def grade_of(plan: Plan, library: Library, entry: Entry, runs: Runs) -> Grade:
 def _in_words(best: BestKnown) -> str:
     times = ", ".join(f"{run.method} {run.status} in {run.time_s:.2f} s" for run in best.runs)
     return f"{best.id}: {best.grade}, {best.best_known} [{best.best_bound}]; {times}"
+
+
+def _certificate_file(library: Library, name: str) -> Path:
+    """Return where the certificate of an instance is, if it has one."""
+    return library.folder / "proofs" / f"{name}.proof.json.gz"
 
 
 def _write_certificate(
@@ -188,7 +192,7 @@ def certify(
         loaded = library.load(entry.id)
         if loaded.problem.proof_hints(loaded.instance) is None:
             continue
-        file = library.folder / "proofs" / f"{entry.id}.proof.json.gz"
+        file = _certificate_file(library, entry.id)
         solution, _ = library.solution(entry.id)
         is_there, said = _write_certificate(file, loaded, solution, time_limit_s)
         yield said

@@ -59,9 +59,10 @@ def proof_of(
         raise UserError(f"no proof of {instance.name}: {problem.name} has none for this objective")
     programme_of = PROGRAMMES[problem.instance_format]
     given = problem.proof_point(instance, solution)
-    known = set(programme_of(document, {"solution": given}).names)
+    without_hints = programme_of(document, {"solution": given})
+    known = set(without_hints.names)
     point = {name: value for name, value in given.items() if name in known}
-    cost = cost_of(programme_of(document, {"solution": point}), point)
+    cost = cost_of(without_hints, point)
     programme = programme_of(document, {**hints, "solution": point})
     slack = 0 if programme.is_integral else Fraction(problem.proof_slack(instance))
     prover = Prover(programme, cost - slack * abs(cost))
