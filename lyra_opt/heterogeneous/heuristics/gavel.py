@@ -184,6 +184,7 @@ class GavelRounds(RoundPolicy):
         self._objective = objective
         self._solve = shares
         self._least_reset_s = require_number("least_reset_s", least_reset_s, minimum=0)
+        self.most_idle_s = self._least_reset_s
         self._newcomers_run = require_flag("newcomers_run", newcomers_run)
         self._knows_types = require_flag("knows_types", knows_types)
         self._keeps_deadlines = require_flag("keeps_deadlines", keeps_deadlines)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.validation import require_number
-from lyra_opt.heterogeneous.heuristics.gavel import LEAST_RESET_S, GavelRounds
+from lyra_opt.heterogeneous.heuristics.gavel import LEAST_RESET_S, GavelRounds, Party
 from lyra_opt.heterogeneous.instance import Objective
 
 if TYPE_CHECKING:
-    from lyra_opt.heterogeneous.heuristics.gavel import Party, Team, TeamShares
+    from lyra_opt.heterogeneous.heuristics.gavel import Team, TeamShares
     from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundState
     from lyra_opt.heterogeneous.instance import GangJob
 
@@ -26,7 +26,8 @@ class GavelFifo(GavelRounds):
     those that are left join one that has GPUs, in order, whose gang is as large: the one with which
     they do most together, each in relation to its speed alone on that type, if that is above
     `least_worth`; the first that finds none ends it. Jobs without a share wait, newcomers too until
-    shares are computed anew, while GPUs idle; not if nobody is left who has one.
+    shares are computed anew, while GPUs idle. Shares are computed anew at once if no job can use
+    its share: jobs have completed, or the servers were called back.
 
     In the code the first job that finds no room may not join another one, by an oversight; here it
     may.
@@ -61,9 +62,15 @@ class GavelFifo(GavelRounds):
         self._least_worth = require_number("least_worth", least_worth, minimum=1)
 
     def decide(self, state: RoundState) -> Decision:
-        """Return who has a share; compute shares at once if all who had one are done."""
-        served = {job for team in self._shares for job in team}
-        if served.isdisjoint(active.job.id for active in state.jobs):
+        """Return who has a share; compute shares at once if no team can use its share."""
+        there = {active.job.id: active for active in state.jobs}
+        teams = [team for team in self._shares if there.keys() >= set(team)]
+        parties = [Party(team, tuple(there[job] for job in team)) for team in teams]
+        if not any(
+            party.gang <= self._there.get(name, 0) and self._runs_on(party, name)
+            for party in parties
+            for name in self._shares[party.team]
+        ):
             self._reset_s = None
         return super().decide(state)
 

@@ -150,6 +150,8 @@ class RoundPolicy(Answering, ABC):
     """Whether it runs jobs of more than one GPU."""
     packs = False
     """Whether it lets two jobs share GPUs."""
+    most_idle_s = 0.0
+    """For how many seconds at most it lets GPUs idle although a waiting job could use them."""
 
     def prepare(self, state: RoundState, rng: np.random.Generator) -> None:
         """Look at the cluster before the first round, and again when servers came or went.

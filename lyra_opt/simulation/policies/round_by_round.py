@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.workload import Job
 
 MOST_STALLED_ROUNDS = 100
-"""Rounds in a row in which jobs wait, nothing runs and nobody comes; more will not help."""
+"""Rounds in a row in which jobs wait, nothing runs and no job is submitted; then the run ends in an
+error. Rules that let GPUs idle on purpose have `RoundPolicy.most_idle_s` beyond them."""
 
 
 class _Active(NamedTuple):
@@ -138,6 +139,8 @@ class RoundByRound(Policy):
         """Ask the rule, and carry out what it says."""
         for run in list(view.running.values()):
             view.settle(run)
+        # This decision knows the jobs that were complete but for rounding: it needs no second one.
+        self.wake_s = math.inf
         if not self._active:
             return
         now_s = view.now_s
@@ -320,7 +323,8 @@ class RoundByRound(Policy):
             self._stalled = 0
             return
         self._stalled += 1
-        if self._stalled > MOST_STALLED_ROUNDS and view.loans.is_final:
+        most = MOST_STALLED_ROUNDS + self._rule.most_idle_s / self._tenure.round_s
+        if self._stalled > most and view.loans.is_final:
             raise view.stuck(f"nothing has run for {self._stalled} rounds")
 
 

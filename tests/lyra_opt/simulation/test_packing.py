@@ -141,6 +141,13 @@ def test_fifo_serves_first_who_came_first() -> None:
     assert completions(eager) != completions(alone)
 
 
+def test_fifo_lets_who_is_left_of_a_pair_go_on() -> None:
+    """The share was that of both: alone it has one in the next round, not 1,920 s later."""
+    jobs = workload_of(kind("x", 32, release_s=10), kind("y", 300, release_s=10), part=0.8)
+    simulation = replayed(jobs, cluster_of({"a": 1}), "gavel-fifo")
+    assert [run.queued_s for run in simulation.runs] == [0, 0]
+
+
 def test_fifo_lets_nobody_past_a_gang_that_waits() -> None:
     """A gang of 2 waits for both GPUs; who came after it waits too, though one GPU is free."""
     jobs = [kind("x", 80), kind("y", 20, gang=2, release_s=1), kind("z", 20, release_s=2)]

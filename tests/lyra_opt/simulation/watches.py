@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from typing import TYPE_CHECKING
 
 from lyra_opt.heterogeneous.heuristics.policy import NEVER, RoundPolicy
@@ -30,6 +31,7 @@ class WatchedRounds(RoundPolicy):
     def __init__(self, policy: RoundPolicy, submitted: Workload, *, keeps_servers: bool) -> None:
         self.policy, self.submitted, self.keeps_servers = policy, submitted, keeps_servers
         self.name, self.forks, self.takes_gangs = policy.name, policy.forks, policy.takes_gangs
+        self.most_idle_s = policy.most_idle_s
         self.latest_s = -1.0
         self.left: dict[str, float] = {}
         self.done: set[str] = set()
@@ -131,7 +133,8 @@ class WatchedPlacements(PlacementPolicy):
 class WaitsInVain(Observer):
     """Whoever may start next in a composed scheme has no room, even if all flexible workers left.
 
-    Where groups of workers are kept apart, no server on loan has both.
+    All that it may scale in, that is. Where groups of workers are kept apart, no server on loan has
+    both.
     """
 
     def begins(self, kernel: Kernel) -> None:  # type: ignore[override]
@@ -170,7 +173,19 @@ class WaitsInVain(Observer):
         for other in self.kernel.runs:
             for part in other.parts:
                 if part.pool == pool.number:
-                    for host, gpus in part.gpus[Group.BASE].items():
-                        free[host] -= gpus
+                    for group in Group:
+                        if group is Group.BASE or not self.may_be_scaled_in(other, run):
+                            for host, gpus in part.gpus[group].items():
+                                free[host] -= gpus
         replicas = pool.gpu_type.replicas if pool.is_lent else 1
         return sum(gpus // size for gpus in free.values()) // replicas
+
+    def may_be_scaled_in(self, other: Run, run: Run) -> bool:
+        """Whether the rule of the scheme lets one job's base demand have another's workers."""
+        if not self.policy._composition.shrinks_longer_only:
+            return True
+        now = copy(other)
+        now.left -= other.rate * max(
+            0.0, self.kernel.now_s - max(other.updated_s, other.pauses_until_s)
+        )
+        return self.kernel.left_gpu_s(now) > self.kernel.left_gpu_s(run)

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lyra_opt.core.errors import UserError
+from lyra_opt.heterogeneous.heuristics.gavel import GavelRounds
+from lyra_opt.heterogeneous.heuristics.gavel_fifo import GavelFifo
+from lyra_opt.heterogeneous.instance import Objective
 from lyra_opt.simulation.cluster import GpuType, LoanPlan
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.metrics import measure, require_conserved
@@ -26,7 +29,7 @@ from tests.lyra_opt.simulation.in_rounds import (
 from tests.lyra_opt.simulation.replays import completions
 
 if TYPE_CHECKING:
-    from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundState
+    from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundPolicy, RoundState
 
 ON_S0 = ({"s0": {"a": 1}},)
 ON_S1 = ({"s1": {"a": 1}},)
@@ -99,12 +102,16 @@ class TestLoans:
     """Servers that come and go."""
 
     def lending(
-        self, *jobs: Job, on_loan: tuple[int, ...] = (1,), restart_s: float = 0.0
+        self,
+        *jobs: Job,
+        on_loan: tuple[int, ...] = (1,),
+        restart_s: float = 0.0,
+        rule: RoundPolicy | None = None,
     ) -> Kernel:
         """Run jobs beside a server on loan, which may be called back after 14 s."""
         cluster = cluster_of({"a": 1}).with_lent(1, gpus_per_server=1, gpu_type=GpuType(name="b"))
         return run_rule(
-            FirstFit(),
+            rule or FirstFit(),
             Workload(name="small", jobs=jobs),
             cluster,
             Rounds(round_s=10.0, restart_s=restart_s, merge_s=0.0),
@@ -129,6 +136,37 @@ class TestLoans:
         assert (second_run.preemptions, second_run.losses) == (1, 1)
         assert second_run.queued_s == 50 - 14
         require_conserved(simulation)
+
+    def test_who_has_a_share_of_servers_called_back_runs_on_others(self) -> None:
+        """Shares that nobody can use are computed anew at once, not after 1,920 s."""
+        job = replace(Job.of_gang(gang("x", 30, release_s=1, a=1.0, b=2.0)), fungible=True)
+        simulation = self.lending(job, on_loan=(1, 0), rule=GavelFifo())
+        # From 10 s to 15 s it has done 10 steps on loan.
+        assert completions(simulation) == [20 + 20]
+
+
+class TestIdling:
+    """Rules that let GPUs idle on purpose, and rounds that end as a job does."""
+
+    def test_newcomers_wait_longer_than_others_may_be_stuck(self) -> None:
+        """For the next shares, 1,920 s after the last ones, which are 192 rounds."""
+        rule = GavelRounds(Objective.MAX_MIN_SHARE, newcomers_run=False)
+        jobs = [gang("x", 15, release_s=10), gang("y", 5, release_s=12)]
+        simulation = simulate(jobs, cluster_of({"a": 1}), rule)
+        assert completions(simulation) == [25, 10 + 1920 + 5]
+
+    @pytest.mark.parametrize(("rate", "rounds"), [(0.7, 3), (5 / 7, 3), (13 / 3, 3), (5 / 3, 17)])
+    def test_a_round_is_decided_once(self, rate: float, rounds: int) -> None:
+        """Also if rounding leaves a job that ends with the round a little to do."""
+        asked_s = []
+
+        def first_fit(state: RoundState) -> Decision:
+            asked_s.append(state.now_s)
+            return FirstFit().decide(state)
+
+        jobs = [gang("x", rounds * 10 * rate, a=rate), gang("y", 5 * rate, a=rate)]
+        simulate(jobs, cluster_of({"a": 1}), Scripted(first_fit))
+        assert asked_s == [10.0 * number for number in range(rounds + 1)]
 
 
 class TestCosts:
