@@ -37,7 +37,7 @@ examples:
   lyra-opt study reclaim-gap --resume
   lyra-opt study my-study.toml --processes 1
   lyra-opt study library --solver my_solver.py:MySolver
-  lyra-opt study my-study.toml --scheduler tcp://head-node:8786
+  lyra-opt study my-study.toml --scheduler tls://head-node:8786
   lyra-opt study reclaim-gap-snapshot --trace TRACE.csv.gz --out philly
 
 "lyra-opt study --keys" explains every key of a study file, "--schema" prints its JSON schema.

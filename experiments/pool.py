@@ -54,6 +54,10 @@ class Task(Protocol):
     def files(self) -> Sequence[Path]:
         """What it reads from disk, for machines that share none."""
 
+    @property
+    def documents_folder(self) -> Path | None:
+        """Absolute folder that the documents of its row are written to; None if it has none."""
+
     def run(self) -> RunRecord:
         """Return the row of a run; an exception of any kind makes it a failed one."""
 

@@ -28,6 +28,8 @@ NUMBER: Final = MappingProxyType({"stored": "number"})
 """A number of any size; an integer beyond 64 bits is stored as text."""
 FLAG: Final = MappingProxyType({"stored": "flag"})
 """True or false, stored as 1 or 0."""
+MOMENT: Final = MappingProxyType({"stored": "moment"})
+"""A time, UTC, stored as ISO 8601 text."""
 BESIDE: Final = MappingProxyType({"stored": "beside"})
 """Files beside the row."""
 
@@ -123,7 +125,7 @@ class RunRecord:
     cpu: str
     cores: int
     platform: str
-    started_at: str
+    started_at: str = field(metadata=MOMENT)
     tables: Mapping[str, pd.DataFrame] = field(
         default_factory=dict, metadata=BESIDE, repr=False, compare=False
     )

@@ -18,11 +18,9 @@ from __future__ import annotations
 import fcntl
 import gzip
 import hashlib
-import json
 import shutil
 import sqlite3
 from contextlib import contextmanager, suppress
-from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
@@ -30,14 +28,12 @@ from urllib.parse import quote
 
 from lyra_opt.core.documents import unwritable, write_bytes
 from lyra_opt.core.errors import DiskFullError, InputError, UserError
-from lyra_opt.experiments.records import BESIDE, FLAG, JSON, KINDS, NUMBER, RunRecord, StudyRecord
+from lyra_opt.experiments.records import KINDS, RunRecord, StudyRecord
+from lyra_opt.experiments.rows import columns_of, decoded, encoded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from dataclasses import Field
+    from collections.abc import Callable, Iterator, Mapping
     from types import TracebackType
-
-    from lyra_opt.core.result import Number
 
 STORE_FILE = "results.sqlite"
 STORE_VERSION = 5
@@ -47,7 +43,6 @@ DAMAGED = "is damaged"
 LONGEST_WAIT_S = 60.0  # for another program that holds the file
 PRIMARY_CODE = 0xFF  # of SQLite's error codes, whose other bits say more
 LEAST_ROOM_BYTES = 2**17  # for the files beside the store
-LARGEST_STORED_INTEGER = 2**63 - 1
 
 RUNS_FOLDER = "runs"
 LONGEST_FOLDER_NAME = 150
@@ -94,16 +89,12 @@ def write_beside(folder: Path, files: Mapping[str, bytes]) -> None:
         write_bytes(path, content)
 
 
-def _columns(record: type[StudyRecord | RunRecord]) -> list[Field[Any]]:
-    return [column for column in fields(record) if column.metadata != BESIDE]
-
-
 def _names(record: type[StudyRecord | RunRecord]) -> str:
-    return ", ".join(column.name for column in _columns(record))
+    return ", ".join(column.name for column in columns_of(record))
 
 
 def _insertion(table: str, record: type[StudyRecord | RunRecord]) -> str:
-    places = ", ".join(f":{column.name}" for column in _columns(record))
+    places = ", ".join(f":{column.name}" for column in columns_of(record))
     return f"INSERT OR REPLACE INTO {table} ({_names(record)}) VALUES ({places})"  # noqa: S608
 
 
@@ -191,7 +182,7 @@ class ResultStore:
             ):
                 store._connection.executescript(_schema(study))
                 with store._connection:
-                    store._connection.execute(_insertion("study", StudyRecord), _encoded(study))
+                    store._connection.execute(_insertion("study", StudyRecord), encoded(study))
             unfinished.replace(path)  # so that a store is whole from its first moment
         except OSError as error:
             raise unwritable(path, error) from None
@@ -224,9 +215,11 @@ class ResultStore:
     @cached_property
     def study(self) -> StudyRecord:
         """What the store belongs to."""
-        with self._reporting_errors(DAMAGED):
-            (row,) = self._connection.execute("SELECT * FROM study").fetchall()
-            return StudyRecord(**_decoded(StudyRecord, row))
+        with self._reporting_errors(f"{DAMAGED}: table study"):
+            rows = self._connection.execute("SELECT * FROM study").fetchall()
+            if len(rows) != 1:
+                raise ValueError(f"has {len(rows)} rows, but must have one")
+            return decoded(StudyRecord, rows[0])
 
     @property
     def record_type(self) -> type[RunRecord]:
@@ -248,14 +241,16 @@ class ResultStore:
         assert isinstance(record, self.record_type), "a store holds runs of one kind"
         insertion = _insertion("run", self.record_type)
         with self._reporting_errors(UNWRITABLE), self._connection:
-            self._connection.execute(insertion, _encoded(record))
+            self._connection.execute(insertion, encoded(record))
 
     def runs(self) -> list[Any]:
         """Return every stored run, a record of the kind of the store, in their order."""
         kind = self.record_type
-        with self._reporting_errors(DAMAGED):
-            rows = self._connection.execute("SELECT * FROM run ORDER BY position")
-            return [_run(kind, row) for row in rows]
+        records: list[Any] = []
+        with self._reporting_errors(lambda: f"{DAMAGED}: table run, row {len(records) + 1}"):
+            for row in self._connection.execute("SELECT * FROM run ORDER BY position"):
+                records.append(decoded(kind, row))  # noqa: PERF401 - an error names the row
+        return records
 
     def statuses(self) -> dict[str, str]:
         """Return the status of every stored run by its key."""
@@ -267,13 +262,14 @@ class ResultStore:
         return self._connection.execute(f"PRAGMA {name}").fetchone()[name]
 
     @contextmanager
-    def _reporting_errors(self, what: str) -> Iterator[None]:
+    def _reporting_errors(self, what: str | Callable[[], str]) -> Iterator[None]:
         try:
             yield
         except (sqlite3.Error, ValueError, TypeError, LookupError, OverflowError) as error:
             if _is_for_want_of_room(error, self.path):
                 raise DiskFullError(f"{self.path}: the disk is full ({error})") from None
-            raise InputError(str(self.path), f"{what}: {error}") from None
+            said = what if isinstance(what, str) else what()
+            raise InputError(str(self.path), f"{said}: {error}") from None
 
 
 def _is_for_want_of_room(error: Exception, path: Path) -> bool:
@@ -293,48 +289,3 @@ def _connect(path: Path) -> sqlite3.Connection:
         column[0]: value for column, value in zip(cursor.description, row, strict=True)
     }
     return connection
-
-
-def _run(kind: type[RunRecord], row: dict[str, Any]) -> RunRecord:
-    values = _decoded(kind, row)
-    return kind(**values | {"status": kind.statuses(values["status"])})
-
-
-def _encoded(record: StudyRecord | RunRecord) -> dict[str, Any]:
-    """Return the fields of a record as SQLite can hold them."""
-    row = {}
-    for column in _columns(type(record)):
-        value = getattr(record, column.name)
-        if value is None:
-            pass
-        elif column.metadata == JSON:
-            value = json.dumps(value, separators=(",", ":"))
-        elif column.metadata == NUMBER:
-            value = _storable(value)
-        elif isinstance(value, str):  # a message may hold anything that a solver's error holds
-            value = value.encode("utf-8", "backslashreplace").decode()
-        row[column.name] = value
-    return row
-
-
-def _decoded(record: type[StudyRecord | RunRecord], row: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a record by name, of a row of its table."""
-    values = dict(row)
-    for column in _columns(record):
-        value = values[column.name]
-        if value is None:
-            continue
-        if column.metadata == JSON:
-            values[column.name] = json.loads(value)
-        elif column.metadata == NUMBER and isinstance(value, str):
-            values[column.name] = int(value)
-        elif column.metadata == FLAG:
-            values[column.name] = bool(value)
-    return values
-
-
-def _storable(number: Number) -> Number | str:
-    """Return the number, as text where it is an integer of more than 64 bits."""
-    if isinstance(number, int) and not -LARGEST_STORED_INTEGER <= number <= LARGEST_STORED_INTEGER:
-        return str(number)
-    return number

@@ -81,6 +81,10 @@ class SolverTask:
         return found + ([] if source is None else files_of(source))
 
     @property
+    def documents_folder(self) -> None:
+        """Runs of solvers write no documents."""
+
+    @property
     def solver_seed(self) -> int:
         """A seed of its own for each instance and solver; equal for every limit."""
         seed = derive_seed(

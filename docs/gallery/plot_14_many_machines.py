@@ -4,7 +4,7 @@ Many machines
 
 The workers of a Dask scheduler do the runs of a study, a scenario or a paper; everything else
 stays as on one machine. Here the scheduler and its two workers are on this machine; elsewhere
-it is ``scheduler="tcp://HOST:8786"``.
+it is ``scheduler="tls://HOST:8786"``.
 """
 
 from distributed import LocalCluster

@@ -55,6 +55,7 @@ class Nap:
     takes_s: float
 
     files = ()
+    documents_folder = None
 
     @property
     def key(self) -> str:

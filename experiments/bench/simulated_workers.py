@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import logging
-import pickle
 import sys
 import tempfile
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ import dask
 from distributed import Worker
 
 from lyra_opt.experiments.machines import worker
+from lyra_opt.experiments.machines.answers import answer_of
 from lyra_opt.experiments.machines.parcels import Unpickler
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def carry_out(
 ) -> bytes:
     """Run a task in this thread: a process for each of a thousand workers would not fit here."""
     task = Unpickler(io.BytesIO(parcel.task), str).load()
-    return pickle.dumps((task.run(), {}))
+    return answer_of(task.run(), {})
 
 
 async def serve(scheduler: str, count: int) -> None:

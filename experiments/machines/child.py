@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import os
-import pickle
 import signal
 import sys
 import threading
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.messages import as_loud_as
 from lyra_opt.core.stand_ins import work_as_in
+from lyra_opt.experiments.machines.answers import answer_of
 from lyra_opt.experiments.machines.parcels import Unpickler
 from lyra_opt.experiments.pool import WORKER_DIED, attempt, in_words
 from lyra_opt.instances.traces import TRACES_VARIABLE
@@ -39,7 +39,7 @@ RUN, HAS_DIED = "run", "has died"
 """What is asked for: to run a task, or the row of one that has killed its process."""
 
 SHARE, ROW, FAULT = "share", "row", "fault"
-"""What is answered: how far a task is; its row and what lies beside it, pickled; why none is."""
+"""Kinds of answers: how far a task is; its row with the files beside it; why it has no row."""
 
 
 def main() -> None:
@@ -86,7 +86,7 @@ def _row(what: str, data: bytes, objects: Path, connection: Connection) -> bytes
         row = attempt(
             task, beside.update, lambda share: connection.send((SHARE, share)), BaseException
         )
-    return pickle.dumps((row, beside))
+    return answer_of(row, beside)
 
 
 @lru_cache(maxsize=OBJECTS_KEPT)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import pickle
 import sys
 import time
 import warnings
@@ -23,20 +22,22 @@ from lyra_opt.experiments.pool import WORKER_DIED, Started, in_words
 from lyra_opt.experiments.store import write_beside
 
 try:
-    from distributed import Client, KilledWorker
+    from distributed import Security
 except ImportError as missing:
     raise UserError(
         f"other machines need the extra cluster, pip install 'lyra-opt[cluster]': {missing}"
     ) from None
 
 from lyra_opt.experiments.machines import worker
+from lyra_opt.experiments.machines.answers import WorkerError, read_answer
+from lyra_opt.experiments.machines.connection import DataClient, content_of
 from lyra_opt.experiments.machines.parcels import Contents, new_errand
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from distributed import Future
+    from distributed import Client, Future
 
     from lyra_opt.experiments.pool import Task
     from lyra_opt.experiments.records import RunRecord
@@ -66,8 +67,13 @@ MOST_AT_ONCE = 256
 LONGEST_FETCH_S = 60.0
 """How long rows that are there may take to arrive; their worker may be lost meanwhile."""
 
-CANNOT_BE_READ = (ImportError, AttributeError, pickle.PickleError, worker.VersionsDifferError)
-"""What a worker raises that has other versions than this machine."""
+CANNOT_BE_READ = {
+    *("ImportError", "ModuleNotFoundError", "AttributeError", "PickleError", "UnpicklingError"),
+    worker.VersionsDifferError.__name__,
+}
+"""Classes of the errors that a worker raises if it has other versions than this machine."""
+KILLED_WORKER = "KilledWorker"
+"""The scheduler's error for a task that has lost several workers."""
 
 
 class _LostError(Exception):
@@ -96,6 +102,12 @@ class Machines:
     scheduler: str
 
     def __post_init__(self) -> None:
+        if self.scheduler.startswith("tls://") and not Security().tls_ca_file:
+            raise UserError(
+                f"scheduler {self.scheduler}: tls:// needs certificates: set "
+                "distributed.comm.tls.ca-file and the client's cert and key in Dask's "
+                "configuration; see https://distributed.dask.org/en/stable/tls.html"
+            )
         try:
             _client(self.scheduler, FIRST_ANSWER_S).close()
         except Exception as error:
@@ -180,7 +192,7 @@ class _Run:
         _, told = event
         number = int(told["key"].rpartition("-")[2])
         if number in self._sent:
-            self._shares[number] = told["share"]
+            self._shares[number] = min(1.0, max(0.0, float(told["share"])))
 
     def _served(self, client: Client) -> Generator[RunRecord, None, None]:
         """Yield rows until all tasks are done; `_LostError` if the scheduler is lost."""
@@ -250,7 +262,7 @@ class _Run:
             raise _LostError
         states = {number: self._sent[number].status for number in numbers}
         there = [number for number in numbers if states[number] == "finished"]
-        rows: dict[int, bytes] = {}
+        rows: dict[int, object] = {}
         if there:
             with _lost_if_it_fails(TimeoutError):
                 rows = client.sync(
@@ -268,7 +280,9 @@ class _Run:
             if number in kept:
                 yield self._done(number, kept[number])
             elif states[number] == "error":
-                yield self._done(number, self._failed(number, self._sent[number]))
+                with _lost_if_it_fails():
+                    error = self._sent[number].exception(timeout=FIRST_ANSWER_S)
+                yield self._done(number, self._failed(number, str(error)))
             elif states[number] in ("cancelled", "lost"):
                 raise _LostError
             else:  # its row was lost with its worker: it runs again
@@ -279,32 +293,31 @@ class _Run:
         self._shares.pop(number, None)
         return record
 
-    def _row(self, number: int, row: bytes) -> RunRecord:
-        """Return a row, what lies beside it written."""
-        record: RunRecord
+    def _row(self, number: int, sent: object) -> RunRecord:
+        """Return the row that a worker has sent, and write the files beside it."""
+        task = self._tasks[number]
         try:
-            record, beside = pickle.loads(row)  # noqa: S301 - our own workers have made it
+            record, beside = read_answer(task, content_of(sent))
             write_beside(self._folder, beside)
         except DiskFullError:
             raise
-        except Exception as error:
-            return self._tasks[number].failed(datetime.now(UTC), in_words(error))
+        except WorkerError as error:
+            return self._failed(number, str(error))
+        except Exception as error:  # a worker may be anybody's
+            return task.failed(datetime.now(UTC), f"no result arrived: {in_words(error)}")
         return record
 
-    def _failed(self, number: int, future: Future) -> RunRecord:
+    def _failed(self, number: int, error: str) -> RunRecord:
         """Return the row of a task whose workers were lost, or did not understand it."""
-        with _lost_if_it_fails():
-            error = future.exception(timeout=FIRST_ANSWER_S)
-        if isinstance(error, CANNOT_BE_READ):
+        kind, _, words = error.partition(": ")
+        if kind in CANNOT_BE_READ:
             here = ", ".join(f"{name} {each}" for name, each in self._errand.versions.items())
             raise CutShortError(
-                f"scheduler {self._scheduler}: a worker cannot run what it is sent: {error} "
+                f"scheduler {self._scheduler}: a worker cannot run what it is sent: {words} "
                 f"(all machines must have what this one has: {here})"
             )
-        said = WORKER_DIED if isinstance(error, KilledWorker) else None
-        return self._tasks[number].failed(
-            datetime.now(UTC), said or f"no result arrived: {in_words(error)}"
-        )
+        said = WORKER_DIED if kind == KILLED_WORKER else f"no result arrived: {error}"
+        return self._tasks[number].failed(datetime.now(UTC), said)
 
 
 @contextmanager
@@ -330,4 +343,4 @@ def _client(scheduler: str, timeout_s: float) -> Client:
     dask.config.set({"distributed.admin.large-graph-warning-threshold": sys.maxsize})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of versions; ours are compared by workers
-        return Client(scheduler, timeout=timeout_s, set_as_default=False)
+        return DataClient(scheduler, timeout_s)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from distributed import Reschedule, Status, get_worker
 
 from lyra_opt.core.stand_ins import copy_below
+from lyra_opt.experiments.machines.answers import error_answer
 from lyra_opt.experiments.machines.child import COPIES, FAULT, HAS_DIED, OBJECTS, ROW, RUN
 from lyra_opt.experiments.machines.parcels import versions_here
 
@@ -60,26 +61,31 @@ def carry_out(errand: Errand, parcel: Parcel, contents: Mapping[str, bytes]) -> 
     Returns
     -------
     bytes
-        The pickled row of the run, and a dictionary of what lies beside it.
-
-    Raises
-    ------
-    VersionsDifferError
-        If versions here are others.
+        The row of the run and the files beside it, or why there is no row, such as another version
+        on this worker; see `lyra_opt.experiments.machines.answers`.
     """
-    here = versions_here()
+    try:
+        _require_versions(errand)
+        with _folder_of(errand) as folder:
+            _lay_out(folder, parcel, contents)
+            for _ in range(ATTEMPTS):
+                with suppress(ChildDiedError):
+                    return _by_child(errand, folder, RUN, parcel.task)
+            return _by_child(errand, folder, HAS_DIED, parcel.task)
+    except Reschedule:
+        raise
+    except Exception as error:
+        return error_answer(error)
+
+
+def _require_versions(errand: Errand) -> None:
+    own = versions_here()
     for name, version in errand.versions.items():
-        if here[name] != version:
+        if own[name] != version:
             address = get_worker().address
             raise VersionsDifferError(
-                f"worker {address} has {name} {here[name]}, but {version} is here"
+                f"worker {address} has {name} {own[name]}; this machine has {version}"
             )
-    with _folder_of(errand) as folder:
-        _lay_out(folder, parcel, contents)
-        for _ in range(ATTEMPTS):
-            with suppress(ChildDiedError):
-                return _by_child(errand, folder, RUN, parcel.task)
-        return _by_child(errand, folder, HAS_DIED, parcel.task)
 
 
 def _lay_out(folder: Path, parcel: Parcel, contents: Mapping[str, bytes]) -> None:
@@ -132,7 +138,7 @@ class Child:
         is_wanted: Callable[[], bool],
         tell: Callable[[float], None],
     ) -> bytes:
-        """Return what comes of a task: its row, pickled.
+        """Return the row of a task and the files beside it, as JSON.
 
         Parameters
         ----------

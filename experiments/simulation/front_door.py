@@ -67,7 +67,7 @@ def simulate(  # noqa: PLR0913 - all but the first are given by name
         and so do all where an object that is given cannot be sent to another one, as one cannot
         that is defined in a notebook or in the script that runs.
     scheduler
-        Address of a Dask scheduler whose workers do the replays instead, ``"tcp://HOST:PORT"``;
+        Address of a Dask scheduler whose workers do the replays instead, ``"tls://HOST:PORT"``;
         they can be sent objects of any kind. Needs ``lyra-opt[cluster]``.
     progress
         Whether to say on stderr what is asked of the cluster and how far it is; None does so in a

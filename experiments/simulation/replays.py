@@ -133,6 +133,11 @@ class ReplayTask:
         )
 
     @property
+    def documents_folder(self) -> Path | None:
+        """Folder that captured decisions are written to."""
+        return self.capture
+
+    @property
     def files(self) -> list[Path]:
         """What it reads: what its scenario names, and files of a user's own with their imports."""
         own = files_of_schemes(self.scenario, self.schemes)

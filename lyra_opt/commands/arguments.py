@@ -164,9 +164,9 @@ def add_engine_options(parser: argparse.ArgumentParser, of: str) -> None:
     add_processes_option(where, of)
     where.add_argument(
         "--scheduler",
-        metavar="tcp://HOST:PORT",
-        help=f"a Dask scheduler, whose workers do the {of}; or the key scheduler of a "
-        "lyra-opt.toml in this folder or above it",
+        metavar="tls://HOST:PORT",
+        help=f"a Dask scheduler whose workers do the {of} (default: the variable "
+        "LYRA_OPT_SCHEDULER, or else this machine)",
     )
 
 

@@ -40,6 +40,7 @@ class Replay:
     waits_until: Path | None = None
 
     files = ()
+    documents_folder = None
 
     def record(self, started_at: datetime, **columns: object) -> ReplayRecord:
         environment = current_environment()

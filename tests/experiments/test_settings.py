@@ -1,4 +1,4 @@
-"""Where tasks run: what is asked for, and what a file above the working folder says."""
+"""Where tasks run: what options and the environment say, and no file."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lyra_opt.core.errors import InputError, UserError
+from lyra_opt.core.errors import UserError
 from lyra_opt.experiments.pool import LocalProcesses
-from lyra_opt.experiments.settings import engine_of, read_settings
+from lyra_opt.experiments.settings import engine_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,43 +19,29 @@ if TYPE_CHECKING:
 ADDRESS = "tcp://head.cluster:8786"
 
 
-def test_the_nearest_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the working folder or one above; without any, nothing is set."""
-    below = tmp_path / "study" / "inner"
-    below.mkdir(parents=True)
-    monkeypatch.chdir(below)
-    assert read_settings().scheduler is None
+def test_no_file_names_a_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file in a parent folder may be a stranger's, whose scheduler nobody asked for."""
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "lyra-opt.toml").write_text(f'scheduler = "{ADDRESS}"\n')
-    assert read_settings().scheduler == ADDRESS
-    (tmp_path / "study" / "lyra-opt.toml").write_text("# nothing\n")
-    assert read_settings().scheduler is None
+    assert isinstance(engine_of(None, None), LocalProcesses)
 
 
-def test_processes_mean_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the file says; a file that nobody asks is not read."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "lyra-opt.toml").write_text("no TOML")
+def test_the_variable_counts_without_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LYRA_OPT_SCHEDULER", "a:8786")
     assert engine_of(None, 3) == LocalProcesses(3)
-    with pytest.raises(InputError, match=r"^lyra-opt.toml: is not valid TOML"):
+    with pytest.raises(UserError, match='LYRA_OPT_SCHEDULER is "a:8786": must be tls://HOST:PORT'):
         engine_of(None, None)
 
 
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ('shedule = "tcp://a:1"', "shedule is .*: unknown key; did you mean scheduler?"),
-        ("scheduler = 8786", "scheduler is 8786: must be"),
-        ('scheduler = "a:8786"', 'scheduler is "a:8786": must be tcp://HOST:PORT'),
-        ('scheduler = "tcp://a"', 'scheduler is "tcp://a": must be tcp://HOST:PORT'),
-    ],
-)
-def test_errors_name_file_key_and_rule(
-    text: str, error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "lyra-opt.toml").write_text(text)
-    with pytest.raises(InputError, match=f"^lyra-opt.toml: {error}"):
-        engine_of(None, None)
+@pytest.mark.parametrize("address", ["a:8786", "tcp://a"])
+def test_an_address_has_a_rule(address: str) -> None:
+    with pytest.raises(UserError, match=f'--scheduler is "{address}": must be tls://HOST:PORT'):
+        engine_of(address, None)
+
+
+def test_encryption_without_certificates_is_one_line() -> None:
+    with pytest.raises(UserError, match=r"scheduler tls://a:8786: tls:// needs certificates: set "):
+        engine_of("tls://a:8786", None)
 
 
 def test_dask_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -203,7 +203,7 @@ def test_other_versions_are_one_line(
     errand = engine.new_errand()
     other = replace(errand, versions=errand.versions | {"lyra-opt": "0.0.1"})
     monkeypatch.setattr(engine, "new_errand", lambda: other)
-    with pytest.raises(UserError, match=r"has lyra-opt .*, but 0.0.1 is here"):
+    with pytest.raises(UserError, match=r"has lyra-opt .*; this machine has 0.0.1"):
         run_stored(STUDY, [Replay("a")], tmp_path, engine=Machines(machines.address))
 
 

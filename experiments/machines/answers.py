@@ -1,0 +1,72 @@
+"""The answer of a worker: a row and the files beside it, or an error, as JSON.
+
+A worker may be anybody's. So the machine that asks takes no more from an answer than values for the
+row of the task, and files where that task may have files.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lyra_opt.experiments.pool import in_words
+from lyra_opt.experiments.rows import decoded, encoded
+from lyra_opt.experiments.store import table_path
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lyra_opt.experiments.pool import Task
+    from lyra_opt.experiments.records import RunRecord
+
+SAME_COLUMNS = ("study", "position", "key", "axes", "seed")
+"""Columns that the task determines before it runs."""
+
+
+def answer_of(record: RunRecord, beside: Mapping[str, bytes]) -> bytes:
+    """Return what a worker answers."""
+    files = {name: b64encode(content).decode() for name, content in beside.items()}
+    return json.dumps({"row": encoded(record), "beside": files}).encode()
+
+
+def error_answer(error: Exception) -> bytes:
+    """Return what a worker answers that has no row."""
+    return json.dumps({"error": in_words(error)}).encode()
+
+
+class WorkerError(Exception):
+    """The error that a worker has instead of a row, in words."""
+
+
+def read_answer(task: Task, answer: bytes) -> tuple[RunRecord, dict[str, bytes]]:
+    """Return the row of a task, and the files beside it.
+
+    Raises
+    ------
+    WorkerError
+        If the worker answers with an error.
+    ValueError, LookupError, TypeError
+        If the answer is malformed, belongs to another task or names a file that is not the task's.
+    """
+    expected = task.failed(datetime.now(UTC), "")
+    document = json.loads(answer)
+    if "error" in document:
+        raise WorkerError(str(document["error"]))
+    record = decoded(type(expected), document["row"])
+    for column in SAME_COLUMNS:
+        if getattr(record, column) != getattr(expected, column):
+            raise ValueError(f"the answer has another {column} than the task")
+    folders = {table_path(Path(), task.key, "").parent: ".csv.gz"}
+    if task.documents_folder is not None:
+        folders[task.documents_folder] = ".json"
+    beside = {}
+    for name, content in document["beside"].items():
+        path = Path(name)
+        suffix = folders.get(path.parent)
+        if suffix is None or not path.name.endswith(suffix):
+            raise ValueError(f"the answer names a file that does not belong to the task: {name}")
+        beside[name] = b64decode(content, validate=True)
+    return record, beside

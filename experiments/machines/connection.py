@@ -1,0 +1,155 @@
+"""A connection to a Dask scheduler over which only data comes back, never code.
+
+Whoever reaches a scheduler can answer in the name of a worker. Dask's own client unpickles results,
+exceptions and warnings, and a pickle can run any code. This client reads bytes instead:
+
+- Its connections keep every serialised object as it is (`deserialize=False`).
+- `content_of` decodes a result only if it was sent as msgpack, which holds plain values.
+- An exception is not made again: `error_in_words` reads its class and message from the opcodes.
+- An audit hook stops every pickle that names a class or a function in the client's thread, wherever
+  Dask may read one.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import threading
+from pickletools import genops
+from typing import TYPE_CHECKING, Any
+
+from distributed import Client
+from distributed.comm.registry import backends
+from distributed.comm.tcp import TCP, TLS, TCPBackend, TCPConnector, TLSBackend, TLSConnector
+from distributed.protocol import Serialized
+from distributed.protocol.compression import decompress
+from distributed.protocol.serialize import merge_and_deserialize
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SCHEME = "lyra-opt-"
+"""Stands before tcp:// and tls:// in addresses whose connections carry data only."""
+
+AS_DATA = ("msgpack", "error")
+"""Dask's names of the forms in which results may arrive."""
+
+UNKNOWN_ERROR = "an error that cannot be read"
+TBLIB = "tblib.pickling_support"
+
+_of_thread = threading.local()
+
+
+def _refuse_pickles(event: str, _: tuple[Any, ...]) -> None:
+    if event == "pickle.find_class" and getattr(_of_thread, "takes_data_only", False):
+        raise pickle.UnpicklingError("refused: a pickle from another machine")
+
+
+sys.addaudithook(_refuse_pickles)
+
+
+class _AsData:
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.deserialize = False
+        self.allow_offload = False  # another thread would decode large messages
+
+
+class _TCP(_AsData, TCP):  # type: ignore[misc]
+    """A connection of a `DataClient`."""
+
+
+class _TLS(_AsData, TLS):  # type: ignore[misc]
+    """An encrypted connection of a `DataClient`."""
+
+
+class _TCPConnector(TCPConnector):  # type: ignore[misc]
+    comm_class = _TCP
+
+
+class _TLSConnector(TLSConnector):  # type: ignore[misc]
+    comm_class = _TLS
+
+
+class _TCPBackend(TCPBackend):  # type: ignore[misc]
+    _connector_class = _TCPConnector
+
+
+class _TLSBackend(TLSBackend):  # type: ignore[misc]
+    _connector_class = _TLSConnector
+
+
+backends.update({f"{SCHEME}tcp": _TCPBackend(), f"{SCHEME}tls": _TLSBackend()})
+
+
+class DataClient(Client):  # type: ignore[misc]
+    """A Dask client that never unpickles.
+
+    Parameters
+    ----------
+    scheduler
+        Address of the scheduler.
+    timeout_s
+        How long the scheduler may take to answer.
+    """
+
+    def __init__(self, scheduler: str, timeout_s: float) -> None:
+        super().__init__(
+            f"{SCHEME}{scheduler}",
+            timeout=timeout_s,
+            set_as_default=False,
+            deserializers=AS_DATA,
+            direct_to_workers=False,
+        )
+
+    async def _start(self, *arguments: Any, **options: Any) -> Any:
+        _of_thread.takes_data_only = True  # the event loop has a thread of its own
+        return await super()._start(*arguments, **options)
+
+    def subscribe_topic(self, topic: str, handler: Callable[..., Any]) -> Any:
+        """Ignore the topics whose events Dask would print, or unpickle as warnings."""
+        if topic not in ("print", "warn"):
+            super().subscribe_topic(topic, handler)
+
+    def _handle_task_erred(
+        self, key: Any = None, exception: object = None, traceback: object = None
+    ) -> None:
+        del traceback
+        super()._handle_task_erred(key=key, exception=error_in_words(exception), traceback=None)
+
+
+def content_of(sent: object) -> bytes:
+    """Return the bytes that a worker has sent as the result of a task.
+
+    Raises
+    ------
+    TypeError
+        If the result was sent as anything but bytes, such as a pickle.
+    """
+    if not isinstance(sent, Serialized):
+        raise TypeError("the result is not in the form that workers send")
+    header, frames = sent.header, sent.frames
+    if "compression" in header:
+        frames = decompress(header, frames)
+    value = merge_and_deserialize(header, frames, deserializers=AS_DATA)
+    if not isinstance(value, bytes):
+        raise TypeError("the result must be bytes")
+    return value
+
+
+def error_in_words(sent: object) -> str:
+    """Return class and message of a pickled exception, which is not unpickled."""
+    texts: list[str] = []
+    try:
+        if isinstance(sent, Serialized):
+            frames = sent.frames
+            if "compression" in sent.header:
+                frames = decompress(sent.header, frames)
+            sent = b"".join(frames)
+        if isinstance(sent, bytes | bytearray | memoryview):
+            texts = [given for _, given, _ in genops(bytes(sent)) if isinstance(given, str)]
+    except Exception:  # somebody may have sent anything
+        return UNKNOWN_ERROR
+    if texts[:1] == [TBLIB]:  # wraps the exception that it pickles
+        texts = [text for text in texts[2:] if text not in ("__dict__", "args")]
+    return ": ".join(texts[1:3]) or UNKNOWN_ERROR

@@ -1,0 +1,169 @@
+"""Workers and schedulers of a stranger: the machine that asks runs no code of theirs.
+
+Scheduler and worker are real, and live in a thread of this process. A hostile pickle notes the name
+of the thread in which it is made into an object: it may be theirs, but none of the asking machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pickle
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from distributed import Scheduler, Worker, get_worker
+from distributed.comm import listen
+from distributed.protocol.serialize import ToPickle
+
+from lyra_opt.experiments.executor import run_stored
+from lyra_opt.experiments.machines import engine, worker
+from lyra_opt.experiments.machines.answers import answer_of
+from lyra_opt.experiments.machines.connection import DataClient
+from lyra_opt.experiments.machines.engine import Machines
+from lyra_opt.experiments.store import ResultStore
+from tests.experiments.test_executor import STUDY, Replay
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator
+    from pathlib import Path
+
+THEIRS = "theirs"
+ran_in: set[str] = set()
+"""Names of the threads in which hostile code ran."""
+
+
+def note() -> Exception:
+    ran_in.add(threading.current_thread().name)
+    return Exception("hostile")
+
+
+class Hostile(Exception):  # noqa: N818
+    """Runs code wherever it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return note, ()
+
+
+def answered(change: Callable[[dict[str, Any]], None]) -> bytes:
+    document = json.loads(answer_of(Replay("a").run(), {}))
+    change(document)
+    return json.dumps(document).encode()
+
+
+def with_file(name: str) -> bytes:
+    return answered(lambda document: document["beside"].update({name: "aGVsbG8="}))
+
+
+def with_column(**columns: Any) -> bytes:
+    return answered(lambda document: document["row"].update(columns))
+
+
+def raises() -> None:
+    raise Hostile
+
+
+def warns() -> bytes:
+    get_worker().log_event("warn", {"message": pickle.dumps(Hostile())})
+    get_worker().log_event("print", {"args": ("said by a stranger",)})
+    return b"{"
+
+
+ANSWERS: dict[str, Callable[[], object]] = {
+    "a hostile result": Hostile,
+    "a hostile part of a result": lambda: {"row": Hostile()},
+    "a hostile exception": raises,
+    "a hostile warning": warns,
+    "a pickle as bytes": lambda: pickle.dumps(Hostile()),
+    "another type": lambda: "text",
+    "no object": lambda: b"[]",
+    "deep nesting": lambda: b"[" * 100_000,
+    "the row of another task": lambda: with_column(key="b"),
+    "a wrong type": lambda: with_column(seed="x", wall_time_s=[]),
+    "a status of another kind": lambda: with_column(status="optimal"),
+    "a file above the store": lambda: with_file("runs/a/../../../evil.csv.gz"),
+    "a file of another run": lambda: with_file("runs/b/jobs.csv.gz"),
+    "the store itself": lambda: with_file("results.sqlite"),
+    "an absolute file": lambda: with_file("/tmp/evil.json"),
+}
+
+
+@contextmanager
+def serving(serve: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> Iterator[None]:
+    """Run a server in a thread of its own meanwhile."""
+    loop, stop = asyncio.new_event_loop(), asyncio.Event()
+    thread = threading.Thread(target=lambda: loop.run_until_complete(serve(stop)), name=THEIRS)
+    thread.start()
+    try:
+        yield
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def rogues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return the address of a scheduler with one worker."""
+    address: list[str] = []
+    is_there = threading.Event()
+
+    async def serve(stop: asyncio.Event) -> None:
+        folder = str(tmp_path_factory.mktemp("rogue"))
+        async with Scheduler(host="127.0.0.1", port=0, dashboard=False) as scheduler:
+            given = {"nthreads": 1, "memory_limit": 0, "local_directory": folder}
+            async with Worker(scheduler.address, name=THEIRS, dashboard=False, **given):
+                address.append(scheduler.address)
+                is_there.set()
+                await stop.wait()
+
+    with serving(serve):
+        is_there.wait()
+        yield address[0]
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_a_rogue_worker_spoils_its_row_alone(
+    name: str,
+    rogues: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whatever it answers is one failed row: no code runs, and no other file is written."""
+    monkeypatch.setattr(engine, "FIRST_ANSWER_S", 600.0)
+    monkeypatch.setattr(worker, "carry_out", lambda *_: ANSWERS[name]())
+    ran_in.clear()
+    out = tmp_path / "out"
+    assert run_stored(STUDY, [Replay("a")], out, engine=Machines(rogues)) == 1
+    assert not {each for each in ran_in if each in ("MainThread", "IO loop", "Dask-Offload_0")}
+    with ResultStore.open(out) as store:
+        (run,) = store.runs()
+    assert (run.status, run.message.split(":")[0]) == ("error", "no result arrived")
+    assert sorted(path.name for path in out.iterdir()) == ["results.sqlite"]
+    assert "stranger" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("sent", [ToPickle(Hostile()), [{"op": ToPickle(Hostile())}]])
+def test_a_rogue_scheduler_runs_no_code(sent: object) -> None:
+    """Dask's protocol unpickles parts of messages whatever a client asks for."""
+    ran_in.clear()
+    address: list[str] = []
+    is_there = threading.Event()
+
+    async def answer(connection: Any) -> None:
+        await connection.read()
+        await connection.write(sent)
+
+    async def serve(stop: asyncio.Event) -> None:
+        async with listen("tcp://127.0.0.1:0", answer) as listener:
+            address.append(listener.contact_address)
+            is_there.set()
+            await stop.wait()
+
+    with serving(serve):
+        is_there.wait()
+        with pytest.raises(pickle.UnpicklingError, match="a pickle from another machine"):
+            DataClient(address[0], 600.0)
+    assert not ran_in
