@@ -19,7 +19,7 @@ help:
 	@echo "make study        run a study and draw its report into $(RESULTS)/$(STUDY); STUDY=NAME for another one of experiments/studies"
 	@echo "make test         run the tests (about six minutes on two cores)"
 	@echo "make test-slow    run the tests that take minutes, and those of properties with four times the examples"
-	@echo "make test-release install the wheel with the oldest and newest versions on every Python that is there, and check every certificate of the library (four minutes)"
+	@echo "make test-release install the wheel with the oldest and newest versions on every Python that is there, run it far from the source tree, and check every certificate of the library (four minutes)"
 	@echo "make fuzz         hold every solver against brute force on COUNT odd instances, and damage files; SEED=N for those of a run before"
 	@echo "make lint         ruff and mypy"
 	@echo "make docs         build the documentation into $(RESULTS)/docs, its examples run (about three minutes)"

@@ -14,7 +14,6 @@ Nothing is imported before it is used: each word is an entry point of the group
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -71,15 +70,25 @@ def _word(name: str) -> Any:
     """Return a word of the front door, which is imported when it is first used."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name == "__version__":
-        found = import_module("lyra_opt.core.version").VERSION
-    elif name in PROBLEMS:
-        return import_module(f"{__name__}.{name}")
-    else:
-        from importlib.metadata import entry_points
+    found: Any
+    match name:
+        case "__version__":
+            from lyra_opt.core.version import VERSION
 
-        (point,) = entry_points(group="lyra_opt.front_door", name=name)
-        found = point.load()
+            found = VERSION
+        case "allocation":
+            import lyra_opt.allocation as found
+        case "heterogeneous":
+            import lyra_opt.heterogeneous as found
+        case "network":
+            import lyra_opt.network as found
+        case "reclaim":
+            import lyra_opt.reclaim as found
+        case _:
+            from importlib.metadata import entry_points
+
+            (point,) = entry_points(group="lyra_opt.front_door", name=name)
+            found = point.load()
     globals()[name] = found
     return found
 

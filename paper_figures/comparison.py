@@ -255,6 +255,24 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The numbers that a function of a paper computes for a table or figure.
+
+    Parameters
+    ----------
+    values
+        Ours by row and column, with the least and the greatest; None for what was not run.
+    findings, tables, series
+        As `Comparison` has them.
+    """
+
+    values: Mapping[tuple[str, str], tuple[float | None, Spread]] = field(default_factory=dict)
+    findings: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    series: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """A published table or figure beside ours.
 

@@ -445,3 +445,8 @@ def find_paper(name: str) -> PaperTable:
     """Return a paper by name."""
     file = PAPERS_FOLDER / f"{name}.toml"
     return read_paper(file.read_text(encoding="utf-8"), file.name)
+
+
+def name_of(paper: str, publication: PublicationTable) -> str:
+    """Return the name of the page of a table or figure."""
+    return f"{paper}-{publication.kind}-{publication.number}"

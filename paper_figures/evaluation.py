@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import UserError
-from lyra_opt.paper_figures.comparison import Bound, Comparison, Entry, Gains, Judged
-from lyra_opt.paper_figures.document import BOUNDED, MORE, MOST, OVER, RUN, SOURCES
+from lyra_opt.paper_figures.comparison import Bound, Comparison, Entry, Found, Gains, Judged
+from lyra_opt.paper_figures.dally import computed as dally
+from lyra_opt.paper_figures.document import BOUNDED, MORE, MOST, OVER, RUN, SOURCES, name_of
+from lyra_opt.paper_figures.hadar import computed as hadar
+from lyra_opt.paper_figures.lyra import computed as lyra
 from lyra_opt.paper_figures.results import Part, Results, gains_of, mean_and_spread, paired_gain
 from lyra_opt.paper_figures.setting import Draw, Run, frozen
 from lyra_opt.paper_figures.verdicts import gain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from lyra_opt.paper_figures.comparison import Table
     from lyra_opt.paper_figures.document import (
         BoundTable,
         Call,
@@ -30,31 +30,13 @@ if TYPE_CHECKING:
     from lyra_opt.paper_figures.setting import Setting
     from lyra_opt.paper_figures.verdicts import Spread
 
+FunctionT = TypeVar("FunctionT")
+
+COMPUTED = {"dally": dally.FUNCTIONS, "hadar": hadar.FUNCTIONS, "lyra": lyra.FUNCTIONS}
+"""The functions that compute tables and notes, by paper and name."""
+
 TOLERANCE = 1e-9
 """For the rounding of means that stand beside a bound, relative."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What a function of a paper returns for a table or figure.
-
-    Parameters
-    ----------
-    values
-        Ours by row and column, with the least and the greatest; None for what was not run.
-    findings, tables, series
-        As `Comparison` has them.
-    """
-
-    values: Mapping[tuple[str, str], tuple[float | None, Spread]] = field(default_factory=dict)
-    findings: Sequence[str] = ()
-    tables: Sequence[Table] = ()
-    series: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
-
-
-def name_of(paper: str, publication: PublicationTable) -> str:
-    """Return the name of the page of a table or figure."""
-    return f"{paper}-{publication.kind}-{publication.number}"
 
 
 def runs_of(setting: Setting, publication: PublicationTable) -> Iterator[tuple[Run, Draw]]:
@@ -127,17 +109,29 @@ def called(part: Part, call: Call) -> Any:
     UserError
         If there is no such function.
     """
-    function = function_of(part.results.paper.name, "computed", call.of)
+    function = function_of(COMPUTED, part.results.paper.name, call.of)
     return function(part, **call.parameters)
 
 
-def function_of(paper: str, module: str, name: str) -> Callable[..., Any]:
-    """Return a function that a paper's file names, out of a module of its sub-package."""
-    found = import_module(f"paper_figures.{paper}.{module}").FUNCTIONS
-    if name not in found:
-        raise UserError(f"{paper}.toml: function {name!r}: {unknown_key(name, list(found))}")
-    function: Callable[..., Any] = found[name]
-    return function
+def function_of(
+    functions: Mapping[str, Mapping[str, FunctionT]], paper: str, name: str
+) -> FunctionT:
+    """Return the function that a paper's file names.
+
+    Parameters
+    ----------
+    functions
+        The functions that files may name, by paper and name.
+
+    Raises
+    ------
+    UserError
+        If there is no such function.
+    """
+    known = functions.get(paper, {})
+    if name not in known:
+        raise UserError(f"{paper}.toml: function {name!r}: {unknown_key(name, list(known))}")
+    return known[name]
 
 
 def _notes(part: Part) -> list[str]:

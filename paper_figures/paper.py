@@ -8,18 +8,30 @@ from lyra_opt.commands.messages import say
 from lyra_opt.core.pictures import house_style
 from lyra_opt.experiments.executor import EXIT_INTERRUPTED, run_stored
 from lyra_opt.instances.traces import NOT_THERE
+from lyra_opt.paper_figures.dally import plots as dally
 from lyra_opt.paper_figures.evaluation import compared, function_of, missing_traces, runs_of
+from lyra_opt.paper_figures.hadar import plots as hadar
+from lyra_opt.paper_figures.lyra import plots as lyra
 from lyra_opt.paper_figures.page import Report
 from lyra_opt.paper_figures.results import Results
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from lyra_opt.experiments.plots.figures import Plot
     from lyra_opt.experiments.pool import Engine
     from lyra_opt.experiments.simulation.replays import ReplayTask
+    from lyra_opt.paper_figures.comparison import Comparison
     from lyra_opt.paper_figures.document import PublicationTable
     from lyra_opt.paper_figures.setting import Setting
+
+PLOTS: Mapping[str, Mapping[str, Callable[[Comparison], Plot | None]]] = {
+    "dally": dally.FUNCTIONS,
+    "hadar": hadar.FUNCTIONS,
+    "lyra": lyra.FUNCTIONS,
+}
+"""The functions that draw figures, by paper and name."""
 
 
 def run_paper(
@@ -95,7 +107,7 @@ def report_of(results: Results, publications: Sequence[PublicationTable]) -> Rep
     comparisons = [compared(results, each) for each in publications]
     with house_style():
         drawn = {
-            comparison.name: function_of(paper.name, "plots", publication.plot)(comparison)
+            comparison.name: function_of(PLOTS, paper.name, publication.plot)(comparison)
             for publication, comparison in zip(publications, comparisons, strict=True)
             if publication.plot is not None
         }

@@ -33,6 +33,18 @@ ROOMS_MAY_IMPORT = {
     "front_door": {"core"},  # the rest comes by entry point
 }
 MOST_LINES = 100
+IMPORT_BY_STRING = {
+    "lyra_opt.core.own_files": "files of a user's own",
+    "lyra_opt.core.plugins": "entry points, which other people's packages have too",
+    "lyra_opt.core.solver": "libraries that a solver, somebody's own too, names as its `modules`",
+    "lyra_opt": "the front door, by entry point",
+    "lyra_opt.core.representations": "the picture in a notebook, by the entry point of `lo.plot`",
+}
+"""Modules that import by a string, and which strings."""
+WAYS_TO_IMPORT_BY_STRING = {
+    *("__import__", "entry_points", "exec_module", "find_loader", "import_module"),
+    *("resolve_name", "run_module", "run_path"),
+}
 LONGER = {
     "lyra_opt.reclaim.exact.tree.kernel.explore": "the search: its steps share its state",
     "lyra_opt.testing.strategies.heterogeneous_instances": "an instance drawn field by field",
@@ -68,6 +80,18 @@ def imported_by(path: Path) -> set[str]:
             names.add(node.module)
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
     return names
+
+
+def test_nothing_is_imported_through_a_string() -> None:
+    """An installed package has other names at the top, and neither ruff nor a test sees it."""
+    found = {
+        module
+        for module, path in modules().items()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if {getattr(node, "id", ""), getattr(node, "attr", ""), getattr(node, "name", "")}
+        & WAYS_TO_IMPORT_BY_STRING
+    }
+    assert found == set(IMPORT_BY_STRING)
 
 
 @pytest.mark.parametrize("package", MAY_IMPORT)

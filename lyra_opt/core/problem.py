@@ -189,6 +189,10 @@ class Problem(ABC):
     def dual_bound(self, instance: Any) -> AnyNumber:
         """Return a proved dual bound on the optimum, for ``--certify``."""
 
+    def solver_of(self, policy: Any) -> Any:
+        """Return the solver through which a policy, a class or an object, answers instances."""
+        raise NotImplementedError
+
     def proof_hints(self, instance: Any) -> Mapping[str, Any] | None:
         """Return what makes proofs of an instance short, by key of proof files; None: it has none.
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cache, wraps
 from importlib import import_module
 from importlib.util import find_spec
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast
 
 from lyra_opt.core.errors import UserError
@@ -209,10 +208,10 @@ class HeuristicSolver(Solver):
 
 
 class Answering:
-    """What is no solver, but answers instances through one: policies that decide in turns."""
+    """A policy that decides step by step: it answers instances through a solver."""
 
-    as_solver: ClassVar[str]
-    """Where the class is that makes a solver of it, such as ``package.module:Class``."""
+    problem: ClassVar[str]
+    """The name of the problem whose `Problem.solver_of` makes that solver."""
 
 
 SolverLike = str | Solver | type[Solver] | Answering | type[Answering]
@@ -221,8 +220,10 @@ file of one's own, an object, or a class that is made without arguments."""
 
 
 def _adapted(given: Any) -> Solver | None:
-    path = getattr(given, "as_solver", None)
-    return None if path is None else resolve_name(path)(given)
+    if not issubclass(given if isinstance(given, type) else type(given), Answering):
+        return None
+    solver: Solver = find_problem(given.problem).solver_of(given)
+    return solver
 
 
 SOLVERS = Plugins(

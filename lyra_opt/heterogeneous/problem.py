@@ -18,9 +18,11 @@ from lyra_opt.heterogeneous.instance import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from lyra_opt.core.pictures import Drawing
+    from lyra_opt.heterogeneous.heuristics.policy import RoundPolicy
+    from lyra_opt.heterogeneous.heuristics.policy_solver import RoundPolicySolver
     from lyra_opt.heterogeneous.instance import Placement, Solution
 
 
@@ -45,6 +47,12 @@ class HeterogeneousProblem(Problem):
     instance_class = Instance
     solution_classes = (RoundSchedule, TimeShares)
     report_class = Report
+
+    def solver_of(self, policy: RoundPolicy | Callable[[], RoundPolicy]) -> RoundPolicySolver:
+        """Return a solver that asks the policy."""
+        from lyra_opt.heterogeneous.heuristics.policy_solver import RoundPolicySolver
+
+        return RoundPolicySolver(policy)
 
     def answer(self, instance: Instance, solution: Solution) -> Mapping[str, Any]:
         """Return the entries by round, then in file order, or the shares in file order."""

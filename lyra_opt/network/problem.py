@@ -11,10 +11,12 @@ from lyra_opt.network.instance import Instance, Objective, Solution
 from lyra_opt.network.links import TIER_OF_LABEL, Tier
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from lyra_opt.core.pictures import Drawing
     from lyra_opt.core.result import Number as AnyNumber
+    from lyra_opt.network.heuristics.policy import PlacementPolicy
+    from lyra_opt.network.heuristics.policy_solver import PlacementPolicySolver
 
 
 class NetworkProblem(Problem):
@@ -28,6 +30,14 @@ class NetworkProblem(Problem):
     instance_class = Instance
     solution_classes = (Solution,)
     report_class = Report
+
+    def solver_of(
+        self, policy: PlacementPolicy | Callable[[], PlacementPolicy]
+    ) -> PlacementPolicySolver:
+        """Return a solver that asks the policy."""
+        from lyra_opt.network.heuristics.policy_solver import PlacementPolicySolver
+
+        return PlacementPolicySolver(policy)
 
     def answer(self, instance: Instance, solution: Solution) -> Mapping[str, Any]:
         """Return the placements, jobs and machines in file order."""

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.network.links import Tier
-from lyra_opt.paper_figures.comparison import MISSING, Table
+from lyra_opt.paper_figures.comparison import MISSING, Found, Table
 from lyra_opt.paper_figures.dally.reductions import DALLY, HOUR_S, OURS, bounds_s, over_seeds, short
-from lyra_opt.paper_figures.evaluation import Found
 from lyra_opt.paper_figures.setting import Run
 from lyra_opt.simulation.scheme import PlacementScheme, RoundScheme, find_scheme
 

@@ -24,7 +24,7 @@ from lyra_opt.simulation.network.communication import ClosedForm
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lyra_opt.paper_figures.evaluation import Found
+    from lyra_opt.paper_figures.comparison import Found
     from lyra_opt.paper_figures.results import Part
 
 GANG = 16

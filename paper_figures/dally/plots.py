@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.pictures import COLOURS, as_written
 from lyra_opt.experiments.plots.style import line_style
 from lyra_opt.paper_figures.dally.reductions import CLAIMS, CONSOLIDATION, DALLY, OURS, series_name
-from lyra_opt.paper_figures.document import Call, find_paper
-from lyra_opt.paper_figures.evaluation import name_of
+from lyra_opt.paper_figures.document import Call, find_paper, name_of
 from lyra_opt.paper_figures.plots import PAPER_COLOUR, new_figure, with_legend
 from lyra_opt.simulation.scheme import find_scheme
 

@@ -7,8 +7,7 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lyra_opt.paper_figures.comparison import MISSING, Table
-from lyra_opt.paper_figures.evaluation import Found
+from lyra_opt.paper_figures.comparison import MISSING, Found, Table
 from lyra_opt.paper_figures.results import there
 from lyra_opt.paper_figures.setting import Run
 

@@ -14,9 +14,8 @@ from lyra_opt.instances.heterogeneous.clusters import find_cluster, hadar_60
 from lyra_opt.instances.heterogeneous.generated_jobs import MIX_SIZES, gavel_like, mix
 from lyra_opt.instances.heterogeneous.trace_jobs import PHILLY_TRACE
 from lyra_opt.instances.traces import locate
-from lyra_opt.paper_figures.comparison import MISSING, Table
+from lyra_opt.paper_figures.comparison import MISSING, Found, Table
 from lyra_opt.paper_figures.document import GEOMETRIC, MORE, Measure
-from lyra_opt.paper_figures.evaluation import Found
 from lyra_opt.paper_figures.results import gains_of, mean_and_spread, there
 from lyra_opt.paper_figures.setting import Run, frozen
 from lyra_opt.paper_figures.verdicts import is_forbidden

@@ -24,9 +24,8 @@ from lyra_opt.instances.workloads.lyra_like import (
     STEPS_PER_HOUR,
     inference_demand,
 )
-from lyra_opt.paper_figures.comparison import MISSING, Entry, Table
+from lyra_opt.paper_figures.comparison import MISSING, Entry, Found, Table
 from lyra_opt.paper_figures.document import LESS, Measure
-from lyra_opt.paper_figures.evaluation import Found
 from lyra_opt.paper_figures.lyra.strict_queue import (
     least_mean_of_slowest_s,
     longest_gap_s,

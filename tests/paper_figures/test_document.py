@@ -12,9 +12,16 @@ from lyra_opt.experiments.simulation.building import make_schemes
 from lyra_opt.experiments.simulation.replay import FIGURES
 from lyra_opt.paper_figures import measures
 from lyra_opt.paper_figures.command import PAPERS
-from lyra_opt.paper_figures.document import PAPERS_FOLDER, Call, Measure, find_paper, read_paper
-from lyra_opt.paper_figures.evaluation import function_of, name_of
-from lyra_opt.paper_figures.paper import tasks_of
+from lyra_opt.paper_figures.document import (
+    PAPERS_FOLDER,
+    Call,
+    Measure,
+    find_paper,
+    name_of,
+    read_paper,
+)
+from lyra_opt.paper_figures.evaluation import COMPUTED, function_of
+from lyra_opt.paper_figures.paper import PLOTS, tasks_of
 from lyra_opt.paper_figures.setting import Setting
 from lyra_opt.simulation.scheme import scheme_names
 
@@ -79,9 +86,9 @@ def test_functions_and_measures_of_a_file_are_there(name: str) -> None:
         calls: list[Any] = [publication.computed, *publication.notes]
         for call in calls:
             if isinstance(call, Call):
-                assert callable(function_of(name, "computed", call.of))
+                assert callable(function_of(COMPUTED, name, call.of))
         if publication.plot is not None:
-            assert callable(function_of(name, "plots", publication.plot))
+            assert callable(function_of(PLOTS, name, publication.plot))
         for measure in _measures(publication):
             assert {measure.of, measure.over or measure.of} <= known
     assert len(pages) == len(find_paper(name).publications)

@@ -141,7 +141,7 @@ class RoundPolicy(Answering, ABC):
     before the first round.
     """
 
-    as_solver = "lyra_opt.heterogeneous.heuristics.policy_solver:RoundPolicySolver"
+    problem = "heterogeneous"
 
     name: str
     forks = False

@@ -178,7 +178,7 @@ class PlacementPolicy(Answering, ABC):
     before the first decision.
     """
 
-    as_solver = "lyra_opt.network.heuristics.policy_solver:PlacementPolicySolver"
+    problem = "network"
 
     name: str
     repeats_itself = False
