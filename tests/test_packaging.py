@@ -31,7 +31,7 @@ SMALL = "--scale 0.02 --seeds 1"
 COMMANDS = {
     "--version": "",
     "simulate hadare-lab --scheme hadare --out o": "o/report.html",
-    "bound lyra-testbed": "bound",
+    "bound lyra-testbed": "restart",
     "library get lyra-figure-5 --out o": "o/lyra-figure-5.json",
     "study network-gap --out o": "o/results.sqlite",
     "paper lyra --table 2 --out o": "o/lyra-table-2.md",
