@@ -132,6 +132,11 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="of replays: hours since the first submission between which the page draws every job "
         "(default: the busiest day)",
     )
+    report.add_argument(
+        "--captured",
+        metavar="DIR",
+        help="of replays: the folder of simulate --capture, if it is not inside DIR of the results",
+    )
     report.set_defaults(run=run_report_command)
 
     diff = add_command(
@@ -195,21 +200,22 @@ def run_report_command(arguments: argparse.Namespace) -> int:
     with ResultStore.open(folder) as store:
         kind = store.study.kind
     if kind == ReplayRecord.kind:
-        return _report_replays(folder, arguments.window)
-    if arguments.window is not None:
-        raise UserError(f"--window {arguments.window}: {folder} holds a study, not replays")
+        return _report_replays(folder, arguments.window, arguments.captured)
+    for name in ("window", "captured"):
+        if (given := getattr(arguments, name)) is not None:
+            raise UserError(f"--{name} {given}: {folder} holds a study, not replays")
     from lyra_opt.experiments.report import write_report
 
     return write_report(folder)
 
 
-def _report_replays(folder: Path, window: str | None) -> int:
+def _report_replays(folder: Path, window: str | None, captured: str | None) -> int:
     from lyra_opt.experiments.simulation.printing import print_replays
     from lyra_opt.experiments.simulation.report import parse_window, write_report
     from lyra_opt.experiments.simulation.runs import load_replays
 
     window_h = None if window is None else parse_window(window)
-    replays = load_replays(folder)
+    replays = load_replays(folder, captured=None if captured is None else Path(captured))
     page = write_report(replays, window_h=window_h)
     print_replays(replays)
     print(f"{page}: all of it, with plots")

@@ -148,10 +148,7 @@ class ResultStore:
             If another process writes to the store.
         """
         self._lock = self.path.open("rb")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"{self.path}: another process writes to it") from None
+        _take(self._lock, self.path, "another process writes to it")
         with self._reporting_errors(UNWRITABLE):
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
@@ -164,26 +161,31 @@ class ResultStore:
         Raises
         ------
         UserError
-            If there is a store already, or the file cannot be written.
+            If there is a store already, another process is making one, or the file cannot be
+            written.
         """
         path = folder / STORE_FILE
         unfinished = folder / f".{STORE_FILE}.new"
-        if path.exists():
-            raise UserError(f"{path}: exists already")
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            # SQLite would replay what a store of the same name, deleted since, has left behind.
-            for name in (path.name, unfinished.name):
-                for leftover in ("", "-wal", "-shm", "-journal"):
-                    (folder / f"{name}{leftover}").unlink(missing_ok=True)
-            with (
-                cls(unfinished, _connect(unfinished)) as store,
-                store._reporting_errors(UNWRITABLE),
-            ):
-                store._connection.executescript(_schema(study))
-                with store._connection:
-                    store._connection.execute(_insertion("study", StudyRecord), encoded(study))
-            unfinished.replace(path)  # so that a store is whole from its first moment
+            with unfinished.open("ab") as lock:
+                _take(lock, path, "another process is making this store")
+                if path.exists():
+                    unfinished.unlink(missing_ok=True)
+                    raise UserError(f"{path}: exists already")
+                # SQLite would replay what a store of the same name, deleted since, has left behind.
+                for name in (path.name, unfinished.name):
+                    for leftover in ("-wal", "-shm", "-journal"):
+                        (folder / f"{name}{leftover}").unlink(missing_ok=True)
+                lock.truncate(0)  # of a process that was killed
+                with (
+                    cls(unfinished, _connect(unfinished)) as store,
+                    store._reporting_errors(UNWRITABLE),
+                ):
+                    store._connection.executescript(_schema(study))
+                    with store._connection:
+                        store._connection.execute(_insertion("study", StudyRecord), encoded(study))
+                unfinished.replace(path)  # so that a store is whole from its first moment
         except OSError as error:
             raise unwritable(path, error) from None
         return cls.open(folder)
@@ -278,6 +280,13 @@ def _is_for_want_of_room(error: Exception, path: Path) -> bool:
     if code == sqlite3.SQLITE_IOERR:
         return shutil.disk_usage(path.parent).free < LEAST_ROOM_BYTES
     return code == sqlite3.SQLITE_FULL
+
+
+def _take(lock: BinaryIO, path: Path, otherwise: str) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UserError(f"{path}: {otherwise}") from None
 
 
 def _connect(path: Path) -> sqlite3.Connection:

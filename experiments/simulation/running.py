@@ -89,7 +89,7 @@ def run_scenario(
                 resume=resume,
                 is_kept=out is not None,
             )
-            replays = load_replays(kept)
+            replays = load_replays(kept, captured=capture)
             unless_done.pop_all()
         if out is None:
             weakref.finalize(replays, shutil.rmtree, kept, ignore_errors=True)

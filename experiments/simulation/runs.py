@@ -36,12 +36,15 @@ class Replays:
         Those that finished, in the order of the scenario.
     failed
         The others.
+    captured
+        Folder outside the store from which captured decisions may be read; None for no such folder.
     """
 
     folder: Path
     study: StudyRecord
     runs: tuple[ReplayRecord, ...]
     failed: tuple[ReplayRecord, ...]
+    captured: Path | None = None
 
     def jobs(self, run: ReplayRecord) -> pd.DataFrame:
         """Return what became of each job of a run, a row each."""
@@ -76,7 +79,7 @@ def variants_of(runs: Sequence[ReplayRecord]) -> list[tuple[str, list[ReplayReco
     return [(name, list(group)) for name, group in groupby(runs, key=variant)]
 
 
-def load_replays(folder: Path) -> Replays:
+def load_replays(folder: Path, *, captured: Path | None = None) -> Replays:
     """Return the replays of a store; `UserError` if there is none, or it holds something else."""
     with ResultStore.open(folder) as store:
         study, runs = store.study, store.runs()
@@ -84,4 +87,4 @@ def load_replays(folder: Path) -> Replays:
         raise InputError(str(folder), f"holds runs of another kind: {study.kind}")
     finished = [run for run in runs if run.status == ReplayStatus.FINISHED]
     failed = [run for run in runs if run.status != ReplayStatus.FINISHED]
-    return Replays(folder, study, tuple(finished), tuple(failed))
+    return Replays(folder, study, tuple(finished), tuple(failed), captured)

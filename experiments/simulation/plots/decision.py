@@ -35,8 +35,8 @@ def decision(replays: Replays, runs: Sequence[ReplayRecord]) -> Plot | None:
     """Return the picture of the captured decision on which two solvers differ most.
 
     Where they never differ, of the one with the most jobs at stake. None if no reclaiming was
-    captured, or the files are not where they were written, nor in a folder of that name beside
-    the store.
+    captured, or the files are neither inside the folder of the store nor where
+    `lyra_opt.experiments.simulation.runs.Replays.captured` says.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def decision(replays: Replays, runs: Sequence[ReplayRecord]) -> Plot | None:
     best: tuple[tuple[int, int, int], str, Any, dict[str, Any]] | None = None
     if not makers:
         return None
-    for path in islice(_files(replays.folder, runs), MOST_SOLVED):
+    for path in islice(_files(replays, runs), MOST_SOLVED):
         found = _solved(path, makers)
         if found is None:
             continue
@@ -93,18 +93,30 @@ def _makers(runs: Sequence[ReplayRecord]) -> dict[str, str]:
     return makers
 
 
-def _files(folder: Path, runs: Sequence[ReplayRecord]) -> Iterator[Path]:
-    """Yield captured decisions that somebody loses by."""
+def _files(replays: Replays, runs: Sequence[ReplayRecord]) -> Iterator[Path]:
+    """Yield the files of captured decisions that somebody loses by.
+
+    A store may be a stranger's. So only files inside of it, or inside of the folder that the
+    command names, are read, whatever its rows and its links name.
+    """
     seen = set()
     for run in runs:
-        given = run.setting.get("captured_in")
-        if given is None:
-            continue
-        place = next((at for at in (Path(given), folder / Path(given).name) if at.is_dir()), None)
-        for name in run.setting["captured_files"]:
-            if place is not None and name.startswith(PREFIX) and name not in seen:
+        given = Path(run.setting.get("captured_in") or ".")
+        places = [(place, replays.folder) for place in (given, replays.folder / given.name)]
+        if replays.captured is not None:
+            places.insert(0, (replays.captured, replays.captured))
+        for name in run.setting.get("captured_files", ()):
+            inside = [at / name for at, within in places if _is_inside(at / name, within)]
+            if inside and name.startswith(PREFIX) and name not in seen:
                 seen.add(name)
-                yield place / name
+                yield inside[0]
+
+
+def _is_inside(path: Path, folder: Path) -> bool:
+    try:
+        return path.is_file() and path.resolve().is_relative_to(folder.resolve())
+    except (OSError, ValueError, RuntimeError):  # such as a null character, or a loop of links
+        return False
 
 
 def _solved(path: Path, makers: Mapping[str, str]) -> tuple[Any, dict[str, Any], list[int]] | None:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from lyra_opt.experiments.records import ReplayRecord
+
     Run = Callable[..., tuple[int, str, str]]
 
 HOUR_S = 3600.0
@@ -232,14 +234,27 @@ def test_drawn_distributions_lie_on_the_exact_ones(values: list[int]) -> None:
 def test_a_captured_decision_is_drawn_as_two_solvers_take_it(
     folders: dict[str, Path], figure_5_document: dict[str, Any], tmp_path: Path
 ) -> None:
-    """Protects the picture of one decision; and pages whose captured files are gone."""
+    """Protects the picture of one decision, pages whose files are gone, and all other files."""
     name = "reclaim-contested-lyra-at-300-s.json"
     replays = load_replays(folders["loans"])
-    files = {"captured_in": str(tmp_path), "captured_files": [name]}
-    runs = [replace(run, setting=dict(run.setting) | files) for run in replays.runs]
-    assert decision(replays, runs) is None
-    (tmp_path / name).write_text(json.dumps(figure_5_document))
-    plot = decision(replays, runs)
+    store = replace(replays, folder=tmp_path / "store")
+    elsewhere = tmp_path / "elsewhere"
+    for folder in (store.folder, elsewhere):
+        folder.mkdir()
+    (elsewhere / name).write_text(json.dumps(figure_5_document))
+    (store.folder / "linked").symlink_to(elsewhere)
+
+    def of(folder: Path | str, file: str = name) -> list[ReplayRecord]:
+        files = {"captured_in": str(folder), "captured_files": [file]}
+        return [replace(run, setting=dict(run.setting) | files) for run in replays.runs]
+
+    outside = [of(elsewhere), of(store.folder / "linked"), of(".", f"../elsewhere/{name}")]
+    outside += [of("\0"), of(store.folder, str(elsewhere / name)), of(tmp_path / "gone")]
+    assert [decision(store, runs) for runs in outside] == [None] * len(outside)
+    assert decision(replace(store, captured=elsewhere), outside[0]) is not None
+    (store.folder / "elsewhere").mkdir()
+    (elsewhere / name).rename(store.folder / "elsewhere" / name)
+    plot = decision(store, outside[0])
     assert plot is not None
     assert name in plot.title
     assert "lyra (solver lyra-greedy)" in plot.svg
