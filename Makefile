@@ -61,10 +61,10 @@ test: $(READY)
 	$(RUN)/python -m pytest --numprocesses=auto -m "not slow"
 
 test-slow: $(READY)
-	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-full} $(RUN)/python -m pytest --numprocesses=auto -m "slow or hypothesis"
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-full} $(RUN)/python -m pytest --numprocesses=auto --timeout=3600 -m "slow or hypothesis"
 
 test-release: $(READY)
-	$(RUN)/python -m pytest --numprocesses=auto -m slow tests/test_installation.py tests/test_packaging.py tests/instances/library
+	$(RUN)/python -m pytest --numprocesses=auto --timeout=3600 -m slow tests/test_installation.py tests/test_packaging.py tests/instances/library
 
 fuzz: $(READY)
 	$(RUN)/python -m tests.fuzz --count $(COUNT) $(if $(SEED),--seed $(SEED)) --out $(RESULTS)/fuzz

@@ -60,6 +60,16 @@ def test_the_oldest_versions_are_those_asked_for() -> None:
         assert (pinned[name] + ".").startswith(version + "."), name
 
 
+def test_the_versions_of_python_are_those_that_are_tested() -> None:
+    """With an upper bound: the pinned solvers have no wheels for a newer Python."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    minors = [int(python.removeprefix("python3.")) for python in PYTHONS]
+    assert project["requires-python"] == f">=3.{minors[0]},<3.{minors[-1] + 1}"
+    assert {f"Programming Language :: Python :: 3.{minor}" for minor in minors} == {
+        each for each in project["classifiers"] if " :: 3." in each
+    }
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("python", "versions"), CASES)
 def test_an_empty_environment_runs_the_first_example(

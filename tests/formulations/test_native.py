@@ -6,7 +6,7 @@ import importlib
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,17 +16,6 @@ from lyra_opt.core.solving import solve_and_check
 from lyra_opt.core.stopwatch import remaining_s, time_limit
 from lyra_opt.formulations.backends.native import interruptible
 from lyra_opt.instances.family import generate
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture
-def heard() -> Iterator[None]:
-    """Ctrl-C as Python takes it, whatever runs the tests does with it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("heard")

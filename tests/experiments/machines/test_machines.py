@@ -278,6 +278,7 @@ def test_traces_travel(home: Path, machines: Cluster, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("heard")
 def test_an_end_ends_what_runs(tmp_path: Path, machines: Cluster) -> None:
     """After Ctrl-C no worker goes on with what nobody waits for: the next study begins at once."""
     never = tmp_path / "never"
