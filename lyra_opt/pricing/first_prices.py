@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lyra_opt.core.fixed_order import product
 from lyra_opt.core.stopwatch import within_time
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def first_prices(jobs: PricedJobs, room: Room) -> FloatArray:
     """Return prices of (pools, cells); O(jobs log jobs + cells)."""
     worth = _worth(jobs, len(room.gpu_s))
     area = np.minimum.reduceat(worth[jobs.pool] * jobs.gpus / jobs.rate, jobs.first[:-1])
-    there = worth @ room.gpu_s
+    there = product(worth, room.gpu_s)
     found: FloatArray = worth[:, None] * _of_one_machine(
         jobs.release_s, area, jobs.weight, there, room.border_s
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lyra_opt.core.fixed_order import product
 from lyra_opt.core.validation import require_number
 from lyra_opt.heterogeneous.heuristics.placing import place_on_mixed, place_on_type
 from lyra_opt.heterogeneous.heuristics.policy import FreeGpus, Plan, RoundPolicy
@@ -136,7 +137,7 @@ class PricedProgress(RoundPolicy):
         fastest = rates.max(axis=1)
         usable = fastest > 0
         alone_s = np.where(usable, steps / np.where(usable, fastest, 1.0), 0.0)
-        mean_rate = rates @ self._there / self._there.sum()
+        mean_rate = product(rates, self._there) / self._there.sum()
         shared_s = np.where(usable, steps / np.where(usable, mean_rate, 1.0), 0.0)
         all_s = max(float(alone_s.max()), float((gangs * shared_s).sum() / self._there.sum()))
         densities = values.max(axis=1) / gangs
@@ -179,7 +180,7 @@ def _clearing_prices(
         kind = gains.argmax(axis=1)
         gain = gains[rows, kind]
         is_buying = gain > 0
-        dual = float(gain[is_buying].sum() + prices @ room)
+        dual = float(gain[is_buying].sum() + product(prices, room))
         if dual < best:
             best, best_prices = dual, prices
         asked = np.bincount(kind[is_buying], weights=gangs[is_buying], minlength=len(room))

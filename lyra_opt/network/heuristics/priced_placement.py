@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lyra_opt.core.fixed_order import product
 from lyra_opt.network.heuristics.expected_room import ExpectedRoom
 from lyra_opt.network.heuristics.packing import pack
 from lyra_opt.network.heuristics.policy import PlacementPolicy
@@ -104,7 +105,7 @@ class PricedPlacement(PlacementPolicy):
         worth: FloatArray = waiting.weight[:, None] * share
         alone_s = 1 / share.max(axis=1)
         size, left_s, _ = running
-        gpu_s = float(alone_s @ waiting.gang) + float(left_s @ size)
+        gpu_s = float(product(alone_s, waiting.gang)) + float(product(left_s, size))
         longest_s = max(float(alone_s.max()), float(left_s.max(initial=0.0)))
         end_s = max(longest_s, gpu_s / int(state.machines.gpus.sum()))
         is_critical = alone_s >= self._critical * end_s

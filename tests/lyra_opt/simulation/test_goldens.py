@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -65,6 +68,24 @@ def test_as_recorded(case: Case) -> None:
     found = case.replay()
     message = difference(case, found, load_goldens()[case.name])
     assert message is None, message
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("core_type", ["Prescott", "Haswell"])
+def test_no_schedule_depends_on_the_processor(core_type: str) -> None:
+    """OpenBLAS adds in another order on each family of processors; no decision may notice that.
+
+    Both core types run on every x86-64 processor of today.
+    """
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    result = subprocess.run(
+        [*command, "-m", "slow or not slow", f"{__file__}::{test_as_recorded.__name__}"],
+        env=os.environ | {"OPENBLAS_CORETYPE": core_type},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout[-5000:]
 
 
 @pytest.mark.parametrize("kind", SCHEMES_OF_KIND)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lyra_opt.core.fixed_order import product
 from lyra_opt.heterogeneous.exact.shares.job_sets import JobSets
 from lyra_opt.heterogeneous.exact.shares.programme import (
     DATA_ROUNDING,
@@ -109,8 +110,8 @@ class ShareArrays:
             isolated_elapsed_s=np.array([job.isolated_elapsed_s for job in jobs]),
             gpus=gpus,
             price_per_hour=np.array([kind.price_per_hour for kind in instance.gpu_types]),
-            equal_rate=rate @ gpus / gpus.sum(),
-            isolated_rate=rate @ gpus / (parts * scale),
+            equal_rate=product(rate, gpus) / gpus.sum(),
+            isolated_rate=product(rate, gpus) / (parts * scale),
             least_rate=np.array(
                 [_least_rate(job.steps, job.utility, job.elapsed_s) for job in jobs]
             ),

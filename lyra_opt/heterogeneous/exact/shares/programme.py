@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lyra_opt.core.fixed_order import product
 from lyra_opt.heterogeneous.share_checker import SHARE_TOLERANCE
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ class ShareProgramme:
         left = np.where(self.usable, worth - paid, 0.0)
         most = math.fsum(self.gpus * prices.gpus)
         # Differences lose digits: what they are made of is what the rounding is relative to.
-        size = float(self.gpus @ prices.gpus)
+        size = float(product(self.gpus, prices.gpus))
         of_set = sets.of_sets(sets.part)
         for group, limit in enumerate(self.limit.tolist()):
             inside = self.group == group
@@ -211,10 +212,10 @@ class ShareProgramme:
         sets = self.sets
         is_there = self.usable & np.isfinite(shares) & (shares > SMALLEST_SHARE)
         kept = np.where(is_there, shares, 0.0)
-        held = sets.of_job(sets.part[:, None] * (kept @ self.in_group)[sets.of_set])
+        held = sets.of_job(sets.part[:, None] * product(kept, self.in_group)[sets.of_set])
         over = np.maximum(1.0, held / self.limit)
         kept /= sets.most_of_sets(over[sets.job])[:, self.group]
-        kept /= np.maximum(1.0, self.gang @ kept / self.gpus)[None, :]
+        kept /= np.maximum(1.0, product(self.gang, kept) / self.gpus)[None, :]
         if not self.has_need.any():
             return kept
         even = self.even_shares()

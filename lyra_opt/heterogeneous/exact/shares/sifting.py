@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lyra_opt.core.fixed_order import product
 from lyra_opt.heterogeneous.exact.shares.job_sets import JobSets
 from lyra_opt.heterogeneous.exact.shares.programme import SharePrices
 from lyra_opt.heterogeneous.exact.shares.solver import SharePoint
@@ -233,7 +234,7 @@ class _Sifting:
         if not math.isfinite(self._highest):
             return None
         need = programme.level * self._highest + programme.need
-        if programme.gang @ (need / jobs.best_value) > programme.gpus.sum():
+        if product(programme.gang, need / jobs.best_value) > programme.gpus.sum():
             return None
         # At prices in proportion to mean rates all types are worth about as much.
         prices = jobs.ratio.mean(axis=1)
@@ -241,9 +242,9 @@ class _Sifting:
             now = jobs.at(prices, self._highest)
             point = self._limited_point(now)
             # Where what jobs need is worth more than all GPUs, no other prices help.
-            if point is not None or now.cost.sum() > prices @ programme.gpus:
+            if point is not None or now.cost.sum() > product(prices, programme.gpus):
                 return point
-            use = programme.gang @ self._shares(now, self._highest) / programme.gpus
+            use = product(programme.gang, self._shares(now, self._highest)) / programme.gpus
             prices = prices * np.maximum(use, LEAST_USE) ** CHANGE
         return None
 
@@ -455,7 +456,7 @@ class _Sifting:
         """
         programme = self._programme
         shares = self._shares(now, now.level)
-        is_enough = (programme.gang @ shares <= programme.gpus).all()
+        is_enough = (product(programme.gang, shares) <= programme.gpus).all()
         if not (is_enough and (now.cost < np.inf).all()):
             return None
         need_price = np.zeros(len(shares))
