@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lyra_opt.commands.messages import Loudness, as_loud_as, loudness, show_traceback
 from lyra_opt.commands.progress import listening
+from lyra_opt.commands.streams import forgiving_stderr
 from lyra_opt.core.errors import DiskFullError
 from lyra_opt.experiments.store import files_beside, write_beside
 
@@ -316,6 +317,7 @@ def _prepare_worker(shares: Shares | None, loudness: Loudness) -> None:
     """Set up a worker process: a group of its own, no output, and an end when its parent ends."""
     global _shares
     _shares = shares
+    _until_the_end.enter_context(forgiving_stderr())
     _until_the_end.enter_context(as_loud_as(loudness))
     # Ctrl-C in a terminal reaches only the parent, which ends the whole group of a worker, the
     # processes that solvers have started included.

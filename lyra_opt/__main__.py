@@ -8,6 +8,8 @@ import shlex
 import sys
 from typing import TYPE_CHECKING
 
+from lyra_opt.commands.streams import forgiving_stderr
+
 if TYPE_CHECKING:
     from argparse import ArgumentParser
     from collections.abc import Sequence
@@ -69,14 +71,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # names that its encoding lacks are escaped
         sys.stdout.reconfigure(errors="backslashreplace")
     # All that takes time is inside, imports too, so that Ctrl-C is heard from the first moment.
-    try:
-        return _run(sys.argv[1:] if argv is None else list(argv))
-    except KeyboardInterrupt:
-        print("lyra-opt: interrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:  # whoever read our output has stopped, as `head` does
-        _discard_output()
-        return 141
+    with forgiving_stderr():
+        try:
+            return _run(sys.argv[1:] if argv is None else list(argv))
+        except KeyboardInterrupt:
+            print("lyra-opt: interrupted", file=sys.stderr)
+            return 130
+        except BrokenPipeError:  # whoever read our output has stopped, as `head` does
+            _discard_output()
+            return 141
 
 
 def _run(given: Sequence[str]) -> int:

@@ -318,4 +318,5 @@ def _can_be_sent(scenario: Scenario) -> bool:
 def _is_watched() -> bool:
     import sys
 
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    return is_terminal or "ipykernel" in sys.modules

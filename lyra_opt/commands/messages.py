@@ -101,6 +101,8 @@ def show_traceback(error: BaseException, of: str = "") -> None:
 
 
 def _write(text: str) -> None:
+    if sys.stderr is None:  # closed by whoever started this process; print would take stdout
+        return
     line = f"lyra-opt: {one_line(text)}"
     if sys.stderr.isatty():
         width = get_terminal_size().columns - len(INDENT)
