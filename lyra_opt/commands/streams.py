@@ -63,7 +63,7 @@ def forgiving_stderr() -> Iterator[None]:
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest descriptor that is free
     given = sys.stderr
-    sys.stderr = _Forgiving(given or open(os.devnull, "w"))  # type: ignore[assignment]  # noqa: PTH123, SIM115
+    sys.stderr = _Forgiving(given or open(os.devnull, "w"))  # noqa: PTH123, SIM115
     try:
         yield
     finally:
