@@ -4,29 +4,31 @@ A trace is a CSV file, plain or gzip (told apart by content), with a header row 
 ``job_id, submit_time_s, duration_s, gpus`` in any order. Times are decimal seconds on any clock
 that starts at 0 or later; in place of ``submit_time_s`` there may be ``submit_time``, a date and
 time. The columns of `OPTIONAL_COLUMNS` are read where there are any, with an empty field where
-nothing is known of a job; further ones are passed over, and named by `Trace.passed_over`.
+nothing is known of a job. Other columns are ignored, and named by `Trace.passed_over`; a column of
+`DEMAND_COLUMNS` is refused.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import os
 import re
+import sys
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.core.csv_text import csv_rows
 from lyra_opt.core.documents import read_text
 from lyra_opt.core.errors import InputError, show_value
+from lyra_opt.core.reading_memory import ReadingMemory
 from lyra_opt.core.stand_ins import stand_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from types import TracebackType
 
 COLUMNS = ("job_id", "submit_time_s", "duration_s", "gpus")
 MOMENT_COLUMN = "submit_time"
@@ -46,6 +48,18 @@ LARGEST_SECONDS = 10**11  # some 3,000 years: a clock since 1970 fits, a typing 
 LARGEST_GPUS = 10**9
 MILLISECONDS = 1000
 LISTED_CLUSTERS = 20
+
+JOB_BYTES = 900
+"""Memory of a job that was read, from its row to the workload."""
+
+DEMAND_COLUMNS = frozenset(
+    {
+        *("num_inst", "inst_num", "num_instances", "instances", "instance_num"),
+        *("num_worker", "num_workers", "worker_num", "workers", "n_workers"),
+        *("num_replicas", "replicas", "replica_num", "scale_factor", "gang_size"),
+    }
+)
+"""Columns that multiply the GPUs of a row. A layout applies such a column, or refuses the file."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -100,11 +114,60 @@ class Trace:
         At least one.
     passed_over
         Columns of the file that were not read.
+    bad_rows, first_bad_row
+        How many rows were dropped because a value breaks its rule, and why the first one was.
+    renamed
+        How many jobs had an id that occurs more than once.
     """
 
     name: str
     jobs: tuple[TraceJob, ...]
     passed_over: tuple[str, ...] = ()
+    bad_rows: int = 0
+    first_bad_row: str = ""
+    renamed: int = 0
+
+
+class BadRows:
+    """The context in which a row is read: a bad row is refused, or dropped and counted.
+
+    Parameters
+    ----------
+    drops
+        Whether such rows are dropped.
+    """
+
+    def __init__(self, drops: bool = False) -> None:
+        self.drops, self.count, self.first = drops, 0, ""
+
+    def __enter__(self) -> None:
+        """Begin a row."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        """Drop the row if it broke a rule and such rows are dropped."""
+        if not self.drops or not isinstance(error, InputError):
+            return False
+        self.count += 1
+        self.first = self.first or error.reason
+        return True
+
+
+def require_no_demand_column(source: str, header: Iterable[str], applied: Iterable[str]) -> None:
+    """Raise `InputError` if the header has a demand column that the layout does not apply."""
+    used = set(applied)
+    for name in header:
+        if name.lower() in DEMAND_COLUMNS and name not in used:
+            raise InputError(
+                source,
+                f"row 1: column {name} multiplies the GPUs of a row, and this layout does not read "
+                "it. Multiply the GPUs and remove the column, or name another layout with "
+                "jobs.layout",
+            )
 
 
 def locate(file: str) -> Path:
@@ -119,7 +182,13 @@ def locate(file: str) -> Path:
     return given
 
 
-def read_trace(path: str | Path, *, vc: str | None = None) -> Trace:
+def read_trace(
+    path: str | Path,
+    *,
+    vc: str | None = None,
+    text: str | None = None,
+    drops_bad_rows: bool = False,
+) -> Trace:
     """Read a job trace.
 
     Rows that are equal throughout are kept, for real traces have them. Where a job id occurs
@@ -132,6 +201,10 @@ def read_trace(path: str | Path, *, vc: str | None = None) -> Trace:
         The file; its name appears in every error as given.
     vc
         Only the jobs of this virtual cluster, by the column ``vc``; None reads all.
+    text
+        The content of the file, if the caller has read it already.
+    drops_bad_rows
+        Whether rows that break a rule are dropped and counted in place of refused.
 
     Raises
     ------
@@ -145,48 +218,64 @@ def read_trace(path: str | Path, *, vc: str | None = None) -> Trace:
         state = status.st_ino, status.st_size, status.st_mtime_ns
     except (OSError, ValueError):
         state = None  # reading it says what is wrong
-    return _read_trace(str(path), vc, state)
+    key = str(path), vc, state, drops_bad_rows
+    if _last_read.get("key") != key:
+        _last_read.clear()
+        if text is None:
+            text = read_text(path, LARGEST_TRACE_BYTES)
+        trace = trace_of_text(str(path), text, vc=vc, drops_bad_rows=drops_bad_rows)
+        _last_read.update(key=key, trace=trace)
+    found: Trace = _last_read["trace"]
+    return found
 
 
-@lru_cache(maxsize=1)
-def _read_trace(
+_last_read: dict[str, Any] = {}
+
+
+def trace_of_text(
     source: str,
-    vc: str | None,
-    state: object,  # noqa: ARG001 - part of the cache's key
+    text: str,
+    *,
+    vc: str | None = None,
+    first_row: int = 2,
+    drops_bad_rows: bool = False,
 ) -> Trace:
-    return trace_of_text(source, read_text(source, LARGEST_TRACE_BYTES), vc=vc)
-
-
-def trace_of_text(source: str, text: str, *, vc: str | None = None, first_row: int = 2) -> Trace:
     """Return the trace that a text holds, as CSV; see `read_trace` for errors.
 
     Parameters
     ----------
     source
         Where it is from.
-    vc
+    vc, drops_bad_rows
         As of `read_trace`.
     first_row
         What the row after the header is called in errors.
     """
-    rows = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
-    try:
-        header = next(rows, [])
-        names = [name.strip() for name in header]
-        columns = _Columns(source, names)
-        clusters = Clusters(source, names, vc)
-        jobs = [
-            (number, columns.job(number, row))
-            for number, row in enumerate(rows, start=first_row)
-            if row and clusters.take(row)  # or an empty line
-        ]
-    except csv.Error as error:
-        raise InputError(source, f"is not valid CSV: {error} (line {rows.line_num})") from None
+    rows = csv_rows(source, text.removeprefix("\ufeff"))
+    names = [name.strip() for name in next(rows, [])]
+    columns = _Columns(source, names)
+    clusters = Clusters(source, names, vc)
+    memory = ReadingMemory(source, sys.getsizeof(text))
+    bad_rows = BadRows(drops_bad_rows)
+    jobs = []
+    for number, row in enumerate(rows, start=first_row):
+        if not row or not clusters.take(row):  # or an empty line
+            continue
+        with bad_rows:
+            jobs.append((number, columns.job(number, row)))
+        memory.add(JOB_BYTES)
     clusters.require_some()
     if not jobs:
-        raise InputError(source, "has a header, but no rows")
-    by_submission = sorted(with_unique_ids(jobs), key=lambda job: job.submit_time_ms)
-    return Trace(name_of(source), tuple(by_submission), columns.passed_over)
+        raise InputError(source, bad_rows.first or "has a header, but no rows")
+    unique = list(with_unique_ids(jobs))
+    return Trace(
+        name_of(source),
+        tuple(sorted(unique, key=lambda job: job.submit_time_ms)),
+        columns.passed_over,
+        bad_rows.count,
+        bad_rows.first,
+        renamed_of(jobs, unique),
+    )
 
 
 class Clusters:
@@ -233,8 +322,11 @@ class Clusters:
 
 
 def name_of(source: str) -> str:
-    """Return a file's name without directory and without ``.csv`` and ``.gz``."""
-    return Path(source).name.removesuffix(".gz").removesuffix(".csv")
+    """Return a file's name without directory, ``.csv`` and the endings of compressed files."""
+    name = Path(source).name
+    for ending in (".gz", ".bz2", ".xz", ".zip", ".tgz", ".tar", ".csv"):
+        name = name.removesuffix(ending)
+    return name
 
 
 class _Columns:
@@ -273,6 +365,7 @@ class _Columns:
         self._needed = tuple(names.index(column) for column in needed)
         self._optional = {column: names.index(column) for column in optional}
         read = {*needed, *optional, "vc"}
+        require_no_demand_column(source, names, read)
         self.passed_over = tuple(name for name in names if name not in read)
 
     def job(self, number: int, row: list[str]) -> TraceJob:
@@ -346,7 +439,7 @@ def parse_number(source: str, number: int, column: str, text: str) -> float:
 
 
 def parse_gpu_types(source: str, number: int, column: str, text: str) -> tuple[str, ...]:
-    """Return the GPU types of a row, separated by ``|``, each once, in order.
+    """Return the GPU types of a row, separated by ``|``, each once in whatever case, in order.
 
     Raises
     ------
@@ -357,7 +450,10 @@ def parse_gpu_types(source: str, number: int, column: str, text: str) -> tuple[s
     if not all(names):
         rule = f"must be names separated by {GPU_TYPE_SEPARATOR}, none of them empty"
         raise bad_value(source, number, column, text, rule)
-    return tuple(dict.fromkeys(names))
+    found: dict[str, str] = {}
+    for name in names:
+        found.setdefault(name.casefold(), name)
+    return tuple(found.values())
 
 
 def parse_moment(source: str, number: int, column: str, text: str) -> int:
@@ -422,3 +518,10 @@ def with_unique_ids(jobs: list[tuple[int, TraceJob]]) -> Iterable[TraceJob]:
         while unique in count:  # another job of the file is called so
             unique += "#"
         yield replace(job, job_id=unique)
+
+
+def renamed_of(jobs: Iterable[tuple[int, TraceJob]], unique: Iterable[TraceJob]) -> int:
+    """Return how many (row, job) pairs got another id from `with_unique_ids`."""
+    return sum(
+        before.job_id != after.job_id for (_, before), after in zip(jobs, unique, strict=True)
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,9 +25,10 @@ from lyra_opt.instances.network.trace_jobs import shares_of
 from lyra_opt.instances.traces import locate
 from lyra_opt.instances.workloads.lyra_like import bootstrapped
 from lyra_opt.instances.workloads.named import find_workload
-from lyra_opt.instances.workloads.readers import read_workload
+from lyra_opt.instances.workloads.readers import LAYOUTS, read_workload
 from lyra_opt.instances.workloads.transform import (
     first_days,
+    in_reference_time,
     limited,
     rescaled,
     sampled,
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.scheme import Scheme
     from lyra_opt.simulation.workload import Job, Workload
 
+_OF_A_ROW = re.compile(r"row (?!1:)|\[[0-9]")
 DEFAULT_THROUGHPUTS = "gavel"
 """Where own GPUs are unlike and nothing else is said."""
 
@@ -270,6 +273,9 @@ def _own_servers(scenario: Scenario, table: ClusterTable) -> Cluster:
 def _gpu_type(scenario: Scenario, name: str, path: str) -> GpuType:
     known = scenario.table.gpu_types
     if name not in known:
+        alike = [found for found in known if found.casefold() == name.casefold()]
+        if len(alike) == 1:
+            return known[alike[0]]
         rule = f"{unknown_key(name, list(known), noun='type')}; gpu_types adds others"
         raise FieldError(path, name, rule)
     return known[name]
@@ -392,9 +398,14 @@ def _jobs(
             if jobs.oversized == "drop":
                 workload, _ = without_oversized(workload, cluster.gpus)
             workload = sampled(workload, jobs.sample)
-        workload = _with_models(scenario, workload, cluster, seed)
     else:
         raise FieldError("jobs", {}, "must have a trace or a workload; --jobs FILE gives a trace")
+    measured_on = _measured_on(scenario, workload, cluster)
+    is_certain = workload.measured_on is None or all(
+        cluster.type_of[name].relative_speed == 1 for name in cluster.own_gpus
+    )
+    if jobs.workload is None and (given.workload is None or given.is_trace):
+        workload = _with_models(scenario, workload, cluster, seed, measured_on)
     if jobs.load is not None:
         try:
             workload = rescaled(workload, load=jobs.load, gpus=cluster.gpus)
@@ -403,24 +414,56 @@ def _jobs(
     if jobs.bootstrap is not None:
         days, draw = jobs.bootstrap.days, jobs.bootstrap.draw
         workload = bootstrapped(workload, days=days, seed=draw)
-    return workload, assumptions
+    return in_reference_time(workload, measured_on, is_certain=is_certain), assumptions
 
 
 def _trace(scenario: Scenario) -> Workload | None:
     jobs = scenario.table.jobs
     if jobs.trace is None:
         return scenario.given.workload
-    return read_workload(scenario.path_to_read(jobs.trace), vc=jobs.vc)
+    if jobs.layout is not None:
+        _found(LAYOUTS.find, jobs.layout, "jobs.layout", scenario)
+    drops = jobs.bad_rows == "drop"
+    path = scenario.path_to_read(jobs.trace)
+    try:
+        return read_workload(path, vc=jobs.vc, layout=jobs.layout, drops_bad_rows=drops)
+    except InputError as error:
+        if drops or not _OF_A_ROW.match(error.reason):
+            raise
+        remark = "--set jobs.bad_rows=drop leaves out such rows"
+        raise InputError(error.source, f"{error.reason}; {remark}") from None
 
 
-def _with_models(scenario: Scenario, trace: Workload, cluster: Cluster, seed: int) -> Workload:
+def _measured_on(
+    scenario: Scenario, workload: Workload, cluster: Cluster
+) -> Callable[[Job], GpuType | None]:
+    """Return what gives the GPU type on which the running time of a job was measured."""
+    named = scenario.table.jobs.measured_on or workload.measured_on
+    if named:
+        gpu_type = _gpu_type(scenario, named, "jobs.measured_on")
+        return lambda job: gpu_type  # noqa: ARG005
+    if named is None:
+        return lambda job: None  # noqa: ARG005
+    types = (*scenario.table.gpu_types.values(), *cluster.gpu_types)
+    known = {found.name.casefold(): found for found in types}
+    return lambda job: known.get(job.gpu_types[0].casefold()) if len(job.gpu_types) == 1 else None
+
+
+def _with_models(
+    scenario: Scenario,
+    trace: Workload,
+    cluster: Cluster,
+    seed: int,
+    measured_on: Callable[[Job], GpuType | None],
+) -> Workload:
     """Return the jobs of a trace with what they train, where speed depends on it."""
     throughputs = scenario.table.speed.throughputs
     own_types = [cluster.type_of[name] for name in cluster.own_gpus]
     if throughputs is None and cluster.communication is None and len(own_types) > 1:
         throughputs = DEFAULT_THROUGHPUTS
     if throughputs is not None:
-        trace = with_throughputs(trace, _throughputs(scenario, throughputs), own_types, seed=seed)
+        table = _throughputs(scenario, throughputs)
+        trace = with_throughputs(trace, table, own_types, seed=seed, measured_on=measured_on)
     if cluster.communication is not None:
         models = cluster.communication.models()
         trace = with_network_models(trace, seed=seed, shares=shares_of(models))

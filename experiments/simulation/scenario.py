@@ -304,6 +304,23 @@ class JobsTable:
     bootstrap: BootstrapTable | None = key(
         Table(BootstrapTable), "days drawn with replacement from those of the jobs", None
     )
+    layout: str | None = key(
+        Text(),
+        'the layout of the trace by name, see "lyra-opt scenarios parts"',
+        None,
+        shown="by the content of the file",
+    )
+    bad_rows: str = key(
+        Text(("refuse", "drop")),
+        "what to do with rows of a trace that have a value that breaks its rule",
+        "refuse",
+    )
+    measured_on: str | None = key(
+        Text(),
+        "the GPU type on which the running times of a trace were measured",
+        None,
+        shown="that of the layout, or the only type that a job asks for, or the reference",
+    )
     oversized: str = key(
         Text(("refuse", "drop")),
         "what to do with jobs that are too large for the cluster, or for a scheme",
@@ -322,7 +339,7 @@ class JobsTable:
             rule = "must not stand there without workload"
             raise FieldError("parameters", dict(self.parameters), rule)
         if self.workload is not None:
-            for name in ("vc", "days", "count", "sample"):
+            for name in ("vc", "days", "count", "sample", "layout", "measured_on"):
                 if getattr(self, name) is not None:
                     rule = "is for a trace; a generated workload has parameters"
                     raise FieldError(name, getattr(self, name), rule)

@@ -258,6 +258,16 @@ class ThroughputTable:
                 rates[gpu_type.name] = measured[column]
         return rates
 
+    def reference_s(self, job_type: JobType, duration_s: float, gpu_type: GpuType) -> float:
+        """Return how long a job that ran for `duration_s` on a type runs on reference GPUs.
+
+        By its measured rates where there are any on the type, or else by the type's relative speed.
+        """
+        column = self._column_of(gpu_type)
+        rate = 0.0 if column is None else job_type.throughput.get(column, 0.0)
+        speed = rate / job_type.throughput[self.reference] if rate else self._speed_of(gpu_type)
+        return duration_s * speed
+
     def _speed_of(self, gpu_type: GpuType) -> float:
         """Return the speed of a type beside the reference."""
         if self.reference_speed is None:

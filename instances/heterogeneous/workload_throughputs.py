@@ -9,16 +9,15 @@ from lyra_opt.heterogeneous.utility import Deadline, InverseJct
 from lyra_opt.instances.heterogeneous.offline import LATE_WORTH_DIVISOR
 from lyra_opt.instances.heterogeneous.throughputs import SCALED
 from lyra_opt.instances.randomness import IntegerStream
-from lyra_opt.simulation.workload import Workload
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from lyra_opt.heterogeneous.instance import GangJob
     from lyra_opt.heterogeneous.utility import Utility
     from lyra_opt.instances.heterogeneous.throughputs import JobType, ThroughputTable
     from lyra_opt.simulation.cluster import GpuType
-    from lyra_opt.simulation.workload import Job
+    from lyra_opt.simulation.workload import Job, Workload
 
 VERSION = 1
 """Goes up when a seed gives another workload."""
@@ -27,7 +26,12 @@ LISTED_MODELS = 5
 
 
 def with_throughputs(
-    workload: Workload, table: ThroughputTable, gpu_types: Sequence[GpuType], *, seed: int
+    workload: Workload,
+    table: ThroughputTable,
+    gpu_types: Sequence[GpuType],
+    *,
+    seed: int,
+    measured_on: Callable[[Job], GpuType | None] = lambda job: None,  # noqa: ARG005
 ) -> Workload:
     """Return the jobs of a workload, each with steps and rates by type of GPU.
 
@@ -47,6 +51,9 @@ def with_throughputs(
         For which the jobs get rates; those of the cluster.
     seed
         Of the draws.
+    measured_on
+        Returns the GPU type on which the running time of a job was measured; None where it is not
+        known, and then it is taken for a time on the table's reference.
 
     Raises
     ------
@@ -81,11 +88,14 @@ def with_throughputs(
                 choices = choices_of[key] = table.types_for(job.min_gpus, taken)
             kind = choices[models.below(len(choices))]
         told.note(job, kind, named)
+        on = measured_on(job)
         gang = table.gang_of(
             job.id,
             kind,
             gang=job.min_gpus,
-            reference_s=job.duration_s,
+            reference_s=job.duration_s
+            if on is None
+            else table.reference_s(kind, job.duration_s, on),
             release_s=job.submit_s,
             gpu_types=gpu_types,
             steps=job.steps if named else None,
@@ -93,7 +103,8 @@ def with_throughputs(
             utility=_utility(job),
         )
         jobs.append(_measured(job, gang))
-    return Workload(
+    return replace(
+        workload,
         name=f"{workload.name}-models-seed{seed}",
         jobs=tuple(jobs),
         assumptions=(*workload.assumptions, *told.sentences(), *table.remarks(gpu_types)),

@@ -16,12 +16,14 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.instances.traces import MILLISECONDS, TraceJob, model_name
+from lyra_opt.instances.workloads.layout import NO_GPUS
 from lyra_opt.instances.workloads.tables import TableLayout
 
 if TYPE_CHECKING:
     from lyra_opt.instances.workloads.layout import Row
 
 RUNS = "adaptdl_runs.csv"
+T4 = "t4"
 NOT_MEASURED = "of an application, replicas and batch size together that were never measured"
 
 
@@ -69,16 +71,14 @@ ADAPTDL = TableLayout(
         "The trace names no running times: they are those of Pollux's measurements on T4 GPUs, "
         "with the replicas and the batch size of the trace throughout; a replica is a GPU.",
     ),
+    measured_on=T4,
 )
 
 
-def _philly_job(row: Row) -> TraceJob:
-    return TraceJob(
-        f"row-{row.number}",
-        row.moment("timestamp"),
-        row.milliseconds("duration"),
-        row.positive("num_gpus"),
-    )
+def _philly_job(row: Row) -> TraceJob | str:
+    submitted_ms, run_ms = row.moment("timestamp"), row.milliseconds("duration")
+    gpus = row.count("num_gpus")
+    return TraceJob(f"row-{row.number}", submitted_ms, run_ms, gpus) if gpus else NO_GPUS
 
 
 ADAPTDL_PHILLY = TableLayout(

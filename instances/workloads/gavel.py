@@ -19,6 +19,7 @@ from lyra_opt.instances.workloads.layout import (
     Row,
     TraceLayout,
     first_line,
+    lines_of,
     require_width,
 )
 
@@ -40,6 +41,8 @@ GAVEL_COLUMNS = {
 }
 """By how many there are."""
 
+_IGNORED = frozenset({"command", "working_directory", "num_steps_arg", "needs_data_dir"})
+
 V100 = "v100"
 """The reference of Gavel's table: each of its types was measured there."""
 
@@ -56,6 +59,7 @@ class GavelTrace(TraceLayout):
     """Lines of seven, nine or ten fields, as Gavel's generator writes them."""
 
     name = "Gavel *.trace"
+    measured_on = V100
     form = f"{', '.join(map(str, GAVEL_COLUMNS))} columns separated by tabs, no header"
 
     def likeness(self, text: str, header: Sequence[str]) -> int:  # noqa: ARG002
@@ -74,26 +78,27 @@ class GavelTrace(TraceLayout):
                 "times are those of Gavel's measured throughput on V100 GPUs of one server.",
             ]
         )
-        for row in _rows(source, text):
-            job = _job(row)
-            found.add(row.number, job, *_notes(job))
+        columns = GAVEL_COLUMNS.get(len(first_line(text).split("\t")), ())
+        if not columns:
+            raise InputError(source, f"must have {self.form}")
+        found.ignore(column for column in columns if column in _IGNORED)
+        for row in _rows(source, text, columns):
+            with found.bad_rows:
+                require_width(source, row.number, row.values, len(columns), "the first one")
+                job = _job(row)
+                found.add(row.number, job, *_notes(job))
         return found
 
 
 GAVEL = GavelTrace()
 
 
-def _rows(source: str, text: str) -> Iterator[Row]:
-    """Yield the lines that are not empty, all as wide as the first one."""
-    width = 0
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        values = line.rstrip("\r").split("\t")
-        width = width or len(values)
-        require_width(source, number, values, width, "the first one")
-        places = {column: place for place, column in enumerate(GAVEL_COLUMNS[width])}
-        yield Row(source, number, places, values)
+def _rows(source: str, text: str, columns: Sequence[str]) -> Iterator[Row]:
+    """Yield the lines that are not empty."""
+    places = {column: place for place, column in enumerate(columns)}
+    for number, line in enumerate(lines_of(source, text), start=1):
+        if line.strip():
+            yield Row(source, number, places, line.rstrip("\r").split("\t"))
 
 
 def _job(row: Row) -> TraceJob | str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lyra_opt.core.csv_text import csv_rows
 from lyra_opt.core.documents import read_text
 from lyra_opt.core.errors import InputError
 from lyra_opt.instances.traces import LARGEST_GPUS, LARGEST_TRACE_BYTES, MILLISECONDS, TraceJob
@@ -18,11 +18,14 @@ from lyra_opt.instances.workloads.layout import (
     Found,
     Row,
     TraceLayout,
+    count_memory,
+    first_row,
     require_width,
 )
+from lyra_opt.instances.workloads.tables import TableLayout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 PAI_JOB_COLUMNS = ("job_name", "inst_id", "user", "status", "start_time", "end_time")
 PAI_TASK_COLUMNS = (
@@ -30,6 +33,10 @@ PAI_TASK_COLUMNS = (
     *("plan_cpu", "plan_mem", "plan_gpu", "gpu_type"),
 )
 _PAI_STATUSES = frozenset({"Running", "Terminated", "Failed", "Waiting"})
+_IGNORED = ("plan_cpu", "plan_mem", "gpu_type", "inst_id", "user")
+SUBMISSION_BYTES, TASK_BYTES = 200, 300
+"""Memory of a row of the job table, and of the task table."""
+
 _PAI_STATUS = PAI_JOB_COLUMNS.index("status")
 
 
@@ -45,15 +52,16 @@ class PaiTables(TraceLayout):
 
     def read(self, source: str, text: str, vc: str | None) -> Found:
         """See `TraceLayout`."""
-        first_row = [name.strip() for name in next(csv.reader(io.StringIO(text, newline="")), [])]
-        return _read_pai(source, first_row, vc)
+        if not _is_pai(header := first_row(text)):
+            raise InputError(source, f"is not a table of Alibaba's: it must have {self.form}")
+        return _read_pai(source, text, header, vc)
 
 
 PAI = PaiTables()
 
 
-def _is_pai(first_row: Sequence[str]) -> bool:
-    row = tuple(first_row)
+def _is_pai(header: Sequence[str]) -> bool:
+    row = tuple(header)
     if row in (PAI_JOB_COLUMNS, PAI_TASK_COLUMNS):  # a header put in front
         return True
     return len(row) in (len(PAI_JOB_COLUMNS), len(PAI_TASK_COLUMNS)) and (
@@ -61,11 +69,11 @@ def _is_pai(first_row: Sequence[str]) -> bool:
     )
 
 
-def _read_pai(source: str, first_row: Sequence[str], vc: str | None) -> Found:
+def _read_pai(source: str, text: str, header: Sequence[str], vc: str | None) -> Found:
     if vc is not None:
         raise InputError(source, "has no column vc: its jobs are not told apart by cluster")
     path = Path(source)
-    is_task_table = len(first_row) == len(PAI_TASK_COLUMNS)
+    is_task_table = len(header) == len(PAI_TASK_COLUMNS)
     here, there = ("task", "job") if is_task_table else ("job", "task")
     other = path.with_name(path.name.replace(f"{here}_table", f"{there}_table"))
     has_other = other != path and other.is_file()
@@ -74,22 +82,28 @@ def _read_pai(source: str, first_row: Sequence[str], vc: str | None) -> Found:
             source,
             "is Alibaba's job table, which has no GPUs: pai_task_table.csv must be beside it",
         )
-    task_source = source if is_task_table else str(other)
-    job_source = source if not is_task_table else str(other) if has_other else None
+    other_text = ""
+    if has_other:
+        other_text = read_text(str(other), LARGEST_TRACE_BYTES)
+        count_memory(sys.getsizeof(other_text))
+    tables = [(source, text), (str(other), other_text)]
+    (task_source, task_text), (job_source, job_text) = tables if is_task_table else tables[::-1]
+    found = Found()
     submissions = {}
-    if job_source is not None:
-        submissions = {
-            row.job_id("job_name"): row.milliseconds("start_time")
-            for row in _pai_rows(job_source, PAI_JOB_COLUMNS)
-            if row.has("start_time")
-        }
-    found = _pai_jobs(task_source, submissions)
+    for row in _pai_rows(job_source, job_text, PAI_JOB_COLUMNS):
+        with found.bad_rows:
+            require_width(job_source, row.number, row.values, len(PAI_JOB_COLUMNS), "the table")
+            if row.has("start_time"):
+                submissions[row.job_id("job_name")] = row.milliseconds("start_time")
+                count_memory(SUBMISSION_BYTES)
+    _add_pai_jobs(found, _pai_rows(task_source, task_text, PAI_TASK_COLUMNS), submissions)
+    found.ignore(_IGNORED if job_text else _IGNORED[:3])
     found.remarks.append(
         "GPUs of a job are those of all its tasks, shares of a GPU added up and rounded up to "
         "whole ones; it holds them from the start of its first task with GPUs to the end of its "
         "last one."
     )
-    if job_source is None:
+    if not job_text:
         found.remarks.append(
             "A job is submitted when its first task starts, for lack of a job table."
         )
@@ -107,35 +121,26 @@ class _PaiJob:
     has_ended: bool = True
 
 
-def _pai_jobs(source: str, submissions: dict[str, int]) -> Found:
+def _add_pai_jobs(found: Found, rows: Iterable[Row], submissions: dict[str, int]) -> None:
+    """Add the jobs of a task table; a job with a row that is dropped is dropped as a whole."""
     tasks_of: dict[str, _PaiJob] = {}
-    names = set()
-    for row in _pai_rows(source, PAI_TASK_COLUMNS):
-        name = row.job_id("job_name")
-        names.add(name)
-        gpu_ms = row.milliseconds("plan_gpu") if row.has("plan_gpu") else 0
-        instances = row.count("inst_num") if row.has("inst_num") else None
-        if not gpu_ms or instances == 0:
-            continue
-        job = tasks_of.setdefault(name, _PaiJob(row.number))
-        if instances is None:
-            job.has_ended = False
-            continue
-        job.gpu_percent += math.ceil(gpu_ms / MILLISECONDS) * instances
-        if job.gpu_percent > 100 * LARGEST_GPUS:
-            raise row.error("plan_gpu", f"must give a job {LARGEST_GPUS} GPUs at most")
-        if not (row.has("start_time") and row.has("end_time")):
-            job.has_ended = False
-            continue
-        start_ms, end_ms = row.milliseconds("start_time"), row.milliseconds("end_time")
-        if end_ms < start_ms:
-            raise row.error("end_time", "must not be before start_time")
-        job.start_ms = start_ms if job.start_ms is None else min(job.start_ms, start_ms)
-        job.end_ms = max(job.end_ms, end_ms)
-    found = Found()
-    if len(names) > len(tasks_of):
-        found.left_out[NO_GPUS] = len(names) - len(tasks_of)
+    names, bad = set(), set()
+    for row in rows:
+        count = found.bad_rows.count
+        with found.bad_rows:
+            require_width(row.source, row.number, row.values, len(PAI_TASK_COLUMNS), "the table")
+            name = row.job_id("job_name")
+            names.add(name)
+            count_memory(TASK_BYTES)
+            _add_task(tasks_of, name, row)
+        if found.bad_rows.count > count:
+            bad.add(row.values[0].strip())
+    without = len(names - tasks_of.keys() - bad)
+    if without:
+        found.left_out[NO_GPUS] = without
     for name, job in tasks_of.items():
+        if name in bad:
+            continue
         if not job.has_ended or job.start_ms is None:
             found.add(job.row, NOT_ENDED)
             continue
@@ -146,18 +151,54 @@ def _pai_jobs(source: str, submissions: dict[str, int]) -> Found:
             -(-job.gpu_percent // 100),
         )
         found.add(job.row, trace_job)
-    return found
 
 
-def _pai_rows(source: str, columns: tuple[str, ...]) -> Iterator[Row]:
-    text = read_text(source, LARGEST_TRACE_BYTES).removeprefix("\ufeff")
-    rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+def _add_task(tasks_of: dict[str, _PaiJob], name: str, row: Row) -> None:
+    gpu_ms = row.milliseconds("plan_gpu") if row.has("plan_gpu") else 0
+    instances = row.count("inst_num") if row.has("inst_num") else None
+    if not gpu_ms or instances == 0:
+        return
+    job = tasks_of.setdefault(name, _PaiJob(row.number))
+    if instances is None:
+        job.has_ended = False
+        return
+    job.gpu_percent += math.ceil(gpu_ms / MILLISECONDS) * instances
+    if job.gpu_percent > 100 * LARGEST_GPUS:
+        raise row.error("plan_gpu", f"must give a job {LARGEST_GPUS} GPUs at most")
+    if not (row.has("start_time") and row.has("end_time")):
+        job.has_ended = False
+        return
+    start_ms, end_ms = row.milliseconds("start_time"), row.milliseconds("end_time")
+    if end_ms < start_ms:
+        raise row.error("end_time", "must not be before start_time")
+    job.start_ms = start_ms if job.start_ms is None else min(job.start_ms, start_ms)
+    job.end_ms = max(job.end_ms, end_ms)
+
+
+def _pai_rows(source: str, text: str, columns: tuple[str, ...]) -> Iterator[Row]:
     places = {name: place for place, name in enumerate(columns)}
-    try:
-        for number, values in enumerate(rows, start=1):
-            if not values or (number == 1 and tuple(values) == columns):
-                continue
-            require_width(source, number, values, len(columns), "the table")
+    for number, values in enumerate(csv_rows(source, text.removeprefix("\ufeff")), start=1):
+        if values and not (number == 1 and tuple(values) == columns):
             yield Row(source, number, places, values)
-    except csv.Error as error:
-        raise InputError(source, f"is not valid CSV: {error} (line {rows.line_num})") from None
+
+
+def _simulated_job(row: Row) -> TraceJob | str:
+    """Return a job of Alibaba's simulator: its instances hold a number or a share of GPUs each."""
+    job_id = row.job_id()
+    submitted_ms, run_ms = row.milliseconds("submit_time"), row.milliseconds("duration")
+    instances, thousandths = row.count("num_inst"), row.milliseconds("num_gpu")
+    gpus = -(-thousandths * instances // MILLISECONDS)
+    if gpus > LARGEST_GPUS:
+        raise row.error("num_gpu", f"must give a job {LARGEST_GPUS} GPUs at most")
+    return TraceJob(job_id, submitted_ms, run_ms, gpus) if gpus else NO_GPUS
+
+
+PAI_SIMULATOR = TableLayout(
+    "Alibaba PAI 2020 simulator pai_job_*.csv",
+    ("job_id", "num_gpu", "num_inst", "submit_time", "duration"),
+    _simulated_job,
+    remarks=(
+        "GPUs of a job are its instances (num_inst) times the GPUs of each (num_gpu), rounded up "
+        "to whole ones.",
+    ),
+)

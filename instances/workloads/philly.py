@@ -15,12 +15,14 @@ from lyra_opt.instances.workloads.layout import (
     NOT_ENDED,
     Found,
     TraceLayout,
+    first_line,
     of_cluster,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+READ_KEYS = frozenset({"attempts", "jobid", "submitted_time", "vc"})
 HOUR_MS = 3_600_000
 
 
@@ -32,7 +34,7 @@ class PhillyLog(TraceLayout):
 
     def likeness(self, text: str, header: Sequence[str]) -> int:  # noqa: ARG002
         """See `TraceLayout`; no table begins like that."""
-        return 1000 if text.lstrip()[:1] == "[" else 0
+        return 1000 if first_line(text).startswith("[") else 0
 
     def read(self, source: str, text: str, vc: str | None) -> Found:
         """See `TraceLayout`."""
@@ -44,6 +46,8 @@ PHILLY = PhillyLog()
 
 def _read_philly(source: str, text: str, vc: str | None) -> Found:
     document = parse_json(text, source)
+    if not isinstance(document, list):
+        raise InputError(source, f"must be a JSON list, not {show_value(document)}")
     found = Found(
         remarks=["Running time is the sum over a job's attempts, GPUs the most of any of them."]
     )
@@ -51,11 +55,14 @@ def _read_philly(source: str, text: str, vc: str | None) -> Found:
         found.remarks.append(of_cluster(vc))
     # The shape that `Clusters` looks at: a row of one column.
     clusters = Clusters(source, ["vc"], vc)
+    keys: set[str] = set()
     for number, entry in enumerate(document):
-        record = _PhillyRecord(source, f"[{number}]", entry)
-        if not clusters.take([record.text("vc")]):
-            continue
-        found.add(number, _philly_job(record))
+        with found.bad_rows:
+            record = _PhillyRecord(source, f"[{number}]", entry)
+            keys.update(entry)
+            if clusters.take([record.text("vc")]):
+                found.add(number, _philly_job(record))
+    found.ignore(sorted(keys.difference(READ_KEYS)))
     clusters.require_some()
     return found
 
@@ -112,6 +119,7 @@ def _philly_job(record: _PhillyRecord) -> TraceJob | str:
         rule = "must be a date and time such as 2017-10-07 01:12:09"
         raise record.error("submitted_time", record.value("submitted_time"), rule)
     duration_ms = most_gpus = attempts = 0
+    end = None
     for attempt in record.records("attempts"):
         start, end = attempt.moment("start_time"), attempt.moment("end_time")
         gpus = 0
@@ -130,7 +138,7 @@ def _philly_job(record: _PhillyRecord) -> TraceJob | str:
             )
         duration_ms += max(0, end - start)
         attempts += 1
-    if not attempts:
+    if not attempts or end is None:  # the last attempt still ran when the log was taken
         return NOT_ENDED
     if not most_gpus:
         return NO_GPUS

@@ -13,6 +13,7 @@ import csv
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.validation import require_integer
 from lyra_opt.instances.traces import NOT_THERE, locate
+from lyra_opt.instances.workloads.adaptdl import T4
 from lyra_opt.simulation.goodput.model import PROFILES, fixed_duration_s
 from lyra_opt.simulation.workload import Job, Workload
 
@@ -66,4 +67,6 @@ def pollux_jobs(number: int) -> Workload:
                 model=profile.application,
             )
         )
-    return Workload(name=f"pollux-{number}", jobs=tuple(jobs), assumptions=ASSUMPTIONS)
+    return Workload(
+        name=f"pollux-{number}", jobs=tuple(jobs), assumptions=ASSUMPTIONS, measured_on=T4
+    )

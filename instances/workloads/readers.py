@@ -8,22 +8,31 @@ on. What a trace does not say (elasticity above all) is not made up here; see
 
 from __future__ import annotations
 
-import csv
-import io
+import sys
 from typing import TYPE_CHECKING
 
+from lyra_opt.core.csv_text import require_commas
 from lyra_opt.core.documents import read_text
 from lyra_opt.core.errors import FieldError, InputError, show_value
 from lyra_opt.core.plugins import Plugins
+from lyra_opt.core.reading_memory import ReadingMemory
 from lyra_opt.instances.traces import (
+    COLUMNS,
     LARGEST_TRACE_BYTES,
     MILLISECONDS,
-    Trace,
     name_of,
+    renamed_of,
     trace_of_text,
     with_unique_ids,
 )
-from lyra_opt.instances.workloads.layout import NO_TIME, Found, TraceLayout
+from lyra_opt.instances.workloads.layout import (
+    DROPS_BAD_ROWS,
+    MEMORY,
+    NO_TIME,
+    Found,
+    TraceLayout,
+    first_row,
+)
 from lyra_opt.instances.workloads.tables import OwnTable, TableLayout, found_in
 from lyra_opt.simulation.workload import Job, Workload
 
@@ -38,14 +47,22 @@ if TYPE_CHECKING:
 LAYOUTS = Plugins("lyra_opt.trace_layouts", "trace layout", TraceLayout, checks_names=False)
 """All layouts by name."""
 
+RENAMED = "{:,} jobs share an id with others; # and their row are added to it."
 
-def read_workload(path: str | Path, *, vc: str | None = None) -> Workload:
+
+def read_workload(
+    path: str | Path,
+    *,
+    vc: str | None = None,
+    layout: str | None = None,
+    drops_bad_rows: bool = False,
+) -> Workload:
     """Read a job trace in any of the `LAYOUTS`.
 
-    Rows that are no jobs of a workload (without GPUs, never started, not ended, no running time)
-    are left out and counted in the workload's ``assumptions``. Ids that occur more than once get
-    their row appended. Running time is what the job held its GPUs for; of several attempts, their
-    sum.
+    Rows that do not describe a job that ran (without GPUs, never started, not ended, no running
+    time) are left out and counted in the workload's ``assumptions``. Ids that occur more than once
+    get their row appended. Running time is the time for which the job held its GPUs; of several
+    attempts, their sum. A job whose last attempt has no end is left out.
 
     Parameters
     ----------
@@ -54,18 +71,25 @@ def read_workload(path: str | Path, *, vc: str | None = None) -> Workload:
         the other is looked for beside it, by name.
     vc
         Only the jobs of this virtual cluster, where the layout has them.
+    layout
+        The name of the layout; None finds it by the content of the file.
+    drops_bad_rows
+        Whether rows with a value that breaks its rule are dropped and counted in ``assumptions``.
+        Otherwise the first of them is an error.
 
     Returns
     -------
     Workload
         Jobs in the order of submission (equal times: of rows), the first at 0. Workers hold one
-        GPU each; minimum and maximum are what the trace says.
+        GPU each; minimum and maximum are those of the trace. ``measured_on`` is the GPU type of
+        the layout's running times, where it is known.
 
     Raises
     ------
     InputError
         If the file cannot be read or its layout is not known, if a value breaks its rule (names
-        row and column), or if no job is left.
+        row and column), if a column that multiplies the GPUs would be ignored, if reading needs
+        more memory than allowed, or if no job is left.
 
     Notes
     -----
@@ -76,24 +100,51 @@ def read_workload(path: str | Path, *, vc: str | None = None) -> Workload:
     Standard Workload Format of the Parallel Workloads Archive.
     """
     source = str(path)
+    named: TraceLayout | None = None if layout is None else LAYOUTS.find(layout)
     text = read_text(source, LARGEST_TRACE_BYTES).removeprefix("\ufeff")
+    reader = _layout_of(source, text) if named is None else named
+    memory = MEMORY.set(ReadingMemory(source, sys.getsizeof(text)))
+    drops = DROPS_BAD_ROWS.set(drops_bad_rows)
     try:
-        header = [name.strip() for name in next(csv.reader(io.StringIO(text, newline="")), [])]
-    except csv.Error:
-        header = []
+        found = reader.read(source, text, vc)
+    finally:
+        MEMORY.reset(memory)
+        DROPS_BAD_ROWS.reset(drops)
+    return _workload_of(source, found, reader.measured_on)
+
+
+def _layout_of(source: str, text: str) -> TraceLayout:
+    """Return the layout that is surest of a file; `InputError` if no layout recognises it."""
+    header = first_row(text)
     found: list[tuple[int, str, TraceLayout]] = [
         (-layout.likeness(text, header), name, layout) for name, layout in LAYOUTS.all().items()
     ]
     unlikeness, _, layout = min(found, key=lambda each: each[:2])
-    try:
-        if not unlikeness:
-            # A file that is no CSV at all says so first.
-            for _ in csv.reader(io.StringIO(text, newline=""), strict=True):
-                break
-            raise InputError(source, _unknown_layout(header))
-        return _workload_of(source, layout.read(source, text, vc))
-    except csv.Error as error:
-        raise InputError(source, f"is not valid CSV: {error}") from None
+    if unlikeness:
+        return layout
+    if len(header) == 1:
+        require_commas(source, header[0])
+    raise InputError(
+        source,
+        f"is not a job trace in a known layout{_nearest(header)}. Name its layout with "
+        f"jobs.layout ({', '.join(LAYOUTS.all())}), or give the columns {', '.join(COLUMNS)}",
+    )
+
+
+def _nearest(header: Sequence[str]) -> str:
+    """Return the columns that the nearest table lacks, in brackets; nothing if none is near."""
+    tables = {
+        name: layout.form.split(", ")
+        for name, layout in LAYOUTS.all().items()
+        if isinstance(layout, TableLayout | OwnTable)
+    }
+    missing = {
+        name: [column for column in columns if column not in header]
+        for name, columns in tables.items()
+    }
+    name = min(missing, key=lambda each: len(missing[each]) / len(tables[each]))
+    is_near = 0 < 2 * len(missing[name]) <= len(tables[name])
+    return f" ({name} would need {', '.join(missing[name])} in row 1)" if is_near else ""
 
 
 def workload_of_frame(frame: pd.DataFrame, *, name: str = "data frame") -> Workload:
@@ -104,7 +155,7 @@ def workload_of_frame(frame: pd.DataFrame, *, name: str = "data frame") -> Workl
     frame
         With the columns of this project's traces: ``job_id``, ``submit_time_s`` or ``submit_time``
         (moments), ``duration_s``, ``gpus``, and any of ``model``, ``batch_size``, ``weight``,
-        ``deadline_s``, ``gpu_types``; what is missing is not known. Others are passed over. Its
+        ``deadline_s``, ``gpu_types``; what is missing is not known. Others are ignored. Its
         index does not matter; errors count rows from 0.
     name
         What the workload is called in results, and in errors.
@@ -123,28 +174,26 @@ def workload_of_frame(frame: pd.DataFrame, *, name: str = "data frame") -> Workl
     return _workload_of(name, found_in(trace_of_text(name, text, first_row=0)))
 
 
-def known_layouts() -> list[str]:
-    """Return what layouts there are, in words."""
-    return [f"{layout.name} ({layout.form})" for layout in LAYOUTS.all().values()]
-
-
-def _workload_of(source: str, found: Found) -> Workload:
+def _workload_of(source: str, found: Found, measured_on: str | None = None) -> Workload:
     jobs = []
     for number, job in found.jobs:
         if job.duration_ms:
             jobs.append((number, job))
         else:
             found.left_out[NO_TIME] += 1
+    bad = found.bad_rows
+    if bad.count:
+        found.left_out[f"with a value that breaks its rule (the first: {bad.first})"] = bad.count
     left_out = "; ".join(f"{count:,} {why}" for why, count in sorted(found.left_out.items()))
     if not jobs:
         raise InputError(source, "holds no jobs" + (f"; left out: {left_out}" if left_out else ""))
-    trace = Trace(
-        name_of(source), tuple(sorted(with_unique_ids(jobs), key=lambda job: job.submit_time_ms))
-    )
-    first_ms = trace.jobs[0].submit_time_ms
+    unique = list(with_unique_ids(jobs))
+    renamed = found.renamed + renamed_of(jobs, unique)
+    trace = sorted(unique, key=lambda job: job.submit_time_ms)
+    first_ms = trace[0].submit_time_ms
     return Workload(
-        name=trace.name or "trace",
-        jobs=tuple(_job_of(source, job, first_ms) for job in trace.jobs),
+        name=name_of(source) or "trace",
+        jobs=tuple(_job_of(source, job, first_ms) for job in trace),
         assumptions=(
             "Each worker of the trace's jobs holds one GPU, and no job is elastic "
             "unless the opposite is said below.",
@@ -153,8 +202,10 @@ def _workload_of(source: str, found: Found) -> Workload:
                 f"{said} ({count:,} job{'s' * (count != 1)})."
                 for said, count in sorted(found.noted.items())
             ),
+            *((RENAMED.format(renamed),) if renamed else ()),
             *((f"Jobs of the trace left out: {left_out}.",) if left_out else ()),
         ),
+        measured_on=measured_on or "",
     )
 
 
@@ -174,19 +225,3 @@ def _job_of(source: str, job: TraceJob, first_ms: int) -> Job:
         )
     except FieldError as error:  # such as more work than a simulation can tell apart
         raise InputError(source, f"job {show_value(job.job_id)}: {error}") from None
-
-
-def _unknown_layout(header: Sequence[str]) -> str:
-    """Say what is missing for the nearest layout, and which layouts there are."""
-    tables = [
-        (layout.name, layout.form.split(", "))
-        for layout in LAYOUTS.all().values()
-        if isinstance(layout, TableLayout | OwnTable)
-    ]
-    name, columns = max(tables, key=lambda table: len(set(table[1]) & set(header)))
-    missing = [column for column in columns if column not in header]
-    near = ""
-    if len(missing) * 2 <= len(columns):
-        plural = "s" * (len(missing) > 1)
-        near = f" (for {name}, row 1 lacks the column{plural} {', '.join(missing)})"
-    return f"is no trace in a known layout{near}; known are: {'; '.join(known_layouts())}"

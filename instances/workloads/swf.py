@@ -15,6 +15,7 @@ from lyra_opt.instances.workloads.layout import (
     Row,
     TraceLayout,
     first_line,
+    lines_of,
     require_width,
 )
 
@@ -26,6 +27,12 @@ SWF_COLUMNS = (
     *("average_cpu_time", "used_memory", "requested_processors", "requested_time"),
     *("requested_memory", "status", "user", "group", "executable", "queue", "partition"),
     *("preceding_job", "think_time"),
+)
+READ_COLUMNS = frozenset(
+    {
+        *("job_number", "submit_time", "run_time", "allocated_processors"),
+        *("requested_processors", "status"),
+    }
 )
 NOT_KNOWN = "-1"
 FAILED, CANCELLED = "0", "5"
@@ -45,7 +52,7 @@ class StandardWorkloadFormat(TraceLayout):
 
     def likeness(self, text: str, header: Sequence[str]) -> int:  # noqa: ARG002
         """See `TraceLayout`; no other one begins with a semicolon, or has 18 numbers a line."""
-        first = first_line(text.lstrip())
+        first = first_line(text)
         if first.startswith(";"):
             return 1000
         values = first.split()
@@ -62,9 +69,13 @@ class StandardWorkloadFormat(TraceLayout):
                 "asked for where that is not known."
             ]
         )
+        found.ignore(column for column in SWF_COLUMNS if column not in READ_COLUMNS)
         for row in _rows(source, text):
-            ended_badly = row.text("status") in (FAILED, CANCELLED)
-            found.add(row.number, _job(row), ENDED_BADLY if ended_badly else None)
+            with found.bad_rows:
+                require_width(source, row.number, row.values, len(SWF_COLUMNS), "the format")
+                _require_known_or_not(row)
+                ended_badly = row.text("status") in (FAILED, CANCELLED)
+                found.add(row.number, _job(row), ENDED_BADLY if ended_badly else None)
         return found
 
 
@@ -81,12 +92,17 @@ def _is_number(text: str) -> bool:
 
 def _rows(source: str, text: str) -> Iterator[Row]:
     places = {column: place for place, column in enumerate(SWF_COLUMNS)}
-    for number, line in enumerate(text.split("\n"), start=1):
+    for number, line in enumerate(lines_of(source, text), start=1):
         values = line.split()
-        if not values or values[0].startswith(";"):
-            continue
-        require_width(source, number, values, len(SWF_COLUMNS), "the format")
-        yield Row(source, number, places, values)
+        if values and not values[0].startswith(";"):
+            yield Row(source, number, places, values)
+
+
+def _require_known_or_not(row: Row) -> None:
+    """Raise `InputError` for a negative number other than -1, which stands for an unknown value."""
+    for column, value in zip(SWF_COLUMNS, row.values, strict=True):
+        if value.startswith("-") and (not _is_number(value) or float(value) not in (-1, 0)):
+            raise row.error(column, "must be at least 0, or -1 where it is not known")
 
 
 def _job(row: Row) -> TraceJob | str:

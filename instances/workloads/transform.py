@@ -14,9 +14,10 @@ from lyra_opt.instances.workloads.assumptions import assigned
 from lyra_opt.simulation.workload import Workload
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from lyra_opt.instances.workloads.assumptions import JobAssumptions
+    from lyra_opt.simulation.cluster import GpuType
     from lyra_opt.simulation.workload import Job
 
 DAY_S = 86_400
@@ -73,10 +74,14 @@ def merged(workloads: Sequence[Workload], *, name: str | None = None) -> Workloa
     Raises
     ------
     FieldError
-        If there is none.
+        If the list is empty, or the running times were measured on different GPU types.
     """
     if not workloads:
         raise FieldError("workloads", [], "must not be empty")
+    measured_on = {workload.measured_on for workload in workloads}
+    if len(measured_on) > 1:
+        shown = sorted(map(str, measured_on))
+        raise FieldError("measured_on", shown, "must be the same for all workloads that are merged")
     ids = [job.id for workload in workloads for job in workload.jobs]
     if len(set(ids)) < len(ids):
         jobs = [
@@ -98,6 +103,7 @@ def merged(workloads: Sequence[Workload], *, name: str | None = None) -> Workloa
                 (each.kind, each.beside): each for workload in workloads for each in workload.packed
             }.values()
         ),
+        measured_on=measured_on.pop(),
     )
 
 
@@ -160,6 +166,52 @@ def with_assumptions(workload: Workload, assumptions: JobAssumptions, *, seed: i
     return _changed(workload, assigned(workload.jobs, assumptions, seed=seed), assumptions.in_words)
 
 
+def in_reference_time(
+    workload: Workload, measured_on: Callable[[Job], GpuType | None], *, is_certain: bool
+) -> Workload:
+    """Return the workload with the work of its jobs in time on reference GPUs.
+
+    Parameters
+    ----------
+    workload
+        Jobs with measured throughputs stay as they are.
+    measured_on
+        Returns the GPU type on which the running time of a job was measured; None where it is not
+        known, and then it is taken for a time on reference GPUs.
+    is_certain
+        Whether nothing is assumed for jobs of an unknown type: their work is in reference time
+        already, or only reference GPUs run them.
+    """
+    jobs, unknown = [], 0
+    scaled: dict[tuple[str, float], int] = {}
+    for job in workload.jobs:
+        gpu_type = measured_on(job)
+        unknown += gpu_type is None
+        if job.measured is None and gpu_type is not None and gpu_type.relative_speed != 1:
+            speed = gpu_type.relative_speed
+            believed = job.estimated_work_worker_s
+            key = gpu_type.name, speed
+            scaled[key] = scaled.get(key, 0) + 1
+            job = replace(
+                job,
+                work_worker_s=job.work_worker_s * speed,
+                estimated_work_worker_s=None if believed is None else believed * speed,
+            )
+        jobs.append(job)
+    said = [
+        f"Running times of {counted(count, 'job')} were measured on {name} GPUs, which are "
+        f"{speed:.3g} times as fast as a reference GPU."
+        for (name, speed), count in scaled.items()
+    ]
+    if unknown and not is_certain:
+        said.append(
+            f"Assumed: running times of {counted(unknown, 'job')} are those on reference GPUs; "
+            "jobs.measured_on names another type."
+        )
+    assumptions = (*workload.assumptions, *said)
+    return replace(workload, jobs=tuple(jobs), assumptions=assumptions, measured_on=None)
+
+
 def without_oversized(workload: Workload, gpus: int) -> tuple[Workload, int]:
     """Return the jobs whose base demand `gpus` GPUs can hold, and how many were dropped.
 
@@ -191,9 +243,4 @@ def demand_in_words(workload: Workload, gpus: int) -> str:
 
 
 def _changed(workload: Workload, jobs: Sequence[Job], sentence: str) -> Workload:
-    return Workload(
-        name=workload.name,
-        jobs=tuple(jobs),
-        assumptions=(*workload.assumptions, sentence),
-        packed=workload.packed,
-    )
+    return replace(workload, jobs=tuple(jobs), assumptions=(*workload.assumptions, sentence))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
+import sys
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from lyra_opt.core.csv_text import csv_rows
 from lyra_opt.core.documents import read_text
 from lyra_opt.core.errors import FieldError, InputError
+from lyra_opt.core.reading_memory import ReadingMemory
 from lyra_opt.core.validation import require_integer
 from lyra_opt.instances.traces import LARGEST_TRACE_BYTES, bad_value, name_of
 from lyra_opt.simulation.workload import InferenceDemand
@@ -23,6 +24,8 @@ STEP_S = 300
 DAY_S = 86_400
 
 LONGEST_COUNT = 9
+MOMENT_BYTES = 600
+"""Memory of a moment that was read."""
 
 
 def read_usage(path: str | Path, *, step_s: int = STEP_S) -> InferenceDemand:
@@ -84,37 +87,36 @@ def read_usage(path: str | Path, *, step_s: int = STEP_S) -> InferenceDemand:
 def _totals_by_moment(source: str) -> dict[datetime, tuple[int, int]]:
     """Return (GPUs, GPUs that run jobs) over all virtual clusters, by moment."""
     text = read_text(source, LARGEST_TRACE_BYTES).removeprefix("\ufeff")
-    rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+    rows = csv_rows(source, text)
+    memory = ReadingMemory(source, sys.getsizeof(text))
     by_text: dict[str, tuple[int, int]] = {}
     first_row: dict[str, int] = {}
-    try:
-        header = [name.strip() for name in next(rows, [])]
-        for column in USAGE_COLUMNS:
-            if header.count(column) != 1:
-                found = "is missing" if column not in header else "occurs more than once"
-                expected = ", ".join(USAGE_COLUMNS)
-                reason = f"row 1: column {column} {found}; a usage series has {expected}"
-                raise InputError(source, reason)
-        at_time, at_total, at_running = (header.index(column) for column in USAGE_COLUMNS)
-        for number, row in enumerate(rows, start=2):
-            if not row:
-                continue
-            if len(row) != len(header):
-                reason = f"row {number} has {len(row)} fields, but the header has {len(header)}"
-                raise InputError(source, reason)
-            total = _gpus(source, number, "total_gpu_num", row[at_total])
-            running = _gpus(source, number, "running_gpu_num", row[at_running])
-            if running > total:
-                rule = f"must be at most total_gpu_num, {total}"
-                raise bad_value(source, number, "running_gpu_num", row[at_running], rule)
-            time = row[at_time]
-            before = by_text.get(time)
-            if before is None:
-                by_text[time], first_row[time] = (total, running), number
-            else:
-                by_text[time] = before[0] + total, before[1] + running
-    except csv.Error as error:
-        raise InputError(source, f"is not valid CSV: {error} (line {rows.line_num})") from None
+    header = [name.strip() for name in next(rows, [])]
+    for column in USAGE_COLUMNS:
+        if header.count(column) != 1:
+            found = "is missing" if column not in header else "occurs more than once"
+            expected = ", ".join(USAGE_COLUMNS)
+            reason = f"row 1: column {column} {found}; a usage series has {expected}"
+            raise InputError(source, reason)
+    at_time, at_total, at_running = (header.index(column) for column in USAGE_COLUMNS)
+    for number, row in enumerate(rows, start=2):
+        if not row:
+            continue
+        if len(row) != len(header):
+            reason = f"row {number} has {len(row)} fields, but the header has {len(header)}"
+            raise InputError(source, reason)
+        total = _gpus(source, number, "total_gpu_num", row[at_total])
+        running = _gpus(source, number, "running_gpu_num", row[at_running])
+        if running > total:
+            rule = f"must be at most total_gpu_num, {total}"
+            raise bad_value(source, number, "running_gpu_num", row[at_running], rule)
+        time = row[at_time]
+        before = by_text.get(time)
+        if before is None:
+            by_text[time], first_row[time] = (total, running), number
+            memory.add(MOMENT_BYTES)
+        else:
+            by_text[time] = before[0] + total, before[1] + running
     if not by_text:
         raise InputError(source, "has a header, but no rows")
     totals: dict[datetime, tuple[int, int]] = {}

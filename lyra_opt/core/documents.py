@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import gzip
-import io
 import json
 import logging
 import os
@@ -17,11 +16,11 @@ import re
 import sys
 import tempfile
 import tomllib
-import zlib
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from lyra_opt.core.archives import unpacked
 from lyra_opt.core.errors import (
     DiskFullError,
     FieldError,
@@ -31,6 +30,7 @@ from lyra_opt.core.errors import (
     show_value,
 )
 from lyra_opt.core.nearest import meant
+from lyra_opt.core.reading_memory import require_memory_for_json, require_memory_for_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -69,8 +69,8 @@ def read_json_object(path: str | Path) -> JsonObject:
     Raises
     ------
     InputError
-        If the file cannot be read, is larger than 64 MiB once unpacked, is no UTF-8, is no
-        JSON, repeats a key, or is no object at its top level.
+        If the file cannot be read, is larger than 64 MiB once unpacked, needs too much memory, is
+        not UTF-8 or not JSON, repeats a key, or is not an object at its top level.
     """
     require_path(path)
     source = source_name(path)
@@ -95,14 +95,21 @@ def source_name(path: str | Path) -> str:
 
 
 def read_text(path: str | Path, largest_bytes: int = LARGEST_DOCUMENT_BYTES) -> str:
-    """Read a UTF-8 text file, unpacking gzip, up to `largest_bytes` once unpacked.
+    """Read a UTF-8 text file, up to `largest_bytes` once unpacked.
 
-    ``-`` is the standard input.
+    A file that is compressed by gzip, bz2 or xz is unpacked, as is the only file of a tar or zip
+    archive. ``-`` is the standard input.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or unpacked, is too large or empty, or is not UTF-8.
     """
     source = source_name(path)
     data = _read_bytes(path, largest_bytes)
     if not data.strip():
         raise InputError(source, "the file is empty")
+    require_memory_for_text(source, data)
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -119,14 +126,10 @@ def _read_bytes(path: str | Path, largest_bytes: int) -> bytes:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         raise InputError(source, f"cannot be read: {reason or error}") from None
-    if data[:2] == b"\x1f\x8b":
-        try:
-            with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
-                data = stream.read(largest_bytes + 1)
-        except (OSError, EOFError, zlib.error) as error:
-            raise InputError(source, f"is a damaged or truncated gzip file ({error})") from None
-    elif source.endswith(".gz") and data:
+    content = unpacked(source, data, largest_bytes)
+    if content is data and source.endswith(".gz") and data:
         raise InputError(source, "is named .gz but is not a gzip file")
+    data = content
     if len(data) > largest_bytes:
         raise too_large
     return data
@@ -142,6 +145,7 @@ def _opened(path: str | Path) -> AbstractContextManager[BinaryIO]:
 
 def parse_json(text: str, source: str) -> Any:
     """Parse JSON text as `read_json_object` does; `source` names it in errors."""
+    require_memory_for_json(source, text)
     try:
         # NaN and infinities pass here as floats; every field's own rule refuses them, by name.
         return json.loads(text, object_pairs_hook=_unique_keys)

@@ -177,8 +177,9 @@ class Cluster:
                 raise FieldError(field_name, [], "must not be empty")
         known: set[str] = set()
         for position, gpu_type in enumerate(self.gpu_types):
-            if gpu_type.name in known:
-                raise FieldError(f"gpu_types[{position}].name", gpu_type.name, "must be unique")
+            if gpu_type.name.casefold() in {name.casefold() for name in known}:
+                rule = "must be unique, whatever the case of its letters"
+                raise FieldError(f"gpu_types[{position}].name", gpu_type.name, rule)
             known.add(gpu_type.name)
         ids: set[str] = set()
         own_types: set[str] = set()
@@ -317,7 +318,7 @@ class Cluster:
         """
         if not servers:
             return self
-        if any(found.name == gpu_type.name for found in self.gpu_types):
+        if any(found.name.casefold() == gpu_type.name.casefold() for found in self.gpu_types):
             # Rules that know types alone must not take borrowed GPUs for own ones.
             gpu_type = replace(gpu_type, name=gpu_type.name + LENT)
         gpu_types = (*self.gpu_types, gpu_type)

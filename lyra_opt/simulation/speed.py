@@ -296,7 +296,7 @@ class Speed:
         gpu_type = of_pool.gpu_type
         if of_pool.is_lent and not (job.fungible or job.heterogeneous):
             return 0.0, 0.0
-        if job.gpu_types and gpu_type.name not in job.gpu_types:
+        if not job.takes(gpu_type.name):
             return 0.0, 0.0
         if job.measured is None or not (unit := self.unit_of(job)).is_measured:
             return gpu_type.relative_speed, gpu_type.relative_speed

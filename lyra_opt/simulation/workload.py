@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import MISSING, dataclass, fields
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.documents import unknown_key
@@ -121,7 +121,7 @@ class Job:
     def _keep_gpu_types(self) -> None:
         for position, name in enumerate(self.gpu_types):
             require_text(f"gpu_types[{position}]", name)
-            if name in self.gpu_types[:position]:
+            if _is_among(name, tuple(self.gpu_types[:position])):
                 raise FieldError(f"gpu_types[{position}]", name, "must not occur twice")
         object.__setattr__(self, "gpu_types", tuple(self.gpu_types))
 
@@ -216,12 +216,18 @@ class Job:
         return self.work_worker_s if estimate is None else estimate
 
     def takes(self, gpu_type: str) -> bool:
-        """Whether it may run on GPUs of a type, as far as it asks for any."""
-        return not self.gpu_types or gpu_type in self.gpu_types
+        """Whether it may run on GPUs of a type, as far as it asks for any, in whatever case."""
+        return not self.gpu_types or _is_among(gpu_type, self.gpu_types)
 
     def rate(self, workers: int) -> float:
         """Return the work done a second by `workers` workers, at least the base demand."""
         return self.min_workers + (workers - self.min_workers) * (1.0 - self.scaling_loss)
+
+
+@lru_cache(maxsize=2**12)
+def _is_among(gpu_type: str, names: tuple[str, ...]) -> bool:
+    """Whether a GPU type is one of several, whatever the case of its letters."""
+    return gpu_type.casefold() in {name.casefold() for name in names}
 
 
 def require_submission_order(field: str, jobs: Iterable[tuple[str, float]]) -> None:
@@ -261,12 +267,16 @@ class Workload:
         drawn by seed), a sentence each; every result repeats them.
     packed
         How fast kinds of measured jobs (`GangJob.kind`) are beside one another on the same GPUs.
+    measured_on
+        The GPU type on which the running times of a trace were measured, empty where the trace
+        does not say; None for jobs whose work is in time on reference GPUs.
     """
 
     name: str
     jobs: tuple[Job, ...]
     assumptions: tuple[str, ...] = ()
     packed: tuple[PackedRate, ...] = ()
+    measured_on: str | None = None
 
     __repr__ = short_repr
     _repr_html_ = html_of_object

@@ -11,6 +11,7 @@ from lyra_opt.experiments.simulation.building import make_setup
 from lyra_opt.experiments.simulation.scenario import load_scenario, parse_change
 from lyra_opt.experiments.simulation.setup import DAY_S, Setup
 from lyra_opt.network.links import Tier, find_link_set
+from lyra_opt.simulation.speed import Speed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,3 +98,74 @@ def test_hadars_jobs_without_the_trace(tmp_path: Path, monkeypatch: pytest.Monke
         setup_of("hadar-60")
     changes = ("jobs.parameters.stand_in_days=2", "jobs.parameters.jobs=7")
     assert len(setup_of("hadar-60", *changes).workload.jobs) == 7
+
+
+MEASURED = "name,time,application,num_replicas,batch_size\nncf-1,100,ncf,1,32768\n"
+ASKING = "job_id,submit_time_s,duration_s,gpus,gpu_types\na,0,1000,1,{}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "changes", "speed", "said"),
+    [
+        # The layout says T4: on T4 the job runs as long as was measured.
+        (MEASURED, ("cluster.gpu_type=T4",), 1.0, "measured on t4 GPUs"),
+        (MEASURED, ("cluster.gpu_type=v100",), 3.0, "measured on t4 GPUs"),
+        # The scenario overrules the layout, and the types that jobs ask for.
+        (MEASURED, ("cluster.gpu_type=t4", "jobs.measured_on=V100"), 1 / 3, ""),
+        (ASKING.format("T4"), ("cluster.gpu_type=t4", "jobs.measured_on=V100"), 1 / 3, ""),
+        # The only type that a job asks for, in whatever case.
+        (ASKING.format("T4"), ("cluster.gpu_type=t4",), 1.0, "measured on t4 GPUs"),
+        (ASKING.format("V100"), ("cluster.gpu_type=v100",), 1.0, ""),
+        # Nobody says: the run says what it assumes, where it matters.
+        (ASKING.format("T4|V100"), ("cluster.gpu_type=t4",), 1 / 3, "Assumed: running times of 1"),
+        (ASKING.format(""), ("cluster.gpu_type=a100",), 1555 / 900, "Assumed: running times of 1"),
+        (ASKING.format(""), ("cluster.servers=1",), 1.0, ""),
+        # A measured rate of the type comes before its relative speed.
+        (
+            "job_id,submit_time_s,duration_s,gpus,model\na,0,1000,1,A3C\n",
+            ("cluster.gpu_type=p100", "speed.throughputs=gavel", "jobs.measured_on=p100"),
+            1.0,
+            "",
+        ),
+    ],
+)
+def test_running_times_are_those_of_the_gpus_on_which_they_were_measured(
+    tmp_path: Path, text: str, changes: tuple[str, ...], speed: float, said: str
+) -> None:
+    """By the scenario's key, the layout, or the only type that a job asks for, in this order."""
+    path = tmp_path / "trace.csv"
+    path.write_text(text)
+    measured_s = 1548 * 0.02132 if text == MEASURED else 1000
+    setup = setup_of("plain", f"jobs.trace={path}", "cluster.servers=1", *changes)
+    (job,) = setup.workload.jobs
+    work_gpu_s = Speed(setup.cluster).least_gpu_s(job)
+    assert work_gpu_s == pytest.approx(measured_s / speed, rel=1e-4)
+    told = [each for each in setup.workload.assumptions if "unning times of 1 job" in each]
+    assert said in "".join(told)
+    assert len(told) == bool(said)
+
+
+def test_pollux_jobs_say_that_they_were_measured_on_t4(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At whatever relative speed of T4 they take as long on T4."""
+    (tmp_path / "workload-6.csv").write_text(MEASURED)
+    monkeypatch.setenv("LYRA_OPT_TRACES", str(tmp_path))
+    found = []
+    for changes in ((), ("gpu_types.t4.relative_speed=0.5",)):
+        setup = setup_of("pollux", *changes)
+        found.append(Speed(setup.cluster).least_gpu_s(setup.workload.jobs[0]))
+    assert found[0] == pytest.approx(found[1])
+
+
+def test_a_layout_and_bad_rows_are_named_in_the_scenario(tmp_path: Path) -> None:
+    """The error of a bad row says how to drop such rows."""
+    path = tmp_path / "trace.csv"
+    path.write_text("job_id,num_gpu,submit_time,duration\na,1,0,10\nb,1,Unknown,10\n")
+    changes = [f"jobs.trace={path}", "cluster.servers=1", "jobs.layout=tiresias"]
+    with pytest.raises(InputError, match=r"row 3.*; --set jobs\.bad_rows=drop leaves out"):
+        setup_of("plain", *changes)
+    assert len(setup_of("plain", *changes, "jobs.bad_rows=drop").workload.jobs) == 1
+    changes[-1] = "jobs.layout=tiresia"
+    with pytest.raises(InputError, match=r"jobs\.layout: .*tiresias"):
+        setup_of("plain", *changes)

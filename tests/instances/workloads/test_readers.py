@@ -12,6 +12,7 @@ import pytest
 
 from lyra_opt.core.errors import InputError
 from lyra_opt.instances.heterogeneous.throughput_files import gavel_throughputs
+from lyra_opt.instances.traces import read_trace
 from lyra_opt.instances.workloads.adaptdl import measured_runs
 from lyra_opt.instances.workloads.readers import LAYOUTS as READERS
 from lyra_opt.instances.workloads.readers import read_workload, workload_of_frame
@@ -58,6 +59,20 @@ ITP = """\
 job_id,submission_time,duration,num_gpu
 6b2d9ccc,16566,3890,4
 7c3e,16560,600,1
+"""
+
+PAI_SIMULATOR = """\
+job_id,num_gpu,num_inst,submit_time,duration,gpu_type,user
+a,2.0,4,100,10,T4,u
+b,0.25,3,110,20,MISC,u
+c,0.0,3,120,20,CPU,u
+"""
+
+ELASTICFLOW_SIMULATOR = """\
+job_id,submit_time,iteration,model_name,ddl,batch_size,num_gpu,duration,best_effort
+0,100,70000,resnet50,1600,256,8,1000,0
+1,100,9000,vgg16,1600,64,8.0,1000,1
+2,100,9000,vgg16,1600,64,0,1000,0
 """
 
 ELASTICFLOW = """\
@@ -224,7 +239,124 @@ def test_tiresias(write):
 def test_itp(write):
     expected = [("7c3e", 0, 600, 1), ("6b2d9ccc", 6, 3890, 4)]
     assert rows_of(read_workload(write(ITP))) == expected
-    assert rows_of(read_workload(write(ELASTICFLOW))) == [("6b2d9ccc", 0, 3890, 4)]
+
+
+def test_deadlines_of_elasticflow(write):
+    """They are moments on the clock of submissions; a job of best effort has none."""
+    workload = read_workload(write(ELASTICFLOW))
+    assert rows_of(workload) == [("6b2d9ccc", 0, 3890, 4)]
+    assert workload.jobs[0].deadline_s == 21347 - 16566
+    workload = read_workload(write(ELASTICFLOW_SIMULATOR))
+    assert rows_of(workload) == [("0", 0, 1000, 8), ("1", 0, 1000, 8)]
+    assert [job.deadline_s for job in workload.jobs] == [1500, None]
+    assert workload.assumptions[-1] == "Jobs of the trace left out: 1 without GPUs."
+
+
+def test_instances_multiply_the_gpus_of_alibabas_simulator(write):
+    workload = read_workload(write(PAI_SIMULATOR))
+    assert rows_of(workload) == [("a", 0, 10, 8), ("b", 10, 20, 1)]
+    assert workload.assumptions[-1] == "Jobs of the trace left out: 1 without GPUs."
+
+
+@pytest.mark.parametrize("column", ["num_inst", "Worker_Num", "scale_factor"])
+@pytest.mark.parametrize(
+    "layout", ["ours", "helios", "acme", "tiresias", "elasticflow", "adaptdl", "openb"]
+)
+def test_columns_that_multiply_the_demand_are_refused(write, layout, column):
+    """By every table that does not apply them, whether it was named or recognised."""
+    header, *rows = LAYOUTS[layout].splitlines()
+    text = "\n".join([f"{header},{column}", *(f"{row},4" for row in rows)])
+    for named in (None, NAMES[layout]):
+        with pytest.raises(InputError, match=f"row 1: column {column} multiplies the GPUs"):
+            read_workload(write(text), layout=named)
+
+
+def test_generic_columns_are_no_layout_until_one_is_named(write):
+    path = write("job_id,num_gpu,submit_time,duration,user\na,1.0,0,10,u\nb,0,0,10,u\n")
+    with pytest.raises(InputError, match=r"jobs\.layout \(acme, .*tiresias\)"):
+        read_workload(path)
+    workload = read_workload(path, layout="tiresias")
+    assert rows_of(workload) == [("a", 0, 10, 1)]
+    assert "Columns ignored: user." in workload.assumptions
+    with pytest.raises(InputError, match="row 1: lacks the columns vc, gpu_num, start_time, end"):
+        read_workload(path, layout="helios")
+
+
+@pytest.mark.parametrize(
+    ("layout", "ignored"),
+    [
+        ("ours", ""),
+        ("helios", "user, cpu_num, node_num, state, duration, queue"),
+        ("tiresias", "iterations, model_name, interval"),
+        ("elasticflow", "num_iteration, model_name, batch_size"),
+        ("openb", "cpu_milli, memory_mib, qos, pod_phase"),
+        ("philly", "status, user"),
+        ("pai", "plan_cpu, plan_mem, gpu_type"),
+        ("gavel 7", "command, num_steps_arg, needs_data_dir"),
+        (
+            "swf",
+            "wait_time, average_cpu_time, used_memory, requested_time, requested_memory, user, "
+            "group, executable, queue, partition, preceding_job, think_time",
+        ),
+    ],
+)
+def test_ignored_columns_are_listed(write, layout, ignored):
+    said = [each for each in read_workload(write(LAYOUTS[layout])).assumptions if "ignored" in each]
+    assert said == ([f"Columns ignored: {ignored}."] if ignored else [])
+
+
+def test_a_job_whose_last_attempt_has_no_end_still_ran(write):
+    """Whatever attempts it had before; one that has an end later counts with those that have."""
+    ended = attempt("2017-10-07 01:00:00", "2017-10-07 01:00:30", 1)
+    open_ = attempt("2017-10-07 02:00:00", None, 1)
+    jobs = [philly_job("ran", ended, open_), philly_job("ended", open_, ended)]
+    workload = read_workload(write(json.dumps(jobs)))
+    assert rows_of(workload) == [("ended", 0, 30, 1)]
+    assert workload.assumptions[-1].endswith("left out: 1 that never ran or had not ended.")
+
+
+BAD_ROWS = {
+    "ours": (OURS + "c,Unknown,1,1,x\nd,1\n", 2),
+    "helios": (HELIOS + "10,u,vc2,1,1,1,FAILED,2020-06-09 18:41:00,Unknown,Unknown,0,0\n", 1),
+    "philly": (json.dumps([*PHILLY, {"vc": 7}]), 1),
+    "pai": (
+        PAI_TASKS + "j4,ps,1,Failed,500,400,6,2,100,P100\nj9,w,1,Failed,Unknown,1,6,2,9,T4\n",
+        2,
+    ),
+    "gavel 7": (GAVEL_7 + "A3C\tpython3\t--n\t0\tmany\t1\t1\n", 1),
+    "swf": (SWF + "7 100 5 -60 8 -1 -1 8 3600 -1 1 3 1 -1 1 -1 -1 -1\n8 100\n", 2),
+}
+
+
+@pytest.mark.parametrize("layout", BAD_ROWS)
+def test_bad_rows_are_refused_or_dropped_and_counted(write, layout):
+    """A job with several rows, one of them bad, is dropped as a whole: its demand is not known."""
+    text, bad = BAD_ROWS[layout]
+    with pytest.raises(InputError, match=r"row [0-9]+|\[[0-9]\]"):
+        read_workload(write(text))
+    workload = read_workload(write(text), drops_bad_rows=True)
+    good = [row for row in rows_of(read_workload(write(LAYOUTS[layout]))) if row[0] != "j4"]
+    assert rows_of(workload) == good
+    assert f"{bad} with a value that breaks its rule (the first: " in workload.assumptions[-1]
+
+
+@pytest.mark.parametrize("value", ["-2", "-1.5", "-x"])
+@pytest.mark.parametrize("place", range(18))
+def test_negative_numbers_of_swf_are_refused(write, place, value):
+    """In every column, and in rows that are left out too; -1 alone says that it is not known."""
+    values = ["9", "100", "5", "60", *["-1"] * 6, "2", *["-1"] * 7]
+    values[place] = value
+    with pytest.raises(InputError, match=rf'row 1, column .* is "{value}": must be at least 0, or'):
+        read_workload(write(" ".join(values) + "\n" + SWF), layout="standard-workload-format")
+
+
+@pytest.mark.parametrize(("sign", "shown"), [(";", "';'"), ("\t", "tabs")])
+def test_other_separators_are_named(write, sign, shown):
+    """Where a table is read, and where no layout recognises it."""
+    path = write(OURS.replace(",", sign))
+    for read in (read_workload, read_trace):
+        with pytest.raises(InputError, match=f"columns are separated by {shown}: use ','"):
+            read(path)
 
 
 def test_philly(write):
@@ -297,7 +429,7 @@ def test_own_optional_columns(write):
     )
     assert (b.model, b.weight, b.deadline_s, b.gpu_types) == ("CycleGAN", 1, None, ())
     assert c.model is None
-    assert workload.assumptions[-1] == "Columns passed over: node, user."
+    assert workload.assumptions[-1] == "Columns ignored: node, user."
 
 
 def test_models_are_named_as_tables_of_throughput_know_them(write):
@@ -425,6 +557,9 @@ LAYOUTS = {
     "acme": ACME,
     "tiresias": TIRESIAS,
     "itp": ITP,
+    "elasticflow": ELASTICFLOW,
+    "elasticflow simulator": ELASTICFLOW_SIMULATOR,
+    "pai simulator": PAI_SIMULATOR,
     "philly": json.dumps(PHILLY),
     "pai": PAI_TASKS,
 }
@@ -443,6 +578,9 @@ NAMES = {
     "acme": "acme",
     "tiresias": "tiresias",
     "itp": "microsoft-itp",
+    "elasticflow": "elasticflow",
+    "elasticflow simulator": "elasticflow-simulator",
+    "pai simulator": "alibaba-pai-2020-simulator",
     "philly": "microsoft-philly",
     "pai": "alibaba-pai-2020",
 }
@@ -470,6 +608,9 @@ def test_gzip_reads_as_plain(write, layout):
 def test_ids_that_occur_twice_get_their_row(write):
     twice = "job_id,submission_time,duration,num_gpu\na,0,1,1\na,0,1,1\n"
     assert [job.id for job in read_workload(write(twice)).jobs] == ["a#2", "a#3"]
+    said = "2 jobs share an id with others; # and their row are added to it."
+    ours = "job_id,submit_time_s,duration_s,gpus\na,0,1,1\na,0,1,1\n"
+    assert all(read_workload(write(text)).assumptions[-1] == said for text in (twice, ours))
     philly = json.dumps([PHILLY[-1], PHILLY[-1]])
     assert [job.id for job in read_workload(write(philly)).jobs] == ["first#0", "first#1"]
 
@@ -499,7 +640,7 @@ MALFORMED = {
     # ours
     "ours negative": (changed(OURS, ",130,", ",-130,"), 'column submit_time_s is "-130"'),
     "ours zero GPUs": (changed(OURS, ",8,x", ",0,x"), 'row 2, column gpus is "0": must be'),
-    "ours missing column": (changed(OURS, ",gpus", ",gpu"), "lacks the column gpus"),
+    "ours missing column": (changed(OURS, ",gpus", ",gpu"), "(own would need gpus in row 1)"),
     "ours batch without model": (changed(OURS, ",vc", ",batch_size"), "row 1: column batch_size n"),
     "ours weight": (
         "job_id,submit_time_s,duration_s,gpus,weight\na,0,1,1,0\n",
@@ -538,7 +679,7 @@ MALFORMED = {
     "gavel SLO": (changed(GAVEL_10, "\t1.2\t", "\tnan\t"), 'row 2, column SLO is "nan": must be a'),
     # SWF
     "swf width": (changed(SWF, "  1 100", "  1 100 7"), "row 3 has 19 fields, but the format has"),
-    "swf run": (changed(SWF, "5  60", "5  -60"), 'row 3, column run_time is "-60": must be a num'),
+    "swf run": (changed(SWF, "5  60", "5  -60"), 'row 3, column run_time is "-60": must be at l'),
     "swf processors": (changed(SWF, "60  8", "60  8.5"), 'allocated_processors is "8.5": must be'),
     "swf remarks alone": ("; Version: 2.2\n", "holds no jobs"),
     # Pollux
@@ -577,10 +718,13 @@ MALFORMED = {
         "row 2, column submit_time is",
     ),
     # Tiresias and ITP
-    "tiresias zero GPUs": (changed(TIRESIAS, "1,8,", "1,0,"), 'row 3, column num_gpu is "0"'),
+    "tiresias part of a GPU": (changed(TIRESIAS, "1,8,", "1,.5,"), 'row 3, column num_gpu is ".5"'),
     "itp infinite": (changed(ITP, "3890", "inf"), 'row 2, column duration is "inf": must be'),
     "itp NaN": (changed(ITP, "3890", "NaN"), 'row 2, column duration is "NaN": must be'),
-    "itp missing column": (changed(ITP, ",num_gpu", ",cards"), "(for Microsoft ITP (ElasticFlow),"),
+    "itp missing column": (
+        changed(ITP, ",num_gpu", ",cards"),
+        "(microsoft-itp would need num_gpu in row 1)",
+    ),
     # Philly
     "philly not JSON": ("[{", "is not valid JSON"),
     "philly no object": ("[7]", "[0] is 7: must be an object"),
@@ -623,12 +767,10 @@ def test_malformed(write, tmp_path, defect):
     "content", ["hello", "a,b\n1,2\n", '{"jobs": []}', "1,2,3,4,5,6\n", "<html></html>"]
 )
 def test_an_unknown_layout_lists_the_known_ones(write, content):
-    with pytest.raises(InputError, match="is no trace in a known layout") as caught:
+    with pytest.raises(InputError, match="is not a job trace in a known layout") as caught:
         read_workload(write(content))
-    for name in (
-        *("this project", "Philly", "Helios", "Alibaba", "Acme", "Tiresias", "ITP"),
-        *("Gavel", "Standard Workload Format", "adaptdl", "openb"),
-    ):
+    assert "jobs.layout" in str(caught.value)
+    for name in {*NAMES.values()}:
         assert name in str(caught.value)
 
 

@@ -130,11 +130,13 @@ class TestJob:
         assert isinstance(job.work_worker_s, float), "integers of a file are kept as floats"
 
     def test_gpu_types(self) -> None:
-        """It takes those that it asks for, and all if it asks for none."""
+        """It takes those that it asks for, in whatever case, and all if it asks for none."""
         assert PLAIN_JOB.takes("a")
         asking = replace(PLAIN_JOB, gpu_types=["a", "b"])
         assert asking.gpu_types == ("a", "b"), "frozen, as jobs are"
-        assert [asking.takes(name) for name in ("a", "b", "c")] == [True, True, False]
+        assert [asking.takes(name) for name in ("a", "B", "c")] == [True, True, False]
+        with pytest.raises(FieldError, match="must not occur twice"):
+            replace(PLAIN_JOB, gpu_types=["a", "A"])
 
     def test_rigid(self) -> None:
         """Work is that of all GPUs, which a gang of all of them shares."""
