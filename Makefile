@@ -34,6 +34,7 @@ help:
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(RUN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(RUN)/python -m lyra_opt.experiments.compile_kernels
 	@touch $@
 
 $(DOCS_READY): $(READY)

@@ -30,7 +30,12 @@ class Loudness(IntEnum):
     """Tracebacks too."""
 
 
-_LEVELS = {Loudness.VERBOSE: logging.INFO, Loudness.DEBUG: logging.DEBUG}
+_LEVELS = {
+    Loudness.QUIET: logging.ERROR,
+    Loudness.USUAL: logging.WARNING,
+    Loudness.VERBOSE: logging.INFO,
+    Loudness.DEBUG: logging.DEBUG,
+}
 _loudness = [Loudness.USUAL]
 
 INDENT = "  "
@@ -51,9 +56,8 @@ def as_loud_as(loudness: Loudness) -> Iterator[None]:
     logger, handler = logging.getLogger("lyra_opt"), _OnStderr()
     level = logger.level
     _loudness.append(loudness)
-    if loudness in _LEVELS:
-        logger.setLevel(_LEVELS[loudness])
-        logger.addHandler(handler)
+    logger.setLevel(_LEVELS[loudness])
+    logger.addHandler(handler)
     try:
         yield
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import lyra_opt
-from lyra_opt.core.kernels import Kernel, kernel
+from lyra_opt.core.kernels import Kernel, _announce_compiling, kernel
 
 OFFSET = 1
 
@@ -29,6 +30,12 @@ def shifted_sum(values):
     for value in values:
         total += shifted(value)
     return total
+
+
+@kernel
+def shifted_twice(values):
+    """Return a sum of shifted values; calls `shifted` itself and through `shifted_sum`."""
+    return shifted(shifted_sum(values))
 
 
 class Pair(NamedTuple):
@@ -71,6 +78,66 @@ def test_cached_code_is_named_after_all_that_it_was_linked_with(monkeypatch):
     assert shifted_sum._digest("first, rest") != before  # the order of a named tuple's fields
     monkeypatch.setitem(shifted._function.__globals__, "OFFSET", 2)
     assert shifted_sum._digest("") != before
+
+
+def test_compiling_is_announced_once_and_not_where_the_cache_has_the_kernel(
+    monkeypatch, tmp_path, caplog
+):
+    """A called kernel is compiled once, however many kernels call it, and is not kept itself."""
+    numba = pytest.importorskip("numba")
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    announced = []
+    for _ in range(2):
+        _announce_compiling.cache_clear()
+        caplog.clear()
+        for function in (shifted_twice, shifted_sum):
+            assert Kernel(function._function).compiled(np.arange(3)) in (6, 7)
+        announced.append(len(caplog.records))
+    assert announced == [1, 0]
+    kept = {path.name.partition("-")[0] for path in tmp_path.rglob("*.nbi")}
+    names = {name.rpartition(".")[2].rpartition("_")[0] for name in kept}
+    assert names == {"shifted_twice", "shifted_sum"}
+
+
+COMPILE_RECLAIM = """
+from lyra_opt.experiments.compile_kernels import compile_kernels
+compile_kernels("reclaim")
+"""
+
+
+@pytest.mark.slow
+def test_set_up_compiles_all_that_an_exact_proof_needs(tmp_path):
+    """`make .venv/.ready` compiles, so that the first `solve --solver exact` need not."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    commands = (
+        ["-c", COMPILE_RECLAIM],
+        [
+            "-m",
+            "lyra_opt",
+            "generate",
+            "reclaim",
+            "--family",
+            "messy-dist",
+            "--servers",
+            "200",
+            "--out",
+            ".",
+        ],
+        ["-m", "lyra_opt", "solve", "messy-dist-v1-s200-k60-seed0.json", "--solver", "exact"],
+    )
+    said = [
+        subprocess.run(
+            [sys.executable, *command],
+            check=True,
+            capture_output=True,
+            text=True,
+            env=environment,
+            cwd=tmp_path,
+        ).stderr
+        for command in commands
+    ]
+    assert "compiling kernels" in said[0]
+    assert said[2] == ""
 
 
 PRINT_DIGESTS = """

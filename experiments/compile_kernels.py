@@ -1,0 +1,50 @@
+"""Compile kernels into the cache: ``python -m lyra_opt.experiments.compile_kernels``.
+
+Without it, the first solver that needs a kernel on a machine waits for it to be compiled.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+from contextlib import suppress
+
+from lyra_opt.core import kernels
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Limits
+from lyra_opt.core.seeding import generator
+from lyra_opt.core.solver import find_solver, solver_names
+from lyra_opt.core.stopwatch import OutOfTimeError, time_limit
+from lyra_opt.experiments.bench.overshoot import VARIANTS, case_of, is_own
+from lyra_opt.instances.family import generate
+
+SIZES = (10, 60)
+"""Jobs or servers: on some instances of these sizes, every kernel of a solver runs."""
+
+LIMIT_S = 0.3
+
+
+def compile_kernels(problem: str) -> None:
+    """Run all own solvers and the bound of a problem, and compile each kernel at its first use."""
+    kernels.COMPILE_FROM_WORK = 0
+    names = [name for _, name in solver_names(problem) if is_own(problem, name)]
+    for variant in VARIANTS[problem]:
+        for size in SIZES:
+            instance = generate(problem, **case_of(problem, variant, size).parameters)
+            for name in names:
+                solver = find_solver(problem, name)
+                if not (solver.availability() or solver.supports(instance)):
+                    solver.solve(instance, limits=Limits(time_s=LIMIT_S), rng=generator(seed=0))
+            with suppress(OutOfTimeError), time_limit(LIMIT_S):
+                find_problem(problem).dual_bound(instance)
+
+
+def main() -> int:
+    """Compile the kernels of each problem in a process of its own; return the exit code."""
+    with multiprocessing.get_context("spawn").Pool() as pool:
+        pool.map(compile_kernels, VARIANTS, chunksize=1)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
