@@ -12,7 +12,12 @@ from lyra_opt.commands.arguments import (
     integer_from,
 )
 from lyra_opt.core.errors import UserError
-from lyra_opt.experiments.simulation.command import add_changes, given_scenario, scenario_names
+from lyra_opt.experiments.simulation.command import (
+    add_changes,
+    given_scenario,
+    scenario_names,
+    scheme_names,
+)
 from lyra_opt.simulation.bounds.job_classes import ALL, JOB_CLASSES
 from lyra_opt.simulation.bounds.reading import Reading
 
@@ -33,8 +38,10 @@ starts from nothing; so it is under Lyra and other schemes under which jobs keep
 "conserved": jobs may be stopped, resized and moved at any moment and lose nothing; so it is at best
 under leases and rounds. It is the weaker bound, and holds for schemes of both kinds.
 
-The clusters, loans and speeds are those of the scenario; GPUs are not shared. "lyra-opt simulate
---bound" puts the bound beside each scheme."""
+The clusters, loans and speeds are those of the scenario. Only readings that cover all of its
+schemes are used; with copies of jobs if one of the schemes runs some. No bound applies to a scheme
+that lets jobs share GPUs, or tunes them while they run. "lyra-opt simulate --bound" puts the bound
+beside each scheme."""
 
 EXAMPLES = """\
 examples:
@@ -62,6 +69,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     scenario = parser.add_argument("scenario", metavar="SCENARIO", help="its name, or a TOML file")
     completed_by(scenario, scenario_names)
     add_changes(parser)
+    scheme = add_repeated_option(parser, "--scheme", "NAME", "in place of the scenario's schemes")
+    completed_by(scheme, scheme_names)
     add_repeated_option(
         parser, "--seed", "N", "in place of the scenario's seeds", type=integer_from(0)
     )
@@ -70,7 +79,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         action="append",
         choices=tuple(each.value for each in Reading),
         dest="readings",
-        help="what schedules may do; may be given more than once (default: both)",
+        help="what schedules may do; may be given more than once (default: all that cover the "
+        "schemes)",
     )
     parser.add_argument(
         "--of",
@@ -127,7 +137,8 @@ def run_bound(arguments: argparse.Namespace) -> int:
     with stdout_kept_clean(), output_folder("--save", out):
         for proved in prove(
             scenario,
-            readings or tuple(Reading),
+            readings,
+            schemes=arguments.schemes,
             job_classes=job_classes,
             searches=arguments.schedule,
         ):
@@ -151,7 +162,7 @@ def _check(scenario: Scenario, arguments: argparse.Namespace) -> int:
     from lyra_opt.experiments.simulation.proving import check
 
     with stdout_kept_clean():
-        checked = [check(scenario, file) for file in arguments.checks]
+        checked = [check(scenario, file, schemes=arguments.schemes) for file in arguments.checks]
     if arguments.json:
         print_json([each.as_json_object() for each in checked])
     else:
@@ -195,9 +206,10 @@ def _print(found: list[Proved]) -> None:
         ],
         right=len(axes) + seeds + classes + 1,
     )
+    copies = "" if found[0].has_copies else " and a single copy of each job"
     print_line(
         "No schedule of these jobs has less, whatever it knows, that does what the reading permits "
-        "on these GPUs and loans, with no GPU shared."
+        f"on these GPUs and loans, with no GPU shared{copies}."
     )
 
 

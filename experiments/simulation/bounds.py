@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import UserError
@@ -19,6 +20,7 @@ from lyra_opt.simulation.speed import Speed
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.experiments.simulation.setup import Setup
     from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.scheme import Scheme
@@ -31,22 +33,96 @@ TOLERANCE, MOST_ROUNDINGS = 1e-9, 4
 """For the rounding of what is measured: relative, and of moments as floats have them."""
 
 
-def common_reading(schemes: Sequence[Scheme]) -> Reading:
-    """Return what all of some schemes keep to: what is proved of it holds for each of them.
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What the schedules of one scheme, or of several together, may do.
+
+    Parameters
+    ----------
+    reading
+        The strictest reading that covers them; None where no bound applies.
+    has_copies
+        Whether they may run several copies of a job at once.
+    """
+
+    reading: Reading | None
+    has_copies: bool
+
+    def as_setting(self) -> dict[str, Any]:
+        """Return the keys by which the row of a run carries them."""
+        reading = None if self.reading is None else self.reading.value
+        return {"reading": reading, "has_copies": self.has_copies}
+
+
+def abilities_of(scheme: Scheme, setup: Setup) -> Abilities:
+    """Return what a scheme may do in a setup; its policy counts, whatever the scheme says."""
+    policy = scheme.policy(setup.cluster, setup.options)
+    reading = None if policy.tuned is not None or policy.packs else scheme.reading
+    return Abilities(reading, scheme.has_copies or policy.forks)
+
+
+def recorded_abilities(run: ReplayRecord) -> Abilities | None:
+    """Return what the row of a run says of its scheme; None for rows of version 0.2.0 and before.
 
     Raises
     ------
     UserError
-        If no bound holds for one of them.
+        If the row says what no version writes.
     """
-    for scheme in schemes:
-        if scheme.reading is None:
+    if "has_copies" not in run.setting:
+        return None
+    reading, has_copies = run.setting.get("reading"), run.setting["has_copies"]
+    if not isinstance(has_copies, bool) or reading not in (None, *(each.value for each in Reading)):
+        raise UserError(f"run {run.key}: its row is damaged: reading {reading!r} is not known")
+    return Abilities(None if reading is None else Reading(reading), has_copies)
+
+
+def common_abilities(by_scheme: Mapping[str, Abilities]) -> Abilities:
+    """Return what some schemes may do together; a bound for it applies to each of them.
+
+    Raises
+    ------
+    UserError
+        If no bound applies to one of them.
+    """
+    for name, each in by_scheme.items():
+        if each.reading is None:
             raise UserError(
-                f"bounds: none holds for scheme {scheme.name}, whose jobs are tuned while they run "
-                "and then are faster than the workload says"
+                f"no bound applies to scheme {name}: its jobs are tuned while they run, or share "
+                "GPUs, so they can run faster than the workload says. Leave this scheme out."
             )
-    is_restart = all(scheme.reading is Reading.RESTART for scheme in schemes)
-    return Reading.RESTART if is_restart else Reading.CONSERVED
+    is_restart = all(each.reading is Reading.RESTART for each in by_scheme.values())
+    return Abilities(
+        Reading.RESTART if is_restart else Reading.CONSERVED,
+        any(each.has_copies for each in by_scheme.values()),
+    )
+
+
+def applicable_readings(
+    by_scheme: Mapping[str, Abilities], wanted: Sequence[Reading] = ()
+) -> Sequence[Reading]:
+    """Return the readings whose bounds apply to all of some schemes.
+
+    Parameters
+    ----------
+    wanted
+        Those that are asked for; empty for all that apply.
+
+    Raises
+    ------
+    UserError
+        If no bound applies to one of the schemes, or not that of a reading that is asked for.
+    """
+    common = common_abilities(by_scheme)
+    if common.reading is Reading.CONSERVED:
+        if Reading.RESTART in wanted:
+            name = next(name for name, each in by_scheme.items() if each.reading != Reading.RESTART)
+            raise UserError(
+                f"reading restart: no such bound applies to scheme {name}, which may stop jobs and "
+                "resume them without loss. Use the reading conserved, or leave this scheme out."
+            )
+        return [Reading.CONSERVED]
+    return wanted or tuple(Reading)
 
 
 def speed_of(setup: Setup) -> Speed:
@@ -54,23 +130,22 @@ def speed_of(setup: Setup) -> Speed:
     return Speed(setup.cluster, mixed_efficiency=setup.options.mixed_efficiency)
 
 
-def copy_efficiency_of(setup: Setup, schemes: Sequence[Scheme]) -> Sequence[float] | None:
-    """Return what copies of jobs are worth, where any of some schemes runs some; else None."""
-    has_copies = any(scheme.has_copies for scheme in schemes)
+def copy_efficiency_of(setup: Setup, *, has_copies: bool) -> Sequence[float] | None:
+    """Return what copies of jobs are worth; None where schemes run none."""
     return setup.options.rounds.copy_efficiency if has_copies else None
 
 
 def cluster_bound(
-    setup: Setup, schemes: Sequence[Scheme], reading: Reading, *, job_class: str = ALL
+    setup: Setup, reading: Reading, *, has_copies: bool, job_class: str = ALL
 ) -> ClusterBound:
     """Return what no schedule of a setup can beat.
 
     Parameters
     ----------
-    schemes
-        Under which it is to hold: with copies of jobs if any of them runs some.
     reading
         What schedules may do.
+    has_copies
+        Whether they may run several copies of a job at once.
     job_class
         Of which jobs the means are, one of `lyra_opt.simulation.bounds.job_classes.JOB_CLASSES`.
     """
@@ -80,7 +155,7 @@ def cluster_bound(
         reading=reading,
         plan=setup.plan,
         speed=speed_of(setup),
-        copy_efficiency=copy_efficiency_of(setup, schemes),
+        copy_efficiency=copy_efficiency_of(setup, has_copies=has_copies),
         weight=weights_of(setup.workload, job_class),
     )
 
@@ -105,21 +180,22 @@ def above_bound(figures: Mapping[str, Any]) -> dict[str, float | None]:
 def makespan_bounds(setup: Setup, *, forking: bool) -> Mapping[str, float]:
     """Return what is proved of the makespan, where anything is: a figure of a replay, or none.
 
-    In a network of GPUs that are alike that of `lyra_opt.simulation.makespan_bound`. On unlike GPUs
-    that of the same work as a fluid (`lyra_opt.heterogeneous.bounds.divisible_makespan`), costs,
-    rounds and submissions after the first left out; on one-GPU servers and with one-GPU jobs that
-    are all there at once some schedule is that short, one that may change at any time.
+    In a network of GPUs that are alike it is `lyra_opt.simulation.makespan_bound`, which does not
+    apply to copies of jobs. On unlike GPUs it is that of the same work as a fluid
+    (`lyra_opt.heterogeneous.bounds.divisible_makespan`), costs, rounds and submissions after the
+    first left out; on one-GPU servers and with one-GPU jobs that are all there at once some
+    schedule is that short, one that may change at any time.
 
     Parameters
     ----------
     forking
-        Whether copies of a job may run at once, on unlike GPUs.
+        Whether copies of a job may run at once.
     """
     cluster, jobs = setup.cluster, setup.workload.jobs
     if any(pool.is_lent for pool in cluster.pools):
         return {}
     if setup.kind == RACKS:
-        if len(cluster.pools) > 1 or any(job.is_elastic for job in jobs):
+        if len(cluster.pools) > 1 or any(job.is_elastic for job in jobs) or forking:
             return {}
         return {MAKESPAN: makespan_bound_s(setup.workload, cluster)}
     if all(job.measured is not None for job in jobs):

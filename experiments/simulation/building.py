@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import FieldError, InputError, UserError, counted
 from lyra_opt.core.own_files import content_sha256, is_reference, located, name_in
-from lyra_opt.experiments.simulation.bounds import common_reading
+from lyra_opt.experiments.simulation.bounds import abilities_of, common_abilities
 from lyra_opt.experiments.simulation.given import SchemeEntry
 from lyra_opt.experiments.simulation.setup import (
     Setup,
@@ -208,9 +208,9 @@ def make_setup(scenario: Scenario, schemes: Sequence[Scheme], seed: int) -> Setu
     )
     if table.bounds:
         try:
-            common_reading(schemes)
+            common_abilities({each.name: abilities_of(each, setup) for each in schemes})
         except UserError as error:
-            raise InputError(scenario.source, str(error)) from None
+            raise InputError(scenario.source, f"bounds: {error}") from None
     return setup
 
 

@@ -116,13 +116,13 @@ def simulate(  # noqa: PLR0913 - all but the first are given by name
         )
     if status == EXIT_INTERRUPTED:
         raise KeyboardInterrupt
-    return Runs(replays, found)
+    return Runs(replays, found, tuple(entries))
 
 
 def bound(
     scenario: str | Path | Mapping[str, Any] | Scenario | Runs = "plain",
     *,
-    readings: str | Sequence[str] = ("restart", "conserved"),
+    readings: str | Sequence[str] = (),
     of: str | Sequence[str] = "all",
     seeds: int | Iterable[int] | None = None,
     changes: Mapping[str, Any] | None = None,
@@ -134,10 +134,11 @@ def bound(
     Parameters
     ----------
     scenario
-        As of `simulate`; or the `Runs` that it returned, whose jobs and cluster are taken.
+        As of `simulate`; or the `Runs` that it returned, whose jobs, cluster and schemes are taken.
     readings
         What schedules may do: "restart" (a rigid job without checkpoints that is stopped starts
-        from nothing), "conserved" (jobs may be stopped, resized and moved at any moment).
+        from nothing), "conserved" (jobs may be stopped, resized and moved at any moment). By
+        default each of the two whose bound applies to all of the schemes.
     of
         Of which jobs the means are, all others being there too: "all", "rigid", "elastic",
         "fungible", or "weighted" for all by their weights.
@@ -154,7 +155,10 @@ def bound(
     Raises
     ------
     UserError
-        If something that is asked for is not there or wrong; names field, value and rule.
+        If something that is asked for is not there or wrong; names field, value and rule. If no
+        bound, or not that of `readings`, applies to a scheme; names the scheme.
+    SimulationError
+        If one of the `Runs` is better than what is proved; then one of the two is wrong.
 
     Notes
     -----
@@ -185,13 +189,19 @@ def bound(
         for name, value in given.items():
             if value is not None:
                 raise FieldError(name, str(value), "must be left out: the runs have their own")
-        found = scenario.scenario
+        found, of_runs = scenario.scenario, scenario
     else:
         wanted = _changes(changes) | ({} if seeds is None else {"seeds": seeds})
-        found = _scenario(scenario, wanted, jobs, cluster, {})
+        found, of_runs = _scenario(scenario, wanted, jobs, cluster, {}), None
     rows = []
     classes = [of] if isinstance(of, str) else list(of)
-    for proved in prove(found, [known[name] for name in names], job_classes=classes):
+    for proved in prove(
+        found,
+        [known[name] for name in names],
+        schemes=of_runs.schemes if of_runs else (),
+        runs=of_runs.replays.runs if of_runs else (),
+        job_classes=classes,
+    ):
         row = proved.as_json_object()
         rows.append({**row.pop("axes", {}), **row})
     return pd.DataFrame(rows)

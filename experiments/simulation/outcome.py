@@ -40,10 +40,14 @@ class Runs:
         The same, as rows of a store.
     scenario
         What was replayed, with the objects that were given.
+    schemes
+        Labels of the scenario's schemes, or names of others, that were replayed; empty for all of
+        the scenario's.
     """
 
     replays: Replays
     scenario: Scenario
+    schemes: tuple[str, ...] = ()
 
     @cached_property
     def summary(self) -> pd.DataFrame:

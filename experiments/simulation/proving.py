@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import FieldError, InputError, UserError
 from lyra_opt.experiments.simulation.bounds import (
+    Abilities,
+    abilities_of,
+    applicable_readings,
     cluster_bound,
+    common_abilities,
     copy_efficiency_of,
+    figures_of,
+    recorded_abilities,
+    require_kept,
     speed_of,
 )
 from lyra_opt.experiments.simulation.building import make_schemes, make_setup
@@ -31,6 +38,7 @@ from lyra_opt.simulation.clairvoyant.of_workload import obstacle, schedule_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.experiments.simulation.scenario import Scenario
     from lyra_opt.experiments.simulation.setup import Setup
     from lyra_opt.simulation.bounds.whole import ClusterBound
@@ -52,6 +60,8 @@ class Proved:
         What it is proved of.
     bound
         The bound.
+    has_copies
+        Whether it holds for schedules with several copies of a job at once.
     job_class
         Of which jobs the means are.
     schedule
@@ -62,6 +72,7 @@ class Proved:
     seed: int
     setup: Setup
     bound: ClusterBound
+    has_copies: bool = False
     job_class: str = ALL
     schedule: CheckedSchedule | None = None
 
@@ -123,8 +134,10 @@ class Proved:
 
 def prove(
     scenario: Scenario,
-    readings: Sequence[Reading] = tuple(Reading),
+    readings: Sequence[Reading] = (),
     *,
+    schemes: Sequence[str] = (),
+    runs: Sequence[ReplayRecord] = (),
     job_classes: Sequence[str] = (ALL,),
     searches: bool = False,
 ) -> Iterator[Proved]:
@@ -133,10 +146,14 @@ def prove(
     Parameters
     ----------
     scenario
-        What is submitted, where it runs, and by which schemes: jobs under which one of them cannot
-        run are treated as in a replay.
+        What is submitted, and where it runs.
     readings
-        What schedules may do.
+        What schedules may do; empty for all readings whose bounds apply to the schemes.
+    schemes
+        Labels of the scenario's schemes, or names of others, to which the bounds apply: jobs that
+        one of them cannot run are treated as in a replay. Empty for those of the scenario.
+    runs
+        Replays of these schemes that finished; each is compared with its bounds.
     job_classes
         Of which jobs the means are, each by itself, of
         `lyra_opt.simulation.bounds.job_classes.JOB_CLASSES`.
@@ -147,19 +164,33 @@ def prove(
     Raises
     ------
     UserError
-        If something that the scenario names is not there or wrong, or no schedule can be searched.
+        If something that the scenario names is not there or wrong, no bound applies to one of the
+        schemes, or no schedule can be searched.
+    SimulationError
+        If one of the runs is better than what is proved.
     """
     for point, variant in variants(scenario):
-        schemes = make_schemes(variant)
+        made = make_schemes(variant, schemes)
         for seed in variant.table.seeds:
-            setup = make_setup(variant, schemes, seed)
+            setup = make_setup(variant, made, seed)
             speed, schedule = speed_of(setup), None
+            of_setup = [run for run in runs if run.point == point and run.seed == seed]
+            by_scheme = _abilities(setup, made, of_setup)
+            applicable = applicable_readings(by_scheme, readings)
+            has_copies = common_abilities(by_scheme).has_copies
             if searches and (reason := obstacle(setup.workload, speed)) is not None:
                 raise UserError(
                     f"scenario {setup.scenario}: no schedule is searched where {reason}"
                 )
-            for job_class, reading in product(job_classes, readings):
-                bound = _bound(setup, schemes, reading, job_class)
+            for job_class, reading in product(job_classes, applicable):
+                try:
+                    bound = cluster_bound(
+                        setup, reading, has_copies=has_copies, job_class=job_class
+                    )
+                except FieldError as error:
+                    raise UserError(f"scenario {setup.scenario}: {error}") from None
+                if job_class == ALL:
+                    _require_kept(of_setup, bound, setup)
                 if searches and schedule is None:
                     schedule = schedule_of(
                         setup.workload, speed, bound.jct.border_s, seed=setup.options.seed
@@ -169,18 +200,31 @@ def prove(
                     seed=seed,
                     setup=setup,
                     bound=bound,
+                    has_copies=has_copies,
                     job_class=job_class,
                     schedule=schedule,
                 )
 
 
-def _bound(
-    setup: Setup, schemes: Sequence[Scheme], reading: Reading, job_class: str
-) -> ClusterBound:
-    try:
-        return cluster_bound(setup, schemes, reading, job_class=job_class)
-    except FieldError as error:
-        raise UserError(f"scenario {setup.scenario}: {error}") from None
+def _abilities(
+    setup: Setup, schemes: Sequence[Scheme], runs: Sequence[ReplayRecord]
+) -> dict[str, Abilities]:
+    """Return what each scheme may do: as its run has recorded it, else as the scheme says now."""
+    found = {scheme.name: abilities_of(scheme, setup) for scheme in schemes}
+    recorded = {run.scheme: recorded_abilities(run) for run in runs}
+    return found | {name: each for name, each in recorded.items() if each is not None}
+
+
+def _require_kept(runs: Sequence[ReplayRecord], bound: ClusterBound, setup: Setup) -> None:
+    """Check that runs have the jobs of a bound, and are not better than what it proves."""
+    for run in runs:
+        figures = {**(run.figures or {}), **figures_of(bound)}
+        if figures["jobs"] != bound.jobs:
+            raise UserError(
+                f"run {run.key} has {figures['jobs']:,} jobs, but its scenario now has "
+                f"{bound.jobs:,}: the files of its jobs have changed. Run it again."
+            )
+        require_kept(figures, latest_s=setup.workload.jobs[0].submit_s + figures["makespan_s"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,29 +273,37 @@ class Checked:
         }
 
 
-def check(scenario: Scenario, file: str) -> Checked:
+def check(scenario: Scenario, file: str, *, schemes: Sequence[str] = ()) -> Checked:
     """Return what saved prices prove of a scenario of one variant and seed.
+
+    Parameters
+    ----------
+    schemes
+        As of `prove`.
 
     Raises
     ------
     UserError
-        If the file is no certificate, one of other jobs or pools, or the scenario has several
-        variants or seeds.
+        If the file is no certificate, one of other jobs or pools, the scenario has several
+        variants or seeds, or the reading of the file does not apply to one of the schemes.
     """
     certificate = read_certificate(file)
     found = [(variant, seed) for _, variant in variants(scenario) for seed in variant.table.seeds]
     if len(found) > 1:
         raise UserError("--check: the scenario has several variants or seeds; ask for one of them")
     ((variant, seed),) = found
-    schemes = make_schemes(variant)
-    setup = make_setup(variant, schemes, seed)
+    made = make_schemes(variant, schemes)
+    setup = make_setup(variant, made, seed)
+    by_scheme = _abilities(setup, made, ())
+    applicable_readings(by_scheme, [Reading(certificate.reading)])
+    has_copies = common_abilities(by_scheme).has_copies
     try:
         proved_s = proved_mean_s(
             certificate,
             setup.workload,
             speed_of(setup),
             plan=setup.plan,
-            copy_efficiency=copy_efficiency_of(setup, schemes),
+            copy_efficiency=copy_efficiency_of(setup, has_copies=has_copies),
         )
     except FieldError as error:
         raise InputError(file, str(error)) from None

@@ -16,9 +16,10 @@ from lyra_opt.core.own_files import files_of, name_in
 from lyra_opt.experiments.environment import current_environment
 from lyra_opt.experiments.records import ReplayRecord, ReplayStatus, StudyRecord
 from lyra_opt.experiments.simulation.bounds import (
+    abilities_of,
     above_bound,
     cluster_bound,
-    common_reading,
+    common_abilities,
     figures_of,
     makespan_bounds,
     require_kept,
@@ -106,7 +107,7 @@ class ReplayTask:
         if self.scenario.table.bounds:
             figures |= _bounds(self.scenario, self.schemes, self.seed)
             figures |= _makespan_bounds(
-                self.scenario, self.schemes, self.seed, forking=scheme.has_copies
+                self.scenario, self.schemes, self.seed, forking=setting["has_copies"]
             )
             first_s = setup.workload.jobs[0].submit_s
             require_kept(figures, latest_s=first_s + figures["makespan_s"])
@@ -191,8 +192,9 @@ def setting_of(setup: Setup, scheme: Scheme) -> dict[str, Any]:
     """Return what a page needs of a replay beside its figures, as JSON can say it.
 
     ``demand`` in words; ``own_gpus`` and ``lent_gpus_per_server`` by name of the GPU type;
-    ``last_submission_s``; and of the scheme its ``summary``, ``tenure`` and, where it gives
-    servers back, the ``reclaimer`` that chooses them, if it can be found by its name.
+    ``last_submission_s``; and of the scheme its ``summary``, ``tenure``, what its schedules may do
+    (``reading``, ``has_copies``) and, where it gives servers back, the ``reclaimer`` that chooses
+    them, if it can be found by its name.
     """
     cluster = setup.cluster
     lent = cluster.lent_type
@@ -205,6 +207,7 @@ def setting_of(setup: Setup, scheme: Scheme) -> dict[str, Any]:
         "last_submission_s": setup.workload.jobs[-1].submit_s,
         "summary": scheme.summary,
         "tenure": scheme.tenure,
+        **abilities_of(scheme, setup).as_setting(),
         "reclaimer": reclaimer if isinstance(reclaimer, str) else None,
     }
 
@@ -218,7 +221,9 @@ def _setup(scenario: Scenario, schemes: tuple[str, ...], seed: int) -> Setup:
 def _bounds(scenario: Scenario, schemes: tuple[str, ...], seed: int) -> Mapping[str, Any]:
     made = make_schemes(scenario, schemes)
     setup = _setup(scenario, schemes, seed)
-    return figures_of(cluster_bound(setup, made, common_reading(made)))
+    common = common_abilities({each.name: abilities_of(each, setup) for each in made})
+    assert common.reading is not None, "a scheme without bounds is refused"
+    return figures_of(cluster_bound(setup, common.reading, has_copies=common.has_copies))
 
 
 @lru_cache(maxsize=2 * SETUPS_KEPT)

@@ -87,6 +87,9 @@ class Listener(ABC):
     forks = False
     """Whether it may let jobs run as copies of themselves, where the tenure has copies."""
 
+    packs = False
+    """Whether it may let two jobs share GPUs; no lower bound on times applies to it then."""
+
     sizes_jobs = False
     """Whether elastic jobs start with as many workers as it says, not with their base demand."""
 
@@ -507,6 +510,9 @@ class View:
         if beside is None:
             self._running_gpus += gpus
         else:
+            if not self.policy.packs:
+                rule = "shares GPUs, but the policy does not say that it packs jobs (packs = True)"
+                raise self.error(run, rule)
             if copies is not None or beside.copies is not None:
                 raise self.error(run, "has copies, or shares GPUs with one that has")
             run.beside = beside

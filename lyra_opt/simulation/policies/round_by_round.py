@@ -64,6 +64,7 @@ class RoundByRound(Policy):
         super().__init__(rule.name, reclaimer=reclaimer)
         self._rule = rule
         self.forks = rule.forks
+        self.packs = rule.packs
         self._active: dict[str, _Active] = {}
         self._is_changed = True
         self._has_moved_servers = False

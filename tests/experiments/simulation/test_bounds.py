@@ -86,7 +86,7 @@ def test_where_no_bound_holds_none_is_given() -> None:
     """Found out before the first replay, in a line that names the key and the scheme."""
     changes = {"bounds": True, "schemes": ["pollux"], "jobs.parameters.days": 1}
     scenario = load_scenario("lyra-paper", [Change(*each) for each in changes.items()])
-    with pytest.raises(InputError, match="bounds: none holds for scheme pollux"):
+    with pytest.raises(InputError, match="bounds: no bound applies to scheme pollux"):
         replay_tasks(scenario)[0].setup()
 
 
