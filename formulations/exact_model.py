@@ -276,7 +276,8 @@ class ExactModelSolver(Solver):
                 raise
             # What a backend does at its limit, a crash too, costs what it found and nothing else.
             run = BackendRun(stopped_by=StoppedBy.TIME)
-            ending["message"] = f"at its limit the backend failed: {one_line(str(error))}"
+            if not isinstance(error, OutOfTimeError):
+                ending["message"] = f"at its limit the backend failed: {one_line(str(error))}"
         if watch is not None and watch.error is not None:
             raise watch.error
         found = None

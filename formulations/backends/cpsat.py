@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.result import StoppedBy
+from lyra_opt.core.stopwatch import is_out_of_time
 from lyra_opt.formulations.backends.backend import Backend, BackendRun, added
 from lyra_opt.formulations.backends.native import interruptible
 
@@ -103,7 +104,7 @@ def run_cpsat(built: Built, start: Values | None, settings: Settings) -> Backend
         values=[solver.value(variable) for variable in variables] if has_solution else None,
         bound=bound + constant if bound or status == cp_model.OPTIMAL else None,
         stopped_by=None
-        if status == cp_model.OPTIMAL or settings.time_s is None
+        if status == cp_model.OPTIMAL or (settings.time_s is None and not is_out_of_time())
         else StoppedBy.TIME,
         counters={"branches": solver.num_branches, "conflicts": solver.num_conflicts},
     )

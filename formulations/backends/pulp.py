@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.result import StoppedBy
+from lyra_opt.core.stopwatch import is_out_of_time
 from lyra_opt.formulations.backends.backend import Backend, BackendRun, added
 from lyra_opt.formulations.backends.native import interruptible
 
@@ -195,7 +196,9 @@ def run_highs(built: Built, start: Values | None, settings: Settings) -> Backend
     interruptible(run, highs.cancelSolve)
 
     status, info = highs.getModelStatus(), highs.getInfo()
-    limited = status == highspy.HighsModelStatus.kTimeLimit
+    limited = status == highspy.HighsModelStatus.kTimeLimit or (
+        status == highspy.HighsModelStatus.kInterrupt and is_out_of_time()
+    )
     if not limited and status != highspy.HighsModelStatus.kOptimal:
         raise RuntimeError(f"HiGHS ended with {highs.modelStatusToString(status)}")
     has_solution = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible

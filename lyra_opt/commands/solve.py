@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from lyra_opt.core.solver import Solver
     from lyra_opt.core.solving import Answer
 
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""The signals that end the present run, the rest of the runs with it."""
+
 EXAMPLES = """\
 examples:
   lyra-opt solve fleet.json
@@ -44,8 +48,12 @@ Solvers run in a process of their own. One that fails, crashes or exits is a row
 that goes on a second, or a tenth, beyond its time limit is ended, and so is one beyond its memory
 limit; the best that it told of until then, or the start, is its answer.
 
+Ctrl-C, SIGTERM or SIGHUP ends the run with the solution and the bound that it has; they are printed
+and written as usual, and the runs after it do not begin. A second one ends the command at once.
+
 Exit code: 0; 1 if a solver failed, answers contradict one another, or nothing was solved; 2 for bad
-input. A solver that does not fit the problem of one file among several is a row of the table.
+input; 130 after Ctrl-C, SIGTERM or SIGHUP. A solver that does not fit the problem of one file among
+several is a row of the table.
 """
 
 
@@ -131,7 +139,8 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt import export_model
     from lyra_opt.commands.answers import print_answers
     from lyra_opt.commands.output import print_json, stdout_kept_clean
-    from lyra_opt.core.errors import UserError
+    from lyra_opt.core.errors import UserError, counted
+    from lyra_opt.core.interrupting import heeding_signals
     from lyra_opt.core.isolation.workers import Workers
     from lyra_opt.core.loading import load_instance, load_solution, save_solution
     from lyra_opt.core.result import Status
@@ -153,11 +162,17 @@ def run(arguments: argparse.Namespace) -> int:
         remark = export_model(loaded[0].instance, arguments.export, arguments.solvers)
         if remark is not None:
             say(remark)
-    with stdout_kept_clean(), Workers() as workers:
+    with stdout_kept_clean(), Workers() as workers, heeding_signals(*ENDING) as interruption:
         answers = _answers(runs, arguments, start, workers)
     flat = [answer for _, of_file in answers for answer in of_file]
     for answer in flat:
         write_traceback(answer.solver, answer.traceback)
+    if arguments.out is not None:  # first, as a terminal that is gone takes no table
+        best = _best(flat)
+        if best is None or best.objective is None:
+            complain(f"--out {arguments.out}: no solution was found, nothing written")
+        else:
+            save_solution(arguments.out, best.problem, best.instance, best.solution, best.objective)
     if arguments.json:
         print_json(
             [
@@ -168,14 +183,14 @@ def run(arguments: argparse.Namespace) -> int:
         )
     else:
         print_answers(answers)
-    if arguments.out is not None:
-        best = _best(flat)
-        if best is None or best.objective is None:
-            complain(f"--out {arguments.out}: no solution was found, nothing written")
-        else:
-            save_solution(arguments.out, best.problem, best.instance, best.solution, best.objective)
     if arguments.plot is not None:
         _draw(arguments.plot, loaded[0], flat)
+    if interruption.is_asked:
+        total = sum(len(solvers) for _, solvers in runs)
+        complain(f"interrupted: {len(flat)} of {counted(total, 'run')} began; they are above")
+        if arguments.proof is not None:
+            complain(f"--proof {arguments.proof}: interrupted, nothing written")
+        return 130
     is_proved = arguments.proof is None or _prove(arguments, loaded[0], _best(flat))
     if any(answer.status is Status.ERROR for answer in flat) or not is_proved:
         return 1
@@ -301,6 +316,7 @@ def _answers(
     from lyra_opt.commands.progress import solving
     from lyra_opt.core.result import Limits
     from lyra_opt.core.solving import refute_claims, solve_and_check
+    from lyra_opt.core.stopwatch import interruption_in_force
     from lyra_opt.core.witnesses import solve_and_certify
 
     limits = Limits(
@@ -312,8 +328,10 @@ def _answers(
     answers: list[AnswersOfFile] = []
     total, begun = sum(len(solvers) for _, solvers in runs), 0
     for entry, solvers in runs:
-        of_file = []
+        of_file: list[Answer] = []
         for solver in solvers:
+            if interruption_in_force().is_asked:
+                break
             begun += 1
             if isinstance(solver, UnfitName):
                 of_file.append(_unfit(entry, solver, arguments.seed))
@@ -333,7 +351,8 @@ def _answers(
                     executor=executor,
                 )
             of_file.append(answer)
-        answers.append((entry.file, refute_claims(of_file)))
+        if of_file:
+            answers.append((entry.file, refute_claims(of_file)))
     return answers
 
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lyra_opt.core.errors import failure_of, show_value
 from lyra_opt.core.instance_guard import InstanceGuard, PrivateCopy
-from lyra_opt.core.result import SolveResult
+from lyra_opt.core.interrupting import PATIENCE_S, CtrlC
+from lyra_opt.core.result import SolveResult, Status, StoppedBy
 from lyra_opt.core.seeding import generator
 from lyra_opt.core.solver import is_own
-from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.core.stopwatch import Stopwatch, interruption_in_force
 from lyra_opt.core.trajectory import Recorder
 
 if TYPE_CHECKING:
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
 
     from lyra_opt.core.instance import ProblemInstance
     from lyra_opt.core.problem import Problem
-    from lyra_opt.core.result import Limits
+    from lyra_opt.core.result import Limits, Number
     from lyra_opt.core.solver import Observer, Solver
+    from lyra_opt.core.stopwatch import Interruption
     from lyra_opt.core.trajectory import TrajectoryPoint
 
 
@@ -117,27 +119,76 @@ def _executed(problem: Problem, given: Any, solver: Solver, call: Call) -> Execu
         return failed(error)
     if skip is not None:
         return Execution(skipped=skip.reason)
+    interruption = interruption_in_force()
     rng = generator(problem=problem.name, instance=given.name, solver=solver.name, seed=call.seed)
     stopwatch = Stopwatch()
     recorder = Recorder(given.variant, stopwatch, call.observer) if call.records else None
     try:
-        result = solver.solve(
-            given,
-            limits=call.limits,
-            rng=rng,
-            warm_start=call.warm_start,
-            observer=recorder or call.observer,
-        )
-    except KeyboardInterrupt:
-        raise
+        with _cutting_off(interruption, solver):
+            result = solver.solve(
+                given,
+                limits=call.limits,
+                rng=rng,
+                warm_start=call.warm_start,
+                observer=recorder or call.observer,
+            )
     except BaseException as error:  # compiled code may raise things of a kind of their own
-        return failed(error, stopwatch.elapsed_s)
+        is_repeated = isinstance(interruption, CtrlC) and interruption.is_repeated
+        if isinstance(error, KeyboardInterrupt) and (is_repeated or not interruption.is_asked):
+            raise
+        if not interruption.is_asked:
+            return failed(error, stopwatch.elapsed_s)
+        best, bound = (None, None) if recorder is None else (recorder.best, recorder.bound)
+        result = told_result(problem, given, call, best, bound, StoppedBy.INTERRUPT)
     elapsed_s = stopwatch.elapsed_s
     if not isinstance(result, SolveResult):
         message = f"the solver returned {show_value(result)}, which is no SolveResult"
         return Execution(error=message, wall_time_s=elapsed_s)
+    if interruption.is_asked:
+        result = replace(result, stopped_by=StoppedBy.INTERRUPT)
     points = None if recorder is None else recorder.points
     return Execution(result=result, wall_time_s=elapsed_s, points=points)
+
+
+def _cutting_off(interruption: Interruption, solver: Solver) -> AbstractContextManager[None]:
+    """Cut off a solver that is interrupted: one of the toolkit's, which ends itself, later."""
+    if not isinstance(interruption, CtrlC):
+        return nullcontext()
+    return interruption.cutting_off(PATIENCE_S if is_own(solver) else 0.0)
+
+
+def told_result(
+    problem: Problem,
+    instance: ProblemInstance,
+    call: Call,
+    best: tuple[Any, Number] | None,
+    bound: Number | None,
+    stopped_by: StoppedBy | None,
+    message: str | None = None,
+) -> SolveResult[Any]:
+    """Return the result of a run that returns none: the best that it told of, or its start.
+
+    Parameters
+    ----------
+    best
+        A solution that the solver told its observer of, with its objective.
+    bound
+        The best dual bound that it told of.
+    """
+    if call.warm_start is not None:
+        objective = problem.check(instance, call.warm_start).objective
+        if objective is not None and (
+            best is None or not instance.variant.is_better(best[1], objective)
+        ):
+            best = call.warm_start, objective
+    return SolveResult(
+        status=Status.UNKNOWN if best is None else Status.FEASIBLE,
+        stopped_by=stopped_by,
+        solution=None if best is None else best[0],
+        objective=None if best is None else best[1],
+        dual_bound=bound,
+        message=message,
+    )
 
 
 def failed(error: BaseException, elapsed_s: float | None = None) -> Execution:

@@ -39,11 +39,13 @@ class Status(StrEnum):
 
 
 class StoppedBy(StrEnum):
-    """Which limit ended a run before the solver was done."""
+    """Which limit, or who, ended a run before the solver was done."""
 
     TIME = "time"
     NODES = "nodes"
     MEMORY = "memory"
+    INTERRUPT = "interrupt"
+    """Ctrl-C, SIGTERM or SIGHUP."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

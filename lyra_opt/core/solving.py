@@ -21,7 +21,7 @@ from lyra_opt.core.result import (
     StoppedBy,
     same_value,
 )
-from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.core.stopwatch import OutOfTimeError, Stopwatch, interruption_in_force
 from lyra_opt.core.texts import show_seconds, show_value_of, words
 from lyra_opt.core.trajectory import TrajectoryPoint, ended
 from lyra_opt.core.verifying import for_another_instance
@@ -422,8 +422,14 @@ def _answer(
                 checked.get("objective"),
                 checked["dual_bound"],
             )
-        if certify:
-            checked |= _certified(problem, instance, checked)
+        interruption = interruption_in_force()
+        if certify and not interruption.is_asked:
+            try:
+                checked |= _certified(problem, instance, checked)
+            except OutOfTimeError:
+                if not interruption.is_asked:
+                    raise
+                known["stopped_by"] = StoppedBy.INTERRUPT
     except RefutedClaimError as error:
         return Answer(**known, status=Status.ERROR, message=str(error))
     except Exception as error:  # the bound failed, and so nothing that was asked for is known

@@ -8,6 +8,9 @@ A time limit is in force for all that is called within ``with time_limit(...)``,
 loop that may take long asks `require_time` every few milliseconds, and whoever can make something
 of what there is by then catches `OutOfTimeError`. So rules, bounds and builders of models, which
 solvers and simulated clusters share, need no clock among their arguments.
+
+Ctrl-C uses the same mechanism: within ``with heeding(interruption)``, an interruption that is asked
+for ends the time limit in force at once.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import time
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import local
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -32,11 +35,45 @@ GRACE_S = 0.1
 _loading_s = 0.0
 _of_thread = local()
 _listeners: list[Callable[[bool], None]] = []
-_deadline_s: ContextVar[float] = ContextVar("deadline_s", default=math.inf)
 
 
 class OutOfTimeError(Exception):
-    """The time limit in force is used up."""
+    """The time limit in force is used up, or the run is interrupted."""
+
+
+class Interruption:
+    """A request to end the runs that heed it, as Ctrl-C makes it.
+
+    `ask` calls the `listeners`, which end machine code that cannot look at a clock.
+    """
+
+    def __init__(self) -> None:
+        self.is_asked = False
+        self.listeners: list[Callable[[], object]] = []
+
+    def ask(self) -> None:
+        """Ask the runs to end."""
+        self.is_asked = True
+        for listener in self.listeners:
+            listener()
+
+
+class _Limit(NamedTuple):
+    """When the limit in force ends, and what an interruption leaves: nothing but a grace."""
+
+    deadline_s: float
+    graced_until_s: float
+    interruption: Interruption
+
+    @property
+    def end_s(self) -> float:
+        if self.interruption.is_asked:
+            return min(self.deadline_s, self.graced_until_s)
+        return self.deadline_s
+
+
+_NO_LIMIT = _Limit(math.inf, -math.inf, Interruption())
+_in_force: ContextVar[_Limit] = ContextVar("limit_in_force", default=_NO_LIMIT)
 
 
 @contextmanager
@@ -91,19 +128,19 @@ class Stopwatch:
         return _now_s() - self._started_s
 
 
-class _Deadline:
-    """Is in force within a `with` block; a class, because generators take three times as long."""
+class _Within:
+    """Puts a limit in force; a class, because generators take three times as long."""
 
-    __slots__ = "_deadline_s", "_token"
+    __slots__ = "_limit", "_token"
 
-    def __init__(self, deadline_s: float) -> None:
-        self._deadline_s = deadline_s
+    def __init__(self, limit: _Limit) -> None:
+        self._limit = limit
 
     def __enter__(self) -> None:
-        self._token = _deadline_s.set(self._deadline_s)
+        self._token = _in_force.set(self._limit)
 
     def __exit__(self, *_: object) -> None:
-        _deadline_s.reset(self._token)
+        _in_force.reset(self._token)
 
 
 def time_limit(time_s: float | None) -> AbstractContextManager[None]:
@@ -112,28 +149,38 @@ def time_limit(time_s: float | None) -> AbstractContextManager[None]:
     Of limits within one another the one that ends first counts. As in `Stopwatch`, what a process
     loads once does not count. A limit holds in one thread.
     """
-    around_s = _deadline_s.get()
+    around = _in_force.get()
     if time_s is None or time_s >= LONGEST_TIME_LIMIT_S:
-        return _Deadline(around_s)
-    return _Deadline(min(_now_s() + time_s, around_s))
+        return _Within(around)
+    return _Within(around._replace(deadline_s=min(_now_s() + time_s, around.deadline_s)))
 
 
 def grace() -> AbstractContextManager[None]:
     """Leave what happens meanwhile at least `GRACE_S`, whatever the limit in force."""
-    around_s = _deadline_s.get()
-    return _Deadline(around_s if around_s == math.inf else max(_now_s() + GRACE_S, around_s))
+    around, until_s = _in_force.get(), _now_s() + GRACE_S
+    return _Within(_Limit(max(until_s, around.deadline_s), until_s, around.interruption))
+
+
+def heeding(interruption: Interruption) -> AbstractContextManager[None]:
+    """Let an interruption end the limit in force; a grace is all that it leaves."""
+    return _Within(_in_force.get()._replace(interruption=interruption))
+
+
+def interruption_in_force() -> Interruption:
+    """Return the interruption that the present run heeds; without one, one that never comes."""
+    return _in_force.get().interruption
 
 
 def remaining_s() -> float | None:
     """Return the seconds that the limit in force leaves, at least 0; None without a limit."""
-    deadline_s = _deadline_s.get()
-    return None if deadline_s == math.inf else max(0.0, deadline_s - _now_s())
+    end_s = _in_force.get().end_s
+    return None if end_s == math.inf else max(0.0, end_s - _now_s())
 
 
 def is_out_of_time() -> bool:
     """Return whether there is a limit in force and it is used up."""
-    deadline_s = _deadline_s.get()
-    return deadline_s != math.inf and _now_s() >= deadline_s
+    end_s = _in_force.get().end_s
+    return end_s != math.inf and _now_s() >= end_s
 
 
 def require_time() -> None:

@@ -78,6 +78,13 @@ class Recorder:
         Of the run.
     observer
         Somebody else's, if any.
+
+    Attributes
+    ----------
+    best
+        The best solution that came with its objective, and that objective.
+    bound
+        The best dual bound.
     """
 
     def __init__(
@@ -85,6 +92,8 @@ class Recorder:
     ) -> None:
         self._stopwatch, self._observer = stopwatch, observer
         self._points: list[TrajectoryPoint] = []
+        self.best: tuple[Any, Number] | None = None
+        self.bound: Number | None = None
         self._keep = Improvements(self._record, variant)
 
     def __call__(self, kind: str, value: Number, solution: Any = None) -> None:
@@ -98,11 +107,15 @@ class Recorder:
         told = as_python(value)
         if not is_finite_number(told):
             raise ValueError(f"the observer is told the {words(kind)} {value!r}: no finite number")
-        self._keep(kind, told)
+        self._keep(kind, told, solution)
         if self._observer is not None:
             self._observer(kind, told, solution)
 
-    def _record(self, kind: Any, value: Number, solution: Any = None) -> None:  # noqa: ARG002
+    def _record(self, kind: Any, value: Number, solution: Any = None) -> None:
+        if kind == "dual_bound":
+            self.bound = value
+        elif solution is not None:
+            self.best = solution, value
         self._points.append(TrajectoryPoint(self._stopwatch.elapsed_s, kind, value))
 
     @property

@@ -15,6 +15,7 @@ from lyra_opt.core.execution import execute
 from lyra_opt.core.result import BACKEND_RUNS, Limits, Status
 from lyra_opt.core.solver import find_solver, is_own
 from lyra_opt.core.solving import Answer, Witness, refute_claims, solve_and_check
+from lyra_opt.core.stopwatch import interruption_in_force
 
 if TYPE_CHECKING:
     from lyra_opt.core.execution import Executor
@@ -71,7 +72,7 @@ def solve_and_certify(
         record=record,
         executor=executor,
     )
-    if answer.status in (Status.ERROR, Status.UNSUPPORTED):
+    if answer.status in (Status.ERROR, Status.UNSUPPORTED) or interruption_in_force().is_asked:
         return answer
     claims_proof = answer.status in (Status.OPTIMAL, Status.INFEASIBLE)
     is_confirmed = answer.witness is not None and answer.witness.proves

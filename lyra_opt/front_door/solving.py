@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -76,6 +77,7 @@ def solve(
         be.
     """
     from lyra_opt.core.execution import execute
+    from lyra_opt.core.interrupting import heeding_signals
     from lyra_opt.core.isolation.workers import Workers
     from lyra_opt.core.problem import problem_of_instance
     from lyra_opt.core.result import Limits
@@ -97,7 +99,7 @@ def solve(
         is_limited = time_limit_s is not None and not is_own(chosen)
         isolated = is_limited or memory_limit_mib is not None
     run = solve_and_certify if certify else solve_and_check
-    with Workers() as workers:
+    with heeding_signals(signal.SIGINT), Workers() as workers:
         return run(
             problem,
             instance,
@@ -167,6 +169,7 @@ def compare(
     import pandas as pd
 
     from lyra_opt.core.errors import UserError
+    from lyra_opt.core.interrupting import heeding_signals
     from lyra_opt.core.problem import problem_of_instance
     from lyra_opt.core.solver import require_different_names
     from lyra_opt.core.solving import evidence_of, refute_claims
@@ -179,22 +182,23 @@ def compare(
     require_different_names(each.name for each in found)
     if start is not None:  # read once, whoever starts from it
         start = _checked_start(problem, instance, start)
-    answers = refute_claims(
-        [
-            solve(
-                instance,
-                each,
-                time_limit_s=time_limit_s,
-                memory_limit_mib=memory_limit_mib,
-                isolated=isolated,
-                threads=threads,
-                start=start,
-                seed=seed,
-                certify=certify,
-            )
-            for each in found
-        ]
-    )
+    answers: list[Answer] = []
+    with heeding_signals(signal.SIGINT) as interruption:
+        for each in found:
+            if not interruption.is_asked:
+                answer = solve(
+                    instance,
+                    each,
+                    time_limit_s=time_limit_s,
+                    memory_limit_mib=memory_limit_mib,
+                    isolated=isolated,
+                    threads=threads,
+                    start=start,
+                    seed=seed,
+                    certify=certify,
+                )
+                answers.append(answer)
+    answers = refute_claims(answers)
     evidence = evidence_of(answers)
     rows = [_row(answer, evidence) for answer in answers]
     frame = pd.DataFrame(rows, dtype=object).set_index("solver")

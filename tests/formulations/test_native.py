@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from lyra_opt.core.interrupting import heeding_signals
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
-from lyra_opt.core.stopwatch import remaining_s, time_limit
+from lyra_opt.core.stopwatch import OutOfTimeError, remaining_s, time_limit
 from lyra_opt.formulations.backends.native import interruptible
 from lyra_opt.instances.family import generate
 
@@ -43,6 +44,22 @@ def test_ctrl_c_does_not_wait_for_what_cannot_be_interrupted() -> None:
     with pytest.raises(KeyboardInterrupt):
         interruptible(run)
     never.set()
+
+
+@pytest.mark.usefixtures("heard")
+def test_an_interrupted_run_returns_what_it_has() -> None:
+    is_interrupted = threading.Event()
+
+    def run() -> str:
+        os.kill(os.getpid(), signal.SIGINT)
+        is_interrupted.wait()
+        return "incumbent"
+
+    with heeding_signals(signal.SIGINT) as interruption:
+        assert interruptible(run, is_interrupted.set) == "incumbent"
+        assert not interruption.listeners
+    with heeding_signals(signal.SIGINT), pytest.raises(OutOfTimeError):
+        interruptible(lambda: (os.kill(os.getpid(), signal.SIGINT), threading.Event().wait(600)))
 
 
 def test_results_errors_and_the_time_left_are_those_of_the_run() -> None:

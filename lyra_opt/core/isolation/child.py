@@ -194,8 +194,9 @@ def _live(
     try:
         with suppress(OSError):
             os.setpgid(0, 0)
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # the parent passes Ctrl-C on
         faulthandler.enable(stack)
         faulthandler.register(ASKED_FOR_STACK, stack)
         _read_nothing()

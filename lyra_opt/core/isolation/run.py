@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import signal
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.execution import Execution, failed
+from lyra_opt.core.execution import Execution, failed, told_result
+from lyra_opt.core.interrupting import PATIENCE_S
 from lyra_opt.core.isolation.memory import Family
 from lyra_opt.core.isolation.messages import Told, Turn
-from lyra_opt.core.result import SolveResult, Status, StoppedBy
+from lyra_opt.core.result import StoppedBy
+from lyra_opt.core.stopwatch import interruption_in_force
 from lyra_opt.core.trajectory import is_improvement
 
 if TYPE_CHECKING:
@@ -54,6 +58,8 @@ class Run:
         self._known: dict[str, Number] = {}
         self._solution: bytes | None = None
         self._of_solution: Number | None = None
+        self._interrupted_s: float | None = None
+        self._is_passed_on = False
 
     @property
     def _elapsed_s(self) -> float:
@@ -93,6 +99,8 @@ class Run:
         if now_s < self.next_look_s:
             return
         self.next_look_s = now_s + SECONDS_BETWEEN_LOOKS
+        if interruption_in_force().is_asked:
+            self._interrupt(process, now_s)
         if self._turn.of != "solver" or self.execution is not None:
             return
         used_mib = self._family.memory_mib(process)
@@ -101,6 +109,16 @@ class Run:
             self.is_over = StoppedBy.MEMORY
         if limits.time_s is not None and self._elapsed_s > limits.time_s + grace_s(limits.time_s):
             self.is_over = StoppedBy.TIME
+
+    def _interrupt(self, process: int, now_s: float) -> None:
+        """Pass Ctrl-C on to the child; later, see whether it heeded that."""
+        if self._interrupted_s is None:
+            self._interrupted_s = now_s
+        if not self._is_passed_on and self._cpu_before_s is not None:  # the child hears signals
+            self._is_passed_on = True
+            os.kill(process, signal.SIGINT)
+        if now_s > self._interrupted_s + 2 * PATIENCE_S:
+            self.is_over = StoppedBy.INTERRUPT
 
     def as_error(self, message: str, stack: str = "") -> Execution:
         """Return that the solver failed; the stack says where."""
@@ -113,34 +131,26 @@ class Run:
 
     def ended_from_outside(self, usage: struct_rusage | None, stack: str) -> Execution:
         """Return the best that is known of a run whose child was ended: told, or its start."""
-        variant = self._instance.variant
-        solution, objective = None, None
-        if self._call.warm_start is not None:
-            solution = self._call.warm_start
-            objective = self._problem.check(self._instance, solution).objective
-        told = self._of_solution
-        if (
-            self._solution is not None
-            and told is not None
-            and (objective is None or variant.is_better(told, objective))
-        ):
+        best = None
+        if self._solution is not None and self._of_solution is not None:
             try:
-                solution, objective = pickle.loads(self._solution), told  # noqa: S301 - our child's
+                best = pickle.loads(self._solution), self._of_solution  # noqa: S301 - our child's
             except Exception as error:
                 return self.as_error(f"its solution cannot be read: {failed(error).error}")
-        if objective is None:
-            solution = None
         cpu_time_s = None
         if usage is not None and self._cpu_before_s is not None:
             cpu_time_s = usage.ru_utime + usage.ru_stime - self._cpu_before_s
         try:
-            result = SolveResult(
-                status=Status.UNKNOWN if solution is None else Status.FEASIBLE,
-                stopped_by=self.is_over,
-                solution=solution,
-                objective=objective,
-                dual_bound=self._known.get("dual_bound"),
-                message=f"went on beyond its limit of {self.is_over} and was ended from outside",
+            result = told_result(
+                self._problem,
+                self._instance,
+                self._call,
+                best,
+                self._known.get("dual_bound"),
+                self.is_over,
+                "did not end after Ctrl-C and was ended from outside"
+                if self.is_over is StoppedBy.INTERRUPT
+                else f"went on beyond its limit of {self.is_over} and was ended from outside",
             )
         except ValueError as error:  # what it told is no number
             return self.as_error(str(error), stack)

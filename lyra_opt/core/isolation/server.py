@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import resource
+import signal
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.execution import execute, failed
+from lyra_opt.core.interrupting import heeding_signals
 from lyra_opt.core.isolation.child import send
 from lyra_opt.core.isolation.memory import (
     largest_child_mib,
@@ -93,7 +95,7 @@ class Server:
             assert solver is not None
             observer = _Teller(self)
             call = replace(request.call, observer=observer)
-            with on_loading(self._loading):
+            with on_loading(self._loading), heeding_signals(signal.SIGINT):
                 execution = execute(
                     self.problem, self.instance, solver, call, timed=self._timed(cpu_before_s)
                 )
