@@ -28,7 +28,7 @@ completes in DIR/results.sqlite. A study that was interrupted goes on with --res
 succeeded are kept, runs that failed are tried again.
 
 Exit code: 0; 1 if a run failed or results contradict one another; 2 for bad input or usage;
-130 after Ctrl-C or SIGTERM.
+130 after Ctrl-C, SIGTERM or SIGHUP.
 """
 
 STUDY_EXAMPLES = """\

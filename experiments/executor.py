@@ -57,7 +57,7 @@ def run_stored(
     Returns
     -------
     int
-        0; 1 if a run ended in an error; `EXIT_INTERRUPTED` after Ctrl-C or SIGTERM.
+        0; 1 if a run ended in an error; `EXIT_INTERRUPTED` after Ctrl-C, SIGTERM or SIGHUP.
 
     Raises
     ------
@@ -120,15 +120,22 @@ def _open_store(study: StudyRecord, folder: Path, *, resume: bool) -> ResultStor
 
 @contextmanager
 def _terminating_like_ctrl_c() -> Iterator[None]:
-    """Let SIGTERM raise KeyboardInterrupt too, so that batch systems end a study as cleanly."""
+    """Let SIGTERM and SIGHUP raise KeyboardInterrupt too: batch systems, and terminals that go.
+
+    A SIGHUP that is ignored, as under nohup, stays ignored.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set signal handlers
         return
-    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number, handler in previous.items():
+        if number is signal.SIGTERM or handler is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def _verdict(study: StudyRecord, store: ResultStore) -> int:

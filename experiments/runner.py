@@ -42,8 +42,8 @@ def run_study(
     Returns
     -------
     int
-        0; 1 if a run ended in an error or results contradict one another; 130 after Ctrl-C or
-        SIGTERM.
+        0; 1 if a run ended in an error or results contradict one another; 130 after Ctrl-C,
+        SIGTERM or SIGHUP.
 
     Raises
     ------

@@ -41,7 +41,8 @@ examples:
   lyra-opt paper gavel                      what Gavel's own simulator gives, beside ours
   lyra-opt paper pollux                     the same of Pollux's
 
-Exit code: 0; 1 if a simulation failed; 2 for bad input or usage; 130 after Ctrl-C or SIGTERM.
+Exit code: 0; 1 if a simulation failed; 2 for bad input or usage; 130 after Ctrl-C, SIGTERM or
+SIGHUP.
 """
 
 

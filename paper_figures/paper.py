@@ -63,7 +63,7 @@ def run_paper(
     Returns
     -------
     int
-        0; 1 if a replay failed; `EXIT_INTERRUPTED` after Ctrl-C or SIGTERM.
+        0; 1 if a replay failed; `EXIT_INTERRUPTED` after Ctrl-C, SIGTERM or SIGHUP.
     Results
         What came of them, nothing after an interruption.
 

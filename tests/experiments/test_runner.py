@@ -205,7 +205,10 @@ def hear_interrupts() -> None:
     "ended_by",
     [
         signal.SIGINT,
-        *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGKILL, signal.SIGTERM)),
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)
+        ),
     ],
 )
 def test_interrupted_study_resumes_with_every_run_exactly_once(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import os
 import pickle
@@ -17,6 +18,8 @@ from contextlib import suppress
 from multiprocessing import Pipe
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn
+
+from lyra_opt.core.isolation.memory import family
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +39,9 @@ _LENGTH = struct.Struct("!Q")
 _READ_BYTES = 1 << 18
 
 
+_ADOPT_ORPHANS = 36  # PR_SET_CHILD_SUBREAPER of prctl(2)
+
+
 class ChildDiedError(Exception):
     """A child has ended by itself; the message says how."""
 
@@ -46,6 +52,8 @@ class Child:
     It is forked, not spawned, because then it costs some ten milliseconds and has whatever this
     process has: objects that no pickle can carry, and classes of an interactive session. It leads a
     process group, which ends with it: what it has started is ended too, and its temporary files go.
+    On Linux that holds for processes that left the group too (daemons, for example). If the child
+    crashes, they are recognised by the temporary folder in their environment.
     It ends when this process does, whatever ends that, as soon as its machine code lets threads of
     Python run. Ctrl-C in a terminal does not reach it.
 
@@ -155,6 +163,12 @@ class Child:
         """End it with all that it has started; return what it took, None if it is gone."""
         if self._lifeline is None:
             return None
+        if self._has_ended(os.WNOHANG) is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.process, signal.SIGSTOP)  # else it could go on starting others
+            _kill_descendants(self.process)
+        else:
+            _kill_processes_of(self._folder)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process, signal.SIGKILL)
         with suppress(ProcessLookupError):
@@ -202,6 +216,8 @@ def _live(
         _read_nothing()
         with suppress(OSError):  # other systems have their own ways
             Path("/proc/self/oom_score_adj").write_text(FIRST_TO_BE_KILLED, encoding="ascii")
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_ADOPT_ORPHANS, 1, 0, 0, 0)
         os.environ["TMPDIR"] = tempfile.tempdir = folder
         threading.Thread(target=_end_with_parent, args=(lifeline, folder), daemon=True).start()
         serve(connection)
@@ -223,4 +239,24 @@ def _read_nothing() -> None:
 def _end_with_parent(lifeline: int, folder: str) -> None:
     os.read(lifeline, 1)  # returns when the other end is closed
     shutil.rmtree(folder, ignore_errors=True)
+    _kill_descendants(os.getpid())
     os.killpg(0, signal.SIGKILL)
+
+
+def _kill_descendants(process: int) -> None:
+    """Kill whatever a process has started, and what these have started meanwhile."""
+    killed = {process}
+    while found := set(family(process)) - killed:
+        for each in found:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(each, signal.SIGKILL)
+        killed |= found
+
+
+def _kill_processes_of(folder: str) -> None:
+    """Kill the processes that a child left behind, which have its temporary folder."""
+    mark = f"TMPDIR={folder}".encode()
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if mark in path.read_bytes().split(b"\0"):
+                os.kill(int(path.parent.name), signal.SIGKILL)

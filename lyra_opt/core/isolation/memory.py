@@ -53,14 +53,14 @@ class Family:
         Pages that they share are counted once for each. One that is seen for the first time does
         not count yet: until it runs its own program it is a copy of the one that started it.
         """
-        descendants = set(_family(process))
+        descendants = set(family(process))
         known = descendants & self._seen | {process}
         self._seen = descendants
         return sum(map(resident_mib, known))
 
 
-def _family(process: int) -> Iterator[int]:
-    """Yield a process and its descendants."""
+def family(process: int) -> Iterator[int]:
+    """Yield a process and its descendants; the process alone where the system does not tell."""
     yield process
     try:
         threads = list(Path(f"/proc/{process}/task").iterdir())
@@ -68,7 +68,7 @@ def _family(process: int) -> Iterator[int]:
     except OSError:  # it has ended
         return
     for child in started:
-        yield from _family(child)
+        yield from family(child)
 
 
 def _children(thread: Path) -> list[int]:

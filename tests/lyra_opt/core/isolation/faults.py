@@ -63,6 +63,23 @@ class Faulty(Solver):
         subprocess.Popen(SLEEPS)
         self.hangs(instance)
 
+    def starts_a_session_and_hangs(self, instance: Any) -> Any:
+        subprocess.Popen(SLEEPS, start_new_session=True)
+        self.hangs(instance)
+
+    def starts_a_session_and_crashes(self, instance: Any) -> Any:
+        subprocess.Popen(SLEEPS, start_new_session=True)
+        self.crashes(instance)
+
+    def starts_a_session_and_returns(self, instance: Any) -> Any:
+        subprocess.Popen(SLEEPS, process_group=0)
+
+    def starts_a_daemon_and_hangs(self, instance: Any) -> Any:
+        """As daemons do: the one that starts it is gone, and its environment is its own."""
+        program = f"import subprocess as s; s.Popen({SLEEPS}, env={{}}, start_new_session=True)"
+        subprocess.run([sys.executable, "-c", program], check=True)
+        self.hangs(instance)
+
     def prints(self, instance: Any) -> None:
         print("printed by Python")
         os.write(1, b"printed by native code\n")

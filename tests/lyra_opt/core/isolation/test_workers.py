@@ -154,9 +154,21 @@ def test_packages_are_not_the_solvers_memory(workers: Workers) -> None:
     assert solved(workers, "loads", limits=Limits(memory_mib=100)).status is Status.FEASIBLE
 
 
-def test_what_a_solver_starts_ends_with_it(workers: Workers) -> None:
-    """No process outlives a run that was ended."""
-    solved(workers, "starts-others-and-hangs", limits=Limits(time_s=LIMIT_S))
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "starts-others-and-hangs",
+        "starts-a-session-and-hangs",
+        "starts-a-session-and-crashes",
+        "starts-a-session-and-returns",
+        "starts-a-daemon-and-hangs",
+    ],
+)
+def test_what_a_solver_starts_ends_with_it(workers: Workers, fault: str) -> None:
+    """No process outlives a run, not even one that left its process group."""
+    answer = solved(workers, fault, limits=Limits(time_s=0.5))
+    assert (answer.stopped_by is StoppedBy.TIME) == fault.endswith("hangs"), answer
+    workers.end()
     until_s = time.monotonic() + 30
     while any(_command(process) == SLEEPS for process in Path("/proc").glob("[0-9]*")):
         assert time.monotonic() < until_s, "it lives on"
