@@ -23,7 +23,13 @@ from lyra_opt.core.stopwatch import (
     within_time,
 )
 from lyra_opt.core.trajectory import Improvements
-from lyra_opt.formulations.backends.backend import Backend, BackendRun, Built, Settings
+from lyra_opt.formulations.backends.backend import (
+    Backend,
+    BackendRun,
+    Built,
+    NoSolutionError,
+    Settings,
+)
 from lyra_opt.formulations.exact_solver import (
     FLOAT_MARGIN,
     LARGEST_SEED,
@@ -272,6 +278,12 @@ class ExactModelSolver(Solver):
         try:
             run = self.backend.run(built, start, settings)
         except Exception as error:
+            if isinstance(error, NoSolutionError) and not form.is_exact:
+                ending["message"] = (
+                    "the backend finds no solution of a model that has one: its times and works "
+                    "are too far apart for the backend's tolerances, and nothing is proved"
+                )
+                return concluded(instance, incumbent, bound, **ending)
             if not is_out_of_time():
                 raise
             # What a backend does at its limit, a crash too, costs what it found and nothing else.

@@ -83,6 +83,10 @@ class BackendRun:
     counters: Mapping[str, int] = field(default_factory=dict)
 
 
+class NoSolutionError(RuntimeError):
+    """A backend claims that a model has no solution."""
+
+
 class Watch(Protocol):
     """Who is told of a run while it goes on; callbacks of backends call it, from any thread."""
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.result import StoppedBy
-from lyra_opt.formulations.backends.backend import Backend, BackendRun, added
+from lyra_opt.formulations.backends.backend import Backend, BackendRun, NoSolutionError, added
 from lyra_opt.formulations.backends.native import interruptible
 
 if TYPE_CHECKING:
@@ -115,7 +115,9 @@ def run(
         and termination.reason in (reasons.FEASIBLE, reasons.NO_SOLUTION_FOUND)
     )
     if not limited and termination.reason is not reasons.OPTIMAL:
-        raise RuntimeError(f"MathOpt ended with {termination.reason}: {termination.detail}")
+        none = termination.reason in (reasons.INFEASIBLE, reasons.INFEASIBLE_OR_UNBOUNDED)
+        failed = NoSolutionError if none else RuntimeError
+        raise failed(f"MathOpt ended with {termination.reason}: {termination.detail}")
     return BackendRun(
         values=result.variable_values(variables) if result.has_primal_feasible_solution() else None,
         bound=termination.objective_bounds.dual_bound,

@@ -44,7 +44,7 @@ def from_first_release(solve: SolveT) -> SolveT:
     """Let a method `solve` see an instance whose first release is at 0.
 
     Its schedule gets the instance's own times, each rounded to a float, and is worth what it then
-    is; the bound is lowered by what that rounding may gain. A proof that gets lost
+    is; the bound is lowered by what the rounding of releases may gain. A proof that gets lost
     there is none any more. ValueError if the warm start is no valid solution.
     """
 
@@ -91,7 +91,7 @@ def _told_of_clock_times(instance: Instance, observer: Observer) -> Observer:
 
     def told(kind: str, value: Number, solution: Any = None) -> None:
         if kind == "dual_bound":
-            value = max(0.0, value - instance.rounding_s)
+            value = instance.bound_at_clock_times(value)
         elif solution is not None:
             solution, value = _moved_back(instance, solution)
         observer(kind, value, solution)
@@ -108,14 +108,16 @@ def _at_clock_times(
     """Return a result with a solution at the instance's times, and what the bound proves of it."""
     bound, status, message = result.dual_bound, result.status, result.message
     if bound is not None:
-        bound = max(0.0, bound - instance.rounding_s)
+        bound = instance.bound_at_clock_times(bound)
     if objective is not None:
         gap = instance.variant.proof_gap
+        if bound is not None and same_value(bound, objective):
+            bound = min(bound, objective)
         is_proved = bound is not None and same_value(bound, objective, tolerance=gap)
         if status is Status.OPTIMAL and not is_proved:
             message = (
                 f"optimal but for the rounding of its times: near {instance.first_release_s:g} s "
-                f"floats are {instance.rounding_s:g} s apart"
+                f"floats are {math.ulp(instance.first_release_s):g} s apart"
             )
         status = Status.OPTIMAL if is_proved else Status.FEASIBLE
     return replace(

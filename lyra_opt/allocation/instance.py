@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import fields, replace
 from fractions import Fraction
 from functools import cached_property
@@ -12,6 +11,7 @@ from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import Table, declared, key
 from lyra_opt.core.frozen import FrozenDict
 from lyra_opt.core.instance import ProblemInstance
+from lyra_opt.core.rounding import float_up
 from lyra_opt.core.rules import Choice, Flag, Integer, ListOf, Named, Number, Text
 from lyra_opt.core.validation import LARGEST_INTEGER, require_sum
 from lyra_opt.core.variant import Variant
@@ -222,22 +222,33 @@ class Instance(ProblemInstance["Solution"]):
             graph.add_edge(("cluster",), node, min_gpus=job.min_gpus, max_gpus=job.max_gpus)
         return graph
 
+    def most_workers(self, job: ElasticJob) -> int:
+        """Return how many workers a job can have: its w_max, or what fits into the cluster."""
+        return min(job.max_workers, max(job.min_workers, self.gpus // job.gpus_per_worker))
+
     @property
     def first_release_s(self) -> float:
         """The earliest release; 0 where a job is running."""
         return min(job.release_s for job in self.jobs)
 
-    @property
+    @cached_property
     def rounding_s(self) -> float:
-        """How far apart floats are at the latest time that a schedule needs; 0 without a shift.
+        """The most by which the shift to the first release raises the least mean JCT; mostly 0.
 
-        By so much, at most, may the times of a schedule be off that was computed from the first
-        release on; see `lyra_opt.allocation.clock_times`.
+        A release, shifted, is rounded by e at most: a schedule that is later by e as a whole is
+        valid after the shift, and its JCTs are longer by at most 2 e.
         """
-        if self.first_release_s == 0:
-            return 0.0
-        work_s = math.fsum(job.work_worker_s / job.min_workers for job in self.jobs)
-        return math.ulp(max(job.release_s for job in self.jobs) + work_s)
+        origin_s = Fraction(self.first_release_s)
+        exact = (Fraction(job.release_s) - origin_s for job in self.jobs)
+        return float_up(2 * max(abs(Fraction(float(each)) - each) for each in exact))
+
+    def bound_at_clock_times(self, bound_s: float) -> float:
+        """Return what a bound on the mean JCT of `from_first_release` proves of the instance."""
+        least_s = Fraction(0)
+        for job in self.jobs:
+            fits = Fraction(self.gpus, job.gpus_per_worker)
+            least_s += job.duration_s(fits if fits < job.max_workers else job.max_workers)
+        return max(min(bound_s, -float_up(-least_s / len(self.jobs))), bound_s - self.rounding_s)
 
     @cached_property
     def from_first_release(self) -> Instance:

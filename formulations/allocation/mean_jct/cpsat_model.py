@@ -30,7 +30,9 @@ def add_variables(model: Any, data: ScheduleModel) -> ScheduleVariables:
 
     jobs, slots = list(enumerate(data.instance.jobs)), range(data.slots)
     domains = {
-        j: cp_model.Domain.from_intervals([[0, 0], [job.min_workers, job.max_workers]])
+        j: cp_model.Domain.from_intervals(
+            [[0, 0], [job.min_workers, data.instance.most_workers(job)]]
+        )
         for j, job in jobs
     }
     return ScheduleVariables(
@@ -75,7 +77,7 @@ def held_while_running(model: Any, data: ScheduleModel, variables: ScheduleVaria
         for s, held in enumerate(data.of_job(variables.held, j)):
             runs = variables.started[j, s] - variables.completed[j, s]
             model.add(held >= job.min_workers * runs)
-            model.add(held <= job.max_workers * runs)
+            model.add(held <= data.instance.most_workers(job) * runs)
 
 
 def work_done(model: Any, data: ScheduleModel, variables: ScheduleVariables) -> None:

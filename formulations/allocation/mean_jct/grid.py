@@ -260,6 +260,18 @@ class ScheduleModel(OnGrid):
         slots += sum(math.ceil(job.duration_s(job.min_workers) / step) for job in jobs)
         return cls(instance, step, slots, known_s)
 
+    @classmethod
+    def supports(cls, instance: Instance, in_floats: bool) -> Unsupported | None:
+        """Return that the work of all slots does not fit into integers, if it does not."""
+        refused = super().supports(instance, in_floats)
+        if refused is not None:
+            return refused
+        slots = DEFAULT_SLOTS_OF_SCHEDULE + 2 * len(instance.jobs)
+        most = max(instance.gpus, *(instance.most_workers(job) for job in instance.jobs))
+        if slots * most * RATE_UNIT < 2**62:
+            return None
+        return Unsupported(f"{most} workers are more than CP-SAT counts in integers of 64 bits")
+
     def rates(self, job: ElasticJob) -> tuple[int, int]:
         """Return what a worker does, and what a running job does besides, in `RATE_UNIT`."""
         gain = math.floor((1 - Fraction(job.scaling_loss)) * RATE_UNIT)

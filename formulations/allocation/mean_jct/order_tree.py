@@ -159,7 +159,7 @@ class OrderSearch:
         stopped_by: StoppedBy | None = None
         try:
             require_time()
-            self.add((), Fraction(0), None)
+            self.add((), self.of_heights, None)
             stopped_by = self.search()
         except OutOfTimeError:
             stopped_by = StoppedBy.TIME

@@ -46,7 +46,7 @@ def dual_bound(instance: Instance) -> float:
     if instance.objective is Objective.MEAN_JCT:
         from lyra_opt.allocation.bounds.mean_jct.best import mean_jct_bound
 
-        return max(0.0, mean_jct_bound(instance.from_first_release) - instance.rounding_s)
+        return instance.bound_at_clock_times(mean_jct_bound(instance.from_first_release))
     choosers, free_gpus = _choosers(instance)
     if not choosers:
         return 0.0

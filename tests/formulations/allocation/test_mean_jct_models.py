@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+import lyra_opt as lo
 from lyra_opt.allocation import (
     ElasticJob,
     Instance,
@@ -166,3 +167,30 @@ def test_releases_that_are_ages_apart_are_refused() -> None:
     )
     near = replace(one, jobs=(jobs[0], replace(jobs[1], release_s=1.7e9 + 1e7)))
     assert solve_and_check(find_problem("allocation"), near, time_indexed()).solution is not None
+
+
+def test_more_workers_than_fit_are_no_number_of_the_model() -> None:
+    """CP-SAT refuses models whose sums may leave 64 bits: w_max is cut to the cluster."""
+    jobs = tuple(
+        ElasticJob(id=str(most), min_workers=2, max_workers=most, work_worker_s=work)
+        for most, work in ((2**41, 300.0), (7, 120.0))
+    )
+    instance = Instance(name="wide", objective="mean_jct", gpus=8, jobs=jobs)
+    assert lo.solve(instance, "cpsat").objective == pytest.approx(35.8928571429)
+    vast = replace(instance, gpus=2**50)
+    assert "more than CP-SAT counts" in lo.solve(vast, "cpsat").message
+
+
+def test_times_too_far_apart_for_slots_prove_nothing() -> None:
+    """A backend that finds no solution of the relaxation, which has one, is not believed."""
+    rows = ((2, 3, 1e5, 1e9 + 1, 1 - 1e-9), (1, 3, 0.1, 0.0, 1e-9), (1, 1, 0.7, 1e9 + 1, 1e-9))
+    keys = ("min_workers", "max_workers", "work_worker_s", "release_s", "scaling_loss")
+    jobs = tuple(
+        ElasticJob(id=str(place), **dict(zip(keys, row, strict=True)))
+        for place, row in enumerate(rows)
+    )
+    instance = Instance(name="far", objective="mean_jct", gpus=2, jobs=jobs)
+    answer = lo.solve(instance, "time-indexed-milp")
+    assert answer.status is Status.FEASIBLE
+    assert "nothing is proved" in answer.message
+    assert answer.dual_bound == 0

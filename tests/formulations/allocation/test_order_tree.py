@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lyra_opt as lo
 from lyra_opt.allocation import ElasticJob, Instance, Schedule
 from lyra_opt.allocation.checker import check
 from lyra_opt.allocation.exact.mean_jct.orders import Event, Kind
@@ -257,3 +258,62 @@ def test_instances_of_the_library_have_their_best_known(name: str) -> None:
     """What one engine alone had proved: published examples, counterexamples and families."""
     known = library().known[name].best_known
     assert optimum(library().load(name).instance) == pytest.approx(known, rel=1e-6)
+
+
+FAR_APART = {
+    # Columns: gpus; each job's min and max workers, GPUs a worker, work, release, loss; optimum.
+    "work that floats near the release hardly tell from nothing": (
+        7,
+        ((1, 1, 1, 1e-9, 0.0, 0), (2, 2, 2, 1e-9, 0.0, 0), (1, 4, 1, 1e-9, 1.0, 1)),
+        2.5e-9 / 3,
+    ),
+    "the same, later": (4, ((2, 5, 2, 1 / 3, 0.0, 1e-9), (1, 2, 1, 1 / 3, 1e12, 1)), 0.25),
+    "most work and least": (
+        7,
+        (
+            (1, 2, 2, 2.0**53 - 1, 1e9, 0.5),
+            (1, 3, 2, 1.0, 0.0, 0),
+            (2, 4, 1, 1.0, 1e9, 0),
+            (2, 3, 2, 2.0**53 - 1, 0.0, 1e-9),
+        ),
+        2702159626662490.0,
+    ),
+    "much work and little": (
+        3,
+        (
+            (1, 2, 2, 1.0, 1.0, 0.5),
+            (1, 3, 1, 1.0, 0.0, 0),
+            (1, 4, 2, 3e12, 0.0, 1 - 1e-9),
+            (1, 4, 1, 3e12, 1.0, 1 - 1e-9),
+        ),
+        1.5e12,
+    ),
+    "a first release that shifts the others": (
+        1,
+        ((1, 1, 1, 1.0, 0.1, 0), (1, 1, 1, 9.0, 3e15, 0)),
+        5.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ["exact", "order-tree"])
+@pytest.mark.parametrize("case", FAR_APART.values(), ids=FAR_APART)
+def test_magnitudes_far_apart(
+    case: tuple[int, tuple[tuple[Any, ...], ...], float], name: str
+) -> None:
+    """Nothing below the optimum is called optimal, and no bound lies above it or is 0."""
+    gpus, rows, optimum = case
+    keys = ("min_workers", "max_workers", "gpus_per_worker", "work_worker_s", "release_s")
+    jobs = tuple(
+        ElasticJob(id=str(place), **dict(zip((*keys, "scaling_loss"), row, strict=True)))
+        for place, row in enumerate(rows)
+    )
+    instance = Instance(name="far", objective="mean_jct", gpus=gpus, jobs=jobs)
+    answer = lo.solve(instance, name, time_limit_s=60)
+    assert answer.status in (Status.OPTIMAL, Status.FEASIBLE), answer.message
+    assert answer.objective >= optimum * (1 - 1e-9)
+    assert 0 < answer.dual_bound <= optimum * (1 + 1e-9)
+    if answer.status is Status.OPTIMAL:
+        assert answer.objective == pytest.approx(optimum, rel=1e-6)
+    else:  # the end of its schedule, rounded up, alone may leave more than is proved
+        assert answer.dual_bound == pytest.approx(optimum, rel=0.2)

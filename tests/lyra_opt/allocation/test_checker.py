@@ -302,3 +302,47 @@ def test_one_after_the_other_is_a_schedule(instance: Instance) -> None:
     assert report.violations == ()
     assert report.objective is not None
     assert math.isclose(report.objective, total / len(instance.jobs), rel_tol=1e-12)
+
+
+FAR_S = 1e12
+"""A time near which floats are 1.2e-4 s apart."""
+
+
+def of_one_worker(*jobs: tuple[float, float]) -> Instance:
+    """Return jobs of (work, release) with one worker each, on one GPU."""
+    return Instance(
+        name="x",
+        objective="mean_jct",
+        gpus=1,
+        jobs=tuple(
+            ElasticJob(
+                id=str(place), min_workers=1, max_workers=1, work_worker_s=work, release_s=release
+            )
+            for place, (work, release) in enumerate(jobs)
+        ),
+    )
+
+
+@pytest.mark.parametrize("apart", [0, 1])
+def test_no_schedule_gains_by_the_rounding_of_its_ends(apart: int) -> None:
+    """A job whose end is rounded down misses work, and delays whoever waits for it."""
+    instance = of_one_worker((0.3333, 0.0), (0.3333, FAR_S), *[(0.3333, FAR_S)] * apart)
+    pieces = [SchedulePiece(job="0", start_s=0.0, end_s=0.3333, workers=1)]
+    for place in range(1, 2 + apart):
+        start_s = FAR_S if place == 1 else pieces[-1].end_s
+        end_s = start_s + 0.3333
+        end_s -= math.ulp(end_s) * (end_s - start_s > 0.3333)
+        pieces.append(SchedulePiece(job=str(place), start_s=start_s, end_s=end_s, workers=1))
+    report = check(instance, Schedule(tuple(pieces)))
+    assert report.objective == pytest.approx(0.3333 * (2 + 2 * apart) / (2 + apart), rel=1e-12)
+
+
+def test_a_wait_for_a_release_forgives_no_schedule_anything() -> None:
+    """Two jobs at once for 100 s are refused, however late the next job is released."""
+    instance = of_one_worker((100.0, 0.0), (100.0, 0.0), (1.0, FAR_S))
+    times = ((0.0, 100.0), (0.0, 100.0), (FAR_S, FAR_S + 1))
+    pieces = tuple(
+        SchedulePiece(job=str(place), start_s=start_s, end_s=end_s, workers=1)
+        for place, (start_s, end_s) in enumerate(times)
+    )
+    assert "more than the 1 GPUs" in violations_of(instance, Schedule(pieces))

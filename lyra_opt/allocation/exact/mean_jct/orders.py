@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lyra_opt.allocation.bounds.mean_jct.data import LEAST_WORK
 from lyra_opt.allocation.instance import Schedule, SchedulePiece
 from lyra_opt.core.stopwatch import loading, remaining_s, require_time, within_time
 
@@ -28,6 +27,9 @@ if TYPE_CHECKING:
     from lyra_opt.allocation.instance import Instance
 
     FloatArray = NDArray[np.float64]
+
+LEAST_ROW = 1e-9
+"""In units of time, in worker-seconds: HiGHS refuses a model with coefficients above 1e15."""
 
 
 class Kind(IntEnum):
@@ -68,7 +70,7 @@ class OrderData:
     releases : list[float]
         The distinct releases after 0, increasing.
     counted_work : FloatArray
-        The work, so much at least that its quotients are finite.
+        What rows of work are divided by: the work, or `LEAST_ROW` if that is more.
     """
 
     def __init__(self, instance: Instance) -> None:
@@ -92,7 +94,7 @@ class OrderData:
         area = work * self.base / self.base_rate / self.gpus
         self.unit_s = float(max(area.sum(), (work / self.top_rate).max()))
         self.work = work / self.unit_s
-        self.counted_work = np.maximum(self.work, LEAST_WORK)
+        self.counted_work = np.maximum(self.work, LEAST_ROW)
         self.release = release / self.unit_s
         self.running = np.array([job.running for job in jobs], dtype=bool)
         self.height = self.work / self.top_rate
@@ -361,7 +363,7 @@ class _Rows:
                 self._row([*lengths, (late, -1.0)], -math.inf, self.next_release)
 
     def _work_terms(self, job: int) -> list[tuple[int, float]]:
-        """Return the terms of the share of its work that the job does in the intervals."""
+        """Return the terms of the work that the job does in the intervals, as in its rows."""
         data = self.data
         terms = []
         for interval in range(self.first[job], self._last(job) + 1):
@@ -375,7 +377,11 @@ class _Rows:
     def _add_work(self) -> None:
         for job in within_time(range(self.data.jobs)):
             if self.completion[job] >= 0:
-                self._row(self._work_terms(job), 1.0, math.inf)
+                self._row(self._work_terms(job), self._work_share(job), math.inf)
+
+    def _work_share(self, job: int) -> float:
+        """Return the work of a job in multiples of what its rows are divided by."""
+        return float(self.data.work[job] / self.data.counted_work[job])
 
     def _least_time(self) -> float:
         """Return a bound on how early the last of the events can be."""
@@ -439,14 +445,14 @@ class _Rows:
                     work.append((column, rate / data.counted_work[job]))
                     busy.append((column, -time * rate / data.counted_work[job] / left))
             half = data.height[job] / 2
-            self._row([*done, *work], 1.0, math.inf)
+            halves = [
+                (column, share * data.counted_work[job] / data.top_rate[job] / 2)
+                for column, share in done
+            ]
+            self._row([*done, *work], self._work_share(job), math.inf)
+            self._row([(completion, 1.0), *busy, *halves], half, math.inf)
             self._row(
-                [(completion, 1.0), *busy, *((column, half * share) for column, share in done)],
-                half,
-                math.inf,
-            )
-            self._row(
-                [(completion, 1.0), *((column, 2 * half * share) for column, share in done)],
+                [(completion, 1.0), *((column, 2 * share) for column, share in halves)],
                 2 * half,
                 math.inf,
             )

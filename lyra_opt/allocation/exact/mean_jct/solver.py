@@ -28,6 +28,7 @@ from lyra_opt.allocation.exact.mean_jct.orders import (
 from lyra_opt.allocation.exact.mean_jct.starts import listed_plan, starting_plans
 from lyra_opt.allocation.heuristics.priority_fill import quick_schedule
 from lyra_opt.allocation.instance import Objective, Schedule
+from lyra_opt.allocation.schedules.evaluator import mean_jct_s
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import Solver, keeps_time
 from lyra_opt.core.stopwatch import OutOfTimeError, grace, is_out_of_time, require_time
@@ -115,20 +116,6 @@ class _Node:
         return found
 
 
-def _mean(instance: Instance, completions: Sequence[float]) -> float:
-    """Return the mean JCT of completions in seconds, of which each is rounded once."""
-    releases = [-job.release_s for job in instance.jobs]
-    return math.fsum([*completions, *releases]) / len(instance.jobs)
-
-
-def schedule_value(instance: Instance, schedule: Schedule) -> float:
-    """Return the mean JCT of a schedule as its pieces end."""
-    ends = {job.id: 0.0 for job in instance.jobs}
-    for piece in schedule.pieces:
-        ends[piece.job] = max(ends[piece.job], piece.end_s)
-    return _mean(instance, list(ends.values()))
-
-
 class _Search:
     def __init__(
         self,
@@ -151,7 +138,7 @@ class _Search:
             self.take(warm_start)
 
     def take(self, schedule: Schedule) -> bool:
-        objective = schedule_value(self.instance, schedule)
+        objective = mean_jct_s(self.instance, schedule)
         if objective >= self.objective:
             return False
         self.objective, self.schedule = objective, schedule
