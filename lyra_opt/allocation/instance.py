@@ -247,7 +247,7 @@ class Instance(ProblemInstance["Solution"]):
         least_s = Fraction(0)
         for job in self.jobs:
             fits = Fraction(self.gpus, job.gpus_per_worker)
-            least_s += job.duration_s(fits if fits < job.max_workers else job.max_workers)
+            least_s += job.duration_s(min(Fraction(job.max_workers), fits))
         return max(min(bound_s, -float_up(-least_s / len(self.jobs))), bound_s - self.rounding_s)
 
     @cached_property
