@@ -215,7 +215,7 @@ class ExactModelSolver(Solver):
     def model(self, instance: Any) -> Any:
         """Return the whole model of an instance, with the instance's objective for its own.
 
-        In the backend's own type; see `lyra_opt.formulations.front_door.model`.
+        In the backend's own type; see `lyra_opt.front_door.models.model`.
         """
         self.load()
         form, in_floats = self.formulation, self.backend.in_floats

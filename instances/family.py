@@ -16,8 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from lyra_opt.core.plugins import Plugins
-from lyra_opt.core.problem import PROBLEMS
+from lyra_opt.core.plugins import PROBLEMS, Plugins
 from lyra_opt.instances.parameters import SEED, given_parameters, parameters_of, require_parameter
 
 if TYPE_CHECKING:

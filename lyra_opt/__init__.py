@@ -8,33 +8,44 @@ The front door, for ``import lyra_opt as lo``: the same words for the four probl
 >>> lo.solve(fleet, "exact").objective
 8
 
-Nothing is imported before it is used: each word is an entry point of the group
-``lyra_opt.front_door``.
+`lyra_opt.front_door` holds the words. It is imported when the first of them is used.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt import registry as _registry  # noqa: F401  (lists the built-in components)
+
 if TYPE_CHECKING:
-    from lyra_opt import allocation, heterogeneous, network, reclaim
-    from lyra_opt.core.errors import UserError
-    from lyra_opt.core.result import SolveResult, Status
-    from lyra_opt.core.solver import HeuristicSolver, Solver
-    from lyra_opt.core.solving import Answer
-    from lyra_opt.experiments.frames import load_study
-    from lyra_opt.experiments.simulation.front_door import bound, simulate
-    from lyra_opt.formulations.front_door import export_model, model
-    from lyra_opt.front_door.files import load, save
-    from lyra_opt.front_door.plotting import plot, plot_progress
-    from lyra_opt.front_door.solving import compare, solve, verify
-    from lyra_opt.instances.front_door import generate
-    from lyra_opt.simulation.cluster import Cluster
-    from lyra_opt.simulation.workload import Workload
-
-    __version__: str
-
-PROBLEMS = ("allocation", "heterogeneous", "network", "reclaim")
+    from lyra_opt.front_door import (
+        Answer,
+        Cluster,
+        HeuristicSolver,
+        Solver,
+        SolveResult,
+        Status,
+        UserError,
+        Workload,
+        __version__,
+        allocation,
+        bound,
+        compare,
+        export_model,
+        generate,
+        heterogeneous,
+        load,
+        load_study,
+        model,
+        network,
+        plot,
+        plot_progress,
+        reclaim,
+        save,
+        simulate,
+        solve,
+        verify,
+    )
 
 __all__ = [
     "Answer",
@@ -67,33 +78,17 @@ __all__ = [
 
 
 def _word(name: str) -> Any:
-    """Return a word of the front door, which is imported when it is first used."""
+    """Return a word of the front door."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found: Any
-    match name:
-        case "__version__":
-            from lyra_opt.core.version import VERSION
+    import lyra_opt.front_door
 
-            found = VERSION
-        case "allocation":
-            import lyra_opt.allocation as found
-        case "heterogeneous":
-            import lyra_opt.heterogeneous as found
-        case "network":
-            import lyra_opt.network as found
-        case "reclaim":
-            import lyra_opt.reclaim as found
-        case _:
-            from importlib.metadata import entry_points
-
-            (point,) = entry_points(group="lyra_opt.front_door", name=name)
-            found = point.load()
+    found = getattr(lyra_opt.front_door, name)
     globals()[name] = found
     return found
 
 
-if not TYPE_CHECKING:  # to which any word would be there
+if not TYPE_CHECKING:  # a type checker would accept any word
     __getattr__ = _word
 
 

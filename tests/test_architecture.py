@@ -23,22 +23,19 @@ MOST_OF_A_PREFIX = 3
 """Modules of one folder that begin with one word; more are a folder."""
 PROBLEMS = ("allocation", "heterogeneous", "network", "reclaim")
 ROOMS_MAY_IMPORT = {
-    "core": set(),  # problems come by entry point
+    "core": set(),  # problems come from the registry
     "pricing": {"core"},
     **{problem: {"core", "pricing"} for problem in PROBLEMS},
     "simulation": {"core", "pricing", *PROBLEMS},
     "proofs": {"core"},  # of problems: what they say of themselves
     "testing": {"core", *PROBLEMS},
     "commands": {"core", *PROBLEMS, "proofs", "testing"},
-    "front_door": {"core"},  # the rest comes by entry point
 }
 MOST_LINES = 100
 IMPORT_BY_STRING = {
     "lyra_opt.core.own_files": "files of a user's own",
-    "lyra_opt.core.plugins": "entry points, which other people's packages have too",
+    "lyra_opt.core.plugins": "entry points of other people's packages",
     "lyra_opt.core.solver": "libraries that a solver, somebody's own too, names as its `modules`",
-    "lyra_opt": "the front door, by entry point",
-    "lyra_opt.core.representations": "the picture in a notebook, by the entry point of `lo.plot`",
 }
 """Modules that import by a string, and which strings."""
 WAYS_TO_IMPORT_BY_STRING = {
@@ -50,8 +47,8 @@ LONGER = {
     "lyra_opt.testing.strategies.heterogeneous_instances": "an instance drawn field by field",
 }
 """Functions above `MOST_LINES`, and why they are not cut."""
-COMPOSITION_ROOTS = {"lyra_opt", "lyra_opt.__main__"}
-"""The front door and the command line see everything, and hold no logic."""
+COMPOSITION_ROOTS = ("lyra_opt", "lyra_opt.__main__", "lyra_opt.registry", "lyra_opt.front_door")
+"""The registry, the front door and the command line see every package."""
 
 
 def modules() -> dict[str, Path]:
@@ -94,12 +91,17 @@ def test_nothing_is_imported_through_a_string() -> None:
     assert found == set(IMPORT_BY_STRING)
 
 
+def is_root(module: str) -> bool:
+    """Return whether a module may import every package."""
+    return module in COMPOSITION_ROOTS or module.startswith("lyra_opt.front_door.")
+
+
 @pytest.mark.parametrize("package", MAY_IMPORT)
 def test_packages_import_one_way(package: str) -> None:
     """lyra_opt <- formulations, instances <- experiments <- paper_figures."""
     forbidden = set(MAY_IMPORT) - MAY_IMPORT[package] - {package}
     for module, path in modules().items():
-        if package_of(module) == package and module not in COMPOSITION_ROOTS:
+        if package_of(module) == package and not is_root(module):
             used = {package_of(name) for name in imported_by(path) if name.startswith("lyra_opt")}
             assert not used & forbidden, f"{module} imports {used & forbidden}"
 
@@ -154,11 +156,11 @@ def test_the_root_holds_the_front_door_and_rooms() -> None:
     """What is neither a command nor a problem has a room with a name."""
     root = ROOT / "lyra_opt"
     files = {path.name for path in root.iterdir() if path.is_file()}
-    assert files == {"__init__.py", "__main__.py", "py.typed"}
+    assert files == {"__init__.py", "__main__.py", "py.typed", "registry.py"}
     links = {path.name for path in root.iterdir() if path.is_symlink()}
     assert links == set(MAY_IMPORT) - {"lyra_opt"}
     rooms = {path.parent.name for path in root.glob("*/__init__.py")} - links
-    assert rooms == set(ROOMS_MAY_IMPORT)
+    assert rooms == {*ROOMS_MAY_IMPORT, "front_door"}
 
 
 def test_functions_are_short_enough_to_follow() -> None:

@@ -10,7 +10,6 @@ import shlex
 import subprocess
 import sys
 import textwrap
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ import pytest
 from lyra_opt.__main__ import make_parser
 from lyra_opt.allocation import ElasticJob, Objective
 from lyra_opt.allocation import Instance as AllocationInstance
+from lyra_opt.core.built_in import BUILT_IN
 from lyra_opt.core.problem import find_problem, problems
 from lyra_opt.core.solver import solver_names
 from lyra_opt.simulation.scheme import ComposedScheme, find_scheme, scheme_names
@@ -323,11 +323,10 @@ def paths_of_nothing(page: str) -> list[str]:
 
 def names_of_nothing(page: str) -> list[str]:
     """Return the dotted names in a page that are no module, no object and no entry-point group."""
-    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
     pattern = rf"(?<![\w./-])(?:{'|'.join(PACKAGES)})(?:\.[A-Za-z_]\w*)+"
     missing = []
     for name in re.findall(pattern, "\n".join(passages(page))):
-        if name in groups or "my_" in name or (ROOT / name).is_file():
+        if name in BUILT_IN or "my_" in name or (ROOT / name).is_file():
             continue
         try:
             pkgutil.resolve_name(name)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from lyra_opt.core.documents import write_text
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.gaps import percent_text, relative_gap
+from lyra_opt.core.plotting import plot
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.texts import show_value_of
-from lyra_opt.front_door.plotting import plot
 from lyra_opt.instances.library.catalogue import FromFamily
 from lyra_opt.instances.library.records import Grade, Proof
 

@@ -1,7 +1,7 @@
 """Clusters of unlike GPUs that papers report on, and clusters by numbers of GPUs.
 
-A cluster with a name is an entry point of the group ``lyra_opt.clusters``, in the tree or outside
-of it.
+`lyra_opt.registry` lists the built-in ones; other packages register theirs in the entry-point group
+``lyra_opt.clusters``.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ as large, runs on the same GPUs.
 
 A JSON file is one of Gavel's (`lyra_opt.instances.heterogeneous.gavel_measurements`).
 
-A table with a name is an entry point of the group ``lyra_opt.throughputs``, in the tree or outside
-of it.
+`lyra_opt.registry` lists the built-in ones; other packages register theirs in the entry-point group
+``lyra_opt.throughputs``.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ def described(library: Library, entry: Entry) -> dict[str, Any]:
 def run_list(arguments: argparse.Namespace) -> int:
     """Run ``list``; return the exit code."""
     from lyra_opt.commands.output import print_json, print_line, print_table
-    from lyra_opt.core.problem import PROBLEMS
+    from lyra_opt.core.plugins import PROBLEMS
     from lyra_opt.core.texts import show_value_of
 
     if arguments.problem is not None:

@@ -1,6 +1,7 @@
 """What a layout of job traces is, and what the readers of layouts share.
 
-A layout is an entry point of the group ``lyra_opt.trace_layouts``.
+`lyra_opt.registry` lists the built-in ones; other packages register theirs in the entry-point group
+``lyra_opt.trace_layouts``.
 """
 
 from __future__ import annotations

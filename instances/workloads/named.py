@@ -1,6 +1,7 @@
 """Workloads by name: generators that ask for a cluster and a seed, and for nothing else.
 
-A workload is an entry point of the group ``lyra_opt.workloads``, in the tree or outside of it.
+`lyra_opt.registry` lists the built-in ones; other packages register theirs in the entry-point group
+``lyra_opt.workloads``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The formats of files by name: their keys for people, and their JSON schemas.
 
-Those of a problem's instances and solutions come with the problem, others by an entry point.
+The formats of instances and solutions come with their problem; `lyra_opt.registry` lists others.
 """
 
 from __future__ import annotations

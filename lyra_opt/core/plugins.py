@@ -1,4 +1,7 @@
-"""What is found by name through entry points: in the tree, or in somebody's own package."""
+"""Components found by name: built-in ones, those of installed packages, and those in a user's file.
+
+The built-in components stand in `lyra_opt.registry`. Other packages bring theirs by entry points.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from functools import cached_property
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.core.built_in import BUILT_IN
 from lyra_opt.core.errors import LONGEST_SHOWN_VALUE, FieldError, UserError
 from lyra_opt.core.nearest import meant
 from lyra_opt.core.own_files import is_reference, load_reference
@@ -54,12 +58,13 @@ def maker_of(given: Any) -> Callable[[], Any]:
 
 
 class Plugins:
-    """The objects of an entry-point group, loaded when they are asked for, and a user's own.
+    """The components of one group, each loaded on first use.
 
     Parameters
     ----------
     group
-        Of the entry points.
+        The key of the group in `lyra_opt.core.built_in.BUILT_IN`, and the name of the entry-point
+        group of other packages.
     noun
         What one of them is, for errors.
     kind
@@ -95,21 +100,43 @@ class Plugins:
 
     @cached_property
     def _points(self) -> dict[str, EntryPoint]:
+        """The entry points of other packages; those of the toolkit's own older installs are not."""
         found: dict[str, EntryPoint] = {}
         for point in entry_points(group=self._group):
+            if point.value.startswith("lyra_opt."):
+                continue
             known = found.setdefault(point.name, point)
-            if known.value != point.value:
+            other = known.value if known.value != point.value else None
+            if self._built_in(point.name) is not None:
+                other = "lyra_opt"
+            if other is not None:
                 raise UserError(
-                    f"{self._noun} {point.name!r} is called so twice: {known.value}, {point.value}"
+                    f"{self._noun} {point.name!r} is registered twice: by {other} and by "
+                    f"{point.value}; remove one of the two packages"
                 )
         return found
 
+    def _built_in(self, key: str) -> Any:
+        """Return the built-in component of a key; None if the toolkit has no such component."""
+        groups = BUILT_IN.get(self._group, {})
+        for components in groups.get(key.partition(".")[0] if "" not in groups else "", ()):
+            found = components().get(key)
+            if found is not None:
+                return found
+        return None
+
+    def _keys(self, problem: str | None = None) -> list[str]:
+        """Return the keys of all components, or of those of one problem, in order."""
+        groups = BUILT_IN.get(self._group, {})
+        chosen = groups.values() if problem is None else [groups.get(problem, ())]
+        keys = {key for functions in chosen for components in functions for key in components()}
+        prefix = "" if problem is None else f"{problem}."
+        return sorted(keys | {key for key in self._points if key.startswith(prefix)})
+
     def names(self, problem: str | None = None) -> list[str]:
-        """Return all names, in order; of a problem, what follows ``problem.`` in them."""
-        if problem is None:
-            return sorted(self._points)
-        prefix = f"{problem}."
-        return sorted(name.removeprefix(prefix) for name in self._points if name.startswith(prefix))
+        """Return all names, in order; for a problem, the part of each after ``problem.``."""
+        prefix = "" if problem is None else f"{problem}."
+        return [key.removeprefix(prefix) for key in self._keys(problem)]
 
     def of(self, given: Any, problem: str | None = None) -> Any:
         """Return what a name, a class or an object stands for; see `find`.
@@ -145,14 +172,18 @@ class Plugins:
             unknown = self._unknown(name, problem)
             if unknown is not None:
                 raise UserError(f"{self._noun} {name[:LONGEST_SHOWN_VALUE]!r}: {unknown}")
-            self._loaded[key] = self._load(self._points[key], name)
+            built_in = self._built_in(key)
+            self._loaded[key] = (
+                self._load(self._points[key], name)
+                if built_in is None
+                else self._checked(built_in, f"{self._noun} {name!r}")
+            )
         return self._loaded[key]
 
     def is_foreign(self, name: str, problem: str | None = None) -> bool:
-        """Return whether a name stands for something of a user's own; nothing is loaded."""
-        point = self._points.get(name if problem is None else f"{problem}.{name}")
-        is_own = point is not None and point.value.startswith("lyra_opt.")
-        return is_reference(name) or (point is not None and not is_own)
+        """Return whether a name means a component that is not built in, without loading that."""
+        key = name if problem is None else f"{problem}.{name}"
+        return is_reference(name) or key in self._points
 
     def require_known(self, field: str, name: str, problem: str | None = None) -> None:
         """Raise `FieldError` if there is nothing of the name; nothing is loaded."""
@@ -162,11 +193,12 @@ class Plugins:
 
     def _unknown(self, name: str, problem: str | None) -> str | None:
         """Return what to say of a name that there is not, with the nearest; None if there is."""
-        if (name if problem is None else f"{problem}.{name}") in self._points:
+        key = name if problem is None else f"{problem}.{name}"
+        if self._built_in(key) is not None or key in self._points:
             return None
         others = [
             of
-            for of, _, its_name in (key.partition(".") for key in self._points)
+            for of, _, its_name in (each.partition(".") for each in self._keys())
             if its_name == name
         ]
         if problem is not None and others:
@@ -235,3 +267,7 @@ class Plugins:
         self.__dict__.pop("_points", None)
         self._loaded.clear()
         self._own.clear()
+
+
+PROBLEMS = Plugins("lyra_opt.problems", "problem")
+"""All problems (`lyra_opt.core.problem.Problem`) by name."""

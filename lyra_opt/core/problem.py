@@ -11,7 +11,7 @@ from lyra_opt.core.documents import Record, require_format
 from lyra_opt.core.errors import FieldError, MissingFieldError, UserError, show_value
 from lyra_opt.core.fields import Key, format_schema, keys_of, parsed, schema_of, written
 from lyra_opt.core.instance import ProblemInstance
-from lyra_opt.core.plugins import Plugins
+from lyra_opt.core.plugins import PROBLEMS
 from lyra_opt.core.result import RELATIVE_TOLERANCE
 from lyra_opt.core.rules import Named, Text
 
@@ -268,10 +268,6 @@ class Problem(ABC):
 
 def _head(format_name: str) -> dict[str, Any]:
     return {"format": {"const": format_name}, "version": {"type": "integer", "const": VERSION}}
-
-
-PROBLEMS = Plugins("lyra_opt.problems", "problem")
-"""All problems by name."""
 
 
 def problems() -> dict[str, Problem]:

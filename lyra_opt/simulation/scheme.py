@@ -1,7 +1,8 @@
 """Schemes: what decides, for how long jobs keep their GPUs, and what a run needs.
 
-A scheme is an entry point of the group ``lyra_opt.schemes``, in the tree or outside of it, or it is
-given as ``my_file.py:NAME``, as an object or a class; so are policies, of which it makes a scheme.
+`lyra_opt.registry` lists the built-in schemes; other packages register theirs in the entry-point
+group ``lyra_opt.schemes``. A scheme, or a policy from which a scheme is made, can also be given as
+``my_file.py:NAME``, as an object or as a class.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def solver_shares(instance: Instance, solver: str = SHARE_SOLVER) -> TimeShares 
     instance
         With an objective whose answer is shares.
     solver
-        The name of the solver, found through its entry point.
+        The name of the solver, found through the registry.
 
     Raises
     ------

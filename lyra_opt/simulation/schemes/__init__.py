@@ -1,1 +1,1 @@
-"""The schemes that come with the project; each is an entry point."""
+"""The schemes that come with the project; `lyra_opt.registry` lists them."""

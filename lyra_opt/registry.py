@@ -1,0 +1,427 @@
+"""The built-in components by name: problems, solvers, families, schemes, workloads and so on.
+
+A composition root: it sees every package and holds no logic. Each function imports its components
+when one of them is first asked for. Components of other packages come by entry point, under the
+same group names (`lyra_opt.core.plugins`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.core.built_in import BUILT_IN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import ModuleType
+
+    Objects = Mapping[str, Any]
+
+
+def _allocation_solvers() -> Objects:
+    """Return the heuristics and exact methods of our own for allocation."""
+    from lyra_opt.allocation.exact.mckp_core import MckpCore
+    from lyra_opt.allocation.exact.mckp_dp import MckpDp
+    from lyra_opt.allocation.exact.mean_jct.solver import MeanJctExact
+    from lyra_opt.allocation.heuristics.afs import Afs
+    from lyra_opt.allocation.heuristics.best_fill import BestFill
+    from lyra_opt.allocation.heuristics.equal_share import EqualShare
+    from lyra_opt.allocation.heuristics.gandiva import Gandiva
+    from lyra_opt.allocation.heuristics.ibm_dp import IbmDp
+    from lyra_opt.allocation.heuristics.lyra import Lyra
+    from lyra_opt.allocation.heuristics.mckp_greedy import MckpGreedy
+    from lyra_opt.allocation.heuristics.optimus import Optimus
+    from lyra_opt.allocation.heuristics.priority_fill import ShortestJobFirst, SmallestRemainingWork
+    from lyra_opt.allocation.heuristics.rollout import Rollout
+
+    return _by_problem(
+        MckpDp,
+        MckpGreedy,
+        MckpCore,
+        MeanJctExact,
+        Lyra,
+        ShortestJobFirst,
+        SmallestRemainingWork,
+        EqualShare,
+        Afs,
+        Optimus,
+        Gandiva,
+        IbmDp,
+        BestFill,
+        Rollout,
+    )
+
+
+def _allocation_models() -> Objects:
+    """Return the exact models solved by other libraries for allocation."""
+    from lyra_opt.core.solver import Solver
+    from lyra_opt.formulations.allocation import mathopt_model, pulp_model
+    from lyra_opt.formulations.allocation.brute_force import BruteForce
+    from lyra_opt.formulations.allocation.cpsat_model import CPSAT_STRENGTHENED
+    from lyra_opt.formulations.allocation.cpsat_solver import CpsatSolver
+    from lyra_opt.formulations.allocation.mean_jct.mathopt_model import TIME_INDEXED
+    from lyra_opt.formulations.allocation.mean_jct.order_tree import OrderTree
+
+    return _by_problem(
+        TIME_INDEXED,
+        OrderTree,
+        BruteForce,
+        *_all_of(Solver, pulp_model),
+        CpsatSolver,
+        CPSAT_STRENGTHENED,
+        *_all_of(Solver, mathopt_model),
+    )
+
+
+def _heterogeneous_solvers() -> Objects:
+    """Return the heuristics and exact methods of our own for heterogeneous."""
+    from lyra_opt.core.solver import Solver
+    from lyra_opt.heterogeneous.exact.shares.water_filling import WaterFilling
+    from lyra_opt.heterogeneous.heuristics import policy_solver
+    from lyra_opt.heterogeneous.heuristics.hadar.solver import HADAR, HADAR_COMMITTED
+    from lyra_opt.heterogeneous.heuristics.list_schedule import ListSchedule
+    from lyra_opt.heterogeneous.heuristics.round_shares import RoundShares
+
+    return _by_problem(
+        HADAR,
+        HADAR_COMMITTED,
+        *_all_of(Solver, policy_solver),
+        RoundShares,
+        ListSchedule,
+        WaterFilling,
+    )
+
+
+def _heterogeneous_models() -> Objects:
+    """Return the exact models solved by other libraries for heterogeneous."""
+    from lyra_opt.formulations.heterogeneous.brute_force import BruteForce
+    from lyra_opt.formulations.heterogeneous.cpsat_model import CPSAT
+    from lyra_opt.formulations.heterogeneous.mathopt_model import MATHOPT_GSCIP, MATHOPT_HIGHS
+    from lyra_opt.formulations.heterogeneous.pulp_model import PULP_CBC, PULP_HIGHS
+    from lyra_opt.formulations.heterogeneous.shares.highs_model import LpHighs, LpSifting
+    from lyra_opt.formulations.heterogeneous.shares.makespan import LpMakespan
+    from lyra_opt.formulations.heterogeneous.shares.mathopt_model import LpGlop, LpPdlp
+
+    return _by_problem(
+        BruteForce,
+        CPSAT,
+        MATHOPT_GSCIP,
+        MATHOPT_HIGHS,
+        PULP_CBC,
+        PULP_HIGHS,
+        LpGlop,
+        LpPdlp,
+        LpHighs,
+        LpSifting,
+        LpMakespan,
+    )
+
+
+def _network_solvers() -> Objects:
+    """Return the heuristics and exact methods of our own for network."""
+    from lyra_opt.core.solver import Solver
+    from lyra_opt.network.heuristics import policy_solver
+    from lyra_opt.network.heuristics.list_placement import ListPlacement
+    from lyra_opt.network.heuristics.priced_solver import PricedPlacementSolver
+
+    return _by_problem(ListPlacement, *_all_of(Solver, policy_solver), PricedPlacementSolver())
+
+
+def _network_models() -> Objects:
+    """Return the exact models solved by other libraries for network."""
+    from lyra_opt.formulations.network.brute_force import BruteForce
+    from lyra_opt.formulations.network.patterns.cpsat_model import CPSAT_PATTERNS
+    from lyra_opt.formulations.network.patterns.linear_model import LP_HIGHS
+    from lyra_opt.formulations.network.patterns.mathopt_model import (
+        MATHOPT_GSCIP_PATTERNS,
+        MATHOPT_HIGHS_PATTERNS,
+    )
+    from lyra_opt.formulations.network.patterns.pulp_model import (
+        PULP_CBC_PATTERNS,
+        PULP_HIGHS_PATTERNS,
+    )
+    from lyra_opt.formulations.network.tiers.cpsat_model import CPSAT
+    from lyra_opt.formulations.network.tiers.mathopt_model import MATHOPT_GSCIP, MATHOPT_HIGHS
+    from lyra_opt.formulations.network.tiers.pulp_model import PULP_CBC, PULP_HIGHS
+
+    return _by_problem(
+        BruteForce,
+        CPSAT,
+        CPSAT_PATTERNS,
+        MATHOPT_GSCIP,
+        MATHOPT_HIGHS,
+        MATHOPT_GSCIP_PATTERNS,
+        MATHOPT_HIGHS_PATTERNS,
+        PULP_CBC,
+        PULP_HIGHS,
+        PULP_CBC_PATTERNS,
+        PULP_HIGHS_PATTERNS,
+        LP_HIGHS,
+    )
+
+
+def _reclaim_solvers() -> Objects:
+    """Return the heuristics and exact methods of our own for reclaim."""
+    from lyra_opt.reclaim.exact.solver import Exact
+    from lyra_opt.reclaim.heuristics.fast import Fast
+    from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
+    from lyra_opt.reclaim.heuristics.lyra_greedy_elastic import LyraGreedyElastic
+    from lyra_opt.reclaim.heuristics.marginal import Marginal
+    from lyra_opt.reclaim.heuristics.peeling import Peeling
+    from lyra_opt.reclaim.heuristics.random_choice import RandomChoice
+    from lyra_opt.reclaim.heuristics.smallest_count_first import SmallestCountFirst
+    from lyra_opt.reclaim.heuristics.tabu import Tabu
+
+    return _by_problem(
+        RandomChoice,
+        SmallestCountFirst,
+        LyraGreedy,
+        LyraGreedyElastic,
+        Marginal,
+        Peeling,
+        Fast,
+        Exact,
+        Tabu,
+    )
+
+
+def _reclaim_models() -> Objects:
+    """Return the exact models solved by other libraries for reclaim."""
+    from lyra_opt.core.solver import Solver
+    from lyra_opt.formulations.reclaim import mathopt_model, pulp_model
+    from lyra_opt.formulations.reclaim.brute_force import BruteForce
+    from lyra_opt.formulations.reclaim.cpsat_model import CPSAT, CPSAT_STRENGTHENED
+
+    return _by_problem(
+        BruteForce,
+        *_all_of(Solver, pulp_model),
+        CPSAT,
+        CPSAT_STRENGTHENED,
+        *_all_of(Solver, mathopt_model),
+    )
+
+
+def _allocation_families() -> Objects:
+    """Return the instance families of allocation."""
+    from lyra_opt.instances.allocation.light import LIGHT
+    from lyra_opt.instances.allocation.load import LOAD
+    from lyra_opt.instances.allocation.worst_case import WORST_CASE
+
+    return _by_problem(LIGHT, LOAD, WORST_CASE)
+
+
+def _heterogeneous_families() -> Objects:
+    """Return the instance families of heterogeneous."""
+    from lyra_opt.instances.heterogeneous.offline_family import OFFLINE
+
+    return _by_problem(OFFLINE)
+
+
+def _network_families() -> Objects:
+    """Return the instance families of network."""
+    from lyra_opt.instances.network.epoch_family import EPOCH
+
+    return _by_problem(EPOCH)
+
+
+def _reclaim_families() -> Objects:
+    """Return the instance families of reclaim."""
+    from lyra_opt.instances.reclaim.decoy import DECOY
+    from lyra_opt.instances.reclaim.grid import GRID
+    from lyra_opt.instances.reclaim.net import NET, NET_JOINED
+    from lyra_opt.instances.reclaim.placed import (
+        BF_DIST,
+        BF_TRACE,
+        MESSY_DIST,
+        MESSY_TRACE,
+        RND_DIST,
+        RND_TRACE,
+    )
+    from lyra_opt.instances.reclaim.planted import PLANTED
+    from lyra_opt.instances.reclaim.regular import HYP8, REG4
+    from lyra_opt.instances.reclaim.snapshot import SNAPSHOT
+    from lyra_opt.instances.reclaim.span import SPAN
+
+    return _by_problem(
+        BF_TRACE,
+        BF_DIST,
+        RND_TRACE,
+        RND_DIST,
+        MESSY_TRACE,
+        MESSY_DIST,
+        SPAN,
+        GRID,
+        REG4,
+        HYP8,
+        PLANTED,
+        DECOY,
+        NET,
+        NET_JOINED,
+        SNAPSHOT,
+    )
+
+
+def _allocation() -> Objects:
+    from lyra_opt.allocation import PROBLEM
+
+    return _by_name(PROBLEM)
+
+
+def _heterogeneous() -> Objects:
+    from lyra_opt.heterogeneous import PROBLEM
+
+    return _by_name(PROBLEM)
+
+
+def _network() -> Objects:
+    from lyra_opt.network import PROBLEM
+
+    return _by_name(PROBLEM)
+
+
+def _reclaim() -> Objects:
+    from lyra_opt.reclaim import PROBLEM
+
+    return _by_name(PROBLEM)
+
+
+def _schemes() -> Objects:
+    """Return the schemes of the simulated cluster."""
+    from lyra_opt.simulation.scheme import Scheme
+    from lyra_opt.simulation.schemes import elastic, placement, rounds
+    from lyra_opt.simulation.schemes.epochs import POLLUX
+
+    return _by_name(
+        *_all_of(Scheme, elastic), *_all_of(Scheme, rounds), *_all_of(Scheme, placement), POLLUX
+    )
+
+
+def _workloads() -> Objects:
+    """Return the generated workloads."""
+    from lyra_opt.instances.workloads import named
+    from lyra_opt.instances.workloads.named import NamedWorkload
+
+    return _by_name(*_all_of(NamedWorkload, named))
+
+
+def _clusters() -> Objects:
+    """Return the clusters with heterogeneous GPUs."""
+    from lyra_opt.instances.heterogeneous.clusters import (
+        GAVEL_108,
+        HADAR_60,
+        HADARE_AWS,
+        HADARE_LAB,
+    )
+
+    return _by_name(GAVEL_108, HADAR_60, HADARE_AWS, HADARE_LAB)
+
+
+def _throughputs() -> Objects:
+    """Return the tables of throughputs."""
+    from lyra_opt.instances.heterogeneous.throughput_files import GAVEL
+
+    return _by_name(GAVEL)
+
+
+def _formats() -> Objects:
+    """Return the file formats that belong to no single problem."""
+    from lyra_opt.instances.library.catalogue import FORMAT as CATALOGUE
+    from lyra_opt.instances.library.records import FORMAT as RECORD
+
+    return {"library": CATALOGUE, "library-record": RECORD}
+
+
+def _solver_makers() -> Objects:
+    """Return the factories of solvers whose names start with a backend's."""
+    from lyra_opt.formulations.backends.foreign import MATHOPT, PULP
+
+    return {"mathopt": MATHOPT, "pulp": PULP}
+
+
+def _trace_layouts() -> Objects:
+    """Return the layouts of job traces."""
+    from lyra_opt.instances.workloads.adaptdl import ADAPTDL, ADAPTDL_PHILLY
+    from lyra_opt.instances.workloads.gavel import GAVEL
+    from lyra_opt.instances.workloads.openb import OPENB
+    from lyra_opt.instances.workloads.pai import PAI, PAI_SIMULATOR
+    from lyra_opt.instances.workloads.philly import PHILLY
+    from lyra_opt.instances.workloads.swf import SWF
+    from lyra_opt.instances.workloads.tables import (
+        ACME,
+        ELASTICFLOW,
+        ELASTICFLOW_SIMULATOR,
+        HELIOS,
+        ITP,
+        OWN,
+        TIRESIAS,
+    )
+
+    return {
+        "acme": ACME,
+        "adaptdl": ADAPTDL,
+        "adaptdl-philly": ADAPTDL_PHILLY,
+        "alibaba-openb-2023": OPENB,
+        "alibaba-pai-2020": PAI,
+        "alibaba-pai-2020-simulator": PAI_SIMULATOR,
+        "elasticflow": ELASTICFLOW,
+        "elasticflow-simulator": ELASTICFLOW_SIMULATOR,
+        "gavel": GAVEL,
+        "helios": HELIOS,
+        "microsoft-itp": ITP,
+        "microsoft-philly": PHILLY,
+        "own": OWN,
+        "standard-workload-format": SWF,
+        "tiresias": TIRESIAS,
+    }
+
+
+def _scenarios() -> Objects:
+    """Return the package that holds the bundled scenario files."""
+    from lyra_opt.experiments import scenarios
+
+    return {"lyra-opt": scenarios}
+
+
+def _all_of(kind: type, module: ModuleType) -> list[Any]:
+    """Return the constants of a module that are components of a kind."""
+    return [each for each in vars(module).values() if isinstance(each, kind)]
+
+
+def _by_name(*objects: Any) -> Objects:
+    return {each.name: each for each in objects}
+
+
+def _by_problem(*objects: Any) -> Objects:
+    return {f"{each.problem}.{each.name}": each for each in objects}
+
+
+BUILT_IN.update(
+    {
+        "lyra_opt.solvers": {
+            "allocation": (_allocation_solvers, _allocation_models),
+            "heterogeneous": (_heterogeneous_solvers, _heterogeneous_models),
+            "network": (_network_solvers, _network_models),
+            "reclaim": (_reclaim_solvers, _reclaim_models),
+        },
+        "lyra_opt.instance_families": {
+            "allocation": (_allocation_families,),
+            "heterogeneous": (_heterogeneous_families,),
+            "network": (_network_families,),
+            "reclaim": (_reclaim_families,),
+        },
+        "lyra_opt.clusters": {"": (_clusters,)},
+        "lyra_opt.formats": {"": (_formats,)},
+        "lyra_opt.problems": {
+            "allocation": (_allocation,),
+            "heterogeneous": (_heterogeneous,),
+            "network": (_network,),
+            "reclaim": (_reclaim,),
+        },
+        "lyra_opt.scenarios": {"": (_scenarios,)},
+        "lyra_opt.schemes": {"": (_schemes,)},
+        "lyra_opt.solver_makers": {"": (_solver_makers,)},
+        "lyra_opt.throughputs": {"": (_throughputs,)},
+        "lyra_opt.trace_layouts": {"": (_trace_layouts,)},
+        "lyra_opt.workloads": {"": (_workloads,)},
+    }
+)
