@@ -1,4 +1,4 @@
-"""How much is asked of a cluster, day by day, before anything is simulated."""
+"""How much work is requested of a cluster, by day and by GPU type, before the simulation."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from lyra_opt.experiments.simulation.setup import DAY_S
 from lyra_opt.simulation.speed import Speed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lyra_opt.experiments.simulation.setup import Setup
 
 
@@ -65,6 +67,82 @@ def demand_by_day(setup: Setup) -> list[DayOfDemand]:
         backlog_gpu_s = max(0.0, backlog_gpu_s + submitted - capacity)
         found.append(DayOfDemand(float(submitted / capacity), float(backlog_gpu_s / capacity)))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class TypeDemand:
+    """The demand of the jobs that can run on GPUs of one own type alone.
+
+    Parameters
+    ----------
+    load
+        Their work, as a share of what the GPUs of the type can do from the first submission of all
+        jobs to the last; infinite where all jobs are submitted at one moment.
+    backlog_s
+        Seconds that all GPUs of the type need, after the last submission, for the rest of this work
+        even if none of them ever idles.
+    longest_s
+        Seconds that the longest of these jobs runs.
+    """
+
+    load: float
+    backlog_s: float
+    longest_s: float
+
+    @property
+    def is_overloaded(self) -> bool:
+        """Whether the type cannot keep up: more is left than the longest job takes in the end."""
+        return self.load > 1 and self.backlog_s > self.longest_s
+
+
+def demand_by_type(setup: Setup) -> dict[str, TypeDemand]:
+    """Return the demand for each own GPU type, where there are several; O(jobs * types).
+
+    Jobs that can run on several types, or on borrowed GPUs, count for none of them.
+    """
+    cluster, jobs = setup.cluster, setup.workload.jobs
+    counts = cluster.own_gpus
+    if len(counts) < 2:
+        return {}
+    speed = Speed(cluster)
+    span_s = setup.workload.submission_span_s
+    work_gpu_s, backlog_gpu_s, longest_s = (dict.fromkeys(counts, 0.0) for _ in range(3))
+    since_s = dict.fromkeys(counts, jobs[0].submit_s)
+    for job in jobs:
+        types = list(speed.rates_of(job)) if job.measured else list(filter(job.takes, counts))
+        if len(types) != 1 or (setup.plan is not None and job.fungible):
+            continue
+        (name,) = types
+        work = speed.least_gpu_s(job)
+        drained = (job.submit_s - since_s[name]) * counts[name]
+        work_gpu_s[name] += work
+        backlog_gpu_s[name] = max(0.0, backlog_gpu_s[name] - drained) + work
+        longest_s[name] = max(longest_s[name], work / job.min_gpus)
+        since_s[name] = job.submit_s
+    found = {}
+    for name, count in counts.items():
+        drained = (jobs[-1].submit_s - since_s[name]) * count
+        load = work_gpu_s[name] / (count * span_s) if span_s else math.inf
+        backlog_s = max(0.0, backlog_gpu_s[name] - drained) / count
+        if work_gpu_s[name]:
+            found[name] = TypeDemand(load, backlog_s, longest_s[name])
+    return found
+
+
+def load_by_type(setup: Setup) -> dict[str, float]:
+    """Return the load of each GPU type that has one, as rows of a store carry it."""
+    demand = demand_by_type(setup)
+    return {name: each.load for name, each in demand.items() if math.isfinite(each.load)}
+
+
+def types_in_words(demand: Mapping[str, TypeDemand]) -> str:
+    """Return the demand by type as a clause to append to that of the whole cluster."""
+    parts = [
+        f"{100 * each.load:.0f} % of {name}{' (overloaded)' if each.is_overloaded else ''}"
+        for name, each in demand.items()
+        if math.isfinite(each.load)
+    ]
+    return f"; jobs that only one GPU type can run ask for {', '.join(parts)}" if parts else ""
 
 
 def _lent_gpu_s(setup: Setup, days: int) -> np.ndarray:

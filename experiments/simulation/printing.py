@@ -8,7 +8,8 @@ from lyra_opt.commands.messages import say
 from lyra_opt.commands.output import print_line, print_table
 from lyra_opt.core.errors import counted
 from lyra_opt.experiments.simulation.bounds import MEAN_JCT
-from lyra_opt.experiments.simulation.demand import demand_by_day
+from lyra_opt.experiments.simulation.demand import demand_by_day, demand_by_type, types_in_words
+from lyra_opt.experiments.simulation.durations import duration
 from lyra_opt.experiments.simulation.measures import MEASURES, mean_shown, shown_measures
 from lyra_opt.experiments.simulation.runs import variants_of
 
@@ -23,7 +24,8 @@ MOST_DAYS_SHOWN = 31
 
 def say_demand(setup: Setup) -> None:
     """Tell how much is asked of the cluster, day by day, before time is spent."""
-    say(f"{setup.demand_in_words}{_inference_in_words(setup)}")
+    of_types = demand_by_type(setup)
+    say(f"{setup.demand_in_words}{types_in_words(of_types)}{_inference_in_words(setup)}")
     if setup.dropped:
         say(f"{counted(setup.dropped, 'job')} left out that can never run")
     days = demand_by_day(setup)
@@ -36,6 +38,12 @@ def say_demand(setup: Setup) -> None:
             f"overloaded: at the last submission, work for {days[-1].backlog_days:.1f} days of all "
             "GPUs is left even if none ever idles"
         )
+    for name, demand in of_types.items():
+        if demand.is_overloaded:
+            say(
+                f"overloaded: at the last submission, work for {duration(demand.backlog_s)} of all "
+                f"GPUs of type {name} is left even if none of them ever idles"
+            )
 
 
 def _inference_in_words(setup: Setup) -> str:

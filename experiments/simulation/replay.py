@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lyra_opt.experiments.simulation.carried_out import carry_out, jobs_per_cpu_s
+from lyra_opt.experiments.simulation.demand import load_by_type
 from lyra_opt.experiments.simulation.measures import TIME_PARTS
 from lyra_opt.experiments.simulation.scenario import DECISION_KINDS
 from lyra_opt.experiments.simulation.setup import DAY_S, POOLS, RACKS, TYPES
@@ -44,8 +45,8 @@ RUN_COLUMNS = (
     *("ran_on_loan", "most_racks", "missed_deadline"),
 )
 
-_QUEUES = ("queue_mean_s", "queue_p50_s", "queue_p95_s", "queue_p99_s")
-_JCTS = ("jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_p99_s")
+_QUEUES = ("queue_mean_s", "queue_p50_s", "queue_p95_s", "queue_p99_s", "queue_max_s")
+_JCTS = ("jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_p99_s", "jct_max_s")
 
 FIGURES = {
     POOLS: (
@@ -54,13 +55,13 @@ FIGURES = {
         *("hosted_at_reclaims", "returned_servers", "scaling_operations", "loan_usage"),
     ),
     TYPES: (
-        *("jobs", "finished", *_QUEUES, *_JCTS, "jct_min_s", "jct_max_s", "makespan_s", "cru"),
+        *("jobs", "finished", *_QUEUES, *_JCTS, "jct_min_s", "makespan_s", "cru"),
         *("gpu_usage", "gpu_usage_by_type", "fairness_mean", "fairness_max", "restarts"),
         *("preemptions", "preemptions_per_submission", "copies_mean", "copies_max", "rounds"),
         *("restarting_s", "merging_s", "decision_mean_s", "decision_max_s", "ttd_s"),
     ),
     RACKS: (
-        *("jobs", "finished", *_QUEUES, "queue_max_s", *_JCTS, "jct_max_s", "makespan_s", "gpu_s"),
+        *("jobs", "finished", *_QUEUES, *_JCTS, "makespan_s", "gpu_s"),
         *("computing_gpu_s", "communication_s", "communication_share", "gpu_usage"),
         *("computing_usage", "hand_over_share", "allocations_by_tier", "gpu_s_by_tier"),
         *("fragmented_machines_mean", "stranded_share", "allocations", "lease_losses"),
@@ -215,6 +216,7 @@ class Replay:
             "workload": setup.workload.name,
             **of_kind(),
             "dropped": setup.dropped,
+            **({"load_by_type": loads} if (loads := load_by_type(setup)) else {}),
             **{
                 key: figures[METRIC_OF.get(key, key)]
                 for key in (

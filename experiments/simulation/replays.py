@@ -31,6 +31,7 @@ from lyra_opt.experiments.simulation.building import (
     traces_of_workload,
 )
 from lyra_opt.experiments.simulation.capture import Capture
+from lyra_opt.experiments.simulation.demand import demand_by_type, types_in_words
 from lyra_opt.experiments.simulation.replay import replay, series_table
 from lyra_opt.experiments.simulation.scenario import absent_cases, variants
 
@@ -201,7 +202,7 @@ def setting_of(setup: Setup, scheme: Scheme) -> dict[str, Any]:
     reclaimer = getattr(scheme, "reclaimer", None)
     servers = cluster.inference_servers
     return {
-        "demand": setup.demand_in_words,
+        "demand": f"{setup.demand_in_words}{types_in_words(demand_by_type(setup))}",
         "own_gpus": cluster.own_gpus,
         "lent_gpus_per_server": {lent.name: cluster.inference_gpus / servers} if lent else {},
         "last_submission_s": setup.workload.jobs[-1].submit_s,

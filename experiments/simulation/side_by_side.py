@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.simulation.measures import Measure
 
 MAIN_MEASURES = (
-    *("jct_mean_s", "jct_p50_s", "jct_p95_s", "queue_mean_s", "queue_p95_s", "makespan_s"),
+    *("jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_max_s", "queue_mean_s", "queue_p95_s"),
+    *("queue_max_s", "makespan_s"),
     *("fairness_mean", "training_usage_while_submitting", "gpu_usage", "computing_usage"),
     "preemptions",
 )

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
     Run = Callable[..., tuple[int, str, str]]
 
-_QUEUES = ("queue_mean_s", "queue_p50_s", "queue_p95_s", "queue_p99_s")
-_JCTS = ("jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_p99_s")
+_QUEUES = ("queue_mean_s", "queue_p50_s", "queue_p95_s", "queue_p99_s", "queue_max_s")
+_JCTS = ("jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_p99_s", "jct_max_s")
 KEYS_OF_TYPES = [
     *("workload", "cluster", "scheme", "seed", "servers", "gpus", "round_s", "restart_s"),
     *("merge_s", "copy_efficiency", "dropped", "jobs", "finished", *_QUEUES, *_JCTS),
-    *("jct_min_s", "jct_max_s", "makespan_s", "cru", "gpu_usage", "gpu_usage_by_type"),
+    *("jct_min_s", "makespan_s", "cru", "gpu_usage", "gpu_usage_by_type"),
     *("fairness_mean", "fairness_max", "restarts", "preemptions", "preemptions_per_submission"),
     *("copies_mean", "copies_max", "rounds", "restarting_s", "merging_s", "decision_mean_s"),
     *("decision_max_s", "ttd_s", *TIME_PARTS, "cost", "wall_time_s", "jobs_per_cpu_s"),
@@ -40,7 +40,7 @@ KEYS_OF_TYPES = [
 KEYS_OF_RACKS = [
     *("workload", "topology", "network", "scheme", "engine", "seed", "racks", "machines", "gpus"),
     *("lease_s", "hand_over_s_per_gpu", "round_s", "restart_s", "dropped", "jobs", "finished"),
-    *(*_QUEUES, "queue_max_s", *_JCTS, "jct_max_s", "makespan_s"),
+    *(*_QUEUES, *_JCTS, "makespan_s"),
     *("gpu_s", "computing_gpu_s", "communication_s", "communication_share", "gpu_usage"),
     *("computing_usage", "hand_over_share", "allocations_by_tier", "gpu_s_by_tier"),
     *("fragmented_machines_mean", "stranded_share", "allocations", "lease_losses"),
