@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 CONFIDENCE = 0.95
 METHOD = (
     "95 % intervals are those of the paired t test over draws: runs that share their draws are "
-    "averaged first. A single draw has none."
+    "averaged first. A single draw has none. Seeds of one trace have the same jobs, so that their "
+    "interval says nothing of other jobs."
 )
 SHOWN = 10
 """Runs, and lines of a file, that are listed on the terminal."""

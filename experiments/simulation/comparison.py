@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,6 +55,68 @@ COMPARED = (
 )
 
 
+OF_JOBS = ("submit_s", "work_worker_s", "min_workers", "gpus_per_worker")
+OF_ASSUMPTIONS = (
+    *("max_workers", "fungible", "heterogeneous", "checkpoints", "model", "gpu_types", "steps"),
+    *("weight", "deadline_s"),
+)
+"""Columns of the table of jobs that say which jobs there are, and what is assumed of them."""
+
+OTHER_JOBS = (
+    "For a confidence interval over other draws of these jobs, set jobs.bootstrap.days and vary "
+    "jobs.bootstrap.draw."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Varied:
+    """What differs between the seeds of a variant.
+
+    Parameters
+    ----------
+    jobs
+        Whether each seed draws its own jobs, so that seeds are a sample of jobs.
+    in_words
+        What a seed varies, in sentences; empty with one seed.
+    """
+
+    jobs: bool = True
+    in_words: str = ""
+
+
+def what_seeds_vary(
+    runs: Sequence[ReplayRecord], jobs_of: Callable[[ReplayRecord], pd.DataFrame]
+) -> Varied:
+    """Return what differs between the seeds of a variant, by the tables of jobs of two of them.
+
+    Parameters
+    ----------
+    runs, jobs_of
+        As of `differences`.
+    """
+    of_first = [run for run in runs if run.scheme == runs[0].scheme]
+    if len(of_first) < 2:
+        return Varied()
+    one, other = (jobs_of(run) for run in of_first[:2])
+    differing = [name for name in one if name not in other or not one[name].equals(other[name])]
+    if len(one) != len(other) or not set(OF_JOBS).isdisjoint(differing):
+        return Varied(in_words="Each seed draws its own jobs.")
+    names = [name for name in OF_ASSUMPTIONS if name in differing]
+    if names:
+        text = f"Seeds vary only what is assumed of the jobs ({', '.join(names)})"
+    elif any(
+        _figures(run)[compared.key] != _figures(before)[compared.key]
+        for before, run in pairwise(sorted(runs, key=lambda run: run.scheme))
+        if before.scheme == run.scheme
+        for compared in COMPARED
+    ):
+        text = "Seeds vary only what else is drawn in a run, such as the demand of inference"
+    else:
+        text = "Seeds vary nothing"
+    text += "; the jobs and their running times are the same with each seed."
+    return Varied(jobs=False, in_words=f"{text} {OTHER_JOBS}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """By how much a mean of one scheme differs from that of another.
@@ -67,11 +130,14 @@ class Difference:
     mean_s, baseline_s
         Both means, over seeds too.
     low_s, high_s
-        Confidence interval of ``mean_s - baseline_s``.
+        Confidence interval of ``mean_s - baseline_s``; its least and greatest value over seeds
+        where these have the same jobs.
     pairs
         How many seeds are paired, or jobs where there is one seed.
     over_seeds
         Which of both.
+    varied
+        What seeds vary.
     part, part_s
         Of a mean JCT the part that differs most in the same direction, in words, and by how much;
         "" and 0 where nothing differs.
@@ -86,6 +152,7 @@ class Difference:
     high_s: float
     pairs: int
     over_seeds: bool
+    varied: Varied
     part: str = ""
     part_s: float = 0.0
 
@@ -108,7 +175,7 @@ class Difference:
 
     @property
     def is_clear(self) -> bool:
-        """Whether the interval leaves out 0."""
+        """Whether the interval, or the range over seeds, leaves out 0."""
         return self.low_s > 0 or self.high_s < 0
 
     @property
@@ -126,7 +193,8 @@ class Difference:
             if self.percent is None
             else f"{three_digits(abs(self.percent))} %"
         )
-        unclear = "" if self.is_clear else ", so it may be chance"
+        chance = ", so it may be chance" if self.varied.jobs else ", so not with every seed"
+        unclear = "" if self.is_clear else chance
         return (
             f"{by} {word} ({duration(self.mean_s)} instead of {duration(self.baseline_s)}; "
             f"{self.interval_in_words()}{unclear}{self._part_in_words()})"
@@ -139,14 +207,15 @@ class Difference:
         return f"; above all {duration(abs(self.part_s), self.unit)} {word} of {self.part}"
 
     def interval_in_words(self) -> str:
-        """Return the confidence interval with its unit; a point where nothing varies."""
+        """Return the interval, or the range over seeds, with its unit; words if nothing varies."""
         if self.low_s == self.high_s:
             return f"the same with each {'seed' if self.over_seeds else 'job'}"
         low, high = (
             three_digits(value / self.unit.seconds).replace("-", "−")
             for value in (self.low_s, self.high_s)
         )
-        return f"interval {low} to {high} {self.unit.symbol}"
+        kind = "interval" if self.varied.jobs else "by seed"
+        return f"{kind} {low} to {high} {self.unit.symbol}"
 
 
 def differences(
@@ -154,8 +223,10 @@ def differences(
 ) -> list[Difference]:
     """Return how each scheme of a variant differs from the first one.
 
-    Where both have several seeds in common, the interval is that of Student's t over the
-    differences of the means of each seed: another draw of jobs. With one seed it is a percentile
+    Where both have several seeds in common, and each draws its own jobs, the interval is that of
+    Student's t over the differences of the means of each seed. Where seeds have the same jobs, they
+    are no sample of jobs: there is no interval but the least and the greatest difference. With one
+    seed it is a percentile
     bootstrap over the differences of each job, which treats jobs as independent of one another and
     says nothing of another draw.
 
@@ -172,6 +243,7 @@ def differences(
     if not by_scheme:
         return []
     (baseline, first), *others = by_scheme.items()
+    varied = what_seeds_vary(runs, jobs_of) if others else Varied()
     found = []
     for compared in COMPARED:
         for scheme, of_seed in others:
@@ -188,7 +260,12 @@ def differences(
                     np.array([_figures(each[seed])[compared.key] for seed in seeds])
                     for each in (first, of_seed)
                 )
-                low_s, high_s = student_interval(after - before)
+                moved = after - before
+                low_s, high_s = (
+                    student_interval(moved)
+                    if varied.jobs
+                    else (float(moved.min()), float(moved.max()))
+                )
             part, part_s = "", 0.0
             if compared.key == JCT:
                 part, part_s = _largest_part(
@@ -205,6 +282,7 @@ def differences(
                     high_s=high_s,
                     pairs=len(before),
                     over_seeds=len(seeds) > 1,
+                    varied=varied if len(seeds) > 1 else Varied(),
                     part=part,
                     part_s=part_s,
                 )
@@ -231,13 +309,21 @@ def _largest_part(
 def method_in_words(found: Sequence[Difference]) -> str:
     """Return how the intervals of at least one difference were made."""
     meaning = f"Intervals are {100 * CONFIDENCE:.0f} % confidence intervals of the difference:"
-    seeds = sorted({each.pairs for each in found if each.over_seeds})
-    if seeds:
-        count = " or ".join(str(number) for number in seeds)
-        text = f"{meaning} Student's t over {count} seeds, paired by seed."
-        if seeds[0] < ENOUGH_SEEDS:
-            text += " So few seeds make wide intervals."
-        return text
+    of_seeds = [each for each in found if each.over_seeds]
+    if of_seeds:
+        text = ""
+        if seeds := sorted({each.pairs for each in of_seeds if each.varied.jobs}):
+            count = " or ".join(str(number) for number in seeds)
+            text = f"{meaning} Student's t over {count} seeds, paired by seed."
+            if seeds[0] < ENOUGH_SEEDS:
+                text += " So few seeds make wide intervals."
+        if any(not each.varied.jobs for each in of_seeds):
+            text += (
+                " Ranges by seed are from the least difference to the greatest, paired by seed; "
+                "they are not confidence intervals."
+            )
+        varied = dict.fromkeys(each.varied.in_words for each in of_seeds)
+        return " ".join([text.strip(), *varied])
     counts = sorted({each.pairs for each in found})
     jobs = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
     return (

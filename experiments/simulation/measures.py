@@ -471,3 +471,12 @@ def mean_shown(values: Sequence[Any], show: Callable[[Any], str]) -> str:
     if not all(isinstance(value, int) for value in known):
         return show(mean)
     return three_digits(mean) if mean < FEW and mean != round(mean) else show(round(mean))
+
+
+def spread_shown(values: Sequence[Any], show: Callable[[Any], str]) -> str:
+    """Return the least and the greatest value of runs as tables show them; empty if equal."""
+    known = [value for value in values if value is not None]
+    if not known or not all(isinstance(value, int | float) for value in known):
+        return ""
+    least, greatest = show(min(known)), show(max(known))
+    return f"{least} – {greatest}" if least != greatest else ""

@@ -125,13 +125,15 @@ class Runs:
         for variant, runs in variants_of(self.replays.runs):
             seeds = len({run.seed for run in runs})
             words = [self.replays.study.name, variant, f"on {runs[0].cluster}"]
-            words.append(f"means over {counted(seeds, 'seed')}" if seeds > 1 else "")
+            words.append(
+                f"means over {counted(seeds, 'seed')} (least – greatest)" if seeds > 1 else ""
+            )
             of_scheme: dict[str, list[ReplayRecord]] = {}
             for run in runs:
                 of_scheme.setdefault(run.scheme, []).append(run)
             lines = main_lines(lines_of(of_scheme, self.replays.runs))
             table = pd.DataFrame(
-                [[cell.text for cell in line.cells] for line in lines],
+                [[cell.with_spread for cell in line.cells] for line in lines],
                 index=[f"{line.name} ({line.unit})" if line.unit else line.name for line in lines],
                 columns=list(of_scheme),
             )

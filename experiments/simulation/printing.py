@@ -8,14 +8,21 @@ from lyra_opt.commands.messages import say
 from lyra_opt.commands.output import print_line, print_table
 from lyra_opt.core.errors import counted
 from lyra_opt.experiments.simulation.bounds import MEAN_JCT
+from lyra_opt.experiments.simulation.comparison import what_seeds_vary
 from lyra_opt.experiments.simulation.demand import demand_by_day, demand_by_type, types_in_words
 from lyra_opt.experiments.simulation.durations import duration
-from lyra_opt.experiments.simulation.measures import MEASURES, mean_shown, shown_measures
+from lyra_opt.experiments.simulation.measures import (
+    MEASURES,
+    mean_shown,
+    shown_measures,
+    spread_shown,
+)
 from lyra_opt.experiments.simulation.runs import variants_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from lyra_opt.experiments.simulation.measures import Measure
     from lyra_opt.experiments.simulation.runs import Replays
     from lyra_opt.experiments.simulation.setup import Setup
 
@@ -46,6 +53,13 @@ def say_demand(setup: Setup) -> None:
             )
 
 
+def _mean(values: Sequence[Any], measure: Measure) -> str:
+    """Return the mean over seeds, and behind it the least and the greatest in brackets."""
+    spread = spread_shown(values, measure.show)
+    mean = mean_shown(values, measure.show)
+    return f"{mean} ({spread})" if spread else mean
+
+
 def _inference_in_words(setup: Setup) -> str:
     if setup.loaning is None:
         return ""
@@ -64,7 +78,7 @@ def print_replays(replays: Replays) -> None:
             of_scheme.setdefault(run.scheme, []).append(run.figures or {})
         title = [f"scenario {replays.study.name}", variant, f"{first.workload} on {first.cluster}"]
         if seeds > 1:
-            title[-1] = f"on {first.cluster}, means over {seeds} seeds"
+            title[-1] = f"on {first.cluster}, means over {seeds} seeds (least – greatest)"
         print_line(f"{', '.join(filter(None, title))}:")
         figures = [each for of_one in of_scheme.values() for each in of_one]
         print_table(
@@ -73,7 +87,7 @@ def print_replays(replays: Replays) -> None:
                 [
                     measure.name,
                     *(
-                        mean_shown([run.get(measure.key) for run in of_one], measure.show)
+                        _mean([run.get(measure.key) for run in of_one], measure)
                         for of_one in of_scheme.values()
                     ),
                 ]
@@ -81,6 +95,8 @@ def print_replays(replays: Replays) -> None:
             ],
             right=1,
         )
+        if varied := what_seeds_vary(runs, replays.jobs).in_words:
+            print_line(varied)
     readings = sorted(
         {each["bound_reading"] for run in replays.runs if MEAN_JCT in (each := run.figures or {})}
     )

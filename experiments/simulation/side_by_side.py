@@ -14,6 +14,7 @@ from lyra_opt.experiments.simulation.measures import (
     TIME_PARTS,
     mean_shown,
     shown_measures,
+    spread_shown,
 )
 
 if TYPE_CHECKING:
@@ -61,6 +62,11 @@ class Cell:
     value: float | None
     spread: str = ""
     is_best: bool = False
+
+    @property
+    def with_spread(self) -> str:
+        """The mean, and behind it the spread in brackets."""
+        return f"{self.text} ({self.spread})" if self.spread else self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +159,4 @@ def _cell(values: Sequence[Any], show: Callable[[Any], str]) -> Cell:
     text = mean_shown(values, show)
     if not known or not all(isinstance(value, int | float) for value in known):
         return Cell(text, None)
-    least, greatest = show(min(known)), show(max(known))
-    spread = f"{least} – {greatest}" if least != greatest else ""
-    return Cell(text, statistics.fmean(known), spread)
+    return Cell(text, statistics.fmean(known), spread_shown(known, show))

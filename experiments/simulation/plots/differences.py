@@ -117,11 +117,19 @@ def differences_plot(
     for axes in panels:
         axes.tick_params(axis="y", length=0)
     caption = (
-        f"Left of 0 a scheme is faster than {schemes[0]}. Bars are {100 * CONFIDENCE:.0f} % "
-        "confidence intervals, as the head of the page says; one that reaches over 0 may be chance."
+        f"Left of 0 a scheme is faster than {schemes[0]}. Bars are {_bars_in_words(by_variant)}."
     )
     title = f"Difference from {schemes[0]}"
     return Plot("differences", title, caption, svg_text(figure, "differences"))
+
+
+def _bars_in_words(by_variant: Mapping[str, Sequence[Difference]]) -> str:
+    if all(each.varied.jobs for found in by_variant.values() for each in found):
+        return (
+            f"{100 * CONFIDENCE:.0f} % confidence intervals, as the head of the page says; one "
+            "that reaches over 0 may be chance"
+        )
+    return "the intervals or ranges by seed that the head of the page explains"
 
 
 def _heights(

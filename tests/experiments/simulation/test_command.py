@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 KEYS = [
     *("workload", "scenario", "scheme", "seed", "servers", "gpus_per_server"),
     *("inference_servers", "forecaster", "headroom", "load", "dropped", "jobs", "finished"),
-    *("queue_mean_s", "queue_p50_s", "queue_p95_s", "queue_p99_s"),
-    *("jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_p99_s", "makespan_s"),
+    *("queue_mean_s", "queue_p50_s", "queue_p95_s", "queue_p99_s", "queue_max_s"),
+    *("jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_p99_s", "jct_max_s", "makespan_s"),
     *("training_usage", "overall_usage", "preemptions", "preemptions_per_submission"),
     *("collateral_share", "loans", "reclaims", "hosted_at_reclaims", "returned_servers"),
     *("scaling_operations", "loan_usage", *TIME_PARTS),
@@ -212,8 +212,11 @@ class TestRuns:
         assert records[0]["jct_mean_s"] != records[1]["jct_mean_s"]
         out = simulate(*given)[1]
         mean_s = (records[0]["jct_mean_s"] + records[1]["jct_mean_s"]) / 2
-        assert "on 10x8, means over 2 seeds:" in out
-        assert re.search(rf"^JCT, mean \(s\) +{mean_s:,.0f}$", out, re.MULTILINE)
+        assert "on 10x8, means over 2 seeds (least – greatest):" in out
+        means_s = sorted(record["jct_mean_s"] for record in records)
+        spread = " – ".join(f"{each_s:,.0f}" for each_s in means_s)
+        assert re.search(rf"^JCT, mean \(s\) +{mean_s:,.0f} \({spread}\)$", out, re.MULTILINE)
+        assert "Each seed draws its own jobs." in out
         of_file = simulate(*SMALL, "--scheme", "fifo", *changes("seeds=[4, 7]"), "--json")[1]
         assert [record["jct_mean_s"] for record in json.loads(of_file)] == [
             record["jct_mean_s"] for record in records

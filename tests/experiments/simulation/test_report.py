@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lyra_opt.__main__ import main
 from lyra_opt.experiments.intervals import bootstrap_interval, student_interval
 from lyra_opt.experiments.simulation.comparison import (
     RESAMPLES,
@@ -25,6 +26,7 @@ from lyra_opt.experiments.simulation.comparison import (
 from lyra_opt.experiments.simulation.plots.decision import decision
 from lyra_opt.experiments.simulation.plots.distributions import points
 from lyra_opt.experiments.simulation.plots.gantt import MOST_JOBS, Window, chosen_jobs, window_of
+from lyra_opt.experiments.simulation.printing import print_replays
 from lyra_opt.experiments.simulation.report import headline
 from lyra_opt.experiments.simulation.runs import load_replays
 from tests.conftest import assert_one_line_error
@@ -203,6 +205,55 @@ def test_headline_of_one_seed_pairs_jobs(folders: dict[str, Path]) -> None:
     assert of_jct.high_s == pytest.approx(changes.mean() + 1.96 * error, abs=0.6 * error)
     page = (folders["racks"] / "report.html").read_text(encoding="utf-8")
     assert "of one seed only a bootstrap" in page
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, "Seeds vary nothing; the jobs and their running times are the same with each seed."),
+        (
+            {"jobs.assumptions.elastic_percent": 50},
+            "Seeds vary only what is assumed of the jobs (max_workers, fungible);",
+        ),
+    ],
+)
+def test_seeds_of_one_trace_are_no_sample_of_jobs(
+    changes: dict[str, int], told: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Protects readers from an interval of another draw of jobs where none is drawn."""
+    trace = tmp_path / "trace.csv"
+    rows = [f"j{number},{60 * number},{1 + number % 4},{900 + 77 * number}" for number in range(30)]
+    trace.write_text("\n".join(["job_id,submit_time_s,gpus,duration_s", *rows]))
+    asked = {"cluster.servers": 1, "seeds": 3, **changes}
+    sets = [part for key, value in asked.items() for part in ("--set", f"{key}={value}")]
+    schemes = ["--scheme", "fifo", "--scheme", "lyra"]
+    out = tmp_path / "out"
+    assert (
+        main(["simulate", "plain", "--jobs", str(trace), *sets, *schemes, "--out", str(out)]) == 0
+    )
+    printed = " ".join(capsys.readouterr().out.split())
+    assert told in printed
+    assert "jobs.bootstrap.draw" in printed
+    replays = load_replays(out)
+    means = {(run.scheme, run.seed): run.figures["jct_mean_s"] for run in replays.runs}
+    of_seed = [means["lyra", seed] - means["fifo", seed] for seed in range(3)]
+    of_jct, _ = differences(replays.runs, replays.jobs)
+    assert (of_jct.low_s, of_jct.high_s) == (min(of_seed), max(of_seed))
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert told in page
+    assert "confidence intervals of the difference" not in page
+    assert of_jct.interval_in_words() in page
+    assert ("by seed " in of_jct.interval_in_words()) == bool(changes)
+
+
+def test_means_over_seeds_have_their_spread(
+    folders: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Protects readers of a mean, in the terminal and in Python, from taking it for certain."""
+    replays = load_replays(folders["loans"])
+    of_scheme = [run.figures["jct_mean_s"] for run in replays.runs if run.scheme == "fifo"]
+    print_replays(replays)
+    assert f"({min(of_scheme):,.0f} – {max(of_scheme):,.0f})" in capsys.readouterr().out
 
 
 def test_intervals_of_values_that_do_not_vary_are_points() -> None:
