@@ -207,13 +207,14 @@ def number(text: str) -> float:
         return math.nan
 
 
-def above_zero(unit: str) -> Callable[[str], float]:
-    """Return an argument type: a finite number above 0 of a unit."""
+def above_zero(unit: str, *, or_zero: bool = False) -> Callable[[str], float]:
+    """Return an argument type: a finite number above 0 of a unit, or 0 too."""
 
     def parse(text: str) -> float:
         value = number(text)
-        if not (math.isfinite(value) and value > 0):
-            raise argparse.ArgumentTypeError(f"{text!r}: must be a finite number of {unit} above 0")
+        if not (math.isfinite(value) and (value > 0 or (or_zero and value == 0))):
+            rule = f"must be a finite number of {unit} above 0" + ", or 0" * or_zero
+            raise argparse.ArgumentTypeError(f"{text!r}: {rule}")
         return value
 
     return parse

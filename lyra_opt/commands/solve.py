@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lyra_opt.commands.arguments import (
+    above_zero,
     add_command,
     add_memory_limit_option,
     add_seed_option,
@@ -18,7 +20,7 @@ from lyra_opt.commands.messages import complain, say, write_traceback
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from lyra_opt.commands.answers import AnswersOfFile
     from lyra_opt.core.execution import Executor
@@ -26,13 +28,16 @@ if TYPE_CHECKING:
     from lyra_opt.core.solver import Solver
     from lyra_opt.core.solving import Answer
 
+EXACT_TIME_S = 5.0
+"""The limit of the exact solver beside the default one."""
+
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """The signals that end the present run, the rest of the runs with it."""
 
 EXAMPLES = """\
 examples:
   lyra-opt solve fleet.json
-      the default solver of the problem
+      the rule of the paper, and an exact solver for at most 5 seconds
   lyra-opt solve fleet.json --solver lyra-greedy --solver cpsat-strengthened --time-limit 10
       a heuristic and an exact solver side by side
   lyra-opt solve *.json --solver peeling --certify --json > answers.json
@@ -78,7 +83,16 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         metavar="NAME",
         dest="solvers",
         help='a solver of the problem ("lyra-opt solvers" lists them); may be repeated '
-        "(default for reclaim: lyra-greedy; for allocation it depends on the objective)",
+        "(default: the rule of the paper, and an exact solver beside it; see --exact-time)",
+    )
+    parser.add_argument(
+        "--exact-time",
+        type=above_zero("seconds", or_zero=True),
+        default=EXACT_TIME_S,
+        metavar="S",
+        dest="exact_time_s",
+        help="without --solver, seconds for the exact solver that runs beside the default one; 0 "
+        f"for none (default: {EXACT_TIME_S:g})",
     )
     completed_by_solvers(solver)
     add_time_limit_option(parser, "each run")
@@ -158,6 +172,8 @@ def run(arguments: argparse.Namespace) -> int:
         require_valid_start(problem, instance, start, claims, arguments.start)
     with stdout_kept_clean():  # a solver of the user's own may print as it is loaded
         runs = _runs(loaded, arguments.solvers or [])
+        if not arguments.solvers and arguments.exact_time_s > 0:
+            runs = [(entry, [*solvers, *_exact_beside(entry, solvers)]) for entry, solvers in runs]
     if arguments.export is not None:
         remark = export_model(loaded[0].instance, arguments.export, arguments.solvers)
         if remark is not None:
@@ -306,6 +322,22 @@ def _runs(
     return runs
 
 
+def _exact_beside(entry: LoadedInstance, solvers: Sequence[Solver | UnfitName]) -> Iterator[Solver]:
+    """Yield the exact solver to run beside the default one, which may itself be exact."""
+    from lyra_opt.core.solver import find_solver, solver_names
+
+    problem, variant = entry.problem, entry.instance.variant
+    if any(variant in getattr(solver, "exact_variants", ()) for solver in solvers):
+        return
+    for name in ("exact", *problem.witnesses):
+        if (problem.name, name) in solver_names(problem.name):
+            solver = find_solver(problem.name, name)
+            is_usable = not (solver.availability() or solver.supports(entry.instance))
+            if variant in solver.exact_variants and is_usable:
+                yield solver
+                return
+
+
 def _answers(
     runs: Sequence[tuple[LoadedInstance, Sequence[Solver | UnfitName]]],
     arguments: argparse.Namespace,
@@ -314,12 +346,12 @@ def _answers(
 ) -> list[AnswersOfFile]:
     """Run every solver of every file, and say on a terminal how far it is."""
     from lyra_opt.commands.progress import solving
-    from lyra_opt.core.result import Limits
+    from lyra_opt.core.result import Limits, Status
     from lyra_opt.core.solving import refute_claims, solve_and_check
     from lyra_opt.core.stopwatch import interruption_in_force
     from lyra_opt.core.witnesses import solve_and_certify
 
-    limits = Limits(
+    usual = Limits(
         time_s=arguments.time_limit_s,
         memory_mib=arguments.memory_limit_mib,
         threads=arguments.threads,
@@ -333,6 +365,13 @@ def _answers(
             if interruption_in_force().is_asked:
                 break
             begun += 1
+            is_beside = bool(of_file) and not arguments.solvers
+            if is_beside and of_file[0].status is Status.OPTIMAL:  # nothing is left to prove
+                continue
+            limits = usual
+            if is_beside:
+                time_s = min(arguments.exact_time_s, usual.time_s or arguments.exact_time_s)
+                limits = replace(usual, time_s=time_s)
             if isinstance(solver, UnfitName):
                 of_file.append(_unfit(entry, solver, arguments.seed))
                 continue

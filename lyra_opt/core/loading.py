@@ -56,7 +56,9 @@ def load_instance(path: str | Path) -> LoadedInstance:
 
 
 def load_solution(path: str | Path, problem: Problem) -> tuple[Any, Mapping[str, Any]]:
-    """Read a solution file, or one object of ``solve --json``; return solution and claims.
+    """Read a solution file, or answers of ``solve --json``; return solution and claims.
+
+    Of several answers to one instance the best counts.
 
     The solution is None where a solver's answer holds none.
 
@@ -66,8 +68,9 @@ def load_solution(path: str | Path, problem: Problem) -> tuple[Any, Mapping[str,
         Naming file, field, value and rule.
     """
     document = parse_json(read_text(path), str(path))
-    if isinstance(document, list) and len(document) == 1:  # all that `solve --json` wrote
-        document = document[0]
+    if isinstance(document, list) and _are_of_one_instance(document):  # `solve --json` wrote it
+        best = (answer for answer in document if answer.get("gap_to_best") == 0)
+        document = next(best, document[0])
     if not isinstance(document, dict):
         raise InputError(
             str(path),
@@ -79,6 +82,12 @@ def load_solution(path: str | Path, problem: Problem) -> tuple[Any, Mapping[str,
         return _solution_of_answer(document, problem)
     except FieldError as error:
         raise InputError(str(path), str(error)) from None
+
+
+def _are_of_one_instance(answers: list[Any]) -> bool:
+    return all(isinstance(each, dict) for each in answers) and (
+        len({(str(each.get("file")), str(each.get("instance"))) for each in answers}) == 1
+    )
 
 
 def _solution_of_answer(answer: JsonObject, problem: Problem) -> tuple[Any, Mapping[str, Any]]:
