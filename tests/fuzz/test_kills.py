@@ -1,7 +1,8 @@
-"""A study that is killed at random moments, over and over, loses no row and repeats none."""
+"""What is ended at random moments loses nothing: rows of a study, answers of a solver."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import lyra_opt as lo
 from lyra_opt.core.errors import UserError
 from lyra_opt.experiments.frames import load_study
 from tests.fuzz.brute_force.drawing import Draw
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KILLS = 12
+SLEEP_S = 86531
 RUNS = 160
 SLOWLY = """
 import time
@@ -66,7 +69,7 @@ def rows_of(folder: Path) -> dict[tuple[str, str], Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_rows_outlive_every_kill(seed: int, tmp_path: Path) -> None:
-    """The study's process alone is killed, or one of its workers with it."""
+    """The study's process alone is killed or asked to end, or its workers are killed with it."""
     draw = Draw(f"{seed} kills")
     (tmp_path / "slowly.py").write_text(SLOWLY)
     (tmp_path / "killed.toml").write_text(STUDY)
@@ -82,7 +85,9 @@ def test_rows_outlive_every_kill(seed: int, tmp_path: Path) -> None:
             killed += is_running
             if is_running and draw.sometimes(0.5):
                 os.killpg(study.pid, signal.SIGKILL)
-            study.kill()
+            study.send_signal(draw.pick(signal.SIGKILL, signal.SIGHUP, signal.SIGTERM))
+            if study.wait(60) not in (-signal.SIGKILL, 0, 130):  # it may hear no signal yet
+                assert study.returncode < 0
         rows = rows_of(folder)
         assert {run: rows.get(run) for run in kept} == kept, "a row is lost or was run again"
         kept = rows
@@ -91,3 +96,64 @@ def test_rows_outlive_every_kill(seed: int, tmp_path: Path) -> None:
     rows = rows_of(folder)
     assert len(rows) == RUNS
     assert {run: rows[run] for run in kept} == kept
+
+
+TELLS = f"""
+import subprocess, time
+from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
+
+class Tells(LyraGreedy):
+    name = "tells"
+
+    def solve(self, instance, *, observer=None, **others):
+        found = super().solve(instance, **others)
+        subprocess.Popen(["sleep", "{SLEEP_S}"], start_new_session=True)
+        observer("objective", found.objective, found.solution)
+        time.sleep(600)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL],
+    ids=lambda each: each.name,
+)
+def test_answers_outlive_every_end(number: signal.Signals, tmp_path: Path) -> None:
+    """What a solver told is printed and written, and what it started is gone, session or not."""
+    (tmp_path / "tells.py").write_text(TELLS)
+    fleet = lo.generate("reclaim", "messy-dist", servers=20)
+    lo.save(fleet, tmp_path / "fleet.json")
+    command = [sys.executable, "-m", "lyra_opt", "solve", "fleet.json", "--solver", "scf"]
+    command += ["--solver", "tells.py:Tells", "--json", "--out", "solution.json"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, preexec_fn=hear_signals
+    ) as solving:
+        until_s = time.monotonic() + 60
+        while not sleeping():
+            assert time.monotonic() < until_s
+            time.sleep(0.05)
+        time.sleep(Draw(number.name).uniform(0.1, 2.0))
+        solving.send_signal(number)
+        output, _ = solving.communicate(timeout=60)
+    while sleeping():
+        assert time.monotonic() < until_s, "a process of the solver lives on"
+        time.sleep(0.05)
+    if number is not signal.SIGKILL:
+        assert solving.returncode == 130
+        answers = json.loads(output)
+        assert [answer["stopped_by"] for answer in answers] == [None, "interrupt"]
+        assert answers[1]["objective"] is not None
+        assert lo.verify(fleet, tmp_path / "solution.json")
+
+
+def hear_signals() -> None:
+    """Whoever runs the tests in the background may have them ignore signals."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def sleeping() -> list[str]:
+    """Return the processes that solvers have started."""
+    run = subprocess.run(["pgrep", "-f", f"^sleep {SLEEP_S}"], capture_output=True, text=True)
+    return run.stdout.split()

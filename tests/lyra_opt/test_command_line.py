@@ -65,6 +65,24 @@ class TestSolve:
         assert "optimal" in out
         assert "lyra-greedy: servers s1, s2; preempted jobs a" in out
 
+    def test_an_exact_solver_runs_beside_the_default_one(
+        self, run: Any, write_json: Callable[[str, Any], Path]
+    ) -> None:
+        """Its time is an option; what is proved already is not proved again."""
+
+        def names_of(*options: Any) -> list[str]:
+            return [
+                each["solver"] for each in json.loads(run("solve", FIGURE_5, "--json", *options)[1])
+            ]
+
+        assert names_of() == names_of("--exact-time", 0.5) == ["lyra-greedy", "exact"]
+        assert names_of("--exact-time", 0) == names_of("--certify") == ["lyra-greedy"]
+        assert names_of("--solver", "scf") == ["scf"]
+        assert run("solve", FIGURE_5, "--exact-time", "-1")[0] == 2
+        answers = json.loads(run("solve", FIGURE_5, "--json")[1])
+        assert answers[0]["optimum"] == answers[1]["dual_bound"] == 1
+        assert run("verify", FIGURE_5, write_json("both.json", answers))[0] == 0
+
     def test_distances_come_from_all_answers_of_the_call(self, run: Any) -> None:
         """A heuristic that has no bound is measured against the proof beside it."""
         solvers = ["--solver", "random", "--solver", "exact", "--solver", "scf"]
@@ -161,7 +179,9 @@ class TestSolve:
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
 
         given(FIGURE_5.read_text())
-        exit_code, out, _ = run("solve", "-", "--json", "--out", tmp_path / "solution.json")
+        exit_code, out, _ = run(
+            "solve", "-", "--json", "--out", tmp_path / "solution.json", "--exact-time", 0
+        )
         (answer,) = json.loads(out)
         assert (exit_code, answer["file"], answer["objective"]) == (0, "-", 1)
         given(FIGURE_5.read_text())
@@ -356,7 +376,7 @@ class TestVerify:
         self, run: Any, write_json: Callable[[str, Any], Path], as_array: bool
     ) -> None:
         """Alone or as the array of one that `solve --json` writes; every claim is checked."""
-        _, out, _ = run("solve", FIGURE_5, "--json")
+        _, out, _ = run("solve", FIGURE_5, "--json", "--exact-time", "0")
         (answer,) = json.loads(out)
         path = write_json("answer.json", [answer] if as_array else answer)
         assert run("verify", FIGURE_5, path)[0] == 0
@@ -384,7 +404,7 @@ class TestVerify:
         self, run: Any, write_json: Callable[[str, Any], Path], lie: dict[str, Any], violation: str
     ) -> None:
         """Status, bound and gap of an answer must agree with its objective."""
-        _, out, _ = run("solve", FIGURE_5, "--json")
+        _, out, _ = run("solve", FIGURE_5, "--json", "--exact-time", "0")
         (answer,) = json.loads(out)
         exit_code, out, _ = run("verify", FIGURE_5, write_json("lie.json", answer | lie))
         assert exit_code == 1

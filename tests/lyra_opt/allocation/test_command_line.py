@@ -104,7 +104,7 @@ def test_default_solver_depends_on_the_objective(run: Any, tmp_path: Path) -> No
     for objective, name in PROBLEM.default_solvers.items():
         path = tmp_path / "instance.json"
         path.write_text(instance_text(PROBLEM, example(objective=str(objective))))
-        (answer,) = json.loads(run("solve", path, "--json")[1])
+        answer = json.loads(run("solve", path, "--json")[1])[0]
         assert answer["solver"] == name
         assert answer["status"] in ("feasible", "optimal")
 
