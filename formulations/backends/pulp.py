@@ -6,15 +6,19 @@ come from its log, those of HiGHS from HiGHS itself.
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.core.isolation.memory import family
 from lyra_opt.core.result import StoppedBy
-from lyra_opt.core.stopwatch import is_out_of_time
+from lyra_opt.core.stopwatch import interruption_in_force, is_out_of_time, remaining_s
 from lyra_opt.formulations.backends.backend import Backend, BackendRun, added
 from lyra_opt.formulations.backends.native import interruptible
 
@@ -33,6 +37,8 @@ if TYPE_CHECKING:
 
 CBC_OPTIONS = ("preprocess off",)
 """CBC 2.10 has proved false optima of small models of gangs in a network, by its pre-processing."""
+LEAST_TIME_S = 1e-3
+"""A limit of 0 would mean another thing to some solvers."""
 CBC_LOWER_BOUND_ROUNDING = 0.0005  # its log gives three decimals
 
 
@@ -80,7 +86,7 @@ def run_cbc(built: Built, start: Values | None, settings: Settings) -> BackendRu
     pulp.PulpSolverError
         If CBC crashes.
     RuntimeError
-        If its log ends in anything but an optimal solution or the time limit.
+        If its log ends in anything but an optimal solution, the time limit or Ctrl-C.
     """
     import pulp
 
@@ -101,9 +107,25 @@ def run_cbc(built: Built, start: Values | None, settings: Settings) -> BackendRu
             _skip_v4_deprecation=True,
         )
         solver.tmpDir = directory
-        built.model.solve(solver)
+        listeners = interruption_in_force().listeners
+        listeners.append(partial(_signal_cbc, directory, signal.SIGINT))
+        try:
+            built.model.solve(solver)
+        except KeyboardInterrupt:
+            _signal_cbc(directory, signal.SIGKILL)
+            raise
+        finally:
+            listeners.pop()
         text = log.read_text(encoding="utf-8", errors="replace")
     return read_cbc_log(text, [variable.value() for variable in variables])
+
+
+def _signal_cbc(directory: str, number: signal.Signals) -> None:
+    """Send a signal to the CBC whose files are in a folder."""
+    for process in list(family(os.getpid()))[1:]:
+        with suppress(OSError):
+            if directory in Path(f"/proc/{process}/cmdline").read_text(errors="replace"):
+                os.kill(process, number)
 
 
 def set_start(variables: Sequence[Any], start: Values | None) -> None:
@@ -140,7 +162,7 @@ def read_cbc_log(text: str, values: Values) -> BackendRun:
         return BackendRun(
             values=values, bound=None if optimum is None else float(optimum), counters=counters
         )
-    if result == "Stopped on time limit":
+    if result == "Stopped on time limit" or "user ctrl-c" in (result or ""):
         bound = _last(r"^Lower bound:\s+(\S+)", text)
         return BackendRun(
             values=None if "No feasible solution found" in text else values,
@@ -188,6 +210,8 @@ def run_highs(built: Built, start: Values | None, settings: Settings) -> Backend
     if settings.watch is not None:
         _watch_highs(highs, [variable.index for variable in variables], settings.watch)
     highs.HandleUserInterrupt = True
+    if (left_s := remaining_s()) is not None:  # handing the model over has taken its part
+        highs.setOptionValue("time_limit", max(left_s, LEAST_TIME_S))
 
     def run() -> None:
         with _threads_of_highs(settings.threads):

@@ -48,7 +48,7 @@ def solve(
     memory_limit_mib
         MiB that it may take beyond what it begins with; None is no limit.
     isolated
-        Whether it runs in a process of its own, forked for it in some ten milliseconds, where its
+        Whether it runs in a process of its own, forked for it in some 50 milliseconds, where its
         crash is an answer with status error, and where it is ended if it goes on beyond a limit (of
         time by a second, or a tenth): the best that it told of until then, or the start, is the
         answer. What it keeps in its own object is lost then. By default with a memory limit, and
@@ -68,13 +68,17 @@ def solve(
     -------
     Answer
         Its objective is recomputed; a solver that fails or lies gives an answer with status error.
-        ``print`` it for a readable block.
+        ``print`` it for a readable block. After Ctrl-C it holds what the solver knows, and
+        ``stopped_by`` is ``interrupt``.
 
     Raises
     ------
     UserError
         If there is no such solver, the start is no valid solution, or a number is none that it may
         be.
+    KeyboardInterrupt
+        After a second Ctrl-C. Only the main thread hears Ctrl-C; a handler of your own is back
+        afterwards.
     """
     from lyra_opt.core.execution import execute
     from lyra_opt.core.interrupting import heeding_signals
@@ -136,7 +140,8 @@ def compare(
     Returns
     -------
     pandas.DataFrame
-        A row a solver, in order, its name as index ``solver``, and numbers as numbers:
+        A row a solver, in order, its name as index ``solver``, and numbers as numbers. After
+        Ctrl-C, solvers that have not begun are missing.
 
         ``objective``
             As checked. Integers where all are.
