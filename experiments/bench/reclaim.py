@@ -29,6 +29,7 @@ from lyra_opt.experiments.bench.timing import (
     times_of,
 )
 from lyra_opt.experiments.bench.trials import interleaved
+from lyra_opt.front_door.solving import solve
 from lyra_opt.instances.family import generate
 from lyra_opt.instances.library import library
 from lyra_opt.reclaim.bounds.dual_bound import interchangeable_bound, rigid_bound
@@ -228,10 +229,17 @@ def process_figures() -> Iterator[Figure]:
     )
     yield time_process(
         "process: lyra-opt solve, lyra-greedy, small instance",
-        [*command, "solve", str(example)],
+        [*command, "solve", str(example), "--solver", "lyra-greedy"],
         runs=9,
         target_s=PROCESS_TARGET_S,
         remark="6 servers, 4 jobs",
+    )
+    yield time_process(
+        "process: lyra-opt solve without a solver, small instance",
+        [*command, "solve", str(example)],
+        runs=9,
+        target_s=EXACT_PROCESS_TARGET_S,
+        remark="6 servers, 4 jobs; the exact solver runs beside the rule",
     )
     yield time_process(
         "process: lyra-opt solve, exact, the same instance",
@@ -253,7 +261,16 @@ def process_figures() -> Iterator[Figure]:
         )
     fleet = generate("reclaim", "messy-trace", servers=FLEET, reclaim=RECLAIM, seed=1)
     searched = generate("reclaim", LOOSE_BOUND_FAMILY, servers=200, reclaim=60, seed=1)
-    yield from _compiling("solve --certify", fleet, ["--certify"])
+    solve(fleet, "lyra-greedy")  # what this process has loaded, its children have too
+    for name, limit_s, target_s in (("lyra-greedy", None, 0.1), ("mathopt-highs", 2.0, 3.2)):
+        yield time_function(
+            f"lo.solve, isolated, {name}, {FLEET} servers",
+            partial(solve, fleet, name, time_limit_s=limit_s, isolated=True),
+            runs=5,
+            target_s=target_s,
+            remark="no limit" if limit_s is None else f"limit {limit_s:g} s, grace 1 s",
+        )
+    yield from _compiling("solve --certify", fleet, ["--certify", "--exact-time", "0"])
     exact = ["--solver", "exact"]
     yield from _compiling("solve --solver exact", searched, exact, EXACT_PROCESS_TARGET_S)
 
