@@ -174,10 +174,11 @@ def _print(found: Calibration) -> None:
     from lyra_opt.experiments.calibration.outcome import HEADER
 
     table = found.table
+    judged = f" and on {counted(len(table.judged), 'other')}" if table.judged else ""
     print_line(
-        f"{table.name}: scenario {table.scenario}, queue {table.queue}; means over "
-        f"{counted(len(table.seeds), 'draw')} calibrated on and {len(table.judged)} others, the "
-        "least and the greatest in brackets."
+        f"{table.name}: scenario {table.scenario}, queue {table.queue}; means over the "
+        f"{counted(len(table.seeds), 'draw')} of the calibration{judged}, the least and the "
+        "greatest in brackets."
     )
     print_table(HEADER, found.rows(), right=1)
     print(f"Best of {counted(len(found.trials), 'trial')}:")

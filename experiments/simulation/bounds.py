@@ -203,13 +203,15 @@ def makespan_bounds(setup: Setup, *, forking: bool) -> Mapping[str, float]:
     return {}
 
 
-def require_kept(figures: Mapping[str, Any], *, latest_s: float = 0.0) -> None:
+def require_kept(figures: Mapping[str, Any], *, scheme: str, latest_s: float = 0.0) -> None:
     """Check that a replay is not better than what is proved.
 
     Parameters
     ----------
     figures
         Of the replay, bounds among them.
+    scheme
+        The name of its scheme.
     latest_s
         A moment that none of the replay is after: times as of a clock are rounded by more.
 
@@ -226,7 +228,8 @@ def require_kept(figures: Mapping[str, Any], *, latest_s: float = 0.0) -> None:
         least_s = figures.get(bound, 0.0) * (1 - TOLERANCE) - MOST_ROUNDINGS * math.ulp(latest_s)
         if figures[figure] < least_s:
             raise SimulationError(
-                f"{figure} is {figures[figure]}, but proved to be at least {figures[bound]}"
+                f"scheme {scheme}: {figure} is {figures[figure]}, but proved to be at least "
+                f"{figures[bound]}"
             )
 
 

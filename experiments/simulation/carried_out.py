@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.stopwatch import Stopwatch
-from lyra_opt.simulation.decisions import DecisionError
 from lyra_opt.simulation.metrics import require_conserved
 from lyra_opt.simulation.view import PolicyError
 
@@ -55,17 +54,18 @@ def carry_out(simulation: Kernel, *, scheme: str) -> Effort:
     ------
     SimulationError
         If the policy breaks a rule, a solver has no answer, or GPU-seconds, work or time are not
-        conserved; names the scheme.
+        conserved; names the scheme, the time and a job.
     """
     cpu_before_s = time.process_time()
     stopwatch = Stopwatch()
     try:
         simulation.run()
-    except (DecisionError, PolicyError) as error:
+    except PolicyError as error:
         raise SimulationError(f"scheme {scheme}: {error}") from error
     effort = Effort(stopwatch.elapsed_s, time.process_time() - cpu_before_s)
     try:
         require_conserved(simulation)
     except AssertionError as error:
-        raise SimulationError(f"scheme {scheme}: the simulation is wrong: {error}") from error
+        wrong = f"scheme {scheme}, at {simulation.now_s:g} s: the simulation is wrong: {error}"
+        raise SimulationError(wrong) from error
     return effort

@@ -224,7 +224,8 @@ def _require_kept(runs: Sequence[ReplayRecord], bound: ClusterBound, setup: Setu
                 f"run {run.key} has {figures['jobs']:,} jobs, but its scenario now has "
                 f"{bound.jobs:,}: the files of its jobs have changed. Run it again."
             )
-        require_kept(figures, latest_s=setup.workload.jobs[0].submit_s + figures["makespan_s"])
+        latest_s = setup.workload.jobs[0].submit_s + figures["makespan_s"]
+        require_kept(figures, scheme=run.scheme, latest_s=latest_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

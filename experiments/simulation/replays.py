@@ -111,7 +111,8 @@ class ReplayTask:
                 self.scenario, self.schemes, self.seed, forking=setting["has_copies"]
             )
             first_s = setup.workload.jobs[0].submit_s
-            require_kept(figures, latest_s=first_s + figures["makespan_s"])
+            latest_s = first_s + figures["makespan_s"]
+            require_kept(figures, scheme=scheme.name, latest_s=latest_s)
             figures |= above_bound(figures)
         if capture is not None and self.capture is not None:
             kept = capture.documents()

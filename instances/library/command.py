@@ -214,8 +214,8 @@ def run_list(arguments: argparse.Namespace) -> int:
     def shown(value: Any) -> str:
         return "" if value is None else show_value_of(value)
 
-    columns = ("instance", "problem", "variant", "grade", "proof", "size", "best known", "bound")
-    keys = ("id", "problem", "variant", "grade", "proof", "size", "best_known", "best_bound")
+    columns = ("instance", "grade", "problem", "variant", "proof", "size", "best known", "bound")
+    keys = ("id", "grade", "problem", "variant", "proof", "size", "best_known", "best_bound")
     rows = [[shown(each[key]) for key in keys] for each in found]
     if rows:
         print_table(columns, rows, right=5, elsewhere="--json")

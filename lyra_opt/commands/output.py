@@ -79,7 +79,7 @@ def print_table(
             if _width(table, "width_of_cells") > width:
                 gone += [column.header for column in table if column.header == header]
                 table = [column for column in table if column.header != header]
-        while table[-1].is_number and len(table) > 1 and _width(table, "least_width") > width:
+        while len(table) > 1 and _width(table, "least_width") > width:
             gone.append(table.pop().header)
     named = [column for column in table if not column.is_number]
     numbers = [column for column in table if column.is_number]

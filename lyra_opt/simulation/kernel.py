@@ -147,7 +147,7 @@ class Kernel(View):
             if self._loans_move_s < now_s and (now_s < math.inf or not loans.is_final):
                 now_s = self._loans_move_s
             if now_s == math.inf:
-                raise self.stuck("nothing is held, and it does not ask to be asked again")
+                raise self.stuck("no GPU is in use, and the policy did not ask to be called again")
             if now_s > self.now_s:
                 for observer in observers:
                     observer.passes(self, now_s)
@@ -214,8 +214,10 @@ class Kernel(View):
         """
         try:
             found = ask(*question)
-        except (PolicyError, DecisionError, UserError):
+        except (PolicyError, UserError):
             raise
+        except DecisionError as error:
+            raise self.error(None, str(error)) from error
         except (Exception, SystemExit) as error:
             raise self.error(None, f"fails: {failure_of(error)}") from error
         if self._lifted:

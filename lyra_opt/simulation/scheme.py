@@ -547,7 +547,7 @@ def simulate(workload: Workload, cluster: Cluster, scheme: SchemeLike, **setting
 
     Raises
     ------
-    PolicyError, DecisionError
+    PolicyError
         If the scheme breaks a rule, or has no answer.
     """
     return prepare(workload, cluster, scheme, **settings).run()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from heapq import heappush
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.core.errors import counted
 from lyra_opt.simulation.best_fit import BestFit, Group
 from lyra_opt.simulation.hosts import Hosts
 from lyra_opt.simulation.least_run import BestRates
@@ -303,16 +304,23 @@ class View:
         waiting = [run for run in self.runs if NEVER < run.waiting_since_s <= self.now_s]
         if not waiting:
             return self.error(None, f"lets nothing happen: {reason}")
-        first = waiting[0].job.id
-        return PolicyError(
-            f"policy {self.policy.name}, at {self.now_s:g} s: job {first} and "
-            f"{len(waiting) - 1} others wait for ever: {reason}"
-        )
+        others = f"and {counted(len(waiting) - 1, 'other')} wait" if waiting[1:] else "waits"
+        return self.error(waiting[0], f"{others} for ever: {reason}")
 
     def error(self, run: Run | None, rule: str) -> PolicyError:
-        """Return the error that the policy broke a rule, about a job or in general."""
-        of_job = "" if run is None else f" job {run.job.id}"
-        return PolicyError(f"policy {self.policy.name}, at {self.now_s:g} s:{of_job} {rule}")
+        """Return the error that the policy broke a rule, about a job or in general.
+
+        An error in general names the first job that is there.
+        """
+        if run is not None:
+            rule = f"job {run.job.id} {rule}"
+        else:
+            there = (
+                each for each in self.runs if each.left > 0 and each.job.submit_s <= self.now_s
+            )
+            first = next(there, None)
+            rule += "; no job is there" if first is None else f"; the first job is {first.job.id}"
+        return PolicyError(f"policy {self.policy.name}, at {self.now_s:g} s: {rule}")
 
     # Reserving GPUs.
 

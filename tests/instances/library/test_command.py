@@ -27,6 +27,15 @@ def test_list_of_some(run):
     assert f"of {len(library().entries)} instances" in out
 
 
+def test_list_fits_a_narrow_terminal(run, monkeypatch):
+    """Columns that do not fit are left out, and the last line but one says which."""
+    monkeypatch.setattr("lyra_opt.commands.output.terminal_width", lambda: 60)
+    _, out, _ = run("library", "list")
+    assert max(map(len, out.splitlines())) <= 60
+    assert out.split()[:2] == ["instance", "grade"]
+    assert "All of it: --json" in out
+
+
 def test_show(run):
     exit_code, out, _ = run("library", "show", "lyra-figure-5")
     assert exit_code == 0

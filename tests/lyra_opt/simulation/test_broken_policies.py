@@ -11,6 +11,7 @@ from lyra_opt.heterogeneous.heuristics.policy import RoundPolicy
 from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy
 from lyra_opt.network.links import Tier
 from lyra_opt.simulation.cluster import INFERENCE_GPU, Cluster
+from lyra_opt.simulation.decisions import DecisionError
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policies.placing_gangs import PlacingGangs
 from lyra_opt.simulation.policies.round_by_round import RoundByRound
@@ -460,8 +461,25 @@ def test_gpus_are_reserved_in_a_recall() -> None:
 
 def test_jobs_wait_for_ever() -> None:
     refuses(
-        lambda policy, view: None, "job x and 2 others wait for ever: nothing is held", is_lazy=True
+        lambda policy, view: None,
+        "job x and 2 others wait for ever: no GPU is in use",
+        is_lazy=True,
     )
+
+
+def test_one_job_alone_waits_for_ever() -> None:
+    """There are no 0 others."""
+    with pytest.raises(PolicyError, match="job x waits for ever: no GPU is in use"):
+        run_broken(Broken(lambda policy, view: None, is_lazy=True), jobs=(job_of("x", 0, 1),))
+
+
+def test_a_solver_has_no_answer() -> None:
+    """The error names policy, time and a job, as all do."""
+
+    def act(policy: Broken, view: View) -> None:
+        raise DecisionError("odd chose no servers: it gave up")
+
+    refuses(act, "odd chose no servers: it gave up; the first job is x$")
 
 
 @pytest.mark.parametrize("later_s", [0.0, 1e-12, 5.0])
@@ -635,7 +653,7 @@ class Quiet(RoundPolicy):
 
 @pytest.mark.parametrize("quiet_s", [0.0, math.inf])
 def test_a_rule_in_rounds_runs_nobody(quiet_s: float) -> None:
-    with pytest.raises(PolicyError, match=r"^policy quiet, at [0-9]+ s: job x and 1 others wait"):
+    with pytest.raises(PolicyError, match=r"^policy quiet, at [0-9]+ s: job x and 1 other wait"):
         run_round_rule(Quiet(quiet_s))
 
 
@@ -745,7 +763,7 @@ def test_a_placement_rule_grants_machines_of_another_type(machine: int) -> None:
 @pytest.mark.parametrize("wait_s", [0.0, -1.0, -math.inf, math.nan])
 def test_a_placement_rule_asks_again_for_nothing(wait_s: float) -> None:
     """Nobody runs."""
-    with pytest.raises(PolicyError, match="^policy granting, at .*: job x and 1 others wait"):
+    with pytest.raises(PolicyError, match="^policy granting, at .*: job x and 1 other wait"):
         run_placement_rule(Granting([], wait_s), RACKS)
 
 

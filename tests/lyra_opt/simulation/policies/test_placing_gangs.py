@@ -318,9 +318,9 @@ class TestRefusals:
 
     def test_waiting_for_ever(self) -> None:
         """A policy that starts nobody is stopped, whether it asks to be asked again or not."""
-        message = "job x and 1 others wait for ever"
+        message = "job x and 1 other wait for ever"
         jobs = [job("x", 1), job("y", 1)]
-        with pytest.raises(PolicyError, match=f"{message}: nothing is held"):
+        with pytest.raises(PolicyError, match=f"{message}: no GPU is in use"):
             simulate(jobs, policy=Scripted(lambda state: {}))
         for rule in (lambda _: 0.0, lambda _: 10.0):
             with pytest.raises(PolicyError, match=f"{message}: asked again"):

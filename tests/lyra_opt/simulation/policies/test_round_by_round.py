@@ -271,7 +271,7 @@ class TestRefusals:
         """A policy that runs nothing is stopped."""
         rule = Scripted(lambda state: {})
         rounds = MOST_STALLED_ROUNDS + 1
-        message = f"job x and 1 others wait for ever: nothing has run for {rounds} rounds"
+        message = f"job x and 1 other wait for ever: nothing has run for {rounds} rounds"
         with pytest.raises(PolicyError, match=message):
             simulate([gang("x", 1), gang("y", 1)], cluster_of({"a": 1}), rule)
 
