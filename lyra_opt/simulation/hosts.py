@@ -50,6 +50,8 @@ class Hosts:
         Hosts with both free GPUs and others, and how many free GPUs they have.
     busy_servers
         Servers of which jobs hold GPUs.
+    without_room
+        Whatever found no room since GPUs came free last; emptied when some do.
     """
 
     def __init__(self, cluster: Cluster, counted: Collection[int] = ()) -> None:
@@ -71,6 +73,7 @@ class Hosts:
         self.handed_over = self.partly_free = self.stranded_gpus = self.busy_servers = 0
         self._held_of_server = [0] * len(cluster.servers)
         self._indexes: list[FreeIndex | None] = [None] * len(pools)
+        self.without_room: set[int | None] = set()
         self._array: np.ndarray | None = None
         self._lent: list[int] | None = None
 
@@ -129,6 +132,8 @@ class Hosts:
 
     def _change(self, gpus: Mapping[int, int], freed: int, held: int) -> None:
         """Let GPUs become free (+1) or taken (-1), and held by jobs (+1) or not (-1)."""
+        if freed > 0:
+            self.without_room.clear()
         for host, count in gpus.items():
             pool = self.pool_of[host]
             is_counted = self.is_counted[pool]
@@ -179,6 +184,7 @@ class Hosts:
 
     def _resize(self, host: int, size: int) -> None:
         self._lent = None
+        self.without_room.clear()
         change = size - self.size[host]
         pool = self.pool_of[host]
         self.size[host] = self.free[host] = size

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.run import Copies
     from lyra_opt.simulation.speed import Speed
     from lyra_opt.simulation.tenure import Tenure
-    from lyra_opt.simulation.workload import Workload
+    from lyra_opt.simulation.workload import Job, Workload
 
 WORK_TOLERANCE = 1e-9
 """Part of a lease by which a job may overrun it to complete, and of all its work by which it may
@@ -204,6 +204,13 @@ class View:
         self._hosted: dict[int, Run] = {}
         self._lifted: dict[int, Run] = {}
         self._fits: dict[int, BestFit] = {}
+        # Base demands as `fit` asks for them: relative speed, pool, pieces and GPUs for each piece,
+        # the best pool first. Jobs refer to them by number, those that were never asked for by
+        # None. Pools and speeds of a job never change, so demands are made once.
+        self._demands: list[list[tuple[float, int, int, int]]] = []
+        self._numbers: dict[tuple[tuple[float, int, int, int], ...], int] = {}
+        self._demand_of: list[int | None] = [None] * len(self.runs)
+        self._without_room = self.hosts.without_room
         # Time, place in the order of events, and the job whose hold ends with its version, or
         # None with the GPUs that become free.
         self._events: list[tuple[float, int, Run | None, Any]] = []
@@ -328,21 +335,39 @@ class View:
         """Reserve GPUs for the base demand of a job, best fit; None if no pool has room.
 
         In the pool on which it is fastest, own GPUs before borrowed ones among equals.
+
+        Notes
+        -----
+        O(1) for a demand that has found no room since GPUs came free last.
         """
-        job = run.job
-        for speed, pool in self.speed.pools_of(job):
-            if self.hosts.free_of_pool[pool] < job.min_gpus:
+        number = self._demand_of[run.order]
+        if number in self._without_room:
+            return None
+        if number is None:
+            number = self._demand_of[run.order] = self._number_of(run.job)
+        for speed, pool, count, width in self._demands[number]:
+            if self.hosts.free_of_pool[pool] < count * width:
                 continue
             fit = self._fits.get(pool)
             if fit is None:
                 fit = self._fits[pool] = BestFit(self.hosts, pool)
-            count, width = job.min_workers, job.gpus_per_worker
-            if self.speed.room_for(job, pool) is Room.TOGETHER:
-                count, width = 1, job.min_gpus
             if fit.room(width, Group.BASE) >= count:
                 gpus = fit.place(count, width, Group.BASE)
-                return [Part(pool, gpus, job.min_workers, job.min_gpus, speed)]
+                return [Part(pool, gpus, run.job.min_workers, count * width, speed)]
+        self._without_room.add(number)
         return None
+
+    def _number_of(self, job: Job) -> int:
+        """Return the number of a job's base demand; jobs that ask for the same share one."""
+        ways = []
+        for speed, pool in self.speed.pools_of(job):
+            is_bound = self.speed.room_for(job, pool) is Room.TOGETHER
+            size = (1, job.min_gpus) if is_bound else (job.min_workers, job.gpus_per_worker)
+            ways.append((speed, pool, *size))
+        number = self._numbers.setdefault(tuple(ways), len(self._demands))
+        if number == len(self._demands):
+            self._demands.append(ways)
+        return number
 
     def reserve(
         self, run: Run, gpus: Mapping[int, int], *, copy: int = 0, beside: Run | None = None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policy import QueuePolicy
@@ -136,3 +138,31 @@ class TestOrder:
             (17, "gives back x"),
             (17, "completes x"),
         ]
+
+
+class StopsForThem(QueuePolicy):
+    """Asks twice for all who wait, the second time when who runs was stopped."""
+
+    def decide(self, view: View) -> None:
+        for again in (False, True):
+            for run in list(self.waiting.values()):
+                if parts := view.fit(run):
+                    self.start(view, run, parts)
+            if self.waiting and not again and view.now_s == 10:
+                view.stop(view.runs[0])
+
+
+@pytest.mark.parametrize(
+    ("policy", "on_loan", "start_s"), [(StopsForThem(), (0,), 10), (Noting(), (0, 1), 100)]
+)
+def test_who_found_no_room_is_tried_again(
+    policy: QueuePolicy, on_loan: tuple[int, ...], start_s: float
+) -> None:
+    """As soon as GPUs come free, in the same decision too, or are lent."""
+    jobs = [
+        job_of("first", 0, 200, 2),
+        job_of("second", 10, 50, 2, fungible=True),
+        job_of("third", 10, 50, 2, fungible=True),
+    ]
+    simulation = run_policy(policy, *jobs, on_loan=on_loan)
+    assert simulation.runs[1].start_s == start_s
