@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.built_in import BUILT_IN
+from lyra_opt.core.built_in import BUILT_IN, REMOVED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,8 +99,7 @@ def _heterogeneous_models() -> Objects:
     from lyra_opt.formulations.heterogeneous.mathopt_model import MATHOPT_GSCIP, MATHOPT_HIGHS
     from lyra_opt.formulations.heterogeneous.pulp_model import PULP_CBC, PULP_HIGHS
     from lyra_opt.formulations.heterogeneous.shares.highs_model import LpHighs, LpSifting
-    from lyra_opt.formulations.heterogeneous.shares.makespan import LpMakespan
-    from lyra_opt.formulations.heterogeneous.shares.mathopt_model import LpGlop, LpPdlp
+    from lyra_opt.formulations.heterogeneous.shares.mathopt_model import LpGlop
 
     return _by_problem(
         BruteForce,
@@ -110,10 +109,8 @@ def _heterogeneous_models() -> Objects:
         PULP_CBC,
         PULP_HIGHS,
         LpGlop,
-        LpPdlp,
         LpHighs,
         LpSifting,
-        LpMakespan,
     )
 
 
@@ -425,3 +422,7 @@ BUILT_IN.update(
         "lyra_opt.workloads": {"": (_workloads,)},
     }
 )
+REMOVED["lyra_opt.solvers"] = {
+    "heterogeneous.lp-makespan": "was removed in version 0.3; `solve --certify` bounds a makespan",
+    "heterogeneous.lp-pdlp": "was removed in version 0.3; use lp-highs or lp-glop",
+}

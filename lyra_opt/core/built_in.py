@@ -15,3 +15,6 @@ problem, their names begin with it (``problem.name``); otherwise the problem is 
 The functions of one problem are called in order until one of them knows the name, so that a search
 for one solver does not import all of them.
 """
+
+REMOVED: dict[str, dict[str, str]] = {}
+"""By group and name, what a message says of components that earlier versions had."""

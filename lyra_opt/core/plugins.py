@@ -11,7 +11,7 @@ from functools import cached_property
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.built_in import BUILT_IN
+from lyra_opt.core.built_in import BUILT_IN, REMOVED
 from lyra_opt.core.errors import LONGEST_SHOWN_VALUE, FieldError, UserError
 from lyra_opt.core.nearest import meant
 from lyra_opt.core.own_files import is_reference, load_reference
@@ -196,6 +196,8 @@ class Plugins:
         key = name if problem is None else f"{problem}.{name}"
         if self._built_in(key) is not None or key in self._points:
             return None
+        if key in REMOVED.get(self._group, {}):
+            return REMOVED[self._group][key]
         others = [
             of
             for of, _, its_name in (each.partition(".") for each in self._keys())

@@ -1,10 +1,10 @@
-"""Programmes over shares of time in the MathOpt of OR-Tools, solved by its GLOP or its PDLP."""
+"""Programmes over shares of time in the MathOpt of OR-Tools, solved by its GLOP."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,9 +20,6 @@ from lyra_opt.heterogeneous.instance import Objective
 if TYPE_CHECKING:
     from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
     from lyra_opt.heterogeneous.instance import Instance
-
-PDLP_TOLERANCE = 1e-8
-MOST_PDLP_ITERATIONS = 200_000
 
 
 @dataclass(slots=True)
@@ -117,20 +114,18 @@ def add_objective(built: Built, data: ShareData) -> None:
         objective.set_linear_coefficient(x, gain)
 
 
-# Backends
+# Backend
 
 
-class _LpMathOpt(ShareSolver):
-    """What both backends have in common."""
+class LpGlop(ShareSolver):
+    """All share objectives by GLOP, the simplex method of OR-Tools.
 
-    solver_type: ClassVar[str]
+    Exact up to the proof gap; the bound is recomputed from the multipliers of the rows.
+    """
+
+    name, engine = "lp-glop", "glop"
     modules = MODULES
-
     language, form = "mathopt", ""
-
-    def parameters(self) -> dict[str, Any]:
-        """Return what the backend is told beside the time limit."""
-        return {}
 
     def model(self, instance: Instance) -> Any:
         """Return the programme of an instance, with its objective; each job has its own variables.
@@ -166,9 +161,14 @@ class _LpMathOpt(ShareSolver):
 
     def merged_point_of(self, programme: ShareProgramme) -> SharePoint:
         """Solve a programme; without a solution or multipliers, say so."""
+        from ortools.glop import parameters_pb2
+
         data = ShareData.of(programme)
         built = build(data)
-        result = solve(built.model, self.solver_type, remaining_s(), self.parameters())
+        tolerances = parameters_pb2.GlopParameters(
+            primal_feasibility_tolerance=1e-9, dual_feasibility_tolerance=1e-9
+        )
+        result = solve(built.model, "GLOP", remaining_s(), {"glop": tolerances})
         # A point that a limit left is not feasible, but cut until it is, it is a solution; and
         # any multipliers make a bound.
         solution = result.solutions[0] if result.solutions else None
@@ -184,48 +184,4 @@ class _LpMathOpt(ShareSolver):
                 *([duals[row] for row in rows] for rows in (built.needs, built.gpus, built.time))
             )
         statistics = result.solve_stats
-        iterations = statistics.simplex_iterations + statistics.first_order_iterations
-        return SharePoint(shares, prices, max(0, iterations), level)
-
-
-class LpGlop(_LpMathOpt):
-    """All share objectives by GLOP, the simplex method of OR-Tools.
-
-    Exact up to the proof gap; the bound is recomputed from the multipliers of the rows.
-    """
-
-    name, engine = "lp-glop", "glop"
-    solver_type = "GLOP"
-
-    def parameters(self) -> dict[str, Any]:
-        """Return tolerances."""
-        from ortools.glop import parameters_pb2
-
-        return {
-            "glop": parameters_pb2.GlopParameters(
-                primal_feasibility_tolerance=1e-9, dual_feasibility_tolerance=1e-9
-            )
-        }
-
-
-class LpPdlp(_LpMathOpt):
-    """All share objectives by PDLP, the first-order method of OR-Tools.
-
-    It ends within 1e-8 of feasible and optimal, or after a number of iterations, and is not
-    believed: shares are cut until they are feasible, and the bound is recomputed from its
-    multipliers. So it is optimal only where those prove it, else feasible with an honest gap.
-    """
-
-    name, engine = "lp-pdlp", "pdlp"
-    solver_type = "PDLP"
-    exact_variants = ()
-
-    def parameters(self) -> dict[str, Any]:
-        """Return tolerances and the limit of iterations."""
-        from ortools.pdlp import solvers_pb2
-
-        criteria = solvers_pb2.TerminationCriteria(iteration_limit=MOST_PDLP_ITERATIONS)
-        simple = criteria.simple_optimality_criteria
-        simple.eps_optimal_absolute = PDLP_TOLERANCE
-        simple.eps_optimal_relative = PDLP_TOLERANCE
-        return {"pdlp": solvers_pb2.PrimalDualHybridGradientParams(termination_criteria=criteria)}
+        return SharePoint(shares, prices, max(0, statistics.simplex_iterations), level)

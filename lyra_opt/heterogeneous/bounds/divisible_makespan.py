@@ -23,8 +23,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.core.stopwatch import is_out_of_time, within_time
-from lyra_opt.heterogeneous.bounds.fastest import earliest_completion
 from lyra_opt.heterogeneous.checker import STEPS_TOLERANCE
 from lyra_opt.heterogeneous.exact.shares.job_sets import JobSets
 from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
@@ -35,8 +33,6 @@ if TYPE_CHECKING:
     from lyra_opt.heterogeneous.exact.shares.solver import Engine
     from lyra_opt.heterogeneous.instance import GangJob, Instance
 
-MOST_RELEASES = 16
-"""Releases from which on the jobs are bounded together; the rest is left out."""
 SAFETY = 1e-11
 """Relative; what is taken off bounds for the rounding of coefficients and of the division."""
 
@@ -159,17 +155,7 @@ def divisible_makespan(instance: Instance, engine: Engine, *, forking: bool) -> 
     ValueError
         If a job can run nowhere.
     """
-    return _interval(instance, instance.jobs, engine, forking=forking)
-
-
-def _interval(
-    instance: Instance,
-    jobs: Sequence[GangJob],
-    engine: Engine,
-    *,
-    forking: bool,
-) -> MakespanInterval:
-    programme = makespan_programme(instance, jobs, forking=forking)
+    programme = makespan_programme(instance, instance.jobs, forking=forking)
     point = engine(programme)
     least_s, most_s = 0.0, math.inf
     if point.prices is not None:
@@ -180,31 +166,3 @@ def _interval(
         level = float((programme.got(shares) / programme.level).min())
         most_s = 1.0 / level if level > 0 else math.inf
     return MakespanInterval(least_s, most_s)
-
-
-def makespan_bound_s(instance: Instance, engine: Engine) -> float:
-    """Return a lower bound on the makespan of every schedule; infinite if a job can run nowhere.
-
-    The largest of: the round by whose end a job alone can complete; and for some releases, the
-    release and the programme of the jobs released then or later, rounded up to whole rounds.
-
-    Parameters
-    ----------
-    engine
-        What solves programmes. None is solved once a time limit is over.
-    """
-    alone = [earliest_completion(instance, job) for job in within_time(instance.jobs)]
-    rounds = 0
-    for completion in alone:
-        if completion is None:
-            return math.inf
-        rounds = max(rounds, completion + 1)
-    releases = sorted({instance.first_round(job) for job in instance.jobs})
-    for release in releases[:: -(-len(releases) // MOST_RELEASES)]:
-        if is_out_of_time():
-            break
-        jobs = [job for job in instance.jobs if instance.first_round(job) >= release]
-        found = _interval(instance, jobs, engine, forking=instance.forking)
-        needed = math.ceil(found.least_s / instance.round_s * (1 - SAFETY))
-        rounds = max(rounds, release + needed)
-    return rounds * instance.round_s

@@ -37,7 +37,7 @@ from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
 from tests.formulations.heterogeneous.share_instances import drawn
 
-SOLVERS = ("lp-highs", "lp-glop", "lp-sifting", "lp-pdlp")
+SOLVERS = ("lp-highs", "lp-glop", "lp-sifting")
 EXACT = SOLVERS[:3]
 OBJECTIVES = sorted(str(objective) for objective in SHARE_OBJECTIVES)
 

@@ -12,6 +12,7 @@ import pytest
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.plugins import Plugins
+from lyra_opt.core.solver import SOLVERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -212,3 +213,10 @@ class TestOwn:
             fruits.of(given, "apple")
             with pytest.raises(UserError, match=r"Pip'? is a fruit of apple, not of pear$"):
                 fruits.of(given, "pear")
+
+
+@pytest.mark.parametrize("name", ["lp-pdlp", "lp-makespan"])
+def test_a_removed_solver(name: str) -> None:
+    """A study of an earlier version gets one line that says so."""
+    with pytest.raises(UserError, match=f"solver '{name}': was removed in version 0.3"):
+        SOLVERS.find(name, "heterogeneous")
