@@ -55,6 +55,9 @@ def gpu_types(
     return MappingProxyType(found)
 
 
+LARGEST_FILE_BYTES = 2**20
+
+
 def read_gpu_types(path: str | Path) -> Mapping[str, GpuType]:
     """Return all types by name: those of the toolkit, and those of a TOML file, a table each.
 
@@ -65,7 +68,9 @@ def read_gpu_types(path: str | Path) -> Mapping[str, GpuType]:
     """
     source = str(path)
     try:
-        return gpu_types(parse_toml(read_text(path), source, "types of GPUs"), field="")
+        return gpu_types(
+            parse_toml(read_text(path, LARGEST_FILE_BYTES), source, "types of GPUs"), field=""
+        )
     except FieldError as error:
         raise InputError(source, str(error)) from None
 

@@ -15,18 +15,19 @@ A JSON file is one of Gavel's (`lyra_opt.instances.heterogeneous.gavel_measureme
 
 from __future__ import annotations
 
-import csv
-import io
+import sys
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lyra_opt.core.csv_text import csv_rows
 from lyra_opt.core.documents import read_text
 from lyra_opt.core.errors import FieldError, InputError, UserError
 from lyra_opt.core.nearest import meant
 from lyra_opt.core.own_files import is_reference
 from lyra_opt.core.plugins import NamedMaker, Plugins
+from lyra_opt.core.reading_memory import ReadingMemory
 from lyra_opt.instances.heterogeneous.gavel_measurements import read_measurements
 from lyra_opt.instances.heterogeneous.gpu_types import gpu_types as all_gpu_types
 from lyra_opt.instances.heterogeneous.throughputs import JobType, ThroughputTable
@@ -45,6 +46,10 @@ LARGEST_RATE = 1e12
 LARGEST_COUNT = 10**9
 
 GAVEL_REFERENCE = "v100"
+LARGEST_TABLE_BYTES = 16 * 2**20
+ROW_BYTES, TYPE_BYTES = 800, 120
+"""Memory of a row that was read, and of each type of GPUs in it."""
+
 GAVEL_DATA = "gavel_throughputs_steps_per_s.csv"
 
 
@@ -94,7 +99,7 @@ def load_throughputs(
     name = Path(source).name.removesuffix(".gz")
     parse = parse_measurements if name.endswith(".json") else parse_throughputs
     return parse(
-        read_text(source),
+        read_text(source, LARGEST_TABLE_BYTES),
         source,
         name=name.removesuffix(".csv").removesuffix(".json"),
         reference=reference,
@@ -131,35 +136,34 @@ def parse_throughputs(
     InputError
         If it is no table; names row, column, value and rule.
     """
-    rows = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
-    try:
-        header = [column.strip() for column in next(rows, [])]
-        types = _types_in(source, header)
-        if reference is None:
-            reference = types[0]
-        elif reference not in types:
-            rule = f"has no column for the reference {reference}; its types are {', '.join(types)}"
-            raise InputError(source, f"row 1 {rule}")
-        kinds: dict[tuple[str, int], JobType] = {}
-        packed: dict[tuple[int, str, str], Mapping[str, float]] = {}
-        for number, values in enumerate(rows, start=2):
-            if not values:
-                continue
-            row = _Row(source, number, header, values)
-            kind = _kind(row, types)
-            if BESIDE[0] in row and row.has(BESIDE[0]):
-                beside = model_name(row.text(BESIDE[0]), row.count(BESIDE[1]))
-                if (kind.gang, kind.name, beside) in packed:
-                    raise row.error(BESIDE[0], f"stands twice on {kind.gang} GPUs, as {kind.name}")
-                packed[kind.gang, kind.name, beside] = kind.throughput
-                continue
-            if not kind.throughput.get(reference):
-                raise row.error(reference, "must be above 0, for it is the reference")
-            if (kind.name, kind.gang) in kinds:
-                raise row.error("model", f"stands twice on {kind.gang} GPUs, as {kind.name}")
-            kinds[kind.name, kind.gang] = kind
-    except csv.Error as error:
-        raise InputError(source, f"is not valid CSV: {error} (line {rows.line_num})") from None
+    rows = csv_rows(source, text.removeprefix("\ufeff"))
+    memory = ReadingMemory(source, sys.getsizeof(text))
+    header = [column.strip() for column in next(rows, [])]
+    types = _types_in(source, header)
+    if reference is None:
+        reference = types[0]
+    elif reference not in types:
+        rule = f"has no column for the reference {reference}; its types are {', '.join(types)}"
+        raise InputError(source, f"row 1 {rule}")
+    kinds: dict[tuple[str, int], JobType] = {}
+    packed: dict[tuple[int, str, str], Mapping[str, float]] = {}
+    for number, values in enumerate(rows, start=2):
+        if not values:
+            continue
+        row = _Row(source, number, header, values)
+        kind = _kind(row, types)
+        memory.add(ROW_BYTES + TYPE_BYTES * len(types))
+        if BESIDE[0] in row and row.has(BESIDE[0]):
+            beside = model_name(row.text(BESIDE[0]), row.count(BESIDE[1]))
+            if (kind.gang, kind.name, beside) in packed:
+                raise row.error(BESIDE[0], f"stands twice on {kind.gang} GPUs, as {kind.name}")
+            packed[kind.gang, kind.name, beside] = kind.throughput
+            continue
+        if not kind.throughput.get(reference):
+            raise row.error(reference, "must be above 0, for it is the reference")
+        if (kind.name, kind.gang) in kinds:
+            raise row.error("model", f"stands twice on {kind.gang} GPUs, as {kind.name}")
+        kinds[kind.name, kind.gang] = kind
     if not kinds:
         raise InputError(source, "has a header, but no rows")
     return _table(

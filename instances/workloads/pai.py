@@ -125,6 +125,7 @@ def _add_pai_jobs(found: Found, rows: Iterable[Row], submissions: dict[str, int]
     """Add the jobs of a task table; a job with a row that is dropped is dropped as a whole."""
     tasks_of: dict[str, _PaiJob] = {}
     names, bad = set(), set()
+    counted = 0
     for row in rows:
         count = found.bad_rows.count
         with found.bad_rows:
@@ -132,9 +133,13 @@ def _add_pai_jobs(found: Found, rows: Iterable[Row], submissions: dict[str, int]
             name = row.job_id("job_name")
             names.add(name)
             count_memory(TASK_BYTES)
+            counted += TASK_BYTES
             _add_task(tasks_of, name, row)
         if found.bad_rows.count > count:
             bad.add(row.values[0].strip())
+    count_memory(
+        -counted
+    )  # what follows makes more of each job than its tasks take, and frees them
     without = len(names - tasks_of.keys() - bad)
     if without:
         found.left_out[NO_GPUS] = without

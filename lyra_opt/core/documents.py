@@ -107,7 +107,7 @@ def read_text(path: str | Path, largest_bytes: int = LARGEST_DOCUMENT_BYTES) -> 
     """
     source = source_name(path)
     data = _read_bytes(path, largest_bytes)
-    if not data.strip():
+    if not data or data.isspace():
         raise InputError(source, "the file is empty")
     require_memory_for_text(source, data)
     try:
@@ -166,6 +166,7 @@ def parse_toml(text: str, source: str, what: str) -> JsonObject:
     """Parse TOML text; `source` names it in errors, and `what` says what it should be."""
     if DEEP_TOML_KEY.search(text):
         raise InputError(source, f"is nested too deeply to be {what}")
+    require_memory_for_json(source, text)
     try:
         return tomllib.loads(text)
     except RecursionError:

@@ -23,8 +23,10 @@ _FOUR_BYTES = re.compile(rb"[\xf0-\xff]")
 _TWO_BYTES = re.compile(rb"[\xc4-\xff]")
 
 # Bytes of Python's objects, as `sys.getsizeof` gives them, and as CPython allocates them.
-_STRING, _NUMBER, _SLOT = 64, 32, 9
+_STRING, _NUMBER = 64, 32
+_SLOT = 18  # of a list, which is there twice while it grows
 _EMPTY, _LIST, _OBJECT = 64, 96, 232
+_KEY = 168  # the key itself, its entry in the object, and its pair while the object is made
 
 
 def reading_limit_bytes() -> int:
@@ -92,7 +94,7 @@ def require_memory_for_json(source: str, text: str) -> None:
     opened, lists, colons = text.count("{"), text.count("["), text.count(":")
     empty = text.count("{}")
     values = text.count(",") + lists + opened
-    strings = max(0, text.count('"') // 2 - colons)  # keys are shared
+    strings = max(0, text.count('"') // 2 - colons)
     numbers = max(0, values - strings - lists - opened)
     ReadingMemory(
         source,
@@ -100,6 +102,7 @@ def require_memory_for_json(source: str, text: str) -> None:
         + _STRING * strings
         + _NUMBER * numbers
         + _SLOT * values
+        + _KEY * colons
         + _LIST * lists
         + _EMPTY * empty
         + _OBJECT * (opened - empty),

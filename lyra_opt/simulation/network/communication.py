@@ -241,6 +241,7 @@ class SlowdownTable(CommunicationModel):
         return 1.0 / slowdown
 
 
+LARGEST_TABLE_BYTES = 4 * 2**20
 TABLE_COLUMNS = ("model", "gpus", "tier", "slowdown")
 
 
@@ -253,7 +254,7 @@ def read_slowdowns(path: str | Path) -> SlowdownTable:
         If the file cannot be read or a line breaks a rule; names file, line, field and rule.
     """
     source = str(path)
-    reader = csv.reader(io.StringIO(read_text(path)), strict=True)
+    reader = csv.reader(io.StringIO(read_text(path, LARGEST_TABLE_BYTES)), strict=True)
     found: dict[tuple[str, int, Tier], float] = {}
     try:
         header = tuple(name.strip() for name in next(reader, []))
