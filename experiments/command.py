@@ -225,15 +225,15 @@ def _report_replays(folder: Path, window: str | None, captured: str | None) -> i
 def run_diff_command(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt diff``; return the exit code."""
     from lyra_opt.commands.output import print_json
+    from lyra_opt.core.csv_text import frame_text
     from lyra_opt.experiments.diff import compare_folders, print_diff
-    from lyra_opt.experiments.tables import csv_text
 
     a, b = Path(arguments.a), Path(arguments.b)
     diff = compare_folders(a, b)
     if arguments.json:
         print_json(diff.as_json_object())
     elif arguments.csv:
-        print(csv_text(diff.measures), end="")
+        print(frame_text(diff.measures), end="")
     else:
         print_diff(diff, a, b)
     return 0

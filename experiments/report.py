@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.messages import complain
 from lyra_opt.commands.output import print_line
+from lyra_opt.core.csv_text import frame_text
 from lyra_opt.core.documents import write_text
 from lyra_opt.core.errors import InputError
 from lyra_opt.core.gaps import gap_words
@@ -26,7 +27,7 @@ from lyra_opt.experiments.records import SolverRecord
 from lyra_opt.experiments.scoreboard import METHOD, scoreboard_of
 from lyra_opt.experiments.scoreboard_page import scoreboard_page
 from lyra_opt.experiments.store import ResultStore
-from lyra_opt.experiments.tables import csv_text, percent
+from lyra_opt.experiments.tables import percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -150,10 +151,10 @@ def write_files(report: Report, folder: Path) -> None:
     """Write tables, plots and page; `UserError` if a file cannot be written."""
     overall = report.analysis.overall_table()
     for name, table in (("gap_table", report.gaps), ("overall_table", overall)):
-        write_text(folder / f"{name}.csv", csv_text(table))
+        write_text(folder / f"{name}.csv", frame_text(table))
         write_text(folder / f"{name}.md", report.shown(table).markdown())
     if report.scoreboard is not None:
-        write_text(folder / "scoreboard.csv", csv_text(report.scoreboard.table))
+        write_text(folder / "scoreboard.csv", frame_text(report.scoreboard.table))
         write_text(folder / "scoreboard.md", scoreboard_page(report.scoreboard, report.plots))
     write_plots(folder, report.plots)
     write_text(folder / PAGE, page_text(report))

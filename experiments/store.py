@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 from urllib.parse import quote
 
+from lyra_opt.core.csv_text import frame_text
 from lyra_opt.core.documents import unwritable, write_bytes
 from lyra_opt.core.errors import DiskFullError, InputError, UserError
 from lyra_opt.experiments.records import KINDS, RunRecord, StudyRecord
@@ -66,8 +67,7 @@ def files_beside(record: RunRecord) -> dict[str, bytes]:
     """Return what a run keeps beside its row, by path: in the folder of the store, or absolute."""
     files = {path: text.encode() for path, text in record.documents.items()}
     for name, table in record.tables.items():
-        text = table.to_csv(index=False, lineterminator="\n")
-        packed = gzip.compress(text.encode(), GZIP_LEVEL, mtime=0)
+        packed = gzip.compress(frame_text(table).encode(), GZIP_LEVEL, mtime=0)
         files[str(table_path(Path(), record.key, name))] = packed
     return files
 

@@ -62,12 +62,6 @@ class Table:
         )
 
 
-def csv_text(table: pd.DataFrame) -> str:
-    """Return a frame as CSV; numbers are not rounded, and a field is empty where there is none."""
-    text: str = table.to_csv(index=False, lineterminator="\n")
-    return text
-
-
 def gap_table(table: pd.DataFrame, words: GapWords) -> Table:
     """Return what `Analysis.summaries` gives, for people, with the gap called as `words` do."""
     left_out = f"Left out of the {words.noun}"

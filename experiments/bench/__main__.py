@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from lyra_opt.commands.arguments import above_zero, integer_from
+from lyra_opt.core.csv_text import frame_text
 from lyra_opt.core.documents import write_text
 from lyra_opt.core.errors import UserError, one_line
 from lyra_opt.experiments.analysis import ASKED_SIZE, FAMILY, GROUP
@@ -35,7 +36,7 @@ from lyra_opt.experiments.report import make_report, write_files
 from lyra_opt.experiments.runner import run_study
 from lyra_opt.experiments.store import STORE_FILE
 from lyra_opt.experiments.study import read_study
-from lyra_opt.experiments.tables import csv_text, speed_table
+from lyra_opt.experiments.tables import speed_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -160,7 +161,7 @@ class Bench:
         print(" | ".join(figures_table([figure]).rows()[0]), flush=True)
         write_text(
             self.folder / "figures.csv",
-            csv_text(pd.DataFrame(map(asdict, self._figures), dtype=object)),
+            frame_text(pd.DataFrame(map(asdict, self._figures), dtype=object)),
         )
         self.write_page()
 
@@ -185,7 +186,7 @@ class Bench:
         }
         for name, columns in by.items():
             rows = analysis.speed_table(YARDSTICK, *columns)
-            write_text(self.folder / "comparison" / f"speed_by_{name}.csv", csv_text(rows))
+            write_text(self.folder / "comparison" / f"speed_by_{name}.csv", frame_text(rows))
             table = speed_table(rows, YARDSTICK)
             if name == "size":
                 table.print()

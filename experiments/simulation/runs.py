@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from lyra_opt.core.csv_text import read_frame
 from lyra_opt.core.errors import InputError
 from lyra_opt.experiments.records import ReplayRecord, ReplayStatus
 from lyra_opt.experiments.store import ResultStore, table_path
@@ -61,11 +62,9 @@ class Replays:
         return schemes
 
     def _table(self, run: ReplayRecord, name: str) -> pd.DataFrame:
-        import pandas as pd
-
         path = table_path(self.folder, run.key, name)
         try:
-            return pd.read_csv(path, dtype=TEXT)
+            return read_frame(path, TEXT)
         except (OSError, ValueError) as error:
             raise InputError(str(path), f"cannot be read: {error}") from None
 

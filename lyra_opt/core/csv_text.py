@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING
 from lyra_opt.core.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    import pandas as pd
 
 LONGEST_ROW = 2**20
 """Characters of a row; those of a single field are limited by Python's own reader."""
@@ -73,3 +76,45 @@ def safe_cell(cell: object) -> object:
 def cell_as_given(cell: object) -> object:
     """Return the text that `safe_cell` was given, from the cell that it returned."""
     return cell[1:] if isinstance(cell, str) and _SAFE_FORMULA.match(cell) else cell
+
+
+def frame_text(table: pd.DataFrame) -> str:
+    """Return a data frame as CSV without its index; numbers are not rounded.
+
+    Text that begins like a formula is written as `safe_cell` returns it. A field is empty where
+    there is no value.
+    """
+    safe = _with_texts(table, safe_cell)
+    text: str = safe.to_csv(index=False, lineterminator="\n")
+    if "\r" in text:  # which Python quotes only as a part of the line end
+        text = safe.to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    return text
+
+
+def read_frame(path: str | Path, dtype: Mapping[str, type]) -> pd.DataFrame:
+    """Return the data frame that `frame_text` wrote into a file; texts such as ``NA`` stay texts.
+
+    Parameters
+    ----------
+    path
+        The file, which may be compressed.
+    dtype
+        Types of columns whose text may look like a number.
+    """
+    import pandas as pd
+
+    table = pd.read_csv(path, dtype=dict(dtype), keep_default_na=False, na_values=[""])
+    return _with_texts(table, cell_as_given)
+
+
+def _with_texts(table: pd.DataFrame, change: Callable[[object], object]) -> pd.DataFrame:
+    """Return a data frame whose texts, names of columns included, are changed."""
+    import pandas as pd
+
+    changed = table.rename(columns=change)
+    for place, kind in enumerate(changed.dtypes):
+        if kind.kind == "O":
+            cells = [change(cell) for cell in changed.iloc[:, place]]
+            of_text = kind if isinstance(kind, pd.StringDtype) else object
+            changed.isetitem(place, pd.Series(cells, index=changed.index, dtype=of_text))
+    return changed

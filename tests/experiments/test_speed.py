@@ -7,6 +7,7 @@ import math
 import pandas as pd
 import pytest
 
+from lyra_opt.core.csv_text import frame_text
 from lyra_opt.core.result import Status
 from lyra_opt.experiments.analysis import (
     ASKED_SIZE,
@@ -17,7 +18,7 @@ from lyra_opt.experiments.analysis import (
     log_ratio,
 )
 from lyra_opt.experiments.plots.cactus import plot_cactus
-from lyra_opt.experiments.tables import csv_text, speed_table
+from lyra_opt.experiments.tables import speed_table
 from tests.experiments.records import make_run
 
 OPTIMAL, FEASIBLE = Status.OPTIMAL, Status.FEASIBLE
@@ -59,7 +60,7 @@ def test_rows_are_written() -> None:
     table = speed_table(rows, "yardstick").markdown().splitlines()
     assert table[0].endswith("| Time / that of yardstick | Time to proof / that of yardstick |")
     assert table[3] == "| all families | rival | 1 of 3 | 5500 | 9000 | 3 | 4 |"
-    assert csv_text(rows).startswith("family,configuration,instances")
+    assert frame_text(rows).startswith("family,configuration,instances")
 
 
 def test_counted_time_is_the_limit_without_a_proof() -> None:
