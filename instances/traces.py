@@ -324,7 +324,7 @@ class Clusters:
 def name_of(source: str) -> str:
     """Return a file's name without directory, ``.csv`` and the endings of compressed files."""
     name = Path(source).name
-    for ending in (".gz", ".bz2", ".xz", ".zip", ".tgz", ".tar", ".csv"):
+    for ending in (".gz", ".bz2", ".xz", ".csv"):
         name = name.removesuffix(ending)
     return name
 

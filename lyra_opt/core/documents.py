@@ -97,8 +97,7 @@ def source_name(path: str | Path) -> str:
 def read_text(path: str | Path, largest_bytes: int = LARGEST_DOCUMENT_BYTES) -> str:
     """Read a UTF-8 text file, up to `largest_bytes` once unpacked.
 
-    A file that is compressed by gzip, bz2 or xz is unpacked, as is the only file of a tar or zip
-    archive. ``-`` is the standard input.
+    A file that is compressed by gzip, bz2 or xz is unpacked. ``-`` is the standard input.
 
     Raises
     ------
@@ -126,7 +125,7 @@ def _read_bytes(path: str | Path, largest_bytes: int) -> bytes:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         raise InputError(source, f"cannot be read: {reason or error}") from None
-    content = unpacked(source, data, largest_bytes)
+    content = unpacked(source, data, largest_bytes + 1)
     if content is data and source.endswith(".gz") and data:
         raise InputError(source, "is named .gz but is not a gzip file")
     data = content

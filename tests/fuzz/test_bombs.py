@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import json
-import lzma
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -20,14 +18,8 @@ from tests.fuzz.brute_force.drawing import Draw
 from tests.fuzz.damage import readers, undamaged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-PACKED: dict[str, Callable[[bytes], bytes]] = {
-    "gzip": gzip.compress,
-    "bz2": bz2.compress,
-    "xz": lzma.compress,
-}
 ELEMENTS = ("{}", "[]", '{"a":0}', '"ab"', "1.5", "[[1.5]]", '[{"":[]}]')
 UNIQUE_ROWS = {"usage": "{},8,1\n", "throughputs": "m{},16,1,1,1,1\n"}
 
@@ -47,9 +39,8 @@ def bomb(kind: str) -> str:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in readers() if kind != "slowdowns"])
-@pytest.mark.parametrize("packing", PACKED)
 def test_bombs_are_refused_by_every_reader(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, packing: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """In one line that names the file and the variable that sets the limit.
 
@@ -57,7 +48,7 @@ def test_bombs_are_refused_by_every_reader(
     """
     suffix, read = readers()[kind]
     path = tmp_path / f"bomb{suffix}"
-    path.write_bytes(PACKED[packing](bomb(kind).encode()))
+    path.write_bytes(gzip.compress(bomb(kind).encode()))
     monkeypatch.setenv(MEMORY_VARIABLE, "1")
     with pytest.raises(UserError) as caught:
         read(path)
