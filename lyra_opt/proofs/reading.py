@@ -10,7 +10,7 @@ from lyra_opt.core.documents import read_json_object, require_format
 from lyra_opt.core.errors import FieldError, InputError
 from lyra_opt.core.loading import load_instance
 from lyra_opt.core.result import RELATIVE_TOLERANCE
-from lyra_opt.proofs.stand_alone import PROOF_FORMAT, PROOF_VERSION, Refuted, check
+from lyra_opt.proofs.stand_alone import PROOF_FORMAT, PROOF_VERSION, UNREADABLE, Refuted, check
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,11 +113,14 @@ def checked_proof(
     try:
         require_format(proof, PROOF_FORMAT, PROOF_VERSION)
         bound, value = check(document, proof)
+        for number in (bound, value):
+            float(number or 0)  # shown as a float: OverflowError if there is none
     except FieldError as error:
         raise InputError(file, str(error)) from None
     except Refuted as error:
         return CheckedProof(file=file, refutation=str(error))
-    except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError) as error:
-        raise InputError(file, f"is no proof of its instance: {error!r}") from None
+    except UNREADABLE as error:
+        why = f"{type(error).__name__}: {error}"[:200]
+        raise InputError(file, f"is not a proof of its instance: {why}") from None
     slack = loaded.problem.proof_slack(loaded.instance)
     return CheckedProof(file=file, bound=bound, value=value, slack=slack)

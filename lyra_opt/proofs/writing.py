@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.errors import UserError
 from lyra_opt.proofs.prover import NotProved, Prover
 from lyra_opt.proofs.stand_alone import (
-    PROGRAMMES,
     PROOF_FORMAT,
     PROOF_VERSION,
     check,
     content_hash,
     cost_of,
+    programme_of,
     proved_cost,
 )
 
@@ -57,9 +57,11 @@ def proof_of(
     hints = problem.proof_hints(instance)
     if hints is None:
         raise UserError(f"no proof of {instance.name}: {problem.name} has none for this objective")
-    programme_of = PROGRAMMES[problem.instance_format]
     given = problem.proof_point(instance, solution)
-    without_hints = programme_of(document, {"solution": given})
+    try:
+        without_hints = programme_of(document, {"solution": given})
+    except ValueError as error:  # it is too large
+        raise UserError(f"no proof of {instance.name}: {error}") from None
     known = set(without_hints.names)
     point = {name: value for name, value in given.items() if name in known}
     cost = cost_of(without_hints, point)

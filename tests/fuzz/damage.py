@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from contextlib import redirect_stderr, redirect_stdout
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, partial
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +23,15 @@ from lyra_opt.instances.heterogeneous.throughput_files import load_throughputs
 from lyra_opt.instances.traces import read_trace
 from lyra_opt.instances.workloads.readers import read_workload
 from lyra_opt.instances.workloads.usage import read_usage
+from lyra_opt.proofs import stand_alone
+from lyra_opt.proofs.reading import checked
 from lyra_opt.simulation.network.class_timers import read_timers
 from lyra_opt.simulation.network.communication import read_slowdowns
 from lyra_opt.simulation.network.topology import read_topology
 from tests.fuzz.brute_force import PROBLEMS
 from tests.fuzz.brute_force.drawing import Draw
 from tests.instances.workloads.test_readers import LAYOUTS, OURS
+from tests.lyra_opt.proofs.test_stand_alone import FLEET, proved
 from tests.malformed import SOLUTIONS
 
 if TYPE_CHECKING:
@@ -38,6 +43,7 @@ ODD_VALUES: tuple[Any, ...] = (
     *(0.0, -0.0, 0.5, 1.0, -1e-9, 5e-324, 1e-60, 1e60, 1e308, float("inf"), float("nan")),
     *("", " ", "x", "0", "1e3", "nan", "\0", "\n", "ä", "\ud800", "x" * 300, "__class__"),
     *([], [[]], [None], [0, 0], {}, {"": 0}, {"id": "x"}, [{}]),
+    *("1e500000000", "1/0", "-" + "9" * 3000, "1/" + "9" * 1500, 10**1500),
 )
 """Values of every type of JSON, among them those at the edges of rules."""
 EDGES = (
@@ -114,6 +120,22 @@ def _read_twice(path: Path) -> None:
     assert loaded.problem.parse_instance(json.loads(json.dumps(document))) == loaded.instance
 
 
+@cache
+def _fleet_and_proof() -> tuple[Any, Any]:
+    """Return an instance and the proof of its optimum."""
+    return FLEET, proved(FLEET)
+
+
+def _read_proof(path: Path) -> None:
+    """Check a proof; the stand-alone checker says the same by its exit code, or cannot read it."""
+    instance = path.with_name("fleet.json")
+    instance.write_text(json.dumps(_fleet_and_proof()[0]))
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        code = stand_alone.main([str(instance), str(path)])
+    assert code in (0, 1, 2)
+    assert code in (2, 0 if checked(instance, path).holds else 1)
+
+
 def _read_trace(path: Path) -> None:
     """Read a trace, whose time begins with its first job."""
     assert read_workload(path).jobs[0].submit_s == 0
@@ -138,6 +160,7 @@ def readers() -> Mapping[str, tuple[str, Callable[[Path], object]]]:
     return {
         **{f"instance of {problem}": (".json", _read_twice) for problem in PROBLEMS},
         **{f"solution of {name}": (".json", partial(_read_and_check, name)) for name in SOLUTIONS},
+        "proof": (".json", _read_proof),
         **{f"trace of {layout}": (".csv", _read_trace) for layout in LAYOUTS},
         **{kind: (".csv", read) for kind, read in tables.items()},
         **{kind: (".toml", read) for kind, read in settings.items()},
@@ -154,6 +177,8 @@ def undamaged(draw: Draw, kind: str) -> Any:
         return deepcopy(SOLUTIONS[rest].valid)
     if first == "trace":
         return LAYOUTS[rest]
+    if first == "proof":
+        return deepcopy(_fleet_and_proof()[1])
     texts = {
         "usage": USAGE,
         "slowdowns": SLOWDOWNS,

@@ -22,8 +22,8 @@ from lyra_opt.proofs.stand_alone import (
     Refuted,
     check,
     cost_of,
+    programme_of,
     proved_cost,
-    share_programme,
 )
 from lyra_opt.proofs.writing import proof_of
 from lyra_opt.testing.strategies import heterogeneous_instances
@@ -126,7 +126,7 @@ def test_shares_that_use_all_of_the_tolerance_do_not_refute_a_bound(objective: s
     assert instance.variant.is_better(report.objective, PROBLEM.check(instance, best).objective)
     assert not instance.variant.is_better(report.objective, float(Fraction(proof["bound"])))
     point = PROBLEM.proof_point(instance, TimeShares(shares))
-    programme = share_programme(document, {"solution": point})
+    programme = programme_of(document, {"solution": point})
     worth = float(programme.sense * cost_of(programme, dict(point)))
     assert worth == pytest.approx(report.objective, rel=1e-12)
 
@@ -139,7 +139,7 @@ def test_a_deadline_may_be_missed_by_the_tolerance(missed: float, is_valid: bool
     document = with_objective("cost")
     instance, share = PROBLEM.parse_instance(document), 45 / 93 * (1 - missed)
     assert (not PROBLEM.check(instance, TimeShares({"b": {"old": share}})).violations) == is_valid
-    programme, point = share_programme(document, {}), {"job b type old": share}
+    programme, point = programme_of(document, {}), {"job b type old": share}
     if is_valid:
         assert -cost_of(programme, point) == 2 * Fraction(share)
     else:
@@ -168,13 +168,13 @@ def test_random_shares_are_worth_no_more_than_the_bound(objective: str) -> None:
                     f"job {j} type {k}": x for j, of in shares.items() for k, x in of.items() if x
                 }
                 with pytest.raises(Refuted, match="keep row|beyond its bounds"):
-                    cost_of(share_programme(document, {}), point)
+                    cost_of(programme_of(document, {}), point)
             continue
         valid += 1
         assert not instance.variant.is_better(report.objective, bound)
         if report.objective:
             point = dict(PROBLEM.proof_point(instance, TimeShares(shares)))
-            programme = share_programme(document, {"solution": point})
+            programme = programme_of(document, {"solution": point})
             found = float(programme.sense * cost_of(programme, point))
             assert found == pytest.approx(report.objective, rel=1e-12)
     assert valid > 20
@@ -187,11 +187,11 @@ def test_a_tangent_at_any_level_proves_no_more_than_the_optimum(objective: str) 
     best = proof["solution"]["level"]
     for factor in (1.0, 1.01, 1.5, 10.0):
         shifted = {**proof, "solution": {"level": best * factor}}
-        cost = proved_cost(share_programme(document, shifted), shifted)
+        cost = proved_cost(programme_of(document, shifted), shifted)
         assert cost is not None
         assert cost <= Fraction(best)
     with pytest.raises(Refuted, match="any more"):
-        share_programme(document, {"solution": {"level": 0.0}})
+        programme_of(document, {"solution": {"level": 0.0}})
 
 
 def with_a_branch(proof: JsonObject) -> None:
@@ -254,13 +254,13 @@ def test_damaged_proofs_are_refuted(damage: Callable[[JsonObject], None], told: 
 def test_a_deadline_that_is_over_leaves_no_solution() -> None:
     """Which a proof of one row shows; where it can be kept the same proof is refuted."""
     document = with_objective("cost")
-    rows = len(share_programme(document, {}).rows)
+    rows = len(programme_of(document, {}).rows)
     nodes = [{"multipliers": [rows - 1, 1], "is_empty": True}]
     kept = {"denominator": 1, "nodes": nodes}
     with pytest.raises(Refuted, match="not shown to be empty"):
-        proved_cost(share_programme(document, kept), kept)
+        proved_cost(programme_of(document, kept), kept)
     document["jobs"][1]["elapsed_s"] = 100.0
-    assert proved_cost(share_programme(document, kept), kept) is None
+    assert proved_cost(programme_of(document, kept), kept) is None
 
 
 def test_pairs_share_their_gpus_once_and_their_time_twice() -> None:
@@ -288,7 +288,7 @@ def test_schedules_are_refused_in_a_line() -> None:
     """By the checker, and by who writes proofs."""
     document = with_objective("utility")
     with pytest.raises(ValueError, match="objective utility has no proofs of this kind"):
-        share_programme(document, {})
+        programme_of(document, {})
     instance = PROBLEM.parse_instance(document)
     with pytest.raises(UserError, match="none for this objective"):
         proof_of(PROBLEM, instance, document, lo.solve(instance, "hadar").solution)

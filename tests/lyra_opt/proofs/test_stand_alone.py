@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from copy import deepcopy
+from dataclasses import MISSING, fields
 from fractions import Fraction
 from pathlib import Path
 from random import Random
@@ -15,11 +16,26 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lyra_opt as lo
+from lyra_opt import allocation as lo_allocation
+from lyra_opt import heterogeneous as lo_heterogeneous
+from lyra_opt import network as lo_network
+from lyra_opt import reclaim as lo_reclaim
+from lyra_opt.__main__ import main as lo_main
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.problem import problem_of_format
+from lyra_opt.network.instance import Machine, WaitingJob
 from lyra_opt.proofs import stand_alone
-from lyra_opt.proofs.stand_alone import PROGRAMMES, Refuted, check, content_hash, proved_cost
+from lyra_opt.proofs.stand_alone import (
+    DEFAULTS,
+    Refuted,
+    check,
+    content_hash,
+    main,
+    programme_of,
+    proved_cost,
+)
 from lyra_opt.proofs.writing import proof_of
+from lyra_opt.reclaim.instance import Job, Server
 from tests.fuzz.brute_force import allocation, heterogeneous, network, reclaim
 from tests.fuzz.brute_force.drawing import INFEASIBLE, UNKNOWN, Draw
 
@@ -29,7 +45,7 @@ if TYPE_CHECKING:
     from lyra_opt.core.documents import JsonObject
 
 FILE = Path(stand_alone.__file__)
-MOST_LINES = 400
+MOST_LINES = 545
 LEAST_NORMAL = sys.float_info.min
 SLACK, SHARE_SLACK = Fraction(1, 10**9), Fraction(1, 10**5)
 """How far proofs may stay behind an optimum, as documented."""
@@ -119,7 +135,7 @@ def test_optima_are_proved_and_nothing_beyond(family: Any, variant: str, first: 
         bound, value = check(document, proof)
         assert bound is not None
         assert value is not None
-        sense = PROGRAMMES[document["format"]](document, proof).sense
+        sense = programme_of(document, proof).sense
         assert abs(value - optimum) <= slack * abs(optimum)
         assert 0 <= sense * (value - bound) <= 2 * slack * abs(optimum)
         beyond = Fraction(proof["bound"]) + sense * ((not of_shares) + abs(optimum) * 2 * slack)
@@ -152,7 +168,7 @@ def test_no_tree_and_no_multipliers_prove_too_much() -> None:
         if known in (UNKNOWN, INFEASIBLE):
             continue
         some = {"solution": {"level": float(known) * random.choice((1.00001, 1.5, 4))}}
-        programme = PROGRAMMES[document["format"]](document, some)
+        programme = programme_of(document, some)
         if not programme.rows or not programme.names:
             continue
         optimum = programme.sense * Fraction(known)
@@ -251,3 +267,156 @@ def test_damaged_proofs_are_refuted(damage: Callable[[JsonObject], None], told: 
     damage(proof)
     with pytest.raises(Refuted, match=told):
         check(FLEET, proof)
+
+
+RECORDS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "lyra-opt/reclaim": (lo_reclaim.Instance, {"servers": Server, "jobs": Job}),
+    "lyra-opt/allocation": (lo_allocation.Instance, {"jobs": lo_allocation.ElasticJob}),
+    "lyra-opt/network-placement": (lo_network.Instance, {"machines": Machine, "jobs": WaitingJob}),
+    "lyra-opt/heterogeneous": (
+        lo_heterogeneous.Instance,
+        {
+            "gpu_types": lo_heterogeneous.GpuType,
+            "servers": lo_heterogeneous.GpuServer,
+            "jobs": lo_heterogeneous.GangJob,
+        },
+    ),
+}
+
+
+def defaults_of(record: Any) -> JsonObject:
+    """Return the defaults of the keys that may be left out."""
+    return {
+        each.name: each.default
+        for each in fields(record)
+        if each.default is not MISSING and each.name != "problem"
+    }
+
+
+@pytest.mark.parametrize(("family", "variant"), VARIANTS)
+def test_keys_that_are_left_out_have_the_defaults_of_the_toolkit(family: Any, variant: str) -> None:
+    """The checker has a table of its own; an instance without these keys has the same programme."""
+    document = family.drawn(Draw(f"defaults {variant}"), variant, "defaults")
+    problem, name = problem_of_format(document), document["format"]
+    record, parts = RECORDS[name]
+    table = DEFAULTS[name]
+    whole = problem.instance_document(problem.parse_instance(document))
+    short = json.loads(json.dumps(whole))
+    groups = [(record, table, [short])]
+    groups += [(part, table[key], short[key]) for key, part in parts.items()]
+    for each, known, rows in groups:
+        defaults = defaults_of(each)
+        for key, default in known.items():
+            if not isinstance(default, dict):
+                assert (defaults[key] or None) == (default or None), key
+        for row in rows:
+            for key in defaults.keys() & row.keys():
+                if key not in ("utility", "current") and row[key] == known.get(key, ()):
+                    del row[key]
+    first, second = (programme_of(each, {"solution": {"level": 1.0}}) for each in (whole, short))
+    assert (first.names, first.cost, first.rows) == (second.names, second.cost, second.rows)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"bound": "1e500000000"},
+        {"bound": "-" + "9" * 5000},
+        {"bound": "1/0"},
+        {"bound": 3},
+        {"bound": float("nan")},
+        {"nodes": [{"multipliers": [0]}]},
+        {"nodes": [{"multipliers": [99, 1]}]},
+        {"nodes": 5},
+    ],
+)
+def test_numbers_that_are_none_are_refused_at_once(
+    change: JsonObject, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With exit code 2, not 1: nothing is said of a proof that cannot be read."""
+    assert refusals(tmp_path, FLEET, proved(FLEET) | change, capsys)
+
+
+def refusals(
+    folder: Path, instance: JsonObject, proof: JsonObject, capsys: pytest.CaptureFixture[str]
+) -> str:
+    """Return what both checkers say of files that they refuse."""
+    paths = [str(folder / name) for name in ("instance.json", "proof.json")]
+    for path, document in zip(paths, (instance, proof), strict=True):
+        Path(path).write_text(json.dumps(document))
+    codes = [main(paths), lo_main(["verify", paths[0], "--proof", paths[1]])]
+    told = capsys.readouterr()
+    assert (codes, told.out) == ([2, 2], ""), told.err
+    assert told.err.count("\n") == 2
+    return told.err
+
+
+def test_a_deep_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2 for what Python's own reader cannot hold."""
+    (tmp_path / "instance.json").write_text(json.dumps(FLEET))
+    (tmp_path / "proof.json").write_text("[" * 200_000)
+    assert main([str(tmp_path / name) for name in ("instance.json", "proof.json")]) == 2
+    assert "RecursionError" in capsys.readouterr().err
+
+
+def a_server_without_workers(fleet: JsonObject) -> None:
+    """Charge a job for a server on which it has nothing."""
+    fleet["jobs"][0]["workers"][0]["base"] = 0
+
+
+def a_negative_weight(fleet: JsonObject) -> None:
+    """Gain by a preemption."""
+    fleet["jobs"][0]["weight"] = -1
+
+
+def a_server_twice(fleet: JsonObject) -> None:
+    """Hide one server behind another."""
+    fleet["servers"].append({"id": "a", "gpus": 8})
+
+
+def workers_twice(fleet: JsonObject) -> None:
+    """Hide the workers of a job behind others on the same server."""
+    fleet["jobs"][0]["workers"].append({"server": "a", "base": 0, "flexible": 1})
+
+
+def a_half(fleet: JsonObject) -> None:
+    """Give back half a server more."""
+    fleet["reclaim_servers"] = 1.5
+
+
+@pytest.mark.parametrize(
+    "change", [a_server_without_workers, a_negative_weight, a_server_twice, workers_twice, a_half]
+)
+def test_instances_that_mislead_its_arithmetic_are_refused(
+    change: Callable[[JsonObject], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the stand-alone checker, which does not check the rest of an instance, too."""
+    fleet, proof = json.loads(json.dumps(FLEET)), proved(FLEET)
+    change(fleet)
+    refusals(tmp_path, fleet, proof | {"sha256": content_hash(fleet)}, capsys)
+
+
+def test_a_gang_of_one_spans_nothing() -> None:
+    """An efficiency beyond its machine would let it hold GPUs of several."""
+    network_instance = {
+        "format": "lyra-opt/network-placement",
+        "version": 1,
+        "name": "one",
+        "machines": [{"id": "a", "rack": "r", "gpus": 1, "free_gpus": 1}],
+        "jobs": [{"id": "x", "gang": 1, "efficiency": {"machine": 0.1, "rack": 1.0}}],
+    }
+    with pytest.raises(ValueError, match="spans nothing but its machine"):
+        programme_of(network_instance, {})
+
+
+def test_more_workers_than_fit_are_no_variables() -> None:
+    """A w_max beyond the cluster costs nothing, and a vast cluster is refused in time."""
+    jobs = [
+        {"id": name, "min_workers": 1, "max_workers": most, "work_worker_s": 3.0}
+        for name, most in (("a", 2**52), ("b", 2))
+    ]
+    wide = {"format": "lyra-opt/allocation", "version": 1, "name": "w", "objective": "joint"}
+    wide |= {"gpus": 8, "jobs": jobs}
+    assert proved(wide, "mckp-core")["bound"]
+    with pytest.raises(UserError, match="more than 1000000 variables"):
+        proved(wide | {"gpus": 2**21}, "mckp-greedy")
