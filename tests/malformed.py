@@ -175,8 +175,8 @@ RECLAIM = Malformed(
         ("jobs[0].workers[0].server", "s9", 'is "s9": must be the id of a server'),
         ("jobs[0].workers[1].server", "s1", 'is "s1": must be unique'),
         ("jobs[0].workers[0].base", 6.0, "is 6.0: must be an integer of at least 0"),
-        ("jobs[0].workers[0].base", 9, "jobs[0].workers[0] is 9: the GPUs of job 'a' on server 's"),
-        ("jobs[1].workers[0].server", "s1", "jobs[1].workers[0] is 8: the GPUs of job 'b' on serv"),
+        ("jobs[0].workers[0].base", 9, "jobs[0].workers[0].base is 9: the workers of job 'a' on "),
+        ("jobs[1].workers[0].server", "s1", "jobs[1].workers[0].base is 8: the workers of job 'b'"),
         ({f"servers[{n}].on_loan": False for n in range(1, 6)}, None, "reclaim_servers is 2: must"),
         (
             {"semantics": "interchangeable", "jobs[0].min_workers": 13},

@@ -6,7 +6,10 @@ import json
 import sysconfig
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import MethodType
 
 LONGEST_SHOWN_VALUE = 60
 
@@ -86,6 +89,23 @@ def one_line(text: str) -> str:
     )
 
 
+class ReturnedError(TypeError):
+    """A method of somebody's own code returned what it must not; nothing was raised there.
+
+    Parameters
+    ----------
+    method
+        The method, whose first line is the one to name.
+    told
+        What it returned, and the rule.
+    """
+
+    def __init__(self, method: MethodType, told: str) -> None:
+        super().__init__(f"{method.__qualname__} {told}")
+        code = method.__code__
+        self.place = f"({Path(code.co_filename).name}, line {code.co_firstlineno})"
+
+
 def failure_of(error: BaseException) -> str:
     """Return what somebody's own code raised, with file and line, for the one who mends it.
 
@@ -102,6 +122,8 @@ def failure_of(error: BaseException) -> str:
     ]
     frame = (own or frames)[-1]
     place = f"({Path(frame.filename).name}, line {frame.lineno})"
+    if isinstance(error, ReturnedError):
+        place = error.place
     if isinstance(error, SystemExit):
         return f"it exited {place}"
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from functools import wraps
 from inspect import cleandoc
 from textwrap import indent, wrap
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
@@ -179,11 +180,31 @@ def declared(
         setattr(made, _PLAN, plan)
         made.__post_init__ = _check_of(plan.keys, between)  # type: ignore[attr-defined]
         made.__doc__ = _with_parameters(made.__doc__ or "", plan.keys)
+        named = _naming_the_nearest(made.__init__, plan.keys)
+        setattr(made, "__init__", named)  # noqa: B010 - mypy allows no method to be replaced
         if not slots:
             setattr(made, "__getstate__", _fields_alone)  # noqa: B010 - mypy knows the other one
         return made
 
     return make
+
+
+def _naming_the_nearest(init: Callable[..., None], keys: tuple[Key, ...]) -> Callable[..., None]:
+    """Return a constructor that names the nearest field where an argument is unknown."""
+    names = [each.name for each in keys]
+
+    @wraps(init)
+    def checked(self: Any, *given: Any, **named: Any) -> None:
+        try:
+            init(self, *given, **named)
+        except TypeError:
+            unknown = next((name for name in named if name not in names), None)
+            if unknown is None:
+                raise
+            told = unknown_key(unknown, names, noun="field")
+            raise TypeError(f"{type(self).__name__}: {unknown}: {told}") from None
+
+    return checked
 
 
 def _fields_alone(of: Any) -> dict[str, Any]:

@@ -180,11 +180,12 @@ class Instance(ProblemInstance["Solution"]):
                 gpus = group.workers * job.gpus_per_worker
                 free = free_gpus[group.server]
                 if gpus > free:
+                    kind = "base" if group.base >= group.flexible else "flexible"
                     raise FieldError(
-                        path,
-                        gpus,
-                        f"the GPUs of job {job.id!r} on server {group.server!r} must be at most "
-                        f"the {free} left there",
+                        f"{path}.{kind}",
+                        getattr(group, kind),
+                        f"the workers of job {job.id!r} on server {group.server!r} need {gpus} "
+                        f"GPUs, of which {free} are left there",
                     )
                 free_gpus[group.server] = free - gpus
 

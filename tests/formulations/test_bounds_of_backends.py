@@ -27,6 +27,7 @@ from lyra_opt.formulations.backends.cpsat import new_model, run_cpsat
 from lyra_opt.formulations.backends.linear import Programme, run_highs
 from lyra_opt.formulations.exact_model import ExactModelSolver
 from lyra_opt.formulations.exact_solver import proved_cost
+from lyra_opt.instances.library import library
 from tests.formulations.backends import BACKENDS, lying
 from tests.formulations.test_exact_model import CASES, backend_of, every_problem, values_of
 
@@ -225,3 +226,26 @@ def test_limits_of_milliseconds_give_no_wrong_bound(name: str) -> None:
             limits=Limits(time_s=time_s),
         )
         assert answer.status in (Status.FEASIBLE, Status.OPTIMAL)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_cbc_starts_no_thread_that_it_does_not_need(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With ``threads 1`` it waited for a thread of its own, once in 1,000 runs for 10 s."""
+    import pulp
+
+    told, original = [], pulp.PULP_CBC_CMD
+
+    def recorded(**given: Any) -> Any:
+        told.append(given["threads"])
+        return original(**given)
+
+    monkeypatch.setattr(pulp, "PULP_CBC_CMD", recorded)
+    document = library().document("lyra-figure-5")
+    problem = find_problem("reclaim")
+    limits = Limits(threads=threads)
+    solver = find_solver("reclaim", "pulp-cbc")
+    answer = solve_and_check(problem, problem.parse_instance(document), solver, limits=limits)
+    assert answer.status is Status.OPTIMAL
+    assert told == [None if threads == 1 else threads]

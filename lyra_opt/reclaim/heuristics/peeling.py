@@ -32,9 +32,11 @@ class Peeling(ReclaimHeuristic):
     Source: this project; the reverse greedy known from densest-subgraph peeling, for the
     complement of minimum k-union. Complexity O((sum over jobs of span squared) log servers).
     Guarantee: none known; on the family ``net`` it enters the net and pays several times the
-    optimum. It uses no bound; what any N_R servers of a set cost at most, where that set is the
-    upper end of the bound's segment, from which `fast` peels, is in
-    ``formulations/reclaim/README.md``, section 6.3.
+    optimum. Nor is it close where weights are unequal: on a fleet of 40 servers with jobs of weight
+    1 and 11 it pays 13, and Lyra's rule the optimum, 4. A heavy job whose servers host light jobs
+    too is rescued by the return of its last server only. It uses no bound; what any N_R servers of
+    a set cost at most, where that set is the upper end of the bound's segment, from which `fast`
+    peels, is in ``formulations/reclaim/README.md``, section 6.3.
     """
 
     name = "peeling"

@@ -17,6 +17,7 @@ from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import Settings, Table, key, parsed, rule_at, schema_of, with_change
 from lyra_opt.core.rules import Anything, Flag, Integer, ListOf, Named, Number, Text
 from lyra_opt.instances.family import generate
+from lyra_opt.reclaim import Instance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -184,3 +185,11 @@ def test_copies_are_as_frozen_as_what_they_are_of(copied: Callable[[Any], Any]) 
     index = again.index
     arrays = [index.weight, index.slack, index.on_loan, *index.losses, *index.base, *index.gpus]
     assert not any(array.flags.writeable for array in arrays)
+
+
+def test_a_constructor_names_the_nearest_field() -> None:
+    """An argument that does not exist is a slip of one that does; a missing one is told as ever."""
+    with pytest.raises(TypeError, match="reclaim_gpus: unknown field; did you mean reclaim_serv"):
+        Instance(reclaim_gpus=3)
+    with pytest.raises(TypeError, match="missing"):
+        Instance(name="x")

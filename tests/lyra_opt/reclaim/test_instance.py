@@ -109,3 +109,12 @@ def test_python_values_are_validated_too() -> None:
         Server(id="s", gpus=0)
     with pytest.raises(FieldError, match="base is 1.5: must be an integer"):
         WorkerGroup(server="s", base=1.5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["base", "flexible"])
+def test_workers_that_do_not_fit_are_named_by_their_key(kind: str) -> None:
+    """A group of workers has no value of its own: the key to change is one inside of it."""
+    group = WorkerGroup(**{"server": "s", "base": 1, kind: 9})
+    job = Job(id="j", workers=(group,))
+    with pytest.raises(FieldError, match=rf"jobs\[0\].workers\[0\].{kind} is 9: .* 8 are left"):
+        Instance(name="x", reclaim_servers=0, servers=(Server(id="s", gpus=8),), jobs=(job,))

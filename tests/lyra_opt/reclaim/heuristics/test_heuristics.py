@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.reclaim import Instance, Job, Server, WorkerGroup
+from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
 from lyra_opt.reclaim.heuristics.greedy_kernels import SHARE_UNIT
 from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy, TieRule
 from lyra_opt.reclaim.heuristics.lyra_greedy_elastic import LyraGreedyElastic
@@ -27,9 +28,6 @@ from lyra_opt.reclaim.heuristics.tabu import Tabu
 from lyra_opt.testing.strategies import reclaim_instances
 from tests.draws import draws
 from tests.lyra_opt.reclaim import reference
-
-if TYPE_CHECKING:
-    from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
 
 HEURISTICS = [
     RandomChoice(),
@@ -307,3 +305,21 @@ class TestAll:
             figure_5.index.slack[0] = 1
         with pytest.raises(ValueError, match="read-only"):
             figure_5.index.losses.job_counts[0] = 2
+
+
+class OfIds(ReclaimHeuristic):
+    """Returns what it must not."""
+
+    name = "of-ids"
+
+    def choose(self, instance: Instance, rng: np.random.Generator) -> list[Any]:
+        return [server.id for server in instance.servers]
+
+
+def test_ids_in_the_place_of_positions_are_told_at_the_line_of_the_method() -> None:
+    """Nothing is raised in the method, so its first line is the one to name."""
+    instance = Instance(name="x", reclaim_servers=1, servers=(Server(id="s", gpus=8),), jobs=())
+    answer = solve_and_check(find_problem("reclaim"), instance, OfIds())
+    line = OfIds.choose.__code__.co_firstlineno
+    assert 'returned "s": it must return positions' in answer.message
+    assert answer.message.endswith(f"(test_heuristics.py, line {line})")
