@@ -119,7 +119,9 @@ def run_bound(arguments: argparse.Namespace) -> int:
     from lyra_opt.commands.folders import output_folder, require_folder_path
     from lyra_opt.commands.messages import say
     from lyra_opt.commands.output import print_json, stdout_kept_clean
+    from lyra_opt.commands.progress import progress
     from lyra_opt.core.documents import format_document, write_text
+    from lyra_opt.core.run_progress import listening
     from lyra_opt.experiments.simulation.printing import say_demand
     from lyra_opt.experiments.simulation.proving import prove
 
@@ -134,7 +136,9 @@ def run_bound(arguments: argparse.Namespace) -> int:
         raise UserError("--schedule: what is searched is short in the mean of all jobs; omit --of")
     readings = [Reading(name) for name in dict.fromkeys(arguments.readings or ())]
     found: list[Proved] = []
-    with stdout_kept_clean(), output_folder("--save", out):
+    shares = [0.0]
+    shown = progress("bound", 100, "%", begun=lambda: 100 * shares[-1])
+    with stdout_kept_clean(), output_folder("--save", out), listening(shares.append), shown:
         for proved in prove(
             scenario,
             readings,

@@ -8,6 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import FieldError, InputError, UserError
+from lyra_opt.core.run_progress import part_of_run
 from lyra_opt.experiments.simulation.bounds import (
     Abilities,
     abilities_of,
@@ -169,41 +170,44 @@ def prove(
     SimulationError
         If one of the runs is better than what is proved.
     """
-    for point, variant in variants(scenario):
-        made = make_schemes(variant, schemes)
-        for seed in variant.table.seeds:
-            setup = make_setup(variant, made, seed)
-            speed, schedule = speed_of(setup), None
-            of_setup = [run for run in runs if run.point == point and run.seed == seed]
-            by_scheme = _abilities(setup, made, of_setup)
-            applicable = applicable_readings(by_scheme, readings)
-            has_copies = common_abilities(by_scheme).has_copies
-            if searches and (reason := obstacle(setup.workload, speed)) is not None:
-                raise UserError(
-                    f"scenario {setup.scenario}: no schedule is searched where {reason}"
-                )
-            for job_class, reading in product(job_classes, applicable):
-                try:
+    places = [
+        (point, variant, make_schemes(variant, schemes), seed)
+        for point, variant in variants(scenario)
+        for seed in variant.table.seeds
+    ]
+    for place, (point, variant, made, seed) in enumerate(places):
+        setup = make_setup(variant, made, seed)
+        speed, schedule = speed_of(setup), None
+        of_setup = [run for run in runs if run.point == point and run.seed == seed]
+        by_scheme = _abilities(setup, made, of_setup)
+        applicable = applicable_readings(by_scheme, readings)
+        has_copies = common_abilities(by_scheme).has_copies
+        if searches and (reason := obstacle(setup.workload, speed)) is not None:
+            raise UserError(f"scenario {setup.scenario}: no schedule is searched where {reason}")
+        parts = list(product(job_classes, applicable))
+        for part, (job_class, reading) in enumerate(parts, place * len(parts)):
+            try:
+                with part_of_run(part, len(places) * len(parts)):
                     bound = cluster_bound(
                         setup, reading, has_copies=has_copies, job_class=job_class
                     )
-                except FieldError as error:
-                    raise UserError(f"scenario {setup.scenario}: {error}") from None
-                if job_class == ALL:
-                    _require_kept(of_setup, bound, setup)
-                if searches and schedule is None:
-                    schedule = schedule_of(
-                        setup.workload, speed, bound.jct.border_s, seed=setup.options.seed
-                    )
-                yield Proved(
-                    point=point,
-                    seed=seed,
-                    setup=setup,
-                    bound=bound,
-                    has_copies=has_copies,
-                    job_class=job_class,
-                    schedule=schedule,
+            except FieldError as error:
+                raise UserError(f"scenario {setup.scenario}: {error}") from None
+            if job_class == ALL:
+                _require_kept(of_setup, bound, setup)
+            if searches and schedule is None:
+                schedule = schedule_of(
+                    setup.workload, speed, bound.jct.border_s, seed=setup.options.seed
                 )
+            yield Proved(
+                point=point,
+                seed=seed,
+                setup=setup,
+                bound=bound,
+                has_copies=has_copies,
+                job_class=job_class,
+                schedule=schedule,
+            )
 
 
 def _abilities(

@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.progress import moment_in_words, within_run
+from lyra_opt.commands.progress import moment_in_words
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.isolation.memory import peak_memory_mib, reset_peak_memory
 from lyra_opt.core.own_files import files_of, name_in
+from lyra_opt.core.run_progress import listening, within_run
 from lyra_opt.experiments.environment import current_environment
 from lyra_opt.experiments.records import ReplayRecord, ReplayStatus, StudyRecord
 from lyra_opt.experiments.simulation.bounds import (
@@ -225,7 +226,8 @@ def _bounds(scenario: Scenario, schemes: tuple[str, ...], seed: int) -> Mapping[
     setup = _setup(scenario, schemes, seed)
     common = common_abilities({each.name: abilities_of(each, setup) for each in made})
     assert common.reading is not None, "a scheme without bounds is refused"
-    return figures_of(cluster_bound(setup, common.reading, has_copies=common.has_copies))
+    with listening(lambda _share: None):  # the share that is shown is that of the replay
+        return figures_of(cluster_bound(setup, common.reading, has_copies=common.has_copies))
 
 
 @lru_cache(maxsize=2 * SETUPS_KEPT)

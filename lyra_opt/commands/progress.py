@@ -1,7 +1,7 @@
 """Show on stderr how far something is: a bar with the time left, or a line now and then.
 
-A run that takes long tells `within_run` how far it is, in whatever process; whoever runs it listens
-and shows the share as a part of a run.
+A run that takes long tells how far it is, in whatever process (`lyra_opt.core.run_progress`); the
+caller of the run listens, and shows the share as a part of a run.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lyra_opt.commands.messages import is_quiet
+from lyra_opt.core.run_progress import words_of_run
 from lyra_opt.core.trajectory import Improvements
 
 if TYPE_CHECKING:
@@ -32,32 +33,6 @@ WIDTH_OF_SPINNER = 3
 HOUR_S = 3600
 DAY_S = 86_400
 LONGEST_IN_HOURS_S = 2 * DAY_S
-
-
-_listeners: list[Callable[[float], None]] = []
-_words: list[str] = [""]
-"""Of the present run of this process."""
-
-
-def within_run(share: float, words: str = "") -> None:
-    """Tell whoever runs the present run how far it is, from 0 to 1.
-
-    Words are shown too where the run is no worker's.
-    """
-    if _listeners:
-        _listeners[-1](share)
-        _words[0] = words
-
-
-@contextmanager
-def listening(listener: Callable[[float], None]) -> Iterator[None]:
-    """Tell `listener` what `within_run` is told meanwhile in this process."""
-    _listeners.append(listener)
-    try:
-        yield
-    finally:
-        _listeners.pop()
-        _words[0] = ""
 
 
 @contextmanager
@@ -213,7 +188,7 @@ def _bar(
         task = bar.add_task(description, total=total, words=in_words(0.0), now="")
 
         def show(done: float) -> None:
-            now = f"; {_words[0]}"[: max(0, room)] if _words[0] else ""
+            now = f"; {words}"[: max(0, room)] if (words := words_of_run()) else ""
             ahead = max(done, total)
             bar.update(task, completed=done, total=ahead, words=in_words(done), now=now)
 
@@ -232,7 +207,7 @@ def _lines(
         if now - last_line >= SECONDS_BETWEEN_LINES and done > 0:
             last_line = now
             left_s = (now - started) / done * max(0.0, total - done)
-            words = f"; {_words[0]}" if _words[0] else ""
+            words = f"; {told}" if (told := words_of_run()) else ""
             print(
                 f"{description}: {in_words(done)}, about {left_s:.0f} s left{words}",
                 file=sys.stderr,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lyra_opt.core.run_progress import within_run
 from lyra_opt.core.stopwatch import is_out_of_time
 from lyra_opt.pricing.kernel import (
     JCT,
@@ -41,6 +42,8 @@ FIRST_SCALES = (1.0, 0.5, 0.25, 0.1, 0.0)
 ROUND, PATIENCE = 10, 5
 """Passes after which the mean is tried, and what was gained is looked at; and how many such rounds
 without better prices than before end the ascent."""
+USUAL_PASSES = 120
+"""By which progress is told; Lyra's workloads take 80 to 150 passes."""
 LEAST_GAIN, LEAST_GAIN_OF_RUNS = 2e-4, 2e-5
 """Of a round, relative to what prices have gained at all, and to how long jobs run alone, without
 which the ascent ends."""
@@ -200,6 +203,7 @@ def ascend(pricer: Pricer, first: FloatArray, passes: int) -> Priced:
     for step in range(1, passes):
         if is_out_of_time():
             break
+        within_run(min(step / USUAL_PASSES, 1.0))
         here = next(following)
         mean = MEMORY * mean + (1 - MEMORY) * here.price
         is_last = step % ROUND == 0

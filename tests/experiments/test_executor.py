@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lyra_opt.commands.progress import within_run
 from lyra_opt.core.errors import DiskFullError, UserError
+from lyra_opt.core.run_progress import within_run
 from lyra_opt.experiments.environment import current_environment
 from lyra_opt.experiments.executor import EXIT_INTERRUPTED, run_stored
 from lyra_opt.experiments.pool import IN_THIS_PROCESS, LocalProcesses, new_shares, run_tasks

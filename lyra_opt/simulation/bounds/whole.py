@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.core.errors import FieldError
+from lyra_opt.core.run_progress import part_of_run
 from lyra_opt.pricing.ascent import Pricer, Room, ascend
 from lyra_opt.pricing.first_prices import first_prices
 from lyra_opt.pricing.safe_value import EPSILON, SLACK, safe_value
@@ -190,9 +191,11 @@ def whole_bound(
     least_s = math.fsum(weights * run_s) / total
     price = first_prices(jobs, room)
     proofs: list[Certificate] = []
-    for is_queue in (False, True) if queue else (False,):
+    objectives = (False, True) if queue else (False,)
+    for part, is_queue in enumerate(objectives):
         pricer = Pricer(jobs, room, is_queue=is_queue)
-        best = ascend(pricer, price, passes)
+        with part_of_run(part, len(objectives)):
+            best = ascend(pricer, price, passes)
         price = np.round(best.price / PRICE_UNIT) * PRICE_UNIT
         value_s = max(0.0, safe_value(pricer, price) / total * (1 - EPSILON))
         proofs.append(Certificate(border_s=border_s, price=price, value_s=value_s))

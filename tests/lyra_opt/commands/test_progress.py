@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.commands import progress
 from lyra_opt.commands.messages import Loudness, as_loud_as
-from lyra_opt.commands.progress import listening, moment_in_words, solving, within_run
+from lyra_opt.commands.progress import moment_in_words, solving
+from lyra_opt.core.run_progress import listening, within_run
 from lyra_opt.reclaim.instance import Semantics
 
 if TYPE_CHECKING:
