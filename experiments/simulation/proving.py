@@ -121,6 +121,7 @@ class Proved:
             "cluster": self.setup.cluster.name,
             "seed": self.seed,
             "reading": bound.reading.value,
+            "has_copies": self.has_copies,
             "job_class": self.job_class,
             "jct_mean_bound_s": bound.jct_mean_bound_s,
             "least_run_mean_s": bound.least_run_mean_s,

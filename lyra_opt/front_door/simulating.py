@@ -149,8 +149,9 @@ def bound(
     -------
     DataFrame
         A row for each variant, seed, class and reading: the axes of the scenario, ``seed``,
-        ``reading``, ``job_class``, ``jct_mean_bound_s``, ``least_run_mean_s``,
-        ``excess_mean_bound_s``, ``queue_mean_bound_s``, ``cpu_s``, ``jobs``, ``cell_s``.
+        ``reading``, ``has_copies`` (whether it applies to schedules with copies of jobs),
+        ``job_class``, ``jct_mean_bound_s``, ``least_run_mean_s``, ``excess_mean_bound_s``,
+        ``queue_mean_bound_s``, ``cpu_s``, ``jobs``, ``cell_s``.
 
     Raises
     ------

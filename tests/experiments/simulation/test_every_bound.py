@@ -180,6 +180,7 @@ def test_runs_of_several_schemes_have_the_bound_of_all() -> None:
     assert alone.jct_mean_bound_s.tolist() == pytest.approx([40000, 40000])
     assert list(both.reading) == ["conserved"]
     assert both.jct_mean_bound_s[0] < 12000
+    assert (alone.has_copies.any(), both.has_copies.all()) == (False, True)
     with pytest.raises(lo.UserError, match="no such bound applies to scheme hadare"):
         lo.bound(simulated("fifo", "hadare"), readings="restart")
     with pytest.raises(lo.UserError, match="no bound applies to scheme pollux"):
