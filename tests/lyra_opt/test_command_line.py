@@ -464,7 +464,7 @@ class TestSolvers:
         broken = EntryPoint("reclaim.broken", "no_such_package:Solver", "lyra_opt.solvers")
         monkeypatch.setattr(SOLVERS, "_points", {"reclaim.broken": broken})
         exit_code, out, _ = run("solvers", "--json")
-        (record,) = json.loads(out)
+        record = next(each for each in json.loads(out) if each["name"] == "broken")
         assert exit_code == 0
         assert (record["available"], record["variants"]) == (False, None)
         assert "no_such_package" in record["reason"]

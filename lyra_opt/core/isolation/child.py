@@ -53,7 +53,7 @@ class Child:
     process has: objects that no pickle can carry, and classes of an interactive session. It leads a
     process group, which ends with it: what it has started is ended too, and its temporary files go.
     On Linux that holds for processes that left the group too (daemons, for example). If the child
-    crashes, they are recognised by the temporary folder in their environment.
+    crashes, they are recognised by the temporary folder in their environment, or were seen before.
     It ends when this process does, whatever ends that, as soon as its machine code lets threads of
     Python run. Ctrl-C in a terminal does not reach it.
 

@@ -120,6 +120,10 @@ class Run:
         if now_s > self._interrupted_s + 2 * PATIENCE_S:
             self.is_over = StoppedBy.INTERRUPT
 
+    def kill_left_behind(self) -> None:
+        """Kill what a child that has ended by itself had started."""
+        self._family.kill()
+
     def as_error(self, message: str, stack: str = "") -> Execution:
         """Return that the solver failed; the stack says where."""
         return Execution(

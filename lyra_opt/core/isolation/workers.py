@@ -103,6 +103,7 @@ class _Worker:
                         break
             except ChildDiedError as died:
                 stack = self._stack()
+                run.kill_left_behind()
                 self.end()
                 return run.as_error(str(died), stack)
             except Exception as error:  # what was sent cannot be read here

@@ -71,6 +71,12 @@ class Faulty(Solver):
         subprocess.Popen(SLEEPS, start_new_session=True)
         self.crashes(instance)
 
+    def starts_a_bare_session_and_crashes(self, instance: Any) -> Any:
+        """Its environment does not say whose it is: it was seen before the crash."""
+        subprocess.Popen(SLEEPS, env={}, start_new_session=True)
+        time.sleep(1)
+        self.crashes(instance)
+
     def starts_a_session_and_returns(self, instance: Any) -> Any:
         subprocess.Popen(SLEEPS, process_group=0)
 

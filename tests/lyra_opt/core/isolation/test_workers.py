@@ -160,13 +160,14 @@ def test_packages_are_not_the_solvers_memory(workers: Workers) -> None:
         "starts-others-and-hangs",
         "starts-a-session-and-hangs",
         "starts-a-session-and-crashes",
+        "starts-a-bare-session-and-crashes",
         "starts-a-session-and-returns",
         "starts-a-daemon-and-hangs",
     ],
 )
 def test_what_a_solver_starts_ends_with_it(workers: Workers, fault: str) -> None:
     """No process outlives a run, not even one that left its process group."""
-    answer = solved(workers, fault, limits=Limits(time_s=0.5))
+    answer = solved(workers, fault, limits=Limits(time_s=2.0))
     assert (answer.stopped_by is StoppedBy.TIME) == fault.endswith("hangs"), answer
     workers.end()
     until_s = time.monotonic() + 30
