@@ -47,7 +47,12 @@ class CtrlC(Interruption):
             if callable(previous):
                 previous(number, frame)
             raise KeyboardInterrupt
-        self.ask()
+        try:
+            self.ask()
+        finally:
+            self._cut_off_later(number)
+
+    def _cut_off_later(self, number: int) -> None:
         if self._patience_s == 0:
             raise KeyboardInterrupt
         if self._patience_s is not None:
@@ -65,6 +70,8 @@ class CtrlC(Interruption):
         """Raise KeyboardInterrupt in what has not ended so long after the first signal."""
         self._patience_s = patience_s
         try:
+            if self.is_asked:  # before it began
+                raise KeyboardInterrupt
             yield
         finally:
             self._patience_s = None

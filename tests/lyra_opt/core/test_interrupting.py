@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lyra_opt as lo
+from lyra_opt.core.interrupting import heeding_signals
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import Solver, keeps_time
@@ -106,6 +107,14 @@ def test_the_second_one_raises(isolated: bool) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         lo.solve(FLEET, Impatient, isolated=isolated)
+
+
+def test_a_run_that_was_interrupted_before_does_not_begin() -> None:
+    with heeding_signals(signal.SIGINT):
+        os.kill(os.getpid(), signal.SIGINT)
+        answer = lo.solve(FLEET, Sleeps, start=SOLUTION)
+    assert answer.stopped_by is StoppedBy.INTERRUPT
+    assert (answer.solution, answer.dual_bound) == (SOLUTION, None)
 
 
 def test_a_comparison_ends_with_the_run_that_is_interrupted() -> None:
