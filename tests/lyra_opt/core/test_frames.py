@@ -147,7 +147,10 @@ def set_cell(frame: str, row: int, column: str, value: Any) -> Callable[[Any], N
         (set_cell("workers", 1, "server", None), "workers[1].server is missing"),
         (set_cell("workers", 1, "job", None), "workers[1].job is missing"),
         (set_cell("workers", 2, "base", 0), "workers[2] is 0: must have at least one base or"),
-        (set_cell("workers", 2, "base", 5), "workers[2] is 5: the GPUs of job 'y' on server 'c'"),
+        (
+            set_cell("workers", 2, "base", 5),
+            "workers[2].base is 5: the workers of job 'y' on server 'c'",
+        ),
         (set_cell("workers", 1, "job", "y"), "jobs[0].workers is missing"),
         (
             lambda given_as: given_as.update(servers=given_as["servers"][["id", "gpus", "gpus"]]),
