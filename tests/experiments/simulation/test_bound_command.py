@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -10,9 +11,11 @@ import pytest
 
 import lyra_opt as lo
 from lyra_opt.__main__ import main
+from lyra_opt.core.run_progress import listening
 from lyra_opt.simulation.workload import Job, Workload
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 SMALL = ("--set", "cluster.servers=4", "--set", "jobs.parameters.days=1")
@@ -167,10 +170,31 @@ def test_people_get_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert "proved in" in captured.err
 
 
+def test_progress_covers_all_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It rises over all seeds, classes and readings, and ends complete; the command shows it."""
+    shown: list[float] = []
+
+    @contextmanager
+    def progress(*_words: object, begun: Callable[[], float]) -> Iterator[None]:
+        yield
+        shown.append(begun())
+
+    monkeypatch.setattr("lyra_opt.commands.progress.progress", progress)
+    assert main(["bound", "lyra-paper", *SMALL]) == 0
+    assert shown == [100.0]
+    told: list[float] = []
+    with listening(told.append):
+        lo.bound("lyra-paper", changes={**CHANGES, "seeds": 2}, of=["all", "rigid"])
+    assert told == sorted(told)
+    assert told[-1] == 1
+    assert len(set(told)) > 8 * 2  # eight bounds, each of two ascents of many passes
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (["bound", "nowhere"], "nowhere"),
+        (["bound", "lyra-paper", *SMALL, "--scheme", "pollux"], "no bound applies to scheme"),
         (["bound", "lyra-paper", "--reading", "strict"], "strict"),
         (["bound", "lyra-paper", "--set", "cluster.servers=0"], "cluster.servers"),
         (["bound", "lyra-paper", *SMALL, "--schedule"], "no schedule is searched where"),
