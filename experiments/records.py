@@ -11,6 +11,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.problem import find_problem, problems
 from lyra_opt.core.result import Status
 
 if TYPE_CHECKING:
@@ -66,6 +68,15 @@ class StudyRecord:
     runs: int
     settings: Mapping[str, Any] = field(default_factory=dict, metadata=JSON)
 
+    def check(self) -> None:
+        """Raise `FieldError` if a setting that pages read has another type."""
+        for name in ("headline", "schemes"):
+            given = self.settings.get(name, [])
+            if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+                raise FieldError(f"settings.{name}", given, "must be a list of names")
+        if not isinstance(self.settings.get("left_out", {}), dict):
+            raise FieldError("settings.left_out", self.settings["left_out"], "must be an object")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
@@ -110,6 +121,9 @@ class RunRecord:
     """Columns that runs have in common which share their draws."""
     measures: ClassVar[tuple[str, ...]] = ("wall_time_s", "cpu_time_s", "peak_memory_mib")
     """Columns that are measured, beside figures and counters."""
+
+    def check(self) -> None:
+        """Raise `FieldError` if a column breaks a rule of its kind, beyond its type."""
 
     study: str
     position: int
@@ -223,6 +237,20 @@ class SolverRecord(RunRecord):
     certify_time_s: float | None = None
     counters: Mapping[str, int] | None = field(default=None, metadata=JSON)
     solution: Mapping[str, Any] | None = field(default=None, metadata=JSON)
+
+    def check(self) -> None:
+        """Raise `FieldError` if the problem, its variant or its size is not a known one."""
+        if self.problem not in problems():
+            rule = f"must be one of {', '.join(problems())}"
+            raise FieldError("problem", self.problem, rule)
+        problem = find_problem(self.problem)
+        if self.variant is not None and self.variant not in list(problem.variants):
+            rule = f"must be one of {', '.join(problem.variants)}"
+            raise FieldError("variant", self.variant, rule)
+        asked = self.family_parameters.get(problem.size_name, 0)
+        if not isinstance(asked, int):
+            name = f"family_parameters.{problem.size_name}"
+            raise FieldError(name, asked, "must be an integer")
 
 
 class ReplayStatus(StrEnum):

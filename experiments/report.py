@@ -185,7 +185,7 @@ def make_report(folder: Path) -> Report:
 
 def _headline_solvers(study: StudyRecord, analysis: Analysis) -> list[str]:
     """Return the configurations of the study's headline, or of the problem's default solvers."""
-    chosen = study.settings["headline"]
+    chosen = study.settings.get("headline", [])
     if not chosen and len(analysis.problems) == 1:
         problem = find_problem(analysis.problems[0])
         variants = {run.variant for run in analysis.runs if run.variant is not None}

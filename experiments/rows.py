@@ -82,7 +82,9 @@ def decoded(kind: type[RecordT], row: Mapping[str, Any]) -> RecordT:
         if values["status"] not in list(statuses):
             raise FieldError("status", values["status"], f"must be one of {', '.join(statuses)}")
         values["status"] = statuses(values["status"])
-    return kind(**values)
+    record = kind(**values)
+    record.check()
+    return record
 
 
 def _decoded(column: Field[Any], value: Any) -> Any:

@@ -1,0 +1,164 @@
+"""Damaged stores: each is read, or refused in a line that names the place.
+
+A change concerns one cell of a table, a value within the JSON of a cell, or a file beside the rows.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lyra_opt.__main__ import main
+from lyra_opt.core.errors import UserError
+from lyra_opt.experiments.frames import load_study
+from lyra_opt.experiments.store import STORE_FILE
+from tests.fuzz.brute_force.drawing import Draw
+from tests.fuzz.damage import ODD_CELLS, ODD_VALUES, places_in
+from tests.fuzz.test_descriptors import SMALL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+TRACE = "job_id,submit_time_s,duration_s,gpus\na,0,100,2\nb,10,50,1\nc,20,30,2\n"
+ODD_BLOBS = (b"", b"\xff", "\ud800".encode("utf-8", "surrogatepass"))
+STRINGS = [value for value in ODD_VALUES if isinstance(value, str) and value.isprintable()]
+NESTED = ["[" * 10_000, '{"a": {"b": [1]}}', "NaN", "2024-13-01T00:00:00.000+00:00"]
+ODD: tuple[Any, ...] = (None, 0, -1, 1.5, 1e308, *ODD_BLOBS, *ODD_CELLS, *STRINGS, *NESTED)
+MANY = 400
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return the store of a study and one of replays."""
+    folder = tmp_path_factory.mktemp("stores")
+    (folder / "small.toml").write_text(SMALL)
+    (folder / "three.csv").write_text(TRACE)
+    found = {name: folder / name for name in ("study", "replays")}
+    small = ["study", str(folder / "small.toml"), "--processes", "1", "--out", str(found["study"])]
+    replays = ["simulate", "plain", "--jobs", str(folder / "three.csv"), "--processes", "1"]
+    replays += ["--set", "cluster.servers=1", "--scheme", "fifo", "--out", str(found["replays"])]
+    assert main(small) == main(replays) == 0
+    return found
+
+
+def damage(draw: Draw, folder: Path) -> str:
+    """Change one cell of a store; return which one."""
+    connection = sqlite3.connect(folder / STORE_FILE)
+    with connection:
+        table = draw.pick("study", "run", "run", "run", "run", "run")
+        columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+        rows = [row[0] for row in connection.execute(f"SELECT rowid FROM {table}")]
+        column, row = draw.choice(columns), draw.choice(rows)
+        cell = f"{table} WHERE rowid = {row}"
+        ((old,),) = connection.execute(f"SELECT {column} FROM {cell}")
+        new = draw.choice(ODD)
+        if isinstance(old, str) and old.startswith("{") and old != "{}" and draw.sometimes(0.8):
+            document = json.loads(old)
+            within, key = draw.choice(places_in(document))
+            within[key] = draw.choice(ODD_VALUES)
+            new = json.dumps(document)
+        connection.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (new, row))
+    connection.close()
+    return f"{cell}: {column} = {new!r}"
+
+
+def try_damaged(source: Path, folder: Path, numbers: range, read: Callable[[Path], object]) -> int:
+    """Return how many damaged stores were refused; each of the others is read."""
+    refused = 0
+    for number in numbers:
+        shutil.copytree(source, folder)
+        what = damage(Draw(f"{source.name} {number}"), folder)
+        is_one_line = True
+        try:
+            read(folder)
+        except UserError as error:
+            is_one_line = str(error).startswith(str(folder)) and "\n" not in str(error)
+            refused += 1
+        except Exception as error:
+            raise AssertionError(f"number {number}: {what}: {error!r}") from error
+        assert is_one_line, what
+        shutil.rmtree(folder)
+    return refused
+
+
+def report(folder: Path) -> None:
+    """Draw the page of a store; a fault of the program is no refusal."""
+    from lyra_opt.experiments.records import ReplayRecord
+    from lyra_opt.experiments.report import write_report as of_study
+    from lyra_opt.experiments.simulation.report import write_report
+    from lyra_opt.experiments.simulation.runs import load_replays
+    from lyra_opt.experiments.store import ResultStore
+
+    with ResultStore.open(folder) as store:
+        is_of_replays = store.study.kind == ReplayRecord.kind
+    if is_of_replays:
+        write_report(load_replays(folder))
+    else:
+        of_study(folder)
+
+
+@pytest.mark.parametrize("kind", ["study", "replays"])
+def test_a_damaged_store_is_read_or_refused(
+    kind: str, stores: dict[str, Path], tmp_path: Path
+) -> None:
+    """In Python, where rows are a data frame."""
+    assert try_damaged(stores[kind], tmp_path / "damaged", range(MANY // 4), load_study) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["study", "replays"])
+def test_a_damaged_store_has_a_page_or_is_refused(
+    kind: str, stores: dict[str, Path], tmp_path: Path
+) -> None:
+    assert try_damaged(stores[kind], tmp_path / "damaged", range(MANY), report) > 0
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+SPOILED: dict[str, tuple[str, Callable[[Path], object] | str, str]] = {
+    "a cut table": ("replays", cut, "jobs.csv.gz: cannot be read"),
+    "a wrong type": (
+        "study",
+        "UPDATE run SET cores = 'two' WHERE position = 1",
+        "table run, row 2",
+    ),
+    "a wrong time": (
+        "study",
+        "UPDATE run SET started_at = '2024-13-01'",
+        'row 1: started_at is "2',
+    ),
+    "a blob": ("study", "UPDATE run SET message = x'00ff' WHERE position = 2", "row 3: message"),
+    "nested JSON": ("study", "UPDATE run SET axes = '{\"a\": {}}'", "row 1: axes.a is {}"),
+    "a figure": (
+        "replays",
+        "UPDATE run SET figures = json_set(figures, '$.jct_mean_s', 'x')",
+        'figures.jct_mean_s is "x": must be a number',
+    ),
+    "no study": ("study", "DELETE FROM study", "table study: has 0 rows, but must have one"),
+    "no runs": ("replays", "DELETE FROM run", "holds no replay that finished"),
+}
+
+
+@pytest.mark.parametrize("name", SPOILED)
+def test_a_report_names_file_and_row(
+    name: str, stores: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kind, change, message = SPOILED[name]
+    folder = shutil.copytree(stores[kind], tmp_path / "spoiled")
+    if isinstance(change, str):
+        with sqlite3.connect(folder / STORE_FILE) as connection:
+            connection.execute(change)
+    else:
+        change(next(folder.glob("runs/*/jobs.csv.gz")))
+    assert main(["report", str(folder)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"lyra-opt: error: {folder}")
+    assert message in error
+    assert error.count("\n") == 1
