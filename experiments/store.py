@@ -149,6 +149,8 @@ class ResultStore:
         """
         self._lock = self.path.open("rb")
         _take(self._lock, self.path, "another process writes to it")
+        for left in self.path.parent.glob(f"{RUNS_FOLDER}/*/.*.csv.gz.*"):
+            left.unlink(missing_ok=True)  # by a process that was killed; nobody else writes
         with self._reporting_errors(UNWRITABLE):
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 DESCRIPTION = "Exact and heuristic answers to the decision problems of GPU-cluster schedulers."
 
+LINK_LOOP = "Symlink loop"
+"""How pathlib of Python 3.11 and 3.12 reports circular links, as a RuntimeError."""
+
 EXAMPLES = """\
 examples:
   lyra-opt generate reclaim --family messy-dist --servers 100 --reclaim 30 --out instances
@@ -70,6 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     if isinstance(sys.stdout, io.TextIOWrapper):  # names that its encoding lacks are escaped
         sys.stdout.reconfigure(errors="backslashreplace")
+    os.environ["MPLBACKEND"] = "agg"  # that of a notebook may be missing; commands show nothing
     # All that takes time is inside, imports too, so that Ctrl-C is heard from the first moment.
     with forgiving_stderr():
         try:
@@ -113,6 +117,9 @@ def _run(given: Sequence[str]) -> int:
             return 2
         except Exception as error:
             show_traceback(error)
+            if isinstance(error, RuntimeError) and str(error).startswith(LINK_LOOP):
+                complain(f"error: {error}: the link leads back to itself; name a real file")
+                return 2
             what = f"{type(error).__name__}: {error}"
             complain(f"error: a fault of lyra-opt, or of a plug-in: {what} (--debug shows where)")
             return 1

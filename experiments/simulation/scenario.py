@@ -825,6 +825,9 @@ def parse_change(text: str) -> Change:
     try:
         found = tomllib.loads(f"value = {value}")["value"]
     except (tomllib.TOMLDecodeError, RecursionError):
+        if value.lstrip().startswith(("[", "{")):
+            rule = """names within [] or {} need quotes, such as schemes=["lyra"]"""
+            raise UserError(f"--set {text!r}: is not valid TOML: {rule}") from None
         return Change(path, value.strip())
     return Change(path, found, None if isinstance(found, str) else value.strip())
 

@@ -276,8 +276,8 @@ def format_document(document: JsonObject, *, ascii_only: bool = False) -> str:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a UTF-8 file whole or not at all."""
-    write_bytes(path, text.encode("utf-8"))
+    """Write a UTF-8 file whole or not at all; bytes of names that are not UTF-8 are escaped."""
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
 def write_bytes(path: str | Path, data: bytes) -> None:

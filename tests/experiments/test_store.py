@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lyra_opt.__main__ import main
 from lyra_opt.core.errors import DiskFullError, UserError
 from lyra_opt.core.result import Status
-from lyra_opt.experiments.store import STORE_FILE, ResultStore
+from lyra_opt.experiments.store import STORE_FILE, ResultStore, table_path
 from tests.draws import draws
 from tests.experiments.records import make_replay, make_run, make_study
 
@@ -115,6 +115,17 @@ def test_stored_runs_can_be_read_while_the_study_runs(tmp_path: Path) -> None:
         with ResultStore.open(tmp_path) as reader:
             assert len(reader.runs()) == 1
     assert [path.name for path in tmp_path.iterdir()] == [STORE_FILE]
+
+
+def test_what_a_killed_process_left_unfinished_goes(tmp_path: Path) -> None:
+    """Protects the disk from files that nobody can find; finished tables stay."""
+    ResultStore.create(tmp_path, make_study(1)).__exit__(None, None, None)
+    folder = table_path(tmp_path, "a", "jobs").parent
+    folder.mkdir(parents=True)
+    for name in ("jobs.csv.gz", ".jobs.csv.gz.x1y2z3_4"):
+        (folder / name).write_bytes(b"")
+    with ResultStore.open(tmp_path).start_writing():
+        assert [path.name for path in folder.iterdir()] == ["jobs.csv.gz"]
 
 
 def test_only_one_process_writes(tmp_path: Path) -> None:

@@ -1,0 +1,63 @@
+"""Paths and variables as nobody means them: one line and exit code 2, or a page as usual."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lyra_opt.__main__ import main
+from tests.fuzz.test_stores import TRACE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SIMULATE = ("simulate", "plain", "--processes", "1", "--set", "cluster.servers=1", "--scheme=fifo")
+
+
+@pytest.fixture
+def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return a trace in the working folder, where a and b are links to one another."""
+    monkeypatch.chdir(tmp_path)
+    for name, target in ("ab", "ba"):
+        (tmp_path / name).symlink_to(target)
+    (tmp_path / "three.csv").write_text(TRACE)
+    return "three.csv"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("solve", "a"),
+        ("solve", "lyra-figure-5", "--out", "a"),
+        ("verify", "a", "a"),
+        ("report", "a"),
+        ("study", "a"),
+        (*SIMULATE, "--jobs", "a"),
+        (*SIMULATE, "--jobs", "three.csv", "--capture", "a"),
+        (*SIMULATE, "--jobs", "three.csv", "--out", "a/b"),
+        (*SIMULATE, "--jobs", "x\udcff.csv"),
+        (*SIMULATE, "--jobs", "three.csv", "--set", "schemes=[lyra]"),
+    ],
+)
+def test_one_line_and_nothing_else(
+    command: tuple[str, ...], trace: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(list(command)) == 2
+    written = capsys.readouterr()
+    assert (written.out, written.err.count("\n")) == ("", 1)
+    assert "a fault of" not in written.err
+    assert "need quotes" in written.err or command[-1] != "schemes=[lyra]"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["nonsense", "module://nowhere", "qtagg"])
+def test_a_page_is_drawn(backend: str, trace: str, tmp_path: Path) -> None:
+    """Whatever backend a notebook leaves behind, in a folder whose name is not UTF-8."""
+    out = os.fsdecode(b"o\xff")
+    command = [sys.executable, "-m", "lyra_opt", *SIMULATE, "--jobs", trace, "--out", out]
+    subprocess.run(command, check=True, env=os.environ | {"MPLBACKEND": backend})
+    assert (tmp_path / out / "report.html").stat().st_size > 0
