@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,6 +42,19 @@ JOBS_A_DAY = 50_390 / 15
 
 FIFO: Mapping[str, Any] = {"cluster.servers": 443, "jobs.trace": PHILLY_TRACE}
 FIFO_TARGET_JOBS_PER_S = 10_000
+
+OWN_SCENARIO, OWN_TARGET = "philly-one-cluster", 2.0
+OWN_SCHEME = """
+from lyra_opt.simulation.policy import QueuePolicy
+
+
+class SmallGangs(QueuePolicy):
+    def decide(self, view):
+        for run in sorted(self.waiting.values(), key=lambda run: (run.job.min_gpus, run.order)):
+            if parts := view.fit(run):
+                self.start(view, run, parts)
+"""
+"""The obvious loop over all waiting jobs, as a user writes it."""
 
 ROUNDS, ROUNDS_TARGET_S = "hadar-60", 60.0
 LEASES, LEASES_TARGET_S = "dally-batch", 30.0
@@ -84,6 +100,7 @@ def simulation_figures() -> Iterator[Figure]:
     days = {"jobs.parameters.days": LYRA_DAYS}
     replayed(LYRA, ["lyra"], {"jobs.parameters.days": 1})
     yield from if_there("fifo, all Philly jobs", _fifo_figures)
+    yield from if_there("a scheme in the user's own file", _own_scheme_figures)
     (lyra,) = replayed(LYRA, ["lyra"], days).itertuples()
     yield _speed(f"lyra, {LYRA}, {LYRA_DAYS} days", lyra, LYRA_TARGET_JOBS_PER_S)
     yield Figure(
@@ -112,6 +129,39 @@ def simulation_figures() -> Iterator[Figure]:
 def _fifo_figures() -> Iterator[Figure]:
     (fifo,) = replayed("plain", ["fifo"], FIFO).itertuples()
     yield _speed("fifo, all Philly jobs, 3,544 GPUs", fifo, FIFO_TARGET_JOBS_PER_S)
+
+
+def _own_scheme_figures() -> Iterator[Figure]:
+    """Compare a scheme in a user's file with a built-in one, both as whole commands."""
+    load_scenario(OWN_SCENARIO).path_to_read(PHILLY_TRACE)
+    with TemporaryDirectory(prefix="lyra-opt-") as folder:
+        file = Path(folder, "own_scheme.py")
+        file.write_text(OWN_SCHEME)
+        own_s, built_in_s = (
+            min(_command_cpu_s(scheme) for _ in range(2))
+            for scheme in (f"{file}:SmallGangs", "sjf")
+        )
+    yield Figure(
+        what=f"a scheme in the user's own file beside sjf, {OWN_SCENARIO}",
+        runs=2,
+        statistic="ratio of CPU times of whole commands",
+        measured=own_s / built_in_s,
+        target=OWN_TARGET,
+        remark=f"{own_s:.1f} s and {built_in_s:.1f} s",
+    )
+
+
+def _command_cpu_s(scheme: str) -> float:
+    """Return the CPU time of a process that simulates a scheme."""
+    before = os.times()
+    command = ["-m", "lyra_opt", "simulate", OWN_SCENARIO, "--scheme", scheme]
+    subprocess.run([sys.executable, *command], check=True, capture_output=True)  # noqa: S603
+    after = os.times()
+    return (
+        after.children_user
+        + after.children_system
+        - (before.children_user + before.children_system)
+    )
 
 
 def _speed(what: str, run: Any, target: float) -> Figure:

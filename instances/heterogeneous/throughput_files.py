@@ -1,7 +1,8 @@
 """Tables of throughput as files: those that come with the toolkit, by name, and a user's own.
 
 A table is a CSV file with the columns ``model, batch_size, gpus`` and one for each type of GPUs,
-with the steps a second of the whole gang on one server, empty or 0 where it does not run. A column
+with the steps a second of the whole gang on one server, empty or 0 where it does not run. Job types
+without a rate on the reference are left out, and results name them. A column
 ``TYPE_unconsolidated`` has those on several servers, empty or 0 where it does not run so; a table
 without any such column says that it makes no difference. In rows with ``beside_model``, and
 ``beside_batch_size`` where that model has several, the rates are those while a gang of that kind,
@@ -159,8 +160,6 @@ def parse_throughputs(
                 raise row.error(BESIDE[0], f"stands twice on {kind.gang} GPUs, as {kind.name}")
             packed[kind.gang, kind.name, beside] = kind.throughput
             continue
-        if not kind.throughput.get(reference):
-            raise row.error(reference, "must be above 0, for it is the reference")
         if (kind.name, kind.gang) in kinds:
             raise row.error("model", f"stands twice on {kind.gang} GPUs, as {kind.name}")
         kinds[kind.name, kind.gang] = kind
@@ -200,15 +199,26 @@ def _table(
     """Return a table of what was read; `of` has name, reference, known types, whose figures."""
     name, reference, gpu_types, source_in_words = of
     known = all_gpu_types() if gpu_types is None else gpu_types
+    left_out = {(kind.name, kind.gang) for kind in kinds if not kind.throughput.get(reference)}
+    if len(left_out) == len(kinds) > 0 and reference in types:
+        raise InputError(
+            source,
+            f"no job type has a rate above 0 on {reference}, the reference. Name another one",
+        )
     try:
         return ThroughputTable(
             name=name,
             reference=reference,
             reference_speed=known[reference].relative_speed if reference in known else None,
             gpu_types=types,
-            job_types=kinds,
+            job_types=tuple(kind for kind in kinds if (kind.name, kind.gang) not in left_out),
             source=source_in_words,
-            packed=packed,
+            packed={
+                (gang, one, two): rates
+                for (gang, one, two), rates in packed.items()
+                if left_out.isdisjoint(((one, gang), (two, gang)))
+            },
+            left_out=tuple(f"{name} on {gang}" for name, gang in sorted(left_out)),
         )
     except FieldError as error:
         raise InputError(source, str(error)) from None

@@ -88,6 +88,8 @@ class ThroughputTable:
         Where its figures are from: a clause for results.
     packed
         What kinds do while one of another kind, or of their own, runs on the same GPUs.
+    left_out
+        Job types of its file that have no rate on the reference, each with its number of GPUs.
 
     Raises
     ------
@@ -102,6 +104,7 @@ class ThroughputTable:
     job_types: tuple[JobType, ...]
     source: str
     packed: PackedRates = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         require_text("name", self.name)
@@ -314,19 +317,26 @@ class ThroughputTable:
         return f"Rates are those of table {self.name}, {self.source}."
 
     def remarks(self, gpu_types: Sequence[GpuType]) -> tuple[str, ...]:
-        """Return what is assumed of rates on types that were not measured, a sentence or none."""
+        """Return which job types are left out and what is assumed of types not measured."""
+        found = []
+        if self.left_out:
+            found.append(
+                f"Left out of table {self.name}, because they have no rate on {self.reference}, "
+                f"the reference: {', '.join(f'{kind} GPUs' for kind in self.left_out)}."
+            )
         lacking = self.lacking(gpu_types)
         if not lacking:
-            return ()
+            return tuple(found)
         listed = "; ".join(
             f"{gpu_type.name} {self._speed_of(gpu_type):.2f}"
             + (f" ({gpu_type.source})" if gpu_type.source else "")
             for gpu_type in lacking
         )
-        return (
+        found.append(
             f"Assumed: for every model alike, rates are those on {self.reference} times: {listed}. "
-            "They were not measured.",
+            "They were not measured."
         )
+        return tuple(found)
 
     def gang_of(
         self,

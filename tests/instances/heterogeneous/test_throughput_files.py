@@ -57,6 +57,19 @@ def test_a_table_of_ones_own(tmp_path: Path) -> None:
     assert table.job_types[2].throughput == {"a100": 2.5, "mine": 0.0}
 
 
+def test_job_types_without_a_rate_on_the_reference_are_left_out() -> None:
+    """What runs beside them too; results name them."""
+    rows = "GPT,4,1,,,10,30\nOld,2,1,,,,5\nOlder,,1,,,0,5\nGPT,4,1,Old,2,5,5\nOld,2,1,GPT,4,1,1\n"
+    header = "model,batch_size,gpus,beside_model,beside_batch_size,a100,k80\n"
+    table = parse_throughputs(header + rows, "mine.csv", name="mine")
+    assert [kind.name for kind in table.job_types] == ["GPT-4"]
+    assert table.packed == {}
+    assert table.remarks(()) == (
+        "Left out of table mine, because they have no rate on a100, the reference: "
+        "Old-2 on 1 GPUs, Older on 1 GPUs.",
+    )
+
+
 def test_reference_of_ones_own(tmp_path: Path) -> None:
     """It is named, and its speed is that of its definition."""
     path = tmp_path / "measured.csv"
@@ -91,7 +104,7 @@ HEADER = "model,batch_size,gpus,a100"
         (f"{HEADER}\nGPT,4,1,-1\n", 'row 2, column a100 is "-1": must be steps a second from 0'),
         (f"{HEADER}\nGPT,4,1,nan\n", 'row 2, column a100 is "nan": must be steps a second'),
         (f"{HEADER}\nGPT,4,1,1_0\n", 'row 2, column a100 is "1_0": must be steps a second'),
-        (f"{HEADER}\nGPT,4,1,1\nA,,1,0\n", 'row 3, column a100 is "0": must be above 0, for it'),
+        (f"{HEADER}\nA,,1,0\n", "no job type has a rate above 0 on a100, the reference"),
         (f"{HEADER}\nGPT,4,1,1\nGPT,4,1,2\n", 'row 3, column model is "GPT": stands twice on 1'),
         (f'{HEADER}\n"GPT,4,1,1\n', "is not valid CSV"),
         (f"{HEADER},beside_model\nGPT,4,1,1,\n", "only one of the columns beside_model and"),
