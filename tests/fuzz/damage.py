@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
 import re
 from contextlib import redirect_stderr, redirect_stdout
 from copy import deepcopy
@@ -212,7 +214,7 @@ def damaged(draw: Draw, kind: str) -> bytes:
         if draw.sometimes(0.2):
             data = _changed_text(draw, data)
     if draw.sometimes(0.1):
-        data = gzip.compress(data, mtime=0)
+        data = draw.pick(partial(gzip.compress, mtime=0), bz2.compress, lzma.compress)(data)
         if draw.sometimes(0.7):
             data = _changed_bytes(draw, data)
     return data

@@ -532,7 +532,7 @@ class TestFailures:
         monkeypatch.setattr("lyra_opt.experiments.simulation.carried_out.require_conserved", refuse)
         exit_code, out, err = three_jobs("--scheme", "fifo", "--json")
         assert (exit_code, out) == (1, "")
-        assert "scheme fifo: the simulation is wrong: jobs held 3 GPU-seconds" in err
+        assert re.search(r"scheme fifo, at \S+ s: the simulation is wrong: jobs held 3 GPU-s", err)
         given = (*schemes("fifo", "sjf"), "--out", tmp_path / "out", "--json")
         exit_code, out, err = three_jobs(*given)
         assert exit_code == 1
