@@ -163,7 +163,7 @@ class ExactModelSolver(Solver):
     Of the limits only the time is kept: nodes and memory are not passed on, because the backends
     count neither alike. The start and the numbers of the model keep it within 0.2 s; the backends
     look at the clock between steps of their own: HiGHS has taken 2.7 s where 0.3 s were allowed,
-    on a reclaim model of 520 servers.
+    on a reclaim model of 520 servers. Backends get the time that is left once the model is theirs.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from lyra_opt.core.stopwatch import within_time
+from lyra_opt.core.stopwatch import remaining_s, within_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -104,7 +104,7 @@ class Settings:
     Parameters
     ----------
     time_s
-        Wall-clock seconds, None for no limit.
+        Wall-clock seconds at the start, None for no limit.
     seed
         From 0 to 2**31 - 2.
     threads
@@ -117,6 +117,12 @@ class Settings:
     seed: int = 0
     threads: int = 1
     watch: Watch | None = None
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds that the limit leaves now: the backend's model has been built meanwhile."""
+        left_s = remaining_s()
+        return self.time_s if left_s is None else left_s
 
 
 class Run(Protocol):

@@ -89,8 +89,8 @@ def run_cpsat(built: Built, start: Values | None, settings: Settings) -> Backend
     solver.parameters.presolve_inclusion_work_limit = 0
     # Else Ctrl-C would end it like a limit: `interruptible` is for that.
     solver.parameters.catch_sigint_signal = False
-    if settings.time_s is not None:
-        solver.parameters.max_time_in_seconds = settings.time_s
+    if (time_s := settings.left_s) is not None:
+        solver.parameters.max_time_in_seconds = time_s
     callback = None if settings.watch is None else _callback(solver, variables, settings.watch)
     status = interruptible(lambda: solver.solve(model, callback), solver.stop_search)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):
@@ -104,7 +104,7 @@ def run_cpsat(built: Built, start: Values | None, settings: Settings) -> Backend
         values=[solver.value(variable) for variable in variables] if has_solution else None,
         bound=bound + constant if bound or status == cp_model.OPTIMAL else None,
         stopped_by=None
-        if status == cp_model.OPTIMAL or (settings.time_s is None and not is_out_of_time())
+        if status == cp_model.OPTIMAL or (time_s is None and not is_out_of_time())
         else StoppedBy.TIME,
         counters={"branches": solver.num_branches, "conflicts": solver.num_conflicts},
     )

@@ -144,7 +144,7 @@ def _run_by_pulp(solver: Any, built: Built, start: Values | None, settings: Sett
     of_pulp.set_start(variables, start)
     wanted = {
         "msg": False,
-        "timeLimit": settings.time_s,
+        "timeLimit": settings.left_s,
         "gapRel": 0.0,
         "gapAbs": 0.0,
         "threads": settings.threads,

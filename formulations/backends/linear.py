@@ -5,20 +5,32 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from lyra_opt.core.result import StoppedBy
+from lyra_opt.core.stopwatch import within_time
 from lyra_opt.formulations.backends.backend import Backend, BackendRun, added
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from numpy.typing import NDArray
+
     from lyra_opt.formulations.backends.backend import Built, KindsT, Settings, Values
+
+    Floats = Sequence[float] | NDArray[Any]
 
 MULTIPLIER_BITS = 40
 """Multipliers and costs are rounded to multiples of 2**-40, and are exact from there on."""
+
+
+PRESOLVE_S_PER_COLUMN = 2e-4
+"""Time that the presolve of HiGHS 1.12 may need, in which it does not look at the clock.
+
+It has taken 1.6 s on a knapsack of 9,158 columns, which HiGHS solves in 0.2 s without it.
+"""
 
 
 class Row(NamedTuple):
@@ -79,6 +91,47 @@ def columns(model: Programme, largest: KindsT) -> KindsT:
     return added(largest, lambda _, most: model.column(most))
 
 
+def add_columns(highs: Any, costs: Floats, lower: Floats, upper: Floats) -> None:
+    """Add columns to an empty model of HiGHS, all at once."""
+    size = len(costs)
+    highs.addVars(size, np.asarray(lower, np.float64), np.asarray(upper, np.float64))
+    highs.changeColsCost(size, np.arange(size, dtype=np.int32), np.asarray(costs, np.float64))
+
+
+def add_rows(
+    highs: Any, rows: Iterable[Iterable[tuple[float, int]]], lower: Floats, upper: Floats
+) -> None:
+    """Add rows, given by coefficients and columns, to a model of HiGHS, all at once.
+
+    One call for each row would take a second for 20,000 columns.
+
+    Raises
+    ------
+    OutOfTimeError
+        If the time limit in force is used up.
+    """
+    starts, columns, coefficients = [0], [], []
+    for row in within_time(rows, every=100):
+        for coefficient, column in row:
+            columns.append(column)
+            coefficients.append(coefficient)
+        starts.append(len(columns))
+    highs.addRows(
+        len(starts) - 1,
+        np.array(lower, np.float64),
+        np.array(upper, np.float64),
+        len(columns),
+        np.array(starts[:-1], np.int32),
+        np.array(columns, np.int32),
+        np.array(coefficients, np.float64),
+    )
+
+
+def presolve_within(time_s: float | None, columns: int) -> str:
+    """Return the value of HiGHS' option ``presolve`` for the seconds that are left."""
+    return "off" if time_s is not None and time_s < columns * PRESOLVE_S_PER_COLUMN else "choose"
+
+
 def run_highs(
     built: Built,
     start: Values | None,  # noqa: ARG001
@@ -97,26 +150,16 @@ def run_highs(
     model = highspy.Highs()
     model.silent()
     model.setOptionValue("threads", 1)
-    if settings.time_s is not None:
-        model.setOptionValue("time_limit", settings.time_s)
-    size, rows = len(programme.most), programme.rows
-    model.addVars(size, np.zeros(size), np.array(programme.most, np.float64))
-    model.changeColsCost(
-        size, np.arange(size, dtype=np.int32), np.array(programme.cost, np.float64)
-    )
-    limits = np.array([row.limit for row in rows], np.float64)
-    is_equation = np.array([row.is_equation for row in rows])
-    starts = np.cumsum([0, *(len(row.terms) for row in rows)])
-    terms = [term for row in rows for term in row.terms]
-    model.addRows(
-        len(rows),
-        np.where(is_equation, limits, -np.inf),
+    size, limits = len(programme.most), [row.limit for row in programme.rows]
+    add_columns(model, programme.cost, np.zeros(size), programme.most)
+    add_rows(
+        model,
+        (row.terms for row in programme.rows),
+        [row.limit if row.is_equation else -math.inf for row in programme.rows],
         limits,
-        len(terms),
-        starts[:-1].astype(np.int32),
-        np.array([column for _, column in terms], np.int32),
-        np.array([coefficient for coefficient, _ in terms], np.float64),
     )
+    if (time_s := settings.left_s) is not None:
+        model.setOptionValue("time_limit", time_s)
     model.run()
     status, solution = model.getModelStatus(), model.getSolution()
     limited = status == highspy.HighsModelStatus.kTimeLimit

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.result import StoppedBy
 from lyra_opt.formulations.backends.backend import Backend, BackendRun, NoSolutionError, added
+from lyra_opt.formulations.backends.linear import presolve_within
 from lyra_opt.formulations.backends.native import interruptible
 
 if TYPE_CHECKING:
@@ -71,8 +72,11 @@ def run_highs(built: Built, start: Values | None, settings: Settings) -> Backend
     """
     from ortools.math_opt.solvers import highs_pb2
 
-    one_thread = highs_pb2.HighsOptionsProto(int_options={"threads": 1})
-    return run("HIGHS", built, start, settings, highs=one_thread)
+    presolve = presolve_within(settings.left_s, len(built.in_order))
+    options = highs_pb2.HighsOptionsProto(
+        int_options={"threads": 1}, string_options={"presolve": presolve}
+    )
+    return run("HIGHS", built, start, settings, highs=options)
 
 
 def run(
@@ -89,11 +93,11 @@ def run(
     """
     from ortools.math_opt.python import mathopt
 
-    variables, time_s = built.in_order, settings.time_s
-    hints = []
+    variables, hints = built.in_order, []
     if start is not None:
         values = {x: float(value) for x, value in zip(variables, start, strict=True)}
         hints.append(mathopt.SolutionHint(variable_values=values))
+    time_s = settings.left_s
     result = solve(
         built.model,
         solver_type,

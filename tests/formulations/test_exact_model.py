@@ -98,6 +98,24 @@ def test_no_time_at_all_returns_the_start_itself(problem: str, name: str) -> Non
     assert result.dual_bound is not None
 
 
+@every_problem
+def test_a_cbc_that_ignores_its_limit_is_killed(problem: str, monkeypatch, tmp_path) -> None:
+    """Its first linear programme has taken seconds where 0.3 s were left."""
+    pulp = pytest.importorskip("pulp")
+    program = tmp_path / "cbc"
+    program.write_text("#!/bin/sh\nexec sleep 1000\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(pulp.PULP_CBC_CMD, "pulp_cbc_path", str(program))
+    case = CASES[problem]
+    result = find_solver(problem, "pulp-cbc").solve(
+        case.instance,
+        limits=Limits(time_s=0.5),
+        rng=np.random.default_rng(0),
+        warm_start=case.poor,
+    )
+    assert (result.solution, result.stopped_by) == (case.poor, StoppedBy.TIME)
+
+
 @every_model
 def test_the_start_is_improved_to_a_proved_optimum(problem: str, name: str) -> None:
     """The observer is told the start, what is better, and bounds, each better than the last."""

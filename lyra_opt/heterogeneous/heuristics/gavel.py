@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.core.stopwatch import require_time
+from lyra_opt.core.stopwatch import require_time, within_time
 from lyra_opt.core.validation import require_flag, require_number
 from lyra_opt.heterogeneous.heuristics.placing import place_on_type
 from lyra_opt.heterogeneous.heuristics.policy import FreeGpus, Plan, RoundPolicy
@@ -397,7 +397,7 @@ class GavelRounds(RoundPolicy):
         """Return the best shares of the jobs that some single type can hold."""
         usable = [
             replace(active, job=self._attainable(active.job))
-            for active in state.jobs
+            for active in within_time(state.jobs, every=50)
             if self._has_share(self._attainable(active.job))
         ]
         if not usable:
