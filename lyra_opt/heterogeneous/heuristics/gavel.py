@@ -312,7 +312,8 @@ class GavelRounds(RoundPolicy):
                     plan.share(other, placement)
 
         waiting = {team for team in chosen if not self._may_run(team)}
-        taken = [party for party in parties if party.team in chosen.keys() - waiting]
+        may_run = chosen.keys() - waiting
+        taken = [party for party in parties if party.team in may_run]
         for gang in sorted({party.gang for party in taken}, reverse=True):
             moved = []
             for party in taken:
@@ -335,9 +336,8 @@ class GavelRounds(RoundPolicy):
                 kept.update(party.team)
         # GPUs that were kept for gangs which the servers left cannot hold go to others.
         for name in self._types:
-            others = [
-                party for party in parties if kept.union(plan.decision).isdisjoint(party.team)
-            ]
+            served = kept.union(plan.decision)
+            others = [party for party in parties if served.isdisjoint(party.team)]
             for party in sorted(others, key=partial(self._rank, name)):
                 spare = plan.free.of_type.get(name, 0) - idle.get(name, 0)
                 if not spare:
