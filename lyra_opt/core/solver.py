@@ -250,8 +250,10 @@ MAKERS = Plugins("lyra_opt.solver_makers", "maker of solvers", needs=("names", "
 
 def solver_names(problem: str | None = None) -> list[tuple[str, str]]:
     """Return (problem, name) of every registered solver, of one problem or of all, in order."""
+    if problem is not None:  # those of other problems are not imported
+        return [(problem, name) for name in SOLVERS.names(problem)]
     parted = (name.partition(".") for name in SOLVERS.names())
-    return [(of, name) for of, _, name in parted if problem in (None, of)]
+    return [(of, name) for of, _, name in parted]
 
 
 def made_solver_names() -> list[str]:
