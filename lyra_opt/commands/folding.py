@@ -28,6 +28,8 @@ def fold(text: str, width: int, *, keeps_words: bool = False) -> list[str]:
     >>> fold("17 of 18, 3 failed, 16.7 (10.0 to 20.0)", 12)
     ['17 of 18,', '3 failed,', '16.7', '(10.0 to 20.0)']
     """
+    if _width(text) <= width:
+        return [text.rstrip(" ").replace(_NO_BREAK_SPACE, " ")]
     lines = [""]
     pieces = _WORD if keeps_words else _PIECE
     for piece in pieces.findall(_BESIDE_NUMBER.sub(_NO_BREAK_SPACE, text)):
@@ -38,6 +40,8 @@ def fold(text: str, width: int, *, keeps_words: bool = False) -> list[str]:
 
 
 def _width(text: str) -> int:
+    if text.isascii():
+        return len(text)
     from rich.cells import cell_len
 
     return cell_len(text)
