@@ -260,7 +260,7 @@ OF_OTHERS = {
     "simulator/simulator.py",
 }
 """Files of other projects, in docstrings that name the project."""
-OF_READERS = {"first_in_file.py", "longest_first.py", "least_remaining.py"}
+OF_READERS = {"mine.py", "first_in_file.py", "longest_first.py", "least_remaining.py"}
 """Files that the page on solvers of one's own shows."""
 ROOMS = ("lyra_opt/reclaim", "lyra_opt/reclaim/bounds")
 """Where the file names stand that every problem has, which the guide lists without a folder."""
