@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,102 +24,64 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 DOCS = Path(__file__).parents[2] / "docs"
 PHILLY, ITP = "philly_jobs.csv.gz", "microsoft_itp2021_jobs.csv.gz"
-
-
-def share(value: float) -> str:
-    """Return a share as pages write it, such as .119."""
-    return f"{value:.3f}".lstrip("0") if value else "0"
-
-
-def hours(format_spec: str) -> Callable[[float], str]:
-    """Return what writes seconds in hours."""
-    return lambda time_s: format(time_s / 3600, format_spec)
-
-
-def percent(value: float) -> str:
-    """Return a share in per cent."""
-    return f"{100 * value:.0f}"
-
-
-NETWORK = {
-    "jct_mean_s": hours(".1f"),
-    "jct_p95_s": hours(".0f"),
-    "queue_mean_s": hours(".1f"),
-    "makespan_s": hours(",.0f"),
-    "communication_share": percent,
+QUICK = " --scheme fifo --scheme sjf --scheme gandiva --scheme afs --scheme lyra-scaling"
+REAL = "queue_mean_s/1:,.0f jct_mean_s/1:,.0f preemptions_per_submission/1:.3f"
+NETWORK = "jct_mean_s/3600:.1f jct_p95_s/3600:.0f queue_mean_s/3600:.1f makespan_s/3600:,.0f"
+ROUNDS = "makespan_s/3600:.0f jct_mean_s/3600:.1f queue_mean_s/3600:.1f gpu_usage/.01:.0f"
+SIMULATIONS: dict[str, Any] = {
+    "dally-batch": ("network", "", f"{NETWORK} communication_share/.01:.0f", None),
+    "hadar-60": ("heterogeneous", "", f"{ROUNDS} restarts/480:.0f", PHILLY),
+    "philly": ("cluster", QUICK, REAL, PHILLY),
+    "itp": ("cluster", QUICK, REAL, ITP),
 }
-ROUNDS = {
-    "makespan_s": hours(".0f"),
-    "jct_mean_s": hours(".1f"),
-    "queue_mean_s": hours(".1f"),
-    "gpu_usage": percent,
-    "restarts": lambda restarts: f"{restarts / 480:.0f}",
-}
-REAL = {
-    "queue_mean_s": "{:,.0f}".format,
-    "jct_mean_s": "{:,.0f}".format,
-    "preemptions_per_submission": share,
-}
-QUICK = ("fifo", "sjf", "gandiva", "afs", "lyra-scaling")
+"""By scenario: page, schemes where all of them take too long, columns (key/unit:format), trace."""
 
 
 def text_of(page: str) -> str:
-    """Return a page with a space where prose goes on in the next line."""
-    text = (DOCS / page).read_text(encoding="utf-8")
-    return re.sub(r"(?<=[^\n|])\n *(?=[\w(])", " ", text)
+    """Return a page."""
+    return (DOCS / page).read_text(encoding="utf-8")
 
 
-def printed(run: Run, page: str, command: str, *more: object) -> str:
+def printed(run: Run, page: str, command: str, more: str = "") -> str:
     """Return what a command prints that a page shows, with `more` words."""
-    assert command in (DOCS / page).read_text(encoding="utf-8")
-    exit_code, out, err = run(*shlex.split(command)[1:], *more)
+    assert command in text_of(page)
+    exit_code, out, err = run(*shlex.split(command + more)[1:])
     assert exit_code == 0, err
     return out
 
 
+def written(value: float, format_spec: str) -> str:
+    """Return a number as tables have it: .119, and 0."""
+    return format(value, format_spec).lstrip("0") if value else "0"
+
+
 def require_row(page: str, name: str, *cells: str) -> None:
     """Check that the row of a table that begins with a name has these cells side by side."""
-    rows = re.findall(
-        rf"^\| {re.escape(name)}(?: \([^|]*\))? \|.*$", (DOCS / page).read_text(), re.MULTILINE
-    )
+    row_of = re.compile(rf"^\| {re.escape(name)}(?: \([^|]*\))? \|.*$", re.MULTILINE)
+    rows = row_of.findall(text_of(page))
     assert any(f"| {' | '.join(cells)} |" in row for row in rows), (cells, rows)
 
 
-@pytest.mark.parametrize(
-    ("page", "command", "schemes", "columns", "trace"),
-    [
-        ("network", "dally-batch --set cluster.network.links=congested-2", (), NETWORK, None),
-        ("heterogeneous", "hadar-60", (), ROUNDS, PHILLY),
-        ("cluster", "philly", QUICK, REAL, PHILLY),
-        ("cluster", "itp", QUICK, REAL, ITP),
-    ],
-)
-def test_simulations(
-    page: str,
-    command: str,
-    schemes: tuple[str, ...],
-    columns: dict[str, Callable[[float], str]],
-    trace: str | None,
-    run: Run,
-    tmp_path: Path,
-) -> None:
-    """The rows of `schemes`, without them of all that the command names."""
+@pytest.mark.parametrize("scenario", SIMULATIONS)
+def test_simulations(scenario: str, run: Run, tmp_path: Path) -> None:
+    """Every scheme that is run has its row."""
+    topic, schemes, columns, trace = SIMULATIONS[scenario]
+    page = f"findings/{topic}.md"
     if trace is not None:
         published(trace)
-    page = f"findings/{page}.md"
-    text = (DOCS / page).read_text(encoding="utf-8")
-    shown = re.search(rf"^lyra-opt simulate {command}( .*)?$", text, re.MULTILINE)
+    shown = re.search(rf"^lyra-opt simulate {scenario}(?: .*)?$", text_of(page), re.MULTILINE)
     assert shown is not None
-    more = [word for scheme in schemes for word in ("--scheme", scheme)]
-    printed(run, page, shown[0], *more, "--out", tmp_path / "out", "--quiet")
+    printed(run, page, shown[0], f"{schemes} --quiet --out {tmp_path}/out")
     for _, row in lo.load_study(tmp_path / "out").iterrows():
-        require_row(page, f"`{row.scheme}`", *(write(row[key]) for key, write in columns.items()))
+        parted = re.findall(r"(\w+)/(\S+):(\S+)", columns)
+        cells = (written(row[key] / float(unit), how) for key, unit, how in parted)
+        require_row(page, f"`{row.scheme}`", *cells)
 
 
 def test_rules_in_a_network(run: Run, tmp_path: Path) -> None:
     """The study whose optima are all proved."""
     page = "findings/network.md"
-    printed(run, page, "lyra-opt study network-gap", "--out", tmp_path, "--quiet")
+    printed(run, page, "lyra-opt study network-gap", f" --quiet --out {tmp_path}")
     runs = lo.load_study(tmp_path)
     proved = runs[runs.optimum.notna()].instance_name.nunique()
     assert f"All {proved} optima are proved" in text_of(page)
@@ -133,12 +95,9 @@ def test_servers_lent() -> None:
     """Computed as by the script of the gallery that the page links to."""
     forecasters = [find_forecaster(name) for name in ("autoregressive", "last-value", "seasonal")]
     demand = inference_demand(days=15, servers=520)
-    *_, first, second, third = compare_forecasters(
-        demand, forecasters, servers=520, return_cost_s=1800
-    )
-    for each in (first, second, third):
+    for each in compare_forecasters(demand, forecasters, servers=520, return_cost_s=1800)[-3:]:
         counts = (each.returned_servers, each.shortfall_server_intervals)
-        cells = (share(each.share_of_clairvoyant or 0), *(f"{count:,}" for count in counts))
+        cells = (written(each.share_of_clairvoyant or 0, ".3f"), *(f"{each:,}" for each in counts))
         require_row("findings/cluster.md", f"`{each.name}`", *cells)
 
 
@@ -146,9 +105,9 @@ def test_servers_lent() -> None:
 def test_bounds_of_traces(name: str, trace: str, servers: int, run: Run) -> None:
     """What is proved, what is found, and how far apart they are."""
     published(trace)
-    page, reading = "cluster_gap.md", "--reading restart --schedule"
-    command = f"lyra-opt bound plain --jobs {trace} --set cluster.servers={servers} {reading}"
-    (found,) = json.loads(printed(run, page, command, "--json"))
+    command = f"lyra-opt bound plain --jobs {trace} --set cluster.servers={servers}"
+    page, options = "cluster_gap.md", " --reading restart --schedule"
+    (found,) = json.loads(printed(run, page, command + options, " --json"))
     means = (f"{found[key]:,.0f} s" for key in ("jct_mean_bound_s", "jct_mean_found_s"))
     gap = f"{100 * found['found_above_bound_share']:.2g} %"
     require_row(page, f"{name}, {found['jobs']:,} jobs, {8 * servers:,} GPUs", *means, gap)
@@ -157,27 +116,26 @@ def test_bounds_of_traces(name: str, trace: str, servers: int, run: Run) -> None
 def test_the_worst_case_of_lyras_knapsack(run: Run, tmp_path: Path) -> None:
     """The ratio of two mean JCTs rises with the number of jobs."""
     page, ratios = "findings/allocation.md", []
+    command = "lyra-opt generate allocation --family worst-case --out worst-case --jobs"
     for jobs in (11, 61, 201, 601):
-        command = "lyra-opt generate allocation --family worst-case --out worst-case --jobs"
-        path = printed(run, page, command, jobs, "--out", tmp_path).strip()
+        path = printed(run, page, command, f" {jobs} --out {tmp_path}").strip()
         _, out, _ = run("solve", path, "--solver", "lyra", "--solver", "srw", "--json")
         lyra, srw = (each["objective"] for each in json.loads(out))
         ratios.append(f"{lyra / srw:.3f}")
-    assert f"{', '.join(ratios[:-1])} and {ratios[-1]} for 11, 61, 201 and 601" in text_of(page)
+    said = f"{', '.join(ratios[:-1])} and {ratios[-1]} for 11, 61, 201 and 601 jobs"
+    assert said in text_of(page).replace("\n", " ")
 
 
 def test_sizes_of_proofs(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The nodes of each proof, and the bytes of its file."""
-    page = "proofs.md"
     monkeypatch.chdir(tmp_path)
-    rows = re.findall(
-        r"^\| (\d+ [^|]*) \| `(lyra-opt generate .*?)` \|", text_of(page), re.MULTILINE
-    )
+    page = "proofs.md"
+    rows = re.findall(r"^\| (\d+ [^|]*) \| `(lyra-opt .*?)` \|", text_of(page), re.MULTILINE)
     assert len(rows) == 5
     for name, command in rows:
         path = printed(run, page, command).strip()
-        proof = tmp_path / "proof.json"
         solver = ("--solver", "exact") if " reclaim " in command else ()
-        assert run("solve", path, *solver, "--proof", proof)[0] == 0
-        nodes = len(json.loads(proof.read_text())["nodes"])
-        require_row(page, name, f"`{command}`", str(nodes), f"{proof.stat().st_size / 1000:.0f} KB")
+        assert run("solve", path, *solver, "--proof", "proof.json")[0] == 0
+        proof = Path("proof.json").read_bytes()
+        size = f"{len(proof) / 1000:.0f} KB"
+        require_row(page, name, f"`{command}`", str(len(json.loads(proof)["nodes"])), size)
