@@ -141,7 +141,8 @@ def load_replays(folder: Path, *, captured: Path | None = None) -> Replays:
     finished = [run for run in runs if run.status == ReplayStatus.FINISHED]
     for run in finished:
         try:
-            if run.scheme not in (known := study.settings.get("schemes", [])):
+            known = study.settings.get("schemes")  # the study of a paper has none
+            if known is not None and run.scheme not in known:
                 rule = f"must be one of the schemes of the study: {', '.join(known)}"
                 raise FieldError("scheme", run.scheme, rule)
             _require_readable(run)
