@@ -26,9 +26,9 @@ import re
 import sys
 from collections import defaultdict
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain, combinations
-from math import ceil, isfinite
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ SHARE_SLACK = Fraction(1, 10**6)
 MOST_VARIABLES = 10**6
 MOST_DIGITS = 2000
 """Of an integer of a file; numbers that were made from 64-bit floats have fewer."""
+BOUND = re.compile(rf"-?[0-9]{{1,{MOST_DIGITS}}}(/[0-9]{{1,{MOST_DIGITS}}})?")
 DEFAULTS: dict[str, Any] = {
     "lyra-opt/reclaim": {
         "semantics": "rigid",
@@ -118,23 +119,22 @@ class Programme:
 
 
 # --- what is read ---------------------------------------------------------------------------------
-def short_integer(text: str) -> int:
-    """Return an integer of a file; ValueError if it has too many digits."""
-    if len(text) > MOST_DIGITS:
-        raise ValueError(f"an integer of a file has at most {MOST_DIGITS} digits")
-    return int(text)
-
-
-def no_constant(text: str) -> float:
-    """Refuse NaN and infinities."""
-    raise ValueError(f"{text} is not a number of JSON")
+def require_readable(*documents: Any) -> None:
+    """Refuse NaN, infinities (1e999 is one), and integers of too many digits, wherever they are."""
+    left, beyond = list(documents), 10**MOST_DIGITS
+    while left:
+        value = left.pop()
+        if isinstance(value, dict | list):
+            left += value.values() if isinstance(value, dict) else value
+        elif isinstance(value, int | float) and not -beyond < value < beyond:
+            raise ValueError(f"a number must be finite, of at most {MOST_DIGITS} digits")
 
 
 def rational(text: Any) -> Fraction:
     """Return a bound of a proof, an integer or a fraction."""
-    if not isinstance(text, str) or not re.fullmatch(r"-?[0-9]+(/[0-9]+)?", text):
+    if not isinstance(text, str) or not BOUND.fullmatch(text):
         raise ValueError(f"bound must be a text such as 12 or -35/3, not {str(text)[:40]!r}")
-    return Fraction(*map(short_integer, text.split("/")))
+    return Fraction(text)
 
 
 def filled(record: Document, defaults: Document) -> Document:
@@ -149,7 +149,7 @@ def filled(record: Document, defaults: Document) -> Document:
 
 
 def require_numbers(value: Any, key: str, path: str) -> None:
-    """Refuse numbers that mislead the arithmetic: negative, endless, no integers, 0 where none is.
+    """Refuse numbers that mislead the arithmetic: negative, no integers, 0 where none is.
 
     So are ids that occur twice in a list, of which one would hide the other.
     """
@@ -163,9 +163,7 @@ def require_numbers(value: Any, key: str, path: str) -> None:
             ids = [each[name] for each in value if isinstance(each, dict) and name in each]
             if len(set(ids)) < len(ids):
                 raise ValueError(f"{path}: a {name} occurs twice")
-    elif type(value) in (int, float) and (
-        value < 0 or not isfinite(value) or (value == 0 and key in POSITIVE)
-    ):
+    elif type(value) in (int, float) and (value < 0 or (value == 0 and key in POSITIVE)):
         raise ValueError(f"{path} must not be {value}")
     if key in WHOLE and type(value) not in (int, dict):
         raise ValueError(f"{path} must be an integer")
@@ -498,6 +496,7 @@ def cost_of(programme: Programme, point: Document) -> Fraction:
 
 def check(instance: Document, proof: Document) -> tuple[Fraction | None, Fraction | None]:
     """Return what is proved and what the solution is worth, None if absent; or raise Refuted."""
+    require_readable(instance, proof)
     if (proof["format"], proof["version"]) != (PROOF_FORMAT, PROOF_VERSION):
         raise ValueError(f"it must have the format {PROOF_FORMAT}, version {PROOF_VERSION}")
     if proof["sha256"] != content_hash(instance):
@@ -521,9 +520,8 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 2:
         print(__doc__.strip(), file=sys.stderr)
         return 2
-    read = partial(json.loads, parse_int=short_integer, parse_constant=no_constant)
     try:
-        instance, proof = (read(Path(name).read_text("utf-8")) for name in arguments)
+        instance, proof = (json.loads(Path(name).read_text("utf-8")) for name in arguments)
         bound, value = check(instance, proof)
         told = "no solution exists" if bound is None else f"bound {float(bound):.12g}"
         if value is not None:

@@ -21,6 +21,9 @@ def mean_jct_of_fill(
     """Return the mean JCT of a fill by key(job, remaining work), ties in file order.
 
     Base demands first, or one job after the other; in turn no job overtakes one that waits.
+    A scaling loss is the decimal that its file shows: 0.2 is 1/5. Keys and completions that are
+    equal in these numbers are ties. The float 0.2 itself is larger than 1/5 by 1e-17 and would
+    separate them.
     """
     jobs = instance.jobs
     left = {job.id: Fraction(job.work_worker_s) for job in jobs}
@@ -50,7 +53,12 @@ def mean_jct_of_fill(
                 workers[job.id] += extra
                 free -= extra * job.gpus_per_worker
         started |= set(workers)
-        rates = {job.id: job.rate(workers[job.id]) for job in active if job.id in workers}
+        rates = {
+            job.id: least + (workers[job.id] - least) * (1 - Fraction(str(job.scaling_loss)))
+            for job in active
+            if job.id in workers
+            for least in (job.min_workers,)
+        }
         ends = [now + left[name] / rate for name, rate in rates.items()]
         releases = [Fraction(job.release_s) for job in jobs if Fraction(job.release_s) > now]
         after = min(ends + releases)

@@ -328,6 +328,9 @@ def test_keys_that_are_left_out_have_the_defaults_of_the_toolkit(family: Any, va
         {"nodes": [{"multipliers": [0]}]},
         {"nodes": [{"multipliers": [99, 1]}]},
         {"nodes": 5},
+        {"solution": {"x_s1": float("inf")}},
+        {"solution": {"x_s1": 10**2500}},
+        {"nodes": [{"leaf": [10**2500]}]},
     ],
 )
 def test_numbers_that_are_none_are_refused_at_once(
