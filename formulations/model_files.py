@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from lyra_opt.core.temporary import TemporaryFolder
 
 LP_SECTIONS = {b"bin": [b"binaries"], b"gen": [b"generals"], b"semi": []}
 """What headings of HiGHS' become, by their lines: CBC skips those, and solves the relaxation."""
@@ -78,8 +78,8 @@ def cpsat_bytes(model: Any, suffix: str) -> bytes:
 
 def _written(write: Any, suffix: str) -> bytes:
     """Return what a library writes to a file of this kind."""
-    with tempfile.TemporaryDirectory(prefix="lyra-opt-") as directory:
-        file = Path(directory) / f"model{suffix}"
+    with TemporaryFolder() as directory:
+        file = directory / f"model{suffix}"
         if not write(str(file)):
             raise RuntimeError("the model could not be written")
         return file.read_bytes()

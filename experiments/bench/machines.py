@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from lyra_opt.core.temporary import TemporaryFolder
 from lyra_opt.experiments.bench.cluster import Cluster
 from lyra_opt.experiments.bench.timing import Figure, timed_figure
 from lyra_opt.experiments.environment import current_environment
@@ -91,7 +91,7 @@ class Nap:
 
 def machine_figures() -> Iterator[Figure]:
     """Measure runs through a scheduler, on this machine."""
-    with TemporaryDirectory(prefix="lyra-opt-") as folder:
+    with TemporaryFolder() as folder:
         yield from _store_figures(Path(folder))
         cluster = Cluster(Path(folder))
         try:

@@ -7,10 +7,10 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import UserError
+from lyra_opt.core.temporary import TemporaryFolder
 from lyra_opt.experiments.bench.timing import Figure
 from lyra_opt.experiments.executor import run_stored
 from lyra_opt.experiments.frames import load_study
@@ -87,7 +87,7 @@ def replayed(
     found = load_scenario(scenario, [Change(path, value) for path, value in asked.items()])
     tasks = replay_tasks(found, schemes)
     tasks[0].setup()  # what is not there is an error now, and no failed run
-    with TemporaryDirectory(prefix="lyra-opt-") as folder:
+    with TemporaryFolder() as folder:
         if run_stored(
             study_of(found, tasks), tasks, Path(folder), engine=LocalProcesses(processes)
         ):
@@ -134,7 +134,7 @@ def _fifo_figures() -> Iterator[Figure]:
 def _own_scheme_figures() -> Iterator[Figure]:
     """Compare a scheme in a user's file with a built-in one, both as whole commands."""
     load_scenario(OWN_SCENARIO).path_to_read(PHILLY_TRACE)
-    with TemporaryDirectory(prefix="lyra-opt-") as folder:
+    with TemporaryFolder() as folder:
         file = Path(folder, "own_scheme.py")
         file.write_text(OWN_SCHEME)
         own_s, built_in_s = (

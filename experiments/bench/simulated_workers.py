@@ -6,12 +6,12 @@ import asyncio
 import io
 import logging
 import sys
-import tempfile
 from typing import TYPE_CHECKING
 
 import dask
 from distributed import Worker
 
+from lyra_opt.core.temporary import TemporaryFolder
 from lyra_opt.experiments.machines import worker
 from lyra_opt.experiments.machines.answers import answer_of
 from lyra_opt.experiments.machines.parcels import Unpickler
@@ -34,7 +34,7 @@ def carry_out(
 
 async def serve(scheduler: str, count: int) -> None:
     """Be so many workers of one thread each, until this process is ended."""
-    with tempfile.TemporaryDirectory(prefix="lyra-opt-") as folder:
+    with TemporaryFolder() as folder:
         workers = [
             Worker(
                 scheduler,

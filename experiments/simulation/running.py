@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import weakref
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lyra_opt.commands.folders import output_folder, require_folder_path
 from lyra_opt.commands.messages import say
+from lyra_opt.core.temporary import TemporaryFolder
 from lyra_opt.experiments.executor import require_own_store, run_stored
 from lyra_opt.experiments.simulation.printing import say_demand
 from lyra_opt.experiments.simulation.replays import replay_tasks, study_of
@@ -19,6 +17,7 @@ from lyra_opt.experiments.simulation.scenario import absent_cases
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from lyra_opt.experiments.pool import Engine
     from lyra_opt.experiments.simulation.runs import Replays
@@ -74,10 +73,8 @@ def run_scenario(
     with ExitStack() as stack:
         for option, folder in folders.items():
             stack.enter_context(output_folder(option, folder))
-        kept = out or Path(tempfile.mkdtemp(prefix="lyra-opt-"))
         with ExitStack() as unless_done:
-            if out is None:
-                unless_done.callback(shutil.rmtree, kept, ignore_errors=True)
+            kept = out or unless_done.enter_context(TemporaryFolder())
             for name, trace in absent_cases(scenario).items():
                 say(f"case {name} is left out: {trace} is not there")
             say_demand(setup)
@@ -90,7 +87,5 @@ def run_scenario(
                 is_kept=out is not None,
             )
             replays = load_replays(kept, captured=capture)
-            unless_done.pop_all()
-        if out is None:
-            weakref.finalize(replays, shutil.rmtree, kept, ignore_errors=True)
+            weakref.finalize(replays, unless_done.pop_all().close)
     return status, replays

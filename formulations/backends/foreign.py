@@ -10,7 +10,6 @@ how.
 from __future__ import annotations
 
 import inspect
-import tempfile
 import time
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.result import StoppedBy
 from lyra_opt.core.solver import find_solver, solver_names
+from lyra_opt.core.temporary import TemporaryFolder
 from lyra_opt.formulations.backends import mathopt as of_mathopt
 from lyra_opt.formulations.backends import pulp as of_pulp
 from lyra_opt.formulations.backends.backend import Backend, BackendRun
@@ -155,9 +155,9 @@ def _run_by_pulp(solver: Any, built: Built, start: Values | None, settings: Sett
     own_of = PULP_PARAMETERS.get(solver.name)
     own = {} if own_of is None else own_of(settings)
     begun_s = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="lyra-opt-pulp-") as directory:
+    with TemporaryFolder() as directory:
         one = solver(**given, **own)
-        one.tmpDir = directory  # of those that exchange files
+        one.tmpDir = str(directory)  # of those that exchange files
         model.solve(one)
         bound_of = PULP_BOUNDS.get(solver.name)
         bound = None if bound_of is None else bound_of(model.solverModel)

@@ -10,17 +10,16 @@ import math
 import re
 import signal
 import subprocess
-import tempfile
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lyra_opt.core.result import StoppedBy
 from lyra_opt.core.stopwatch import interruption_in_force, is_out_of_time, require_time
+from lyra_opt.core.temporary import TemporaryFolder
 from lyra_opt.formulations.backends.backend import Backend, BackendRun, added
 from lyra_opt.formulations.backends.linear import add_columns, add_rows, presolve_within
 from lyra_opt.formulations.backends.native import interruptible
@@ -109,8 +108,8 @@ def run_cbc(built: Built, start: Values | None, settings: Settings) -> BackendRu
 
     variables, solver = built.in_order, pulp.PULP_CBC_CMD(msg=False, _skip_v4_deprecation=True)
     set_start(variables, start)
-    with tempfile.TemporaryDirectory(prefix="lyra-opt-cbc-") as directory:
-        mps, begin, found, log = (Path(directory, f"model.{kind}") for kind in CBC_FILES)
+    with TemporaryFolder() as directory:
+        mps, begin, found, log = (directory / f"model.{kind}" for kind in CBC_FILES)
         *names, _ = built.model.writeMPS(str(mps), rename=1)
         command = [solver.path, str(mps)]
         if start is not None:

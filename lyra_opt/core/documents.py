@@ -14,7 +14,6 @@ import logging
 import os
 import re
 import sys
-import tempfile
 import tomllib
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -31,6 +30,7 @@ from lyra_opt.core.errors import (
 )
 from lyra_opt.core.nearest import meant
 from lyra_opt.core.reading_memory import require_memory_for_json, require_memory_for_text
+from lyra_opt.core.temporary import unfinished_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -300,16 +300,16 @@ def write_bytes(path: str | Path, data: bytes) -> None:
             with target.open("wb") as stream:
                 stream.write(data)
             return
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
+        handle, temporary = unfinished_file(target.parent)
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-        # mkstemp makes files private; give the permissions that a plain open would have given.
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(temporary).chmod(0o666 & ~mask)
-        Path(temporary).replace(target)
+            # mkstemp makes files private; give the permissions that a plain open would have given.
+            mask = os.umask(0)
+            os.umask(mask)
+            Path(temporary).chmod(0o666 & ~mask)
+            Path(temporary).replace(target)
     except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a loop of links
         if temporary is not None:
             with suppress(OSError):

@@ -10,7 +10,6 @@ No value is taken from a solver unchecked, and the optimum beside them is proved
 from __future__ import annotations
 
 import math
-import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -26,6 +25,7 @@ from lyra_opt.core.seeding import derive_seed
 from lyra_opt.core.solver import find_solver, is_own
 from lyra_opt.core.solving import Answer, refute_claims, solve_and_check
 from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.core.temporary import TemporaryFolder
 from lyra_opt.testing.reductions import reductions
 
 if TYPE_CHECKING:
@@ -433,7 +433,7 @@ def _no_files_left() -> Iterator[None]:
     """Let Hypothesis keep what it writes, without a database too, in a folder that goes again."""
     from hypothesis.configuration import set_hypothesis_home_dir
 
-    with tempfile.TemporaryDirectory() as folder:
+    with TemporaryFolder() as folder:
         set_hypothesis_home_dir(folder)
         try:
             yield

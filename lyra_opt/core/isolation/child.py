@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from lyra_opt.core.isolation.memory import family
+from lyra_opt.core.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +66,7 @@ class Child:
 
     def __init__(self, serve: Callable[[Connection[Any, Any]], None]) -> None:
         self._stack = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
-        self._folder = tempfile.mkdtemp(prefix="lyra-opt-solver-")
+        self._folder = TemporaryFolder()
         self.connection, other_end = Pipe()
         ours, theirs = os.pipe()  # of which one end is here alone, so that it closes with us
         for stream in (sys.stdout, sys.stderr):
@@ -78,7 +79,7 @@ class Child:
         if self.process == 0:
             os.close(theirs)
             self.connection.close()
-            _live(serve, other_end, ours, self._stack, self._folder)
+            _live(serve, other_end, ours, self._stack, str(self._folder.path))
         os.close(ours)
         other_end.close()
         self._lifeline: int | None = theirs
@@ -168,7 +169,7 @@ class Child:
                 os.kill(self.process, signal.SIGSTOP)  # else it could go on starting others
             _kill_descendants(self.process)
         else:
-            _kill_processes_of(self._folder)
+            _kill_processes_of(str(self._folder.path))
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process, signal.SIGKILL)
         with suppress(ProcessLookupError):
@@ -178,7 +179,7 @@ class Child:
         self._stack.close()
         os.close(self._lifeline)
         self._lifeline = None
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.remove()
         return usage
 
 
