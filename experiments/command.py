@@ -198,7 +198,10 @@ def run_report_command(arguments: argparse.Namespace) -> int:
 
     folder = Path(arguments.folder)
     with ResultStore.open(folder) as store:
-        kind = store.study.kind
+        kind, settings = store.study.kind, store.study.settings
+    if settings.get("tuning"):
+        again = f"lyra-opt tune FILE --out {folder} --resume"
+        raise UserError(f"{folder}: holds the runs of a tuning; {again} writes its page")
     if kind == ReplayRecord.kind:
         return _report_replays(folder, arguments.window, arguments.captured)
     for name in ("window", "captured"):

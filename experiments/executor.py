@@ -66,7 +66,7 @@ def run_stored(
         written; `CutShortError`, with what is kept, if the disk is full or the scheduler is lost.
     """
     assert len({task.key for task in tasks}) == len(tasks), "a key is that of one task"
-    with _open_store(study, folder, resume=resume) as store:
+    with open_store(study, folder, resume=resume) as store:
         statuses = store.statuses()
         waiting = [task for task in tasks if statuses.get(task.key, ERROR) == ERROR]
         stored = len(tasks) - len(waiting)
@@ -74,7 +74,7 @@ def run_stored(
         started = engine.start(waiting, folder)
         showing = progress(study.name, len(waiting), begun=started.begun)
         try:
-            with _terminating_like_ctrl_c(), showing as advance:
+            with terminating_like_ctrl_c(), showing as advance:
                 for record in started.records:
                     store.add(record)
                     LOGGER.info("stored: %s: %s", record.key, record.status)
@@ -111,7 +111,8 @@ def require_own_store(study: StudyRecord, folder: Path, *, resume: bool) -> None
             )
 
 
-def _open_store(study: StudyRecord, folder: Path, *, resume: bool) -> ResultStore:
+def open_store(study: StudyRecord, folder: Path, *, resume: bool) -> ResultStore:
+    """Return the store of a folder, new or to go on with, for writing; see `run_stored`."""
     require_own_store(study, folder, resume=resume)
     exists = (folder / STORE_FILE).exists()
     store = ResultStore.open(folder) if exists else ResultStore.create(folder, study)
@@ -119,7 +120,7 @@ def _open_store(study: StudyRecord, folder: Path, *, resume: bool) -> ResultStor
 
 
 @contextmanager
-def _terminating_like_ctrl_c() -> Iterator[None]:
+def terminating_like_ctrl_c() -> Iterator[None]:
     """Let SIGTERM and SIGHUP raise KeyboardInterrupt too: batch systems, and terminals that go.
 
     A SIGHUP that is ignored, as under nohup, stays ignored.

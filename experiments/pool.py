@@ -147,6 +147,8 @@ def run_tasks(
 
     Parameters
     ----------
+    tasks
+        A deque may be given more tasks whenever the last row of the tasks so far has been yielded.
     processes
         Workers; with `IN_THIS_PROCESS` a task that kills its process kills this one.
     folder
@@ -155,13 +157,14 @@ def run_tasks(
         `new_shares` of as many processes, to watch runs while they run.
     """
     shares = new_shares(processes) if shares is None else shares
+    waiting = tasks if isinstance(tasks, deque) else deque(tasks)
     if processes == IN_THIS_PROCESS:
-        for task in tasks:
+        while waiting:
             show = partial(shares.__setitem__, 0)
+            task = waiting.popleft()
             yield attempt(task, partial(write_beside, folder), show, Exception, SystemExit)
             shares[0] = 0.0
         return
-    waiting = deque(tasks)
     while waiting:
         for suspect in (yield from _run_until_a_worker_dies(waiting, processes, folder, shares)):
             yield _run_alone(suspect, folder)

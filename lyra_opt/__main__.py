@@ -34,7 +34,6 @@ Exit code: 0; 1 if a check or a solver failed, or a search found nothing; 2 for 
 
 def make_parser() -> ArgumentParser:
     """Return the parser of the whole command line."""
-    import lyra_opt.experiments.calibration.command
     import lyra_opt.experiments.command
     import lyra_opt.experiments.simulation.bound_command
     import lyra_opt.experiments.simulation.command
@@ -59,7 +58,6 @@ def make_parser() -> ArgumentParser:
     lyra_opt.experiments.simulation.command.add_parsers(subparsers)
     lyra_opt.experiments.simulation.bound_command.add_parser(subparsers)
     lyra_opt.experiments.tuning.command.add_parser(subparsers)
-    lyra_opt.experiments.calibration.command.add_parser(subparsers)
     lyra_opt.experiments.command.add_parsers(subparsers)
     lyra_opt.paper_figures.command.add_parser(subparsers)
     completion.add_parser(subparsers)

@@ -1,4 +1,4 @@
-"""Fixed timers of least mean JCT over draws of jobs, by simulation optimisation."""
+"""Search for the best values of a tuning file's parameters, with Optuna."""
 
 from __future__ import annotations
 
@@ -6,43 +6,43 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from lyra_opt.core.errors import UserError
-from lyra_opt.core.validation import require_integer
-from lyra_opt.experiments.tuning.timer_space import BASELINES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from lyra_opt.experiments.tuning.timer_space import TimerSpace
-    from lyra_opt.simulation.network.class_timers import ClassTimers
+    from lyra_opt.experiments.tuning.tuning_file import TuningTable
 
-LEAST_TRIALS = len(BASELINES)
-START_UP_TRIALS = 12
-"""Beside the baselines, drawn evenly before the sampler has enough to learn from."""
+    Steps = Mapping[str, int]
+
+MOST_CHANGED = 4
+STEP_SHARE = 0.08
+"""Standard deviation of a refinement's change, as a share of the parameter's range."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """Timers that were tried.
+    """The mean figures of some values over the seeds.
 
     Parameters
     ----------
-    timers
-        Which.
-    jct_s
-        Mean JCT of each draw.
-    baseline
-        Name of the baseline that they are; empty for others.
+    steps
+        The step of each parameter, by key; see `ParameterTable.value`.
+    means
+        By measure.
+    loss
+        What the search makes least; see `loss_of`.
     """
 
-    timers: ClassTimers
-    jct_s: tuple[float, ...]
-    baseline: str = ""
+    steps: Steps
+    means: Mapping[str, float]
+    loss: float
 
-    @property
-    def mean_jct_s(self) -> float:
-        """Over the draws: the objective."""
-        return math.fsum(self.jct_s) / len(self.jct_s)
+    def values(self, table: TuningTable) -> list[float]:
+        """Return the value of each parameter, in order."""
+        return [each.value(self.steps[each.path]) for each in table.parameters]
 
 
 def load_optuna() -> Any:
@@ -57,60 +57,90 @@ def load_optuna() -> Any:
     return optuna
 
 
-def tune(
-    evaluate: Callable[[ClassTimers], Sequence[float]],
-    space: TimerSpace,
-    *,
-    trials: int,
-    seed: int,
-    advance: Callable[[], None] = lambda: None,
+def loss_of(table: TuningTable, means: Mapping[str, float]) -> float:
+    """Return the mean of the measure, or the worst miss of a target in tolerances plus the mean."""
+    if table.measure is not None:
+        return means[table.measure]
+    misses = [
+        abs(means[target.measure] / target.value - 1) / target.tolerance for target in table.targets
+    ]
+    return max(misses) + math.fsum(misses) / len(misses)
+
+
+def search(
+    table: TuningTable, evaluate: Callable[[Sequence[Steps]], Sequence[Mapping[str, float]]]
 ) -> list[Trial]:
-    """Return what was tried, in order; the baselines first.
+    """Return the trials in order.
 
     Parameters
     ----------
     evaluate
-        Returns the mean JCT of each draw under timers, the same draws for all of them.
-    space
-        The timers to choose from.
-    trials
-        How many are tried, at least the baselines; timers may be tried twice.
-    seed
-        Of the sampler.
-    advance
-        Is called after each trial.
+        Returns the means over the seeds for each of some candidates, which may run side by side.
 
     Raises
     ------
     UserError
-        If Optuna is not installed, or there are too few trials.
+        If Optuna is not installed.
 
     Notes
     -----
-    Source: the tree-structured Parzen estimator (Bergstra et al., NeurIPS 2011) of Optuna, timers
-    as whole numbers with "for ever" above the largest; one after the other, so that the same seed
-    gives the same trials however many processes simulate. No guarantee beyond the baselines.
+    Source: the tree-structured Parzen estimator (Bergstra et al., NeurIPS 2011) of Optuna, all
+    parameters together; then small changes of the best so far. The same file gives the same trials,
+    however many processes or machines run them: so an interrupted search repeats its choices from
+    stored runs. No guarantee beyond the values of ``start``.
     """
-    require_integer("trials", trials, minimum=LEAST_TRIALS)
     optuna = load_optuna()
+    first = len(table.start) + table.random
     sampler = optuna.samplers.TPESampler(
-        seed=seed % 2**32, n_startup_trials=LEAST_TRIALS + START_UP_TRIALS, multivariate=True
+        seed=table.seed % 2**32, n_startup_trials=first, multivariate=True
     )
     study = optuna.create_study(sampler=sampler)
-    baselines = space.baselines
-    for steps in baselines.values():
-        study.enqueue_trial(steps)
-    found = []
-    for baseline in [*baselines, *[""] * (trials - LEAST_TRIALS)]:
-        asked = study.ask()
-        timers = space.drawn(asked.suggest_int)
-        trial = Trial(timers=timers, jct_s=tuple(evaluate(timers)), baseline=baseline)
-        study.tell(asked, trial.mean_jct_s)
-        found.append(trial)
-        advance()
+    for each in table.start:
+        pairs = zip(table.parameters, each.values, strict=True)
+        study.enqueue_trial({parameter.path: parameter.step(value) for parameter, value in pairs})
+    found: list[Trial] = []
+
+    def tried(candidates: Sequence[Steps]) -> list[Trial]:
+        new = [
+            Trial(steps=steps, means=means, loss=loss_of(table, means))
+            for steps, means in zip(candidates, evaluate(candidates), strict=True)
+        ]
+        found.extend(new)
+        return new
+
+    while len(found) < table.trials:
+        asked, chosen = [], []
+        for _ in range(min(table.batch if found else first, table.trials - len(found))):
+            asked.append(study.ask())
+            chosen.append(
+                {
+                    each.path: asked[-1].suggest_int(each.path, each.least, each.largest_step)
+                    for each in table.parameters
+                }
+            )
+        for each, trial in zip(asked, tried(chosen), strict=True):
+            study.tell(each, trial.loss)
+    rng = np.random.default_rng(table.seed)
+    last = table.trials + table.refinements
+    while len(found) < last:
+        best, count = best_of(found).steps, min(table.batch, last - len(found))
+        tried([_changed(table, best, rng) for _ in range(count)])
     return found
 
 
 def best_of(trials: Sequence[Trial]) -> Trial:
-    """Return the trial of least mean JCT over the draws, the first of equals."""
-    return min(trials, key=lambda trial: trial.mean_jct_s)
+    """Return the trial of least loss, the first of equals."""
+    return min(trials, key=lambda trial: trial.loss)
+
+
+def _changed(table: TuningTable, best: Steps, rng: np.random.Generator) -> Steps:
+    """Return the best steps with small changes of a few."""
+    few = rng.integers(1, min(MOST_CHANGED, len(table.parameters)) + 1)
+    changed = dict(best)
+    for place in rng.choice(len(table.parameters), size=few, replace=False):
+        each = table.parameters[place]
+        spread = STEP_SHARE * (each.largest_step - each.least)
+        step = max(1.0, spread) * rng.standard_normal()
+        moved = best[each.path] + math.copysign(max(1, round(abs(step))), step)
+        changed[each.path] = int(min(each.largest_step, max(each.least, moved)))
+    return changed

@@ -25,8 +25,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "write the JSON schema of a file format",
         "Write the JSON schema (2020-12) of a format, such as that of the instances or of the "
         "solutions of a problem, for editors and for programs in other languages. Those of "
-        "scenarios and studies are written by `lyra-opt scenarios schema` and "
-        "`lyra-opt study --schema`. It states what a schema can: "
+        "scenarios, studies and tuning files are written by `lyra-opt scenarios schema`, "
+        "`lyra-opt study --schema` and `lyra-opt tune --schema`. It states what a schema can: "
         "lyra-opt also refuses ids that are not unique or not known, keys that occur twice, and "
         "integers written as 8.0.",
         EXAMPLES,

@@ -15,7 +15,7 @@ from lyra_opt.allocation.knapsack.of_instance import AllocationKnapsack
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
-from lyra_opt.experiments.calibration.document import frozen_result
+from lyra_opt.experiments.tuning.tuning_file import frozen_result
 from lyra_opt.instances.library import load_library_instance
 from lyra_opt.instances.workloads.lyra_like import (
     DAY_S,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from lyra_opt.network.heuristics.timers import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 TIMERS_FORMAT = "lyra-opt/timers"
@@ -84,59 +84,24 @@ class ClassTimers:
         """Return Dally with these timers, for a run."""
         return DelayScheduling(SCHEME, self.rule())
 
-    def in_words(self) -> str:
-        """Return them on one line."""
-        parts = []
-        smallest = 1
-        for each in self.classes:
-            pair = f"{shown_leases(each.rack_leases)} / {shown_leases(each.network_leases)}"
-            parts.append(f"gangs of {smallest} to {each.largest_gang}: {pair}")
-            smallest = each.largest_gang + 1
-        return "; ".join(parts)
-
 
 def manual(
     rack_leases: float = LEAST_RACK_LEASES,
     network_leases: float = LEAST_NETWORK_LEASES,
-    timers: str | Path | None = None,
+    timers: str | Path | Sequence[Mapping[str, Any]] | None = None,
 ) -> DelayScheduling:
-    """Return `dally.manual`, or Dally with the timers of a file by class."""
+    """Return `dally.manual`, or Dally with timers by class, from a file or as a list of tables."""
     if timers is None:
         return dally.manual(rack_leases, network_leases)
+    if isinstance(timers, list | tuple):
+        try:
+            return parsed(ClassTimers, {"class": list(timers)}).policy()
+        except FieldError as error:
+            raise error.inside("timers") from None
     if not isinstance(timers, str | os.PathLike):
-        rule = "must be a file such as tune-timers writes; one pair is rack_leases, network_leases"
-        raise FieldError("timers", timers, rule)
+        rule = "must be a file, or a list of tables, of timers by class; one pair is rack_leases, "
+        raise FieldError("timers", timers, f"{rule}network_leases")
     return read_timers(timers).policy()
-
-
-def shown_leases(leases: float) -> str:
-    """Return a timer for people.
-
-    >>> shown_leases(6.0), shown_leases(math.inf)
-    ('6', 'for ever')
-    """
-    return "for ever" if leases == math.inf else f"{leases:g}"
-
-
-def timers_text(timers: ClassTimers, remarks: tuple[str, ...] = ()) -> str:
-    """Return a file that `read_timers` reads.
-
-    Parameters
-    ----------
-    remarks
-        Comments at its head, a line each.
-    """
-    lines = [f"# {' '.join(remark.split())}" for remark in remarks]
-    lines += [f'format = "{TIMERS_FORMAT}"', f"version = {VERSION}"]
-    for each in timers.classes:
-        lines += [
-            "",
-            "[[class]]",
-            f"largest_gang = {each.largest_gang}",
-            f"rack_leases = {_toml(each.rack_leases)}",
-            f"network_leases = {_toml(each.network_leases)}",
-        ]
-    return "\n".join(lines) + "\n"
 
 
 def read_timers(path: str | Path) -> ClassTimers:
@@ -157,7 +122,3 @@ def read_timers(path: str | Path) -> ClassTimers:
         return parsed(ClassTimers, document, beside=("format", "version"))
     except FieldError as error:
         raise InputError(source, str(error)) from None
-
-
-def _toml(leases: float) -> str:
-    return "inf" if leases == math.inf else repr(float(leases))

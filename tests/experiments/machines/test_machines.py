@@ -299,3 +299,21 @@ def test_an_end_ends_what_runs(tmp_path: Path, machines: Cluster) -> None:
         stop()
         started.records.close()
     assert run_stored(STUDY, [Replay("a")], tmp_path / "a", engine=Machines(machines.address)) == 0
+
+
+@pytest.mark.slow
+def test_a_search_makes_the_same_choices_anywhere(
+    run: Any, machines: Cluster, tmp_path: Path
+) -> None:
+    """Batch by batch, as its result says, and in the order of its trials."""
+    changes = 'changes={axes={}, "jobs.parameters.jobs"=6}'
+    given = ("tuner-regret", "--set", changes, "--set", "seeds=2", "--set", "judged=[2]")
+    few = ("--set", "trials=8", "--set", "random=1", "--set", "clairvoyant=0", "--set", "batch=2")
+    for name, where in (
+        ("here", ("--processes", 1)),
+        ("there", ("--scheduler", machines.address)),
+    ):
+        code, _, err = run("tune", *given, *few, *where, "--out", tmp_path / name)
+        assert code == 0, err
+    here, there = (tmp_path / name / "tuning.json" for name in ("here", "there"))
+    assert here.read_text() == there.read_text()

@@ -1,216 +1,255 @@
-"""``lyra-opt tune-timers``, from end to end."""
+"""``lyra-opt tune``, from end to end; and the frozen results that come along."""
 
 from __future__ import annotations
 
 import json
+import math
 import sys
+import tomllib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import jsonschema
 import pytest
 
-from lyra_opt.experiments.simulation import building
-from lyra_opt.experiments.tuning import command
-from lyra_opt.instances.network.generated_jobs import dally_batch
-from lyra_opt.network.links import Tier
-from lyra_opt.simulation.network.class_timers import read_timers
-from lyra_opt.simulation.network.communication import MODELS
+from lyra_opt.experiments.frames import load_study
+from lyra_opt.experiments.simulation.scenario import load_scenario
+from lyra_opt.experiments.store import ResultStore
+from lyra_opt.experiments.tuning.running import _Point
+from lyra_opt.experiments.tuning.search import loss_of, search
+from lyra_opt.experiments.tuning.tuning_file import (
+    TUNINGS,
+    frozen_result,
+    load_tuning,
+    tuning_names,
+)
 from tests.conftest import assert_one_line_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from pathlib import Path
-
-    from lyra_opt.experiments.simulation.setup import Setup
 
     Run = Callable[..., tuple[int, str, str]]
 
-SCENARIO = """\
-format = "lyra-opt/scenario"
+SMALL = """\
+format = "lyra-opt/tuning"
 version = 1
 name = "small"
-schemes = ["dally"]
-
-[cluster]
-name = "small"
-servers = 4
-servers_per_rack = 2
-
-[cluster.network]
-links = "congested-2"
-
-[jobs]
-workload = "dally-batch"
-
-[jobs.parameters]
-jobs = 10
+scenario = "lyra-paper"
+changes = { "cluster.servers" = 12, "jobs.parameters.days" = 2 }
+schemes = [{ name = "fifo", queue = "first-come-overtaking", label = "baseline" }]
+compiled = true
+seeds = [0, 1]
+judged = [2, 3]
+trials = 4
+random = 1
+refinements = 3
+targets = [
+    { measure = "queue_mean_s", value = 2000, tolerance = 5 },
+    { measure = "jct_p50_s", value = 700, tolerance = 5 },
+    { measure = "training_usage", value = 0.5, tolerance = 5 },
+]
+parameters = [
+    { key = "jobs.parameters.shape.wide_per_mille", least = 0, most = 300 },
+    { key = "jobs.parameters.shape.short_median_s", least = 200, most = 600 },
+]
 """
+LINKS = "cluster.network.links"
+REGRET = (
+    *("tuner-regret", "--set", "seeds=1", "--set", "judged=[1]", "--set", "trials=5"),
+    *("--set", "clairvoyant=1", "--processes", 1),
+)
 
 
 @pytest.fixture
-def scenario(tmp_path: Path) -> Path:
-    """Return a scenario of ten jobs on four machines."""
+def small(tmp_path: Path) -> Path:
+    """Return a calibration of two days on twelve servers."""
     path = tmp_path / "small.toml"
-    path.write_text(SCENARIO)
+    path.write_text(SMALL)
     return path
 
 
-def small(scenario: Path) -> tuple[object, ...]:
-    """Return the arguments of a short search."""
-    return (scenario, "--seeds", 1, "--trials", 6, "--processes", 1)
-
-
-def changes(*texts: str) -> list[str]:
-    """Return what changes keys of a scenario."""
-    return [part for text in texts for part in ("--set", text)]
-
-
-def test_timers_are_found_and_can_be_simulated(run: Run, scenario: Path, tmp_path: Path) -> None:
-    """The file gives, in `simulate`, the very mean JCT for which the timers were chosen."""
-    folder = tmp_path / "out" / "tuned"
-    code, out, err = run("tune-timers", *small(scenario), "--out", folder, "--json")
+@pytest.mark.slow
+def test_compiled_trials_are_what_the_cluster_measures(
+    run: Run, small: Path, tmp_path: Path
+) -> None:
+    """The simulated cluster has the figures for which values were chosen; all rows are stored."""
+    folder = tmp_path / "out"
+    code, out, err = run("tune", small, "--json", "--out", folder)
     assert code == 0, err
     record = json.loads(out)
     assert json.loads((folder / "tuning.json").read_text()) == record
-    assert (record["seeds"], record["fresh_seeds"]) == ([0], [1])
-    assert len(record["tried"]) == 6
-    best = record["compared"][-1]
-    assert best["name"] == "best found"
-    assert best["jct_mean_s"] == min(trial["jct_mean_s"] for trial in record["tried"])
-    timers = read_timers(folder / "timers.toml")
-    assert [each.largest_gang for each in timers.classes] == [8, 16]
-    for seed, key in ((0, "jct_mean_s"), (1, "fresh_jct_mean_s")):
-        tuned = changes(f'schemes=[{{name="manual", timers="{folder / "timers.toml"}"}}]')
-        given = ("--seed", seed, "--processes", 1, "--json")
-        code, out, err = run("simulate", scenario, *tuned, *given)
-        assert code == 0, err
-        assert json.loads(out)["jct_mean_s"] == pytest.approx(best[key])
-
-
-def test_it_is_said_in_words(run: Run, scenario: Path) -> None:
-    """People see baselines, the auto-tuner and what was found, with what is assumed."""
-    code, out, err = run("tune-timers", *small(scenario), *changes("jobs.workload=dally-poisson"))
+    tried = record["tried"]
+    assert len(tried["rows"]) == 7
+    best = min(tried["rows"], key=lambda row: row[-1])
+    assert record["parameters"] == dict(zip(tried["columns"][:2], best[:2], strict=True))
+    for target in record["targets"]:
+        assert len(target["tuned"]) == len(target["judged"]) == 2
+        assert target["replayed"] == pytest.approx(target["judged"], rel=1e-6)
+    assert record["worst_disagreement"] < 1e-6
+    frame = load_study(folder)
+    compiled = frame[frame.compiled == "yes"]
+    key = "jobs.parameters.shape.short_median_s"
+    means = compiled[compiled.seed < 2].groupby([tried["columns"][0], key]).queue_mean_s.mean()
+    assert means.to_list() == pytest.approx([row[2] for row in sorted(tried["rows"])])
+    assert "All 7 trials" in (folder / "report.html").read_text()
+    code, out, err = run("simulate", folder / "best.toml", "--seed", 2, "--json")
     assert code == 0, err
-    for part in ("no wait", "floors (6, 12)", "dally", "best found", "gangs of 1 to 8:", "Assumed"):
-        assert part in out
-
-
-@pytest.mark.parametrize(
-    ("options", "parts"),
-    [
-        pytest.param(("--classes", "8,4"), ("--classes", "increasing"), id="classes"),
-        pytest.param(("--classes", "4,x"), ("--classes", "increasing"), id="no number"),
-        pytest.param(("--trials", "3"), ("--trials",), id="trials"),
-        pytest.param(changes("cluster.network.links=none"), ("links 'none'",), id="links"),
-        pytest.param(changes("jobs.trace=a.csv"), ("must not stand beside trace",), id="both"),
-        pytest.param(changes("jobs.parameters.rate=5"), ("unknown key",), id="rate"),
-        pytest.param(changes("jobs.parameters.jobs=500"), ("jobs.oversized=drop",), id="oversized"),
-    ],
-)
-def test_bad_input_is_a_line_and_writes_nothing(
-    run: Run, scenario: Path, tmp_path: Path, options: Sequence[str], parts: Sequence[str]
-) -> None:
-    """Found out before the first simulation."""
-    folder = tmp_path / "out"
-    result = run("tune-timers", *small(scenario), "--out", folder, *options)
-    assert_one_line_error(result, *parts)
-    assert not folder.exists()
-
-
-@pytest.mark.parametrize("missing", [0, 1])
-def test_slowdowns_that_one_draw_lacks_are_found_out_first(
-    run: Run, scenario: Path, tmp_path: Path, missing: int
-) -> None:
-    """Of fresh draws too: hours of simulation must not end with a line that is missing."""
-    needed, others = (
-        {
-            (job.model, job.min_gpus)
-            for job in dally_batch(seed=seed, jobs=10).jobs
-            if job.min_gpus > 1
-        }
-        for seed in (missing, 1 - missing)
-    )
-    assert needed - others
-    table = tmp_path / "slowdowns.csv"
-    lines = [f"{model},1,machine,1" for model in MODELS]
-    for model, gpus in sorted(others):
-        lines += [f"{model},{gpus},{tier.label},2" for tier in Tier]
-    table.write_text("\n".join(["model,gpus,tier,slowdown", *lines]))
-    folder = tmp_path / "out"
-    measured = changes(f'cluster.network={{slowdowns="{table}"}}')
-    result = run("tune-timers", *small(scenario), *measured, "--out", folder)
-    assert_one_line_error(result, "have no line for model")
-    assert not folder.exists()
-
-
-def test_a_folder_is_removed_again_if_nothing_came(
-    run: Run, scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An empty one looks like a result; one that was there before stays."""
-
-    def interrupted(*given: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(command._Question, "tuned", interrupted)
-    (tmp_path / "mine").mkdir()
-    for name in ("mine", "new"):
-        assert run("tune-timers", *small(scenario), "--out", tmp_path / name)[0] == 130
-    assert (tmp_path / "mine").is_dir()
-    assert not (tmp_path / "new").exists()
+    assert json.loads(out)["queue_mean_s"] == pytest.approx(record["targets"][0]["judged"][0])
+    assert_one_line_error(run("report", folder), "holds the runs of a tuning")
 
 
 @pytest.mark.slow
-def test_a_cluster_without_a_choice_is_found_out_first(
-    run: Run, scenario: Path, tmp_path: Path
+def test_an_interrupted_search_goes_on(
+    run: Run, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A folder with nothing in it looks like a run that was killed."""
+    """Its end is the same as without the interruption, and no stored run is done again."""
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    add, stored = ResultStore.add, []
+
+    def counting(store: ResultStore, record: Any) -> None:
+        if len(stored) == 7:
+            raise KeyboardInterrupt
+        stored.append(record.key)
+        add(store, record)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ResultStore, "add", counting)
+        code, _, err = run("tune", small, "--out", cut)
+    assert (code, len(load_study(cut))) == (130, 7), err
+    assert_one_line_error(run("tune", small, "--out", cut), "--resume")
+    for folder, processes in ((cut, 2), (whole, 1)):
+        again = ("--resume", "--processes", processes)
+        code, _, err = run("tune", small, "--out", folder, *again)
+        assert code == 0, err
+    assert (whole / "tuning.json").read_text() == (cut / "tuning.json").read_text()
+    assert load_study(cut).key.to_list() == load_study(whole).key.to_list()
+
+
+def test_a_figure_that_is_missed_is_no_success(run: Run, small: Path) -> None:
+    """Exit code 1, and a line that names it; the table is printed all the same."""
+    small.write_text(SMALL.replace("value = 700, tolerance = 5", "value = 7, tolerance = 0.1"))
+    code, out, err = run("tune", small, "--set", "refinements=0", "--set", "judged=[2]")
+    assert code == 1
+    assert "missed jct_p50_s" in err
+    assert "Best of 4 trials:" in out
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ('"lyra-paper"', '"lyra-papre"', "lyra-paper"),
+        ('"lyra-paper"', '"philly"', "must have generated jobs"),
+        ('"fifo", queue = "first-come-overtaking"', '"lyra"', "must be fifo"),
+        ("queue_mean_s", "queue_average_s", "targets[0].measure"),
+        ("wide_per_mille", "wide", "shape.wide"),
+        ("jobs.parameters.shape.wide_per_mille", "schemes.base.queue", "parameters[0].key"),
+        ("jobs.parameters.shape.wide_per_mille", "cluster.racks", "cluster.racks"),
+        ("least = 200", "least = 700", "parameters[1].least"),
+        ("trials = 4", "trails = 4", "trails"),
+    ],
+)
+def test_bad_files_are_one_line(run: Run, small: Path, old: str, new: str, named: str) -> None:
+    """Naming file, field and rule; nothing is written."""
+    text = SMALL
+    if "philly" in new:
+        for key, value in (
+            (', "jobs.parameters.days" = 2', ""),
+            ("jobs.parameters.shape.wide_per_mille", "tenure.rounds.round_s"),
+            ("jobs.parameters.shape.short_median_s", "tenure.scaling_interval_s"),
+        ):
+            text = text.replace(key, value)
+    small.write_text(text.replace(old, new, 1))
+    assert_one_line_error(run("tune", small, "--out", small.parent / "out"), named)
+    assert not (small.parent / "out").exists()
+
+
+def test_names_keys_and_schema(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The nearest name is given; keys need no file; bundled files keep the schema."""
+    assert_one_line_error(run("tune", "lyra-3"), "lyra-2")
+    assert_one_line_error(run("tune"), "FILE is missing")
+    assert "targets[].measure" in run("tune", "--keys")[1]
+    validator = jsonschema.Draft202012Validator(json.loads(run("tune", "--schema")[1]))
+    for name in tuning_names():
+        validator.validate(tomllib.loads((TUNINGS / f"{name}.toml").read_text()))
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    assert_one_line_error(run("tune", "lyra-2"), "Optuna", "lyra-opt[tuning]")
+
+
+@pytest.mark.slow
+def test_each_point_of_the_axes_is_tuned(run: Run, tmp_path: Path) -> None:
+    """By itself, with timers of its own; no schedule is below the proved bound."""
+    folder = tmp_path / "tuned"
+    axes = f'changes={{"jobs.parameters.jobs"=8, axes={{"{LINKS}"=["shipped", "congested-2"]}}}}'
+    code, out, err = run("tune", *REGRET, "--set", axes, "--out", folder, "--json")
+    assert code == 0, err
+    records = json.loads(out)["points"]
+    assert [record["axes"][LINKS] for record in records] == ["shipped", "congested-2"]
+    for record in records:
+        rows = {
+            row["name"]: [each["jct_mean_s"] for each in row["tuned"]] for row in record["compared"]
+        }
+        assert {"no wait", "consolidated", "dally", "srtf-network", "best found"} < set(rows)
+        least, schedule = rows.pop("bound of any schedule"), rows["best schedule found"]
+        assert least[0] <= schedule[0] * (1 + 1e-9)
+        assert schedule[0] == min(value for (value,) in rows.values())
+        (judged,) = next(row["judged"] for row in record["compared"] if row["name"] == "best found")
+        links = record["axes"][LINKS]
+        best = folder / f"best {LINKS} = {links}.toml"
+        code, out, err = run("simulate", best, "--scheme", "manual", "--seed", 1, "--json")
+        assert code == 0, err
+        assert json.loads(out)["jct_mean_s"] == pytest.approx(judged["jct_mean_s"])
+    frame = load_study(folder)
+    assert math.isinf(frame["schemes.manual.timers.1.network_leases"].max())
+    assert not (folder / "runs").exists()
+
+
+def test_setups_are_checked_before_the_first_run(run: Run, tmp_path: Path) -> None:
+    """For judged draws too: hours of simulation must not end with a line that is missing."""
+    table = tmp_path / "slowdowns.csv"
+    table.write_text("model,gpus,tier,slowdown\n")
+    measured = f'changes={{axes={{}}, "cluster.network"={{slowdowns="{table}"}}}}'
     folder = tmp_path / "out"
-    one = changes("cluster.servers=1", "jobs.oversized=drop")
-    result = run("tune-timers", *small(scenario), *one, "--out", folder)
-    assert_one_line_error(result, "timers hold nobody back")
-    result = run("tune-timers", "lyra-paper", *changes("cluster.servers=5"), "--out", folder)
-    assert_one_line_error(result, "scenario lyra-paper", "network")
+    assert_one_line_error(run("tune", *REGRET, "--set", measured, "--out", folder), "slowdowns")
+    axis = 'changes={axes={"schemes.manual.timers.0.rack_leases"=[1]}}'
+    assert_one_line_error(run("tune", *REGRET, "--set", axis, "--out", folder), "axes")
     assert not folder.exists()
 
 
-def test_what_differs_is_told_of_every_draw(
-    run: Run, scenario: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", ["lyra-2", "lyra-2-percentiles"])
+def test_frozen_results_are_those_of_their_files(
+    name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is said of the first draw alone is false of the others."""
-    make_setup = building.make_setup
+    """The least loss of all trials, with its figures and its first trials again today.
 
-    def unlike_draws(scenario: Any, schemes: Any, seed: int) -> Setup:
-        setup = make_setup(scenario, schemes, seed)
-        sentences = ("All.", "Odd.") if seed % 2 else ("All.",)
-        workload = replace(setup.workload, assumptions=sentences)
-        return replace(setup, workload=workload, dropped=10 * seed)
-
-    monkeypatch.setattr(building, "make_setup", unlike_draws)
-    options = ("--seeds", 2, "--seed", 3, "--trials", 4, "--json")
-    code, out, err = run("tune-timers", *small(scenario), *options)
-    assert code == 0, err
-    record = json.loads(out)
-    assert (record["dropped"], record["fresh_dropped"]) == ([30, 40], [50, 60])
-    assert record["assumptions"][:2] == ["All.", "Seeds 3, 5: Odd."]
-
-
-def test_classes_and_cut_baselines_are_told(run: Run, scenario: Path) -> None:
-    """Rows are called what they are, and no gang is in no class without a word."""
-    code, out, err = run("tune-timers", *small(scenario), "--classes", "2,4", "--most-leases", 5)
-    assert code == 0, err
-    for part in ("floors (6, 12), cut to (5, 5)", "defaults (1, 2) ", "gangs of 5 to 16:"):
-        assert part in out
-
-
-def test_without_optuna_the_extra_is_named(
-    run: Run, scenario: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before anything else is done."""
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    assert_one_line_error(run("tune-timers", *small(scenario)), "Optuna", "lyra-opt[tuning]")
-
-
-def test_timers_files_that_are_not_there_are_named(run: Run, scenario: Path) -> None:
-    """`simulate` takes a file, too."""
-    result = run("simulate", scenario, *changes('schemes=[{name="manual", timers="none.toml"}]'))
-    assert_one_line_error(result, "none.toml", "cannot be read")
+    The scenario of the name has the chosen values.
+    """
+    tuning, record = load_tuning(name), frozen_result(name)
+    table, rows = tuning.table, record["tried"]["rows"]
+    assert record["loss"] == pytest.approx(min(row[-1] for row in rows), rel=1e-4)
+    assert len(rows) == table.trials + table.refinements
+    point = _Point(tuning=tuning, point={}, variant=tuning.scenario)
+    values = [record["parameters"][each.path] for each in table.parameters]
+    for of, seed in (("calibrated", table.seeds[0]), ("judged", table.judged[0])):
+        (task,) = point.tasks(values, [seed])
+        figures = task.run().figures or {}
+        for target in record["targets"]:
+            assert figures[target["measure"]] == pytest.approx(target[of][0], rel=1e-9)
+    means = {target["measure"]: target["calibrated_mean"] for target in record["targets"]}
+    assert loss_of(table, means) == pytest.approx(record["loss"])
+    assert record["missed"] == []
+    known = dict.fromkeys(table.measures, 1.0)
+    few = replace(table, trials=table.random, refinements=0)
+    trials = search(few, lambda candidates: [known] * len(candidates))
+    columns = [each.path for each in table.parameters]
+    for trial, row in zip(trials, rows, strict=False):
+        assert [trial.steps[path] for path in columns] == row[: len(columns)]
+    document = load_scenario(name).document
+    for path, value in {**table.changes, **record["parameters"]}.items():
+        found: Any = document
+        for part in path.split("."):
+            found = found[part]
+        assert found == value, path
+    tuned = tuning.scenario.document
+    assert document["cluster"] == tuned["cluster"]
+    assert document["jobs"]["workload"] == tuned["jobs"]["workload"]

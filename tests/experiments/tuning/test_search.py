@@ -1,192 +1,164 @@
-"""Fixed timers by simulation: never worse than the baselines, and the same for the same seed."""
+"""The search: start values first, the same trials for the same file, and small changes last."""
 
 from __future__ import annotations
 
-import math
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError, UserError
-from lyra_opt.experiments.tuning.outcome import compare, regret_in_words
-from lyra_opt.experiments.tuning.search import LEAST_TRIALS, best_of, tune
-from lyra_opt.experiments.tuning.situation import Situation, evaluator, mean_jct_s
-from lyra_opt.experiments.tuning.timer_space import BASELINES, TimerSpace
-from lyra_opt.instances.network.generated_jobs import dally_batch
-from lyra_opt.network.links import LINK_SETS
-from lyra_opt.simulation.cluster import Cluster
-from lyra_opt.simulation.network.communication import ClosedForm
-from lyra_opt.simulation.network.topology import Rack, Topology
-from lyra_opt.simulation.scheme import find_scheme
-from tests.lyra_opt.network.heuristics.cases import LEASE_S, gang, state_for
+from lyra_opt.experiments.simulation.carried_out import SimulationError
+from lyra_opt.experiments.tuning.outcome import (
+    AUTO_TUNER,
+    BEST,
+    JCT,
+    PROVED,
+    Compared,
+    shares_in_words,
+    with_clairvoyant,
+)
+from lyra_opt.experiments.tuning.search import best_of, loss_of, search
+from lyra_opt.experiments.tuning.tasks import BOUND, SCHEDULE, TIMERS
+from lyra_opt.experiments.tuning.tuning_file import (
+    ParameterTable,
+    StartTable,
+    TargetTable,
+    TuningTable,
+)
 
 if TYPE_CHECKING:
-    from lyra_opt.simulation.network.class_timers import ClassTimers
+    from collections.abc import Mapping, Sequence
 
-TOPOLOGY = Topology.uniform(racks=2, machines_per_rack=2, gpus_per_machine=8)
-SPACE = TimerSpace.of(TOPOLOGY)
-SITUATION = Situation(
-    cluster=Cluster.of_racks(
-        TOPOLOGY, ClosedForm(links=LINK_SETS["congested-2"]), network="congested-2"
-    ),
-    draws=tuple(dally_batch(seed=seed, jobs=10) for seed in range(2)),
+    from lyra_opt.experiments.tuning.search import Steps
+
+TARGETS = (
+    TargetTable(measure="queue_mean_s", value=100.0),
+    TargetTable(measure="jct_mean_s", value=1000.0, tolerance=0.2),
 )
 
 
-def distance(timers: ClassTimers) -> tuple[float]:
-    """Return how far the small gangs' timers are from 9 and 4 leases."""
-    each = timers.classes[0]
-    return (min(100.0, abs(each.rack_leases - 9)) + min(100.0, abs(each.network_leases - 4)),)
+def table(**keys: Any) -> TuningTable:
+    """Return a search for two numbers from 0 to 99, the second of which may be inf."""
+    return TuningTable(
+        **{
+            "format": "lyra-opt/tuning",
+            "version": 1,
+            "name": "drawn",
+            "scenario": "lyra-paper",
+            "seeds": (0, 1),
+            "random": 5,
+            "targets": TARGETS,
+            "parameters": tuple(
+                ParameterTable(path=name, least=0, most=99, or_inf=name == "b") for name in "ab"
+            ),
+            **keys,
+        }
+    )
 
 
-def test_baselines_come_first_and_are_not_beaten_by_the_best() -> None:
-    """What is recommended is no worse than what anybody would try first."""
-    trials = tune(distance, SPACE, trials=LEAST_TRIALS + 2, seed=0)
-    for trial, (name, pair) in zip(trials, BASELINES.items(), strict=False):
-        assert trial.baseline == name
-        assert trial.timers == SPACE.timers(SPACE.steps_of(*pair))
-    assert best_of(trials).mean_jct_s == min(trial.mean_jct_s for trial in trials)
+def means(candidates: Sequence[Steps]) -> list[Mapping[str, float]]:
+    """Return figures whose targets are met by 40 and 70 alone."""
+    return [{"queue_mean_s": 60.0 + c["a"], "jct_mean_s": 930.0 + c["b"]} for c in candidates]
 
 
-def test_the_same_seed_tries_the_same_timers_and_learns() -> None:
-    """A result that cannot be had again is none; and a search that does not learn is no use."""
-    first, again = (tune(distance, SPACE, trials=45, seed=3) for _ in range(2))
-    assert first == again
-    assert best_of(first).mean_jct_s <= 4
-    assert first != tune(distance, SPACE, trials=45, seed=4)
+def test_the_best_is_found_and_kept() -> None:
+    """Small changes of the best end where nothing is better; no trial gets lost on the way."""
+    found = search(table(trials=20, refinements=150), means)
+    assert len(found) == 170
+    assert best_of(found).loss == min(trial.loss for trial in found) == 0
+    assert best_of(found).steps == {"a": 40, "b": 70}
+    assert min(trial.loss for trial in found[:20]) > 0, "the sampler alone is not that lucky"
+    assert all(0 <= trial.steps["a"] <= 99 and 0 <= trial.steps["b"] <= 100 for trial in found)
 
 
-def test_a_missing_extra_is_named_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Most users have not installed Optuna."""
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(UserError, match=r'pip install "lyra-opt\[tuning\]"'):
-        tune(distance, SPACE, trials=10, seed=0)
+def test_start_comes_first_and_the_same_file_gives_the_same_trials() -> None:
+    """So an interrupted search goes on; another seed tries others. A batch is asked at once."""
+    start = (StartTable(name="ends", values=(0, float("inf"))), StartTable(name="x", values=(3, 4)))
+    asked: list[int] = []
+
+    def counted(candidates: Sequence[Steps]) -> list[Mapping[str, float]]:
+        asked.append(len(candidates))
+        return means(candidates)
+
+    keys: dict[str, Any] = {"start": start, "trials": 12, "refinements": 4, "batch": 2}
+    one, same, other = (search(table(**keys, seed=seed), counted) for seed in (1, 1, 2))
+    assert one == same
+    assert one[:2] == other[:2]
+    assert one[2:] != other[2:]
+    assert [trial.values(table(**keys)) for trial in one[:2]] == [[0, float("inf")], [3, 4]]
+    assert asked[: len(asked) // 3] == [7, 2, 2, 1, 2, 2]
 
 
-def test_too_few_trials_and_nothing_to_choose_are_refused() -> None:
-    """Neither would leave a recommendation that says anything."""
-    with pytest.raises(FieldError, match="trials"):
-        tune(distance, SPACE, trials=LEAST_TRIALS - 1, seed=0)
-    with pytest.raises(UserError, match="hold nobody back"):
-        TimerSpace.of(Topology.uniform(racks=1, machines_per_rack=1, gpus_per_machine=8))
+def test_loss_counts_in_tolerances() -> None:
+    """The worst miss, and the mean of all; without targets the measure itself."""
+    figures = {"queue_mean_s": 85, "jct_mean_s": 1200}
+    assert loss_of(table(trials=1), figures) == pytest.approx(1.5 + (1.5 + 1.0) / 2)
+    assert loss_of(table(trials=1, targets=(), measure="queue_mean_s"), figures) == 85
 
 
 @pytest.mark.parametrize(
-    ("racks", "machines", "classes", "names"),
+    ("keys", "named"),
     [
-        (2, 2, (), ["rack-8", "network-8", "network-16"]),
-        (1, 2, (), ["rack-8"]),
-        (2, 1, (), ["network-8"]),
-        (2, 2, (1, 4, 99), ["rack-4", "network-4", "rack-99", "network-99"]),
-        (2, 2, (8, 16, 32), ["rack-8", "network-8", "network-16"]),
-        (2, 2, (2, 8), ["rack-2", "network-2", "rack-8", "network-8", "network-16"]),
-        (1, 2, (2,), ["rack-2", "rack-8"]),
+        ({"measure": "jct_mean_s"}, "cannot be combined with targets"),
+        ({"targets": ()}, "measure"),
+        ({"targets": (), "measure": "jct_average_s"}, "measure"),
+        ({"judged": (1,)}, "judged"),
+        ({"parameters": ()}, "parameters"),
+        ({"start": (StartTable(name="x", values=(1,)),)}, "must have 2 values"),
+        ({"start": (StartTable(name="x", values=(float("inf"), 1)),)}, r"start\[0\].a is Infinity"),
+        ({"clairvoyant": 1}, "must go with measure jct_mean_s"),
     ],
 )
-def test_only_timers_that_hold_somebody_back_are_chosen(
-    racks: int, machines: int, classes: tuple[int, ...], names: list[str]
-) -> None:
-    """Others would make the search learn from noise."""
-    topology = Topology.uniform(racks=racks, machines_per_rack=machines, gpus_per_machine=8)
-    space = TimerSpace.of(topology, classes=classes)
-    assert [choice.name for choice in space.choices] == names
+def test_rules_of_the_file(keys: Mapping[str, Any], named: str) -> None:
+    """Each names its key."""
+    with pytest.raises(FieldError, match=named):
+        table(trials=5, **keys)
 
 
-@st.composite
-def spaces(draw: st.DrawFn) -> TimerSpace:
-    """Return spaces of small clusters on which timers hold somebody back, with any classes."""
-    sizes = st.builds(Rack, machines=st.integers(1, 3), gpus_per_machine=st.integers(2, 4))
-    racks = tuple(draw(st.lists(sizes, min_size=1, max_size=3)))
-    assume(len(racks) > 1 or racks[0].machines > 1)
-    return TimerSpace.of(
-        Topology(name="drawn", racks=racks),
-        most_leases=draw(st.integers(0, 24)),
-        classes=sorted(draw(st.sets(st.integers(1, 40), max_size=3))),
-    )
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most users have not installed Optuna."""
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(UserError, match=r"lyra-opt\[tuning\]"):
+        search(table(trials=1), means)
 
 
-@given(space=spaces())
-def test_baselines_hold_all_gangs_back_for_as_long_as_they_are_called(space: TimerSpace) -> None:
-    """Whatever the classes; where the largest timer cuts them, they are called so."""
-    topology = space.topology
-    waiting = state_for([[8]], *(gang(size, f"{size}") for size in range(2, topology.gpus + 1)))
-    fits_machine = waiting.waiting.gang <= topology.largest_machine_gpus
-    fits_rack = waiting.waiting.gang <= topology.largest_rack_gpus
-    has_rack_tier = any(rack.machines > 1 for rack in topology.racks)
-    for (name, pair), (called, steps) in zip(
-        BASELINES.items(), space.baselines.items(), strict=True
-    ):
-        rack, network = (
-            each if each == math.inf else min(each, space.most_leases) for each in pair
-        )
-        assert called == (name if (rack, network) == pair else f"{name}, cut to {rack, network}")
-        rule = space.timers(steps).rule()
-        for job in range(len(waiting.waiting.gang)):
-            rack_s, network_s = rule.timers_s(waiting, job)
-            assert rack_s == rack * LEASE_S or not (has_rack_tier and fits_machine[job])
-            assert network_s == network * LEASE_S or not (
-                len(topology.racks) > 1 and fits_rack[job]
-            )
+def compared(*, auto: tuple[float, float]) -> list[Compared]:
+    """Return a start, fixed timers with 10 and 20 s, and another scheme with 8 and 16."""
+    jct_s = {"start": (12.0, 24.0), AUTO_TUNER: auto, BEST: (10.0, 20.0), "srtf": (8.0, 16.0)}
+    return [
+        Compared(name=name, tuned=[{JCT: each} for each in values])
+        for name, values in jct_s.items()
+    ]
 
 
-def test_classes_that_leave_out_gangs_are_refused() -> None:
-    """Gangs in no class do not wait, so no baseline would be what it is called."""
-    with pytest.raises(FieldError, match=r"classes\[1\] is 8: must be at least 16"):
-        TimerSpace(largest_gangs=(4, 8), topology=TOPOLOGY)
+def beside(rows: list[Compared], *schedule_s: float) -> list[Compared]:
+    """Return rows with a clairvoyant's: a bound of 5 s, and 3 s more with timers alone."""
+    timers = [{JCT: each + 3} for each in schedule_s]
+    schedules = [{JCT: each, BOUND: 5.0} for each in schedule_s]
+    return with_clairvoyant(rows, timers, schedules, ["start", AUTO_TUNER, BEST])
 
 
-@given(rack=st.integers(0, 24), network=st.integers(0, 24) | st.just(math.inf))
-def test_steps_stand_for_timers(rack: int, network: float) -> None:
-    """The sampler sees whole numbers alone."""
-    timers = SPACE.timers(SPACE.steps_of(rack, network))
-    small, large = timers.classes
-    assert (small.rack_leases, small.network_leases) == (rack, network)
-    assert (large.rack_leases, large.network_leases) == (0, network)
+def test_schemes_that_beat_the_clairvoyant_search_count_as_found() -> None:
+    """The other scheme has 16 s on the second draw, where the search has 17; it keeps no order."""
+    rows = {
+        row.name: [each[JCT] for each in row.tuned]
+        for row in beside(compared(auto=(11, 22)), 6, 17)
+    }
+    assert (rows[TIMERS], rows[SCHEDULE], rows[PROVED]) == ([9, 20], [6, 16], [5, 5])
 
 
-def test_candidates_are_compared_on_the_same_draws() -> None:
-    """Common random numbers: baselines are the policies that they stand for, draw by draw."""
-    with evaluator(SITUATION) as evaluate:
-        zero = evaluate(SPACE.timers({}))
-        for space in (SPACE, TimerSpace.of(TOPOLOGY, classes=(2, 4))):
-            for baseline, policy in (
-                ("no wait", "no-wait"),
-                ("floors (6, 12)", "manual"),
-                ("consolidated", "consolidated"),
-            ):
-                timers = space.timers(space.baselines[baseline])
-                assert evaluate(timers) == evaluate(find_scheme(policy))
-    alone = mean_jct_s(
-        SITUATION.draws[1], find_scheme("no-wait"), SITUATION.cluster, SITUATION.options
-    )
-    assert zero[1] == alone
+def test_a_schedule_below_the_bound_is_refused() -> None:
+    """One of the two is wrong then."""
+    with pytest.raises(SimulationError, match="is proved to be the least"):
+        beside(compared(auto=(11, 22)), 4, 17)
 
 
-def test_what_was_found_stands_last_beside_the_baselines() -> None:
-    """In hindsight nothing that was tried is better; on fresh draws anything may be."""
-    with evaluator(SITUATION) as evaluate:
-        trials = tune(evaluate, SPACE, trials=LEAST_TRIALS + 1, seed=0)
-        tuning = compare(trials, evaluate, lambda _: (1.0, 2.0))
-    assert [each.name for each in tuning.compared] == [*BASELINES, "dally", "best found"]
-    best_s = math.fsum(tuning.best.jct_s)
-    assert all(best_s <= math.fsum(each.jct_s) for each in tuning.compared[: len(BASELINES)])
-    record = tuning.as_json_object()
-    assert len(record["tried"]) == LEAST_TRIALS + 1
-    assert record["compared"][-1]["fresh_jct_mean_s"] == 1.5
-
-
-def test_regret_says_how_far_draws_are_apart() -> None:
-    """A mean without its spread hides that draws disagree."""
-    assert regret_in_words((11.0, 18.0), (10.0, 20.0)) == "-3.3 (-10.0 to 10.0)"
-    assert regret_in_words((11.0,), (10.0,)) == "10.0"
-
-
-@pytest.mark.slow
-def test_processes_change_nothing() -> None:
-    """Results must not depend on the machine."""
-    with evaluator(SITUATION) as alone, evaluator(SITUATION, processes=2) as together:
-        for candidate in (find_scheme("dally"), SPACE.timers({})):
-            assert alone(candidate) == together(candidate)
+def test_the_distance_is_split_without_remainder() -> None:
+    """By hand: of 11 s the tuner has 3, timers 1 and the order 7."""
+    words = shares_in_words(beside(compared(auto=(11, 22)), 6, 17))
+    assert "27.3 % for the tuner" in words
+    assert "9.1 % for clairvoyant timers" in words
+    assert "63.6 % for the order" in words
+    assert "No schedule" in shares_in_words(beside(compared(auto=(6, 16)), 6, 17))
+    assert shares_in_words(compared(auto=(6, 16))) == ""

@@ -6,59 +6,32 @@ import math
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.simulation.network.class_timers import (
-    ClassTimers,
-    TimerClass,
-    read_timers,
-    timers_text,
-)
+from lyra_opt.network.heuristics.timers import FixedTimers
+from lyra_opt.simulation.network.class_timers import ClassTimers, manual, read_timers
 from tests.conftest import assert_refused
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-LEASES = st.floats(min_value=0, max_value=1e6) | st.just(math.inf)
-
-
-@st.composite
-def class_timers(draw: st.DrawFn) -> ClassTimers:
-    """Return timers of one to four classes."""
-    gangs = sorted(draw(st.sets(st.integers(1, 1000), min_size=1, max_size=4)))
-    return ClassTimers(
-        tuple(
-            TimerClass(largest_gang=gang, rack_leases=draw(LEASES), network_leases=draw(LEASES))
-            for gang in gangs
-        )
-    )
-
-
-@given(timers=class_timers())
-def test_what_is_written_is_read_again(
-    timers: ClassTimers, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """A file that tuning leaves is worth what it found, for ever and fractions included."""
-    path = tmp_path_factory.mktemp("timers") / "timers.toml"
-    path.write_text(timers_text(timers, ("A remark\nof two lines.",)))
-    assert read_timers(path) == timers
-
-
-def test_they_are_said_in_words() -> None:
-    """People read them on the terminal."""
-    timers = ClassTimers(
-        (
-            TimerClass(largest_gang=8, rack_leases=6, network_leases=math.inf),
-            TimerClass(largest_gang=64, rack_leases=0, network_leases=1.5),
-        )
-    )
-    assert timers.in_words() == "gangs of 1 to 8: 6 / for ever; gangs of 9 to 64: 0 / 1.5"
-
-
 CLASS = "[[class]]\nlargest_gang = 8\nrack_leases = 1\nnetwork_leases = 2\n"
 HEAD = 'format = "lyra-opt/timers"\nversion = 1\n'
+
+
+def test_a_list_of_tables_is_the_file(tmp_path: Path) -> None:
+    """Tuning files and what they find have timers in place, for ever and fractions included."""
+    path = tmp_path / "timers.toml"
+    path.write_text(HEAD + CLASS.replace("= 1", "= inf").replace("= 2", "= 2.5"))
+    tables = [{"largest_gang": 8, "rack_leases": math.inf, "network_leases": 2.5}]
+    for timers in (path, tables):
+        rule = manual(timers=timers)._timers
+        assert isinstance(rule, FixedTimers)
+        assert (rule._largest, rule._leases[0]) == ([8], (math.inf, 2.5))
+    with pytest.raises(FieldError, match="timers.class\\[0\\].rack_leases is -1"):
+        manual(timers=[tables[0] | {"rack_leases": -1}])
+    with pytest.raises(FieldError, match="must be a file, or a list of tables"):
+        manual(timers=3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

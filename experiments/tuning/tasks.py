@@ -1,0 +1,165 @@
+"""Trials as runs of the store: on the simulated cluster, compiled, or by a clairvoyant."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lyra_opt.core.errors import FieldError, InputError
+from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.experiments.records import ReplayStatus
+from lyra_opt.experiments.simulation.building import make_cluster, make_schemes
+from lyra_opt.experiments.simulation.replays import ReplayTask
+from lyra_opt.experiments.tuning.clairvoyant_search import search_plan
+from lyra_opt.experiments.tuning.tuning_file import PERCENTILE
+from lyra_opt.instances.workloads.named import find_workload, gangs_of
+from lyra_opt.simulation.bounds.reading import Reading
+from lyra_opt.simulation.bounds.whole import whole_bound
+from lyra_opt.simulation.clairvoyant.gangs import MICROSECONDS, Capacity
+from lyra_opt.simulation.clairvoyant.lists import ListScheduler
+from lyra_opt.simulation.queues import FIRST_COME, OVERTAKING
+from lyra_opt.simulation.scheme import ComposedScheme
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from lyra_opt.experiments.records import ReplayRecord
+    from lyra_opt.simulation.clairvoyant.gangs import Gangs
+
+TIMERS, SCHEDULE = "clairvoyant timers", "best schedule found"
+BOUND = "jct_mean_bound_s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialTask(ReplayTask):
+    """A simulation whose row keeps figures alone, and the percentiles that were asked for."""
+
+    measures: tuple[str, ...]
+
+    def run(self) -> ReplayRecord:
+        """Simulate it; every error makes the run a failed one."""
+        record = ReplayTask.run(self)
+        jobs = record.tables["jobs"]
+        found = percentiles(self.measures, jobs["queued_s"].to_numpy(), jobs["jct_s"].to_numpy())
+        return replace(record, figures={**(record.figures or {}), **found}, tables={})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledTask(TrialTask):
+    """A run of scheme fifo on a compiled list schedule by submission.
+
+    Jobs hold their base demand of counted GPUs, as the simulated cluster has it. The two differ
+    where moments coincide in whole microseconds and are apart by rounding in the simulation: then
+    another job may start first, and long waits may be for other jobs.
+    """
+
+    def require_possible(self, source: str) -> None:
+        """Raise `InputError` unless the scheme is fifo and the jobs are generated."""
+        (scheme,) = make_schemes(self.scenario, [self.scheme])
+        queue = getattr(scheme, "queue", None)
+        is_fifo = isinstance(scheme, ComposedScheme) and scheme.scaling is scheme.reclaimer is None
+        if not is_fifo or queue not in (FIRST_COME, OVERTAKING):
+            raise InputError(source, f"compiled: scheme {self.scheme} must be fifo")
+        if self.scenario.table.jobs.workload is None:
+            raise InputError(source, "compiled: the scenario must have generated jobs")
+        try:
+            self._gangs()
+        except FieldError as error:
+            raise InputError(source, str(error.inside("jobs.parameters"))) from None
+
+    def run(self) -> ReplayRecord:
+        """Schedule the jobs; every error makes the run a failed one."""
+        started_at, stopwatch = datetime.now(UTC), Stopwatch()
+        gangs, cluster = self._gangs(), make_cluster(self.scenario)
+        (scheme,) = make_schemes(self.scenario, [self.scheme])
+        assert isinstance(scheme, ComposedScheme), "it was checked"
+        scheduler = ListScheduler.of(gangs, Capacity.constant(cluster.gpus))
+        start_us = scheduler.schedule(gangs.release_s, backfills=scheme.queue == OVERTAKING)
+        wait_s = start_us / MICROSECONDS - gangs.release_s
+        jct_s = wait_s + gangs.run_s
+        return self._record(
+            started_at,
+            ReplayStatus.FINISHED,
+            workload=str(self.scenario.table.jobs.workload),
+            cluster=cluster.name,
+            wall_time_s=stopwatch.elapsed_s,
+            figures={
+                "queue_mean_s": float(wait_s.mean()),
+                "jct_mean_s": float(jct_s.mean()),
+                "training_usage": usage(gangs, wait_s, cluster.gpus),
+                "training_usage_while_submitting": usage(
+                    gangs, wait_s, cluster.gpus, until_s=float(gangs.release_s.max())
+                ),
+                **percentiles(self.measures, wait_s, jct_s),
+            },
+        )
+
+    def _gangs(self) -> Gangs:
+        table, cluster = self.scenario.table.jobs, make_cluster(self.scenario)
+        workload = find_workload(str(table.workload))
+        if workload.gangs is not None:
+            return workload.gangs(cluster, self.seed, **table.parameters)
+        return gangs_of(workload.make(cluster, self.seed, **table.parameters))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClairvoyantTask(TrialTask):
+    """The search for a schedule by somebody who knows all jobs; see `search_plan`."""
+
+    changes: int
+
+    def run(self) -> ReplayRecord:
+        """Search; with any order of the jobs, also prove what no schedule can beat."""
+        started_at, stopwatch, setup = datetime.now(UTC), Stopwatch(), self.setup()
+        figures: dict[str, Any] = {
+            "jct_mean_s": search_plan(
+                setup.workload,
+                setup.cluster,
+                np.random.default_rng(self.seed),
+                leases=setup.options.leases,
+                changes=self.changes,
+                keeps_order=self.scheme == TIMERS,
+            ).mean_jct_s
+        }
+        if self.scheme == SCHEDULE:
+            bound = whole_bound(
+                setup.workload, setup.cluster, reading=Reading.CONSERVED, queue=False
+            )
+            figures[BOUND] = bound.jct_mean_bound_s
+        return self._record(
+            started_at,
+            ReplayStatus.FINISHED,
+            workload=setup.workload.name,
+            cluster=setup.cluster.name,
+            wall_time_s=stopwatch.elapsed_s,
+            figures=figures,
+        )
+
+
+def percentiles(
+    names: Iterable[str], wait_s: NDArray[np.float64], jct_s: NDArray[np.float64]
+) -> dict[str, float]:
+    """Return the percentiles among some measures, interpolated linearly."""
+    found = {}
+    for name in names:
+        if (match := PERCENTILE.fullmatch(name)) is not None:
+            values = wait_s if match["of"] == "queue" else jct_s
+            found[name] = float(np.percentile(values, int(match["rank"])))
+    return found
+
+
+def usage(
+    gangs: Gangs, wait_s: NDArray[np.float64], cluster_gpus: int, *, until_s: float = math.inf
+) -> float:
+    """Return the share of the cluster's GPU time that jobs hold, until a time or to the end."""
+    start_s = gangs.release_s + wait_s
+    end_s = min(until_s, float((start_s + gangs.run_s).max()))
+    held_s = np.clip(end_s - start_s, 0, gangs.run_s)
+    whole_gpu_s = cluster_gpus * (end_s - float(gangs.release_s.min()))
+    return float(gangs.gpus @ held_s) / whole_gpu_s if whole_gpu_s else 0.0
