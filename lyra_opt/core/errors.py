@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import sysconfig
 import traceback
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Container, Iterable
     from types import MethodType
 
 LONGEST_SHOWN_VALUE = 60
@@ -104,6 +106,28 @@ class ReturnedError(TypeError):
         super().__init__(f"{method.__qualname__} {told}")
         code = method.__code__
         self.place = f"({Path(code.co_filename).name}, line {code.co_firstlineno})"
+
+
+def require_returned(
+    method: Any, returned: Iterable[object], known: Container[object], rule: str
+) -> None:
+    """Raise `ReturnedError` for the first position or id that a method must not return.
+
+    Parameters
+    ----------
+    method, returned
+        The method of somebody's own code, and the positions or the ids that it returned.
+    known
+        A range of positions, or all ids.
+    rule
+        What it must return, for the message.
+    """
+    for value in returned:
+        given = value
+        if isinstance(value, Integral) and not isinstance(value, bool):
+            given = int(value)  # in a range, integers of numpy are searched one by one
+        if type(given) not in (int, str) or given not in known:
+            raise ReturnedError(method, f"returned {show_value(value)}: it must return {rule}")
 
 
 def failure_of(error: BaseException) -> str:

@@ -23,6 +23,7 @@ import numpy as np
 from lyra_opt.allocation.checker import check
 from lyra_opt.allocation.instance import Schedule, SchedulePiece
 from lyra_opt.allocation.schedules import kernel as fluid
+from lyra_opt.core.errors import show_value
 from lyra_opt.core.stopwatch import require_time
 
 if TYPE_CHECKING:
@@ -181,7 +182,10 @@ class FluidState:
 
     def set_target(self, job: int, workers: int) -> None:
         """Decide how many workers an active job gets; every active job needs a target."""
-        self.arrays.held[fluid.TARGET][job] = workers
+        try:
+            self.arrays.held[fluid.TARGET][job] = workers
+        except (TypeError, IndexError):
+            raise TypeError(f"job must be one of state.active, not {show_value(job)}") from None
 
     def decide(self, kernel: Kernel, *first: Any) -> Any:
         """Let a kernel set the targets: it gets `first` and the state."""

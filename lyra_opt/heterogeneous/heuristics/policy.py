@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING
 
+from lyra_opt.core.errors import require_returned
 from lyra_opt.core.solver import Answering
 from lyra_opt.core.stopwatch import within_time
 from lyra_opt.heterogeneous.instance import MOST_ELAPSED_S, Instance, Objective, Placement
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     import numpy as np
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from lyra_opt.heterogeneous.packing import PackedRate
 
 NEVER = -1.0
+ACTIVE_IDS = "ids of active jobs, not positions"
+"""The rule for the keys of a decision, for messages."""
 
 Decision = dict[str, tuple[Placement, ...]]
 """By job, where it runs: one placement, or one for each copy; jobs left out do not run."""
@@ -183,6 +187,21 @@ class RoundPolicy(Answering, ABC):
         GPU is given twice, but to the two jobs of each of the `pairs`; without `forks` a job has
         one placement at most.
         """
+
+
+def require_decision(
+    policy: RoundPolicy, decision: Decision, jobs: Container[str], servers: Container[str]
+) -> None:
+    """Check that a decision has ids of active jobs and of servers.
+
+    Raises
+    ------
+    ReturnedError
+        Naming what is neither, such as a position.
+    """
+    require_returned(policy.decide, decision, jobs, ACTIVE_IDS)
+    for placement in chain.from_iterable(decision.values()):
+        require_returned(policy.decide, placement, servers, "ids of servers, not positions")
 
 
 class FreeGpus:

@@ -12,7 +12,12 @@ from lyra_opt.core.solver import HeuristicSolver, Unsupported
 from lyra_opt.core.stopwatch import OutOfTimeError, require_time
 from lyra_opt.heterogeneous.checker import check, due_steps
 from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES, SUMMARIES
-from lyra_opt.heterogeneous.heuristics.policy import NEVER, ActiveJob, RoundState
+from lyra_opt.heterogeneous.heuristics.policy import (
+    NEVER,
+    ActiveJob,
+    RoundState,
+    require_decision,
+)
 from lyra_opt.heterogeneous.instance import (
     SCHEDULE_OBJECTIVES,
     GangJob,
@@ -130,6 +135,7 @@ def run_policy(
         horizon_s=instance.horizon_s,
     )
     policy.prepare(state, rng)
+    servers = {server.id for server in instance.servers}
     arrivals = sorted(
         (instance.first_round(job), position) for position, job in enumerate(instance.jobs)
     )
@@ -154,6 +160,7 @@ def run_policy(
         try:
             require_time()
             decision = policy.decide(state)
+            require_decision(policy, decision, {active.job.id for active in state.jobs}, servers)
         except OutOfTimeError:
             if instance.variant.sense == "min":
                 raise

@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lyra_opt.core.errors import require_returned
 from lyra_opt.core.solver import Answering
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from lyra_opt.network.links import Tier
+
+ALL_INTEGERS = range(-(2**62), 2**62)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -169,6 +172,27 @@ class Grant:
     job: int
     tier: Tier
     gpus: dict[int, int]
+
+
+def require_grants(
+    method: Callable[..., object],
+    grants: Sequence[Grant],
+    gangs: range = ALL_INTEGERS,
+    machines: range = ALL_INTEGERS,
+) -> None:
+    """Check that the grants that a method of a policy returned hold positions.
+
+    Raises
+    ------
+    ReturnedError
+        Naming what is not a position among `gangs` or `machines`, such as an id.
+    """
+    jobs = (grant.job for grant in grants)
+    require_returned(method, jobs, gangs, "positions of gangs in Grant.job, not ids")
+    for grant in grants:
+        require_returned(
+            method, grant.gpus, machines, "positions of machines in Grant.gpus, not ids"
+        )
 
 
 class PlacementPolicy(Answering, ABC):

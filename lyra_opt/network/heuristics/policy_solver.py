@@ -13,7 +13,12 @@ from lyra_opt.core.solver import HeuristicSolver, Unsupported
 from lyra_opt.network.checker import objective_of
 from lyra_opt.network.heuristics.dally import dally_with_given_timers
 from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES, SUMMARIES
-from lyra_opt.network.heuristics.policy import MachineState, PlacementState, WaitingGangs
+from lyra_opt.network.heuristics.policy import (
+    MachineState,
+    PlacementState,
+    WaitingGangs,
+    require_grants,
+)
 from lyra_opt.network.instance import (
     GangPlacement,
     Instance,
@@ -146,7 +151,10 @@ class PlacementPolicySolver(HeuristicSolver):
         policy = self._make()
         epoch = state_of(instance)
         policy.prepare(epoch.state.machines, epoch.state.lease_s, rng)
-        solution = solution_of(instance, epoch, policy.decide(epoch.state))
+        grants = policy.decide(epoch.state)
+        gangs, machines = range(len(instance.jobs)), range(len(instance.machines))
+        require_grants(policy.decide, grants, gangs, machines)
+        solution = solution_of(instance, epoch, grants)
         return SolveResult(
             status=Status.FEASIBLE,
             solution=solution,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.core.errors import ReturnedError, show_value
+from lyra_opt.core.errors import require_returned
 from lyra_opt.core.exact_sums import exact_sum
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import HeuristicSolver
@@ -15,7 +15,6 @@ from lyra_opt.reclaim.instance import Semantics, Solution
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import MethodType
 
     from lyra_opt.reclaim.incidence import ReclaimIndex
     from lyra_opt.reclaim.instance import Instance
@@ -34,14 +33,9 @@ class ReclaimHeuristic(HeuristicSolver):
     def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[Solution]:
         """Return the chosen servers as a solution."""
         positions = self.choose(instance, rng)
-        for position in positions:
-            is_integer = isinstance(position, int | np.integer) and not isinstance(position, bool)
-            if not (is_integer and 0 <= position < len(instance.servers)):
-                raise ReturnedError(
-                    cast("MethodType", self.choose),
-                    f"returned {show_value(position)}: it must return positions of servers in "
-                    f"instance.servers, integers from 0 to {len(instance.servers) - 1}, not ids",
-                )
+        count = len(instance.servers)
+        rule = f"positions of servers in instance.servers, integers below {count}, not ids"
+        require_returned(self.choose, positions, range(count), rule)
         return SolveResult(
             status=Status.FEASIBLE,
             solution=Solution.of_positions(instance, positions),

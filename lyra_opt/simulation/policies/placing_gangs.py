@@ -19,6 +19,7 @@ from lyra_opt.network.heuristics.policy import (
     MachineState,
     PlacementPolicy,
     PlacementState,
+    require_grants,
 )
 from lyra_opt.network.links import Tier
 from lyra_opt.simulation.network.topology import Rack, Topology
@@ -200,6 +201,7 @@ class PlacingGangs(Policy):
             self._capture(view, ground, state)
             grants = self._timed(rule.decide, state)
             if grants:
+                require_grants(rule.decide, grants)  # what is out of range names the job below
                 offered = rows.tolist()
                 for grant in grants:
                     run = self._chosen(view, offered, grant)
@@ -267,6 +269,7 @@ class PlacingGangs(Policy):
 
     def _move(self, view: View, ground: _Ground, orders: list[int], grants: list[Grant]) -> None:
         """Let gangs go on elsewhere; what they held is handed over, and not free for it."""
+        require_grants(ground.rule.migrate, grants)
         moved: set[int] = set()
         for grant in grants:
             run = self._chosen(view, orders, grant)

@@ -11,9 +11,10 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from lyra_opt.core.errors import require_returned
 from lyra_opt.core.seeding import generator
 from lyra_opt.core.stopwatch import Stopwatch
-from lyra_opt.heterogeneous.heuristics.policy import NEVER, ActiveJob, RoundState
+from lyra_opt.heterogeneous.heuristics.policy import ACTIVE_IDS, NEVER, ActiveJob, RoundState
 from lyra_opt.heterogeneous.instance import GangJob, Objective
 from lyra_opt.heterogeneous.utility import InverseJct
 from lyra_opt.simulation.policy import DEFAULT_RECLAIMER, Policy
@@ -195,12 +196,10 @@ class RoundByRound(Policy):
 
     def _carry_out(self, view: View, decision: Decision) -> None:
         """Stop and lift who has to give GPUs up, then put everybody where the rule says."""
+        require_returned(self._rule.decide, decision, self._active, ACTIVE_IDS)
         for name, placements in decision.items():
-            found = self._active.get(name)
-            if found is None:
-                raise view.error(None, f"job {name} is not there, or complete")
             if len(placements) > 1:
-                self._require_copies(view, found.run, placements)
+                self._require_copies(view, self._active[name].run, placements)
         pairs = list(self._rule.pairs()) if self._rule.packs else []
         beside = dict(pairs) | {two: one for one, two in pairs}
         starting: list[tuple[_Active, tuple[Placement, ...]]] = []

@@ -101,6 +101,62 @@ def test_policies_answer_instances(instance: Any, own: str, like: str, run: Any)
     assert mine["objective"] == other["objective"]
 
 
+IDS = """
+from lyra_opt.allocation.heuristics.policy_solver import StepPolicy
+from lyra_opt.heterogeneous.heuristics.policy import RoundPolicy
+from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy
+
+class Gangs(PlacementPolicy):
+    name = "ids"
+    def decide(self, state):
+        return [Grant(state.waiting.ids[0], 0, {0: 1})]
+
+class Machines(PlacementPolicy):
+    name = "ids"
+    def decide(self, state):
+        return [Grant(0, 0, {"m0": 1})]
+
+class Jobs(RoundPolicy):
+    name = "ids"
+    def decide(self, state):
+        return {0: ({state.servers[0].id: {"V100": 1}},)}
+
+class Servers(RoundPolicy):
+    name = "ids"
+    def decide(self, state):
+        return {state.jobs[0].job.id: ({0: {"V100": 1}},)}
+
+class Targets(StepPolicy):
+    name = "ids"
+    def decide(self, state):
+        state.set_target(state.instance.jobs[0].id, 1)
+"""
+NETWORK = lo.generate("network", "epoch", jobs=6, timers="none")
+ROUNDS_OF_JOBS = lo.generate("heterogeneous", "offline", jobs=4)
+
+
+@pytest.mark.parametrize(
+    ("instance", "own", "told"),
+    [
+        (NETWORK, "Gangs", "it must return positions of gangs"),
+        (NETWORK, "Machines", 'returned "m0": it must return positions of machines'),
+        (ROUNDS_OF_JOBS, "Jobs", "returned 0: it must return ids of active jobs"),
+        (ROUNDS_OF_JOBS, "Servers", "returned 0: it must return ids of servers"),
+        (lo.generate("allocation", "load", jobs=3), "Targets", "job must be one of state.active"),
+    ],
+)
+def test_ids_in_the_place_of_positions(instance: Any, own: str, told: str, run: Any) -> None:
+    """And the other way round: the message names the line of the method."""
+    Path("ids.py").write_text(IDS)
+    lo.save(instance, "instance.json")
+    exit_code, *texts = run("solve", "instance.json", "--solver", f"ids.py:{own}")
+    lines = IDS.splitlines()
+    line = lines.index(next(each for each in lines if each.startswith(f"class {own}("))) + 3
+    assert exit_code == 1
+    assert told in "".join(texts)
+    assert f"(ids.py, line {line + (own == 'Targets')})" in "".join(texts)
+
+
 def test_where_it_failed(run: Any) -> None:
     """The traceback names file and line."""
     exit_code, _, err = run("solve", FIGURE_5, "--solver", "own.py:Failing", "--debug")

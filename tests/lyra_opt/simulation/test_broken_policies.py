@@ -574,7 +574,7 @@ NONSENSE: dict[str, tuple[Any, str]] = {
         {"x": ({"s0": {"a": 1}},), "y": ({"s0": {"a": 2}},)},
         "job y gets GPUs that are not free",
     ),
-    "a job that there is not": ({"w": ({"s0": {"a": 1}},)}, "job w is not there"),
+    "a job that there is not": ({"w": ({"s0": {"a": 1}},)}, "must return ids of active jobs"),
     "copies": ({"x": ({"s0": {"a": 1}}, {"s1": {"b": 1}})}, "job x has 2 copies"),
 }
 

@@ -239,7 +239,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("decision", "message"),
         [
-            ({"z": ON_S0}, "job z is not there, or complete"),
+            ({"z": ON_S0}, 'returned "z": it must return ids of active jobs'),
             ({"x": ({"s0": {"a": 2}},)}, r"job x has a gang of 1, but gets .*2"),
             ({"x": ({"s0": {}},)}, "job x has a gang of 1, but gets {}"),
             ({"x": ({"s9": {"a": 1}},)}, "a server that there is not"),
