@@ -230,7 +230,12 @@ class ComposedPolicy(Policy):
             rooms = tuple(
                 (room.number, self._must_stay_together(job, room)) for room in (*own, *lent)
             )
+        asks: tuple[object, ...]
         asks = job.min_gpus, job.gpus_per_worker, job.fungible, job.heterogeneous, job.is_elastic
+        if self._composition.shrinks_longer_only:
+            # Among jobs with equal most workers the queue tries those with less work first, so that
+            # a blocked job hides no job that may scale in more of the running ones.
+            asks = *asks, job.max_workers
         caps, rule = self._caps, self._composition.loan_rule
         if caps is None and rule is None:  # asked for every job that waits
             return *asks, rooms

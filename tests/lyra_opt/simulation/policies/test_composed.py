@@ -614,6 +614,25 @@ def test_who_has_less_left_keeps_its_workers(longer_only: bool, start_s: float) 
     assert starts(simulation)[1] == start_s
 
 
+def test_a_blocked_job_hides_no_shorter_one_of_equal_demand() -> None:
+    """P may not scale in A, which has less left than P; Q, behind P in the queue, may."""
+    jobs = [
+        job_of("F", 0, 1000, 1),
+        elastic("A", 0, 1, 3, 900),
+        elastic("P", 10, 2, 10, 2000),
+        elastic("Q", 10, 2, 3, 700),
+    ]
+    scheme = ComposedScheme(
+        name="shrinking",
+        summary="for tests",
+        queue="shortest-base",
+        scaling="knapsack:mckp-core",
+        shrinks_longer_only=True,
+    )
+    simulation = replay(jobs, Cluster.of_servers(1, gpus_per_server=4), scheme, options=EVERY_EVENT)
+    assert starts(simulation)[3] == 10
+
+
 def test_servers_of_flexible_workers_that_stay_hold_no_base_demand() -> None:
     """On loan each group has servers of its own: B's workers that go make no room beside A's."""
     jobs = [
