@@ -126,7 +126,7 @@ def require_returned(
         given = value
         if isinstance(value, Integral) and not isinstance(value, bool):
             given = int(value)  # in a range, integers of numpy are searched one by one
-        if type(given) not in (int, str) or given not in known:
+        if not (type(given) is int or isinstance(given, str)) or given not in known:
             raise ReturnedError(method, f"returned {show_value(value)}: it must return {rule}")
 
 

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TYPE_CHECKING
 
-from lyra_opt.core.errors import require_returned
 from lyra_opt.core.solver import Answering
 from lyra_opt.core.stopwatch import within_time
 from lyra_opt.heterogeneous.instance import MOST_ELAPSED_S, Instance, Objective, Placement
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
 
@@ -187,21 +185,6 @@ class RoundPolicy(Answering, ABC):
         GPU is given twice, but to the two jobs of each of the `pairs`; without `forks` a job has
         one placement at most.
         """
-
-
-def require_decision(
-    policy: RoundPolicy, decision: Decision, jobs: Container[str], servers: Container[str]
-) -> None:
-    """Check that a decision has ids of active jobs and of servers.
-
-    Raises
-    ------
-    ReturnedError
-        Naming what is neither, such as a position.
-    """
-    require_returned(policy.decide, decision, jobs, ACTIVE_IDS)
-    for placement in chain.from_iterable(decision.values()):
-        require_returned(policy.decide, placement, servers, "ids of servers, not positions")
 
 
 class FreeGpus:

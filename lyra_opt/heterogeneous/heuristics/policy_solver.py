@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
+from lyra_opt.core.errors import require_returned
 from lyra_opt.core.plugins import maker_of
 from lyra_opt.core.result import SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import HeuristicSolver, Unsupported
 from lyra_opt.core.stopwatch import OutOfTimeError, require_time
 from lyra_opt.heterogeneous.checker import check, due_steps
 from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES, SUMMARIES
-from lyra_opt.heterogeneous.heuristics.policy import (
-    NEVER,
-    ActiveJob,
-    RoundState,
-    require_decision,
-)
+from lyra_opt.heterogeneous.heuristics.policy import ACTIVE_IDS, NEVER, ActiveJob, RoundState
 from lyra_opt.heterogeneous.instance import (
     SCHEDULE_OBJECTIVES,
     GangJob,
@@ -160,7 +157,10 @@ def run_policy(
         try:
             require_time()
             decision = policy.decide(state)
-            require_decision(policy, decision, {active.job.id for active in state.jobs}, servers)
+            jobs = {active.job.id for active in state.jobs}
+            require_returned(policy.decide, decision, jobs, ACTIVE_IDS)
+            for each in chain.from_iterable(decision.values()):
+                require_returned(policy.decide, each, servers, "ids of servers, not positions")
         except OutOfTimeError:
             if instance.variant.sense == "min":
                 raise

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,11 +19,9 @@ from lyra_opt.core.errors import require_returned
 from lyra_opt.core.solver import Answering
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from lyra_opt.network.links import Tier
-
-ALL_INTEGERS = range(-(2**62), 2**62)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -174,12 +172,7 @@ class Grant:
     gpus: dict[int, int]
 
 
-def require_grants(
-    method: Callable[..., object],
-    grants: Sequence[Grant],
-    gangs: range = ALL_INTEGERS,
-    machines: range = ALL_INTEGERS,
-) -> None:
+def require_grants(method: Any, grants: Sequence[Grant], gangs: range, machines: range) -> None:
     """Check that the grants that a method of a policy returned hold positions.
 
     Raises
@@ -188,11 +181,9 @@ def require_grants(
         Naming what is not a position among `gangs` or `machines`, such as an id.
     """
     jobs = (grant.job for grant in grants)
-    require_returned(method, jobs, gangs, "positions of gangs in Grant.job, not ids")
+    require_returned(method, jobs, gangs, "positions of gangs, not ids")
     for grant in grants:
-        require_returned(
-            method, grant.gpus, machines, "positions of machines in Grant.gpus, not ids"
-        )
+        require_returned(method, grant.gpus, machines, "positions of machines, not ids")
 
 
 class PlacementPolicy(Answering, ABC):

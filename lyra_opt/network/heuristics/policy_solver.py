@@ -11,14 +11,10 @@ from lyra_opt.core.plugins import maker_of
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import HeuristicSolver, Unsupported
 from lyra_opt.network.checker import objective_of
+from lyra_opt.network.heuristics import policy as rules
 from lyra_opt.network.heuristics.dally import dally_with_given_timers
 from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES, SUMMARIES
-from lyra_opt.network.heuristics.policy import (
-    MachineState,
-    PlacementState,
-    WaitingGangs,
-    require_grants,
-)
+from lyra_opt.network.heuristics.policy import MachineState, PlacementState, WaitingGangs
 from lyra_opt.network.instance import (
     GangPlacement,
     Instance,
@@ -153,7 +149,7 @@ class PlacementPolicySolver(HeuristicSolver):
         policy.prepare(epoch.state.machines, epoch.state.lease_s, rng)
         grants = policy.decide(epoch.state)
         gangs, machines = range(len(instance.jobs)), range(len(instance.machines))
-        require_grants(policy.decide, grants, gangs, machines)
+        rules.require_grants(policy.decide, grants, gangs, machines)
         solution = solution_of(instance, epoch, grants)
         return SolveResult(
             status=Status.FEASIBLE,

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
+INTEGERS = range(-(2**62), 2**62)
+"""An id is refused at once; the error of a position that is out of range names the job."""
+
 _NOBODY = np.zeros(0, np.int64)
 
 
@@ -201,7 +204,7 @@ class PlacingGangs(Policy):
             self._capture(view, ground, state)
             grants = self._timed(rule.decide, state)
             if grants:
-                require_grants(rule.decide, grants)  # what is out of range names the job below
+                require_grants(rule.decide, grants, INTEGERS, INTEGERS)
                 offered = rows.tolist()
                 for grant in grants:
                     run = self._chosen(view, offered, grant)
@@ -269,7 +272,7 @@ class PlacingGangs(Policy):
 
     def _move(self, view: View, ground: _Ground, orders: list[int], grants: list[Grant]) -> None:
         """Let gangs go on elsewhere; what they held is handed over, and not free for it."""
-        require_grants(ground.rule.migrate, grants)
+        require_grants(ground.rule.migrate, grants, INTEGERS, INTEGERS)
         moved: set[int] = set()
         for grant in grants:
             run = self._chosen(view, orders, grant)

@@ -107,29 +107,15 @@ from lyra_opt.heterogeneous.heuristics.policy import RoundPolicy
 from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy
 
 class Gangs(PlacementPolicy):
-    name = "ids"
-    def decide(self, state):
-        return [Grant(state.waiting.ids[0], 0, {0: 1})]
-
+    name, decide = "ids", lambda self, state: [Grant(state.waiting.ids[0], 0, {0: 1})]
 class Machines(PlacementPolicy):
-    name = "ids"
-    def decide(self, state):
-        return [Grant(0, 0, {"m0": 1})]
-
+    name, decide = "ids", lambda self, state: [Grant(0, 0, {"m0": 1})]
 class Jobs(RoundPolicy):
-    name = "ids"
-    def decide(self, state):
-        return {0: ({state.servers[0].id: {"V100": 1}},)}
-
+    name, decide = "ids", lambda self, state: {0: ({state.servers[0].id: {"V100": 1}},)}
 class Servers(RoundPolicy):
-    name = "ids"
-    def decide(self, state):
-        return {state.jobs[0].job.id: ({0: {"V100": 1}},)}
-
+    name, decide = "ids", lambda self, state: {state.jobs[0].job.id: ({0: {"V100": 1}},)}
 class Targets(StepPolicy):
-    name = "ids"
-    def decide(self, state):
-        state.set_target(state.instance.jobs[0].id, 1)
+    name, decide = "ids", lambda self, state: state.set_target(state.instance.jobs[0].id, 1)
 """
 NETWORK = lo.generate("network", "epoch", jobs=6, timers="none")
 ROUNDS_OF_JOBS = lo.generate("heterogeneous", "offline", jobs=4)
@@ -150,11 +136,10 @@ def test_ids_in_the_place_of_positions(instance: Any, own: str, told: str, run: 
     Path("ids.py").write_text(IDS)
     lo.save(instance, "instance.json")
     exit_code, *texts = run("solve", "instance.json", "--solver", f"ids.py:{own}")
-    lines = IDS.splitlines()
-    line = lines.index(next(each for each in lines if each.startswith(f"class {own}("))) + 3
+    line = IDS.partition(f"class {own}(")[0].count("\n") + 2
     assert exit_code == 1
     assert told in "".join(texts)
-    assert f"(ids.py, line {line + (own == 'Targets')})" in "".join(texts)
+    assert f"(ids.py, line {line})" in "".join(texts)
 
 
 def test_where_it_failed(run: Any) -> None:
