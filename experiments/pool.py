@@ -129,7 +129,8 @@ class LocalProcesses:
 
     def start(self, tasks: Sequence[Task], folder: Path) -> Started:
         """Return the rows of tasks as they complete; see `run_tasks`."""
-        count = min(self.processes, len(tasks))
+        is_open = isinstance(tasks, deque)  # more tasks may follow
+        count = self.processes if is_open else min(self.processes, len(tasks))
         if self.spares_one and count == 1:
             count = IN_THIS_PROCESS
         shares = new_shares(count)
@@ -176,7 +177,7 @@ def _run_until_a_worker_dies(
     """Yield rows until all tasks are done or a worker dies; return the tasks under suspicion."""
     running: dict[Future[RunRecord], tuple[Task, int]] = {}
     places = list(range(len(shares)))
-    with worker_pool(min(processes, len(waiting)), shares) as pool:
+    with worker_pool(processes, shares) as pool:  # which starts workers as it needs them
         try:
             while waiting or running:
                 while waiting and places:

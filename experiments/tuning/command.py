@@ -198,7 +198,7 @@ def _print(found: Sequence[Found], out: Path | None) -> None:
         print_table(HEADER, each.rows(), right=1)
         print(f"Best of {counted(len(each.trials), 'trial')}:")
         for path, value in each.values.items():
-            print(f"  {path} = {value:g}")
+            print(f"  {path} = {value}")
         if words := shares_in_words(each.compared):
             print_line(words)
         if each.worst_disagreement is not None:

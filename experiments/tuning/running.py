@@ -15,7 +15,7 @@ from lyra_opt.core.errors import FieldError, InputError, counted
 from lyra_opt.experiments.executor import open_store, terminating_like_ctrl_c
 from lyra_opt.experiments.pool import LocalProcesses
 from lyra_opt.experiments.records import ERROR, ReplayRecord, StudyRecord
-from lyra_opt.experiments.simulation.building import make_schemes
+from lyra_opt.experiments.simulation.building import files_of_schemes, make_schemes
 from lyra_opt.experiments.simulation.carried_out import SimulationError
 from lyra_opt.experiments.simulation.scenario import variants
 from lyra_opt.experiments.tuning.outcome import (
@@ -264,7 +264,8 @@ def run_tuning(
     for each in points:
         each.check()
     labels = list(points[0].labels)
-    meaning = f"{tuning.scenario.meaning_hash} {table}"
+    files = files_of_schemes(tuning.scenario, labels)
+    meaning = f"{tuning.scenario.meaning_hash} {table} {list(files.values())}"
     trials = table.trials + table.refinements + 2 * (len(table.start) + len(labels))
     study = StudyRecord(
         name=table.name,
@@ -273,7 +274,8 @@ def run_tuning(
         text=tuning.text,
         meaning_hash=hashlib.sha256(meaning.encode()).hexdigest(),
         runs=trials * len(table.seeds) * len(points),
-        settings={"schemes": [*labels, TIMERS, SCHEDULE], "command": command, "tuning": True},
+        settings={"schemes": [*labels, TIMERS, SCHEDULE], "command": command, "tuning": True}
+        | ({"files": files} if files else {}),
     )
     with open_store(study, folder, resume=resume) as store:
         known = {each.key: each for each in store.runs() if each.status != ERROR}

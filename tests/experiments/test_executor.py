@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -187,3 +188,20 @@ def test_a_full_disk_ends_a_study_that_can_go_on(processes: int, tmp_path: Path)
         run_stored(STUDY, there_is_room, tmp_path, engine=LocalProcesses(processes), resume=True)
         == 0
     )
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_tasks_that_follow_from_rows_run_by_the_same_workers(
+    processes: int, tmp_path: Path
+) -> None:
+    """A search knows its next task once it has a row; also after a worker has died."""
+    engine = LocalProcesses(processes, spares_one=True)
+    waiting = deque([Replay("first")])
+    started = engine.start(waiting, tmp_path)
+    statuses = [next(started.records).status]
+    for key, dies in (("second", processes > 1), ("third", False)):
+        waiting.append(Replay(key, dies=dies))
+        statuses.append(next(started.records).status)
+    started.records.close()
+    lost = ReplayStatus.ERROR if processes > 1 else ReplayStatus.FINISHED
+    assert statuses == [ReplayStatus.FINISHED, lost, ReplayStatus.FINISHED]
