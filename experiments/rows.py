@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from lyra_opt.core.result import Number
 
 LARGEST_STORED_INTEGER = 2**63 - 1
+MOST_DIGITS = 300
+"""Of an integer stored as text; with more it would not be a finite float."""
 RecordT = TypeVar("RecordT", StudyRecord, RunRecord)
 
 _TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
@@ -94,6 +96,8 @@ def _decoded(column: Field[Any], value: Any) -> Any:
     if column.metadata == JSON:
         return _decoded_json(column.name, annotation, value)
     if column.metadata == NUMBER and isinstance(value, str) and _INTEGER.fullmatch(value):
+        if len(value) > MOST_DIGITS:
+            raise FieldError(column.name, value, f"must have at most {MOST_DIGITS} digits")
         return int(value)
     name = "str" if column.name == "status" else annotation.removesuffix(" | None")
     _require(column.name, value, name)

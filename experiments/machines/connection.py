@@ -17,6 +17,7 @@ import sys
 import threading
 from pickletools import genops
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from distributed import Client
 from distributed.comm.registry import backends
@@ -48,11 +49,15 @@ def _refuse_pickles(event: str, _: tuple[Any, ...]) -> None:
 sys.addaudithook(_refuse_pickles)
 
 
+_connections: WeakSet[Any] = WeakSet()
+
+
 class _AsData:
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.deserialize = False
         self.allow_offload = False  # another thread would decode large messages
+        _connections.add(self)
 
 
 class _TCP(_AsData, TCP):  # type: ignore[misc]
@@ -104,7 +109,13 @@ class DataClient(Client):  # type: ignore[misc]
 
     async def _start(self, *arguments: Any, **options: Any) -> Any:
         _of_thread.takes_data_only = True  # the event loop has a thread of its own
-        return await super()._start(*arguments, **options)
+        earlier = set(_connections)
+        try:
+            return await super()._start(*arguments, **options)
+        except BaseException:  # Dask leaves the connections of a failed start open
+            for connection in set(_connections) - earlier:
+                connection.abort()
+            raise
 
     def subscribe_topic(self, topic: str, handler: Callable[..., Any]) -> Any:
         """Ignore the topics whose events Dask would print, or unpickle as warnings."""

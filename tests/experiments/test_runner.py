@@ -235,7 +235,7 @@ def test_interrupted_study_resumes_with_every_run_exactly_once(
         workers = _children(process.pid)
         assert workers
         process.send_signal(ended_by)
-        _, error = process.communicate(timeout=60)
+        _, error = process.communicate(timeout=600)
     while any(_is_alive(worker) for worker in workers):
         assert time.monotonic() < deadline, "workers outlive the study"
         time.sleep(0.05)
@@ -252,7 +252,7 @@ def test_interrupted_study_resumes_with_every_run_exactly_once(
         check=False,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
     )
     assert resumed.returncode == 0, resumed.stderr
     assert f"{24 - len(stored)} runs to do, {len(stored)} stored already" in resumed.stderr

@@ -101,6 +101,7 @@ def serving(serve: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> Iter
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join()
+        loop.close()
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +156,7 @@ def test_a_rogue_scheduler_runs_no_code(sent: object) -> None:
     async def answer(connection: Any) -> None:
         await connection.read()
         await connection.write(sent)
+        await connection.close()
 
     async def serve(stop: asyncio.Event) -> None:
         async with listen("tcp://127.0.0.1:0", answer) as listener:

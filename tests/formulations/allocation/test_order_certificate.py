@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.allocation import PROBLEM
+from lyra_opt.allocation import PROBLEM, ElasticJob, Instance
 from lyra_opt.formulations.allocation.mean_jct.order_certificate import order_certificate
 from lyra_opt.instances.library import library
 from lyra_opt.testing.strategies import allocation_instances
@@ -18,9 +17,6 @@ from tests.draws import draws, sampled
 from tests.formulations.allocation.test_order_tree import ONCE_PROVED_ALONE
 from tests.lyra_opt.allocation import mean_jct_reference as reference
 from tests.lyra_opt.allocation.order_checker import Checker, RefutedError
-
-if TYPE_CHECKING:
-    from lyra_opt.allocation import Instance
 
 
 def proved(instance: Instance) -> float:
@@ -49,6 +45,17 @@ def test_the_tree_proves_what_brute_force_finds(
 ) -> None:
     instance = reference.drawn(jobs, seed, **options)
     assert proved(instance) == pytest.approx(reference.optimum(instance), rel=1e-6)
+
+
+def test_a_job_alone_has_a_certificate() -> None:
+    """Its least run time meets the optimum before the search begins."""
+    instance = Instance(
+        name="alone",
+        objective="mean_jct",
+        gpus=1,
+        jobs=(ElasticJob(id="a", min_workers=1, max_workers=1, work_worker_s=0.125),),
+    )
+    assert proved(instance) == pytest.approx(0.125, rel=1e-6)
 
 
 @draws(30)
