@@ -99,13 +99,19 @@ class DataClient(Client):  # type: ignore[misc]
     """
 
     def __init__(self, scheduler: str, timeout_s: float) -> None:
-        super().__init__(
-            f"{SCHEME}{scheduler}",
-            timeout=timeout_s,
-            set_as_default=False,
-            deserializers=AS_DATA,
-            direct_to_workers=False,
-        )
+        try:
+            super().__init__(
+                f"{SCHEME}{scheduler}",
+                timeout=timeout_s,
+                set_as_default=False,
+                deserializers=AS_DATA,
+                direct_to_workers=False,
+            )
+        except BaseException:
+            # Left to the garbage collector, its end could wait for a lock that the start of
+            # another client holds in the same thread.
+            self.close(timeout=1.0)
+            raise
 
     async def _start(self, *arguments: Any, **options: Any) -> Any:
         _of_thread.takes_data_only = True  # the event loop has a thread of its own
