@@ -148,7 +148,11 @@ class ResultStore:
             If another process writes to the store.
         """
         self._lock = self.path.open("rb")
-        _take(self._lock, self.path, "another process writes to it")
+        try:
+            _take(self._lock, self.path, "another process writes to it")
+        except UserError:
+            self._lock.close()
+            raise
         for left in self.path.parent.glob(f"{RUNS_FOLDER}/*/.*.csv.gz.*"):
             left.unlink(missing_ok=True)  # by a process that was killed; nobody else writes
         with self._reporting_errors(UNWRITABLE):

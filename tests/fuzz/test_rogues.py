@@ -112,7 +112,8 @@ def rogues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
     async def serve(stop: asyncio.Event) -> None:
         folder = str(tmp_path_factory.mktemp("rogue"))
-        async with Scheduler(host="127.0.0.1", port=0, dashboard=False) as scheduler:
+        at = {"host": "127.0.0.1", "port": 0, "dashboard_address": "127.0.0.1:0"}
+        async with Scheduler(**at, dashboard=False) as scheduler:
             given = {"nthreads": 1, "memory_limit": 0, "local_directory": folder}
             async with Worker(scheduler.address, name=THEIRS, dashboard=False, **given):
                 address.append(scheduler.address)
@@ -120,7 +121,7 @@ def rogues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 await stop.wait()
 
     with serving(serve):
-        is_there.wait()
+        assert is_there.wait(60), "the server did not start"
         yield address[0]
 
 
@@ -165,7 +166,7 @@ def test_a_rogue_scheduler_runs_no_code(sent: object) -> None:
             await stop.wait()
 
     with serving(serve):
-        is_there.wait()
+        assert is_there.wait(60), "the server did not start"
         with pytest.raises(pickle.UnpicklingError, match="a pickle from another machine"):
             DataClient(address[0], 600.0)
     assert not ran_in
