@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from lyra_opt.core.result import Number
 
 LARGEST_STORED_INTEGER = 2**63 - 1
-LARGEST_AXIS_VALUE = 2**53
-"""Of integers on the axis of a picture; floats hold these exactly."""
+LARGEST_PARAMETER = 2**53
+"""The largest integer parameter of a family: pictures draw parameters as floats."""
 MOST_DIGITS = 300
 """Of an integer stored as text; with more it would not be a finite float."""
 RecordT = TypeVar("RecordT", StudyRecord, RunRecord)
@@ -135,9 +135,8 @@ def _require(name: str, value: Any, annotation: str) -> None:
     if not isinstance(value, types):
         shown = f"{len(value)} bytes" if isinstance(value, bytes) else value
         raise FieldError(name, shown, f"must be {words}")
-    is_axis = annotation in ("AxisValue", "str | int")
-    if is_axis and isinstance(value, int) and abs(value) > LARGEST_AXIS_VALUE:
-        raise FieldError(name, value, f"must be from -{LARGEST_AXIS_VALUE} to {LARGEST_AXIS_VALUE}")
+    if annotation == "str | int" and isinstance(value, int) and abs(value) > LARGEST_PARAMETER:
+        raise FieldError(name, value, f"must be from -{LARGEST_PARAMETER} to {LARGEST_PARAMETER}")
 
 
 def _require_moment(name: str, value: str) -> None:
