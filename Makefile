@@ -18,7 +18,7 @@ FILES_OF_captured-network-gap := results/captured-network
 help:
 	@echo "make study        run a study and draw its report into $(RESULTS)/$(STUDY); STUDY=NAME for another one of experiments/studies"
 	@echo "make test         run the tests (about six minutes on two cores)"
-	@echo "make test-slow    run the tests that take minutes, and those of properties with four times the examples"
+	@echo "make test-slow    run the tests that take minutes, and those of properties with four times the examples; print the branch coverage"
 	@echo "make test-release install the wheel with the oldest and newest versions on every Python that is there, run it far from the source tree, and check every certificate of the library (four minutes)"
 	@echo "make fuzz         hold every solver against brute force on COUNT odd instances, and damage files; SEED=N for those of a run before"
 	@echo "make lint         ruff and mypy"
@@ -62,7 +62,7 @@ test: $(READY)
 	$(RUN)/python -m pytest --numprocesses=auto -m "not slow"
 
 test-slow: $(READY)
-	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-full} $(RUN)/python -m pytest --numprocesses=auto --timeout=3600 -m "slow or hypothesis"
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-full} $(RUN)/python -m pytest --numprocesses=auto --timeout=3600 -m "slow or hypothesis" --cov --cov-report=term
 
 test-release: $(READY)
 	$(RUN)/python -m pytest --numprocesses=auto --timeout=3600 -m slow tests/test_installation.py tests/test_packaging.py tests/instances/library
@@ -117,4 +117,4 @@ papers: $(READY)
 	sed '1,/^## The rule of verdicts/d' $(RESULTS)/papers/lyra/overview.md > docs/papers/rule.md
 
 clean:
-	rm -rf $(VENV) $(RESULTS) $(FILES_OF_captured-gap) $(FILES_OF_captured-network-gap) .mypy_cache .pytest_cache docs/_gallery docs/api/generated .ruff_cache .hypothesis
+	rm -rf $(VENV) $(RESULTS) $(FILES_OF_captured-gap) $(FILES_OF_captured-network-gap) .mypy_cache .pytest_cache docs/_gallery docs/api/generated .ruff_cache .hypothesis .coverage
