@@ -23,16 +23,18 @@ def _allocation_solvers() -> Objects:
     from lyra_opt.allocation.exact.mckp_core import MckpCore
     from lyra_opt.allocation.exact.mckp_dp import MckpDp
     from lyra_opt.allocation.exact.mean_jct.solver import MeanJctExact
-    from lyra_opt.allocation.heuristics.afs import Afs
-    from lyra_opt.allocation.heuristics.best_fill import BestFill
-    from lyra_opt.allocation.heuristics.equal_share import EqualShare
-    from lyra_opt.allocation.heuristics.gandiva import Gandiva
     from lyra_opt.allocation.heuristics.ibm_dp import IbmDp
-    from lyra_opt.allocation.heuristics.lyra import Lyra
+    from lyra_opt.allocation.heuristics.lookahead import BestFill, Rollout
     from lyra_opt.allocation.heuristics.mckp_greedy import MckpGreedy
-    from lyra_opt.allocation.heuristics.optimus import Optimus
-    from lyra_opt.allocation.heuristics.priority_fill import ShortestJobFirst, SmallestRemainingWork
-    from lyra_opt.allocation.heuristics.rollout import Rollout
+    from lyra_opt.allocation.heuristics.policy_solver import (
+        Afs,
+        EqualShare,
+        Gandiva,
+        Lyra,
+        Optimus,
+        ShortestJobFirst,
+        SmallestRemainingWork,
+    )
 
     return _by_problem(
         MckpDp,

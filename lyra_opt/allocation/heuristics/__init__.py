@@ -1,1 +1,1 @@
-"""Greedy knapsacks and policies of scheduling, one a file."""
+"""Scheduling policies and the greedy knapsack."""

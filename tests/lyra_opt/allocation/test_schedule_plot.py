@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from matplotlib.image import imread
 
-from lyra_opt.allocation.heuristics.priority_fill import ShortestJobFirst, SmallestRemainingWork
+from lyra_opt.allocation.heuristics.policy_solver import ShortestJobFirst, SmallestRemainingWork
 from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.allocation.schedule_plot import (
     MOST_BANDS,

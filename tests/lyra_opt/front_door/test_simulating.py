@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import lyra_opt as lo
-from lyra_opt.allocation.heuristics.afs import Afs
+from lyra_opt.allocation.heuristics.policy_solver import Afs
 from lyra_opt.core.errors import InputError, UserError
 from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
 from lyra_opt.simulation.cluster import Cluster

@@ -26,7 +26,7 @@ from lyra_opt.allocation.exact.mean_jct.orders import (
     schedule_of,
 )
 from lyra_opt.allocation.exact.mean_jct.starts import listed_plan, starting_plans
-from lyra_opt.allocation.heuristics.priority_fill import quick_schedule
+from lyra_opt.allocation.heuristics.policy_solver import quick_schedule
 from lyra_opt.allocation.instance import Objective, Schedule
 from lyra_opt.allocation.schedules.evaluator import mean_jct_s
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lyra_opt.allocation.exact.mean_jct.orders import OrderData, Plan, schedule_of
-from lyra_opt.allocation.heuristics.priority_fill import quick_schedule
+from lyra_opt.allocation.heuristics.policy_solver import quick_schedule
 from lyra_opt.core.stopwatch import OutOfTimeError, require_time
 
 if TYPE_CHECKING:

@@ -32,9 +32,8 @@ from lyra_opt.allocation.bounds.mean_jct.prices import (
 from lyra_opt.allocation.exact.mean_jct.orders import OrderData
 from lyra_opt.allocation.exact.mean_jct.solver import MeanJctExact
 from lyra_opt.allocation.exact.mean_jct.starts import starting_plans
-from lyra_opt.allocation.heuristics.best_fill import BestFill
-from lyra_opt.allocation.heuristics.equal_share import EqualShare
-from lyra_opt.allocation.heuristics.priority_fill import SmallestRemainingWork
+from lyra_opt.allocation.heuristics.lookahead import BestFill
+from lyra_opt.allocation.heuristics.policy_solver import EqualShare, SmallestRemainingWork
 from lyra_opt.core.result import Limits, Status
 from tests.draws import draws
 from tests.lyra_opt.allocation import mean_jct_reference as reference

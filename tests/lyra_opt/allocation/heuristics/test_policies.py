@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 
 from lyra_opt.allocation import Instance, check
-from lyra_opt.allocation.heuristics.best_fill import FILLS
-from lyra_opt.allocation.heuristics.extra_workers import most_reduction
-from lyra_opt.allocation.heuristics.rollout import BASE_POLICIES
+from lyra_opt.allocation.heuristics.lookahead import BASE_POLICIES, FILLS
+from lyra_opt.allocation.heuristics.policy_solver import most_reduction
 from lyra_opt.allocation.schedules.evaluator import mean_jct_s
 from lyra_opt.core.result import Limits
 from lyra_opt.core.solver import find_solver

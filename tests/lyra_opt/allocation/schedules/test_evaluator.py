@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.allocation import ElasticJob, Instance, check
-from lyra_opt.allocation.heuristics.priority_fill import (
+from lyra_opt.allocation.heuristics.policy_solver import (
     REMAINING_GPU_WORK,
     REMAINING_WORK,
     SHORTEST_JOB,

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 
 from lyra_opt.allocation.checker import check
-from lyra_opt.allocation.heuristics.priority_fill import quick_schedule
+from lyra_opt.allocation.heuristics.policy_solver import quick_schedule
 from lyra_opt.allocation.instance import Instance, Objective
 from lyra_opt.allocation.schedules.evaluator import mean_jct_s
 from lyra_opt.allocation.schedules.moldable import moldable_schedule
