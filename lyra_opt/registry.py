@@ -121,9 +121,8 @@ def _network_solvers() -> Objects:
     from lyra_opt.core.solver import Solver
     from lyra_opt.network.heuristics import policy_solver
     from lyra_opt.network.heuristics.list_placement import ListPlacement
-    from lyra_opt.network.heuristics.priced_solver import PricedPlacementSolver
 
-    return _by_problem(ListPlacement, *_all_of(Solver, policy_solver), PricedPlacementSolver())
+    return _by_problem(ListPlacement, *_all_of(Solver, policy_solver))
 
 
 def _network_models() -> Objects:

@@ -11,8 +11,7 @@ from lyra_opt.experiments.bench.replays import lease_figures
 from lyra_opt.experiments.bench.timing import Figure, decision_figure
 from lyra_opt.experiments.bench.trials import interleaved, proved_within
 from lyra_opt.instances.network.epoch import epoch_instance
-from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES
-from lyra_opt.network.heuristics.policy_solver import state_of
+from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES, state_of
 from lyra_opt.simulation.network.topology import Topology
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from lyra_opt.experiments.simulation.replays import replay_tasks, study_of
 from lyra_opt.experiments.simulation.scenario import Change, load_scenario
 from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
 from lyra_opt.instances.heterogeneous.trace_jobs import PHILLY_TRACE
-from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES
+from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES
 from lyra_opt.network.links import LINK_SETS
 
 if TYPE_CHECKING:

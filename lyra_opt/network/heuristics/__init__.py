@@ -1,1 +1,1 @@
-"""Rules that place waiting gangs, one a file."""
+"""Rules that place waiting gangs."""

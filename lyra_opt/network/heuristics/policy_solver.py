@@ -1,4 +1,4 @@
-"""A placement policy as a solver: one decision on a standalone instance."""
+"""Placement policies by name, and each as a solver: one decision on a standalone instance."""
 
 from __future__ import annotations
 
@@ -11,22 +11,63 @@ from lyra_opt.core.plugins import maker_of
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import HeuristicSolver, Unsupported
 from lyra_opt.network.checker import objective_of
-from lyra_opt.network.heuristics import policy as rules
-from lyra_opt.network.heuristics.dally import dally_with_given_timers
-from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES, SUMMARIES
-from lyra_opt.network.heuristics.policy import MachineState, PlacementState, WaitingGangs
-from lyra_opt.network.instance import (
-    GangPlacement,
-    Instance,
-    Objective,
-    Solution,
+from lyra_opt.network.heuristics.baselines import BestFitPlacement, ShortestRemainingTime
+from lyra_opt.network.heuristics.delay_scheduling import (
+    consolidated,
+    dally,
+    dally_with_given_timers,
+    manual,
+    most_hurt_first,
+    no_wait,
+    tiresias_skew,
 )
+from lyra_opt.network.heuristics.gandiva import GandivaAffinity, GandivaShuffled
+from lyra_opt.network.heuristics.packing import pack
+from lyra_opt.network.heuristics.policy import (
+    MachineState,
+    PlacementState,
+    WaitingGangs,
+    require_grants,
+)
+from lyra_opt.network.heuristics.priced_placement import PricedPlacement
+from lyra_opt.network.instance import GangPlacement, Instance, Objective, Solution
 from lyra_opt.network.links import Tier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy
+
+
+PLACEMENT_POLICIES: Mapping[str, Callable[[], PlacementPolicy]] = {
+    "best-fit": BestFitPlacement,
+    "consolidated": consolidated,
+    "dally": dally,
+    "gandiva-affinity": GandivaAffinity,
+    "gandiva-shuffled": GandivaShuffled,
+    "manual": manual,
+    "no-wait": no_wait,
+    "priced-placement": PricedPlacement,
+    "srtf-network": ShortestRemainingTime,
+    "tiresias-skew": tiresias_skew,
+}
+"""Name to what makes a policy for one run."""
+
+SUMMARIES: Mapping[str, str] = {
+    "best-fit": "first come, first placed: the tightest machine, else rack, else fewest racks",
+    "consolidated": "waits for ever for the nearest tier that could hold a gang (Dally's order)",
+    "dally": "most network-hurt first, tuned delay timers per tier (Dally)",
+    "gandiva-affinity": "machines kept for gangs of a size; running gangs move closer (Gandiva)",
+    "gandiva-shuffled": "the same, but gangs that no machine holds get GPUs at random (Gandiva)",
+    "manual": "Dally with fixed timers of 6 and 12 leases",
+    "no-wait": "Dally without timers: near GPUs or far ones, at once",
+    "priced-placement": "most progress for the GPUs, at prices that say who had better wait (ours)",
+    "srtf-network": "shortest remaining time first, at the speed of the best tier free now",
+    "tiresias-skew": "least attained service first; skewed models wait for a machine (Tiresias)",
+}
+"""One line on each policy of `PLACEMENT_POLICIES`."""
 
 LEASE_S = 3600.0
 """What a lease is for rules that count their timers in leases; instances have none."""
@@ -149,13 +190,75 @@ class PlacementPolicySolver(HeuristicSolver):
         policy.prepare(epoch.state.machines, epoch.state.lease_s, rng)
         grants = policy.decide(epoch.state)
         gangs, machines = range(len(instance.jobs)), range(len(instance.machines))
-        rules.require_grants(policy.decide, grants, gangs, machines)
+        require_grants(policy.decide, grants, gangs, machines)
         solution = solution_of(instance, epoch, grants)
         return SolveResult(
             status=Status.FEASIBLE,
             solution=solution,
             objective=objective_of(instance, solution),
         )
+
+
+BUDGET = 100_000
+"""Units that are looked at to improve packings, more than in the simulated cluster."""
+
+
+class PricedPlacementSolver(PlacementPolicySolver):
+    """Packs the gangs that are worth most to the objective, within their timers.
+
+    `lyra_opt.network.heuristics.packing.pack` with the objective's worth of each gang at each tier,
+    gangs choosing in Dally's order (least Nw_sens first) and by size as well, beside Dally's own
+    answer; the best of all is returned. Machines that end partly free weigh only in the choice
+    among these.
+
+    Source: this project. Complexity: that of `pack` and of Dally's decision. Guarantee: never worth
+    less than what `dally` makes of the same instance; beyond that none: on a machine with 4 GPUs
+    free, gangs of 3 and 4 worth 3.1 and 4 are packed right, but exchanges of several gangs for
+    several on more than one machine are not looked for.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("priced-placement", keeps_timers=True)
+
+    def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[Solution]:
+        """Return the best packing found."""
+        epoch = state_of(instance)
+        state = epoch.state
+        waiting = state.waiting
+        value = values_of(state, instance)
+        orders = [most_hurt_first(waiting), np.argsort(-waiting.gang, kind="stable")]
+        packed = pack(state.machines, waiting.gang, value, orders=orders, budget=BUDGET)
+        rule = dally_with_given_timers()
+        rule.prepare(state.machines, state.lease_s, rng)
+        answers = [solution_of(instance, epoch, grants) for grants in (packed, rule.decide(state))]
+        scored = [(objective_of(instance, answer), answer) for answer in answers]
+        objective, solution = max(scored, key=lambda entry: entry[0])
+        return SolveResult(status=Status.FEASIBLE, solution=solution, objective=objective)
+
+
+def values_of(state: PlacementState, instance: Instance) -> NDArray[np.float64]:
+    """Return what each gang adds to the objective at each tier, 0 where its timers forbid it.
+
+    As `lyra_opt.network.checker.value_of`, but in floats; shape (jobs, 3).
+    """
+    waiting, gang = state.waiting, state.waiting.gang.astype(float)
+    if instance.objective is Objective.EPOCH:
+        need = 1 - waiting.score + state.waiting_weight_per_s * waiting.waiting_s
+        value = (waiting.weight * need * gang)[:, None] * waiting.efficiency
+    elif instance.objective is Objective.WORK_RATE:
+        value = (waiting.weight * gang)[:, None] * waiting.efficiency
+    else:
+        crossed = np.arange(len(Tier)) if instance.objective is Objective.FEWEST_TIERS else 0.0
+        value = instance.gpu_points * gang[:, None] - crossed
+    machines = state.machines
+    accepts = waiting.efficiency > 0
+    accepts[:, Tier.RACK] &= (waiting.waiting_s >= waiting.rack_timer_s) | (
+        gang > machines.largest_machine_gpus
+    )
+    accepts[:, Tier.NETWORK] &= (waiting.waiting_s >= waiting.network_timer_s) | (
+        gang > machines.largest_rack_gpus
+    )
+    return np.where(accepts, value, 0.0)
 
 
 BEST_FIT = PlacementPolicySolver("best-fit")
@@ -167,3 +270,4 @@ MANUAL = PlacementPolicySolver("manual")
 NO_WAIT = PlacementPolicySolver("no-wait")
 SRTF_NETWORK = PlacementPolicySolver("srtf-network")
 TIRESIAS_SKEW = PlacementPolicySolver("tiresias-skew")
+PRICED_PLACEMENT = PricedPlacementSolver()

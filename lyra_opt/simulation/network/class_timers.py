@@ -10,11 +10,11 @@ from lyra_opt.core.documents import parse_toml, read_text, require_format
 from lyra_opt.core.errors import FieldError, InputError
 from lyra_opt.core.fields import Table, declared, key, parsed
 from lyra_opt.core.rules import Integer, ListOf, Number, Rule
-from lyra_opt.network.heuristics import dally
-from lyra_opt.network.heuristics.delay_scheduling import DelayScheduling
-from lyra_opt.network.heuristics.timers import (
+from lyra_opt.network.heuristics import delay_scheduling
+from lyra_opt.network.heuristics.delay_scheduling import (
     LEAST_NETWORK_LEASES,
     LEAST_RACK_LEASES,
+    DelayScheduling,
     FixedTimers,
     require_leases,
 )
@@ -90,9 +90,9 @@ def manual(
     network_leases: float = LEAST_NETWORK_LEASES,
     timers: str | Path | Sequence[Mapping[str, Any]] | None = None,
 ) -> DelayScheduling:
-    """Return `dally.manual`, or Dally with timers by class, from a file or as a list of tables."""
+    """Return Dally with one pair of timers, or with timers by class from a file or tables."""
     if timers is None:
-        return dally.manual(rack_leases, network_leases)
+        return delay_scheduling.manual(rack_leases, network_leases)
     if isinstance(timers, list | tuple):
         try:
             return parsed(ClassTimers, {"class": list(timers)}).policy()

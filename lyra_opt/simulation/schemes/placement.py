@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES, SUMMARIES
+from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES, SUMMARIES
 from lyra_opt.simulation.network.class_timers import manual
 from lyra_opt.simulation.scheme import PlacementScheme
 

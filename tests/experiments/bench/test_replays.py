@@ -8,7 +8,7 @@ import pytest
 
 from lyra_opt.experiments.bench import replays
 from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
-from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES
+from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES
 
 
 def with_changes(monkeypatch: pytest.MonkeyPatch, more: dict[str, object]) -> None:

@@ -66,7 +66,7 @@ def test_counterexample(run: Any) -> None:
 
 ROUNDS = """
 from lyra_opt.heterogeneous.heuristics.tiresias import Tiresias
-from lyra_opt.network.heuristics.best_fit import BestFitPlacement
+from lyra_opt.network.heuristics.baselines import BestFitPlacement
 
 
 class Queues(Tiresias):

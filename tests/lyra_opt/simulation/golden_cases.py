@@ -38,7 +38,7 @@ from lyra_opt.instances.workloads.assumptions import JobAssumptions
 from lyra_opt.instances.workloads.lyra_like import inference_demand, lyra_like
 from lyra_opt.instances.workloads.readers import read_workload
 from lyra_opt.instances.workloads.transform import rescaled, with_assumptions
-from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES
+from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES
 from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
 from lyra_opt.simulation.loaning.capacity import lendable_servers

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.network.heuristics.dally import (
+from lyra_opt.network.heuristics.delay_scheduling import (
+    DelayScheduling,
+    FixedTimers,
     consolidated,
     dally,
     dally_with_given_timers,
     manual,
     no_wait,
 )
-from lyra_opt.network.heuristics.delay_scheduling import DelayScheduling
 from lyra_opt.network.heuristics.policy_solver import solution_of, state_of
-from lyra_opt.network.heuristics.timers import FixedTimers
 from lyra_opt.network.links import Tier
 from lyra_opt.testing.strategies import network_instances
 from tests.draws import draws

@@ -10,11 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.network.heuristics import packing
-from lyra_opt.network.heuristics.market_kernel import clear_market
-from lyra_opt.network.heuristics.packing import clear_price_of_gpus, pack
+from lyra_opt.network.heuristics.packing import clear_market, clear_price_of_gpus, pack
 from lyra_opt.network.heuristics.packing_kernel import best_packing
-from lyra_opt.network.heuristics.policy_solver import state_of
-from lyra_opt.network.heuristics.priced_solver import values_of
+from lyra_opt.network.heuristics.policy_solver import state_of, values_of
 from lyra_opt.network.links import Tier
 from lyra_opt.testing.strategies import network_instances
 from tests.draws import draws

@@ -10,15 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.network.heuristics.best_fit import BestFitPlacement
+from lyra_opt.network.heuristics.baselines import BestFitPlacement, ShortestRemainingTime
+from lyra_opt.network.heuristics.delay_scheduling import tiresias_skew
 from lyra_opt.network.heuristics.free_machines import BestFit
-from lyra_opt.network.heuristics.gandiva_affinity import GandivaAffinity
-from lyra_opt.network.heuristics.gandiva_shuffled import GandivaShuffled
-from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES, SUMMARIES
+from lyra_opt.network.heuristics.gandiva import GandivaAffinity, GandivaShuffled
 from lyra_opt.network.heuristics.policy import RunningGangs
-from lyra_opt.network.heuristics.policy_solver import state_of
-from lyra_opt.network.heuristics.srtf_network import ShortestRemainingTime
-from lyra_opt.network.heuristics.tiresias_skew import tiresias_skew
+from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES, SUMMARIES, state_of
 from lyra_opt.network.links import Tier
 from lyra_opt.testing.strategies import network_instances, network_solutions_of
 from tests.draws import draws

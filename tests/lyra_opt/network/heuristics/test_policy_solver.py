@@ -13,8 +13,7 @@ from hypothesis import given
 from lyra_opt.core.result import Limits
 from lyra_opt.core.solver import find_solver
 from lyra_opt.network.checker import check
-from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES
-from lyra_opt.network.heuristics.policy_solver import state_of
+from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES, state_of
 from lyra_opt.network.instance import GangPlacement, Instance, Machine, Solution
 from lyra_opt.network.problem import PROBLEM
 from lyra_opt.testing.conformance import assert_conforms

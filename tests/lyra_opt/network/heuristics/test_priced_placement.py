@@ -12,10 +12,8 @@ from lyra_opt.core.result import Limits
 from lyra_opt.core.solver import find_solver
 from lyra_opt.network.bounds.dual_bound import dual_bound
 from lyra_opt.network.checker import check, value_of
-from lyra_opt.network.heuristics.expected_room import ExpectedRoom
-from lyra_opt.network.heuristics.policy_solver import state_of
-from lyra_opt.network.heuristics.priced_placement import PricedPlacement
-from lyra_opt.network.heuristics.priced_solver import values_of
+from lyra_opt.network.heuristics.policy_solver import state_of, values_of
+from lyra_opt.network.heuristics.priced_placement import ExpectedRoom, PricedPlacement
 from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.metrics import measure

@@ -11,7 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.network.heuristics.timers import AutoTuner, FixedTimers, GivenTimers, WaitHistory
+from lyra_opt.network.heuristics.delay_scheduling import (
+    AutoTuner,
+    FixedTimers,
+    GivenTimers,
+    WaitHistory,
+)
 from lyra_opt.network.links import Tier
 from tests.lyra_opt.network.heuristics.cases import LEASE_S, gang, state_for
 

@@ -13,9 +13,8 @@ from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.instances.network.generated_jobs import dally_batch
 from lyra_opt.network.checker import check, value_of
-from lyra_opt.network.heuristics.delay_scheduling import DelayScheduling
+from lyra_opt.network.heuristics.delay_scheduling import AutoTuner, DelayScheduling
 from lyra_opt.network.heuristics.policy_solver import Epoch, solution_of, state_of
-from lyra_opt.network.heuristics.timers import AutoTuner
 from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.kernel import Kernel

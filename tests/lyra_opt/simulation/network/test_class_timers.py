@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.network.heuristics.timers import FixedTimers
+from lyra_opt.network.heuristics.delay_scheduling import FixedTimers
 from lyra_opt.simulation.network.class_timers import ClassTimers, manual, read_timers
 from tests.conftest import assert_refused
 

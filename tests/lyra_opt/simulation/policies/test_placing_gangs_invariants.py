@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 
-from lyra_opt.network.heuristics.dally import consolidated, manual, no_wait
-from lyra_opt.network.heuristics.policies import PLACEMENT_POLICIES, SUMMARIES
+from lyra_opt.network.heuristics.delay_scheduling import consolidated, manual, no_wait
+from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES, SUMMARIES
 from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.metrics import measure
