@@ -213,9 +213,9 @@ def run_report_command(arguments: argparse.Namespace) -> int:
 
 
 def _report_replays(folder: Path, window: str | None, captured: str | None) -> int:
-    from lyra_opt.experiments.simulation.printing import print_replays
-    from lyra_opt.experiments.simulation.report import parse_window, write_report
-    from lyra_opt.experiments.simulation.runs import load_replays
+    from lyra_opt.experiments.simulation.running.replays import load_replays
+    from lyra_opt.experiments.simulation.showing.report import parse_window, write_report
+    from lyra_opt.experiments.simulation.showing.results import print_replays
 
     window_h = None if window is None else parse_window(window)
     replays = load_replays(folder, captured=None if captured is None else Path(captured))

@@ -277,7 +277,7 @@ class ReplayRecord(RunRecord):
         Names of what was simulated.
     setting
         What was simulated, as far as pages name or draw it; see
-        `lyra_opt.experiments.simulation.replays.setting_of`. Empty if it failed.
+        `lyra_opt.experiments.simulation.running.tasks.setting_of`. Empty if it failed.
     figures
         What was measured, by name; None if it failed.
     assumptions

@@ -35,8 +35,7 @@ Exit code: 0; 1 if a check or a solver failed, or a search found nothing; 2 for 
 def make_parser() -> ArgumentParser:
     """Return the parser of the whole command line."""
     import lyra_opt.experiments.command
-    import lyra_opt.experiments.simulation.bound_command
-    import lyra_opt.experiments.simulation.command
+    import lyra_opt.experiments.simulation.commands
     import lyra_opt.experiments.tuning.command
     import lyra_opt.instances.command
     import lyra_opt.instances.library.command
@@ -55,8 +54,7 @@ def make_parser() -> ArgumentParser:
     lyra_opt.instances.library.command.add_parser(subparsers)
     solvers.add_parser(subparsers)
     schema.add_parser(subparsers)
-    lyra_opt.experiments.simulation.command.add_parsers(subparsers)
-    lyra_opt.experiments.simulation.bound_command.add_parser(subparsers)
+    lyra_opt.experiments.simulation.commands.add_parsers(subparsers)
     lyra_opt.experiments.tuning.command.add_parser(subparsers)
     lyra_opt.experiments.command.add_parsers(subparsers)
     lyra_opt.paper_figures.command.add_parser(subparsers)

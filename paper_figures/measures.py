@@ -12,7 +12,7 @@ import numpy as np
 
 from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import UserError
-from lyra_opt.experiments.simulation.replay import step_means
+from lyra_opt.experiments.simulation.running.replay import step_means
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from lyra_opt.experiments.records import ReplayRecord
-    from lyra_opt.experiments.simulation.runs import Replays
+    from lyra_opt.experiments.simulation.running.replays import Replays
 
 
 @dataclass(frozen=True)

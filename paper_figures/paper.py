@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.experiments.plots.figures import Plot
     from lyra_opt.experiments.pool import Engine
-    from lyra_opt.experiments.simulation.replays import ReplayTask
+    from lyra_opt.experiments.simulation.running.tasks import ReplayTask
     from lyra_opt.paper_figures.comparison import Comparison
     from lyra_opt.paper_figures.document import PublicationTable
     from lyra_opt.paper_figures.setting import Setting

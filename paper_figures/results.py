@@ -6,7 +6,7 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.experiments.simulation.runs import load_replays
+from lyra_opt.experiments.simulation.running.replays import load_replays
 from lyra_opt.paper_figures import measures
 from lyra_opt.paper_figures.document import GEOMETRIC, MORE
 from lyra_opt.paper_figures.outcome import Outcome

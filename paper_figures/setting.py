@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.experiments.records import ReplayRecord, StudyRecord
-from lyra_opt.experiments.simulation.replays import ReplayTask
-from lyra_opt.experiments.simulation.scenario import Change, Scenario, load_scenario
+from lyra_opt.experiments.simulation.running.tasks import ReplayTask
+from lyra_opt.experiments.simulation.scenario.loading import Change, Scenario, load_scenario
 from lyra_opt.instances.traces import locate
 from lyra_opt.simulation.scheme import scheme_names
 

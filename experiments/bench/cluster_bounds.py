@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.experiments.bench.replays import GROWTH_LOAD, GROWTH_TARGET, JOBS_A_DAY, if_there
 from lyra_opt.experiments.bench.timing import Figure
-from lyra_opt.experiments.simulation.proving import prove
-from lyra_opt.experiments.simulation.scenario import Change, load_scenario
+from lyra_opt.experiments.simulation.measuring.proving import prove
+from lyra_opt.experiments.simulation.scenario.loading import Change, load_scenario
 from lyra_opt.instances.heterogeneous.trace_jobs import PHILLY_TRACE
 from lyra_opt.simulation.bounds.reading import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from lyra_opt.experiments.simulation.proving import Proved
+    from lyra_opt.experiments.simulation.measuring.proving import Proved
 
 ITP_TRACE = "microsoft_itp2021_jobs.csv.gz"
 TRACES: Mapping[str, tuple[str, int, float]] = {

@@ -15,8 +15,8 @@ from lyra_opt.experiments.bench.timing import Figure
 from lyra_opt.experiments.executor import run_stored
 from lyra_opt.experiments.frames import load_study
 from lyra_opt.experiments.pool import IN_THIS_PROCESS, LocalProcesses
-from lyra_opt.experiments.simulation.replays import replay_tasks, study_of
-from lyra_opt.experiments.simulation.scenario import Change, load_scenario
+from lyra_opt.experiments.simulation.running.tasks import replay_tasks, study_of
+from lyra_opt.experiments.simulation.scenario.loading import Change, load_scenario
 from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
 from lyra_opt.instances.heterogeneous.trace_jobs import PHILLY_TRACE
 from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES

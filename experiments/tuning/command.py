@@ -96,8 +96,8 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt.core.fields import document_schema
     from lyra_opt.experiments.executor import EXIT_INTERRUPTED
     from lyra_opt.experiments.settings import engine_of
-    from lyra_opt.experiments.simulation.carried_out import SimulationError
-    from lyra_opt.experiments.simulation.scenario import parse_change
+    from lyra_opt.experiments.simulation.scenario.loading import parse_change
+    from lyra_opt.experiments.simulation.scenario.setup import SimulationError
     from lyra_opt.experiments.tuning.running import run_tuning
     from lyra_opt.experiments.tuning.search import load_optuna
     from lyra_opt.experiments.tuning.tuning_file import TuningTable, load_tuning
@@ -157,7 +157,8 @@ def _write(
     """Write the result, the page, and the scenario with the best values of each point."""
     from lyra_opt.core.documents import format_document, write_text
     from lyra_opt.experiments.page import PAGE, how_run, render_page
-    from lyra_opt.experiments.simulation.scenario import toml_text, variants
+    from lyra_opt.experiments.simulation.scenario.documents import toml_text
+    from lyra_opt.experiments.simulation.scenario.loading import variants
     from lyra_opt.experiments.tuning.outcome import HEADER, shares_in_words
 
     write_text(out / RESULT_FILE, format_document(record))

@@ -7,7 +7,7 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.experiments.simulation.carried_out import SimulationError
+from lyra_opt.experiments.simulation.scenario.setup import SimulationError
 from lyra_opt.experiments.tables import NOTHING
 from lyra_opt.experiments.tuning.search import best_of
 from lyra_opt.experiments.tuning.tasks import BOUND, SCHEDULE, TIMERS

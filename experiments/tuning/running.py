@@ -15,9 +15,9 @@ from lyra_opt.core.errors import FieldError, InputError, counted
 from lyra_opt.experiments.executor import open_store, terminating_like_ctrl_c
 from lyra_opt.experiments.pool import LocalProcesses
 from lyra_opt.experiments.records import ERROR, ReplayRecord, StudyRecord
-from lyra_opt.experiments.simulation.building import files_of_schemes, make_schemes
-from lyra_opt.experiments.simulation.carried_out import SimulationError
-from lyra_opt.experiments.simulation.scenario import variants
+from lyra_opt.experiments.simulation.scenario.loading import variants
+from lyra_opt.experiments.simulation.scenario.schemes import files_of_schemes, make_schemes
+from lyra_opt.experiments.simulation.scenario.setup import SimulationError
 from lyra_opt.experiments.tuning.outcome import (
     AUTO_TUNER,
     BEST,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.experiments.pool import Engine
     from lyra_opt.experiments.records import RunRecord
-    from lyra_opt.experiments.simulation.scenario import Scenario
+    from lyra_opt.experiments.simulation.scenario.loading import Scenario
     from lyra_opt.experiments.store import ResultStore
     from lyra_opt.experiments.tuning.search import Steps
     from lyra_opt.experiments.tuning.tuning_file import Tuning, TuningTable

@@ -12,8 +12,9 @@ import numpy as np
 from lyra_opt.core.errors import FieldError, InputError
 from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.experiments.records import ReplayStatus
-from lyra_opt.experiments.simulation.building import make_cluster, make_schemes
-from lyra_opt.experiments.simulation.replays import ReplayTask
+from lyra_opt.experiments.simulation.running.tasks import ReplayTask
+from lyra_opt.experiments.simulation.scenario.building import make_cluster
+from lyra_opt.experiments.simulation.scenario.schemes import make_schemes
 from lyra_opt.experiments.tuning.clairvoyant_search import search_plan
 from lyra_opt.experiments.tuning.tuning_file import PERCENTILE
 from lyra_opt.instances.workloads.named import find_workload, gangs_of

@@ -28,8 +28,9 @@ from lyra_opt.core.rules import (
     Seeds,
     Text,
 )
-from lyra_opt.experiments.simulation.measures import MEASURES
-from lyra_opt.experiments.simulation.scenario import Change, Scenario, load_scenario, plain
+from lyra_opt.experiments.simulation.measuring.measures import MEASURES
+from lyra_opt.experiments.simulation.scenario.documents import plain
+from lyra_opt.experiments.simulation.scenario.loading import Change, Scenario, load_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from lyra_opt.experiments.pool import Engine
-    from lyra_opt.experiments.simulation.given import SchemeEntry
-    from lyra_opt.experiments.simulation.outcome import Runs
-    from lyra_opt.experiments.simulation.scenario import Scenario
+    from lyra_opt.experiments.simulation.scenario.keys import SchemeEntry
+    from lyra_opt.experiments.simulation.scenario.loading import Scenario
+    from lyra_opt.experiments.simulation.showing.results import Runs
     from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.scheme import SchemeLike
     from lyra_opt.simulation.workload import Workload
@@ -98,8 +98,8 @@ def simulate(  # noqa: PLR0913 - all but the first are given by name
 
     from lyra_opt.commands.messages import Loudness, as_loud_as
     from lyra_opt.experiments.executor import EXIT_INTERRUPTED
-    from lyra_opt.experiments.simulation.outcome import Runs
-    from lyra_opt.experiments.simulation.running import run_scenario
+    from lyra_opt.experiments.simulation.running.replays import run_scenario
+    from lyra_opt.experiments.simulation.showing.results import Runs
 
     processes = _checked(processes, out)
     entries = _entries(schemes)
@@ -176,8 +176,8 @@ def bound(
     import pandas as pd
 
     from lyra_opt.core.errors import FieldError
-    from lyra_opt.experiments.simulation.outcome import Runs
-    from lyra_opt.experiments.simulation.proving import prove
+    from lyra_opt.experiments.simulation.measuring.proving import prove
+    from lyra_opt.experiments.simulation.showing.results import Runs
     from lyra_opt.simulation.bounds.reading import Reading
 
     known = {reading.value: reading for reading in Reading}
@@ -245,7 +245,7 @@ def _entries(schemes: Sequence[SchemeLike | Mapping[str, Any]]) -> dict[str, Sch
     from collections.abc import Iterable, Mapping
 
     from lyra_opt.core.errors import UserError
-    from lyra_opt.experiments.simulation.scenario import scheme_entry
+    from lyra_opt.experiments.simulation.scenario.keys import scheme_entry
 
     is_one = isinstance(schemes, str | type | Mapping) or not isinstance(schemes, Iterable)
     found: dict[str, SchemeEntry | None] = {}
@@ -275,8 +275,13 @@ def _scenario(
     from pathlib import Path
 
     from lyra_opt.core.errors import FieldError
-    from lyra_opt.experiments.simulation.given import Given
-    from lyra_opt.experiments.simulation.scenario import Change, Scenario, load_scenario, plain
+    from lyra_opt.experiments.simulation.scenario.documents import plain
+    from lyra_opt.experiments.simulation.scenario.loading import (
+        Change,
+        Given,
+        Scenario,
+        load_scenario,
+    )
     from lyra_opt.instances.workloads.readers import workload_of_frame
     from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.workload import Workload

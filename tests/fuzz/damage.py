@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.loading import load_instance, load_solution
 from lyra_opt.core.problem import find_problem
-from lyra_opt.experiments.simulation.scenario import load_scenario
+from lyra_opt.experiments.simulation.scenario.loading import load_scenario
 from lyra_opt.experiments.study import read_study
 from lyra_opt.instances.heterogeneous.gpu_types import read_gpu_types
 from lyra_opt.instances.heterogeneous.throughput_files import load_throughputs

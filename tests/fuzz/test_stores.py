@@ -90,8 +90,8 @@ def report(folder: Path) -> None:
     """Draw the page of a store; a fault of the program is no refusal."""
     from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.experiments.report import write_report as of_study
-    from lyra_opt.experiments.simulation.report import write_report
-    from lyra_opt.experiments.simulation.runs import load_replays
+    from lyra_opt.experiments.simulation.running.replays import load_replays
+    from lyra_opt.experiments.simulation.showing.report import write_report
     from lyra_opt.experiments.store import ResultStore
 
     with ResultStore.open(folder) as store:

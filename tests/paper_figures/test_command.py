@@ -10,8 +10,8 @@ import pytest
 
 from lyra_opt import __version__
 from lyra_opt.__main__ import main
-from lyra_opt.experiments.simulation.carried_out import SimulationError
-from lyra_opt.experiments.simulation.runs import load_replays
+from lyra_opt.experiments.simulation.running.replays import load_replays
+from lyra_opt.experiments.simulation.scenario.setup import SimulationError
 from tests.conftest import assert_one_line_error
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def test_failed_runs_are_said_and_not_averaged(
     def fails(*arguments: object, **options: object) -> None:
         raise SimulationError("made up")
 
-    monkeypatch.setattr("lyra_opt.experiments.simulation.replays.replay", fails)
+    monkeypatch.setattr("lyra_opt.experiments.simulation.running.tasks.replay", fails)
     options = ("--scale", "0.01", "--processes", "1", "--out", tmp_path)
     exit_code, out, _ = run("paper", "lyra", "--figure", "2", *options)
     assert exit_code == 1

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lyra_opt.core.errors import InputError
-from lyra_opt.experiments.simulation.building import make_schemes
-from lyra_opt.experiments.simulation.replay import FIGURES
+from lyra_opt.experiments.simulation.running.replay import FIGURES
+from lyra_opt.experiments.simulation.scenario.schemes import make_schemes
 from lyra_opt.paper_figures import measures
 from lyra_opt.paper_figures.command import PAPERS
 from lyra_opt.paper_figures.document import (

@@ -235,8 +235,8 @@ class ByArrival(QueuePolicy):
 def test_objects_and_captured_decisions_travel(home: Path, machines: Cluster) -> None:
     """A policy that only this process knows, jobs as an object, and instance files of a run."""
     import lyra_opt as lo
-    from lyra_opt.experiments.simulation.running import run_scenario
-    from lyra_opt.experiments.simulation.scenario import Change, load_scenario
+    from lyra_opt.experiments.simulation.running.replays import run_scenario
+    from lyra_opt.experiments.simulation.scenario.loading import Change, load_scenario
 
     changes = {"cluster.servers": 2, "jobs.parameters.days": 1}
     given = {"changes": changes, "schemes": ["fifo", ByArrival]}

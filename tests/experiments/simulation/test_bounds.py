@@ -8,10 +8,15 @@ import pytest
 
 import lyra_opt as lo
 from lyra_opt.core.errors import InputError
-from lyra_opt.experiments.simulation.bounds import MAKESPAN, MEAN_JCT, MEAN_QUEUE, require_kept
-from lyra_opt.experiments.simulation.carried_out import SimulationError
-from lyra_opt.experiments.simulation.replays import replay_tasks
-from lyra_opt.experiments.simulation.scenario import Change, load_scenario
+from lyra_opt.experiments.simulation.measuring.bounds import (
+    MAKESPAN,
+    MEAN_JCT,
+    MEAN_QUEUE,
+    require_kept,
+)
+from lyra_opt.experiments.simulation.running.tasks import replay_tasks
+from lyra_opt.experiments.simulation.scenario.loading import Change, load_scenario
+from lyra_opt.experiments.simulation.scenario.setup import SimulationError
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.workload import Job, Workload
 

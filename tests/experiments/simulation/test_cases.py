@@ -8,13 +8,13 @@ import pytest
 
 import lyra_opt as lo
 from lyra_opt.core.errors import InputError
-from lyra_opt.experiments.simulation.report import write_report
-from lyra_opt.experiments.simulation.scenario import (
+from lyra_opt.experiments.simulation.scenario.loading import (
     Change,
     absent_cases,
     load_scenario,
     variants,
 )
+from lyra_opt.experiments.simulation.showing.report import write_report
 
 if TYPE_CHECKING:
     from pathlib import Path

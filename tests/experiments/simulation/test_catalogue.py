@@ -17,12 +17,13 @@ import pytest
 
 from lyra_opt.core.described import described
 from lyra_opt.core.errors import InputError
-from lyra_opt.experiments.simulation.building import make_schemes, make_setup
-from lyra_opt.experiments.simulation.cases import with_case
-from lyra_opt.experiments.simulation.command import add_parsers, given_scenario
-from lyra_opt.experiments.simulation.replays import replay_tasks
-from lyra_opt.experiments.simulation.scenario import ScenarioTable, load_scenario, parse_change
-from lyra_opt.experiments.simulation.sources import bundled
+from lyra_opt.experiments.simulation.commands import add_parsers, given_scenario
+from lyra_opt.experiments.simulation.running.tasks import replay_tasks
+from lyra_opt.experiments.simulation.scenario.building import make_setup
+from lyra_opt.experiments.simulation.scenario.documents import bundled, with_case
+from lyra_opt.experiments.simulation.scenario.keys import ScenarioTable
+from lyra_opt.experiments.simulation.scenario.loading import load_scenario, parse_change
+from lyra_opt.experiments.simulation.scenario.schemes import make_schemes
 from lyra_opt.instances.workloads.pollux_jobs import POLLUX_FILES
 from lyra_opt.simulation.scheme import SCHEMES, scheme_names
 from tests.conftest import assert_one_line_error
@@ -99,12 +100,12 @@ SHOWN = sorted(
         command.strip()
         for file in (
             *(REPOSITORY / name for name in ("README.md", "Makefile")),
-            REPOSITORY / "experiments/simulation/command.py",
+            REPOSITORY / "experiments/simulation/commands.py",
             *REPOSITORY.glob("docs/[!_]*/*.md"),
             *REPOSITORY.glob("docs/[!o]*.md"),  # own.md has files of its own, and tests
         )
         for command in re.findall(
-            r"^.*\blyra-opt (simulate [^\n\\`|]*)(?:[`|].*)?$", file.read_text(), re.MULTILINE
+            r'^.*(?<!")\blyra-opt (simulate [^\n\\`|]*)(?:[`|].*)?$', file.read_text(), re.MULTILINE
         )
     }
 )

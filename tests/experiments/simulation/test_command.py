@@ -332,7 +332,7 @@ class TestRuns:
         self, three_jobs: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """What finished before an interrupt is kept; other jobs are refused."""
-        from lyra_opt.experiments.simulation import replays
+        from lyra_opt.experiments.simulation.running import tasks
 
         ran: list[str] = []
 
@@ -342,8 +342,8 @@ class TestRuns:
                 raise KeyboardInterrupt
             return original(setup, scheme, **others)
 
-        original = replays.replay
-        monkeypatch.setattr(replays, "replay", counting)
+        original = tasks.replay
+        monkeypatch.setattr(tasks, "replay", counting)
         exit_code, out, err = three_jobs(*schemes("fifo", "sjf", "lyra"))
         assert (exit_code, out) == (130, "")
         assert "interrupted: 1 of 3 runs are done; --out keeps them" in err
@@ -363,7 +363,7 @@ class TestRuns:
 
     def test_the_store_keeps_the_scenario(self, three_jobs: Run, tmp_path: Path) -> None:
         """Word for word, with what was changed on the command line above it."""
-        from lyra_opt.experiments.simulation.runs import load_replays
+        from lyra_opt.experiments.simulation.running.replays import load_replays
 
         three_jobs("--out", tmp_path / "out")
         text = load_replays(tmp_path / "out").study.text
@@ -529,7 +529,9 @@ class TestFailures:
             if simulation.policy.name == "fifo":
                 raise AssertionError("jobs held 3 GPU-seconds, but the cluster gave 2")
 
-        monkeypatch.setattr("lyra_opt.experiments.simulation.carried_out.require_conserved", refuse)
+        monkeypatch.setattr(
+            "lyra_opt.experiments.simulation.running.replay.require_conserved", refuse
+        )
         exit_code, out, err = three_jobs("--scheme", "fifo", "--json")
         assert (exit_code, out) == (1, "")
         assert re.search(r"scheme fifo, at \S+ s: the simulation is wrong: jobs held 3 GPU-s", err)
@@ -570,7 +572,7 @@ class TestFailures:
         def interrupt(simulation: Any) -> None:
             raise KeyboardInterrupt
 
-        module = "lyra_opt.experiments.simulation.carried_out"
+        module = "lyra_opt.experiments.simulation.running.replay"
         monkeypatch.setattr(f"{module}.require_conserved", interrupt)
         exit_code, out, err = three_jobs("--capture", tmp_path / "new" / "capture")
         assert (exit_code, out) == (130, "")
@@ -581,7 +583,9 @@ class TestFailures:
         self, three_jobs: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """It is found out first; what was made on the way to it is gone again."""
-        monkeypatch.setattr("lyra_opt.experiments.simulation.replays.replay", None)  # none is run
+        monkeypatch.setattr(
+            "lyra_opt.experiments.simulation.running.tasks.replay", None
+        )  # none is run
         given = ("--out", tmp_path / "new" / ("x" * 300))  # too long for any file system
         assert_one_line_error(three_jobs(*given), "cannot be made")
         assert not (tmp_path / "new").exists()

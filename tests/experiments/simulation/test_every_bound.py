@@ -10,9 +10,13 @@ import pytest
 
 import lyra_opt as lo
 from lyra_opt.__main__ import main
-from lyra_opt.experiments.simulation.bounds import MAKESPAN, MEAN_JCT, MEAN_QUEUE
-from lyra_opt.experiments.simulation.carried_out import SimulationError
-from lyra_opt.experiments.simulation.winnable import winnable
+from lyra_opt.experiments.simulation.measuring.bounds import (
+    MAKESPAN,
+    MEAN_JCT,
+    MEAN_QUEUE,
+    winnable,
+)
+from lyra_opt.experiments.simulation.scenario.setup import SimulationError
 from lyra_opt.simulation.policy import QueuePolicy
 from lyra_opt.simulation.scheme import Scheme, find_scheme, scheme_names
 from lyra_opt.simulation.workload import Job, Workload
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from lyra_opt.experiments.simulation.outcome import Runs
+    from lyra_opt.experiments.simulation.showing.results import Runs
     from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.policy import Policy
     from lyra_opt.simulation.scheme import Options

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lyra_opt.core.errors import InputError, UserError
-from lyra_opt.experiments.simulation.building import make_setup
-from lyra_opt.experiments.simulation.scenario import load_scenario, parse_change
-from lyra_opt.experiments.simulation.setup import DAY_S, Setup
+from lyra_opt.experiments.simulation.scenario.building import make_setup
+from lyra_opt.experiments.simulation.scenario.loading import load_scenario, parse_change
+from lyra_opt.experiments.simulation.scenario.setup import DAY_S, Setup
 from lyra_opt.network.links import Tier, find_link_set
 from lyra_opt.simulation.speed import Speed
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lyra_opt.experiments.simulation.runs import load_replays
+from lyra_opt.experiments.simulation.running.replays import load_replays
 from lyra_opt.experiments.store import ResultStore
 from tests.conftest import assert_one_line_error
 from tests.experiments.simulation.conftest import THREE_JOBS, schemes

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lyra_opt.allocation.instance import ElasticJob, Objective
 from lyra_opt.allocation.instance import Instance as AllocationInstance
 from lyra_opt.core.loading import load_instance
-from lyra_opt.experiments.simulation.capture import (
+from lyra_opt.experiments.simulation.running.capture import (
     Capture,
     Reservoir,
     lacks_free_gpus,
@@ -21,8 +21,8 @@ from lyra_opt.experiments.simulation.capture import (
     lacks_gpus_for_gangs,
     preempts_somebody,
 )
-from lyra_opt.experiments.simulation.replay import step_means
-from lyra_opt.experiments.simulation.setup import (
+from lyra_opt.experiments.simulation.running.replay import step_means
+from lyra_opt.experiments.simulation.scenario.setup import (
     LONGEST_PLAN_DAYS,
     make_loaning,
     plan_days,

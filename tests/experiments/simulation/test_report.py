@@ -19,16 +19,18 @@ from hypothesis import strategies as st
 
 from lyra_opt.__main__ import main
 from lyra_opt.experiments.intervals import bootstrap_interval, student_interval
-from lyra_opt.experiments.simulation.comparison import (
-    RESAMPLES,
-    differences,
+from lyra_opt.experiments.simulation.measuring.comparison import RESAMPLES, differences
+from lyra_opt.experiments.simulation.running.replays import load_replays
+from lyra_opt.experiments.simulation.showing.decision import decision
+from lyra_opt.experiments.simulation.showing.distributions import points
+from lyra_opt.experiments.simulation.showing.report import headline
+from lyra_opt.experiments.simulation.showing.results import print_replays
+from lyra_opt.experiments.simulation.showing.timelines import (
+    MOST_JOBS,
+    Window,
+    chosen_jobs,
+    window_of,
 )
-from lyra_opt.experiments.simulation.plots.decision import decision
-from lyra_opt.experiments.simulation.plots.distributions import points
-from lyra_opt.experiments.simulation.plots.gantt import MOST_JOBS, Window, chosen_jobs, window_of
-from lyra_opt.experiments.simulation.printing import print_replays
-from lyra_opt.experiments.simulation.report import headline
-from lyra_opt.experiments.simulation.runs import load_replays
 from tests.conftest import assert_one_line_error
 
 if TYPE_CHECKING:

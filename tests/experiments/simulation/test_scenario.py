@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lyra_opt.core.errors import InputError, UserError
-from lyra_opt.experiments.simulation.building import make_cluster, make_schemes, make_setup
-from lyra_opt.experiments.simulation.demand import demand_by_day
-from lyra_opt.experiments.simulation.replays import replay_tasks
-from lyra_opt.experiments.simulation.scenario import (
+from lyra_opt.experiments.simulation.measuring.demand import demand_by_day
+from lyra_opt.experiments.simulation.running.tasks import replay_tasks
+from lyra_opt.experiments.simulation.scenario.building import make_cluster, make_setup
+from lyra_opt.experiments.simulation.scenario.documents import bundled, scenario_text
+from lyra_opt.experiments.simulation.scenario.loading import (
     Change,
     Scenario,
     load_scenario,
     parse_change,
     variants,
 )
-from lyra_opt.experiments.simulation.sources import bundled, scenario_text
+from lyra_opt.experiments.simulation.scenario.schemes import make_schemes
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.pictures import house_style
-from lyra_opt.experiments.simulation.measures import TIME_PARTS
-from lyra_opt.experiments.simulation.plots.time_parts import COLOURS, time_parts_plot
-from lyra_opt.experiments.simulation.runs import load_replays
+from lyra_opt.experiments.simulation.measuring.measures import TIME_PARTS
+from lyra_opt.experiments.simulation.running.replays import load_replays
+from lyra_opt.experiments.simulation.showing.means import COLOURS, time_parts_plot
 from tests.experiments.simulation.conftest import TIME_PARTS as KEYS
 from tests.experiments.simulation.conftest import changes, schemes
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import lyra_opt as lo
-from lyra_opt.experiments.simulation.report import write_report
-from lyra_opt.experiments.simulation.runs import variants_of
-from lyra_opt.experiments.simulation.winnable import DECISIONS, decisions_of, winnable
+from lyra_opt.experiments.simulation.measuring.bounds import DECISIONS, decisions_of, winnable
+from lyra_opt.experiments.simulation.running.replays import variants_of
+from lyra_opt.experiments.simulation.showing.report import write_report
 
 CHANGES = {"cluster.servers": 8, "jobs.parameters.days": 1}
 

@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from lyra_opt.experiments.frames import load_study
-from lyra_opt.experiments.simulation.scenario import load_scenario
+from lyra_opt.experiments.simulation.scenario.loading import load_scenario
 from lyra_opt.experiments.store import ResultStore
 from lyra_opt.experiments.tuning.running import _Point
 from lyra_opt.experiments.tuning.search import loss_of, search

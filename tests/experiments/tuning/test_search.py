@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lyra_opt.core.errors import FieldError, UserError
-from lyra_opt.experiments.simulation.carried_out import SimulationError
+from lyra_opt.experiments.simulation.scenario.setup import SimulationError
 from lyra_opt.experiments.tuning.outcome import (
     AUTO_TUNER,
     BEST,

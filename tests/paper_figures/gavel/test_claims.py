@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lyra_opt.experiments.simulation.building import make_schemes, make_setup
-from lyra_opt.experiments.simulation.scenario import load_scenario
+from lyra_opt.experiments.simulation.scenario.building import make_setup
+from lyra_opt.experiments.simulation.scenario.loading import load_scenario
+from lyra_opt.experiments.simulation.scenario.schemes import make_schemes
 from lyra_opt.paper_figures.comparison import Source
 from lyra_opt.paper_figures.document import find_paper
 from lyra_opt.simulation.scheme import simulate

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lyra_opt.experiments.simulation.scenario import load_scenario
+from lyra_opt.experiments.simulation.scenario.loading import load_scenario
 from lyra_opt.paper_figures.document import find_paper
 from lyra_opt.paper_figures.evaluation import runs_of
 from lyra_opt.paper_figures.setting import Draw, Run, Setting

@@ -1,0 +1,1 @@
+"""What is measured of a simulation, what is proved of it, and how schemes compare."""

@@ -1,1 +1,0 @@
-"""The plots of replays, the same for every cluster and scheme."""

@@ -1,0 +1,1 @@
+"""Run the schemes of a scenario, and keep one row per run in a store."""

@@ -1,0 +1,469 @@
+"""Run one scheme, time it, check it, and keep the result."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.experiments.simulation.measuring.demand import load_by_type
+from lyra_opt.experiments.simulation.measuring.measures import TIME_PARTS
+from lyra_opt.experiments.simulation.scenario.keys import DECISION_KINDS
+from lyra_opt.experiments.simulation.scenario.setup import (
+    DAY_S,
+    POOLS,
+    RACKS,
+    TYPES,
+    SimulationError,
+)
+from lyra_opt.instances.traces import GPU_TYPE_SEPARATOR
+from lyra_opt.network.links import Tier
+from lyra_opt.simulation.metrics import finish_time_fairness, measure, require_conserved
+from lyra_opt.simulation.scheme import EPOCHS, FOREVER, LEASES, ROUNDS, prepare
+from lyra_opt.simulation.series import CaptureObserver, ProgressObserver, SeriesObserver
+from lyra_opt.simulation.time_parts import time_parts
+from lyra_opt.simulation.view import PolicyError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    import pandas as pd
+
+    from lyra_opt.experiments.simulation.scenario.setup import Setup
+    from lyra_opt.simulation.kernel import Kernel
+    from lyra_opt.simulation.metrics import Metrics
+    from lyra_opt.simulation.scheme import Scheme
+    from lyra_opt.simulation.series import Series
+    from lyra_opt.simulation.view import Observer
+
+
+LEAST_CPU_TIME_S = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """What a simulation took.
+
+    Parameters
+    ----------
+    wall_time_s, cpu_time_s
+        Of the simulation alone; loading solvers and compiling their kernels not counted in the
+        former.
+    """
+
+    wall_time_s: float
+    cpu_time_s: float
+
+
+def jobs_per_cpu_s(jobs: int, cpu_time_s: float) -> float:
+    """Return how many jobs a simulation got done in a second of the processor's."""
+    return jobs / max(cpu_time_s, LEAST_CPU_TIME_S)
+
+
+def carry_out(simulation: Kernel, *, scheme: str) -> Effort:
+    """Run a simulation and check what it comes to.
+
+    Parameters
+    ----------
+    simulation
+        Which has not run.
+    scheme
+        Name of the scheme whose run it is.
+
+    Raises
+    ------
+    SimulationError
+        If the policy breaks a rule, a solver has no answer, or GPU-seconds, work or time are not
+        conserved; names the scheme, the time and a job.
+    """
+    cpu_before_s = time.process_time()
+    stopwatch = Stopwatch()
+    try:
+        simulation.run()
+    except PolicyError as error:
+        raise SimulationError(f"scheme {scheme}: {error}") from error
+    effort = Effort(stopwatch.elapsed_s, time.process_time() - cpu_before_s)
+    try:
+        require_conserved(simulation)
+    except AssertionError as error:
+        wrong = f"scheme {scheme}, at {simulation.now_s:g} s: the simulation is wrong: {error}"
+        raise SimulationError(wrong) from error
+    return effort
+
+
+ENGINE_NAMES = {FOREVER: "elastic", LEASES: LEASES, ROUNDS: ROUNDS, EPOCHS: EPOCHS}
+"""What ``simulate --json`` calls tenures, under ``engine``, where there is a network."""
+
+JOB_COLUMNS = (
+    *("id", "submit_s", "work_worker_s", "min_workers", "max_workers", "gpus_per_worker"),
+    *("fungible", "heterogeneous", "checkpoints", "model", "steps", "weight", "deadline_s"),
+)
+RUN_COLUMNS = (
+    *("start_s", "completion_s", "queued_s", "jct_s", "held_gpu_s", "running_s", "done_gpu_s"),
+    *("preemptions", "restarts", "losses", "migrations", "allocations", "most_copies"),
+    *("ran_on_loan", "most_racks", "missed_deadline"),
+)
+
+_QUEUES = ("queue_mean_s", "queue_p50_s", "queue_p95_s", "queue_p99_s", "queue_max_s")
+_JCTS = ("jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_p99_s", "jct_max_s")
+
+FIGURES = {
+    POOLS: (
+        *("jobs", "finished", *_QUEUES, *_JCTS, "makespan_s", "training_usage", "overall_usage"),
+        *("preemptions", "preemptions_per_submission", "collateral_share", "loans", "reclaims"),
+        *("hosted_at_reclaims", "returned_servers", "scaling_operations", "loan_usage"),
+    ),
+    TYPES: (
+        *("jobs", "finished", *_QUEUES, *_JCTS, "jct_min_s", "makespan_s", "cru"),
+        *("gpu_usage", "gpu_usage_by_type", "fairness_mean", "fairness_max", "restarts"),
+        *("preemptions", "preemptions_per_submission", "copies_mean", "copies_max", "rounds"),
+        *("restarting_s", "merging_s", "decision_mean_s", "decision_max_s", "ttd_s"),
+    ),
+    RACKS: (
+        *("jobs", "finished", *_QUEUES, *_JCTS, "makespan_s", "gpu_s"),
+        *("computing_gpu_s", "communication_s", "communication_share", "gpu_usage"),
+        *("computing_usage", "hand_over_share", "allocations_by_tier", "gpu_s_by_tier"),
+        *("fragmented_machines_mean", "stranded_share", "allocations", "lease_losses"),
+        *("preemptions", "preemptions_per_submission", "migrations", "decisions"),
+        *("decision_mean_s", "decision_p99_s", "decision_max_s"),
+    ),
+}
+"""Keys of ``simulate --json`` that stand for fields of `Metrics`, by kind of setup."""
+
+LOAN_FIGURES = (
+    *("loans", "reclaims", "returned_servers", "loan_usage", "overall_usage", "collateral_share"),
+)
+"""Of runs with servers on loan, whatever the kind of setup."""
+
+WISH_FIGURES = (
+    *("jct_weighted_mean_s", "deadlines", "missed_deadlines", "missed_deadline_share", "cost"),
+)
+"""More of them, of runs whose jobs have weights or deadlines, or whose GPUs have prices."""
+
+METRIC_OF = {"training_usage": "gpu_usage", "ttd_s": "makespan_s", "lease_losses": "losses"}
+"""The field of a key of another name."""
+
+
+def step_means(time_s: np.ndarray, values: np.ndarray, edges_s: np.ndarray) -> np.ndarray:
+    """Return the mean over time, between neighbouring edges, of values that hold until the next.
+
+    >>> steps = np.array([0.0, 10.0, 30.0]), np.array([1.0, 4.0, 0.0])
+    >>> step_means(*steps, np.array([0.0, 20.0, 40.0]))
+    array([2.5, 2. ])
+    """
+    areas = np.concatenate(([0.0], np.cumsum(values[:-1] * np.diff(time_s))))
+    # Beyond the last moment its value holds on.
+    end_s = max(float(edges_s[-1]), float(time_s[-1]) + 1.0)
+    moments = np.append(time_s, end_s)
+    areas = np.append(areas, areas[-1] + values[-1] * (end_s - time_s[-1]))
+    means: np.ndarray = np.diff(np.interp(edges_s, moments, areas)) / np.diff(edges_s)
+    return means
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """A finished and checked run of one scheme.
+
+    Parameters
+    ----------
+    setup
+        What was simulated.
+    scheme
+        How the cluster was run.
+    metrics
+        Its figures.
+    jobs
+        What became of each job, a row each in the order of the workload: what it asked for
+        (`JOB_COLUMNS`), and what it got (`RUN_COLUMNS`, as in `lyra_opt.simulation.run.Run`, and
+        where its time went, as in `lyra_opt.simulation.time_parts`;
+        ``gpu_types`` are the types that it asks for, separated as in traces; ``cost`` is missing
+        where no type has a price; ``communication_share`` is the share of its GPU-seconds of
+        running that was lost to distance, ``fairness`` its finish-time fairness).
+    series
+        The cluster over time.
+    borrows
+        Whether jobs could run on servers on loan.
+    wall_time_s, cpu_time_s
+        Of the simulation alone; loading solvers and compiling their kernels not counted in the
+        former.
+    """
+
+    setup: Setup
+    scheme: Scheme
+    metrics: Metrics
+    jobs: pd.DataFrame
+    series: Series
+    borrows: bool
+    wall_time_s: float
+    cpu_time_s: float
+
+    @property
+    def first_submission_s(self) -> float:
+        """When the first job is submitted."""
+        return self.setup.workload.jobs[0].submit_s
+
+    @property
+    def last_submission_s(self) -> float:
+        """When the last job is submitted."""
+        return self.setup.workload.jobs[-1].submit_s
+
+    @property
+    def gpu_usage_over_time(self) -> np.ndarray:
+        """Share of the own GPUs that jobs hold, in the mean over each step of the series."""
+        usage: np.ndarray = self.series.own_gpus_held / self.setup.cluster.gpus
+        return usage
+
+    @property
+    def overall_usage_over_time(self) -> np.ndarray:
+        """Share of the GPUs of both clusters that jobs hold or inference needs, likewise."""
+        cluster, series = self.setup.cluster, self.series
+        busy: np.ndarray = series.own_gpus_held + series.gpus_held_on_loan + series.gpus_serving
+        return busy / (cluster.gpus + cluster.inference_gpus)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What is assumed, a sentence each; those of the setup, and of this run."""
+        setup, scheme, plan = self.setup, self.scheme, self.setup.plan
+        if setup.kind == RACKS:
+            sentences = (*setup.assumptions, setup.tenure_in_words(scheme.tenure))
+        else:
+            sentences = setup.assumptions_under(scheme.tenure)
+        if scheme.has_copies:
+            rounds = setup.options.rounds
+            worth = ", ".join(f"{share:g}" for share in rounds.copy_efficiency)
+            sentences += (
+                "Assumed: copies of a job share what is left of it by their speed; merging them "
+                f"takes {rounds.merge_s:g} s of each round; a step of 1, 2, ... copies is worth "
+                f"{worth} (the last one for more copies too). HadarE's costs were not found.",
+            )
+        if plan is not None:
+            planned_s = len(plan.on_loan) * plan.interval_s
+            if self.metrics.makespan_s > planned_s:
+                days = planned_s / DAY_S
+                sentences += (
+                    f"Loans are planned for {days:g} days; scheme {scheme.name} takes longer, "
+                    "and the last loans stand until it ends.",
+                )
+        return sentences
+
+    def _while_submitting(self, values: np.ndarray) -> float | None:
+        """Return the mean of values of the series from the first submission to the last."""
+        edges_s = np.array([self.first_submission_s, self.last_submission_s])
+        if edges_s[0] == edges_s[1]:
+            return None
+        return float(step_means(self.series.time_s, values, edges_s)[0])
+
+    @property
+    def _loan_usage_while_submitting(self) -> float | None:
+        """Share of the GPUs on loan that jobs hold; None without loans."""
+        series, cluster = self.series, self.setup.cluster
+        held = self._while_submitting(series.gpus_held_on_loan)
+        servers = self._while_submitting(series.servers_on_loan)
+        if held is None or not servers:
+            return None
+        return held / (servers * cluster.inference_gpus / cluster.inference_servers)
+
+    def as_json_object(self) -> dict[str, Any]:
+        """Return the object of ``simulate --json``; its keys depend on the kind of the setup."""
+        setup, figures = self.setup, asdict(self.metrics)
+        of_kind, of_run = {
+            POOLS: (self._of_pools, self._of_loans),
+            TYPES: (self._of_types, dict),
+            RACKS: (self._of_racks, dict),
+        }[setup.kind]
+        return {
+            "workload": setup.workload.name,
+            **of_kind(),
+            "dropped": setup.dropped,
+            **({"load_by_type": loads} if (loads := load_by_type(setup)) else {}),
+            **{
+                key: figures[METRIC_OF.get(key, key)]
+                for key in (
+                    *FIGURES[setup.kind],
+                    *(part.key for part in TIME_PARTS),
+                    *self._combined(),
+                )
+            },
+            **{key: figures[key] for key in WISH_FIGURES if figures[key] is not None},
+            **of_run(),
+            "wall_time_s": self.wall_time_s,
+            "jobs_per_cpu_s": jobs_per_cpu_s(self.metrics.jobs, self.cpu_time_s),
+            "assumptions": list(self.assumptions),
+        }
+
+    def _combined(self) -> tuple[str, ...]:
+        """Return what is measured beside, where a setup is of several kinds at once."""
+        setup = self.setup
+        loans = LOAN_FIGURES if setup.loaning is not None else ()
+        scaling = any(job.is_elastic for job in setup.workload.jobs)
+        types = len(setup.cluster.own_gpus) > 1
+        beside = (
+            *loans,
+            *(("scaling_operations",) if scaling else ()),
+            *(("gpu_usage_by_type",) if types else ()),
+        )
+        return tuple(key for key in beside if key not in FIGURES[setup.kind])
+
+    def _of_pools(self) -> dict[str, Any]:
+        setup, cluster, loaning = self.setup, self.setup.cluster, self.setup.loaning
+        load = setup.workload.load(cluster.gpus)
+        return {
+            "scenario": setup.scenario,
+            "scheme": self.scheme.name,
+            "seed": setup.options.seed,
+            "servers": len(cluster.own_servers),
+            "gpus_per_server": max(cluster.most_on_a_server.values()),
+            "inference_servers": cluster.inference_servers,
+            "forecaster": None if loaning is None else loaning.orchestrator.forecaster.name,
+            "headroom": None if loaning is None else loaning.orchestrator.headroom,
+            "load": load if math.isfinite(load) else None,
+        }
+
+    def _of_loans(self) -> dict[str, Any]:
+        loaning = self.setup.loaning
+        return {
+            "training_usage_while_submitting": self._while_submitting(self.gpu_usage_over_time),
+            "overall_usage_while_submitting": self._while_submitting(self.overall_usage_over_time),
+            "loan_usage_while_submitting": self._loan_usage_while_submitting,
+            "inference_shortfall_share": (
+                loaning.shortfall_share(self.metrics.makespan_s)
+                if loaning is not None and self.borrows
+                else None
+            ),
+        }
+
+    def _of_types(self) -> dict[str, Any]:
+        setup, cluster = self.setup, self.setup.cluster
+        rounds = setup.options.rounds if self.scheme.tenure == ROUNDS else None
+        return {
+            "cluster": cluster.name,
+            "scheme": self.scheme.name,
+            "seed": setup.options.seed,
+            "servers": len(cluster.own_servers),
+            "gpus": dict(cluster.gpus_of_type),
+            "round_s": rounds and rounds.round_s,
+            "restart_s": rounds and rounds.restart_s,
+            "merge_s": rounds and rounds.merge_s,
+            "copy_efficiency": rounds and list(rounds.copy_efficiency),
+        }
+
+    def _of_racks(self) -> dict[str, Any]:
+        setup, topology = self.setup, self.setup.cluster.topology
+        assert topology is not None, "distance is that of a topology"
+        leases = setup.options.leases if self.scheme.tenure == LEASES else None
+        rounds = setup.options.rounds if self.scheme.tenure == ROUNDS else None
+        return {
+            "topology": topology.name,
+            "network": setup.cluster.network,
+            "scheme": self.scheme.name,
+            "engine": ENGINE_NAMES[self.scheme.tenure],
+            "seed": setup.options.seed,
+            "racks": len(topology.racks),
+            "machines": topology.machines,
+            "gpus": topology.gpus,
+            "lease_s": leases and leases.lease_s,
+            "hand_over_s_per_gpu": leases and leases.hand_over_s_per_gpu,
+            "round_s": rounds and rounds.round_s,
+            "restart_s": rounds and rounds.restart_s,
+        }
+
+
+def replay(
+    setup: Setup,
+    scheme: Scheme,
+    *,
+    capture: Callable[[str, Any], None] | None = None,
+    captured_kinds: Collection[str] = DECISION_KINDS,
+    progress: Callable[[float, int, int], None] | None = None,
+) -> Replay:
+    """Run a scheme.
+
+    Parameters
+    ----------
+    setup
+        What is simulated.
+    scheme
+        How the cluster is run.
+    capture, captured_kinds
+        Is given the decisions of these kinds: the kind and the instance.
+    progress
+        Is told how far it is; see `lyra_opt.simulation.series.ProgressObserver`.
+
+    Raises
+    ------
+    SimulationError
+        If the scheme breaks a rule, leaves jobs waiting for ever or has no answer; or if
+        GPU-seconds, work or time are not conserved.
+    UserError
+        If a job can never run, or the scheme cannot run the workload on the cluster.
+    """
+    series = SeriesObserver()
+    observers: list[Observer] = [series]
+    if progress is not None:
+        observers.append(ProgressObserver(progress))
+    if capture is not None:
+        observers.append(CaptureObserver(capture, frozenset(captured_kinds)))
+    simulation = prepare(
+        setup.workload,
+        setup.cluster,
+        scheme,
+        plan=setup.plan,
+        options=setup.options,
+        observers=observers,
+    )
+    effort = carry_out(simulation, scheme=scheme.name)
+    return Replay(
+        setup=setup,
+        scheme=scheme,
+        metrics=measure(simulation),
+        jobs=_jobs(simulation),
+        series=series.series,
+        borrows=simulation.loans.is_active,
+        wall_time_s=effort.wall_time_s,
+        cpu_time_s=effort.cpu_time_s,
+    )
+
+
+def _jobs(simulation: Kernel) -> pd.DataFrame:
+    """Return what became of each job, a row each in the order of the workload."""
+    import pandas as pd
+
+    runs = simulation.runs
+    of_job = {
+        name: [getattr(job, name) for job in simulation.workload.jobs] for name in JOB_COLUMNS
+    }
+    of_run = {name: [getattr(run, name) for run in runs] for name in RUN_COLUMNS}
+    computing_gpu_s = np.array(of_run["done_gpu_s"])
+    has_prices = simulation.cluster.price_per_s_of_pool is not None
+    by_tier = np.array([run.allocations_by_tier for run in runs], dtype=np.int64)
+    return pd.DataFrame(
+        {
+            **of_job,
+            "gpu_types": [
+                GPU_TYPE_SEPARATOR.join(job.gpu_types) for job in simulation.workload.jobs
+            ],
+            **of_run,
+            **time_parts(runs),
+            "cost": [run.cost if has_prices else None for run in runs],
+            # Rounding may leave a little below 0.
+            "communication_share": np.maximum(
+                0.0, 1 - computing_gpu_s / [run.ran_gpu_s for run in runs]
+            ),
+            "fairness": finish_time_fairness(simulation),
+            **{f"{tier.name.lower()}_allocations": by_tier[:, tier] for tier in Tier},
+        }
+    ).rename(columns={"id": "job_id", "done_gpu_s": "computing_gpu_s"})
+
+
+def series_table(series: Series) -> pd.DataFrame:
+    """Return a series as a table: a row a moment, whose values hold on average until the next."""
+    import pandas as pd
+
+    columns = asdict(series)
+    held = columns.pop("gpus_held")
+    columns["own_gpus_held"] = series.own_gpus_held
+    return pd.DataFrame(columns | {f"gpus_held_{name}": values for name, values in held.items()})

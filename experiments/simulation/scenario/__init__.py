@@ -1,0 +1,1 @@
+"""Read a scenario: its file, its keys, and the cluster, jobs and schemes that it describes."""

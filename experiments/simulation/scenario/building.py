@@ -1,0 +1,456 @@
+"""From a scenario to what is simulated: cluster, jobs and loans."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lyra_opt.core.documents import unknown_key
+from lyra_opt.core.errors import FieldError, InputError, UserError, counted
+from lyra_opt.experiments.simulation.scenario.schemes import (
+    abilities_of,
+    common_abilities,
+    find_in,
+    located_parameter,
+)
+from lyra_opt.experiments.simulation.scenario.setup import (
+    Setup,
+    make_loaning,
+    proportional_inference_servers,
+)
+from lyra_opt.instances.heterogeneous.clusters import cluster_of_servers, find_cluster
+from lyra_opt.instances.heterogeneous.throughput_files import load_throughputs
+from lyra_opt.instances.heterogeneous.workload_throughputs import with_throughputs
+from lyra_opt.instances.network.trace_jobs import assigned_models as with_network_models
+from lyra_opt.instances.network.trace_jobs import shares_of
+from lyra_opt.instances.traces import locate
+from lyra_opt.instances.workloads.lyra_like import bootstrapped
+from lyra_opt.instances.workloads.named import find_workload
+from lyra_opt.instances.workloads.readers import LAYOUTS, read_workload
+from lyra_opt.instances.workloads.transform import (
+    first_days,
+    in_reference_time,
+    limited,
+    rescaled,
+    sampled,
+    with_assumptions,
+    without_oversized,
+)
+from lyra_opt.simulation.cluster import INFERENCE_GPU, TRAINING_GPU, Cluster, Server
+from lyra_opt.simulation.network.topology import DEFAULT_LINKS
+from lyra_opt.simulation.scheme import Options
+from lyra_opt.simulation.speed import Speed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from lyra_opt.experiments.simulation.scenario.keys import ClusterTable, NetworkTable
+    from lyra_opt.experiments.simulation.scenario.loading import Scenario
+    from lyra_opt.instances.heterogeneous.throughputs import ThroughputTable
+    from lyra_opt.instances.workloads.assumptions import JobAssumptions
+    from lyra_opt.network.links import LinkSet
+    from lyra_opt.simulation.cluster import GpuType
+    from lyra_opt.simulation.network.communication import CommunicationModel
+    from lyra_opt.simulation.scheme import Scheme
+    from lyra_opt.simulation.workload import Job, Workload
+
+
+_OF_A_ROW = re.compile(r"row (?!1:)|\[[0-9]")
+DEFAULT_THROUGHPUTS = "gavel"
+"""Where own GPUs are unlike and nothing else is said."""
+
+
+def traces_of_workload(scenario: Scenario) -> list[Path]:
+    """Return the traces that a scenario's named workload draws from, as far as they are there."""
+    name = scenario.table.jobs.workload
+    if name is None:
+        return []
+    reads = find_in(find_workload, name, "jobs.workload", scenario).reads
+    return [path for path in map(locate, reads) if path.is_file()]
+
+
+def make_setup(scenario: Scenario, schemes: Sequence[Scheme], seed: int) -> Setup:
+    """Return what a scenario simulates with a seed.
+
+    Parameters
+    ----------
+    schemes
+        Under which all jobs have to be able to run.
+
+    Raises
+    ------
+    UserError
+        If something that the scenario names is not there or wrong, or a job can never run.
+    """
+    table = scenario.table
+    try:
+        cluster = make_cluster(scenario)
+        options = Options(
+            seed=seed,
+            mixed_efficiency=table.speed.mixed_efficiency,
+            scaling_interval_s=table.tenure.scaling_interval_s,
+            forever=table.tenure.forever,
+            leases=table.tenure.leases,
+            rounds=table.tenure.rounds,
+            epochs=table.tenure.epochs,
+        )
+        workload, assumptions = _jobs(scenario, cluster, seed)
+    except FieldError as error:
+        raise InputError(scenario.source, str(error)) from None
+    workload, dropped = runnable(
+        workload,
+        cluster,
+        schemes,
+        options,
+        source=table.jobs.trace or workload.name,
+        drop=table.jobs.oversized == "drop",
+    )
+    # What is not known of a job that could run must not be found out after hours of others.
+    Speed(cluster).require_runs(workload)
+    if assumptions is not None:
+        # Drawn of those that run, so that shares are exact.
+        workload = with_assumptions(workload, assumptions, seed=seed)
+    loans = table.cluster.loans
+    loaning = None
+    if loans is not None:
+        loaning = make_loaning(
+            workload,
+            cluster,
+            seed=seed,
+            forecaster=loans.forecaster,
+            headroom=loans.headroom,
+            day_s=loans.day_s,
+            usage=None if loans.usage is None else scenario.path_to_read(loans.usage),
+        )
+    setup = Setup(
+        workload=workload,
+        scenario=table.name,
+        cluster=cluster,
+        options=options,
+        dropped=dropped,
+        loaning=loaning,
+    )
+    if table.bounds:
+        try:
+            common_abilities({each.name: abilities_of(each, setup) for each in schemes})
+        except UserError as error:
+            raise InputError(scenario.source, f"bounds: {error}") from None
+    return setup
+
+
+def make_cluster(scenario: Scenario) -> Cluster:
+    """Return the cluster of a scenario; `UserError` if something that it names is not there."""
+    table = scenario.table.cluster
+    cluster = scenario.given.cluster or _own_servers(scenario, table)
+    if table.name is not None:
+        cluster = replace(cluster, name=table.name)
+    loans = table.loans
+    if loans is None or cluster.inference_servers:  # those of an object
+        return cluster
+    servers = loans.servers
+    if servers is None:
+        servers = proportional_inference_servers(cluster.gpus)
+    return cluster.with_lent(
+        servers,
+        gpus_per_server=loans.gpus_per_server,
+        gpu_type=INFERENCE_GPU
+        if loans.gpu_type is None
+        else _gpu_type(scenario, loans.gpu_type, "cluster.loans.gpu_type"),
+    )
+
+
+def _own_servers(scenario: Scenario, table: ClusterTable) -> Cluster:
+    network = table.network
+    if network is not None and network.topology is not None:
+        return _on_topology(scenario, network.topology)
+    if table.like is not None:
+        cluster: Cluster = find_in(find_cluster, table.like, "cluster.like", scenario)
+        return cluster
+    if table.groups:
+        types = {
+            each.gpu_type: _gpu_type(scenario, each.gpu_type, f"cluster.groups[{number}].gpu_type")
+            for number, each in enumerate(table.groups)
+        }
+        servers = []
+        for number, group in enumerate(table.groups):
+            mark = (
+                group.gpu_type if len(types) == len(table.groups) else f"{group.gpu_type}-{number}"
+            )
+            servers += [
+                Server(id=f"{mark}-{place}", gpus={group.gpu_type: group.gpus_per_server})
+                for place in range(group.servers)
+            ]
+        cluster = cluster_of_servers(servers, list(types.values()))
+    else:
+        assert table.servers is not None, "the scenario says which servers there are"
+        cluster = Cluster.of_servers(
+            table.servers,
+            gpus_per_server=table.gpus_per_server,
+            servers_per_rack=table.servers_per_rack,
+            gpu=TRAINING_GPU
+            if table.gpu_type is None
+            else _gpu_type(scenario, table.gpu_type, "cluster.gpu_type"),
+        )
+    return cluster if network is None else _with_network(scenario, cluster, table)
+
+
+def _gpu_type(scenario: Scenario, name: str, path: str) -> GpuType:
+    known = scenario.table.gpu_types
+    if name not in known:
+        alike = [found for found in known if found.casefold() == name.casefold()]
+        if len(alike) == 1:
+            return known[alike[0]]
+        rule = f"{unknown_key(name, list(known), noun='type')}; gpu_types adds others"
+        raise FieldError(path, name, rule)
+    return known[name]
+
+
+def _on_topology(scenario: Scenario, file: str) -> Cluster:
+    """Return the machines of a topology file, with its links or those that the scenario names."""
+    from lyra_opt.network.links import find_link_set
+    from lyra_opt.simulation.network.topology import read_topology
+
+    table = scenario.table.cluster
+    assert table.network is not None, "the topology is that of a network"
+    named = table.network.links
+    path = "cluster.network.links"
+    links = None if named is None else find_in(find_link_set, named, path, scenario)
+    topology, links = read_topology(scenario.path_to_read(file), network=links)
+    communication, called, assumption = _communication(scenario, table.network, links)
+    gpu = (
+        () if table.gpu_type is None else (_gpu_type(scenario, table.gpu_type, "cluster.gpu_type"),)
+    )
+    return Cluster.of_racks(
+        topology,
+        communication,
+        network=called,
+        assumptions=(assumption,),
+        **({"gpu_types": gpu} if gpu else {}),
+    )
+
+
+def _with_network(scenario: Scenario, cluster: Cluster, table: ClusterTable) -> Cluster:
+    """Return a cluster whose servers stand in racks, between which distance costs speed."""
+    from lyra_opt.network.links import find_link_set
+    from lyra_opt.simulation.network.topology import Rack, Topology
+
+    assert table.network is not None
+    assert table.servers_per_rack is not None
+    named = table.network.links or DEFAULT_LINKS
+    links = find_in(find_link_set, named, "cluster.network.links", scenario)
+    communication, called, assumption = _communication(scenario, table.network, links)
+    sizes = [sum(server.gpus.values()) for server in cluster.servers]
+    racks = []
+    # A rack of a topology has machines of one size: a rack of several sizes is refused.
+    for start in range(0, len(sizes), table.servers_per_rack):
+        of_rack = sizes[start : start + table.servers_per_rack]
+        if len(set(of_rack)) > 1:
+            rule = "must put servers of one size into each rack"
+            raise FieldError("cluster.servers_per_rack", table.servers_per_rack, rule)
+        racks.append(Rack(machines=len(of_rack), gpus_per_machine=of_rack[0]))
+    return replace(
+        cluster,
+        topology=Topology(name=table.name or cluster.name, racks=tuple(racks)),
+        communication=communication,
+        network=called,
+        assumptions=(*cluster.assumptions, assumption),
+    )
+
+
+def _communication(
+    scenario: Scenario, table: NetworkTable, links: LinkSet
+) -> tuple[CommunicationModel, str, str]:
+    """Return what distance costs, what the links are called, and what is assumed of them."""
+    from lyra_opt.simulation.network.communication import ClosedForm, read_slowdowns
+
+    if table.slowdowns is not None:
+        return (
+            read_slowdowns(scenario.path_to_read(table.slowdowns)),
+            "measured slowdowns",
+            "Slowdowns by model, gang and tier are those of a file.",
+        )
+    latency_s = {
+        name.removesuffix("_latency_s"): value
+        for name, value in table.latency_s.items()
+        if value is not None
+    }
+    links = links.with_latency(latency_s)
+    hidden = (
+        f"; {100 * table.overlap:g} % of an iteration's computing can hide it"
+        if table.overlap
+        else ", none of which hides behind computing"
+    )
+    return (
+        ClosedForm(links=links, overlap=table.overlap),
+        links.name,
+        "Assumed in place of ASTRA-sim: gradients are reduced in a ring over the slowest tier that "
+        f"a gang spans, layer by layer{hidden}; compute times and bytes of the models are the sums "
+        "of the profiles in Dally's public simulator, which look odd: orders of magnitude.",
+    )
+
+
+def _jobs(
+    scenario: Scenario, cluster: Cluster, seed: int
+) -> tuple[Workload, JobAssumptions | None]:
+    """Return what is submitted, and what is still to be assumed of it."""
+    table = scenario.table
+    jobs, given = table.jobs, scenario.given
+    assumptions = jobs.assumptions
+    if jobs.workload is not None:
+        named = find_in(find_workload, jobs.workload, "jobs.workload", scenario)
+        parameters = dict(jobs.parameters)
+        for name, value in parameters.items():
+            if name not in named.parameters:
+                rule = unknown_key(name, named.parameters)
+                raise FieldError(f"jobs.parameters.{name}", value, rule)
+        if "assumptions" in named.asks_for:
+            parameters["assumptions"], assumptions = assumptions, None
+        if "table" in named.asks_for and table.speed.throughputs is not None:
+            parameters["table"] = _throughputs(scenario, table.speed.throughputs)
+        try:
+            workload = named.make(cluster, seed, **parameters)
+        except FieldError as error:
+            raise error.inside("jobs.parameters") from None
+    elif given.workload is not None and not given.is_trace:
+        workload = given.workload
+    elif (workload := _trace(scenario)) is not None:
+        if jobs.days is not None:
+            workload = first_days(workload, jobs.days)
+        if jobs.count is not None:
+            workload = limited(workload, jobs.count)
+        if jobs.sample is not None:
+            if jobs.oversized == "drop":
+                workload, _ = without_oversized(workload, cluster.gpus)
+            workload = sampled(workload, jobs.sample)
+    else:
+        raise FieldError("jobs", {}, "must have a trace or a workload; --jobs FILE gives a trace")
+    measured_on = _measured_on(scenario, workload, cluster)
+    is_certain = workload.measured_on is None or all(
+        cluster.type_of[name].relative_speed == 1 for name in cluster.own_gpus
+    )
+    if jobs.workload is None and (given.workload is None or given.is_trace):
+        workload = _with_models(scenario, workload, cluster, seed, measured_on)
+    if jobs.load is not None:
+        try:
+            workload = rescaled(workload, load=jobs.load, gpus=cluster.gpus)
+        except FieldError as error:
+            raise error.inside("jobs") from None
+    if jobs.bootstrap is not None:
+        days, draw = jobs.bootstrap.days, jobs.bootstrap.draw
+        workload = bootstrapped(workload, days=days, seed=draw)
+    return in_reference_time(workload, measured_on, is_certain=is_certain), assumptions
+
+
+def _trace(scenario: Scenario) -> Workload | None:
+    jobs = scenario.table.jobs
+    if jobs.trace is None:
+        return scenario.given.workload
+    if jobs.layout is not None:
+        find_in(LAYOUTS.find, jobs.layout, "jobs.layout", scenario)
+    drops = jobs.bad_rows == "drop"
+    path = scenario.path_to_read(jobs.trace)
+    try:
+        return read_workload(path, vc=jobs.vc, layout=jobs.layout, drops_bad_rows=drops)
+    except InputError as error:
+        if drops or not _OF_A_ROW.match(error.reason):
+            raise
+        remark = "--set jobs.bad_rows=drop leaves out such rows"
+        raise InputError(error.source, f"{error.reason}; {remark}") from None
+
+
+def _measured_on(
+    scenario: Scenario, workload: Workload, cluster: Cluster
+) -> Callable[[Job], GpuType | None]:
+    """Return what gives the GPU type on which the running time of a job was measured."""
+    named = scenario.table.jobs.measured_on or workload.measured_on
+    if named:
+        gpu_type = _gpu_type(scenario, named, "jobs.measured_on")
+        return lambda job: gpu_type  # noqa: ARG005
+    if named is None:
+        return lambda job: None  # noqa: ARG005
+    types = (*scenario.table.gpu_types.values(), *cluster.gpu_types)
+    known = {found.name.casefold(): found for found in types}
+    return lambda job: known.get(job.gpu_types[0].casefold()) if len(job.gpu_types) == 1 else None
+
+
+def _with_models(
+    scenario: Scenario,
+    trace: Workload,
+    cluster: Cluster,
+    seed: int,
+    measured_on: Callable[[Job], GpuType | None],
+) -> Workload:
+    """Return the jobs of a trace with what they train, where speed depends on it."""
+    throughputs = scenario.table.speed.throughputs
+    own_types = [cluster.type_of[name] for name in cluster.own_gpus]
+    if throughputs is None and cluster.communication is None and len(own_types) > 1:
+        throughputs = DEFAULT_THROUGHPUTS
+    if throughputs is not None:
+        table = _throughputs(scenario, throughputs)
+        trace = with_throughputs(trace, table, own_types, seed=seed, measured_on=measured_on)
+    if cluster.communication is not None:
+        models = cluster.communication.models()
+        trace = with_network_models(trace, seed=seed, shares=shares_of(models))
+    return trace
+
+
+def _throughputs(scenario: Scenario, name: str) -> ThroughputTable:
+    return load_throughputs(located_parameter(name, scenario), gpu_types=scenario.table.gpu_types)
+
+
+def runnable(
+    workload: Workload,
+    cluster: Cluster,
+    schemes: Sequence[Scheme],
+    options: Options,
+    *,
+    source: str,
+    drop: bool,
+) -> tuple[Workload, int]:
+    """Return the jobs that can run under all schemes, and how many others there were.
+
+    Parameters
+    ----------
+    source
+        Where the jobs are from, for errors.
+    drop
+        Whether others are left out.
+
+    Raises
+    ------
+    UserError
+        If there are others that are not to be left out, or none is left.
+    """
+    speed = Speed(cluster)
+
+    def obstacle_of(job: Job) -> str | None:
+        if (reason := speed.obstacle(job)) is not None:
+            return reason
+        alone = replace(workload, jobs=(job,))
+        for scheme in schemes:
+            reason = scheme.obstacle(alone, cluster, options.tenure(scheme.tenure))
+            if reason is not None:
+                return f"scheme {scheme.name}: {reason}"
+        return None
+
+    if all(speed.obstacle(job) is None for job in workload.jobs) and all(
+        scheme.obstacle(workload, cluster, options.tenure(scheme.tenure)) is None
+        for scheme in schemes
+    ):
+        return workload, 0
+    found = [(job, obstacle_of(job)) for job in workload.jobs]
+    kept = tuple(job for job, reason in found if reason is None)
+    dropped = len(found) - len(kept)
+    if not dropped:
+        return workload, 0
+    worst = max((each for each in found if each[1] is not None), key=lambda each: each[0].min_gpus)
+    if not kept:
+        raise InputError(source, f"no job can run: {worst[1]}")
+    if not drop:
+        others = f" ({dropped:,} jobs are too large)" if dropped > 1 else ""
+        remark = "--set jobs.oversized=drop leaves out such jobs"
+        raise InputError(source, f"{worst[1]}{others}; {remark}")
+    sentence = f"{counted(dropped, 'job')} left out that would wait for ever: {worst[1]}."
+    return replace(workload, jobs=kept, assumptions=(*workload.assumptions, sentence)), dropped

@@ -1,0 +1,169 @@
+"""The text of scenario files: where it is, what cases add to it, and Python's values as TOML."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from lyra_opt.core.documents import parse_toml, read_text, unknown_key
+from lyra_opt.core.errors import FieldError, InputError, UserError
+from lyra_opt.core.plugins import Plugins
+
+SUFFIX = ".toml"
+LARGEST_SCENARIO_BYTES = 2**20
+
+COLLECTIONS = Plugins("lyra_opt.scenarios", "collection of scenarios")
+"""Packages that hold scenario files, in the tree or outside of it."""
+
+
+@lru_cache(maxsize=1)
+def bundled() -> dict[str, Any]:
+    """Return the scenario files that have names, by name, in order."""
+    found: dict[str, Any] = {}
+    for collection in COLLECTIONS.names():
+        folder = files(COLLECTIONS.find(collection))
+        for entry in sorted(folder.iterdir(), key=lambda each: each.name):
+            if entry.name.endswith(SUFFIX):
+                name = entry.name.removesuffix(SUFFIX)
+                if name in found:
+                    raise UserError(f"scenario {name!r} is called so twice: {found[name]}, {entry}")
+                found[name] = entry
+    return found
+
+
+def require_no_stream(path: Path) -> None:
+    """Raise `InputError` for a pipe or a device: several processes read what a scenario names."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise InputError(str(path), "is no regular file, which can be read more than once")
+
+
+def scenario_text(name_or_path: str) -> tuple[str, str, Path]:
+    """Return the text of a scenario, where it is from for errors, and its folder.
+
+    Raises
+    ------
+    UserError
+        If there is no scenario called so (the message names all), or no such file.
+    """
+    if name_or_path.endswith(SUFFIX) or "/" in name_or_path:
+        require_no_stream(Path(name_or_path))
+        text = read_text(name_or_path, LARGEST_SCENARIO_BYTES)
+        return text, name_or_path, Path(name_or_path).parent
+    known = bundled()
+    if name_or_path not in known:
+        rule = unknown_key(name_or_path, list(known), noun="scenario")
+        raise UserError(f"scenario {name_or_path!r}: {rule} (a file ends in {SUFFIX})")
+    entry = known[name_or_path]
+    return entry.read_text(encoding="utf-8"), f"scenario {name_or_path}", Path(str(entry)).parent
+
+
+OF_CASE = ("cluster", "gpu_types", "jobs", "speed", "tenure")
+"""Keys that a case brings along."""
+
+
+def with_case(document: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return what a scenario says with one of its cases.
+
+    Parameters
+    ----------
+    document
+        Of the scenario: what it says itself comes before what the case says.
+    name
+        Of the case: a scenario by name, or a TOML file.
+
+    Raises
+    ------
+    FieldError
+        If there is no such scenario, or it has cases itself.
+    """
+    try:
+        text, source, _ = scenario_text(name)
+        case = parse_toml(text, source, "a scenario")
+    except UserError as error:
+        raise FieldError("cases", name, f"is none: {error}") from None
+    if "cases" in case:
+        raise FieldError("cases", name, "must be no scenario that has cases itself")
+    parts = {part: case[part] for part in OF_CASE if part in case}
+    return _merged(parts, document)
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Return two tables as one; what stands above comes first, key by key."""
+    found = dict(below)
+    for name, value in above.items():
+        inner = found.get(name)
+        if isinstance(value, dict) and isinstance(inner, dict):
+            found[name] = _merged(inner, value)
+        else:
+            found[name] = value
+    return found
+
+
+BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def is_user_object(value: object) -> bool:
+    """Return whether a value is somebody's class, function or object, which no file can hold."""
+    is_plain = value is None or isinstance(value, str | Path | int | float | Iterable)
+    return isinstance(value, type) or not (is_plain or hasattr(value, "item"))
+
+
+def plain(value: Any) -> Any:
+    """Return a value as TOML has it, of one of Python's: tuples, ranges, arrays, NumPy's numbers.
+
+    Raises
+    ------
+    UserError
+        If TOML has no such value.
+
+    Examples
+    --------
+    >>> plain({"seeds": range(2), "load": 0.5, "file": Path("a.csv")})
+    {'seeds': [0, 1], 'load': 0.5, 'file': 'a.csv'}
+    """
+    if isinstance(value, Mapping):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, str | Path):
+        return str(value)
+    if is_user_object(value):
+        raise UserError(
+            f"{shown_value(value)} stands where a file has a text, a number, a list or a table; "
+            "classes and objects are given as schemes=, jobs= or cluster="
+        )
+    if isinstance(value, Iterable):
+        return [plain(each) for each in value]
+    return value.item() if hasattr(value, "item") else value
+
+
+def toml_text(document: Mapping[str, Any]) -> str:
+    """Return a file that says what a document says, a key a line.
+
+    >>> print(toml_text({"seeds": [0, 1], "axes": {"cluster.servers": [4, 8]}}), end="")
+    seeds = [0, 1]
+    axes = {"cluster.servers" = [4, 8]}
+    """
+    return "".join(f"{_key(name)} = {shown_value(value)}\n" for name, value in document.items())
+
+
+def _key(name: str) -> str:
+    return name if BARE_KEY.fullmatch(name) else json.dumps(name)
+
+
+def shown_value(value: object) -> str:
+    """Return a value as TOML has it; of a class or an object its name."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(shown_value, value))}]"
+    if isinstance(value, dict):
+        entries = (f"{_key(name)} = {shown_value(each)}" for name, each in value.items())
+        return "{" + ", ".join(entries) + "}"
+    if isinstance(value, float):
+        short = f"{value:g}"
+        return short if float(short) == value else repr(value)
+    if is_user_object(value):
+        return str(getattr(value, "__name__", type(value).__name__))
+    return json.dumps(value)

@@ -1,0 +1,1 @@
+"""Show the results of simulations: tables, data frames, and a page with plots."""

@@ -1,0 +1,157 @@
+"""How a scheme is drawn in every plot of a page, and the time axis that its runs share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lyra_opt.core.pictures import as_written
+from lyra_opt.experiments.plots.style import line_style, mark_points
+from lyra_opt.experiments.simulation.measuring.measures import DAY_S, HOUR_S, MINUTE_S, UNITS
+from lyra_opt.experiments.simulation.running.replay import step_means
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from lyra_opt.experiments.simulation.measuring.measures import Unit
+
+
+WIDEST_POINTS, NARROWEST_POINTS = 3.4, 1.2
+
+
+def scheme_line(scheme: str, schemes: Sequence[str]) -> dict[str, Any]:
+    """Return style and label of a line.
+
+    Lines that coincide can be told apart: earlier ones are wider, later ones have gaps.
+    """
+    style = line_style(scheme, schemes)
+    place = list(schemes).index(scheme) / max(1, len(schemes) - 1)
+    return {
+        "color": style["color"],
+        "linestyle": style["linestyle"],
+        "linewidth": (
+            WIDEST_POINTS + (NARROWEST_POINTS - WIDEST_POINTS) * place if len(schemes) > 1 else 1.6
+        ),
+        "label": as_written(scheme),
+    }
+
+
+def scheme_mark(scheme: str, schemes: Sequence[str]) -> dict[str, Any]:
+    """Return the mark of a scheme, with a white rim."""
+    marker = line_style(scheme, schemes)["marker"]
+    return {
+        "marker": marker,
+        "markersize": mark_points(marker, 5.5),
+        "markeredgecolor": "white",
+        "markeredgewidth": 0.6,
+    }
+
+
+def scheme_colour(scheme: str, schemes: Sequence[str]) -> str:
+    """Return the colour of a scheme, by its place among all of the page."""
+    colour: str = line_style(scheme, schemes)["color"]
+    return colour
+
+
+BIN_LENGTHS_S = (
+    *(1, 5, 10, 30, MINUTE_S, 2 * MINUTE_S, 5 * MINUTE_S, 10 * MINUTE_S, 30 * MINUTE_S),
+    *(HOUR_S, 2 * HOUR_S, 4 * HOUR_S, 8 * HOUR_S, DAY_S),
+)
+MOST_BINS = 360
+
+SHORTEST_IN_UNITS = 2
+
+NEARLY_ALL = 0.99
+"""Share of the jobs whose completion ends a run on time axes: a few long ones drain for days."""
+
+LONGEST_SHOWN_RATIO = 1.5
+"""How much longer than the shortest run time axes are, and how much more of the longest run there
+must be for it to be cut off: a scheme that drains for ever would squeeze what matters."""
+
+
+class TimeAxis:
+    """The bins that runs are averaged over, and where moments are on their axis.
+
+    Parameters
+    ----------
+    names
+        Of the runs.
+    series, jobs
+        Their tables.
+    last_submission_s
+        Which the axis reaches at least.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        series: Sequence[pd.DataFrame],
+        jobs: Sequence[pd.DataFrame],
+        last_submission_s: float,
+    ) -> None:
+        self.first_s = float(series[0].time_s.iloc[0])
+        runs_s = [
+            float(np.quantile(table.completion_s, NEARLY_ALL, method="higher")) - self.first_s
+            for table in jobs
+        ]
+        shown_s = max(
+            last_submission_s - self.first_s,
+            min(max(runs_s), LONGEST_SHOWN_RATIO * min(runs_s)),
+        )
+        longest_s = max(float(table.time_s.iloc[-1]) for table in series) - self.first_s
+        is_cut_off = longest_s > LONGEST_SHOWN_RATIO * shown_s
+        if not is_cut_off:
+            shown_s = longest_s
+        self.length_s = bin_length_s(shown_s)
+        bins = max(1, int(np.ceil(shown_s / self.length_s)))
+        self.edges_s = self.first_s + self.length_s * np.arange(bins + 1.0)
+        self.unit = long_unit(shown_s)
+        self.caption = f"Means over each {_in_words(self.length_s)}."
+        if is_cut_off:
+            late = [name for name, run_s in zip(names, runs_s, strict=True) if run_s > shown_s]
+            self.caption += (
+                f" Cut off on the right, where {100 * NEARLY_ALL:g} % of the jobs are complete"
+            )
+            if late:
+                verb = "takes" if len(late) == 1 else "take"
+                self.caption += f"; {', '.join(late)} {verb} longer for them"
+            self.caption += "."
+
+    def place(self, time_s: Any) -> Any:
+        """Return where moments are on the axis."""
+        return (time_s - self.first_s) / self.unit.seconds
+
+    def binned(self, series: pd.DataFrame, values: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return edges on the axis and means between them, until the run ends."""
+        time_s = series.time_s.to_numpy()
+        bins = min(max(1, int(np.searchsorted(self.edges_s, time_s[-1]))), len(self.edges_s) - 1)
+        edges_s = self.edges_s[: bins + 1]
+        return self.place(edges_s), step_means(time_s, np.asarray(values, dtype=float), edges_s)
+
+    def finish(self, axes: Axes) -> None:
+        """Set limits and label."""
+        axes.set_xlim(0, self.place(self.edges_s[-1]))
+        axes.set_xlabel(f"Time since the first submission ({self.unit.name})")
+
+
+def bin_length_s(span_s: float) -> int:
+    """Return the shortest of `BIN_LENGTHS_S` of which `MOST_BINS` cover a span, or the longest."""
+    return next(
+        (length_s for length_s in BIN_LENGTHS_S if span_s <= MOST_BINS * length_s),
+        BIN_LENGTHS_S[-1],
+    )
+
+
+def long_unit(span_s: float) -> Unit:
+    """Return the longest unit of which a span has at least `SHORTEST_IN_UNITS`."""
+    return next((unit for unit in UNITS if span_s >= SHORTEST_IN_UNITS * unit.seconds), UNITS[-1])
+
+
+def _in_words(length_s: int) -> str:
+    unit = next(unit for unit in UNITS if length_s >= unit.seconds)
+    count = length_s // unit.seconds
+    return unit.name.removesuffix("s") if count == 1 else f"{count} {unit.name}"

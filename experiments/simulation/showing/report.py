@@ -1,0 +1,206 @@
+"""The page of replays: what came of them, as text, tables and plots."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.core.documents import write_text
+from lyra_opt.core.errors import InputError, UserError, counted
+from lyra_opt.experiments.page import PAGE, how_run, render_page, write_plots
+from lyra_opt.experiments.simulation.measuring.bounds import COLUMNS, decisions_of, winnable
+from lyra_opt.experiments.simulation.measuring.comparison import (
+    differences,
+    lines_of,
+    main_lines,
+    method_in_words,
+)
+from lyra_opt.experiments.simulation.measuring.measures import MEASURES, shown_measures
+from lyra_opt.experiments.simulation.running.replays import variants_of
+from lyra_opt.experiments.simulation.showing.axes import scheme_colour
+from lyra_opt.experiments.simulation.showing.figures import draw_plots
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from lyra_opt.experiments.records import ReplayRecord
+    from lyra_opt.experiments.simulation.measuring.comparison import Difference
+    from lyra_opt.experiments.simulation.running.replays import Replays
+    from lyra_opt.experiments.simulation.showing.figures import PlotGroup
+
+
+MOST_SENTENCES = 4
+"""Of the head of a page; of more schemes those with the least mean JCT come first."""
+
+
+def write_report(replays: Replays, *, window_h: tuple[float, float] | None = None) -> Path:
+    """Write page and plots beside the store; return where the page is.
+
+    Parameters
+    ----------
+    window_h
+        From when to when jobs are drawn one by one, in hours since the first submission; None
+        takes the busiest day.
+
+    Raises
+    ------
+    UserError
+        If no replay finished, nothing runs in the window, or a file cannot be written or read.
+    """
+    if not replays.runs:
+        raise InputError(str(replays.folder), "holds no replay that finished")
+    schemes = replays.schemes
+    by_variant = dict(variants_of(replays.runs))
+    found = {name: differences(runs, replays.jobs) for name, runs in by_variant.items()}
+    groups = draw_plots(replays, by_variant, schemes, found, window_h)
+    write_plots(replays.folder, [plot for group in groups for plot in group.plots])
+    page = replays.folder / PAGE
+    write_text(page, page_text(replays, by_variant, schemes, found, groups))
+    return page
+
+
+def parse_window(text: str) -> tuple[float, float]:
+    """Return from when to when ``--window`` asks, in hours; `UserError` if it cannot be."""
+    parts = text.split(",")
+    try:
+        first, last = map(float, parts)
+    except ValueError:
+        first = last = math.nan
+    if not 0 <= first < last < math.inf:
+        rule = "must be two numbers of hours, FROM,TO, the first at least 0 and below the second"
+        raise UserError(f"--window {text}: {rule}")
+    return first, last
+
+
+def page_text(
+    replays: Replays,
+    by_variant: Mapping[str, Sequence[ReplayRecord]],
+    schemes: Sequence[str],
+    found: Mapping[str, Sequence[Difference]],
+    groups: Sequence[PlotGroup],
+) -> str:
+    """Return everything as one HTML page that needs no other file."""
+    runs = replays.runs
+    shown = shown_measures([run.figures or {} for run in runs], MEASURES)
+    left = list(winnable(by_variant))
+    entries = [
+        *((("winnable", "What could still be won"),) if left else ()),
+        ("side-by-side", "Schemes side by side"),
+        *((group.anchor, group.name) for group in groups),
+        ("all-measures", "All measures"),
+        ("schemes", "Schemes and setting"),
+        ("assumptions", "What is assumed"),
+        ("scenario", "The scenario"),
+        ("how", "How it was run"),
+    ]
+    everything = [difference for of_variant in found.values() for difference in of_variant]
+    stored = len(runs) + len(replays.failed)
+    return render_page(
+        "replays.html.jinja",
+        study=replays.study,
+        unfolded=MOST_SENTENCES,
+        entries=entries,
+        failed=replays.failed,
+        missing=replays.study.runs - stored,
+        headline=headline(found, runs),
+        winnable=left,
+        winnable_columns=[*COLUMNS, *decisions_of(left)],
+        decisions=decisions_of(left),
+        method=method_in_words(everything) if everything else "",
+        sections=[_section(name, of_one, runs) for name, of_one in by_variant.items()],
+        several_seeds=len({run.seed for run in runs}) > 1,
+        plot_groups=groups,
+        colours={scheme: scheme_colour(scheme, schemes) for scheme in schemes},
+        meanings=[measure for measure in shown if measure.meaning],
+        settings=[
+            *_settings(by_variant),
+            *(
+                f"Case {name} is left out: {trace} is not there."
+                for name, trace in replays.study.settings.get("left_out", {}).items()
+            ),
+        ],
+        schemes={run.scheme: run.setting["summary"] for run in runs},
+        assumptions=dict.fromkeys(sentence for run in runs for sentence in run.assumptions),
+        how=how_run(replays.study, [*runs, *replays.failed]),
+    )
+
+
+def headline(
+    found: Mapping[str, Sequence[Difference]], runs: Sequence[ReplayRecord]
+) -> list[tuple[str, str]]:
+    """Return what the replays come to: who, and how he fares, for each scheme.
+
+    Where there are variants, it says with which of them a scheme fares best and worst.
+    """
+    by_scheme: dict[str, dict[str, list[tuple[str, Difference]]]] = {}
+    for variant, of_variant in found.items():
+        for each in of_variant:
+            of_scheme = by_scheme.setdefault(each.scheme, {})
+            of_scheme.setdefault(each.compared.name, []).append((variant, each))
+    schemes = list(by_scheme.items())
+    if len(schemes) > MOST_SENTENCES:
+        schemes.sort(
+            key=lambda entry: min(each.difference_s for _, each in next(iter(entry[1].values())))
+        )
+    sentences = []
+    for scheme, of_scheme in schemes:
+        clauses = [f"{name} {_clause(of_measure)}" for name, of_measure in of_scheme.items()]
+        (_, first), *_ = next(iter(of_scheme.values()))
+        sentences.append((f"{scheme} against {first.baseline}", f"{'; '.join(clauses)}."))
+    return sentences or _one_scheme(runs)
+
+
+def _clause(of_measure: Sequence[tuple[str, Difference]]) -> str:
+    """Return how far a scheme is from the first one by one measure."""
+    if len(of_measure) == 1:
+        return of_measure[0][1].in_words()
+    ordered = sorted(of_measure, key=lambda entry: entry[1].relative)
+    (best, first), (worst, last) = ordered[0], ordered[-1]
+    return f"from {first.in_words()} with {best} to {last.in_words()} with {worst}"
+
+
+def _one_scheme(runs: Sequence[ReplayRecord]) -> list[tuple[str, str]]:
+    """Return the main measures where there is nobody to compare with."""
+    sentences = []
+    for section in (_section(name, of_one, runs) for name, of_one in variants_of(runs)):
+        figures = ", ".join(
+            f"{line.name} {line.cells[0].text} {line.unit}".strip() for line in section["main"][:4]
+        )
+        where = f" with {section['name']}" if section["name"] else ""
+        sentences.append((f"{section['schemes'][0]}{where}", f"{figures}."))
+    return sentences
+
+
+def _section(
+    name: str, runs: Sequence[ReplayRecord], shown: Sequence[ReplayRecord]
+) -> dict[str, Any]:
+    of_scheme: dict[str, list[ReplayRecord]] = {}
+    for run in runs:
+        of_scheme.setdefault(run.scheme, []).append(run)
+    lines = lines_of(of_scheme, shown)
+    return {
+        "name": name,
+        "schemes": list(of_scheme),
+        "lines": lines,
+        "main": main_lines(lines),
+    }
+
+
+def _settings(by_variant: Mapping[str, Sequence[ReplayRecord]]) -> list[str]:
+    """Return what was simulated, a sentence for each variant."""
+    sentences = []
+    for variant, runs in by_variant.items():
+        first = runs[0]
+        gpus = ", ".join(
+            f"{math.floor(count):,} {name}" for name, count in first.setting["own_gpus"].items()
+        )
+        seeds = sorted({run.seed for run in runs})
+        words = f"{variant}: " if variant else ""
+        words += f"{first.setting['demand']}. Own GPUs: {gpus}. "
+        words += f"Seeds: {', '.join(map(str, seeds))}."
+        dropped = (first.figures or {}).get("dropped")
+        if dropped:
+            words += f" {counted(dropped, 'job')} left out that can never run."
+        sentences.append(words)
+    return sentences
