@@ -14,7 +14,7 @@ from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits
 from lyra_opt.core.seeding import generator
 from lyra_opt.core.solver import find_solver, solver_names
-from lyra_opt.core.stopwatch import OutOfTimeError, time_limit
+from lyra_opt.core.stopwatch import OutOfTimeError, limited_to
 from lyra_opt.experiments.bench.overshoot import VARIANTS, case_of, is_own
 from lyra_opt.instances.family import generate
 
@@ -35,7 +35,7 @@ def compile_kernels(problem: str) -> None:
                 solver = find_solver(problem, name)
                 if not (solver.availability() or solver.supports(instance)):
                     solver.solve(instance, limits=Limits(time_s=LIMIT_S), rng=generator(seed=0))
-            with suppress(OutOfTimeError), time_limit(LIMIT_S):
+            with suppress(OutOfTimeError), limited_to(Limits(time_s=LIMIT_S)):
                 find_problem(problem).dual_bound(instance)
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lyra_opt.core.result import StoppedBy
-from lyra_opt.core.solver import Solver, Unsupported, keeps_time
+from lyra_opt.core.solver import Solver, Unsupported
 from lyra_opt.core.stopwatch import OutOfTimeError, grace
 from lyra_opt.formulations.exact_solver import (
     concluded,
@@ -42,7 +42,8 @@ class BruteForceSolver(Solver):
     """The problem."""
     gives_bound = True
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
         cls.problem, cls.exact_variants = cls.of.name, cls.variants
 
     @abstractmethod
@@ -67,7 +68,6 @@ class BruteForceSolver(Solver):
         """Return what there is where the time is over before anything was found, if anything."""
         return None
 
-    @keeps_time
     def solve(
         self,
         instance: Any,

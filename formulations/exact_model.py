@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lyra_opt.core.errors import one_line
 from lyra_opt.core.result import BACKEND_RUNS, Limits, StoppedBy
-from lyra_opt.core.solver import Solver, Unsupported, find_solver, keeps_time
+from lyra_opt.core.solver import Solver, Unsupported, find_solver
 from lyra_opt.core.stopwatch import (
     OutOfTimeError,
     grace,
@@ -226,7 +226,6 @@ class ExactModelSolver(Solver):
         self.backend.set_unit(model, data.unit)
         return model
 
-    @keeps_time
     def solve(
         self,
         instance: Any,

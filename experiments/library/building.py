@@ -10,8 +10,8 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.core.fields import written
 from lyra_opt.core.isolation.workers import Workers
 from lyra_opt.core.problem import find_problem
-from lyra_opt.core.result import Status, same_value
-from lyra_opt.core.stopwatch import OutOfTimeError, time_limit
+from lyra_opt.core.result import Limits, Status, same_value
+from lyra_opt.core.stopwatch import OutOfTimeError, limited_to
 from lyra_opt.core.version import VERSION
 from lyra_opt.experiments.environment import current_environment
 from lyra_opt.experiments.library.collecting import LARGEST_FILE_BYTES
@@ -154,7 +154,7 @@ def _write_certificate(
     name = loaded.instance.name
     document = loaded.problem.instance_document(loaded.instance)
     try:
-        with time_limit(time_limit_s):
+        with limited_to(Limits(time_s=time_limit_s)):
             proof = proof_of(loaded.problem, loaded.instance, document, solution)
     except (UserError, OutOfTimeError) as error:
         return False, f"{name}: no certificate: {str(error) or 'out of time'}"

@@ -258,7 +258,8 @@ def _prove(arguments: argparse.Namespace, entry: LoadedInstance, best: Answer | 
     """Write the proof of the best answer; return whether there is one."""
     from lyra_opt.core.documents import format_document, read_json_object, write_text
     from lyra_opt.core.errors import UserError, counted
-    from lyra_opt.core.stopwatch import OutOfTimeError, time_limit
+    from lyra_opt.core.result import Limits
+    from lyra_opt.core.stopwatch import OutOfTimeError, limited_to
     from lyra_opt.proofs.writing import proof_of
 
     if best is None:
@@ -266,7 +267,7 @@ def _prove(arguments: argparse.Namespace, entry: LoadedInstance, best: Answer | 
         return False
     document = read_json_object(entry.file)
     try:
-        with time_limit(arguments.time_limit_s):
+        with limited_to(Limits(time_s=arguments.time_limit_s)):
             proof = proof_of(entry.problem, entry.instance, document, best.solution)
     except UserError as error:
         complain(f"--proof {arguments.proof}: {error}; nothing written")

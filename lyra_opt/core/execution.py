@@ -13,7 +13,7 @@ from lyra_opt.core.interrupting import PATIENCE_S, CtrlC
 from lyra_opt.core.result import SolveResult, Status, StoppedBy
 from lyra_opt.core.seeding import generator
 from lyra_opt.core.solver import is_own
-from lyra_opt.core.stopwatch import Stopwatch, interruption_in_force
+from lyra_opt.core.stopwatch import OutOfTimeError, Stopwatch, interruption_in_force
 from lyra_opt.core.trajectory import Recorder
 
 if TYPE_CHECKING:
@@ -136,10 +136,10 @@ def _executed(problem: Problem, given: Any, solver: Solver, call: Call) -> Execu
         is_repeated = isinstance(interruption, CtrlC) and interruption.is_repeated
         if isinstance(error, KeyboardInterrupt) and (is_repeated or not interruption.is_asked):
             raise
-        if not interruption.is_asked:
+        if not interruption.is_asked and not isinstance(error, OutOfTimeError):
             return failed(error, stopwatch.elapsed_s)
         best, bound = (None, None) if recorder is None else (recorder.best, recorder.bound)
-        result = told_result(problem, given, call, best, bound, StoppedBy.INTERRUPT)
+        result = told_result(problem, given, call, best, bound, StoppedBy.TIME)
     elapsed_s = stopwatch.elapsed_s
     if not isinstance(result, SolveResult):
         message = f"the solver returned {show_value(result)}, which is no SolveResult"

@@ -14,7 +14,7 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.core.plugins import Plugins
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Number, SolveResult, Status, StoppedBy
-from lyra_opt.core.stopwatch import OutOfTimeError, grace, loading, time_limit
+from lyra_opt.core.stopwatch import OutOfTimeError, grace, limited_to, loading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,18 +38,15 @@ class Observer(Protocol):
 SolveT = TypeVar("SolveT", bound=Callable[..., SolveResult[Any]])
 
 
-def keeps_time(solve: SolveT) -> SolveT:
-    """Let a method `solve` run with the time of its `limits` in force.
-
-    All that it calls may then ask `lyra_opt.core.stopwatch.require_time`.
-    """
+def _keeping_limits(solve: SolveT) -> SolveT:
+    """Return a method `solve` that runs with its `limits` in force."""
 
     @wraps(solve)
-    def in_time(self: Any, instance: Any, *, limits: Limits, **others: Any) -> SolveResult[Any]:
-        with time_limit(limits.time_s):
+    def limited(self: Any, instance: Any, *, limits: Limits, **others: Any) -> SolveResult[Any]:
+        with limited_to(limits):
             return solve(self, instance, limits=limits, **others)
 
-    return cast("SolveT", in_time)
+    return cast("SolveT", limited)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +62,9 @@ class Solver(ABC):
     A solver keeps no state between runs, changes none of its arguments and breaks ties by a
     documented order, so that the same seed gives the same answer. It never grades itself:
     `lyra_opt.core.solving.solve_and_check` recomputes what it claims.
+
+    The limits of `solve` are in force while it runs, for every function that it calls too: see
+    `lyra_opt.core.stopwatch`.
     """
 
     name: str
@@ -83,6 +83,11 @@ class Solver(ABC):
     """What its bounds rest on, such as ``highs``; empty for code of its own."""
     modules: tuple[str, ...] = ()
     """Python modules that it needs and that may not be installed."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "solve" in vars(cls):
+            cls.solve = _keeping_limits(cls.solve)  # type: ignore[method-assign]
 
     @property
     def summary(self) -> str:
@@ -136,7 +141,7 @@ class Solver(ABC):
         instance
             A validated instance that `supports` accepts.
         limits
-            What the run may use.
+            What the run may use. `lyra_opt.core.stopwatch` tells what is left of it.
         rng
             The only source of randomness.
         warm_start
@@ -171,7 +176,6 @@ class HeuristicSolver(Solver):
         """
         return find_problem(self.problem).check(instance, solution).objective
 
-    @keeps_time
     def solve(
         self,
         instance: Any,

@@ -4,10 +4,11 @@ Importing OR-Tools or numba takes about a second, whatever is solved then. It is
 process, so counting it as the time of the solver that happens to run first would say nothing
 about that solver.
 
-A time limit is in force for all that is called within ``with time_limit(...)``, however deep: a
-loop that may take long asks `require_time` every few milliseconds, and whoever can make something
-of what there is by then catches `OutOfTimeError`. So rules, bounds and builders of models, which
-solvers and simulated clusters share, need no clock among their arguments.
+Limits are in force for all code that is called within ``with limited_to(limits)``, however deep.
+Every `lyra_opt.core.solver.Solver` puts its own in force, so solvers, rules, bounds and builders of
+models read them from one place, and simulated clusters can call the same functions without any.
+A loop that may take long asks `require_time` every few milliseconds, and the caller that can return
+something by then catches `OutOfTimeError`. A search asks `limit_reached` before each node.
 
 Ctrl-C uses the same mechanism: within ``with heeding(interruption)``, an interruption that is asked
 for ends the time limit in force at once.
@@ -22,12 +23,15 @@ from contextvars import ContextVar
 from threading import local
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from lyra_opt.core.result import Limits, StoppedBy
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
 
 ItemT = TypeVar("ItemT")
 
+BYTES_PER_MIB = 2**20
 LONGEST_TIME_LIMIT_S = 1e9  # some backends cannot represent more, and 30 years is no limit
 GRACE_S = 0.1
 """What a first solution may take beyond a time limit, which is of little use without one."""
@@ -58,9 +62,10 @@ class Interruption:
             listener()
 
 
-class _Limit(NamedTuple):
-    """When the limit in force ends, and what an interruption leaves: nothing but a grace."""
+class _InForce(NamedTuple):
+    """Limits, when their time ends, and what an interruption leaves: nothing but a grace."""
 
+    limits: Limits
     deadline_s: float
     graced_until_s: float
     interruption: Interruption
@@ -72,8 +77,8 @@ class _Limit(NamedTuple):
         return self.deadline_s
 
 
-_NO_LIMIT = _Limit(math.inf, -math.inf, Interruption())
-_in_force: ContextVar[_Limit] = ContextVar("limit_in_force", default=_NO_LIMIT)
+_NO_LIMIT = _InForce(Limits(), math.inf, -math.inf, Interruption())
+_in_force: ContextVar[_InForce] = ContextVar("limits_in_force", default=_NO_LIMIT)
 
 
 @contextmanager
@@ -129,36 +134,64 @@ class Stopwatch:
 
 
 class _Within:
-    """Puts a limit in force; a class, because generators take three times as long."""
+    """Puts limits in force; a class, because generators take three times as long."""
 
-    __slots__ = "_limit", "_token"
+    __slots__ = "_in_force", "_token"
 
-    def __init__(self, limit: _Limit) -> None:
-        self._limit = limit
+    def __init__(self, in_force: _InForce) -> None:
+        self._in_force = in_force
 
     def __enter__(self) -> None:
-        self._token = _in_force.set(self._limit)
+        self._token = _in_force.set(self._in_force)
 
     def __exit__(self, *_: object) -> None:
         _in_force.reset(self._token)
 
 
-def time_limit(time_s: float | None) -> AbstractContextManager[None]:
-    """Hold what happens meanwhile to a limit of wall-clock seconds, None for none of its own.
+def limited_to(limits: Limits) -> AbstractContextManager[None]:
+    """Put limits in force for the code within.
 
-    Of limits within one another the one that ends first counts. As in `Stopwatch`, what a process
-    loads once does not count. A limit holds in one thread.
+    The time counts from here, and of time limits within one another the one that ends first
+    counts. Nodes, memory and threads are those of the innermost limits: each search counts its own.
+    As in `Stopwatch`, what a process loads once takes no time. Limits hold in one thread.
     """
-    around = _in_force.get()
-    if time_s is None or time_s >= LONGEST_TIME_LIMIT_S:
-        return _Within(around)
-    return _Within(around._replace(deadline_s=min(_now_s() + time_s, around.deadline_s)))
+    around, time_s = _in_force.get(), limits.time_s
+    deadline_s = around.deadline_s
+    if time_s is not None and time_s < LONGEST_TIME_LIMIT_S:
+        deadline_s = min(_now_s() + time_s, deadline_s)
+    return _Within(around._replace(limits=limits, deadline_s=deadline_s))
+
+
+def limits_in_force() -> Limits:
+    """Return the innermost limits, as they were given; `remaining_s` is the time left."""
+    return _in_force.get().limits
+
+
+def limit_reached(*, nodes: int, memory_bytes: int) -> StoppedBy | None:
+    """Return which of the limits in force a search has reached, None if it may go on.
+
+    Parameters
+    ----------
+    nodes
+        The nodes that the search has made.
+    memory_bytes
+        The memory that its open nodes take.
+    """
+    limits = _in_force.get().limits
+    if is_out_of_time():
+        return StoppedBy.TIME
+    if limits.nodes is not None and nodes >= limits.nodes:
+        return StoppedBy.NODES
+    if limits.memory_mib is not None and memory_bytes > limits.memory_mib * BYTES_PER_MIB:
+        return StoppedBy.MEMORY
+    return None
 
 
 def grace() -> AbstractContextManager[None]:
     """Leave what happens meanwhile at least `GRACE_S`, whatever the limit in force."""
     around, until_s = _in_force.get(), _now_s() + GRACE_S
-    return _Within(_Limit(max(until_s, around.deadline_s), until_s, around.interruption))
+    deadline_s = max(until_s, around.deadline_s)
+    return _Within(around._replace(deadline_s=deadline_s, graced_until_s=until_s))
 
 
 def heeding(interruption: Interruption) -> AbstractContextManager[None]:

@@ -23,7 +23,7 @@ from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, Status, StoppedBy
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
-from lyra_opt.core.stopwatch import time_limit
+from lyra_opt.core.stopwatch import limited_to
 from lyra_opt.formulations.backends.backend import BackendRun, Built, Settings
 from lyra_opt.formulations.backends.cpsat import new_model, run_cpsat
 from lyra_opt.formulations.backends.linear import Programme, presolve_within, run_highs
@@ -232,7 +232,7 @@ def test_highs_gets_the_model_that_pulp_would_give_it(problem: str) -> None:
 def test_settings_know_what_is_left_of_a_limit() -> None:
     """A model is built within the limit, which then is shorter for the backend."""
     assert Settings(time_s=9.0).left_s == 9.0
-    with time_limit(0.0):
+    with limited_to(Limits(time_s=0.0)):
         assert Settings(time_s=9.0).left_s == 0.0
     assert presolve_within(None, 10**6) == presolve_within(1.0, 100) == "choose"
     assert presolve_within(1.0, 10**6) == "off"

@@ -12,9 +12,10 @@ import pytest
 
 from lyra_opt.core.interrupting import heeding_signals
 from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Limits
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
-from lyra_opt.core.stopwatch import OutOfTimeError, remaining_s, time_limit
+from lyra_opt.core.stopwatch import OutOfTimeError, limited_to, remaining_s
 from lyra_opt.formulations.backends.native import interruptible
 from lyra_opt.instances.family import generate
 
@@ -66,7 +67,7 @@ def test_results_errors_and_the_time_left_are_those_of_the_run() -> None:
     def fail() -> None:
         raise RuntimeError("of the backend")
 
-    with time_limit(1000):
+    with limited_to(Limits(time_s=1000)):
         left_s = interruptible(remaining_s)
     assert left_s is not None
     assert 0 < left_s <= 1000

@@ -20,7 +20,6 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lyra_opt.core.result import Limits
 from lyra_opt.formulations.allocation.mean_jct.order_tree import Branched, OrderSearch
 from lyra_opt.formulations.allocation.mean_jct.partial_orders import PartialOrder
 from lyra_opt.formulations.allocation.mean_jct.price_bound import PriceBound, tail_of
@@ -58,7 +57,7 @@ def order_certificate(instance: Instance, schedule: Schedule | None = None) -> O
     schedule
         To start from; the tree is smaller with a better one.
     """
-    search = OrderSearch(instance, Limits(), schedule, None)
+    search = OrderSearch(instance, schedule, None)
     search.tree = {}
     search.run()
     numbers, priced = search.numbers, search.priced

@@ -22,8 +22,8 @@ from lyra_opt.allocation.exact.mean_jct.starts import best_priority_schedule
 from lyra_opt.allocation.instance import Objective, Schedule
 from lyra_opt.allocation.schedules.evaluator import mean_jct_s
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
-from lyra_opt.core.solver import Solver, keeps_time
-from lyra_opt.core.stopwatch import OutOfTimeError, is_out_of_time, require_time
+from lyra_opt.core.solver import Solver
+from lyra_opt.core.stopwatch import OutOfTimeError, limit_reached, require_time
 from lyra_opt.core.trajectory import Improvements
 from lyra_opt.formulations.allocation.mean_jct.glop_programme import GlopProgramme
 from lyra_opt.formulations.allocation.mean_jct.partial_orders import PartialOrder, WholeNumbers
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 PRUNING_GAP = Fraction(1, 2 * 10**6)
 """How much better a branch must be to be looked into."""
 BYTES_PER_EVENT, BYTES_PER_NODE = 64, 512
-_MIB = 2**20
 
 
 class OrderTree(Solver):
@@ -65,20 +64,19 @@ class OrderTree(Solver):
     engine = "glop"
     modules = ("ortools.linear_solver.python.model_builder_helper", "scipy.sparse")
 
-    @keeps_time
     @from_first_release
     def solve(
         self,
         instance: Instance,
         *,
-        limits: Limits,
+        limits: Limits,  # noqa: ARG002
         rng: np.random.Generator,  # noqa: ARG002
         warm_start: Schedule | None = None,
         observer: Observer | None = None,
     ) -> SolveResult[Schedule]:
         """Prove the optimum within the limits; see `lyra_opt.core.solver.Solver.solve`."""
         self.load()
-        return OrderSearch(instance, limits, warm_start, observer).run()
+        return OrderSearch(instance, warm_start, observer).run()
 
 
 class Branched(NamedTuple):
@@ -113,11 +111,10 @@ class OrderSearch:
     def __init__(
         self,
         instance: Instance,
-        limits: Limits,
         warm_start: Schedule | None,
         observer: Observer | None,
     ) -> None:
-        self.instance, self.limits = instance, limits
+        self.instance = instance
         self.observer = None if observer is None else Improvements(observer, instance.objective)
         self.numbers = WholeNumbers(instance)
         self.priced = PriceBound(self.numbers)
@@ -191,13 +188,7 @@ class OrderSearch:
 
     def out_of_limits(self) -> StoppedBy | None:
         """Return the limit that is reached."""
-        if is_out_of_time():
-            return StoppedBy.TIME
-        if self.limits.nodes is not None and self.nodes >= self.limits.nodes:
-            return StoppedBy.NODES
-        if self.limits.memory_mib is not None and self.memory > self.limits.memory_mib * _MIB:
-            return StoppedBy.MEMORY
-        return None
+        return limit_reached(nodes=self.nodes, memory_bytes=self.memory)
 
     def search(self) -> StoppedBy | None:
         """Look into open orders until none may be better; return the limit that ended it."""

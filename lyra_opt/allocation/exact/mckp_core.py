@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,13 @@ from lyra_opt.allocation.knapsack.kernels import (
     settle_ties,
 )
 from lyra_opt.allocation.knapsack.solver import KnapsackChoice, KnapsackSolver
-from lyra_opt.core.result import Limits, StoppedBy
-from lyra_opt.core.stopwatch import is_out_of_time
+from lyra_opt.core.result import StoppedBy
+from lyra_opt.core.stopwatch import (
+    BYTES_PER_MIB,
+    OutOfTimeError,
+    is_out_of_time,
+    limits_in_force,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,14 +80,16 @@ class MckpCore(KnapsackSolver):
     exact_variants = KnapsackSolver.variants
     gives_bound = True
 
-    def choose(self, knapsack: ReducedKnapsack, limits: Limits) -> KnapsackChoice:
+    def choose(self, knapsack: ReducedKnapsack) -> KnapsackChoice:
         """Return the optimum, or the best choice known when a limit is reached."""
         if not knapsack.items:
             return KnapsackChoice(chosen=np.full(knapsack.classes, -1, dtype=np.int64), bound=0.0)
         core = _Core.of(knapsack.scaled())
-        stopped_by = core.expand(limits)
-        if stopped_by is StoppedBy.MEMORY and limits == Limits() and table_fits(knapsack):
-            return table_choice(knapsack)
+        stopped_by = core.expand()
+        may_grow = limits_in_force().memory_mib is None
+        if stopped_by is StoppedBy.MEMORY and may_grow and table_fits(knapsack):
+            with suppress(OutOfTimeError):
+                return table_choice(knapsack)
         return KnapsackChoice(
             chosen=core.choice(),
             bound=core.scaled.dual_bound(core.bound()),
@@ -262,14 +270,15 @@ class _Core:
             np.append(np.gcd.accumulate(unit[self.order][::-1])[::-1], 1),
         )
 
-    def expand(self, limits: Limits) -> StoppedBy | None:
+    def expand(self) -> StoppedBy | None:
         """Search to the end or to a limit, and return which."""
         if self.is_done:
             return None
         knapsack = self.scaled.reduced
         most_states = MOST_STATES
-        if limits.memory_mib is not None:
-            most_states = int(limits.memory_mib * 2**20 / BYTES_PER_STATE)
+        memory_mib = limits_in_force().memory_mib
+        if memory_mib is not None:
+            most_states = int(memory_mib * BYTES_PER_MIB / BYTES_PER_STATE)
         largest_class = int(np.diff(knapsack.start).max())
         changes = Changes(*(np.zeros(largest_class + 2, dtype=np.int64) for _ in range(4)))
         next_loss, lighter_loss, heavier_loss, unit = self.bounds

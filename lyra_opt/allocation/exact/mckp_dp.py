@@ -18,7 +18,6 @@ from lyra_opt.core.stopwatch import OutOfTimeError, require_time
 if TYPE_CHECKING:
     from lyra_opt.allocation.instance import Instance
     from lyra_opt.allocation.knapsack.data import ReducedKnapsack
-    from lyra_opt.core.result import Limits
 
 MOST_CELLS = 2**28
 """Of the choice table: a GiB at four bytes each."""
@@ -54,11 +53,7 @@ class MckpDp(KnapsackSolver):
             f"mckp-dp takes at most {MOST_CELLS}, mckp-core needs no table"
         )
 
-    def choose(
-        self,
-        knapsack: ReducedKnapsack,
-        limits: Limits,  # noqa: ARG002
-    ) -> KnapsackChoice:
+    def choose(self, knapsack: ReducedKnapsack) -> KnapsackChoice:
         """Return the optimum, or the greedy's choice when the time is over."""
         try:
             return table_choice(knapsack)

@@ -12,7 +12,6 @@ from lyra_opt.allocation.knapsack.solver import KnapsackChoice, KnapsackSolver
 
 if TYPE_CHECKING:
     from lyra_opt.allocation.knapsack.data import IntArray, ReducedKnapsack
-    from lyra_opt.core.result import Limits
 
 
 class MckpGreedy(KnapsackSolver):
@@ -33,11 +32,7 @@ class MckpGreedy(KnapsackSolver):
 
     name = "mckp-greedy"
 
-    def choose(
-        self,
-        knapsack: ReducedKnapsack,
-        limits: Limits,  # noqa: ARG002
-    ) -> KnapsackChoice:
+    def choose(self, knapsack: ReducedKnapsack) -> KnapsackChoice:
         """Return the greedy's items."""
         return KnapsackChoice(chosen=greedy_choice(knapsack))
 

@@ -36,7 +36,7 @@ from lyra_opt.allocation.schedules.kernel import (
 )
 from lyra_opt.allocation.schedules.moldable import moldable_schedule
 from lyra_opt.core.kernels import kernel, kernel_with_lists
-from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
+from lyra_opt.core.result import SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import HeuristicSolver
 from lyra_opt.core.stopwatch import OutOfTimeError
 
@@ -282,7 +282,7 @@ def most_reduction(
         weight=workers * size[job_of],
         value=left * (gained / (least * (least + gained))),
     ).reduced()
-    choice = MckpCore().choose(knapsack, Limits())
+    choice = MckpCore().choose(knapsack)
     chosen = knapsack.original(choice.chosen)
     return [int(workers[item]) if item >= 0 else 0 for item in chosen]
 

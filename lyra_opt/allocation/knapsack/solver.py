@@ -14,7 +14,7 @@ from lyra_opt.allocation.knapsack.of_instance import (
     refusal,
 )
 from lyra_opt.core.result import SolveResult, Status, same_value
-from lyra_opt.core.solver import Solver, keeps_time
+from lyra_opt.core.solver import Solver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -59,22 +59,18 @@ class KnapsackSolver(Solver):
     variants = tuple(KNAPSACK_OBJECTIVES)
 
     @abstractmethod
-    def choose(self, knapsack: ReducedKnapsack, limits: Limits) -> KnapsackChoice:
-        """Return items of a reduced knapsack, within the time limit in force.
-
-        Of `limits` the others.
-        """
+    def choose(self, knapsack: ReducedKnapsack) -> KnapsackChoice:
+        """Return items of a reduced knapsack, within the limits in force."""
 
     def supports(self, instance: Instance) -> Unsupported | None:
         """Return why the instance is no knapsack or a too large one, None if it is neither."""
         return refusal(instance)
 
-    @keeps_time
     def solve(
         self,
         instance: Instance,
         *,
-        limits: Limits,
+        limits: Limits,  # noqa: ARG002
         rng: np.random.Generator,  # noqa: ARG002
         warm_start: WorkerAllocation | NamedWorkers | None = None,
         observer: Callable[[str, int | float], None] | None = None,
@@ -88,7 +84,7 @@ class KnapsackSolver(Solver):
         """
         task = AllocationKnapsack.of(instance)
         reduced = task.knapsack.reduced()
-        found = self.choose(reduced, limits)
+        found = self.choose(reduced)
         solution = task.allocation(reduced.original(found.chosen))
         objective = task.objective_s(task.workers(solution))
         if warm_start is not None:

@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lyra_opt.core.result import Limits
 from lyra_opt.core.stopwatch import (
+    BYTES_PER_MIB,
     OutOfTimeError,
     is_out_of_time,
+    limited_to,
+    limits_in_force,
     loading,
     remaining_s,
     require_time,
-    time_limit,
 )
 from lyra_opt.reclaim.bounds.semidefinite_certificate import (
     Multipliers,
@@ -49,14 +52,12 @@ PROOF_S, PROOF_SHARE = 6e-11, 0.1
 """What is kept back for the proof: of the cube of the size, and of the time left."""
 LEAST_ASCENT_S = 1e-2
 """Of the size: in less time it hardly comes past the linear relaxation and a tree search."""
-BYTES_PER_MIB = 2**20
 
 
 def semidefinite_bound(
     reduced: ReducedReclaim,
     objective: int,
     rng: np.random.Generator,
-    memory_mib: float | None = None,
 ) -> int:
     """Return a proved lower bound of a rigid instance, 0 if limits leave no room for one.
 
@@ -84,6 +85,7 @@ def semidefinite_bound(
         return 0
     if reduced.weight.dtype == object:
         return 0
+    memory_mib = limits_in_force().memory_mib
     if memory_mib is not None and 3 * 8 * size**2 > memory_mib * BYTES_PER_MIB:
         return 0
     left_s = remaining_s()
@@ -92,7 +94,7 @@ def semidefinite_bound(
         return 0
     ascent = _Ascent(reduced, objective, rng)
     try:
-        with time_limit(ascent_s):
+        with limited_to(Limits(time_s=ascent_s)):
             ascent.run()
     except OutOfTimeError:
         pass

@@ -13,8 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lyra_opt.core.exact_sums import exact_sum
-from lyra_opt.core.result import Limits
-from lyra_opt.core.stopwatch import OutOfTimeError, is_out_of_time, within_time
+from lyra_opt.core.stopwatch import (
+    OutOfTimeError,
+    is_out_of_time,
+    limited_to,
+    limits_in_force,
+    within_time,
+)
 from lyra_opt.reclaim.exact.component_kernel import enumerate_choices
 from lyra_opt.reclaim.exact.search_result import SearchResult
 from lyra_opt.reclaim.exact.tree.price_kernel import Split, level_prices
@@ -41,7 +46,6 @@ def search_components(
     incumbent: Sequence[int],
     *,
     dual_bound: int,
-    limits: Limits,
 ) -> SearchResult:
     """Return the best choice of a rigid instance by its components, as far as they can be solved.
 
@@ -55,7 +59,7 @@ def search_components(
 
     Parameters
     ----------
-    reduced, incumbent, dual_bound, limits, stopwatch
+    reduced, incumbent, dual_bound
         As for `search_tree`.
 
     Returns
@@ -75,7 +79,7 @@ def search_components(
     groups = _connected_places(reduced.losses)
     if len(groups) < 2 or objective <= dual_bound:
         return best
-    nodes = 0
+    limits, nodes = limits_in_force(), 0
     try:
         parts = [_part(reduced, places) for places in within_time(groups)]
     except OutOfTimeError:
@@ -107,13 +111,9 @@ def search_components(
         part, picks = min(unknown, key=lambda pair: len(pair[0].places))
         if 2 * len(part.places) > len(reduced.servers):
             return best  # as hard as the whole, to which the tree search comes next
-        nodes += part.settle(
-            picks,
-            Limits(
-                nodes=NODES_PER_POINT if nodes_left is None else min(nodes_left, NODES_PER_POINT),
-                memory_mib=limits.memory_mib,
-            ),
-        )
+        most = NODES_PER_POINT if nodes_left is None else min(nodes_left, NODES_PER_POINT)
+        with limited_to(replace(limits, nodes=most)):
+            nodes += part.settle(picks)
         best = best._replace(nodes=nodes)
         if picks not in part.choice:
             return best
@@ -140,14 +140,13 @@ class _Part:
     choice: dict[int, list[int]] = field(default_factory=dict)
     instance: ReducedReclaim | None = None
 
-    def settle(self, picks: int, limits: Limits) -> int:
+    def settle(self, picks: int) -> int:
         """Try to make a point of the curve known; return the nodes that it took."""
         assert self.instance is not None
         found = search_tree(
             replace(self.instance, reclaim_servers=picks),
             range(picks),
             dual_bound=int(self.lower[picks]),
-            limits=limits,
         )
         # The curve does not fall.
         self.lower[picks:] = np.maximum(self.lower[picks:], found.bound)

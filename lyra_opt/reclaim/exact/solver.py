@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
-from lyra_opt.core.solver import Solver, keeps_time
-from lyra_opt.core.stopwatch import is_out_of_time, remaining_s, time_limit
+from lyra_opt.core.solver import Solver
+from lyra_opt.core.stopwatch import is_out_of_time, limited_to, limits_in_force, remaining_s
 from lyra_opt.core.trajectory import Improvements
 from lyra_opt.reclaim.bounds.semidefinite import semidefinite_bound
 from lyra_opt.reclaim.exact.components import search_components
@@ -69,7 +70,6 @@ class Exact(Solver):
     exact_variants = variants
     gives_bound = True
 
-    @keeps_time
     def solve(
         self,
         instance: Instance,
@@ -110,9 +110,9 @@ class Exact(Solver):
             )
             _walk(known, reduced, starts, SHORT_WALK, rng)
             if instance.semantics is Semantics.RIGID:
-                _search_rigid(known, reduced, limits, rng)
+                _search_rigid(known, reduced, rng)
             else:
-                _search_interchangeable(known, reduced, limits, rng)
+                _search_interchangeable(known, reduced, rng)
         return SolveResult(
             status=Status.OPTIMAL if known.is_proved else Status.FEASIBLE,
             stopped_by=None if known.is_proved else known.stopped_by,
@@ -152,9 +152,11 @@ class _Known:
         self.nodes += found.nodes
         self.stopped_by = found.stopped_by
 
-    def nodes_left(self, limits: Limits) -> int | None:
-        """Return how many nodes are left of the limit."""
-        return None if limits.nodes is None else max(0, limits.nodes - self.nodes)
+    def limits_left(self) -> Limits:
+        """Return the limits in force without the nodes that were made."""
+        limits = limits_in_force()
+        nodes = None if limits.nodes is None else max(0, limits.nodes - self.nodes)
+        return replace(limits, nodes=nodes)
 
 
 def _walk(
@@ -192,67 +194,53 @@ def _walk(
 def _search_rigid(
     known: _Known,
     reduced: ReducedReclaim,
-    limits: Limits,
     rng: np.random.Generator,
 ) -> None:
     linear_bound = known.bound
     if not known.is_proved:
-        known.take(
-            search_components(
-                reduced,
-                known.places,
-                dual_bound=known.bound,
-                limits=limits,
-            )
-        )
+        known.take(search_components(reduced, known.places, dual_bound=known.bound))
     if known.is_proved:
         return
-    nodes_left = known.nodes_left(limits)
-    if nodes_left is None or nodes_left > SHORT_SEARCH:
-        known.take(
-            search_tree(
-                reduced,
-                known.places,
-                dual_bound=known.bound,
-                limits=Limits(nodes=SHORT_SEARCH, memory_mib=limits.memory_mib),
-                observer=known.observer,
+    left = known.limits_left()
+    if left.nodes is None or left.nodes > SHORT_SEARCH:
+        with limited_to(replace(left, nodes=SHORT_SEARCH)):
+            known.take(
+                search_tree(reduced, known.places, dual_bound=known.bound, observer=known.observer)
             )
-        )
         if known.is_proved or known.stopped_by in (StoppedBy.TIME, StoppedBy.MEMORY):
             return
         _walk(known, reduced, iter(()), LONG_WALK, rng)
     if not known.is_proved:
-        _search_long(known, reduced, linear_bound, limits, rng)
+        _search_long(known, reduced, linear_bound, rng)
 
 
 def _search_long(
     known: _Known,
     reduced: ReducedReclaim,
     linear_bound: int,
-    limits: Limits,
     rng: np.random.Generator,
 ) -> None:
     """Search the tree, and where it comes forward slowly look for a better bound in between."""
     search = TreeSearch(reduced, known.places, known.bound, known.observer)
-    of_search = Limits(nodes=known.nodes_left(limits), memory_mib=limits.memory_mib)
-    left_s = remaining_s()
-    with time_limit(TRIAL_S if left_s is None else min(TRIAL_S, TRIAL_SHARE * left_s)):
-        known.take(search.search(of_search))
+    limits, left_s = known.limits_left(), remaining_s()
+    trial_s = TRIAL_S if left_s is None else min(TRIAL_S, TRIAL_SHARE * left_s)
+    with limited_to(replace(limits, time_s=trial_s)):
+        known.take(search.search())
     if known.is_proved or known.stopped_by is not StoppedBy.TIME or is_out_of_time():
         return
     assert known.objective is not None
     if 2 * known.bound < linear_bound + known.objective:
-        bound = semidefinite_bound(reduced, known.objective, rng, limits.memory_mib)
+        bound = semidefinite_bound(reduced, known.objective, rng)
         search.raise_bound(bound)
         if known.observer is not None and bound > known.bound:
             known.observer("dual_bound", min(bound, known.objective))
-    known.take(search.search(of_search))
+    with limited_to(limits):
+        known.take(search.search())
 
 
 def _search_interchangeable(
     known: _Known,
     reduced: ReducedReclaim,
-    limits: Limits,
     rng: np.random.Generator,
 ) -> None:
     if not known.is_proved:
@@ -262,7 +250,6 @@ def _search_interchangeable(
             search_thresholds(
                 reduced,
                 known.places,
-                limits=limits,
                 rng=rng,
                 observer=known.observer,
             )

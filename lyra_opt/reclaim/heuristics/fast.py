@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.core.result import SolveResult, Status, StoppedBy
-from lyra_opt.core.solver import Solver, keeps_time
+from lyra_opt.core.solver import Solver
 from lyra_opt.core.stopwatch import is_out_of_time
 from lyra_opt.reclaim.bounds.dual_bound import interchangeable_bound, rigid_bound
 from lyra_opt.reclaim.heuristics.base import preempted_weight
@@ -54,7 +54,6 @@ class Fast(Solver):
     variants = tuple(Semantics)
     gives_bound = True
 
-    @keeps_time
     def solve(
         self,
         instance: Instance,

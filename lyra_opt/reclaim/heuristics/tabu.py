@@ -9,7 +9,6 @@ import numpy as np
 
 from lyra_opt.core.kernels import LARGEST_COMPILED_INTEGER
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
-from lyra_opt.core.solver import keeps_time
 from lyra_opt.core.stopwatch import is_out_of_time
 from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
 from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
@@ -79,7 +78,6 @@ class Tabu(ReclaimHeuristic):
         assert solution is not None
         return solution.positions(instance)
 
-    @keeps_time
     def solve(
         self,
         instance: Instance,

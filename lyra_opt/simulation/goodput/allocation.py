@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lyra_opt.allocation.knapsack.data import FloatArray
-    from lyra_opt.core.result import Limits
     from lyra_opt.simulation.goodput.pollux import PolluxEpoch
 
 LEAST_GAIN = 1e-9
@@ -34,7 +33,7 @@ LEAST_GAIN = 1e-9
 NOBODY = -1
 
 
-def best_allocation(epoch: PolluxEpoch, limits: Limits | None = None) -> list[dict[int, int]]:
+def best_allocation(epoch: PolluxEpoch) -> list[dict[int, int]]:
     """Return the fittest allocation that is found, a row a job.
 
     The same for the same epoch; ties go to the job that stands first, and the first server.
@@ -43,8 +42,6 @@ def best_allocation(epoch: PolluxEpoch, limits: Limits | None = None) -> list[di
     ----------
     epoch
         The jobs.
-    limits
-        See `relaxed_workers`.
 
     Notes
     -----
@@ -52,7 +49,7 @@ def best_allocation(epoch: PolluxEpoch, limits: Limits | None = None) -> list[di
     O(jobs * most workers) once and O(jobs + spread workers) for each change of the second phase.
     """
     search = _Search(epoch)
-    search.place(relaxed_workers(epoch, limits).tolist())
+    search.place(relaxed_workers(epoch).tolist())
     search.improve()
     if search.cost.sum() > epoch.held_cost.sum():
         search = _Search(epoch)

@@ -38,7 +38,6 @@ import numpy as np
 
 from lyra_opt.allocation.exact.mckp_core import MckpCore
 from lyra_opt.allocation.knapsack.data import Knapsack
-from lyra_opt.core.result import Limits
 from lyra_opt.simulation.goodput.tuning import NEAR, SPREAD
 
 if TYPE_CHECKING:
@@ -146,19 +145,17 @@ class PolluxEpoch:
         return cost
 
 
-def relaxed_workers(epoch: PolluxEpoch, limits: Limits | None = None) -> IntArray:
+def relaxed_workers(epoch: PolluxEpoch) -> IntArray:
     """Return the numbers of workers of greatest fitness without places; proof in this module.
 
     The same for the same epoch; ties as `mckp-core` breaks them. Optimal within 1e-9 of what all
-    jobs together can save against having nothing.
+    jobs together can save against having nothing, and else the best numbers known when one of the
+    limits in force is reached.
 
     Parameters
     ----------
     epoch
         The jobs.
-    limits
-        Of the knapsack solver; none by default. When one is reached, the best numbers known are
-        returned.
 
     Notes
     -----
@@ -169,7 +166,7 @@ def relaxed_workers(epoch: PolluxEpoch, limits: Limits | None = None) -> IntArra
     # What is impossible is worth less than nothing.
     saved = np.maximum(saved, -1.0)
     values = [of_job[:most] for of_job, most in zip(saved, epoch.most, strict=True)]
-    return most_valuable(int(epoch.gpus.sum()), values, epoch.gpus_per_worker, limits)
+    return most_valuable(int(epoch.gpus.sum()), values, epoch.gpus_per_worker)
 
 
 def fitness_bound(epoch: PolluxEpoch) -> float:
@@ -178,9 +175,7 @@ def fitness_bound(epoch: PolluxEpoch) -> float:
     return epoch.jobs / float(epoch.relaxed_cost[np.arange(epoch.jobs), workers].sum())
 
 
-def most_valuable(
-    gpus: int, values: Sequence[FloatArray], gpus_per_worker: IntArray, limits: Limits | None = None
-) -> IntArray:
+def most_valuable(gpus: int, values: Sequence[FloatArray], gpus_per_worker: IntArray) -> IntArray:
     """Return the numbers of workers of most value.
 
     Parameters
@@ -191,8 +186,6 @@ def most_valuable(
         By job: the value of 1, 2, ... workers; finite.
     gpus_per_worker
         By job.
-    limits
-        Of the knapsack solver, as in `relaxed_workers`.
     """
     counts = np.array([len(value) for value in values], dtype=np.int64)
     start = np.concatenate(([0], np.cumsum(counts)))
@@ -203,7 +196,7 @@ def most_valuable(
         weight=workers * np.repeat(gpus_per_worker, counts),
         value=np.concatenate(values) if len(values) else np.zeros(0),
     ).reduced()
-    items = reduced.original(MckpCore().choose(reduced, limits or Limits()).chosen)
+    items = reduced.original(MckpCore().choose(reduced).chosen)
     chosen: IntArray = np.zeros(len(values), dtype=np.int64)
     chosen[items >= 0] = workers[items[items >= 0]]
     return chosen

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.core.result import Limits
+from lyra_opt.core.stopwatch import limited_to
 from lyra_opt.simulation.decisions import LONGEST_DECISION_S, ScalingRule
 from lyra_opt.simulation.goodput.pollux import most_valuable
 
@@ -57,6 +58,6 @@ class TunedKnapsackScaling(ScalingRule):
             duration_s = view.speed.believed_left_worker_s(run) / self.rates(run, free_gpus)
             values.append(duration_s[0] - duration_s[1:])
         sizes = np.array([run.job.gpus_per_worker for run in runs], dtype=np.int64)
-        limits = Limits(time_s=LONGEST_DECISION_S)
-        extra: list[int] = most_valuable(free_gpus, values, sizes, limits).tolist()
+        with limited_to(Limits(time_s=LONGEST_DECISION_S)):
+            extra: list[int] = most_valuable(free_gpus, values, sizes).tolist()
         return extra

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.core.result import Limits
-from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.core.stopwatch import Stopwatch, limited_to
 from lyra_opt.simulation.decisions import LONGEST_DECISION_S
 from lyra_opt.simulation.goodput.allocation import best_allocation
 from lyra_opt.simulation.goodput.pollux import PolluxEpoch, restart_factor
@@ -111,7 +111,8 @@ class EpochByEpoch(Policy):
             # As the artifact's repair has it: who has had least comes first.
             runs.sort(key=lambda run: (run.held_gpu_s, run.order))
             stopwatch = Stopwatch()
-            rows = best_allocation(self.epoch(view, runs), Limits(time_s=LONGEST_DECISION_S))
+            with limited_to(Limits(time_s=LONGEST_DECISION_S)):
+                rows = best_allocation(self.epoch(view, runs))
             view.totals.decisions += 1
             view.totals.decision_s.append(stopwatch.elapsed_s)
             self._is_carrying_out = True

@@ -14,7 +14,7 @@ import lyra_opt as lo
 from lyra_opt.core.interrupting import heeding_signals
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import SolveResult, Status, StoppedBy
-from lyra_opt.core.solver import Solver, keeps_time
+from lyra_opt.core.solver import Solver
 from lyra_opt.core.stopwatch import OutOfTimeError, is_out_of_time
 from lyra_opt.reclaim.instance import Semantics, Solution
 
@@ -34,7 +34,6 @@ class Sleeps(Solver):
     presses = 1
     ids: tuple[int, ...] = ()
 
-    @keeps_time
     def solve(self, instance: Any, *, observer: Any, **_: Any) -> SolveResult[Any]:
         observer("objective", OBJECTIVE, SOLUTION)
         observer("dual_bound", 1)

@@ -9,16 +9,20 @@ from contextlib import suppress
 import pytest
 
 from lyra_opt.core import stopwatch
+from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
+from lyra_opt.core.solver import Solver
 from lyra_opt.core.stopwatch import (
     GRACE_S,
     OutOfTimeError,
     Stopwatch,
     grace,
     is_out_of_time,
+    limit_reached,
+    limited_to,
+    limits_in_force,
     loading,
     remaining_s,
     require_time,
-    time_limit,
     within_time,
 )
 
@@ -59,7 +63,7 @@ def test_loading_is_left_out(clock: Clock) -> None:
 
 def test_a_time_limit_is_not_spent_on_loading(clock: Clock) -> None:
     """A solver gets all the seconds that it was given, and not one more."""
-    with time_limit(5):
+    with limited_to(Limits(time_s=5)):
         with loading():
             clock.time_s += 60
         assert remaining_s() == 5
@@ -76,7 +80,7 @@ def test_a_time_limit_is_not_spent_on_loading(clock: Clock) -> None:
 def test_no_limit_leaves_no_number_of_seconds(time_s: float | None) -> None:
     """Backends cannot represent what is no limit to anybody."""
     assert remaining_s() is None
-    with time_limit(time_s):
+    with limited_to(Limits(time_s=time_s)):
         assert remaining_s() is None
         require_time()
 
@@ -84,22 +88,22 @@ def test_no_limit_leaves_no_number_of_seconds(time_s: float | None) -> None:
 @pytest.mark.parametrize("own_s", [1, None, 100])
 def test_of_nested_limits_the_first_to_end_counts(clock: Clock, own_s: float | None) -> None:
     """A heuristic that an exact solver starts from gets no more time than that has left."""
-    with time_limit(10):
+    with limited_to(Limits(time_s=10)):
         clock.time_s += 6
-        with time_limit(own_s):
+        with limited_to(Limits(time_s=own_s)):
             assert remaining_s() == min(4, own_s or math.inf)
         assert remaining_s() == 4
 
 
 def test_grace_is_the_least_that_a_first_solution_gets(clock: Clock) -> None:
     """It moves no limit that leaves more, and ends with what it was given for."""
-    with time_limit(0):
+    with limited_to(Limits(time_s=0)):
         assert is_out_of_time()
         with grace():
             assert remaining_s() == pytest.approx(GRACE_S)
             clock.time_s += 2 * GRACE_S
             assert is_out_of_time()
-    with time_limit(5), grace():
+    with limited_to(Limits(time_s=5)), grace():
         assert remaining_s() == 5
     with grace():
         assert remaining_s() is None
@@ -115,13 +119,54 @@ def test_items_are_yielded_while_there_is_time(clock: Clock, every: int, known: 
             seen.append(item)
             clock.time_s += 1
 
-    with time_limit(3), pytest.raises(OutOfTimeError):
+    with limited_to(Limits(time_s=3)), pytest.raises(OutOfTimeError):
         go_through()
     assert len(seen) == known
 
 
 def test_a_limit_holds_in_one_thread() -> None:
     """Studies and backends may run others beside it."""
-    with time_limit(0), ThreadPoolExecutor() as pool:
+    with limited_to(Limits(time_s=0)), ThreadPoolExecutor() as pool:
         assert is_out_of_time()
         assert not pool.submit(is_out_of_time).result()
+
+
+@pytest.mark.parametrize(
+    ("limits", "reached"),
+    [
+        (Limits(), None),
+        (Limits(nodes=6, memory_mib=3), None),
+        (Limits(nodes=5, memory_mib=1), StoppedBy.NODES),
+        (Limits(memory_mib=1), StoppedBy.MEMORY),
+        (Limits(time_s=0, nodes=5), StoppedBy.TIME),
+    ],
+)
+def test_a_search_is_told_which_limit_it_has_reached(
+    limits: Limits, reached: StoppedBy | None
+) -> None:
+    """Nodes stop it when they are used up, memory when more is taken, and time comes first."""
+    with limited_to(limits):
+        assert limit_reached(nodes=5, memory_bytes=2 * 2**20) is reached
+
+
+def test_each_solver_runs_within_its_own_limits() -> None:
+    """A search within a search counts its own nodes; limits end with the call, also by an error."""
+    seen: list[Limits] = []
+
+    class Inner(Solver):
+        name, problem, variants = "inner", "reclaim", ()
+
+        def solve(self, *_: object, **__: object) -> SolveResult[object]:
+            seen.append(limits_in_force())
+            raise OutOfTimeError
+
+    class Outer(Inner):
+        def solve(self, instance: object, **given: object) -> SolveResult[object]:
+            with suppress(OutOfTimeError):
+                Inner().solve(instance, limits=Limits(nodes=3), rng=None)
+            seen.append(limits_in_force())
+            return SolveResult(status=Status.UNKNOWN)
+
+    Outer().solve(None, limits=Limits(nodes=9, time_s=5), rng=None)
+    assert seen == [Limits(nodes=3), Limits(nodes=9, time_s=5)]
+    assert limits_in_force() == Limits()

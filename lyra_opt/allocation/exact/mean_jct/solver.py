@@ -30,8 +30,14 @@ from lyra_opt.allocation.heuristics.policy_solver import quick_schedule
 from lyra_opt.allocation.instance import Objective, Schedule
 from lyra_opt.allocation.schedules.evaluator import mean_jct_s
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
-from lyra_opt.core.solver import Solver, keeps_time
-from lyra_opt.core.stopwatch import OutOfTimeError, grace, is_out_of_time, require_time
+from lyra_opt.core.solver import Solver
+from lyra_opt.core.stopwatch import (
+    OutOfTimeError,
+    grace,
+    limit_reached,
+    limits_in_force,
+    require_time,
+)
 from lyra_opt.core.trajectory import Improvements
 
 if TYPE_CHECKING:
@@ -53,7 +59,6 @@ LEAST_TIME_FOR_PRICES_S = 3.0
 LARGEST_FOR_ALL_LISTS = 4
 """Jobs up to which every priority list is tried as a start."""
 
-_MIB = 2**20
 _BYTES_PER_OBJECT = 64
 _NOTHING = np.zeros((0, 0))
 
@@ -83,20 +88,18 @@ class MeanJctExact(Solver):
     exact_variants = variants
     gives_bound = True
 
-    @keeps_time
     @from_first_release
     def solve(
         self,
         instance: Instance,
         *,
-        limits: Limits,
+        limits: Limits,  # noqa: ARG002
         rng: np.random.Generator,  # noqa: ARG002
         warm_start: Schedule | None = None,
         observer: Observer | None = None,
     ) -> SolveResult[Schedule]:
         """Prove the optimum within the limits; see `lyra_opt.core.solver.Solver.solve`."""
-        search = _Search(instance, limits, warm_start, observer)
-        return search.run()
+        return _Search(instance, warm_start, observer).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +123,10 @@ class _Search:
     def __init__(
         self,
         instance: Instance,
-        limits: Limits,
         warm_start: Schedule | None,
         observer: Observer | None,
     ) -> None:
-        self.instance, self.limits = instance, limits
+        self.instance = instance
         self.observer = None if observer is None else Improvements(observer, instance.objective)
         self.data = OrderData(instance)
         self.schedule: Schedule | None = None
@@ -178,13 +180,7 @@ class _Search:
         return self.take_plan(replay(self.data, order, solution))
 
     def out_of_limits(self) -> StoppedBy | None:
-        if is_out_of_time():
-            return StoppedBy.TIME
-        if self.limits.nodes is not None and self.nodes >= self.limits.nodes:
-            return StoppedBy.NODES
-        if self.limits.memory_mib is not None and self.memory > self.limits.memory_mib * _MIB:
-            return StoppedBy.MEMORY
-        return None
+        return limit_reached(nodes=self.nodes, memory_bytes=self.memory)
 
     @property
     def threshold(self) -> float:
@@ -246,7 +242,8 @@ class _Search:
         """Whether the stronger bound is worth its time: not if proved, nor in a short run."""
         if self.is_proved(self.bound):
             return False
-        return self.limits.time_s is None or self.limits.time_s >= LEAST_TIME_FOR_PRICES_S
+        time_s = limits_in_force().time_s
+        return time_s is None or time_s >= LEAST_TIME_FOR_PRICES_S
 
     def tell_bound(self, bound: float) -> None:
         if self.observer is not None:

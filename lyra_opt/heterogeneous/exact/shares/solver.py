@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.core.result import SolveResult, Status, StoppedBy, same_value
-from lyra_opt.core.solver import Solver, keeps_time
+from lyra_opt.core.solver import Solver
 from lyra_opt.core.stopwatch import is_out_of_time
 from lyra_opt.heterogeneous.checker import check
 from lyra_opt.heterogeneous.exact.shares.alike import merged
@@ -169,7 +169,6 @@ class ShareSolver(Solver):
             prices=None if point.prices is None else small.prices(point.prices),
         )
 
-    @keeps_time
     def solve(
         self,
         instance: Instance,

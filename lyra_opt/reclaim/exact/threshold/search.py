@@ -30,7 +30,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lyra_opt.core.result import StoppedBy
-from lyra_opt.core.stopwatch import OutOfTimeError, is_out_of_time, remaining_s
+from lyra_opt.core.stopwatch import (
+    BYTES_PER_MIB,
+    OutOfTimeError,
+    is_out_of_time,
+    limit_reached,
+    limits_in_force,
+    remaining_s,
+)
 from lyra_opt.reclaim.exact.search_result import SearchResult
 from lyra_opt.reclaim.exact.threshold.bound import NodeBound, first_prices
 from lyra_opt.reclaim.exact.threshold.branching import BranchingExperience, Decision, product
@@ -43,7 +50,6 @@ from lyra_opt.reclaim.reduction import dominance_pairs
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lyra_opt.core.result import Limits
     from lyra_opt.reclaim.reduction import ReducedReclaim
 
 STEPS_BETWEEN_CLOCK_READINGS = 50
@@ -59,7 +65,6 @@ RANDOM_STARTS = 2
 NODES_WITH_SWAPS = 30
 NODES_BETWEEN_SWAPS = 8
 
-_MIB = 2**20
 _BYTES_PER_PRICE = 8
 
 
@@ -97,7 +102,6 @@ def search_thresholds(
     reduced: ReducedReclaim,
     incumbent: Sequence[int],
     *,
-    limits: Limits,
     rng: np.random.Generator,
     observer: Callable[[str, int | float], None] | None = None,
     effort: Effort = Effort(),
@@ -110,8 +114,6 @@ def search_thresholds(
         The instance, of either semantics: a rigid one has slack 0.
     incumbent
         A choice of ``reclaim_servers`` distinct places.
-    limits
-        Nodes; and MiB that open nodes and relaxation may take.
     rng
         For the swap search that is run from choices that the bound suggests.
     observer
@@ -127,7 +129,7 @@ def search_thresholds(
     equals the objective unless a limit was reached. The answer does not depend on the order of
     servers and jobs, as far as it is proved; the nodes do.
     """
-    search = _Search(reduced, incumbent, limits, rng, observer, effort)
+    search = _Search(reduced, incumbent, rng, observer, effort)
     try:
         stopped_by = search.run()
     except OutOfTimeError:
@@ -157,13 +159,11 @@ class _Search:
         self,
         reduced: ReducedReclaim,
         incumbent: Sequence[int],
-        limits: Limits,
         rng: np.random.Generator,
         observer: Callable[[str, int | float], None] | None,
         effort: Effort,
     ) -> None:
         self._reduced, self._effort = reduced, effort
-        self._limits = limits
         self._rng, self._observer = rng, observer
         self._problem = ThresholdProblem.of(reduced, incumbent)
         self._best = sorted(int(place) for place in incumbent)
@@ -179,7 +179,7 @@ class _Search:
 
     def run(self) -> StoppedBy | None:
         """Search, and return the limit that ended it."""
-        stopped_by = self._limit_reached()
+        stopped_by = limit_reached(nodes=0, memory_bytes=0)
         if stopped_by is not None or self._bound >= self._objective:
             return None if self._bound >= self._objective else stopped_by
         self._open_root()
@@ -187,7 +187,7 @@ class _Search:
             self._report_bound(self._heap[0][0])
             if self._bound >= self._objective:
                 break
-            stopped_by = self._limit_reached()
+            stopped_by = limit_reached(nodes=self._nodes, memory_bytes=self._memory)
             if stopped_by is not None:
                 return stopped_by
             bound, _, node = heapq.heappop(self._heap)
@@ -206,16 +206,6 @@ class _Search:
             nodes=self._nodes,
             stopped_by=stopped_by,
         )
-
-    def _limit_reached(self) -> StoppedBy | None:
-        limits = self._limits
-        if is_out_of_time():
-            return StoppedBy.TIME
-        if limits.nodes is not None and self._nodes >= limits.nodes:
-            return StoppedBy.NODES
-        if limits.memory_mib is not None and self._memory > limits.memory_mib * _MIB:
-            return StoppedBy.MEMORY
-        return None
 
     @property
     def _threshold(self) -> int:
@@ -271,9 +261,9 @@ class _Search:
 
     def _can_relax(self, root: NodeBound) -> bool:
         """Whether the relaxation is worth its while and fits into memory."""
-        memory_mib = self._limits.memory_mib
+        memory_mib = limits_in_force().memory_mib
         needed = Relaxation.bytes_of(self._problem)
-        return root.is_large and (memory_mib is None or 2 * needed <= memory_mib * _MIB)
+        return root.is_large and (memory_mib is None or 2 * needed <= memory_mib * BYTES_PER_MIB)
 
     def _random_choices(self) -> list[list[int]]:
         servers, wanted = self._problem.servers, self._problem.reclaim_servers

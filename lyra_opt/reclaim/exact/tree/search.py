@@ -10,7 +10,13 @@ import numpy as np
 from lyra_opt.core.exact_sums import exact_sum
 from lyra_opt.core.kernels import LARGEST_COMPILED_INTEGER
 from lyra_opt.core.result import StoppedBy
-from lyra_opt.core.stopwatch import Stopwatch, is_out_of_time, remaining_s
+from lyra_opt.core.stopwatch import (
+    BYTES_PER_MIB,
+    Stopwatch,
+    is_out_of_time,
+    limits_in_force,
+    remaining_s,
+)
 from lyra_opt.reclaim.exact.search_result import SearchResult
 from lyra_opt.reclaim.exact.tree.kernel import Restricted, Tree, TreeInstance, explore
 from lyra_opt.reclaim.exact.tree.price_kernel import Split
@@ -20,7 +26,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lyra_opt.core.result import Limits
     from lyra_opt.reclaim.reduction import ReducedReclaim
 
 FINEST_UNIT = 2**20
@@ -32,7 +37,6 @@ SLICE_S = 0.05
 FIRST_SLOTS = 256
 PATIENCE = 8
 """How many times the usual work a tree may do before compiled code is loaded for it."""
-BYTES_PER_MIB = 2**20
 
 
 def search_tree(
@@ -40,7 +44,6 @@ def search_tree(
     incumbent: Sequence[int],
     *,
     dual_bound: int,
-    limits: Limits,
     observer: Callable[[str, int | float], None] | None = None,
 ) -> SearchResult:
     r"""Return the best choice of a rigid instance, or what is known when a limit is reached.
@@ -64,8 +67,6 @@ def search_tree(
         Places to start from, ``reclaim_servers`` of them.
     dual_bound
         Proved before.
-    limits
-        Nodes (all whose children were made), and memory of the open nodes.
     observer
         Called with ("objective", value) and ("dual_bound", value) at improvements.
 
@@ -74,7 +75,7 @@ def search_tree(
     Source: job branching from this project's study of minimum k-union; the bound is its own.
     Complexity: exponential at worst; a node takes O(entries) time, an open node a byte a job.
     """
-    return TreeSearch(reduced, incumbent, dual_bound, observer).search(limits)
+    return TreeSearch(reduced, incumbent, dual_bound, observer).search()
 
 
 class TreeSearch:
@@ -133,12 +134,12 @@ class TreeSearch:
             warm_share=np.zeros(losses.entries, dtype=dtype),
         )
 
-    def search(self, limits: Limits) -> SearchResult:
+    def search(self) -> SearchResult:
         """Explore in slices of nodes until the tree is done or a limit is reached.
 
         The limit of nodes counts those of all calls, the result those of this one.
         """
-        stopped_by, nodes_before = None, self.nodes
+        limits, stopped_by, nodes_before = limits_in_force(), None, self.nodes
         budget = FIRST_NODES
         while self._open_nodes and self._bound() < self._objective_value():
             if is_out_of_time():

@@ -19,7 +19,7 @@ from lyra_opt.allocation.heuristics.mckp_greedy import MckpGreedy
 from lyra_opt.allocation.knapsack.data import Knapsack
 from lyra_opt.core import kernels
 from lyra_opt.core.result import Limits, StoppedBy
-from lyra_opt.core.stopwatch import time_limit
+from lyra_opt.core.stopwatch import limited_to
 from tests.draws import draws
 from tests.lyra_opt.allocation.knapsacks import greatest_value, knapsack_of, knapsacks, value_of
 
@@ -27,10 +27,10 @@ EXACT = [MckpDp(), MckpCore()]
 BILLIONTH = Fraction(1, 10**9)
 
 
-def solved(solver, knapsack, limits=None):
+def solved(solver, knapsack):
     """Return the value of the choice, exact, and the bound."""
     reduced = knapsack.reduced()
-    found = solver.choose(reduced, limits or Limits())
+    found = solver.choose(reduced)
     return value_of(knapsack, reduced.original(found.chosen).tolist()), found.bound
 
 
@@ -97,7 +97,7 @@ def test_interpreted_and_compiled_do_the_same(knapsack):
             patch.setattr(kernels, "COMPILE_FROM_WORK", threshold)
             reduced = knapsack.reduced()
             for solver in (*EXACT, MckpGreedy()):
-                choice = solver.choose(reduced, Limits())
+                choice = solver.choose(reduced)
                 found.append((choice.chosen.tolist(), choice.bound, choice.counters))
     assert found[:3] == found[3:]
 
@@ -150,13 +150,13 @@ def test_common_divisor_of_the_weights_closes_the_gap():
     classes = [[(8 * k, 100.0 * (c + 1) * k / (k + 1)) for k in range(1, 6)] for c in range(150)]
     reduced = knapsack_of(4003, classes).reduced()
     assert (reduced.capacity, int(reduced.weight.min())) == (500, 1)
-    assert MckpCore().choose(reduced, Limits()).counters["core_classes"] <= 1
+    assert MckpCore().choose(reduced).counters["core_classes"] <= 1
 
 
 def test_ties_do_not_fill_the_core():
     """Two thousand equal classes lose nothing but rounding: none of them enters the core."""
     classes = [[(k, 700.0 / 3 * (1 - 1 / (1 + k))) for k in range(1, 6)] for _ in range(2000)]
-    found = MckpCore().choose(knapsack_of(4001, classes).reduced(), Limits())
+    found = MckpCore().choose(knapsack_of(4001, classes).reduced())
     assert found.counters["core_classes"] <= 1
 
 
@@ -168,7 +168,7 @@ def test_core_is_exact_at_any_price(knapsack, factor):
         return
     scaled = reduced.scaled()
     core = mckp_core._Core.of(replace(scaled, price=max(1, int(scaled.price * factor))))
-    assert core.expand(Limits()) is None
+    assert core.expand() is None
     value = value_of(knapsack, reduced.original(core.choice()).tolist())
     optimum = greatest_value(knapsack)
     assert (1 - BILLIONTH) * optimum <= value <= optimum
@@ -218,7 +218,7 @@ def test_thousands_of_ties_that_leave_something_over_leave_few_states(capacity, 
         for c in range(3000)
     ]
     reduced = knapsack_of(capacity, classes + odd).reduced()
-    found = MckpCore().choose(reduced, Limits())
+    found = MckpCore().choose(reduced)
     optimum = 0.7 * filled + (1e-3 if odd and filled < capacity else 0)
     value = float(reduced.value[found.chosen[found.chosen >= 0]].sum())
     assert (value, found.bound) == (pytest.approx(optimum, rel=1e-9),) * 2
@@ -237,8 +237,8 @@ def demanding():
 def test_limits_of_the_core_leave_a_choice_and_a_bound(limits, reason):
     knapsack = demanding()
     reduced = knapsack.reduced()
-    with time_limit(limits.time_s):
-        found = MckpCore().choose(reduced, limits)
+    with limited_to(limits):
+        found = MckpCore().choose(reduced)
     assert found.stopped_by is reason
     optimum, _ = solved(MckpDp(), knapsack)
     assert value_of(knapsack, reduced.original(found.chosen).tolist()) <= optimum

@@ -11,7 +11,8 @@ from lyra_opt.allocation.heuristics.policy_solver import quick_schedule
 from lyra_opt.allocation.instance import Instance, Objective
 from lyra_opt.allocation.schedules.evaluator import mean_jct_s
 from lyra_opt.allocation.schedules.moldable import moldable_schedule
-from lyra_opt.core.stopwatch import time_limit
+from lyra_opt.core.result import Limits
+from lyra_opt.core.stopwatch import limited_to
 from lyra_opt.testing.strategies import allocation_instances
 
 
@@ -26,6 +27,6 @@ def test_moldable_schedule_is_valid_and_changes_no_workers(instance: Instance) -
 
 @given(allocation_instances(objective=Objective.MEAN_JCT))
 def test_quick_schedule_is_valid_without_any_time(instance: Instance) -> None:
-    with time_limit(0):
+    with limited_to(Limits(time_s=0)):
         schedule = quick_schedule(instance)
     assert check(instance, schedule).violations == ()

@@ -11,7 +11,8 @@ import scipy.linalg
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.core.stopwatch import time_limit
+from lyra_opt.core.result import Limits
+from lyra_opt.core.stopwatch import limited_to
 from lyra_opt.instances.family import generate
 from lyra_opt.reclaim.bounds import semidefinite
 from lyra_opt.reclaim.bounds.dual_bound import rigid_bound
@@ -189,9 +190,10 @@ def test_weights_beyond_64_bits_are_declined():
 def test_it_declines_where_limits_leave_no_room(monkeypatch):
     reduced = reduce_instance(generate("reclaim", "hyp8", servers=300, reclaim=90, seed=1))
     rng = np.random.default_rng(0)
-    with time_limit(1e-4):
+    with limited_to(Limits(time_s=1e-4)):
         assert semidefinite_bound(reduced, NO_LIMIT, rng) == 0
-    assert semidefinite_bound(reduced, NO_LIMIT, rng, memory_mib=1) == 0
+    with limited_to(Limits(memory_mib=1)):
+        assert semidefinite_bound(reduced, NO_LIMIT, rng) == 0
     monkeypatch.setattr(semidefinite, "LARGEST_SIZE", 599)
     assert semidefinite_bound(reduced, NO_LIMIT, rng) == 0
 

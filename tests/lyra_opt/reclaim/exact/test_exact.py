@@ -192,8 +192,8 @@ def test_components_bracket_the_optimum_and_return_the_set(instance):
     """Few jobs on many servers: many components, small and separable ones."""
     reduced = reduce_instance(instance)
     worst = range(reduced.reclaim_servers)
-    found = search_components(reduced, worst, dual_bound=0, limits=Limits())
-    optimum = search_tree(reduced, worst, dual_bound=0, limits=Limits()).objective
+    found = search_components(reduced, worst, dual_bound=0)
+    optimum = search_tree(reduced, worst, dual_bound=0).objective
     assert found.bound <= optimum <= found.objective == reduced.objective(found.places)
     assert len(set(found.places)) == reduced.reclaim_servers
 
@@ -215,7 +215,7 @@ def test_components_are_those_of_networkx(instance: Instance) -> None:
 def test_components_alone_prove_best_fit_fleets():
     """Jobs on few servers each: hundreds of small components, put together by the knapsack."""
     reduced = reduce_instance(generate("reclaim", "bf-dist", servers=200, reclaim=100, seed=1))
-    found = search_components(reduced, range(100), dual_bound=0, limits=Limits())
+    found = search_components(reduced, range(100), dual_bound=0)
     assert found.objective == found.bound == reduced.objective(found.places)
 
 

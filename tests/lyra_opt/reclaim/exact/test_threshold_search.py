@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lyra_opt.core import kernels
 from lyra_opt.core.result import Limits, StoppedBy
-from lyra_opt.core.stopwatch import time_limit
+from lyra_opt.core.stopwatch import limited_to
 from lyra_opt.formulations.reclaim.pulp_model import PULP_HIGHS_STRENGTHENED
 from lyra_opt.instances.family import generate
 from lyra_opt.reclaim.exact.threshold.bound import NodeBound, first_prices
@@ -78,11 +78,10 @@ def search(
     effort: Effort = FULL_EFFORT,
     **limits: float,
 ) -> SearchResult:
-    with time_limit(limits.get("time_s")):
+    with limited_to(Limits(**limits)):  # type: ignore[arg-type]
         return search_thresholds(
             reduced,
             range(reduced.reclaim_servers) if incumbent is None else incumbent,
-            limits=Limits(**limits),  # type: ignore[arg-type]
             rng=np.random.default_rng(seed),
             observer=observer,
             effort=effort,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.result import Limits, StoppedBy
-from lyra_opt.core.stopwatch import time_limit
+from lyra_opt.core.stopwatch import limited_to
 from lyra_opt.instances.family import generate
 from lyra_opt.reclaim.exact.tree import search as tree_search
 from lyra_opt.reclaim.exact.tree.kernel import Tree, drop_first_node, push_node
@@ -36,8 +36,8 @@ def with_picks(reduced: ReducedReclaim, picks: int) -> ReducedReclaim:
 
 
 def search(reduced: ReducedReclaim, limits: Limits = Limits()):  # noqa: B008
-    with time_limit(limits.time_s):
-        return search_tree(reduced, range(reduced.reclaim_servers), dual_bound=0, limits=limits)
+    with limited_to(limits):
+        return search_tree(reduced, range(reduced.reclaim_servers), dual_bound=0)
 
 
 @given(RIGID)

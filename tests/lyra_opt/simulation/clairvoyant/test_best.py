@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 
 from lyra_opt.core.errors import UserError
-from lyra_opt.core.stopwatch import time_limit
+from lyra_opt.core.result import Limits
+from lyra_opt.core.stopwatch import limited_to
 from lyra_opt.simulation.clairvoyant import best as module
 from lyra_opt.simulation.clairvoyant.best import best_schedule
 from lyra_opt.simulation.clairvoyant.checker import check_starts
@@ -73,7 +74,7 @@ def test_same_seed_same_schedule() -> None:
 def test_without_time_there_is_a_schedule() -> None:
     """The plain list is there before the clock is looked at."""
     gangs, capacity, border_s = many()
-    with time_limit(0.0):
+    with limited_to(Limits(time_s=0.0)):
         found = best_schedule(gangs, capacity, border_s)
     assert found.evaluations == 2
 

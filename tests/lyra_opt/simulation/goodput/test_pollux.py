@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.result import Limits
+from lyra_opt.core.stopwatch import limited_to
 from lyra_opt.simulation.goodput.allocation import best_allocation
 from lyra_opt.simulation.goodput.pollux import PolluxEpoch, fitness_bound, restart_factor
 from tests.lyra_opt.simulation.goodput.matrices import (
@@ -87,7 +88,8 @@ def test_the_search_is_fitter_than_the_genetic_algorithm() -> None:
 
 def test_a_limit_leaves_a_possible_allocation() -> None:
     epoch = cluster_epoch(5)
-    assert is_possible(epoch, best_allocation(epoch, Limits(time_s=0.0)))
+    with limited_to(Limits(time_s=0.0)):
+        assert is_possible(epoch, best_allocation(epoch))
 
 
 def linear(jobs: int, most: int, **changes: object) -> PolluxEpoch:
