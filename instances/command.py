@@ -16,9 +16,12 @@ from lyra_opt.commands.arguments import OneLineParser, add_command, completed_by
 from lyra_opt.commands.folders import make_folder, require_folder_path
 from lyra_opt.commands.messages import say
 from lyra_opt.core.errors import UserError, show_value
-from lyra_opt.instances.allocation.parameters import AllocationParameters
-from lyra_opt.instances.heterogeneous.parameters import HeterogeneousParameters
-from lyra_opt.instances.network.parameters import NetworkParameters
+from lyra_opt.instances.family_parameters import (
+    AllocationParameters,
+    HeterogeneousParameters,
+    NetworkParameters,
+    ReclaimParameters,
+)
 from lyra_opt.instances.parameters import (
     SEED,
     ChoiceParameter,
@@ -26,7 +29,6 @@ from lyra_opt.instances.parameters import (
     option,
     parameters_of,
 )
-from lyra_opt.instances.reclaim.parameters import ReclaimParameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

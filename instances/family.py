@@ -14,10 +14,12 @@ True
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from lyra_opt.core.plugins import PROBLEMS, Plugins
 from lyra_opt.instances.parameters import SEED, given_parameters, parameters_of, require_parameter
+from lyra_opt.instances.randomness import IntegerStream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,6 +60,7 @@ class Family(Protocol):
         """Return what a user should know of the instances, such as input that is left out."""
 
 
+@dataclass(frozen=True)
 class ParameterisedFamily(ABC):
     """What families have in common whose parameters a dataclass declares; implements `Family`.
 
@@ -65,7 +68,15 @@ class ParameterisedFamily(ABC):
     ----------
     name, version, summary
         See `Family`.
+    is_drawn
+        Whether instances of the same parameters and other seeds differ.
     """
+
+    name: str
+    _: KW_ONLY
+    version: int
+    summary: str
+    is_drawn: bool = True
 
     problem: ClassVar[str]
     parameters: ClassVar[type[Any]]
@@ -74,11 +85,6 @@ class ParameterisedFamily(ABC):
     optional: ClassVar[tuple[str, ...]] = ()
     refusals: ClassVar[Mapping[str, str]] = {}
     """Why it refuses parameters, where there is more to say than that it has no use for them."""
-
-    def __init__(self, name: str, *, version: int, summary: str) -> None:
-        self.name = name
-        self.version = version
-        self.summary = summary
 
     @abstractmethod
     def generate(self, parameters: Mapping[str, Any], seed: int) -> Any:
@@ -102,9 +108,15 @@ class ParameterisedFamily(ABC):
         return checked
 
     def is_seeded(self, parameters: Mapping[str, Any]) -> bool:
-        """Return that seeds matter."""
+        """See `Family`."""
         self.check(parameters)
-        return True
+        return self.is_drawn
+
+    def _stream(self, purpose: str, seed: int, **size: int) -> IntegerStream:
+        """Return the stream of one kind of draws for instances of a size."""
+        return IntegerStream(
+            family=self.name, version=self.version, purpose=purpose, seed=seed, **size
+        )
 
     def known_optimum(
         self,

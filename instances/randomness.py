@@ -8,6 +8,7 @@ byte, on any machine and any version of NumPy.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -21,6 +22,7 @@ Item = TypeVar("Item")
 
 _WORD_VALUES = 2**64
 _WORDS_A_READ = 4096
+_FRACTIONS = 2**53
 
 
 class IntegerStream:
@@ -73,6 +75,14 @@ class IntegerStream:
     def between(self, least: int, largest: int) -> int:
         """Return an integer from `least` to `largest`, both included, each equally likely."""
         return least + self.below(largest - least + 1)
+
+    def fraction(self) -> float:
+        """Return a number from 0 to below 1, a multiple of 2**-53, each equally likely."""
+        return self.below(_FRACTIONS) / _FRACTIONS
+
+    def exponential(self) -> float:
+        """Return a draw from the exponential distribution of mean 1."""
+        return -math.log1p(-self.fraction())
 
     def percent(self, chance: int) -> bool:
         """Return True with a chance of `chance` in a hundred."""

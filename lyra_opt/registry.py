@@ -201,33 +201,29 @@ def _reclaim_models() -> Objects:
 
 def _allocation_families() -> Objects:
     """Return the instance families of allocation."""
-    from lyra_opt.instances.allocation.light import LIGHT
-    from lyra_opt.instances.allocation.load import LOAD
-    from lyra_opt.instances.allocation.worst_case import WORST_CASE
+    from lyra_opt.instances.allocation import LIGHT, LOAD, WORST_CASE
 
     return _by_problem(LIGHT, LOAD, WORST_CASE)
 
 
 def _heterogeneous_families() -> Objects:
     """Return the instance families of heterogeneous."""
-    from lyra_opt.instances.heterogeneous.offline_family import OFFLINE
+    from lyra_opt.instances.heterogeneous.offline import OFFLINE
 
     return _by_problem(OFFLINE)
 
 
 def _network_families() -> Objects:
     """Return the instance families of network."""
-    from lyra_opt.instances.network.epoch_family import EPOCH
+    from lyra_opt.instances.network.epoch import EPOCH
 
     return _by_problem(EPOCH)
 
 
 def _reclaim_families() -> Objects:
     """Return the instance families of reclaim."""
-    from lyra_opt.instances.reclaim.decoy import DECOY
-    from lyra_opt.instances.reclaim.grid import GRID
-    from lyra_opt.instances.reclaim.net import NET, NET_JOINED
-    from lyra_opt.instances.reclaim.placed import (
+    from lyra_opt.instances.reclaim.fleets import GRID, HYP8, PLANTED, REG4, SPAN
+    from lyra_opt.instances.reclaim.placement import (
         BF_DIST,
         BF_TRACE,
         MESSY_DIST,
@@ -235,10 +231,8 @@ def _reclaim_families() -> Objects:
         RND_DIST,
         RND_TRACE,
     )
-    from lyra_opt.instances.reclaim.planted import PLANTED
-    from lyra_opt.instances.reclaim.regular import HYP8, REG4
     from lyra_opt.instances.reclaim.snapshot import SNAPSHOT
-    from lyra_opt.instances.reclaim.span import SPAN
+    from lyra_opt.instances.reclaim.solved import DECOY, NET, NET_JOINED
 
     return _by_problem(
         BF_TRACE,

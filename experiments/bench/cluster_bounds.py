@@ -12,7 +12,7 @@ from lyra_opt.experiments.bench.replays import GROWTH_LOAD, GROWTH_TARGET, JOBS_
 from lyra_opt.experiments.bench.timing import Figure
 from lyra_opt.experiments.simulation.measuring.proving import prove
 from lyra_opt.experiments.simulation.scenario.loading import Change, load_scenario
-from lyra_opt.instances.heterogeneous.trace_jobs import PHILLY_TRACE
+from lyra_opt.instances.heterogeneous.generated_jobs import PHILLY_TRACE
 from lyra_opt.simulation.bounds.reading import Reading
 
 if TYPE_CHECKING:

@@ -1,25 +1,162 @@
-"""Clusters of unlike GPUs that papers report on, and clusters by numbers of GPUs.
+"""Types of GPUs, clusters of them that papers report on, and clusters by numbers of GPUs.
 
-`lyra_opt.registry` lists the built-in ones; other packages register theirs in the entry-point group
-``lyra_opt.clusters``.
+A type's speed is one for all models, although models differ: on GPUs that were measured the ratio
+of P100 to V100 ranges from 0.2 to 2.3. It is a stand-in for tables that nobody has, and every
+result says so. The figures and their sources are data: ``gpu_types.toml`` beside this file.
+
+`lyra_opt.registry` lists the built-in clusters; other packages register theirs in the entry-point
+group ``lyra_opt.clusters``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.errors import FieldError
+from lyra_opt.core.documents import Record, join_path, parse_toml, read_text
+from lyra_opt.core.errors import FieldError, InputError, MissingFieldError
+from lyra_opt.core.nearest import meant
 from lyra_opt.core.plugins import NamedMaker, Plugins
 from lyra_opt.core.validation import require_integer
-from lyra_opt.instances.heterogeneous.gpu_types import gpu_types as all_gpu_types
-from lyra_opt.instances.heterogeneous.gpu_types import types_of
-from lyra_opt.simulation.cluster import DEFAULT_PRICE_PER_HOUR, Cluster, Server
+from lyra_opt.simulation.cluster import DEFAULT_PRICE_PER_HOUR, Cluster, GpuType, Server
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from lyra_opt.instances.heterogeneous.throughputs import ThroughputTable
-    from lyra_opt.simulation.cluster import GpuType
+    from lyra_opt.simulation.workload import Workload
+
+DATA = "gpu_types.toml"
+KEYS = ("relative_speed", "price_per_hour", "source")
+
+
+def known_gpu_types(
+    own: Mapping[str, object] | None = None, *, field: str = "gpu_types"
+) -> Mapping[str, GpuType]:
+    """Return all types by name: those of the toolkit, and one's own.
+
+    Parameters
+    ----------
+    own
+        A table for each type, with `relative_speed` (a number above 0, or a ratio such as
+        ``"1555/900"``: work done while a V100 does 1), `price_per_hour` and `source`. One named as
+        the toolkit's own replaces what it gives of it; another needs its speed.
+    field
+        Path of `own` in its document, for errors.
+
+    Raises
+    ------
+    FieldError
+        If a value breaks its rule.
+    """
+    found = dict(_bundled())
+    for name, fields in (own or {}).items():
+        found[name] = _parsed(name, fields, join_path(field, name), found.get(name))
+    return MappingProxyType(found)
+
+
+LARGEST_FILE_BYTES = 2**20
+
+
+def read_gpu_types(path: str | Path) -> Mapping[str, GpuType]:
+    """Return all types by name: those of the toolkit, and those of a TOML file, a table each.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or a value of it breaks its rule.
+    """
+    source = str(path)
+    try:
+        return known_gpu_types(
+            parse_toml(read_text(path, LARGEST_FILE_BYTES), source, "types of GPUs"), field=""
+        )
+    except FieldError as error:
+        raise InputError(source, str(error)) from None
+
+
+def types_of(names: Iterable[str], known: Mapping[str, GpuType] | None = None) -> list[GpuType]:
+    """Return types by their names.
+
+    Parameters
+    ----------
+    names
+        In any order, which is kept.
+    known
+        As `known_gpu_types` returns them; None for those of the toolkit.
+
+    Raises
+    ------
+    FieldError
+        If there is no such type.
+    """
+    known = _bundled() if known is None else known
+    found = []
+    for name in names:
+        if name not in known:
+            raise FieldError("gpu_types", name, f"no such type; {meant(name, known)}")
+        found.append(known[name])
+    return found
+
+
+def speeds_in_words(workload: Workload, cluster: Cluster) -> tuple[str, ...]:
+    """Return how fast jobs without rates are on own GPUs, where these differ from the reference.
+
+    A sentence for results, or none.
+    """
+    lent = {pool.gpu_type.name for pool in cluster.pools if pool.is_lent}
+    unlike = [
+        gpu_type
+        for gpu_type in cluster.gpu_types
+        if gpu_type.relative_speed != 1 and gpu_type.name not in lent
+    ]
+    if not unlike or all(job.measured is not None for job in workload.jobs):
+        return ()
+    listed = "; ".join(
+        f"{gpu_type.name} {gpu_type.relative_speed:.2f}"
+        + (f" ({gpu_type.source})" if gpu_type.source else "")
+        for gpu_type in unlike
+    )
+    return (f"Assumed: jobs without rates are as fast as on a reference GPU times: {listed}.",)
+
+
+@cache
+def _bundled() -> Mapping[str, GpuType]:
+    text = (files("lyra_opt.instances.heterogeneous") / DATA).read_text(encoding="utf-8")
+    tables = parse_toml(text, DATA, "types of GPUs")
+    return MappingProxyType(
+        {name: _parsed(name, fields, name, None) for name, fields in tables.items()}
+    )
+
+
+def _parsed(name: str, fields: object, path: str, known: GpuType | None) -> GpuType:
+    record = Record(fields, path, KEYS)
+    given: dict[str, Any] = record.chosen(*KEYS)
+    if known is None and "relative_speed" not in given:
+        raise MissingFieldError(join_path(path, "relative_speed"))
+    if "relative_speed" in given:
+        given["relative_speed"] = _ratio(given["relative_speed"])
+        given.setdefault("source", "")
+    try:
+        return GpuType(name=name, **given) if known is None else replace(known, **given)
+    except FieldError as error:
+        raise error.inside(path) from None
+
+
+def _ratio(value: object) -> object:
+    """Return a ratio in a text as a number; anything else as it is, for the type to judge."""
+    if isinstance(value, str):
+        try:
+            return float(Fraction(value))
+        except (ValueError, ZeroDivisionError, OverflowError):
+            return value
+    return value
+
 
 GPUS_PER_SERVER = 4
 """Of Hadar's simulated cluster: 60 GPUs on 15 nodes."""
@@ -62,7 +199,7 @@ def cluster_of(
     assumptions
         What is assumed of it.
     gpu_types
-        Those that are known, as `lyra_opt.instances.heterogeneous.gpu_types.gpu_types` returns
+        Those that are known, as `lyra_opt.instances.heterogeneous.clusters.known_gpu_types` returns
         them; None for those of the toolkit.
     table
         Of throughputs, whose types are known too; None where there is none.
@@ -75,7 +212,7 @@ def cluster_of(
     require_integer("gpus_per_server", gpus_per_server, minimum=1)
     if not gpus:
         raise FieldError("gpus", {}, "must name at least one type")
-    known = all_gpu_types() if gpu_types is None else gpu_types
+    known = known_gpu_types() if gpu_types is None else gpu_types
     try:
         types = types_of(gpus, known if table is None else table.types_beside(known))
     except FieldError as error:

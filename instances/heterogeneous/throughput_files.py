@@ -8,7 +8,11 @@ without any such column says that it makes no difference. In rows with ``beside_
 ``beside_batch_size`` where that model has several, the rates are those while a gang of that kind,
 as large, runs on the same GPUs.
 
-A JSON file is one of Gavel's (`lyra_opt.instances.heterogeneous.gavel_measurements`).
+A JSON file is as Gavel's public code keeps it, of jobs alone and of pairs:
+`scheduler/simulation_throughputs.json` of stanford-futuredata/gavel, or one laid out
+the same: by type of GPUs (those on several servers end in ``_unconsolidated``), then by model and
+number of GPUs, steps a second of the gang alone (``null``), and beside each other one, its own and
+the other's.
 
 `lyra_opt.registry` lists the built-in ones; other packages register theirs in the entry-point group
 ``lyra_opt.throughputs``.
@@ -16,21 +20,22 @@ A JSON file is one of Gavel's (`lyra_opt.instances.heterogeneous.gavel_measureme
 
 from __future__ import annotations
 
+import re
 import sys
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.csv_text import csv_rows
-from lyra_opt.core.documents import read_text
-from lyra_opt.core.errors import FieldError, InputError, UserError
+from lyra_opt.core.documents import parse_json, read_text
+from lyra_opt.core.errors import FieldError, InputError, UserError, show_value
 from lyra_opt.core.nearest import meant
 from lyra_opt.core.own_files import is_reference
 from lyra_opt.core.plugins import NamedMaker, Plugins
 from lyra_opt.core.reading_memory import ReadingMemory
-from lyra_opt.instances.heterogeneous.gavel_measurements import read_measurements
-from lyra_opt.instances.heterogeneous.gpu_types import gpu_types as all_gpu_types
+from lyra_opt.core.validation import require_number
+from lyra_opt.instances.heterogeneous.clusters import known_gpu_types
 from lyra_opt.instances.heterogeneous.throughputs import JobType, ThroughputTable
 from lyra_opt.instances.traces import bad_value, model_name
 
@@ -40,9 +45,98 @@ if TYPE_CHECKING:
     from lyra_opt.instances.heterogeneous.throughputs import PackedRates
     from lyra_opt.simulation.cluster import GpuType
 
+SPREAD = "_unconsolidated"
+ALONE = "null"
+
+_KIND = re.compile(r"\('(.+?)(?: \(batch size (\d+)\))?', (\d+)\)")
+
+Kind = tuple[str, int | None, int]
+"""Model, batch size and GPUs."""
+
+
+def read_measurements(
+    text: str, source: str
+) -> tuple[tuple[str, ...], tuple[JobType, ...], PackedRates]:
+    """Return the types of GPUs, the kinds of jobs, and rates of pairs of kinds.
+
+    Raises
+    ------
+    InputError
+        If it is no such file; names the key.
+    """
+    document = parse_json(text, source)
+    if not isinstance(document, dict):
+        raise InputError(source, "must be a JSON object")
+    types = tuple(name for name in document if not name.endswith(SPREAD))
+    alone: dict[Kind, dict[str, float]] = {}
+    packed: dict[tuple[Kind, Kind], dict[str, float]] = {}
+    for name, of_type in document.items():
+        for key, rates in _object(source, name, of_type).items():
+            kind = _kind_of_key(source, key)
+            for beside, rate in _object(source, f"{name}.{key}", rates).items():
+                path = f"{name}.{key}.{beside}"
+                if beside == ALONE:
+                    alone.setdefault(kind, {})[name] = _measured_rate(source, path, rate)
+                elif name in types:
+                    if not isinstance(rate, list) or len(rate) != 2:
+                        rule = "must be a list of two rates"
+                        raise InputError(source, f"{path} is {show_value(rate)}: {rule}")
+                    pair = kind, _kind_of_key(source, beside)
+                    packed.setdefault(pair, {})[name] = _measured_rate(source, path, rate[0])
+    knows_spread = len(types) < len(document)
+    kinds = {
+        kind: _job_type(kind, rates, types, knows_spread=knows_spread)
+        for kind, rates in alone.items()
+    }
+    for pair in packed:
+        for kind in pair:
+            if kind not in kinds:
+                raise InputError(source, f"has rates of {kind} beside another, but none alone")
+    of_pairs = {
+        (kind[2], kinds[kind].name, kinds[beside].name): rates
+        for (kind, beside), rates in packed.items()
+        if kind[2] == beside[2]
+    }
+    return types, tuple(kinds.values()), of_pairs
+
+
+def _object(source: str, path: str, value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InputError(source, f"{path} is {show_value(value)}: must be an object")
+    return value
+
+
+def _kind_of_key(source: str, key: str) -> Kind:
+    found = _KIND.fullmatch(key)
+    if found is None or not int(found[3]):
+        rule = "must be such as ('ResNet-18 (batch size 16)', 1)"
+        raise InputError(source, f"key {show_value(key)}: {rule}")
+    return found[1], int(found[2]) if found[2] else None, int(found[3])
+
+
+def _measured_rate(source: str, path: str, value: object) -> float:
+    try:
+        return require_number(path, value, minimum=0)
+    except ValueError as error:
+        raise InputError(source, str(error)) from None
+
+
+def _job_type(
+    kind: Kind, rates: dict[str, float], types: tuple[str, ...], *, knows_spread: bool
+) -> JobType:
+    model, batch_size, gang = kind
+    spread = {name: rates[name + SPREAD] for name in types if name + SPREAD in rates}
+    return JobType(
+        model=model,
+        batch_size=batch_size,
+        gang=gang,
+        throughput={name: rates[name] for name in types if name in rates},
+        spread_throughput=spread if knows_spread else None,
+    )
+
+
 KEYS = ("model", "batch_size", "gpus")
 BESIDE = ("beside_model", "beside_batch_size")
-SPREAD = "_unconsolidated"
 LARGEST_RATE = 1e12
 LARGEST_COUNT = 10**9
 
@@ -78,8 +172,8 @@ def load_throughputs(
         Of a file: the type on whose rates those of types rest that were not measured; None for
         the first type of the header.
     gpu_types
-        As `lyra_opt.instances.heterogeneous.gpu_types.gpu_types` returns them, for the speed of the
-        reference of a file; None for those of the toolkit.
+        As `known_gpu_types` returns them, for the speed of the reference of a file; None for the
+        toolkit's.
 
     Raises
     ------
@@ -198,7 +292,7 @@ def _table(
 ) -> ThroughputTable:
     """Return a table of what was read; `of` has name, reference, known types, whose figures."""
     name, reference, gpu_types, source_in_words = of
-    known = all_gpu_types() if gpu_types is None else gpu_types
+    known = known_gpu_types() if gpu_types is None else gpu_types
     left_out = {(kind.name, kind.gang) for kind in kinds if not kind.throughput.get(reference)}
     if len(left_out) == len(kinds) > 0 and reference in types:
         raise InputError(

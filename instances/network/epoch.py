@@ -1,23 +1,118 @@
-"""Single decisions: gangs that wait beside a cluster in which some GPUs are free."""
+"""Family ``epoch``: gangs that wait for GPUs close together beside a partly busy cluster.
+
+See `epoch_instance` for what is drawn.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from lyra_opt.core.errors import UserError
 from lyra_opt.core.validation import require_integer
-from lyra_opt.instances.network.busy_cluster import busy_machines
-from lyra_opt.instances.network.job_sets import BATCH, HOUR_MS
+from lyra_opt.instances.family import ParameterisedFamily
+from lyra_opt.instances.family_parameters import LARGEST_NETWORK_GPUS, NetworkParameters
+from lyra_opt.instances.network.jobs import BATCH, HOUR_MS
+from lyra_opt.instances.parameters import parameters_of
 from lyra_opt.instances.randomness import IntegerStream
 from lyra_opt.network.instance import Instance, Machine, Objective, WaitingJob
-from lyra_opt.network.links import TIER_OF_LABEL
+from lyra_opt.network.links import LINK_SETS, TIER_OF_LABEL
 from lyra_opt.simulation.network.communication import SCATTERED_MODELS, ClosedForm
+from lyra_opt.simulation.network.topology import Topology
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lyra_opt.simulation.network.communication import CommunicationModel
-    from lyra_opt.simulation.network.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class BusyMachine:
+    """What is left of a machine.
+
+    Parameters
+    ----------
+    free_gpus
+        GPUs that no gang holds.
+    affinity
+        Size of the gang that has held GPUs of it for longest; None for an empty machine.
+    """
+
+    free_gpus: int
+    affinity: int | None
+
+
+def busy_machines(
+    topology: Topology, *, busy_percent: int, stream: IntegerStream
+) -> list[BusyMachine]:
+    """Return the machines of a cluster that was filled with gangs, of which some have ended.
+
+    Gangs of the sizes of Dally's batch set come until the next one does not fit. Each goes to a
+    machine that holds it, drawn among those that fit it best, else it takes what is free from a
+    machine on that is drawn. Then gangs end, drawn one by one, until at most so many GPUs are
+    busy; the last one to end may leave far fewer.
+
+    Parameters
+    ----------
+    topology
+        The cluster.
+    busy_percent
+        Share of its GPUs that may be busy, 0 to 100.
+    stream
+        Of the draws.
+
+    Notes
+    -----
+    Time O(gangs machines).
+    """
+    free = topology.gpus_of_machine.tolist()
+    sizes, weights = list(BATCH.gangs), list(BATCH.gangs.values())
+    running: list[dict[int, int]] = []
+    left = sum(free)
+    while left:
+        gang = sizes[stream.weighted(weights)]
+        if gang > left:
+            break
+        placed = _placed_gang(gang, free, stream)
+        for machine, count in placed.items():
+            free[machine] -= count
+        left -= gang
+        running.append(placed)
+    most_busy = topology.gpus * busy_percent // 100
+    order = list(range(len(running)))
+    stream.shuffle(order)
+    stay = set(order)
+    for ended in order:
+        if topology.gpus - left <= most_busy:
+            break
+        stay.remove(ended)
+        for machine, count in running[ended].items():
+            free[machine] += count
+            left += count
+    affinity: dict[int, int] = {}
+    for number in sorted(stay):
+        for machine in running[number]:
+            affinity.setdefault(machine, sum(running[number].values()))
+    return [BusyMachine(count, affinity.get(machine)) for machine, count in enumerate(free)]
+
+
+def _placed_gang(gang: int, free: list[int], stream: IntegerStream) -> dict[int, int]:
+    """Return GPUs by machine for a gang for which there are enough."""
+    tightest = min((count for count in free if count >= gang), default=None)
+    if tightest is not None:
+        machines = [machine for machine, count in enumerate(free) if count == tightest]
+        return {machines[stream.below(len(machines))]: gang}
+    first = stream.below(len(free))
+    placed: dict[int, int] = {}
+    for machine in (*range(first, len(free)), *range(first)):
+        taken = min(gang, free[machine])
+        if taken:
+            placed[machine] = taken
+            gang -= taken
+        if not gang:
+            break
+    return placed
+
 
 VERSION = 1
 """Goes up when a seed gives another instance."""
@@ -161,3 +256,54 @@ def _waiting(
             )
         )
     return jobs
+
+
+class EpochFamily(ParameterisedFamily):
+    """See the module."""
+
+    problem = "network"
+    parameters = NetworkParameters
+    optional = tuple(name for name in parameters_of(NetworkParameters) if name != "jobs")
+
+    def _require(self, parameters: NetworkParameters) -> None:
+        machines, gpus_each = parameters.machines_per_rack, parameters.gpus_per_machine
+        gpus = parameters.racks * machines * gpus_each
+        if gpus > LARGEST_NETWORK_GPUS:
+            raise UserError(
+                f"--racks is {parameters.racks}: must come to at most {LARGEST_NETWORK_GPUS:,} "
+                f"GPUs, with {machines} machines a rack and {gpus_each} GPUs a machine it is "
+                f"{gpus:,}"
+            )
+
+    def generate(self, parameters: Mapping[str, Any], seed: int) -> Instance:
+        """Return the instance."""
+        checked: NetworkParameters = self.check(parameters)
+        topology = Topology.uniform(
+            racks=checked.racks,
+            machines_per_rack=checked.machines_per_rack,
+            gpus_per_machine=checked.gpus_per_machine,
+        )
+        waits = checked.timers != "none"
+        name = (
+            f"{self.name}-v{self.version}-n{checked.jobs}-{topology.name}"
+            f"-busy{checked.busy_percent}-{checked.network}"
+        )
+        name += f"-{checked.objective}" if checked.objective != Objective.EPOCH else ""
+        name += "" if waits else "-no-timers"
+        return epoch_instance(
+            topology,
+            jobs=checked.jobs,
+            seed=seed,
+            communication=ClosedForm(links=LINK_SETS[checked.network]),
+            busy_percent=checked.busy_percent,
+            objective=Objective(checked.objective),
+            timers_s=LEAST_TIMERS_S if waits else None,
+            name=f"{name}-seed{seed}",
+        )
+
+
+EPOCH = EpochFamily(
+    "epoch",
+    version=VERSION,
+    summary="gangs of Dally's batch that wait beside a partly busy cluster of racks",
+)

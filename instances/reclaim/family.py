@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lyra_opt.instances.family import ParameterisedFamily
-from lyra_opt.instances.randomness import IntegerStream
-from lyra_opt.instances.reclaim.parameters import ReclaimParameters, counted
+from lyra_opt.instances.family_parameters import ReclaimParameters, counted
 from lyra_opt.reclaim.instance import (
     Instance,
     Job,
@@ -20,6 +19,8 @@ from lyra_opt.reclaim.instance import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from lyra_opt.instances.randomness import IntegerStream
 
 GPUS_PER_SERVER = 8
 
@@ -87,10 +88,6 @@ class ReclaimFamily(ParameterisedFamily):
     def _size_label(self, parameters: ReclaimParameters) -> str:
         """Return what an instance's name says of the parameters that shape the layout."""
 
-    def _has_drawn_layout(self) -> bool:
-        """Return whether the layout depends on the seed."""
-        return True
-
     def check(self, parameters: Mapping[str, Any]) -> ReclaimParameters:
         """Return the parameters, checked; raise `UserError` naming option, value and rule."""
         sets_own_size = "servers" not in self.required
@@ -101,7 +98,7 @@ class ReclaimFamily(ParameterisedFamily):
 
     def is_seeded(self, parameters: Mapping[str, Any]) -> bool:
         """Return whether seeds matter."""
-        return self._has_drawn_layout() or self.check(parameters).needs_draws
+        return self.is_drawn or self.check(parameters).needs_draws
 
     def generate(self, parameters: Mapping[str, Any], seed: int) -> Instance:
         """Return the instance; raise `UserError` if there is none for the parameters."""
@@ -133,17 +130,12 @@ class ReclaimFamily(ParameterisedFamily):
     def _instance_name(self, parameters: ReclaimParameters, seed: int) -> str:
         size = f"{self._size_label(parameters)}-k{parameters.reclaim}"
         name = f"{self.name}-v{self.version}{size}{parameters.variant_label}"
-        is_seeded = self._has_drawn_layout() or parameters.needs_draws
+        is_seeded = self.is_drawn or parameters.needs_draws
         return f"{name}-seed{seed}" if is_seeded else name
-
-    def _stream(self, purpose: str, servers: int, seed: int) -> IntegerStream:
-        return IntegerStream(
-            family=self.name, version=self.version, purpose=purpose, servers=servers, seed=seed
-        )
 
     def _off_loan(self, parameters: ReclaimParameters, seed: int) -> set[int]:
         """Return the positions of the servers that are not on loan."""
-        stream = self._stream("off-loan", parameters.servers, seed)
+        stream = self._stream("off-loan", seed, servers=parameters.servers)
         return set(stream.sample(range(parameters.servers), parameters.off_loan_servers))
 
     def _min_workers(
@@ -154,7 +146,7 @@ class ReclaimFamily(ParameterisedFamily):
         percent = parameters.min_workers_percent
         if percent is None:
             return workers
-        stream = self._stream("min-workers", parameters.servers, seed)
+        stream = self._stream("min-workers", seed, servers=parameters.servers)
         return [
             -(-count * percent // 100)  # rounded up
             if count > 1 and stream.percent(ELASTIC_JOBS_PERCENT)
@@ -163,46 +155,27 @@ class ReclaimFamily(ParameterisedFamily):
         ]
 
 
+@dataclass(frozen=True, kw_only=True)
 class FleetFamily(ReclaimFamily):
     """A family whose layout is drawn for a given number of 8-GPU servers.
 
     Parameters
     ----------
-    name, version, summary
-        See `lyra_opt.instances.family.Family`.
     place
         Returns the allocations of the jobs for a number of servers, drawn from the stream.
-    is_drawn
-        Whether `place` draws at all.
     require_servers
         Raises `UserError` for numbers of servers that the family has no instance of.
     """
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        version: int,
-        summary: str,
-        place: Callable[[int, IntegerStream], Sequence[Allocation]],
-        is_drawn: bool = True,
-        require_servers: Callable[[int], object] | None = None,
-    ) -> None:
-        super().__init__(name, version=version, summary=summary)
-        self._place = place
-        self._is_drawn = is_drawn
-        self._require_servers = require_servers
+    place: Callable[[int, IntegerStream], Sequence[Allocation]]
+    require_servers: Callable[[int], object] = lambda _: None
 
     def _require(self, parameters: ReclaimParameters) -> None:
-        if self._require_servers is not None:
-            self._require_servers(parameters.servers)
-
-    def _has_drawn_layout(self) -> bool:
-        return self._is_drawn
+        self.require_servers(parameters.servers)
 
     def _layout(self, parameters: ReclaimParameters, seed: int) -> Layout:
-        stream = self._stream("layout", parameters.servers, seed)
-        return Layout.numbered(parameters.servers, self._place(parameters.servers, stream))
+        stream = self._stream("layout", seed, servers=parameters.servers)
+        return Layout.numbered(parameters.servers, self.place(parameters.servers, stream))
 
     def _size_label(self, parameters: ReclaimParameters) -> str:
         return f"-s{parameters.servers}"
@@ -217,13 +190,12 @@ class SolvedLayout:
     optimum: int
 
 
+@dataclass(frozen=True, kw_only=True)
 class SolvedFamily(ReclaimFamily):
     """A family whose size is set by ``--reclaim`` alone and whose optimum is known.
 
     Parameters
     ----------
-    name, version, summary
-        See `lyra_opt.instances.family.Family`.
     construct
         Returns layout and optimum for the number of servers to reclaim.
     require_reclaim
@@ -238,34 +210,21 @@ class SolvedFamily(ReclaimFamily):
         "min_workers_percent": "its optimum is known for the rigid semantics only",
         "off_loan_percent": "its optimum is known with all servers on loan only",
     }
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        version: int,
-        summary: str,
-        construct: Callable[[int], SolvedLayout],
-        require_reclaim: Callable[[int], object],
-    ) -> None:
-        super().__init__(name, version=version, summary=summary)
-        self._construct = construct
-        self._require_reclaim = require_reclaim
+    is_drawn: bool = False
+    construct: Callable[[int], SolvedLayout]
+    require_reclaim: Callable[[int], object]
 
     def _require(self, parameters: ReclaimParameters) -> None:
-        self._require_reclaim(parameters.reclaim)
-
-    def _has_drawn_layout(self) -> bool:
-        return False
+        self.require_reclaim(parameters.reclaim)
 
     def _layout(self, parameters: ReclaimParameters, seed: int) -> Layout:  # noqa: ARG002
-        return self._construct(parameters.reclaim).layout
+        return self.construct(parameters.reclaim).layout
 
     def _size_label(self, parameters: ReclaimParameters) -> str:  # noqa: ARG002
         return ""
 
     def known_optimum(self, parameters: Mapping[str, Any]) -> tuple[Solution, int]:
         """Return the block of servers that is optimal by construction, and what it costs."""
-        solved = self._construct(self.check(parameters).reclaim)
+        solved = self.construct(self.check(parameters).reclaim)
         chosen = [solved.layout.server_ids[position] for position in solved.optimal_servers]
         return Solution(tuple(chosen)), solved.optimum

@@ -14,15 +14,22 @@ from typing import TYPE_CHECKING
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.fields import Settings
 from lyra_opt.core.plugins import NamedMaker, Plugins
-from lyra_opt.instances.heterogeneous.generated_jobs import MIX_SIZES, gavel_like, mix
-from lyra_opt.instances.heterogeneous.trace_jobs import HADAR_JOBS, PHILLY_TRACE, hadar_480
-from lyra_opt.instances.network.generated_jobs import (
+from lyra_opt.instances.heterogeneous.generated_jobs import (
+    HADAR_JOBS,
+    MIX_SIZES,
+    PHILLY_TRACE,
+    gavel_like,
+    hadar_480,
+    mix,
+)
+from lyra_opt.instances.network.jobs import (
+    BATCH,
+    DISTRIBUTED,
     DISTRIBUTED_JOBS_PER_DAY,
     dally_batch,
     dally_distributed,
     dally_poisson,
 )
-from lyra_opt.instances.network.job_sets import BATCH, DISTRIBUTED
 from lyra_opt.instances.traces import TRACES_VARIABLE, locate
 from lyra_opt.instances.workloads.assumptions import JobAssumptions
 from lyra_opt.instances.workloads.load_shape import LoadShape

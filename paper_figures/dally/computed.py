@@ -6,7 +6,7 @@ import statistics
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lyra_opt.instances.network.job_sets import BATCH
+from lyra_opt.instances.network.jobs import BATCH
 from lyra_opt.instances.traces import TRACES_VARIABLE
 from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.paper_figures.comparison import Table

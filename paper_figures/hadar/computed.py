@@ -11,8 +11,7 @@ from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
 from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, RoundState
 from lyra_opt.instances.heterogeneous.clusters import find_cluster, hadar_60
-from lyra_opt.instances.heterogeneous.generated_jobs import MIX_SIZES, gavel_like, mix
-from lyra_opt.instances.heterogeneous.trace_jobs import PHILLY_TRACE
+from lyra_opt.instances.heterogeneous.generated_jobs import MIX_SIZES, PHILLY_TRACE, gavel_like, mix
 from lyra_opt.instances.traces import locate
 from lyra_opt.paper_figures.comparison import MISSING, Found, Table
 from lyra_opt.paper_figures.document import GEOMETRIC, MORE, Measure

@@ -20,7 +20,7 @@ from lyra_opt.core.loading import load_instance, load_solution
 from lyra_opt.core.problem import find_problem
 from lyra_opt.experiments.simulation.scenario.loading import load_scenario
 from lyra_opt.experiments.study import read_study
-from lyra_opt.instances.heterogeneous.gpu_types import read_gpu_types
+from lyra_opt.instances.heterogeneous.clusters import read_gpu_types
 from lyra_opt.instances.heterogeneous.throughput_files import load_throughputs
 from lyra_opt.instances.traces import read_trace
 from lyra_opt.instances.workloads.readers import read_workload

@@ -22,8 +22,8 @@ from lyra_opt.experiments.simulation.scenario.setup import (
 from lyra_opt.instances.heterogeneous.clusters import cluster_of_servers, find_cluster
 from lyra_opt.instances.heterogeneous.throughput_files import load_throughputs
 from lyra_opt.instances.heterogeneous.workload_throughputs import with_throughputs
-from lyra_opt.instances.network.trace_jobs import assigned_models as with_network_models
-from lyra_opt.instances.network.trace_jobs import shares_of
+from lyra_opt.instances.network.jobs import assigned_models as with_network_models
+from lyra_opt.instances.network.jobs import shares_of
 from lyra_opt.instances.traces import locate
 from lyra_opt.instances.workloads.lyra_like import bootstrapped
 from lyra_opt.instances.workloads.named import find_workload

@@ -27,7 +27,7 @@ from lyra_opt.core.rules import (
     Text,
 )
 from lyra_opt.experiments.simulation.scenario.documents import is_user_object, plain, shown_value
-from lyra_opt.instances.heterogeneous.gpu_types import gpu_types
+from lyra_opt.instances.heterogeneous.clusters import known_gpu_types
 from lyra_opt.instances.workloads.assumptions import JobAssumptions
 from lyra_opt.network.links import LARGEST_LATENCY_S
 from lyra_opt.simulation.policies.composed import SCALING_INTERVAL_S
@@ -93,7 +93,7 @@ class _GpuTypes(Rule):
     def check(self, path: str, value: object) -> Mapping[str, GpuType]:
         if not isinstance(value, dict):
             raise FieldError(path, value, "must be a table")
-        return gpu_types(value, field=path)
+        return known_gpu_types(value, field=path)
 
     def schema(self) -> dict[str, Any]:
         keys = {
@@ -480,7 +480,7 @@ class ScenarioTable:
         _GpuTypes(),
         "types of GPUs of your own, or otherwise than bundled: work done while a V100 does 1 (a "
         'number, or a ratio such as "1555/900") where no throughput table measured it, and price',
-        gpu_types(),
+        known_gpu_types(),
         shown="those that come along",
     )
     jobs: JobsTable = key(Table(JobsTable), "what is submitted", JobsTable())

@@ -122,7 +122,7 @@ class Setup:
 
     def assumptions_under(self, tenure: str | None) -> tuple[str, ...]:
         """Return what is assumed, a sentence each, where jobs have a tenure; None leaves it out."""
-        from lyra_opt.instances.heterogeneous.gpu_types import speeds_in_words
+        from lyra_opt.instances.heterogeneous.clusters import speeds_in_words
 
         of_tenure = () if tenure is None else (self.tenure_in_words(tenure),)
         return (

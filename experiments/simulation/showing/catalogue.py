@@ -48,8 +48,7 @@ def print_schema() -> None:
 
 def print_parts() -> None:
     """Print what can be named in a scenario, and what each is."""
-    from lyra_opt.instances.heterogeneous.clusters import CLUSTERS
-    from lyra_opt.instances.heterogeneous.gpu_types import gpu_types
+    from lyra_opt.instances.heterogeneous.clusters import CLUSTERS, known_gpu_types
     from lyra_opt.instances.heterogeneous.throughput_files import THROUGHPUTS
     from lyra_opt.instances.workloads.named import WORKLOADS
     from lyra_opt.instances.workloads.readers import LAYOUTS
@@ -62,7 +61,7 @@ def print_parts() -> None:
     }
     types = {
         name: f"speed {each.relative_speed:.3g}, {each.price_per_hour:g} an hour"
-        for name, each in gpu_types().items()
+        for name, each in known_gpu_types().items()
     }
     parts: dict[str, Mapping[str, str]] = {
         "jobs.workload": workloads,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lyra_opt.experiments.tuning.clairvoyant_search import EXPONENTS, PAIRS, search_plan
-from lyra_opt.instances.network.generated_jobs import dally_batch, dally_poisson
+from lyra_opt.instances.network.jobs import dally_batch, dally_poisson
 from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES
 from lyra_opt.simulation.makespan_bound import makespan_bound_s
 from lyra_opt.simulation.metrics import measure, require_conserved

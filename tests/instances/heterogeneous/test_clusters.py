@@ -8,8 +8,12 @@ import pytest
 
 from lyra_opt.core.errors import FieldError, UserError
 from lyra_opt.heterogeneous.instance import GangJob
-from lyra_opt.instances.heterogeneous.clusters import CLUSTERS, cluster_of, find_cluster
-from lyra_opt.instances.heterogeneous.gpu_types import gpu_types
+from lyra_opt.instances.heterogeneous.clusters import (
+    CLUSTERS,
+    cluster_of,
+    find_cluster,
+    known_gpu_types,
+)
 from lyra_opt.instances.heterogeneous.throughput_files import parse_throughputs
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.workload import Job, Workload
@@ -75,7 +79,7 @@ def test_which_gangs_fit() -> None:
 
 def test_types_of_ones_own() -> None:
     """They have the speed and the price that they are given."""
-    own = gpu_types({"mine": {"relative_speed": 5, "price_per_hour": 9}})
+    own = known_gpu_types({"mine": {"relative_speed": 5, "price_per_hour": 9}})
     cluster = cluster_of({"mine": 2, "h100": 1, "v100": 4}, gpu_types=own)
     assert [found.relative_speed for found in cluster.gpu_types] == [5, 3350 / 900, 1]
     assert [found.price_per_hour for found in cluster.gpu_types] == [9, 1, 0.74]
@@ -89,8 +93,8 @@ def test_types_of_a_table() -> None:
     chip, p100 = cluster.gpu_types
     assert chip.relative_speed == pytest.approx(4 / 3)
     assert "table mine" in chip.source
-    assert p100 == gpu_types()["p100"]
-    assert "chip" not in gpu_types()
+    assert p100 == known_gpu_types()["p100"]
+    assert "chip" not in known_gpu_types()
 
 
 def test_missing_prices_are_told() -> None:

@@ -11,10 +11,15 @@ import pytest
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct
-from lyra_opt.instances.heterogeneous.generated_jobs import MIX_SIZES, gavel_like, mix
-from lyra_opt.instances.heterogeneous.gpu_types import types_of
+from lyra_opt.instances.heterogeneous.clusters import types_of
+from lyra_opt.instances.heterogeneous.generated_jobs import (
+    HADAR_CLASSES,
+    MIX_SIZES,
+    gavel_like,
+    hadar_480,
+    mix,
+)
 from lyra_opt.instances.heterogeneous.throughput_files import parse_throughputs
-from lyra_opt.instances.heterogeneous.trace_jobs import HADAR_CLASSES, hadar_480
 from lyra_opt.simulation.workload import Job, Workload
 
 if TYPE_CHECKING:

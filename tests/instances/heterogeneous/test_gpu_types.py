@@ -9,9 +9,9 @@ import pytest
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.heterogeneous.instance import GangJob
-from lyra_opt.instances.heterogeneous.clusters import cluster_of
-from lyra_opt.instances.heterogeneous.gpu_types import (
-    gpu_types,
+from lyra_opt.instances.heterogeneous.clusters import (
+    cluster_of,
+    known_gpu_types,
     read_gpu_types,
     speeds_in_words,
     types_of,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def test_those_of_the_toolkit() -> None:
     """Each says where its speed is from; the figures of papers are those of the papers."""
-    known = gpu_types()
+    known = known_gpu_types()
     assert all(gpu_type.source for gpu_type in known.values())
     assert all(name == gpu_type.name for name, gpu_type in known.items())
     assert {name: known[name].price_per_hour for name in ("v100", "p100", "k80", "t4")} == {
@@ -43,12 +43,12 @@ def test_those_of_the_toolkit() -> None:
 
 def test_ones_own_replace_and_add() -> None:
     """Of a known type what is given alone; another one needs a speed."""
-    own = gpu_types({"h100": {"price_per_hour": 3}, "mine": {"relative_speed": "5/4"}})
+    own = known_gpu_types({"h100": {"price_per_hour": 3}, "mine": {"relative_speed": "5/4"}})
     assert own["h100"].price_per_hour == 3
-    assert own["h100"].relative_speed == gpu_types()["h100"].relative_speed
+    assert own["h100"].relative_speed == known_gpu_types()["h100"].relative_speed
     assert own["mine"].relative_speed == 1.25
-    assert "mine" not in gpu_types()
-    measured = gpu_types({"h100": {"relative_speed": 2}})["h100"]
+    assert "mine" not in known_gpu_types()
+    measured = known_gpu_types({"h100": {"relative_speed": 2}})["h100"]
     assert (measured.relative_speed, measured.source) == (2.0, "")
 
 

@@ -13,8 +13,7 @@ from lyra_opt.heterogeneous.instance import Objective
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct
 from lyra_opt.instances.family import generate
 from lyra_opt.instances.heterogeneous.clusters import cluster_of
-from lyra_opt.instances.heterogeneous.offline import offline_instance
-from lyra_opt.instances.heterogeneous.offline_family import OFFLINE
+from lyra_opt.instances.heterogeneous.offline import OFFLINE, offline_instance
 
 if TYPE_CHECKING:
     from pathlib import Path

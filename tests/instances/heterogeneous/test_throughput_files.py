@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.errors import InputError, UserError
-from lyra_opt.instances.heterogeneous.gpu_types import gpu_types
+from lyra_opt.instances.heterogeneous.clusters import known_gpu_types
 from lyra_opt.instances.heterogeneous.throughput_files import (
     THROUGHPUTS,
     gavel_throughputs,
@@ -75,7 +75,7 @@ def test_reference_of_ones_own(tmp_path: Path) -> None:
     path = tmp_path / "measured.csv"
     path.write_text("model,batch_size,gpus,a100,mine\nGPT,4,1,10,30\n")
     assert load_throughputs(path, reference="mine").reference_speed is None
-    own = gpu_types({"mine": {"relative_speed": 5}})
+    own = known_gpu_types({"mine": {"relative_speed": 5}})
     table = load_throughputs(path, reference="mine", gpu_types=own)
     assert table.reference_speed == 5
     assert table.job_types[0].spread_throughput is None
@@ -147,7 +147,7 @@ def test_rates_beside_another_job() -> None:
     """They are of pairs of kinds, and reach the jobs of an instance by their kinds."""
     table = parse_throughputs(BESIDE, "mine.csv", name="mine")
     assert [kind.name for kind in table.job_types] == ["GPT-4", "Diffusion"]
-    a100 = [gpu_types()["a100"]]
+    a100 = [known_gpu_types()["a100"]]
     jobs = [
         table.gang_of(name, kind, gang=1, reference_s=9.0, release_s=0.0, gpu_types=a100)
         for name, kind in zip("ab", table.job_types, strict=True)

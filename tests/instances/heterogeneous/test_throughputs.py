@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.instances.heterogeneous.gpu_types import types_of
+from lyra_opt.instances.heterogeneous.clusters import types_of
 from lyra_opt.instances.heterogeneous.throughput_files import gavel_throughputs
 from lyra_opt.instances.heterogeneous.throughputs import JobType, ThroughputTable
 from lyra_opt.simulation.cluster import GpuType

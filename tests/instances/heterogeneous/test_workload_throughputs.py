@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.heterogeneous.utility import Deadline
-from lyra_opt.instances.heterogeneous.clusters import cluster_of
-from lyra_opt.instances.heterogeneous.gpu_types import types_of
+from lyra_opt.instances.heterogeneous.clusters import cluster_of, types_of
 from lyra_opt.instances.heterogeneous.throughput_files import gavel_throughputs
 from lyra_opt.instances.heterogeneous.workload_throughputs import with_throughputs
 from lyra_opt.simulation.scheme import simulate

@@ -12,9 +12,13 @@ from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.instances.family import generate
-from lyra_opt.instances.network.busy_cluster import busy_machines
-from lyra_opt.instances.network.epoch import LEAST_TIMERS_S, LONGEST_WAIT_S, epoch_instance
-from lyra_opt.instances.network.epoch_family import EPOCH
+from lyra_opt.instances.network.epoch import (
+    EPOCH,
+    LEAST_TIMERS_S,
+    LONGEST_WAIT_S,
+    busy_machines,
+    epoch_instance,
+)
 from lyra_opt.instances.randomness import IntegerStream
 from lyra_opt.network.instance import Objective
 from lyra_opt.network.links import LINK_SETS

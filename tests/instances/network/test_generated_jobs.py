@@ -14,21 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.instances.network.generated_jobs import (
+from lyra_opt.instances.network.jobs import (
+    BATCH,
+    DISTRIBUTED,
     DISTRIBUTED_DAYS,
+    LEAST_WORK_H,
+    MOST_WORK_H,
     PUBLISHED_JOBS_PER_DAY,
+    apportioned,
+    assigned_models,
     dally_batch,
     dally_distributed,
     dally_poisson,
+    shares_of,
 )
-from lyra_opt.instances.network.job_sets import (
-    BATCH,
-    DISTRIBUTED,
-    LEAST_WORK_H,
-    MOST_WORK_H,
-    apportioned,
-)
-from lyra_opt.instances.network.trace_jobs import assigned_models, shares_of
 from lyra_opt.simulation.network.communication import MODELS
 from lyra_opt.simulation.workload import Job, Workload
 

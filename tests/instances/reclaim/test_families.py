@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lyra_opt.core.documents import format_document
 from lyra_opt.core.problem import find_problem
 from lyra_opt.instances.family import family_names, find_family, generate
-from lyra_opt.instances.reclaim.placed import CHURN_ROUNDS
+from lyra_opt.instances.reclaim.placement import CHURN_ROUNDS
 from lyra_opt.reclaim import Instance, check
 from tests.draws import draws
 from tests.lyra_opt.reclaim.reference import lyra_cost, optimum
@@ -296,8 +296,8 @@ def test_shares_round_half_up_and_give_at_least_one(percent, servers, reclaimed)
 
 
 def test_largest_decoy_is_the_largest_fleet():
-    from lyra_opt.instances.reclaim.decoy import LARGEST_RECLAIM
-    from lyra_opt.instances.reclaim.parameters import LARGEST_FLEET
+    from lyra_opt.instances.family_parameters import LARGEST_FLEET
+    from lyra_opt.instances.reclaim.solved import LARGEST_RECLAIM
 
     def servers(k: int) -> int:
         return 2 * k - (-64 * k**2 // 7)

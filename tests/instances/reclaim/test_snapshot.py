@@ -14,7 +14,7 @@ from lyra_opt.core.problem import find_problem
 from lyra_opt.instances.family import find_family, generate
 from lyra_opt.instances.randomness import IntegerStream
 from lyra_opt.instances.reclaim.placement import PLACEMENT_RULES, BestFit
-from lyra_opt.instances.reclaim.replay import replay
+from lyra_opt.instances.reclaim.snapshot import replay
 from lyra_opt.instances.traces import Trace, TraceJob, read_trace
 from tests.instances.workloads.published import published
 

@@ -31,8 +31,8 @@ from lyra_opt.instances.heterogeneous.clusters import (
 from lyra_opt.instances.heterogeneous.generated_jobs import gavel_like, mix
 from lyra_opt.instances.heterogeneous.throughput_files import gavel_throughputs
 from lyra_opt.instances.heterogeneous.workload_throughputs import with_throughputs
-from lyra_opt.instances.network.generated_jobs import dally_batch, dally_distributed, dally_poisson
-from lyra_opt.instances.network.trace_jobs import assigned_models as with_network_models
+from lyra_opt.instances.network.jobs import assigned_models as with_network_models
+from lyra_opt.instances.network.jobs import dally_batch, dally_distributed, dally_poisson
 from lyra_opt.instances.randomness import IntegerStream
 from lyra_opt.instances.workloads.assumptions import JobAssumptions
 from lyra_opt.instances.workloads.lyra_like import inference_demand, lyra_like

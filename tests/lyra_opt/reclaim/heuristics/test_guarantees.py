@@ -297,7 +297,7 @@ class TestTightness:
     def test_net(
         self, order: int, rounded: str, lyra: int, marginal: int, peeling: int, guarantee: str
     ) -> None:
-        """The table of `net`, for the order of servers that ``instances/reclaim/net.py`` documents.
+        """The table of `net`, for the order of servers in ``instances/reclaim/solved.py``.
 
         What the heuristics pay depends on that order, through ties between points of the net.
         Earlier figures, for an order that was not kept, are 33, 46, 49, 65 for Lyra and

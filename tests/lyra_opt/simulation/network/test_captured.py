@@ -11,7 +11,7 @@ import pytest
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
-from lyra_opt.instances.network.generated_jobs import dally_batch
+from lyra_opt.instances.network.jobs import dally_batch
 from lyra_opt.network.checker import check, value_of
 from lyra_opt.network.heuristics.delay_scheduling import AutoTuner, DelayScheduling
 from lyra_opt.network.heuristics.policy_solver import Epoch, solution_of, state_of

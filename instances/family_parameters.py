@@ -1,4 +1,4 @@
-"""The parameters of the reclaim families."""
+"""The parameters of the families of each problem; the command line is built from them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from lyra_opt.instances.parameters import (
     choice,
     file,
     integer,
+    names,
     option,
     parameters_of,
     require_parameter,
@@ -158,3 +159,159 @@ def counted(values: Mapping[str, Any], *, family: str, sets_own_size: bool) -> d
         raise UserError(f"{share}: is a share of --servers, which is missing")
     require_parameter("servers", parameters["servers"], given["servers"])
     return given | {"reclaim": max(1, (2 * given["servers"] * percent + 100) // 200)}
+
+
+LARGEST_JOBS = 100_000
+"""Jobs of the largest instance that the families make."""
+
+LARGEST_GPUS = 10_000_000
+MOST_EXTRA_WORKERS = 100_000
+DEFAULT_LOAD_PERCENT = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocationParameters:
+    """What an allocation family is asked for; what it does not take is at its default.
+
+    ``gpus`` is None where they follow from the load, and ``load_percent`` where GPUs are given.
+
+    Raises
+    ------
+    UserError
+        If both ``--gpus`` and ``--load-percent`` are given.
+    """
+
+    jobs: int = integer("elastic jobs", 1, LARGEST_JOBS)
+    objective: str = choice(
+        "what is optimised", ("jct_reduction", "two_phase", "joint", "mean_jct"), default="mean_jct"
+    )
+    gpus: int | None = integer(
+        "GPUs of the cluster, in place of --load-percent (family light: default 3.2 a job)",
+        1,
+        LARGEST_GPUS,
+    )
+    load_percent: int | None = integer(
+        "GPUs of all base demands (for jct_reduction: of all extra workers), as a "
+        "share of the GPUs that there are, from slack to overbooked (family load; default "
+        f"{DEFAULT_LOAD_PERCENT})",
+        1,
+        1000,
+        metavar="P",
+    )
+    release_percent: int = integer(
+        "jobs are released over this share of the time in which all GPUs could do all "
+        "the work; 0 releases all at once",
+        0,
+        1000,
+        default=0,
+        metavar="P",
+        family="load",
+    )
+    scaling_loss_percent: int = integer(
+        "what each worker beyond the base demand falls short of a worker of it",
+        0,
+        100,
+        default=0,
+        metavar="P",
+        family="load",
+    )
+    gpus_per_worker: str = choice(
+        "GPUs that a worker holds; mixed draws 1, 2, 4 or 8 for each job",
+        ("1", "2", "4", "8", "mixed"),
+        default="1",
+        family="load",
+    )
+    extra_workers: int | None = integer(
+        "workers beyond the base demand that a job can use (family load: by default "
+        "drawn, up to three times the base demand; family worst-case: by default 0.9 a job)",
+        0,
+        MOST_EXTRA_WORKERS,
+    )
+
+    def __post_init__(self) -> None:
+        if self.gpus is None:
+            if self.load_percent is None:
+                object.__setattr__(self, "load_percent", DEFAULT_LOAD_PERCENT)
+        elif self.load_percent is not None:
+            raise UserError(
+                f"--load-percent is {self.load_percent}: must not be given beside --gpus, which "
+                "sets the load"
+            )
+
+
+DEFAULT_GPU_TYPES = "v100,p100,k80"
+DEFAULT_THROUGHPUTS = "gavel"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeterogeneousParameters:
+    """What a heterogeneous family is asked for."""
+
+    jobs: int = integer("gangs", 1, 10_000)
+    objective: str = choice(
+        "what is optimised",
+        (
+            *("utility", "makespan", "mean_jct", "max_min_share", "finish_time_fairness"),
+            *("makespan_share", "throughput", "cost"),
+        ),
+        default="utility",
+    )
+    rounds: int = integer("rounds of the horizon", 2, 10_000, default=10)
+    gpus_of_type: int = integer("GPUs of each type", 1, 10_000, default=4)
+    gpus_of_server: int = integer("GPUs of a server, all of one type", 1, 64, default=4)
+    release_percent: int = integer(
+        "jobs are released in rounds up to this share of the horizon; 0 releases all at once",
+        0,
+        100,
+        default=50,
+        metavar="P",
+    )
+    gpu_types: str = names(
+        "types of GPUs, the fastest first", default=DEFAULT_GPU_TYPES, metavar="TYPE,..."
+    )
+    throughputs: str | Path = file(
+        "table of throughputs, by name or as a CSV or JSON file, see docs/formats.md",
+        default=DEFAULT_THROUGHPUTS,
+        metavar="TABLE",
+        rule="must be the name of a table, or the path of a file",
+    )
+    type_definitions: str | Path | None = file(
+        "speeds of further types of GPUs, or other speeds of known ones (TOML)"
+    )
+    largest_gang: int = integer("larger gangs are drawn again", 1, 8, default=8, metavar="GPUS")
+    forking: str = choice("whether copies of a job may run at once", ("no", "yes"), default="no")
+    packing: str = choice(
+        "whether two gangs may share GPUs, and whose rates they have then; for shares of time",
+        ("no", "drawn", "measured"),
+        default="no",
+    )
+
+
+LARGEST_NETWORK_GPUS = 32_768
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkParameters:
+    """What a network family is asked for."""
+
+    jobs: int = integer("waiting gangs", 1, 10_000)
+    objective: str = choice(
+        "what is maximised",
+        ("epoch", "work_rate", "fewest_tiers", "least_fragmentation"),
+        default="epoch",
+    )
+    racks: int = integer("racks", 1, 1_000, default=4)
+    machines_per_rack: int = integer("machines of a rack", 1, 1_000, default=4)
+    gpus_per_machine: int = integer("GPUs of a machine", 1, 64, default=8)
+    busy_percent: int = integer(
+        "share of the GPUs that running gangs hold, at most", 0, 100, default=60, metavar="P"
+    )
+    network: str = choice(
+        "links", ("shipped", "congested-1", "congested-2", "congested-3"), default="congested-2"
+    )
+    timers: str = choice(
+        "how long gangs wait for GPUs close together: 6 hours for a rack and 12 for "
+        "the network, as Dally's tuner at the least; or not at all",
+        ("least", "none"),
+        default="least",
+    )

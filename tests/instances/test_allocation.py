@@ -177,7 +177,7 @@ def test_help_lists_the_families(capsys):
 
 
 def test_objectives_that_can_be_asked_for_are_all_there_are():
-    from lyra_opt.instances.allocation.parameters import AllocationParameters
+    from lyra_opt.instances.family_parameters import AllocationParameters
     from lyra_opt.instances.parameters import parameters_of
 
     assert set(parameters_of(AllocationParameters)["objective"].choices) == set(map(str, Objective))
