@@ -95,12 +95,12 @@ class ElasticJob:
 
     def with_work(self, work_worker_s: float) -> ElasticJob:
         """Return the job with another amount of work; what is unchanged is not checked again."""
+        if type(work_worker_s) is not float or not 0 < work_worker_s <= LARGEST_AMOUNT:
+            return replace(self, work_worker_s=work_worker_s)
         job = object.__new__(ElasticJob)
         for keep, value_of in _OTHER_FIELDS:
             keep(job, value_of(self))
         _KEEP_WORK(job, work_worker_s)
-        if type(work_worker_s) is not float or not 0 < work_worker_s <= LARGEST_AMOUNT:
-            job.__post_init__()
         return job
 
     def rate(self, workers: Fraction | int) -> Fraction:

@@ -8,7 +8,6 @@ the keys for people (`lyra_opt.core.described`). Tables of TOML files, whose fie
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from functools import wraps
@@ -119,8 +118,19 @@ class _Plan:
         self.schema = schema
         self.is_declared = is_declared
         self.names = {each.in_documents: each.name for each in self.keys}
+        self.is_renamed = any(each.named for each in self.keys)
         self.required = tuple(each.in_documents for each in self.keys if each.is_required)
-        self.write = _write_of(self.keys)
+        self.writes = tuple(
+            (
+                each.name,
+                each.in_documents,
+                None if type(each.rule).write is Rule.write else each.rule.write,
+                each.is_required or each.always_written,
+                each.default,
+                each.computed,
+            )
+            for each in self.keys
+        )
         # Documents may hold null only where a rule takes it; in Python None is "left out" too.
         self.not_null = tuple(
             (each.in_documents, each.rule) for each in self.keys if each.default is None
@@ -170,18 +180,14 @@ def declared(
     """
 
     def make(table: type[TableT]) -> type[TableT]:
-        between = vars(table).get("__post_init__")
-        # Constructors call what is there when they are written: replaced once fields are known.
-        table.__post_init__ = lambda self: None  # type: ignore[attr-defined]  # noqa: ARG005
         made = dataclass(frozen=True, slots=slots, kw_only=kw_only, repr=False)(table)
         made.__repr__ = short_repr  # type: ignore[method-assign]
         setattr(made, "_repr_html_", html_of_object)  # noqa: B010 - asked for by notebooks
         plan = _Plan(made, schema or {}, is_declared=True)
         setattr(made, _PLAN, plan)
-        made.__post_init__ = _check_of(plan.keys, between)  # type: ignore[attr-defined]
         made.__doc__ = _with_parameters(made.__doc__ or "", plan.keys)
-        named = _naming_the_nearest(made.__init__, plan.keys)
-        setattr(made, "__init__", named)  # noqa: B010 - mypy allows no method to be replaced
+        # mypy allows no method to be replaced
+        setattr(made, "__init__", _constructor_of(made, plan.keys))  # noqa: B010
         if not slots:
             setattr(made, "__getstate__", _fields_alone)  # noqa: B010 - mypy knows the other one
         return made
@@ -189,22 +195,49 @@ def declared(
     return make
 
 
-def _naming_the_nearest(init: Callable[..., None], keys: tuple[Key, ...]) -> Callable[..., None]:
-    """Return a constructor that names the nearest field where an argument is unknown."""
-    names = [each.name for each in keys]
+def _constructor_of(table: type[Any], keys: tuple[Key, ...]) -> Callable[..., None]:
+    """Return a constructor that checks each field and keeps the value that its rule returns.
+
+    It stands in for the one that `dataclass` writes, which would set each field before it is
+    checked; that one still raises `TypeError` for arguments that do not fit.
+    """
+    init = table.__init__
+    between: Callable[[Any], None] | None = getattr(table, "__post_init__", None)
+    names = tuple(each.name for each in keys)
+    known = frozenset(names)
+    required = frozenset(each.name for each in keys if each.is_required)
+    checks = tuple(
+        (
+            each.name,
+            each.in_documents,
+            each.rule.check if each.default is not None else _unless_missing(each.rule.check),
+            each.default,
+        )
+        for each in keys
+    )
+    computed = tuple((each.name, each.computed) for each in keys if each.computed is not None)
+    keep = object.__setattr__
 
     @wraps(init)
-    def checked(self: Any, *given: Any, **named: Any) -> None:
-        try:
-            init(self, *given, **named)
-        except TypeError:
-            unknown = next((name for name in named if name not in names), None)
+    def construct(self: Any, *given: Any, **named: Any) -> None:
+        values = {**dict(zip(names, given, strict=False)), **named} if given else named
+        fits = not given or len(values) == len(given) + len(named)
+        if not (fits and required <= values.keys() <= known):
+            unknown = next((name for name in named if name not in known), None)
             if unknown is None:
-                raise
-            told = unknown_key(unknown, names, noun="field")
-            raise TypeError(f"{type(self).__name__}: {unknown}: {told}") from None
+                init(self, *given, **named)
+            told = unknown_key(str(unknown), names, noun="field")
+            raise TypeError(f"{type(self).__name__}: {unknown}: {told}")
+        for name, path, check, default in checks:
+            value = values.get(name, default)
+            keep(self, name, value if value is default else check(path, value))
+        for name, value_of in computed:
+            if getattr(self, name) is None:
+                keep(self, name, value_of(self))
+        if between is not None:
+            between(self)
 
-    return checked
+    return construct
 
 
 def _fields_alone(of: Any) -> dict[str, Any]:
@@ -212,70 +245,9 @@ def _fields_alone(of: Any) -> dict[str, Any]:
     return {each.name: getattr(of, each.name) for each in keys_of(type(of))}
 
 
-def _check_of(
-    keys: tuple[Key, ...], between: Callable[[Any], None] | None
-) -> Callable[[Any], None]:
-    """Return what checks fields and keeps what their rules return, and then calls `between`."""
-    lines: list[str] = []
-    names: dict[str, Any] = {"keep": object.__setattr__, "inf": math.inf, "between": between}
-    for number, each in enumerate(keys):
-        check = each.rule.check if each.default is not None else _unless_missing(each.rule.check)
-        names |= {f"check_{number}": check, f"default_{number}": each.default}
-        passes = f"not ({each.rule.passes}) and " if each.rule.passes else ""
-        lines += [
-            f"value = of.{each.name}",
-            f"if {passes}value is not default_{number}:",
-            f"    kept = check_{number}({each.in_documents!r}, value)",
-            "    if kept is not value:",
-            f"        keep(of, {each.name!r}, kept)",
-        ]
-    for number, each in enumerate(keys):
-        if each.computed is not None:
-            names[f"computed_{number}"] = each.computed
-            lines += [
-                f"if of.{each.name} is None:",
-                f"    keep(of, {each.name!r}, computed_{number}(of))",
-            ]
-    return _compiled([*lines, "between(of)" if between else "return"], names)
-
-
 def _unless_missing(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
     """Return a check of a field that may be None, and so pandas' NA, which is left out then."""
     return lambda path, value: None if as_python(value) is None else check(path, value)
-
-
-def _write_of(keys: tuple[Key, ...]) -> Callable[[Any], dict[str, Any]]:
-    """Return what puts the fields of an object into a document, defaults left out."""
-    lines = ["document = {}"]
-    names: dict[str, Any] = {}
-    for number, each in enumerate(keys):
-        shown = "value"
-        if type(each.rule).write is not Rule.write:
-            names[f"write_{number}"] = each.rule.write
-            shown = f"write_{number}(value)"
-        default = f"default_{number}"
-        names[default] = each.default
-        if each.computed is not None:
-            names[default] = each.computed
-            default += "(of)"
-        is_left_out = not (each.is_required or each.always_written)
-        lines += [
-            f"value = of.{each.name}",
-            *([f"if value != {default}:"] if is_left_out else []),
-            f"{'    ' * is_left_out}document[{each.in_documents!r}] = {shown}",
-        ]
-    return _compiled([*lines, "return document"], names)
-
-
-def _compiled(lines: list[str], names: dict[str, Any]) -> Callable[[Any], Any]:
-    """Return a function of an object, ``of``, whose body these lines are.
-
-    Checks and writers are written out field by field, as `dataclasses` write constructors, since
-    simulations make instances by the thousand: loops over rules take twice as long.
-    """
-    exec("def function(of):\n    " + "\n    ".join(lines), names)  # noqa: S102 - our own classes
-    function: Callable[[Any], Any] = names["function"]
-    return function
 
 
 def _with_parameters(docstring: str, keys: tuple[Key, ...]) -> str:
@@ -335,7 +307,9 @@ def parsed(
         for name, rule in plan.not_null:
             if name in given and given[name] is None:
                 rule.check(name, None)
-        return table(**{plan.names[name]: each for name, each in given.items()})
+        if plan.is_renamed:
+            given = {plan.names[name]: each for name, each in given.items()}
+        return table(**given)
     except FieldError as error:
         raise error.inside(path) if path else error from None
 
@@ -356,7 +330,11 @@ def rows_of(frame: Any, table: type[Any], *beside: str) -> list[dict[str, Any]]:
 
 def written(value: Any) -> dict[str, Any]:
     """Return an object as documents hold it, defaults left out; `parsed` reads it again."""
-    document: dict[str, Any] = _plan_of(type(value)).write(value)
+    document: dict[str, Any] = {}
+    for name, path, write, is_always_written, default, computed in _plan_of(type(value)).writes:
+        each = getattr(value, name)
+        if is_always_written or each != (default if computed is None else computed(value)):
+            document[path] = each if write is None else write(each)
     return document
 
 

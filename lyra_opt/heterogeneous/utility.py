@@ -27,11 +27,6 @@ class Quantity(Rule):
     above: bool = False
     most: float = LARGEST_QUANTITY
 
-    @property
-    def passes(self) -> str:  # type: ignore[override]
-        """See `Rule`."""
-        return f"type(value) is float and {LEAST_QUANTITY} <= value <= {self.most}"
-
     def check(self, path: str, value: Any) -> float:
         """See `Rule`."""
         if type(value) is float and LEAST_QUANTITY <= value <= self.most:  # nearly always, quick
