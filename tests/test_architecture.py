@@ -116,6 +116,15 @@ def test_rooms_import_one_way(room: str) -> None:
             assert not used & {f"lyra_opt.{other}" for other in forbidden}, module
 
 
+def test_the_reference_shares_no_code_with_the_packages() -> None:
+    """An error of the product cannot be repeated by importing it."""
+    for path in (ROOT / "tests" / "reference").glob("*.py"):
+        tree = ast.parse(path.read_text())
+        names = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        names += [a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names]
+        assert not [name for name in names if name.startswith("lyra_opt")], path
+
+
 def test_no_circles() -> None:
     """Not even for types: a module can be read after those that it imports."""
     known = modules()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from functools import cache, partial
+from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,8 @@ from lyra_opt.core.solving import solve_and_check
 from lyra_opt.instances.family import generate
 from lyra_opt.testing.conformance import assert_conforms
 from tests.draws import sampled
-from tests.lyra_opt.allocation.reference import best_allocation
-from tests.lyra_opt.reclaim import reference
+from tests.optima import optimum
+from tests.reference.drawing import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -190,22 +190,13 @@ TIGHT = [
 
 @cache
 def best_of(problem: str, position: int) -> tuple[Any, Number | None]:
-    """Return an optimal solution and its value by looking at every choice, None where one cannot.
-
-    What the checkers say of every choice, where the choices are few; otherwise the brute force
-    of the problem, which `tests` of the problem hold against the checkers.
-    """
+    """Return a solution by brute force, and the reference's optimum; None for what is not known."""
     instance = INSTANCES[problem][position]
-    if problem == "reclaim":
-        best = min(reference.all_choices(instance), key=partial(reference.objective, instance))
-        return best, reference.objective(instance, best)
     brute_force = find_solver(problem, "brute-force")
-    if brute_force.supports(instance) is not None:
+    best = optimum(instance) if instance.variant in brute_force.variants else UNKNOWN
+    if brute_force.supports(instance) is not None or isinstance(best, str):
         return None, None
-    if problem == "allocation":
-        return best_allocation(instance)
-    answer = solve_and_check(find_problem(problem), instance, brute_force)
-    return answer.solution, answer.objective
+    return solve_and_check(find_problem(problem), instance, brute_force).solution, float(best)
 
 
 PAIRS = [
@@ -222,12 +213,12 @@ TAKEN = [
 @pytest.mark.parametrize(("problem", "name", "position"), sampled(TAKEN, 3))
 def test_solver_conforms(problem: str, name: str, position: int) -> None:
     """Proofs, claims, seeds, warm starts and limits, as `assert_conforms` lists them."""
-    best_solution, optimum = best_of(problem, position)
+    best_solution, best = best_of(problem, position)
     answer = assert_conforms(
         find_solver(problem, name),
         find_problem(problem),
         INSTANCES[problem][position],
-        optimum=optimum,
+        optimum=best,
         best_solution=best_solution,
     )
     solved = answer.solution is not None or answer.dual_bound is not None
@@ -254,12 +245,12 @@ def test_exact_solvers_conform_beside_busy_processes(
     problem: str, name: str, position: int
 ) -> None:
     """Wherever in its work a limit ends a run, nothing is claimed that is not so."""
-    best_solution, optimum = best_of(problem, position)
+    best_solution, best = best_of(problem, position)
     assert_conforms(
         find_solver(problem, name),
         find_problem(problem),
         INSTANCES[problem][position],
-        optimum=optimum,
+        optimum=best,
         best_solution=best_solution,
         time_limits_s=(0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05),
     )

@@ -18,8 +18,8 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.fuzz.brute_force import PROBLEMS
 from tests.fuzz.running import FILES, Tally, reduced, try_many
+from tests.reference import PROBLEMS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

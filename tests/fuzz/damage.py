@@ -30,11 +30,11 @@ from lyra_opt.proofs.reading import checked
 from lyra_opt.simulation.network.class_timers import read_timers
 from lyra_opt.simulation.network.communication import read_slowdowns
 from lyra_opt.simulation.network.topology import read_topology
-from tests.fuzz.brute_force import PROBLEMS
-from tests.fuzz.brute_force.drawing import Draw
 from tests.instances.workloads.test_readers import LAYOUTS, OURS
 from tests.lyra_opt.proofs.test_stand_alone import FLEET, proved
 from tests.malformed import SOLUTIONS
+from tests.reference import PROBLEMS
+from tests.reference.drawing import Draw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

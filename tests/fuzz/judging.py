@@ -7,9 +7,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.result import Status, StoppedBy
-from tests.fuzz.brute_force import PROBLEMS
-from tests.fuzz.brute_force.drawing import INFEASIBLE, UNKNOWN, InvalidChoiceError
-from tests.fuzz.brute_force.heterogeneous import SHARES
+from tests.reference import PROBLEMS
+from tests.reference.drawing import INFEASIBLE, UNKNOWN, InvalidChoiceError
+from tests.reference.heterogeneous import SHARES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lyra_opt.core.result import Limits
     from lyra_opt.core.solver import Solver
     from lyra_opt.core.solving import Answer
-    from tests.fuzz.brute_force.drawing import Document
+    from tests.reference.drawing import Document
 
 EXACT = 1e-9
 """Within which floats count as one value, relative to the larger."""

@@ -11,8 +11,8 @@ from lyra_opt.core.solver import Solver
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.fuzz.brute_force.drawing import Draw
     from tests.fuzz.judging import Truth
+    from tests.reference.drawing import Draw
 
     Lie = Callable[[Draw, Truth, Any, SolveResult[Any]], Any]
 

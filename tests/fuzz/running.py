@@ -18,16 +18,16 @@ from lyra_opt.core.result import Limits, Status
 from lyra_opt.core.solver import Solver, find_solver, solver_names
 from lyra_opt.core.solving import refute_claims, solve_and_check
 from lyra_opt.testing.reductions import reductions
-from tests.fuzz.brute_force import PROBLEMS
-from tests.fuzz.brute_force.drawing import UNKNOWN, Draw
 from tests.fuzz.damage import DamagedFile, at_the_edge, readers
 from tests.fuzz.judging import Truth, faults
+from tests.reference import PROBLEMS
+from tests.reference.drawing import UNKNOWN, Draw
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from lyra_opt.core.solving import Answer
-    from tests.fuzz.brute_force.drawing import Document
+    from tests.reference.drawing import Document
 
 SHARES_OF_ENGINES = {"": 0.4, "brute-force": 0.2, "cpsat": 0.1, "gscip": 0.06, "cbc": 0.03}
 """Of the instances that a solver is asked of, by its engine; one exact solver always is."""

@@ -14,8 +14,8 @@ from lyra_opt.core.documents import parse_json, read_text
 from lyra_opt.core.errors import InputError, UserError
 from lyra_opt.core.reading_memory import MEMORY_VARIABLE
 from lyra_opt.instances.workloads.readers import read_workload
-from tests.fuzz.brute_force.drawing import Draw
 from tests.fuzz.damage import readers, undamaged
+from tests.reference.drawing import Draw
 
 if TYPE_CHECKING:
     from pathlib import Path

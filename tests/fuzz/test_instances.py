@@ -10,10 +10,10 @@ import pytest
 from lyra_opt.core.solver import find_solver, solver_names
 from tests.fuzz import __main__ as command
 from tests.fuzz import running
-from tests.fuzz.brute_force import PROBLEMS
-from tests.fuzz.brute_force.drawing import Draw
 from tests.fuzz.liars import CAUGHT_ALONE, Liar
 from tests.fuzz.running import asked, try_many, variant_of
+from tests.reference import PROBLEMS
+from tests.reference.drawing import Draw
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

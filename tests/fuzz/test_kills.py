@@ -16,7 +16,7 @@ import pytest
 import lyra_opt as lo
 from lyra_opt.core.errors import UserError
 from lyra_opt.experiments.frames import load_study
-from tests.fuzz.brute_force.drawing import Draw
+from tests.reference.drawing import Draw
 
 if TYPE_CHECKING:
     from pathlib import Path

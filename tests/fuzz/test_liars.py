@@ -13,11 +13,11 @@ from lyra_opt.core.result import Limits, Status
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import refute_claims, solve_and_check
 from tests.draws import sampled
-from tests.fuzz.brute_force import PROBLEMS
-from tests.fuzz.brute_force.drawing import Draw
 from tests.fuzz.judging import Truth, faults
 from tests.fuzz.liars import CAUGHT_ALONE, CAUGHT_BESIDE, Liar
 from tests.fuzz.running import variant_of
+from tests.reference import PROBLEMS
+from tests.reference.drawing import Draw
 
 if TYPE_CHECKING:
     from lyra_opt.core.solving import Answer

@@ -16,9 +16,9 @@ from lyra_opt.__main__ import main
 from lyra_opt.core.errors import UserError
 from lyra_opt.experiments.frames import load_study
 from lyra_opt.experiments.store import STORE_FILE
-from tests.fuzz.brute_force.drawing import Draw
 from tests.fuzz.damage import ODD_CELLS, ODD_VALUES, places_in
 from tests.fuzz.test_descriptors import SMALL
+from tests.reference.drawing import Draw
 
 if TYPE_CHECKING:
     from collections.abc import Callable

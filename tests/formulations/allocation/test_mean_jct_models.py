@@ -26,7 +26,7 @@ from lyra_opt.formulations.allocation.mean_jct.cpsat_model import schedule_on_gr
 from lyra_opt.formulations.allocation.mean_jct.grid import ScheduleModel
 from lyra_opt.formulations.allocation.mean_jct.mathopt_model import time_indexed
 from lyra_opt.formulations.backends.backend import Settings
-from tests.lyra_opt.allocation import mean_jct_reference as reference
+from tests.lyra_opt.allocation import examples
 
 if TYPE_CHECKING:
     from lyra_opt.core.solver import Solver
@@ -79,7 +79,7 @@ def assert_bracket(instance: Instance, steps: tuple[float, ...]) -> None:
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("fit", [True, False])
 def test_bracket_shrinks_as_the_step_is_halved(seed: int, fit: bool) -> None:
-    instance = reference.drawn(2, seed, fit=fit, releases=not fit, loss=not fit)
+    instance = examples.drawn(2, seed, fit=fit, releases=not fit, loss=not fit)
     assert_bracket(instance, (16.0, 8.0))
 
 
@@ -87,7 +87,7 @@ def test_bracket_shrinks_as_the_step_is_halved(seed: int, fit: bool) -> None:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("fit", [True, False])
 def test_bracket_shrinks_further(seed: int, fit: bool) -> None:
-    instance = reference.drawn(3, seed, fit=fit, releases=not fit, loss=not fit)
+    instance = examples.drawn(3, seed, fit=fit, releases=not fit, loss=not fit)
     assert_bracket(instance, (32.0, 16.0, 8.0))
 
 
@@ -109,7 +109,7 @@ def test_equal_where_the_optimum_lies_on_the_grid(step_s: float) -> None:
 
 @pytest.mark.parametrize("solver", [time_indexed(8.0), CpsatSolver(8.0)])
 def test_start_is_kept(solver: Solver) -> None:
-    instance = reference.drawn(2, 1, fit=False, releases=True)
+    instance = examples.drawn(2, 1, fit=False, releases=True)
     start = MeanJctExact().solve(instance, limits=Limits(), rng=rng())
     answer = solver.solve(instance, limits=Limits(), rng=rng(), warm_start=start.solution)
     assert answer.objective is not None
@@ -121,7 +121,7 @@ def test_start_is_kept(solver: Solver) -> None:
 @pytest.mark.parametrize("objective", list(Objective))
 def test_cpsat_is_one_solver_for_all_objectives(objective: Objective) -> None:
     """The knapsack's with its proof, the schedule's without a bound."""
-    instance = reference.drawn(2, 1, fit=True)
+    instance = examples.drawn(2, 1, fit=True)
     solver = CpsatSolver()
     assert set(solver.variants) == set(Objective)
     answer = solve_and_check(

@@ -15,8 +15,9 @@ from lyra_opt.instances.library import library
 from lyra_opt.testing.strategies import allocation_instances
 from tests.draws import draws, sampled
 from tests.formulations.allocation.test_order_tree import ONCE_PROVED_ALONE
-from tests.lyra_opt.allocation import mean_jct_reference as reference
-from tests.lyra_opt.allocation.order_checker import Checker, RefutedError
+from tests.lyra_opt.allocation import examples
+from tests.optima import least_mean_jct
+from tests.reference.order_certificates import Checker, RefutedError
 
 
 def proved(instance: Instance) -> float:
@@ -43,8 +44,8 @@ def test_the_tree_proves_the_best_known_of_the_library(name: str) -> None:
 def test_the_tree_proves_what_brute_force_finds(
     jobs: int, seed: int, options: dict[str, bool]
 ) -> None:
-    instance = reference.drawn(jobs, seed, **options)
-    assert proved(instance) == pytest.approx(reference.optimum(instance), rel=1e-6)
+    instance = examples.drawn(jobs, seed, **options)
+    assert proved(instance) == pytest.approx(least_mean_jct(instance), rel=1e-6)
 
 
 def test_a_job_alone_has_a_certificate() -> None:

@@ -15,7 +15,8 @@ from lyra_opt.formulations.reclaim.brute_force import BruteForce
 from lyra_opt.reclaim import Solution
 from lyra_opt.testing.strategies import reclaim_instances
 from tests.formulations.reclaim.exact_solvers import last_servers, scattered_jobs
-from tests.lyra_opt.reclaim.reference import all_choices, objective
+from tests.optima import document_of, objective
+from tests.reference.reclaim import choices
 
 RECLAIM = find_problem("reclaim")
 
@@ -23,7 +24,8 @@ RECLAIM = find_problem("reclaim")
 @given(reclaim_instances())
 def test_first_of_the_best_choices_is_returned(instance):
     answer = solve_and_check(RECLAIM, instance, BruteForce())
-    best = min(all_choices(instance), key=lambda solution: objective(instance, solution))
+    solutions = map(Solution, choices(document_of(instance)))
+    best = min(solutions, key=lambda solution: objective(instance, solution))
     assert (answer.status, answer.message) == (Status.OPTIMAL, None)
     assert answer.solution == best
 
@@ -58,7 +60,7 @@ def test_time_limit_claims_nothing(time_s):
 
 def test_stopped_run_is_no_worse_than_its_start():
     instance = scattered_jobs(22, [3] * 30, 11)
-    first = next(all_choices(instance))
+    first = Solution(next(choices(document_of(instance))))
     for start in (first, last_servers(instance), Solution(first.servers[::-1])):
         result = BruteForce().solve(
             instance, limits=Limits(time_s=0), rng=generator(seed=0), warm_start=start

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lyra_opt.formulations.reclaim.model_data import plain, strengthened
 from lyra_opt.reclaim import Solution
 from lyra_opt.testing.strategies import reclaim_instances, reclaim_servers_of
-from tests.lyra_opt.reclaim.reference import objective, optimum
+from tests.optima import objective, optimum
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,7 +21,7 @@ from lyra_opt.testing.strategies import reclaim_instances
 from tests.draws import draws
 from tests.formulations.backends import lying
 from tests.formulations.reclaim.exact_solvers import MODEL_SOLVERS, last_servers, scattered_jobs
-from tests.lyra_opt.reclaim.reference import objective
+from tests.optima import objective
 
 RECLAIM = find_problem("reclaim")
 # No backend closes it in the second and a half that all ten runs on it take.

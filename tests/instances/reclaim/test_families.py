@@ -16,7 +16,8 @@ from lyra_opt.instances.family import family_names, find_family, generate
 from lyra_opt.instances.reclaim.placement import CHURN_ROUNDS
 from lyra_opt.reclaim import Instance, check
 from tests.draws import draws
-from tests.lyra_opt.reclaim.reference import lyra_cost, optimum
+from tests.lyra_opt.reclaim.plain_rules import lyra_cost
+from tests.optima import optimum
 
 PLACED = [f"{rule}-{mix}" for rule in ("bf", "rnd", "messy") for mix in ("trace", "dist")]
 FLEET_FAMILIES = [*PLACED, "span", "grid", "reg4", "hyp8", "planted"]

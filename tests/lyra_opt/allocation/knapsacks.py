@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 from hypothesis import strategies as st
 
 from lyra_opt.allocation.knapsack.data import Knapsack
+from tests.reference.allocation import greatest_sum
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +58,7 @@ def value_of(knapsack: Knapsack, chosen: Sequence[int]) -> Fraction:
 
 def greatest_value(knapsack: Knapsack) -> Fraction:
     """Return the optimum, exact."""
-    choices = [
+    classes = [
         [(0, Fraction(0))]
         + [
             (int(knapsack.weight[item]), Fraction(float(knapsack.value[item])))
@@ -66,8 +66,4 @@ def greatest_value(knapsack: Knapsack) -> Fraction:
         ]
         for c in range(knapsack.classes)
     ]
-    return max(
-        sum((value for _, value in choice), Fraction(0))
-        for choice in product(*choices)
-        if sum(weight for weight, _ in choice) <= knapsack.capacity
-    )
+    return greatest_sum(classes, knapsack.capacity)

@@ -24,7 +24,7 @@ from lyra_opt.allocation import (
 from lyra_opt.allocation.checker import started_by_two_phase
 from lyra_opt.core.report import MOST_VIOLATIONS
 from lyra_opt.testing.strategies import allocation_instances, worker_allocations_of
-from tests.lyra_opt.allocation.reference import (
+from tests.lyra_opt.allocation.examples import (
     EXAMPLE_ROWS,
     LONG,
     NARROW,

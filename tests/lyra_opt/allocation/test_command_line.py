@@ -11,7 +11,7 @@ from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.core.loading import instance_text, save_solution
 from lyra_opt.core.solving import COMMON_ANSWER_KEYS
 from tests.conftest import assert_one_line_error
-from tests.lyra_opt.allocation.reference import LONG, example, example_schedule
+from tests.lyra_opt.allocation.examples import LONG, example, example_schedule
 
 if TYPE_CHECKING:
     from pathlib import Path

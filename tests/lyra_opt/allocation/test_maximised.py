@@ -13,7 +13,7 @@ from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import Solver
 from lyra_opt.core.solving import refute_claims, solve_and_check
 from lyra_opt.testing.conformance import assert_conforms
-from tests.lyra_opt.allocation.reference import example
+from tests.lyra_opt.allocation.examples import example
 
 INSTANCE = example(objective="jct_reduction", gpus=4)
 BEST, WORSE = WorkerAllocation((5, 3)), WorkerAllocation((4, 4))  # they are worth 110 and 105

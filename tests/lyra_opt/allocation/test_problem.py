@@ -17,7 +17,7 @@ from lyra_opt.core.errors import FieldError
 from lyra_opt.core.loading import content_hash
 from lyra_opt.core.verifying import verify
 from lyra_opt.testing.strategies import allocation_instances, worker_allocations_of
-from tests.lyra_opt.allocation.reference import LONG, example, example_schedule
+from tests.lyra_opt.allocation.examples import LONG, example, example_schedule
 
 JOB_DEFAULTS = {"gpus_per_worker": 1, "release_s": 0.0, "running": False, "scaling_loss": 0.0}
 EXAMPLE = {

@@ -21,7 +21,7 @@ from lyra_opt.core.loading import instance_text
 from lyra_opt.core.pictures import MOST_NAMED, UNNAMED_COLOURS, save_picture
 from lyra_opt.instances.family import generate
 from tests.conftest import assert_one_line_error
-from tests.lyra_opt.allocation.reference import example
+from tests.lyra_opt.allocation.examples import example
 from tests.lyra_opt.allocation.schedules.test_evaluator import SCHEDULES, instance_of, job
 
 if TYPE_CHECKING:

@@ -36,8 +36,8 @@ from lyra_opt.proofs.stand_alone import (
 )
 from lyra_opt.proofs.writing import proof_of
 from lyra_opt.reclaim.instance import Job, Server
-from tests.fuzz.brute_force import allocation, heterogeneous, network, reclaim
-from tests.fuzz.brute_force.drawing import INFEASIBLE, UNKNOWN, Draw
+from tests.reference import allocation, heterogeneous, network, reclaim
+from tests.reference.drawing import INFEASIBLE, UNKNOWN, Draw
 
 if TYPE_CHECKING:
     from collections.abc import Callable

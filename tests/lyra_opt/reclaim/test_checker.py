@@ -11,7 +11,8 @@ from lyra_opt.reclaim import Instance, Job, Semantics, Server, Solution, WorkerG
 from lyra_opt.reclaim.checker import check
 from lyra_opt.reclaim.heuristics.base import preempted_weight
 from lyra_opt.testing.strategies import reclaim_instances
-from tests.lyra_opt.reclaim import reference
+from tests.optima import document_of, objective
+from tests.reference.reclaim import choices
 
 
 @pytest.fixture
@@ -132,8 +133,7 @@ def test_violations(mixed: Instance, servers: tuple[str, ...], violation: str) -
 def test_arrays_agree_with_the_checker(instance: Instance) -> None:
     """The algorithms' own evaluation equals the checker's, for every choice."""
     position = instance.server_position
-    for solution in reference.all_choices(instance):
-        positions = [position[server] for server in solution.servers]
-        assert preempted_weight(instance.index, positions) == reference.objective(
-            instance, solution
-        )
+    for servers in choices(document_of(instance)):
+        positions = [position[server] for server in servers]
+        weight = preempted_weight(instance.index, positions)
+        assert weight == objective(instance, Solution(servers))

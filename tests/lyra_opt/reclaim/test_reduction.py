@@ -20,7 +20,8 @@ from lyra_opt.reclaim.reduction import (
     respect_dominance,
 )
 from lyra_opt.testing.strategies import reclaim_instances
-from tests.lyra_opt.reclaim.reference import objective
+from tests.lyra_opt.reclaim.reduced import cost_of
+from tests.optima import objective
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -65,16 +66,6 @@ def rows_of(reduced: ReducedReclaim) -> list[tuple[dict[int, int], int, int]]:
     ]
 
 
-def cost(reduced: ReducedReclaim, chosen: Iterable[int]) -> int:
-    """Return what the reduced instance charges for the servers at these places."""
-    chosen = set(chosen)
-    return sum(reduced.server_cost[list(chosen)].tolist()) + sum(
-        weight
-        for row, slack, weight in rows_of(reduced)
-        if sum(count for place, count in row.items() if place in chosen) > slack
-    )
-
-
 def subsets(servers: int) -> Iterator[tuple[int, ...]]:
     """Yield every set of places."""
     for size in range(servers + 1):
@@ -86,7 +77,7 @@ def assert_costs_are_kept(instance: Instance) -> ReducedReclaim:
     reduced = reduce_instance(instance)
     for chosen in subsets(len(reduced.servers)):
         sized = replace(instance, reclaim_servers=len(chosen))
-        assert cost(reduced, chosen) == objective(sized, reduced.solution(sized, chosen))
+        assert cost_of(reduced, chosen) == objective(sized, reduced.solution(sized, chosen))
     return reduced
 
 
@@ -327,8 +318,8 @@ def test_some_best_choice_respects_all_pairs(instance):
         respecting = [
             chosen for chosen in choices if all(t not in chosen or s in chosen for s, t in pairs)
         ]
-        best = min(cost(reduced, chosen) for chosen in choices)
-        assert min(cost(reduced, chosen) for chosen in respecting) == best
+        best = min(cost_of(reduced, chosen) for chosen in choices)
+        assert min(cost_of(reduced, chosen) for chosen in respecting) == best
 
 
 @given(reclaim_instances(), st.data())
@@ -339,7 +330,7 @@ def test_choice_moved_to_respect_dominance_costs_no_more(instance, data):
     moved = respect_dominance(pairs, chosen)
     assert len(set(moved)) == len(moved) == len(chosen)
     assert all(t not in moved or s in moved for s, t in pairs)
-    assert cost(reduced, moved) <= cost(reduced, chosen)
+    assert cost_of(reduced, moved) <= cost_of(reduced, chosen)
     assert respect_dominance(pairs, moved) == moved
 
 

@@ -36,8 +36,8 @@ from lyra_opt.allocation.heuristics.lookahead import BestFill
 from lyra_opt.allocation.heuristics.policy_solver import EqualShare, SmallestRemainingWork
 from lyra_opt.core.result import Limits, Status
 from tests.draws import draws
-from tests.lyra_opt.allocation import mean_jct_reference as reference
-from tests.lyra_opt.allocation.mean_jct_reference import elastic_jobs
+from tests.lyra_opt.allocation import examples
+from tests.lyra_opt.allocation.examples import elastic_jobs
 
 BOUNDS = (
     height_bound,
@@ -54,7 +54,7 @@ BOUNDS = (
 def test_never_above_the_optimum(
     jobs: int, seed: int, fit: bool, releases: bool, loss: bool
 ) -> None:
-    instance = reference.drawn(jobs, seed, fit=fit, releases=releases, loss=loss, wide=True)
+    instance = examples.drawn(jobs, seed, fit=fit, releases=releases, loss=loss, wide=True)
     result = MeanJctExact().solve(instance, limits=Limits(), rng=np.random.default_rng(0))
     assert result.status is Status.OPTIMAL
     for bound in BOUNDS:
@@ -139,7 +139,7 @@ def test_a_job_finds_its_cheapest_schedule(seed: int, runs: bool) -> None:
 @given(st.integers(0, 10**6), st.booleans(), st.booleans())
 def test_prices_are_below_every_policy(seed: int, releases: bool, loss: bool) -> None:
     """And above the mean busy times, whose multipliers they start from, but for the grid."""
-    instance = reference.drawn(14, seed, fit=False, releases=releases, loss=loss, wide=True)
+    instance = examples.drawn(14, seed, fit=False, releases=releases, loss=loss, wide=True)
     bound = priced_schedules_bound(instance)
     assert bound >= 0.97 * mean_busy_time_bound(instance)
     for policy in (SmallestRemainingWork(), BestFill(), EqualShare()):
@@ -150,7 +150,7 @@ def test_prices_are_below_every_policy(seed: int, releases: bool, loss: bool) ->
 
 
 def test_any_prices_give_a_bound() -> None:
-    instance = reference.drawn(4, 7, fit=False, releases=True, loss=True)
+    instance = examples.drawn(4, 7, fit=False, releases=True, loss=True)
     result = MeanJctExact().solve(instance, limits=Limits(), rng=np.random.default_rng(0))
     assert result.objective is not None
     data = BoundData(instance)
@@ -162,7 +162,7 @@ def test_any_prices_give_a_bound() -> None:
 
 
 def test_one_job_alone_is_bounded_by_its_height() -> None:
-    instance = reference.drawn(1, 3, fit=True)
+    instance = examples.drawn(1, 3, fit=True)
     job = instance.jobs[0]
     most = min(job.max_workers, instance.gpus // job.gpus_per_worker)
     assert mean_jct_bound(instance) == pytest.approx(job.work_worker_s / most)
@@ -211,7 +211,7 @@ def test_kernel_fills_as_the_dense_way_does(
 ) -> None:
     """Jobs of equal worth are many: multipliers and releases are drawn from few values."""
     rng = np.random.default_rng(seed)
-    instance = reference.drawn(jobs, seed, fit=False, releases=releases, loss=loss, wide=True)
+    instance = examples.drawn(jobs, seed, fit=False, releases=releases, loss=loss, wide=True)
     dual = MeanBusyTimes(BoundData(instance), 30)
     reach = rng.integers(0, 4, jobs)[dual.owner] * dual.times[-1] / 3
     earned, held = dual.fill_dense(reach)
@@ -224,7 +224,7 @@ def test_kernel_fills_as_the_dense_way_does(
 
 @pytest.mark.parametrize("most", [2, 3, 5])
 def test_fewer_releases_give_a_weaker_bound(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    instance = reference.drawn(9, 4, fit=False, releases=True)
+    instance = examples.drawn(9, 4, fit=False, releases=True)
     exact = mean_busy_time_bound(instance)
     monkeypatch.setattr(mean_jct_busy_times, "LARGEST_PRODUCT", most * 9)
     assert mean_busy_time_bound(instance) <= exact * (1 + 1e-3)
@@ -298,6 +298,6 @@ def test_the_nodes_of_time_end_where_floats_are_far_apart() -> None:
 
 def test_prices_of_many_jobs_are_no_weaker_than_mean_busy_times() -> None:
     """What is left out, that jobs may be interrupted, must not cost more than prices bring."""
-    instance = reference.drawn(250, 3, fit=False, releases=True, loss=True, wide=True)
+    instance = examples.drawn(250, 3, fit=False, releases=True, loss=True, wide=True)
     assert interrupted_prices_bound(instance) >= mean_busy_time_bound(instance)
     assert mean_jct_bound(instance) >= interrupted_prices_bound(instance)

@@ -17,7 +17,7 @@ from lyra_opt.allocation.schedules.evaluator import mean_jct_s
 from lyra_opt.core.result import Limits
 from lyra_opt.core.solver import find_solver
 from lyra_opt.testing.strategies import allocation_instances
-from tests.lyra_opt.allocation.reference import LONG, NARROW, example
+from tests.lyra_opt.allocation.examples import LONG, NARROW, example
 from tests.lyra_opt.allocation.schedules.test_evaluator import SCHEDULES, instance_of, job, run_fill
 
 if TYPE_CHECKING:
@@ -109,31 +109,6 @@ def test_schedules_of_compiled_kernels_are_valid(name: str) -> None:
     ]
     instance = instance_of(24, *jobs)
     assert_valid(instance, scheduled(name, instance))
-
-
-@EVERY_POLICY
-def test_same_seed_same_schedule(name: str) -> None:
-    """The policy that draws at random draws from its argument alone."""
-    jobs = [job(f"j{i}", 1 + i % 3, 2 + i % 5 + i % 3, 10.0 + 7 * i % 31) for i in range(9)]
-    instance = instance_of(7, *jobs)
-    assert scheduled(name, instance, seed=3) == scheduled(name, instance, seed=3)
-
-
-@EVERY_POLICY
-def test_a_better_start_is_kept(name: str) -> None:
-    """As the protocol asks of every solver."""
-    best = scheduled("srw", example())
-    result = find_solver("allocation", name).solve(
-        example(), limits=Limits(), rng=np.random.default_rng(0), warm_start=best
-    )
-    assert result.objective == pytest.approx(125 / 3)
-
-
-def test_other_objectives_are_refused() -> None:
-    """With the reason."""
-    skip = find_solver("allocation", "srw").supports(example(objective="joint"))
-    assert skip is not None
-    assert skip.reason == "srw takes mean_jct instances, not joint ones"
 
 
 # The rules, one by one.

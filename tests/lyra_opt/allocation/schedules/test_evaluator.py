@@ -33,8 +33,8 @@ from lyra_opt.allocation.schedules.kernel import (
 )
 from lyra_opt.instances.family import generate
 from lyra_opt.testing.strategies import allocation_instances
+from tests.lyra_opt.allocation.examples import EXAMPLE_ROWS, example
 from tests.lyra_opt.allocation.fill_reference import mean_jct_of_fill
-from tests.lyra_opt.allocation.reference import EXAMPLE_ROWS, example
 
 if TYPE_CHECKING:
     from collections.abc import Callable

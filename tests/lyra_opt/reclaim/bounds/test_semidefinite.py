@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -27,18 +26,10 @@ from lyra_opt.reclaim.bounds.semidefinite_certificate import (
 from lyra_opt.reclaim.reduction import ReducedReclaim, reduce_instance
 from lyra_opt.testing.strategies import reclaim_instances
 from tests.draws import draws
+from tests.lyra_opt.reclaim.reduced import choices, least_cost
 
 RIGID = reclaim_instances(semantics="rigid", max_servers=7, max_jobs=8, max_weight=9)
 NO_LIMIT = 10**15
-
-
-def choices(reduced: ReducedReclaim) -> list[tuple[int, ...]]:
-    return list(combinations(range(len(reduced.servers)), reduced.reclaim_servers))
-
-
-def least_objective(reduced: ReducedReclaim) -> int:
-    """Return the optimum by trying every choice."""
-    return min(reduced.objective(choice) for choice in choices(reduced))
 
 
 def bound_of(reduced: ReducedReclaim, objective: int = NO_LIMIT) -> int:
@@ -95,7 +86,7 @@ def test_every_choice_costs_what_level_and_slack_say(drawn):
 def test_no_multipliers_prove_more_than_the_optimum(drawn):
     reduced, certificate = drawn
     bound = certificate.bound(reduced)
-    assert bound is None or bound <= least_objective(reduced)
+    assert bound is None or bound <= least_cost(reduced)
 
 
 @given(certificates(most=3))
@@ -121,7 +112,7 @@ def test_a_wrong_factor_proves_no_more(drawn, wrong):
             ),
         )
         bound = certificate.bound(reduced)
-    assert bound is None or bound <= least_objective(reduced)
+    assert bound is None or bound <= least_cost(reduced)
 
 
 def test_numbers_beyond_doubles_are_refused():
@@ -152,7 +143,7 @@ def test_never_above_the_optimum_for_any_number_of_servers():
         reduced = reduce_instance(instance)
         for picks in range(len(reduced.servers) + 1):
             asked = dataclasses.replace(reduced, reclaim_servers=picks)
-            assert bound_of(asked) <= least_objective(asked)
+            assert bound_of(asked) <= least_cost(asked)
 
     check()
 
@@ -165,7 +156,7 @@ def test_stronger_than_the_linear_relaxation(factor):
     """Weights in other units change nothing else."""
     instance = generate("reclaim", "hyp8", servers=14, reclaim=4, seed=1)
     reduced = reduce_instance(instance)
-    least = least_objective(reduced)
+    least = least_cost(reduced)
     heavy = dataclasses.replace(
         reduced, server_cost=reduced.server_cost * factor, weight=reduced.weight * factor
     )
@@ -178,7 +169,7 @@ def test_trivial_numbers_of_servers():
     none = dataclasses.replace(reduced, reclaim_servers=0)
     everything = dataclasses.replace(reduced, reclaim_servers=14)
     assert bound_of(none) == 0
-    assert bound_of(everything) == least_objective(everything)
+    assert bound_of(everything) == least_cost(everything)
 
 
 def test_weights_beyond_64_bits_are_declined():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -19,16 +18,9 @@ from lyra_opt.reclaim.exact.tree.price_kernel import Split, level_prices, smalle
 from lyra_opt.reclaim.exact.tree.search import search_tree
 from lyra_opt.reclaim.reduction import ReducedReclaim, reduce_instance
 from lyra_opt.testing.strategies import reclaim_instances
+from tests.lyra_opt.reclaim.reduced import least_cost
 
 RIGID = reclaim_instances(semantics="rigid", max_servers=8, max_jobs=9, max_weight=6)
-
-
-def least_objective(reduced: ReducedReclaim) -> int:
-    """Return the optimum by trying every choice."""
-    places = range(len(reduced.servers))
-    return min(
-        reduced.objective(choice) for choice in combinations(places, reduced.reclaim_servers)
-    )
 
 
 def with_picks(reduced: ReducedReclaim, picks: int) -> ReducedReclaim:
@@ -47,7 +39,7 @@ def test_search_finds_the_optimum_for_every_number_of_servers(instance):
     for picks in range(len(reduced.servers) + 1):
         part = with_picks(reduced, picks)
         found = search(part)
-        assert found.objective == found.bound == least_objective(part)
+        assert found.objective == found.bound == least_cost(part)
         assert len(set(found.places)) == picks
         assert part.objective(found.places) == found.objective
         assert found.stopped_by is None
@@ -58,7 +50,7 @@ def test_weights_beyond_64_bits(instance):
     """Prices in 64 bits would overflow: they are then Python's integers."""
     reduced = reduce_instance(instance)
     found = search(reduced)
-    assert found.objective == found.bound == least_objective(reduced)
+    assert found.objective == found.bound == least_cost(reduced)
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["interpreted", "compiled"])
@@ -68,7 +60,7 @@ def test_interrupted_search_brackets_the_optimum(nodes, compiled, monkeypatch):
     if compiled:
         monkeypatch.setattr("lyra_opt.core.kernels.COMPILE_FROM_WORK", 0)
     reduced = reduce_instance(generate("reclaim", "hyp8", servers=13, reclaim=5, seed=3))
-    optimum = least_objective(reduced)
+    optimum = least_cost(reduced)
     found = search(reduced, Limits(nodes=nodes))
     assert found.bound <= optimum <= found.objective == reduced.objective(found.places)
     assert found.nodes <= nodes
@@ -130,7 +122,7 @@ def test_prices_never_charge_a_job_more_than_its_weight(instance, rounds):
     price = level_prices.interpreted(rounds, losses.jobs, 10**9, split).price
     for picks in range(len(price) + 1):
         bound = sum(sorted(price)[:picks])
-        assert bound <= 1024 * least_objective(with_picks(reduced, picks))
+        assert bound <= 1024 * least_cost(with_picks(reduced, picks))
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=30), st.data())

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lyra_opt.core import kernels
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits
 from lyra_opt.core.seeding import generator
@@ -23,7 +22,7 @@ from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy, ShareRule, TieRu
 from lyra_opt.reclaim.heuristics.peeling import peel_places, peel_servers
 from lyra_opt.reclaim.reduction import reduce_with_rows
 from lyra_opt.testing.strategies import reclaim_instances
-from tests.lyra_opt.reclaim import reference
+from tests.optima import optimum
 
 if TYPE_CHECKING:
     from lyra_opt.reclaim import Instance
@@ -37,7 +36,7 @@ def test_brackets_the_optimum(instance: Instance) -> None:
     """Bound <= optimum <= objective, and no heuristic that it runs does better."""
     answer = solve_and_check(PROBLEM, instance, FAST)
     assert answer.status in ("optimal", "feasible"), answer.message
-    assert answer.dual_bound <= reference.optimum(instance) <= answer.objective
+    assert answer.dual_bound <= optimum(instance) <= answer.objective
     for name in ("lyra-greedy", "marginal"):
         other = solve_and_check(PROBLEM, instance, find_solver("reclaim", name))
         assert answer.objective <= other.objective
@@ -57,12 +56,8 @@ def test_proves_most_of_what_it_finds_optimal(family: str, semantics: str) -> No
     assert answer.dual_bound == greedy.dual_bound or answer.status == "optimal"
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_completion_is_the_rule_from_where_it_stands(
-    compiled: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_completion_is_the_rule_from_where_it_stands(mode: str) -> None:
     """What Lyra's rule takes first, given to it as taken, makes it take the same others."""
-    monkeypatch.setattr(kernels, "COMPILE_FROM_WORK", 0 if compiled else 10**18)
 
     @given(reclaim_instances(), st.data())
     def same(instance: Instance, data: st.DataObject) -> None:
@@ -76,10 +71,8 @@ def test_completion_is_the_rule_from_where_it_stands(
     same()
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_peeling_the_reduced_instance(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_peeling_the_reduced_instance(mode: str) -> None:
     """Folded jobs count as their server's cost: the servers left are those of the instance."""
-    monkeypatch.setattr(kernels, "COMPILE_FROM_WORK", 0 if compiled else 10**18)
 
     @given(reclaim_instances(semantics="rigid", max_servers=8, max_jobs=9), st.booleans())
     def same(instance: Instance, by_share: bool) -> None:

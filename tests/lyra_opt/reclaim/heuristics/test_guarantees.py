@@ -18,7 +18,8 @@ from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy, TieRule, server_
 from lyra_opt.reclaim.heuristics.marginal import Marginal
 from lyra_opt.reclaim.heuristics.peeling import Peeling
 from lyra_opt.testing.strategies import reclaim_instances
-from tests.lyra_opt.reclaim import reference
+from tests.lyra_opt.reclaim import plain_rules
+from tests.optima import optimum as least_weight
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,14 +42,14 @@ def paid(heuristic: ReclaimHeuristic, instance: Instance) -> int:
 
 def incidences(jobs: Iterable[Job]) -> int:
     """Return E, the sum of w_j |S_j| over all servers with a base worker, on loan or not."""
-    return sum(job.weight * len(reference.servers_of(job, base_only=True)) for job in jobs)
+    return sum(job.weight * len(plain_rules.servers_of(job, base_only=True)) for job in jobs)
 
 
 def step_costs(instance: Instance, positions: Sequence[int]) -> list[Fraction]:
     """Return Lyra's cost of each server when it is taken, computed from the records."""
     ids = [instance.servers[position].id for position in positions]
     return [
-        reference.lyra_cost(instance, server, set(ids[:step])) for step, server in enumerate(ids)
+        plain_rules.lyra_cost(instance, server, set(ids[:step])) for step, server in enumerate(ids)
     ]
 
 
@@ -87,7 +88,7 @@ def largest_server_weight(instance: Instance) -> int:
     """Return W, the largest total weight of the jobs with a base worker on a server on loan."""
     return max(
         (
-            sum(job.weight for job in reference.living_jobs(instance, server.id, set()))
+            sum(job.weight for job in plain_rules.living_jobs(instance, server.id, set()))
             for server in instance.servers
             if server.on_loan
         ),
@@ -138,7 +139,7 @@ class TestLyraGreedy:
     def test_guarantee(self, instance: Instance) -> None:
         """Each link of the chain, squared."""
         incidence, bound = incidences(instance.jobs), relaxation(instance)
-        optimum = reference.optimum(instance)
+        optimum = least_weight(instance)
         assert incidence * bound <= incidence * optimum
         for tie_rule in TieRule:
             greedy = paid(LyraGreedy(tie_rule), instance)
@@ -153,7 +154,7 @@ class TestLyraGreedy:
             greedy = preempted_weight(instance.index, positions)
             taken = {instance.servers[position].id for position in positions}
             preempted = incidences(
-                job for job in instance.jobs if reference.servers_of(job, base_only=True) & taken
+                job for job in instance.jobs if plain_rules.servers_of(job, base_only=True) & taken
             )
             assert greedy**2 <= preempted * sum(step_costs(instance, positions))
             assert preempted <= incidences(instance.jobs)
@@ -163,7 +164,7 @@ class TestLyraGreedy:
         """c_i <= a_i, and the a_i sum to at most L; c_i <= OPT / (k - i + 1), hence H_k."""
         at_first = first_costs(instance)
         assert sum(at_first) <= relaxation(instance)
-        optimum = reference.optimum(instance)
+        optimum = least_weight(instance)
         for tie_rule in TieRule:
             costs = step_costs(instance, positions_of(LyraGreedy(tie_rule), instance))
             for step, (cost, first) in enumerate(zip(costs, at_first, strict=True)):
@@ -189,7 +190,7 @@ class TestLyraGreedy:
             spans=[["own"], *[["shared", *far] for _ in range(9)]],
         )
         assert paid(LyraGreedy(), instance) == 9
-        assert reference.optimum(instance) == 1
+        assert least_weight(instance) == 1
         on_loan_only = int((instance.index.weight * instance.index.losses.span()).sum())
         assert on_loan_only == 10 < 9**2
         assert incidences(instance.jobs) == 91 >= 9**2
@@ -215,7 +216,7 @@ class TestLyraGreedy:
             ),
         )
         assert paid(LyraGreedy(), instance) == 1
-        assert reference.optimum(instance) == 0
+        assert least_weight(instance) == 0
 
 
 class TestTightness:
@@ -260,14 +261,14 @@ class TestTightness:
         )
         greedy = paid(LyraGreedy(tie_rule), instance)
         assert greedy == k * m
-        assert reference.optimum(instance) == relaxation(instance) == 1
+        assert least_weight(instance) == relaxation(instance) == 1
         ratio = Fraction(greedy**2, incidences(instance.jobs))
         assert ratio == Fraction(k * m**2, k * m**2 + m + 1)
 
     @given(instance=RIGID)
     def test_marginal_pays_at_most_k_times_the_optimum(self, instance: Instance) -> None:
         """Some server of an optimal choice is always free, and preempts at most its jobs."""
-        optimum = reference.optimum(instance)
+        optimum = least_weight(instance)
         assert paid(Marginal(), instance) <= instance.reclaim_servers * optimum
 
     @pytest.mark.parametrize(("k", "shared"), [(2, 2), (3, 2), (5, 2), (3, 8), (5, 8)])
@@ -281,7 +282,7 @@ class TestTightness:
             spans=[block] * shared + [[decoy] for decoy in decoys for _ in range(shared - 1)],
         )
         assert paid(Marginal(), instance) == k * (shared - 1)
-        assert reference.optimum(instance) == shared
+        assert least_weight(instance) == shared
         if k >= 3:
             assert paid(LyraGreedy(), instance) == shared
 
@@ -350,7 +351,7 @@ class TestRounding:
         excess = min(cut_down, extended) - value
         assert excess >= 0
         assert excess**2 <= (1 - theta) * largest * (len(upper) - len(lower)) * value
-        optimum = reference.optimum(instance)
+        optimum = least_weight(instance)
         assert value <= optimum
         assert value > 0 or min(cut_down, extended) == optimum == 0
 
@@ -361,7 +362,7 @@ class TestRounding:
         instance = instance_of(k, on_loan=servers, spans=[servers])
         assert share_of_segment(instance, rigid_bound(instance)) == relaxation(instance)
         assert relaxation(instance) == Fraction(k, 5)
-        assert reference.optimum(instance) == 1
+        assert least_weight(instance) == 1
 
     @pytest.mark.parametrize("k", [1, 2, 4])
     def test_lower_end_is_tight_for_private_jobs(self, k: int) -> None:
@@ -369,4 +370,4 @@ class TestRounding:
         servers = list("abcde")
         instance = instance_of(k, on_loan=servers, spans=[[server] for server in servers])
         assert rigid_bound(instance).lower_servers == ()
-        assert reference.optimum(instance) == k * largest_server_weight(instance) == k
+        assert least_weight(instance) == k * largest_server_weight(instance) == k

@@ -9,11 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
-from lyra_opt.core import kernels
 from lyra_opt.core.problem import find_problem
-from lyra_opt.core.result import Limits
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.reclaim import Instance, Job, Server, WorkerGroup
 from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
@@ -22,37 +19,18 @@ from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy, TieRule
 from lyra_opt.reclaim.heuristics.lyra_greedy_elastic import LyraGreedyElastic
 from lyra_opt.reclaim.heuristics.marginal import Marginal
 from lyra_opt.reclaim.heuristics.peeling import Peeling
-from lyra_opt.reclaim.heuristics.random_choice import RandomChoice
 from lyra_opt.reclaim.heuristics.smallest_count_first import SmallestCountFirst
-from lyra_opt.reclaim.heuristics.tabu import Tabu
 from lyra_opt.testing.strategies import reclaim_instances
 from tests.draws import draws
-from tests.lyra_opt.reclaim import reference
+from tests.lyra_opt.reclaim import plain_rules
+from tests.optima import optimum
 
-HEURISTICS = [
-    RandomChoice(),
-    SmallestCountFirst(),
-    LyraGreedy(),
-    LyraGreedyElastic(),
-    Marginal(),
-    Peeling(),
-    Tabu(moves_per_start=50),
-]
 PROBLEM = find_problem("reclaim")
 
 
 def chosen_ids(heuristic: ReclaimHeuristic, instance: Instance) -> list[str]:
     positions = heuristic.choose(instance, np.random.default_rng(0))
     return [instance.servers[position].id for position in positions]
-
-
-@pytest.fixture(params=["interpreted", "compiled"])
-def mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Run every kernel in one way, whatever its size."""
-    monkeypatch.setattr(
-        kernels, "COMPILE_FROM_WORK", 10**18 if request.param == "interpreted" else 0
-    )
-    return request.param
 
 
 TIE_KEYS = {TieRule.MOST_VACATED: -1, TieRule.FEWEST_VACATED: 1, TieRule.FILE_ORDER: 0}
@@ -68,7 +46,7 @@ class TestLyraGreedy:
         """The paper's Figure 5: as many preemptions as the optimum, for every N_R."""
         instance = replace(figure_5, reclaim_servers=reclaim_servers)
         answer = solve_and_check(PROBLEM, instance, LyraGreedy())
-        assert answer.objective == preempted == reference.optimum(instance)
+        assert answer.objective == preempted == optimum(instance)
 
     def test_fewest_vacated_gpus_first_misses_the_optimum_of_figure_5(
         self, figure_5: Instance
@@ -85,11 +63,11 @@ class TestLyraGreedy:
         @draws(60)
         def follows(instance: Instance) -> None:
             def key(server: str, taken: set[str]) -> tuple[Fraction | int, ...]:
-                jobs = reference.living_jobs(instance, server, taken)
-                vacated = reference.gpus_elsewhere(jobs, server, taken)
-                return reference.lyra_cost(instance, server, taken), TIE_KEYS[tie_rule] * vacated
+                jobs = plain_rules.living_jobs(instance, server, taken)
+                vacated = plain_rules.gpus_elsewhere(jobs, server, taken)
+                return plain_rules.lyra_cost(instance, server, taken), TIE_KEYS[tie_rule] * vacated
 
-            assert chosen_ids(LyraGreedy(tie_rule), instance) == reference.greedy(instance, key)
+            assert chosen_ids(LyraGreedy(tie_rule), instance) == plain_rules.greedy(instance, key)
 
         follows()
 
@@ -143,11 +121,11 @@ class TestMarginal:
         @draws(60)
         def follows(instance: Instance) -> None:
             def key(server: str, taken: set[str]) -> tuple[int, ...]:
-                jobs = reference.living_jobs(instance, server, taken)
-                vacated = reference.gpus_elsewhere(jobs, server, taken)
+                jobs = plain_rules.living_jobs(instance, server, taken)
+                vacated = plain_rules.gpus_elsewhere(jobs, server, taken)
                 return sum(job.weight for job in jobs), -vacated
 
-            assert chosen_ids(Marginal(), instance) == reference.greedy(instance, key)
+            assert chosen_ids(Marginal(), instance) == plain_rules.greedy(instance, key)
 
         follows()
 
@@ -158,7 +136,7 @@ class TestMarginal:
         @draws(60)
         def follows(instance: Instance) -> None:
             weights = {job.id: Fraction(job.weight) for job in instance.jobs}
-            expected = reference.greedy(instance, _slack_key(instance, weights))
+            expected = plain_rules.greedy(instance, _slack_key(instance, weights))
             assert chosen_ids(Marginal(), instance) == expected
 
         follows()
@@ -174,10 +152,10 @@ class TestLyraGreedyElastic:
         @draws(60)
         def follows(instance: Instance) -> None:
             shares = {
-                job.id: Fraction(job.weight, len(reference.servers_of(job, base_only=False)))
+                job.id: Fraction(job.weight, len(plain_rules.servers_of(job, base_only=False)))
                 for job in instance.jobs
             }
-            expected = reference.greedy(instance, _slack_key(instance, shares))
+            expected = plain_rules.greedy(instance, _slack_key(instance, shares))
             assert chosen_ids(LyraGreedyElastic(), instance) == expected
 
         follows()
@@ -198,13 +176,13 @@ def _slack_key(instance: Instance, shares: dict[str, Fraction]):
         cost, price = Fraction(0), 0
         for job in instance.jobs:
             lost = sum(group.workers for group in job.workers if group.server == server)
-            slack = reference.slack_left(job, taken)
+            slack = plain_rules.slack_left(job, taken)
             if not lost or slack < 0:
                 continue
             if lost > slack:
                 cost += shares[job.id]
             else:
-                price += reference.price_of_slack(job, server, taken, SHARE_UNIT)
+                price += plain_rules.price_of_slack(job, server, taken, SHARE_UNIT)
         return cost, price
 
     return key
@@ -257,7 +235,7 @@ class TestSmallestCountFirst:
         rigid = instance.semantics == "rigid"
         jobs = {
             server.id: sum(
-                server.id in reference.servers_of(job, base_only=rigid) for job in instance.jobs
+                server.id in plain_rules.servers_of(job, base_only=rigid) for job in instance.jobs
             )
             for server in instance.servers
         }
@@ -266,45 +244,12 @@ class TestSmallestCountFirst:
         assert chosen_ids(SmallestCountFirst(), instance) == expected
 
 
-class TestAll:
-    """What holds for every heuristic."""
-
-    @pytest.mark.parametrize("heuristic", HEURISTICS, ids=lambda heuristic: heuristic.name)
-    @given(instance=reclaim_instances(), seed=st.integers(0, 3))
-    def test_claims_survive_the_checker(
-        self, heuristic: ReclaimHeuristic, instance: Instance, seed: int
-    ) -> None:
-        """A valid solution, an objective that the checker confirms, never below the optimum."""
-        answer = solve_and_check(PROBLEM, instance, heuristic, seed=seed, certify=True)
-        if heuristic.supports(instance):
-            assert answer.status == "unsupported"
-            return
-        assert answer.status in ("optimal", "feasible"), answer.message
-        best = reference.optimum(instance)
-        assert answer.dual_bound <= best <= answer.objective
-        again = solve_and_check(PROBLEM, instance, heuristic, seed=seed, certify=True)
-        assert (again.solution, again.status) == (answer.solution, answer.status)
-
-    @pytest.mark.parametrize("heuristic", HEURISTICS, ids=lambda heuristic: heuristic.name)
-    @given(instance=reclaim_instances())
-    def test_a_better_warm_start_is_kept(
-        self, heuristic: ReclaimHeuristic, instance: Instance
-    ) -> None:
-        """The answer is never worse than the solution that it started from."""
-        if heuristic.supports(instance):
-            return
-        best = min(reference.all_choices(instance), key=lambda s: reference.objective(instance, s))
-        result = heuristic.solve(
-            instance, limits=Limits(), rng=np.random.default_rng(0), warm_start=best
-        )
-        assert result.objective == reference.objective(instance, best)
-
-    def test_running_does_not_change_the_instance(self, figure_5: Instance) -> None:
-        """The arrays of an instance are read-only."""
-        with pytest.raises(ValueError, match="read-only"):
-            figure_5.index.slack[0] = 1
-        with pytest.raises(ValueError, match="read-only"):
-            figure_5.index.losses.job_counts[0] = 2
+def test_the_arrays_of_an_instance_are_read_only(figure_5: Instance) -> None:
+    """So that no solver changes it."""
+    with pytest.raises(ValueError, match="read-only"):
+        figure_5.index.slack[0] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        figure_5.index.losses.job_counts[0] = 2
 
 
 class OfIds(ReclaimHeuristic):

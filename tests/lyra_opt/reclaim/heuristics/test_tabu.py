@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import count
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.core import kernels, stopwatch
+from lyra_opt.core import kernels
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, StoppedBy
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.instances.family import generate
+from lyra_opt.reclaim import Solution
 from lyra_opt.reclaim.heuristics.base import preempted_weight
 from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
 from lyra_opt.reclaim.heuristics.lyra_greedy_elastic import LyraGreedyElastic
@@ -26,7 +25,7 @@ from lyra_opt.reclaim.heuristics.tabu import LONGEST_BAN, Tabu, _SwapSearch, sea
 from lyra_opt.reclaim.reduction import reduce_instance
 from lyra_opt.testing.strategies import reclaim_instances, reclaim_servers_of
 from tests.draws import draws
-from tests.lyra_opt.reclaim import reference
+from tests.optima import objective, optimum
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,15 +37,6 @@ PROBLEM = find_problem("reclaim")
 HUGE = 2**70
 LARGEST_WEIGHT = 2**53 - 1
 SEMANTICS = ["rigid", "interchangeable"]
-
-
-@pytest.fixture(params=["interpreted", "compiled"])
-def mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Run every kernel in one way, whatever its size."""
-    monkeypatch.setattr(
-        kernels, "COMPILE_FROM_WORK", 10**18 if request.param == "interpreted" else 0
-    )
-    return request.param
 
 
 def cluster(servers: int, reclaim: int, semantics: str, seed: int = 0) -> Instance:
@@ -252,7 +242,7 @@ class TestTabu:
         """The checker confirms its objective, for any number of moves."""
         answer = solve_and_check(PROBLEM, instance, Tabu(moves), seed=seed)
         assert answer.status == "feasible", answer.message
-        assert reference.optimum(instance) <= answer.objective <= min(starts_of(instance))
+        assert optimum(instance) <= answer.objective <= min(starts_of(instance))
 
     @pytest.mark.parametrize("semantics", SEMANTICS)
     def test_finds_the_optimum_of_small_clusters(self, semantics: str) -> None:
@@ -260,7 +250,7 @@ class TestTabu:
         cases = [
             cluster(11, reclaim, semantics, seed) for seed in range(10) for reclaim in (2, 4, 6, 8)
         ]
-        optima = [reference.optimum(instance) for instance in cases]
+        optima = [optimum(instance) for instance in cases]
         found = [solve_and_check(PROBLEM, instance, Tabu(), seed=0).objective for instance in cases]
         assert found == optima
 
@@ -312,16 +302,6 @@ class TestTabu:
         answer = solve_and_check(PROBLEM, cluster(9, reclaim, "rigid"), Tabu())
         assert answer.counters["moves"] == 0
 
-    def test_a_time_limit_ends_the_search(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """With its best choice, and with the reason; on a clock that each look at moves on."""
-        clock = SimpleNamespace(perf_counter=count(0.0).__next__)
-        monkeypatch.setattr(stopwatch, "time", clock)
-        instance = cluster(60, 18, "interchangeable")
-        answer = solve_and_check(PROBLEM, instance, Tabu(10**9), limits=Limits(time_s=50))
-        assert answer.stopped_by is StoppedBy.TIME
-        assert answer.objective <= min(starts_of(instance))
-        assert answer.counters["moves"] < 10**8
-
     def test_no_time_at_all_still_gives_a_choice(self) -> None:
         """That of the first start, unchanged."""
         instance = cluster(60, 18, "rigid")
@@ -335,7 +315,7 @@ class TestTabu:
     def test_searches_from_the_warm_start(self, data: st.DataObject) -> None:
         """The observer sees it first, and only improvements after it."""
         instance = data.draw(reclaim_instances())
-        start = data.draw(st.sampled_from(list(reference.all_choices(instance))))
+        start = Solution.of_positions(instance, data.draw(reclaim_servers_of(instance)))
         seen: list[float] = []
         result = Tabu(5).solve(
             instance,
@@ -344,7 +324,7 @@ class TestTabu:
             warm_start=start,
             observer=lambda _, value: seen.append(value),
         )
-        assert seen[0] == reference.objective(instance, start)
+        assert seen[0] == objective(instance, start)
         assert seen[-1] == result.objective
         assert seen == sorted(set(seen), reverse=True)
 

@@ -1,36 +1,14 @@
-"""Slow and plain versions of the rules, on records and fractions, to hold the kernels against."""
+"""Slow and plain versions of the rules of heuristics, on records and in fractions."""
 
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import combinations
 from typing import TYPE_CHECKING
 
-from lyra_opt.reclaim import Solution, check
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from lyra_opt.reclaim import Instance, Job
-
-
-def all_choices(instance: Instance) -> Iterator[Solution]:
-    """Yield every valid solution."""
-    on_loan = [server.id for server in instance.servers if server.on_loan]
-    for servers in combinations(on_loan, instance.reclaim_servers):
-        yield Solution(servers)
-
-
-def optimum(instance: Instance) -> int:
-    """Return the least weight of preempted jobs, by looking at every choice."""
-    return min(objective(instance, solution) for solution in all_choices(instance))
-
-
-def objective(instance: Instance, solution: Solution) -> int:
-    """Return the checker's objective of a valid solution."""
-    report = check(instance, solution)
-    assert report.objective is not None, report.violations
-    return report.objective
 
 
 def greedy(

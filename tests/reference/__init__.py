@@ -1,4 +1,6 @@
-"""One module a problem: instances drawn as documents, their optimum, and what a solution is worth.
+"""The meaning of each problem, written from its documents; nothing here imports the package.
+
+Fuzzers and unit tests use it. A problem's module draws documents, enumerates, and evaluates.
 
 Each has
 
@@ -15,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.fuzz.brute_force import allocation, heterogeneous, network, reclaim
+from tests.reference import allocation, heterogeneous, network, reclaim
 
 if TYPE_CHECKING:
     from types import ModuleType

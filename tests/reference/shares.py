@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tests.fuzz.brute_force.drawing import INFEASIBLE, UNKNOWN, require
+from tests.reference.drawing import INFEASIBLE, UNKNOWN, require
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tests.fuzz.brute_force.drawing import Document
+    from tests.reference.drawing import Document
 
 MOST_JOBS = 2
 MOST_SYSTEMS = 3000

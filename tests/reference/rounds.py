@@ -8,12 +8,12 @@ from itertools import product
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from tests.fuzz.brute_force.drawing import INFEASIBLE, UNKNOWN, require
+from tests.reference.drawing import INFEASIBLE, UNKNOWN, require
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tests.fuzz.brute_force.drawing import Document
+    from tests.reference.drawing import Document
 
     Usage = tuple[int, ...]
     Way = tuple[Usage, Fraction]

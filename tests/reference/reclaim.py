@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from tests.fuzz.brute_force.drawing import LARGEST_INTEGER, require
+from tests.reference.drawing import LARGEST_INTEGER, require
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
-    from tests.fuzz.brute_force.drawing import Document, Draw
+    from tests.reference.drawing import Document, Draw
 
 VARIANTS = ("rigid", "interchangeable")
 MAXIMISED: tuple[str, ...] = ()
@@ -69,13 +69,21 @@ def is_preempted(document: Document, job: Document, chosen: Collection[str]) -> 
     return bool(remaining < job.get("min_workers", base))
 
 
+def choices(document: Document) -> Iterator[tuple[str, ...]]:
+    """Return every choice of servers, lexicographically."""
+    on_loan = [each["id"] for each in document["servers"] if each.get("on_loan", True)]
+    return combinations(on_loan, document["reclaim_servers"])
+
+
+def cost(document: Document, chosen: Collection[str]) -> int:
+    """Return the weight of the jobs that a choice preempts."""
+    dead = (job for job in document["jobs"] if is_preempted(document, job, chosen))
+    return sum(job.get("weight", 1) for job in dead)
+
+
 def optimum(document: Document) -> int:
     """Return the least weight of preempted jobs; time O(choices * worker groups)."""
-    on_loan = [each["id"] for each in document["servers"] if each.get("on_loan", True)]
-    return min(
-        sum(job.get("weight", 1) for job in document["jobs"] if is_preempted(document, job, chosen))
-        for chosen in combinations(on_loan, document["reclaim_servers"])
-    )
+    return min(cost(document, chosen) for chosen in choices(document))
 
 
 def measured(document: Document, chosen: Mapping[str, Any]) -> dict[str, Any]:

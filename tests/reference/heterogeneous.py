@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.fuzz.brute_force import rounds, shares
+from tests.reference import rounds, shares
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tests.fuzz.brute_force.drawing import Document, Draw
+    from tests.reference.drawing import Document, Draw
 
 ROUNDS = ("utility", "makespan", "mean_jct", "round_progress")
 SHARES = ("max_min_share", "finish_time_fairness", "makespan_share", "throughput", "cost")

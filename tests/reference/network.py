@@ -7,12 +7,12 @@ from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tests.fuzz.brute_force.drawing import require
+from tests.reference.drawing import require
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tests.fuzz.brute_force.drawing import Document, Draw
+    from tests.reference.drawing import Document, Draw
 
 VARIANTS = ("epoch", "work_rate", "fewest_tiers", "least_fragmentation")
 MAXIMISED = VARIANTS

@@ -1,0 +1,47 @@
+"""Reduced instances by the reference: what choices of places cost, and the least of them."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from tests.reference import reclaim
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from lyra_opt.core.documents import JsonObject
+    from lyra_opt.reclaim.reduction import ReducedReclaim
+
+
+def document_of(reduced: ReducedReclaim) -> JsonObject:
+    """Return an interchangeable instance; a job on each server alone stands for its cost."""
+    jobs = []
+    for job, (weight, slack) in enumerate(zip(reduced.weight, reduced.slack, strict=True)):
+        row = reduced.losses.row(job)
+        least = max(0, sum(count for _, count in row) - int(slack))
+        groups = [{"server": f"{place}", "base": count} for place, count in row]
+        jobs.append({"weight": int(weight), "min_workers": least, "workers": groups})
+    for place, cost in enumerate(reduced.server_cost):
+        jobs.append({"weight": int(cost), "workers": [{"server": f"{place}", "base": 1}]})
+    return {
+        "semantics": "interchangeable",
+        "reclaim_servers": reduced.reclaim_servers,
+        "servers": [{"id": f"{place}"} for place in range(len(reduced.servers))],
+        "jobs": jobs,
+    }
+
+
+def choices(reduced: ReducedReclaim) -> list[tuple[int, ...]]:
+    """Return every choice of places."""
+    return list(combinations(range(len(reduced.servers)), reduced.reclaim_servers))
+
+
+def cost_of(reduced: ReducedReclaim, places: Collection[int]) -> int:
+    """Return what a choice costs."""
+    return reclaim.cost(document_of(reduced), {f"{place}" for place in places})
+
+
+def least_cost(reduced: ReducedReclaim) -> int:
+    """Return what the cheapest choice costs."""
+    return reclaim.optimum(document_of(reduced))

@@ -1,0 +1,34 @@
+"""The reference's word on instances of the toolkit, by way of the documents that files hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.core.problem import problem_of_instance
+from tests.reference import PROBLEMS, mean_jct
+
+if TYPE_CHECKING:
+    from lyra_opt.core.documents import JsonObject
+    from lyra_opt.core.instance import ProblemInstance
+
+
+def document_of(instance: ProblemInstance) -> JsonObject:
+    """Return what a file of the instance holds."""
+    return problem_of_instance(instance).instance_document(instance)
+
+
+def optimum(instance: ProblemInstance) -> Any:
+    """Return the best value, or `tests.reference.drawing.INFEASIBLE` or `UNKNOWN`."""
+    return PROBLEMS[instance.problem].optimum(document_of(instance))
+
+
+def least_mean_jct(instance: ProblemInstance) -> float:
+    """Return the least mean JCT of up to three jobs, whatever their workers may do."""
+    return mean_jct.by_orders_of_events(document_of(instance))
+
+
+def objective(instance: ProblemInstance, solution: Any) -> Any:
+    """Return the checker's objective of a valid solution."""
+    report = problem_of_instance(instance).check(instance, solution)
+    assert report.objective is not None, report.violations
+    return report.objective

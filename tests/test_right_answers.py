@@ -1,0 +1,157 @@
+"""Every solver, checker and bound against the reference, on instances that Hypothesis shrinks.
+
+Tests of a single solver need not ask whether its answers are right.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given
+from hypothesis import strategies as st
+
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Limits, same_value
+from lyra_opt.core.solver import find_solver, solver_names
+from lyra_opt.reclaim import Solution
+from lyra_opt.testing.strategies import (
+    allocation_instances,
+    heterogeneous_instances,
+    network_instances,
+    network_solutions_of,
+    reclaim_instances,
+    reclaim_servers_of,
+    round_schedules_of,
+    worker_allocations_of,
+)
+from tests.draws import draws
+from tests.fuzz.judging import Truth
+from tests.fuzz.running import attempt
+from tests.optima import document_of
+from tests.reference import PROBLEMS
+from tests.reference.drawing import InvalidChoiceError
+from tests.reference.heterogeneous import ROUNDS
+
+if TYPE_CHECKING:
+    from lyra_opt.core.documents import JsonObject
+
+TAKEN_BY = {
+    "allox": {"max_gang": 1},
+    "hadare": {"forking": True},
+    "hadar-committed": {"forking": False},
+}
+"""What solvers ask of an instance beside its variant."""
+ONE_SHOT = ("jct_reduction", "two_phase", "joint")
+SOLUTIONS: dict[str, tuple[tuple[str, ...], Any]] = {
+    "allocation": (ONE_SHOT, worker_allocations_of),
+    "heterogeneous": (ROUNDS, round_schedules_of),
+    "network": (PROBLEMS["network"].VARIANTS, network_solutions_of),
+    "reclaim": (
+        PROBLEMS["reclaim"].VARIANTS,
+        lambda one: reclaim_servers_of(one).map(lambda places: Solution.of_positions(one, places)),
+    ),
+}
+"""Variants whose solutions can be drawn, valid or not, and what draws one."""
+every_problem = pytest.mark.parametrize("problem", PROBLEMS)
+
+
+def instances_of(problem: str, variant: str, **given_too: Any) -> st.SearchStrategy[Any]:
+    """Return small instances of a variant."""
+    if problem == "allocation":
+        return allocation_instances(objective=variant)
+    if problem == "heterogeneous":
+        limits = {"max_jobs": 2, "max_servers": 2, "max_rounds": 4, **given_too}
+        return heterogeneous_instances(objective=variant, **limits)
+    if problem == "network":
+        return st.booleans().flatmap(
+            lambda timers: network_instances(
+                objective=variant, with_timers=timers, max_jobs=4, max_machines=4, max_gpus=4
+            )
+        )
+    return reclaim_instances(semantics=variant)
+
+
+@pytest.mark.parametrize(("problem", "name"), list(solver_names()))
+@draws(20, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@given(data=st.data())
+def test_an_answer_is_right(problem: str, name: str, data: st.DataObject) -> None:
+    """What the fuzzer asks of an answer: valid, worth what it says, bounded, proved if exact."""
+    solver = find_solver(problem, name)
+    variant = data.draw(st.sampled_from(list(map(str, solver.variants))))
+    instance = data.draw(instances_of(problem, variant, **TAKEN_BY.get(name, {})))
+    assume(solver.supports(instance) is None)
+    truth = Truth.of(problem, document_of(instance))
+    _, failures = attempt(truth, instance, solver, Limits(), None)
+    assert failures == []
+
+
+@every_problem
+@given(data=st.data())
+def test_the_checker_says_what_the_reference_says(problem: str, data: st.DataObject) -> None:
+    """Whether a solution is valid, and every measure of it."""
+    variants, solutions = SOLUTIONS[problem]
+    instance = data.draw(st.sampled_from(variants).flatmap(lambda v: instances_of(problem, v)))
+    solution, document = data.draw(solutions(instance)), document_of(instance)
+    of = find_problem(problem)
+    report = of.check(instance, solution)
+    expected: dict[str, Any] = {}
+    with suppress(InvalidChoiceError):
+        expected = PROBLEMS[problem].measured(document, of.answer(instance, solution))
+    assert bool(report.violations) == (not expected)
+    found = {"objective": report.objective, **report.measures()}
+    for key, value in expected.items():
+        is_list = isinstance(value, tuple)
+        assert found[key] == (list(value) if is_list else float(value)), key
+
+
+@every_problem
+@given(data=st.data())
+def test_the_bound_is_not_beyond_the_optimum(problem: str, data: st.DataObject) -> None:
+    """That which needs no search, with which ``--certify`` proves answers."""
+    variants = PROBLEMS[problem].VARIANTS
+    instance = data.draw(st.sampled_from(variants).flatmap(lambda v: instances_of(problem, v)))
+    truth = Truth.of(problem, document_of(instance))
+    bound = find_problem(problem).dual_bound(instance)
+    assume(bound is not None and not isinstance(truth.optimum, str))
+    assert truth.excess(truth.optimum, bound) <= (0 if isinstance(truth.optimum, int) else 1e-9)
+
+
+def shuffled(data: st.DataObject, document: JsonObject) -> JsonObject:
+    """Return a document with lists in another order and other ids."""
+    ids = {
+        entry["id"]: f"x{number} {entry['id']}"
+        for entries in document.values()
+        if isinstance(entries, list)
+        for number, entry in enumerate(entries)
+        if "id" in entry
+    }
+
+    def renamed(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {ids.get(key, key): renamed(entry) for key, entry in value.items()}
+        if isinstance(value, list):
+            return list(map(renamed, value))
+        return ids.get(value, value) if isinstance(value, str) else value
+
+    return {
+        key: data.draw(st.permutations(renamed(value))) if isinstance(value, list) else value
+        for key, value in document.items()
+    }
+
+
+@every_problem
+@draws(40)
+@given(data=st.data())
+def test_the_bound_depends_neither_on_file_order_nor_on_ids(
+    problem: str, data: st.DataObject
+) -> None:
+    """Nor do proved optima, which are right; ties between two phases' starts go by the file."""
+    variants = [each for each in PROBLEMS[problem].VARIANTS if each != "two_phase"]
+    instance = data.draw(st.sampled_from(variants).flatmap(lambda v: instances_of(problem, v)))
+    of = find_problem(problem)
+    other = of.parse_instance(json.loads(json.dumps(shuffled(data, document_of(instance)))))
+    bounds = [of.dual_bound(each) for each in (instance, other)]
+    assert bounds[0] is bounds[1] or same_value(*bounds)
