@@ -279,13 +279,10 @@ def _reclaim() -> Objects:
 
 def _schemes() -> Objects:
     """Return the schemes of the simulated cluster."""
+    from lyra_opt.simulation import schemes
     from lyra_opt.simulation.scheme import Scheme
-    from lyra_opt.simulation.schemes import elastic, placement, rounds
-    from lyra_opt.simulation.schemes.epochs import POLLUX
 
-    return _by_name(
-        *_all_of(Scheme, elastic), *_all_of(Scheme, rounds), *_all_of(Scheme, placement), POLLUX
-    )
+    return _by_name(*_all_of(Scheme, schemes))
 
 
 def _workloads() -> Objects:

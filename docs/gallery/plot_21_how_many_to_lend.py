@@ -12,8 +12,8 @@ its Figure 1, drawn for 15 days.
 import pandas as pd
 
 from lyra_opt.instances.workloads.lyra_like import inference_demand
-from lyra_opt.simulation.loaning.comparison import compare_forecasters
-from lyra_opt.simulation.loaning.forecast import find_forecaster, forecaster_names
+from lyra_opt.simulation.forecast import find_forecaster, forecaster_names
+from lyra_opt.simulation.loaning import compare_forecasters
 
 demand = inference_demand(days=15, servers=520)
 forecasters = [find_forecaster(name) for name in forecaster_names()]
@@ -28,7 +28,7 @@ table.round({"share_of_clairvoyant": 3}).drop(columns="value_server_s")
 # the inference cluster short of thousands of server-intervals, of 2.2 million.
 
 from lyra_opt.core.pictures import COLOURS, Drawing
-from lyra_opt.simulation.loaning.orchestrator import Orchestrator
+from lyra_opt.simulation.loaning import Orchestrator
 
 DAYS = 2
 STEPS = DAYS * 288

@@ -13,7 +13,7 @@ from lyra_opt.experiments.bench.timing import Figure
 from lyra_opt.experiments.simulation.measuring.proving import prove
 from lyra_opt.experiments.simulation.scenario.loading import Change, load_scenario
 from lyra_opt.instances.heterogeneous.generated_jobs import PHILLY_TRACE
-from lyra_opt.simulation.bounds.reading import Reading
+from lyra_opt.simulation.bounds.scope import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -12,7 +12,7 @@ from lyra_opt.experiments.bench.timing import Figure, decision_figure
 from lyra_opt.experiments.bench.trials import interleaved, proved_within
 from lyra_opt.instances.network.epoch import epoch_instance
 from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES, state_of
-from lyra_opt.simulation.network.topology import Topology
+from lyra_opt.simulation.topology import Topology
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

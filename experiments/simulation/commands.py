@@ -14,8 +14,7 @@ from lyra_opt.commands.arguments import (
     integer_from,
 )
 from lyra_opt.core.errors import UserError
-from lyra_opt.simulation.bounds.job_classes import ALL, JOB_CLASSES
-from lyra_opt.simulation.bounds.reading import Reading
+from lyra_opt.simulation.bounds.scope import ALL, JOB_CLASSES, Reading
 
 if TYPE_CHECKING:
     import argparse

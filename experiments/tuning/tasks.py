@@ -18,7 +18,7 @@ from lyra_opt.experiments.simulation.scenario.schemes import make_schemes
 from lyra_opt.experiments.tuning.clairvoyant_search import search_plan
 from lyra_opt.experiments.tuning.tuning_file import PERCENTILE
 from lyra_opt.instances.workloads.named import find_workload, gangs_of
-from lyra_opt.simulation.bounds.reading import Reading
+from lyra_opt.simulation.bounds.scope import Reading
 from lyra_opt.simulation.bounds.whole import whole_bound
 from lyra_opt.simulation.clairvoyant.gangs import MICROSECONDS, Capacity
 from lyra_opt.simulation.clairvoyant.lists import ListScheduler

@@ -17,13 +17,13 @@ from lyra_opt.instances.parameters import parameters_of
 from lyra_opt.instances.randomness import IntegerStream
 from lyra_opt.network.instance import Instance, Machine, Objective, WaitingJob
 from lyra_opt.network.links import LINK_SETS, TIER_OF_LABEL
-from lyra_opt.simulation.network.communication import SCATTERED_MODELS, ClosedForm
-from lyra_opt.simulation.network.topology import Topology
+from lyra_opt.simulation.communication import SCATTERED_MODELS, ClosedForm
+from lyra_opt.simulation.topology import Topology
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lyra_opt.simulation.network.communication import CommunicationModel
+    from lyra_opt.simulation.communication import CommunicationModel
 
 
 @dataclass(frozen=True, slots=True)

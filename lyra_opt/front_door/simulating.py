@@ -178,7 +178,7 @@ def bound(
     from lyra_opt.core.errors import FieldError
     from lyra_opt.experiments.simulation.measuring.proving import prove
     from lyra_opt.experiments.simulation.showing.results import Runs
-    from lyra_opt.simulation.bounds.reading import Reading
+    from lyra_opt.simulation.bounds.scope import Reading
 
     known = {reading.value: reading for reading in Reading}
     names = [readings] if isinstance(readings, str) else list(readings)

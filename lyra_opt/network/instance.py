@@ -86,7 +86,7 @@ class WaitingJob:
     score: float = key(
         Number(0, 1),
         "Dally's Nw_sens: 0 for a job that has not run, near 0 for one that the network has "
-        "slowed, 1 for one that it has not; `lyra_opt.simulation.network.sensitivity`",
+        "slowed, 1 for one that it has not; `lyra_opt.simulation.policies.placing_gangs`",
         default=0.0,
     )
     waiting_s: float = key(Number(0, LARGEST_NUMBER), "how long it has waited", default=0.0)

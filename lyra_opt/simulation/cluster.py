@@ -12,7 +12,7 @@ from lyra_opt.core.representations import html_of_object, short_repr
 from lyra_opt.core.validation import require_integer, require_number, require_text
 from lyra_opt.heterogeneous import instance as heterogeneous
 from lyra_opt.network.links import TIER_OF_LABEL
-from lyra_opt.simulation.network.topology import Rack, Topology
+from lyra_opt.simulation.topology import Rack, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import networkx
 
     from lyra_opt.network.links import LinkSet
-    from lyra_opt.simulation.network.communication import CommunicationModel
+    from lyra_opt.simulation.communication import CommunicationModel
     from lyra_opt.simulation.workload import Job
 
 LEAST_RELATIVE_SPEED = 1e-6

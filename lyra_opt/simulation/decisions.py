@@ -23,14 +23,14 @@ from lyra_opt.core.solver import find_solver
 from lyra_opt.reclaim.instance import Instance as ReclaimInstance
 from lyra_opt.reclaim.instance import Job, Semantics, Server, WorkerGroup
 from lyra_opt.simulation.best_fit import Group
-from lyra_opt.simulation.run import added
+from lyra_opt.simulation.job_run import added
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lyra_opt.core.solver import Solver, SolverLike
     from lyra_opt.simulation.goodput.tuning import JobTuning
-    from lyra_opt.simulation.run import Run
+    from lyra_opt.simulation.job_run import JobRun
     from lyra_opt.simulation.speed import Speed
     from lyra_opt.simulation.view import View
 
@@ -141,7 +141,7 @@ class ScalingRule(ABC):
 
     @abstractmethod
     def extra_workers(
-        self, view: View, runs: Sequence[Run], free_gpus: int, *, name: str
+        self, view: View, runs: Sequence[JobRun], free_gpus: int, *, name: str
     ) -> list[int]:
         """Return the flexible workers of each job.
 
@@ -167,7 +167,7 @@ class KnapsackScaling(ScalingRule):
         self._jobs = _ElasticJobs()
 
     def extra_workers(
-        self, view: View, runs: Sequence[Run], free_gpus: int, *, name: str
+        self, view: View, runs: Sequence[JobRun], free_gpus: int, *, name: str
     ) -> list[int]:
         """See `ScalingRule`; `DecisionError` if the solver has no answer."""
         wanted = sum(
@@ -212,7 +212,7 @@ class PolicyScaling(ScalingRule):
         self._jobs = _ElasticJobs(running=True)
 
     def extra_workers(
-        self, view: View, runs: Sequence[Run], free_gpus: int, *, name: str
+        self, view: View, runs: Sequence[JobRun], free_gpus: int, *, name: str
     ) -> list[int]:
         """See `ScalingRule`."""
         instance = AllocationInstance(
@@ -269,7 +269,7 @@ class _ElasticJobs:
         self._running = running
         self._known: dict[int, ElasticJob] = {}
 
-    def of(self, speed: Speed, run: Run) -> ElasticJob:
+    def of(self, speed: Speed, run: JobRun) -> ElasticJob:
         work_worker_s = max(speed.believed_left_worker_s(run), LEAST_WORK_WORKER_S)
         known = self._known.get(run.order)
         if known is not None:

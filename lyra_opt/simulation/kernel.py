@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lyra_opt.core.errors import UserError, failure_of
 from lyra_opt.simulation.decisions import DecisionError
-from lyra_opt.simulation.quiet_leases import QuietLeases
-from lyra_opt.simulation.run import added
+from lyra_opt.simulation.job_run import added
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.tenure import Forever
 from lyra_opt.simulation.view import PolicyError, View
@@ -28,12 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lyra_opt.simulation.cluster import Cluster, LoanPlan
+    from lyra_opt.simulation.job_run import JobRun, Totals
     from lyra_opt.simulation.policy import Policy
-    from lyra_opt.simulation.run import Run
     from lyra_opt.simulation.tenure import Tenure
-    from lyra_opt.simulation.totals import Totals
     from lyra_opt.simulation.view import Observer
     from lyra_opt.simulation.workload import Workload
+
 
 Answer = TypeVar("Answer")
 
@@ -228,7 +227,7 @@ class Kernel(View):
             raise self.error(None, f"{unused} GPUs are reserved, and no job starts on them")
         return found
 
-    def _end(self, run: Run) -> bool:
+    def _end(self, run: JobRun) -> bool:
         """End a hold; the job is complete, or waits again. Return whether its GPUs are free now."""
         before = run.left
         free_s = self._release(run)
@@ -247,7 +246,7 @@ class Kernel(View):
         self.policy.waits(self, run)
         return free_s <= self.now_s
 
-    def _skip(self, run: Run, skipped_s: float, before: Totals) -> None:
+    def _skip(self, run: JobRun, skipped_s: float, before: Totals) -> None:
         """Let time pass in which the one job there is does what has been counted already.
 
         Parameters
@@ -317,3 +316,107 @@ class Kernel(View):
             0, held_before - hosts.held_gpus - sum(held_of.get(host, 0) for host in chosen)
         )
         hosts.withdraw(chosen)
+
+
+_SUMS_OF_RUN = (
+    "queued_s",
+    "running_s",
+    "paused_s",
+    "restarting_s",
+    "rated_s",
+    "fewer_workers_s",
+    "slower_type_s",
+    "slower_placement_s",
+    "idle_copies_s",
+    "held_gpu_s",
+    "paused_gpu_s",
+    "distance_gpu_s",
+    "cost",
+    "allocations",
+    "losses",
+    "preemptions",
+    "migrations",
+)
+_SUMS_OF_TOTALS = (
+    "stranded_gpu_s",
+    "handed_over_gpu_s",
+    "partly_free_host_s",
+    "busy_server_s",
+    "distance_gpu_s",
+    "waiting_job_s",
+    "running_job_s",
+    "more_copy_s",
+    "decisions",
+)
+
+
+class _Mark:
+    """What had been counted when a lease began, of its job and of all."""
+
+    def __init__(self, run: JobRun, totals: Totals, now_s: float) -> None:
+        self.gpus, self.began_s, self.left = run.gpus, now_s, run.left
+        self._sums = [
+            (target, name, getattr(target, name))
+            for target, names in ((run, _SUMS_OF_RUN), (totals, _SUMS_OF_TOTALS))
+            for name in names
+        ]
+        lists = (run.allocations_by_tier, run.gpu_s_by_tier, totals.held_gpu_s)
+        self._lists: list[tuple[list[Any], list[Any]]] = [(found, list(found)) for found in lists]
+
+    def repeat(self, times: int) -> None:
+        """Count so many times again what has been counted since."""
+        for target, name, before in self._sums:
+            now = getattr(target, name)
+            setattr(target, name, now + times * (now - before))
+        for values, befores in self._lists:
+            values[:] = [
+                now + times * (now - before) for now, before in zip(values, befores, strict=True)
+            ]
+
+
+class QuietLeases:
+    """Passes over leases of the last job there is that are all like the one before.
+
+    Its lease has just begun, on the same GPUs as the one before, and nothing else is to come. What
+    is counted from one such beginning to the next is the same each time, so it is counted at once
+    for all but the last leases.
+
+    Parameters
+    ----------
+    view
+        The simulation, whose policy repeats itself.
+    passes
+        Lets time pass in which the one job there is does what has been counted already: is given
+        the job, the seconds, and what had been counted before.
+    """
+
+    def __init__(self, view: View, passes: Callable[[JobRun, float, Totals], None]) -> None:
+        self._view = view
+        self._passes = passes
+        self._previous: _Mark | None = None
+
+    def skip(self) -> None:
+        """Pass over what can be passed over now.
+
+        All jobs are submitted, one is left, and nothing but the end of its lease is foreseen.
+        """
+        view = self._view
+        if len(view.running) != 1:
+            return
+        run = next(iter(view.running.values()))
+        if run.began_s < view.now_s:
+            return
+        previous = self._previous
+        self._previous = _Mark(run, view.totals, view.now_s)
+        if previous is None or previous.gpus != run.gpus:
+            return
+        done = previous.left - run.left
+        # Nothing is done where the same job was asked about twice at one moment.
+        times = math.ceil(run.left / done) - 2 if done > 0 else 0
+        if times < 1:
+            return
+        before = view.totals.copy()
+        previous.repeat(times)
+        run.left -= times * done
+        self._passes(run, times * (view.now_s - previous.began_s), before)
+        self._previous = None

@@ -1,4 +1,4 @@
-"""How fast a job can ever run on a cluster, and hence for how long it runs at least.
+"""How fast a job can ever run on a cluster, for how long it runs at least, and what delays it.
 
 The best rate of a job is the highest over all that it may hold while nobody else is there: the own
 pools, and where servers are borrowed all that can be lent at once; their types of GPUs, alone or
@@ -12,11 +12,32 @@ Workers on pools of several speeds keep the pace of the slowest, and those of he
 their mean, times the mixed efficiency. So it is enough to look, for each number of workers, at all
 GPUs that are at least so fast, and at the mix of the fastest ones.
 
+Where the time of a job goes: its JCT is a sum of parts. While a job runs at the rate r, below its
+best rate R, each second does what ``r / R`` seconds would do at best. The rest of it is lost, in
+this order: by its number of workers, with which the best is R' instead of R; by the types of its
+GPUs, with which the best is R'' with these workers; and by where they are:
+
+    1 - r / R = (R - R') / R + (R' - R'') / R + (R'' - r) / R,  where r <= R'' <= R' <= R.
+
+Copies count as workers, being on several types, or on own and borrowed GPUs, as the type, and
+sharing GPUs with another job as where they are. So the loss by the number of workers is that at the
+best types and places for that number. A job does its work and what it loses of it at preemptions,
+so that its time is
+
+    JCT = least run time + queuing + lost work / R + these three + pauses,
+
+where pauses are times in which it holds GPUs and does nothing: restarts, a move's wait for the
+hand-over of its own GPUs, and merges of copies. Copies that start or are merged at different times
+pause for as much as they could have done. Jobs that are tuned while they run have the best rate of
+tuned ones; where that changes with their progress, it is the best of all of it, and what they lose
+before counts as by where they are.
+
 Source: this project.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,16 +47,17 @@ from numpy.typing import NDArray
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.network.links import Tier
-from lyra_opt.simulation.job_rates import JobRates
+from lyra_opt.simulation.job_run import JobRates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from lyra_opt.simulation.network.communication import CommunicationModel
-    from lyra_opt.simulation.network.topology import Topology
-    from lyra_opt.simulation.run import Run
+    from lyra_opt.simulation.communication import CommunicationModel
+    from lyra_opt.simulation.job_run import JobRun
     from lyra_opt.simulation.speed import Speed
+    from lyra_opt.simulation.topology import Topology
     from lyra_opt.simulation.workload import Job, Workload
+
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -164,7 +186,7 @@ class BestRates:
             and speed.unit_of(job).is_measured
         )
 
-    def where_placed(self, run: Run) -> float:
+    def where_placed(self, run: JobRun) -> float:
         """Return the best rate of a running job with its workers on GPUs of these types.
 
         Wherever they are on the empty cluster.
@@ -417,3 +439,53 @@ def least_run_s(
     """Return for how long each job runs at least, float64, shape (jobs,); see `best_rates`."""
     rates = best_rates(workload, speed, borrows=borrows, copy_efficiency=copy_efficiency)
     return np.array([speed.unit_of(job).work for job in workload.jobs]) / rates
+
+
+# Where the time of a job goes.
+
+
+def note_slowness(run: JobRun, best_rates: BestRates) -> None:
+    """Add up what a job has lost by running below its best rate since its rate was set; O(1)."""
+    rates, copies = run.best_rates, run.copies
+    ran_s = run.running_s - run.rated_s
+    if copies is None:
+        rate = placed = run.rate
+        with_workers = rates.of_workers[run.workers - rates.least_workers]
+        if run.beside is not None or best_rates.tells_near_from_far(run.job):
+            placed = min(max(rate, best_rates.where_placed(run)), with_workers)
+    else:
+        rate = placed = math.fsum(copies.rates)
+        with_workers = rates.of_copies[len(copies.rates) - 1]
+        worked_s = (copies.left - run.left) / rate
+        run.idle_copies_s += ran_s - worked_s
+        ran_s = worked_s
+    share_s = ran_s / rates.best
+    run.fewer_workers_s += (rates.best - with_workers) * share_s
+    run.slower_type_s += (with_workers - placed) * share_s
+    run.slower_placement_s += (placed - rate) * share_s
+
+
+def time_parts(runs: Sequence[JobRun]) -> Mapping[str, FloatArray]:
+    """Return the parts of the JCT of jobs that are complete, float64, shape (jobs,) each.
+
+    By name, in the order of pictures: ``least_run_s``, ``queue_first_s`` (before a job starts),
+    ``queue_again_s`` (after it has started), ``lost_work_s``, ``fewer_workers_s``,
+    ``slower_type_s``, ``slower_placement_s``, ``pause_s``.
+    """
+
+    def column(name: str) -> FloatArray:
+        return np.array([getattr(run, name) for run in runs], np.float64)
+
+    best = np.array([run.best_rates.best for run in runs])
+    first_s = column("start_s") - np.array([run.job.submit_s for run in runs])
+    return {
+        "least_run_s": column("work") / best,
+        "queue_first_s": first_s,
+        "queue_again_s": column("queued_s") - first_s,
+        "lost_work_s": column("lost_work") / best,
+        **{
+            name: column(name)
+            for name in ("fewer_workers_s", "slower_type_s", "slower_placement_s")
+        },
+        "pause_s": column("paused_s") + column("idle_copies_s"),
+    }

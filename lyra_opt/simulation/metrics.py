@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from lyra_opt.network.links import Tier
-from lyra_opt.simulation.time_parts import time_parts
+from lyra_opt.simulation.least_run import time_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from lyra_opt.simulation.job_run import JobRun
     from lyra_opt.simulation.kernel import Kernel
-    from lyra_opt.simulation.run import Run
     from lyra_opt.simulation.speed import Speed
     from lyra_opt.simulation.workload import Job
 
@@ -43,7 +43,7 @@ class Metrics:
         Of the job completion times, from submission to completion.
     least_run_mean_s
         Of the least run times, at the best rate that a job can have. This and the seven means that
-        follow add up to that of the job completion times; see `lyra_opt.simulation.time_parts`.
+        follow add up to that of the job completion times; see `lyra_opt.simulation.least_run`.
     queue_first_mean_s, queue_again_mean_s
         Of the queuing times before jobs start, and of those after.
     lost_work_mean_s
@@ -306,7 +306,7 @@ def _distribution(name: str, values_s: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _part_means(runs: Sequence[Run]) -> dict[str, Any]:
+def _part_means(runs: Sequence[JobRun]) -> dict[str, Any]:
     """Return the means of the parts of JCTs as fields of metrics."""
     return {
         # Rounding may leave a little below 0.
@@ -395,7 +395,7 @@ def require_conserved(simulation: Kernel) -> None:
     AssertionError
         If a job did not complete, did not do its work, or waited for a negative time; if its waits
         and its time on GPUs are not the time for which it was there, or the parts of that time
-        (`lyra_opt.simulation.time_parts`) do not add up to it; or if the GPU-seconds that jobs
+        (`lyra_opt.simulation.least_run`) do not add up to it; or if the GPU-seconds that jobs
         held, and those handed over and free, are not those of the cluster.
     """
     runs, totals = simulation.runs, simulation.totals
@@ -429,7 +429,7 @@ def require_conserved(simulation: Kernel) -> None:
     _require_split(runs)
 
 
-def _require_split(runs: Sequence[Run]) -> None:
+def _require_split(runs: Sequence[JobRun]) -> None:
     """Check that the parts of each JCT are at least 0 and add up to it."""
     parts = time_parts(runs)
     jct_s = np.array([run.jct_s for run in runs])
@@ -448,7 +448,7 @@ def _require_split(runs: Sequence[Run]) -> None:
         )
 
 
-def is_complete(run: Run) -> bool:
+def is_complete(run: JobRun) -> bool:
     """Whether a job has completed."""
     return run.completion_s >= 0 and run.left == 0
 

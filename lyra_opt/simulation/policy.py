@@ -17,7 +17,7 @@ from lyra_opt.simulation.view import Listener
 if TYPE_CHECKING:
     from lyra_opt.core.solver import SolverLike
     from lyra_opt.simulation.goodput.tuning import JobTuning
-    from lyra_opt.simulation.run import Part, Run
+    from lyra_opt.simulation.job_run import JobRun, Part
     from lyra_opt.simulation.view import View
 
 DEFAULT_RECLAIMER = "lyra-greedy"
@@ -126,13 +126,13 @@ class QueuePolicy(Policy):
     ) -> None:
         name = name or type(self).__name__
         super().__init__(name, reclaimer=reclaimer, weighs_lost_work=weighs_lost_work)
-        self.waiting: dict[int, Run] = {}
+        self.waiting: dict[int, JobRun] = {}
 
-    def waits(self, view: View, run: Run) -> None:  # noqa: ARG002
+    def waits(self, view: View, run: JobRun) -> None:  # noqa: ARG002
         """See `Policy`."""
         self.waiting[run.order] = run
 
-    def start(self, view: View, run: Run, parts: list[Part]) -> None:
+    def start(self, view: View, run: JobRun, parts: list[Part]) -> None:
         """Start a job on GPUs reserved for it."""
         view.start(run, parts)
         del self.waiting[run.order]

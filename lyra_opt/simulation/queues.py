@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lyra_opt.simulation.run import Run
+    from lyra_opt.simulation.job_run import JobRun
     from lyra_opt.simulation.speed import Speed
 
 
@@ -29,18 +29,18 @@ class JobQueue:
     """
 
     def __init__(
-        self, key: Callable[[Run], tuple[float, ...]], kind_of: Callable[[Run], Any]
+        self, key: Callable[[JobRun], tuple[float, ...]], kind_of: Callable[[JobRun], Any]
     ) -> None:
         self._key, self._kind_of = key, kind_of
         # Key, place in the workload, kind and job; of each kind the first is offered.
-        self._heaps: dict[Any, list[tuple[tuple[float, ...], int, Any, Run]]] = {}
-        self._offered: list[tuple[tuple[float, ...], int, Any, Run]] = []
+        self._heaps: dict[Any, list[tuple[tuple[float, ...], int, Any, JobRun]]] = {}
+        self._offered: list[tuple[tuple[float, ...], int, Any, JobRun]] = []
         self._length = 0
 
     def __len__(self) -> int:
         return self._length
 
-    def add(self, run: Run) -> None:
+    def add(self, run: JobRun) -> None:
         """Let a job wait, at the place that its submission or size gives it."""
         kind = self._kind_of(run)
         heappush(self._heaps.setdefault(kind, []), (self._key(run), run.order, kind, run))
@@ -51,7 +51,7 @@ class JobQueue:
         self._offered = [heap[0] for heap in self._heaps.values() if heap]
         heapify(self._offered)
 
-    def first(self) -> Run | None:
+    def first(self) -> JobRun | None:
         """Return the next job to be tried; None if none is left in this pass."""
         return self._offered[0][3] if self._offered else None
 
@@ -74,25 +74,25 @@ FIRST_COME = "first-come"
 OVERTAKING = "first-come-overtaking"
 
 
-def _by_submission(run: Run, speed: Speed) -> tuple[float, ...]:  # noqa: ARG001
+def _by_submission(run: JobRun, speed: Speed) -> tuple[float, ...]:  # noqa: ARG001
     return ()
 
 
-def _by_true_duration(run: Run, speed: Speed) -> tuple[float, ...]:  # noqa: ARG001
+def _by_true_duration(run: JobRun, speed: Speed) -> tuple[float, ...]:  # noqa: ARG001
     return (run.job.duration_s,)
 
 
-def _by_shortest_running_time(run: Run, speed: Speed) -> tuple[float, ...]:  # noqa: ARG001
+def _by_shortest_running_time(run: JobRun, speed: Speed) -> tuple[float, ...]:  # noqa: ARG001
     # Jobs on both kinds of GPUs get what all others leave (Lyra, section 6).
     return (float(run.job.heterogeneous), run.job.believed_work_worker_s / run.job.max_workers)
 
 
-def _by_remaining_work(run: Run, speed: Speed) -> tuple[float, ...]:
+def _by_remaining_work(run: JobRun, speed: Speed) -> tuple[float, ...]:
     work = speed.believed_left_worker_s(run) * run.job.gpus_per_worker
     return (float(run.job.heterogeneous), work)
 
 
-ORDERS: Mapping[str, Callable[[Run, Speed], tuple[float, ...]]] = {
+ORDERS: Mapping[str, Callable[[JobRun, Speed], tuple[float, ...]]] = {
     FIRST_COME: _by_submission,
     OVERTAKING: _by_submission,
     "shortest": _by_true_duration,

@@ -17,7 +17,7 @@ from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import FieldError, UserError
 from lyra_opt.core.plugins import Plugins, maker_of
 from lyra_opt.core.validation import require_choice, require_number, require_text
-from lyra_opt.simulation.bounds.reading import Reading
+from lyra_opt.simulation.bounds.scope import Reading
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policies.composed import SCALING_INTERVAL_S, ComposedPolicy
 from lyra_opt.simulation.policies.composition import OF_GOODPUT, Composition
@@ -216,7 +216,7 @@ class ComposedScheme(Composition, Scheme):
 
         assert self.scaling is not None, "it scales"
         if self.scaling == OF_GOODPUT:
-            from lyra_opt.simulation.goodput.rules import TunedKnapsackScaling
+            from lyra_opt.simulation.goodput.allocation import TunedKnapsackScaling
             from lyra_opt.simulation.goodput.tuning import TunedSpeed
 
             gpus_per_server = max(cluster.most_on_a_server.values())

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lyra_opt.heterogeneous.packing import PackedRate
     from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.goodput.tuning import JobTuning
-    from lyra_opt.simulation.run import Part, Run
+    from lyra_opt.simulation.job_run import JobRun, Part
     from lyra_opt.simulation.workload import Job, Workload
 
 MIXED_EFFICIENCY = 0.7
@@ -157,7 +157,7 @@ class Speed:
         unit = self.unit_of(job)
         return job.min_workers / unit.base_rate
 
-    def believed_left_worker_s(self, run: Run) -> float:
+    def believed_left_worker_s(self, run: JobRun) -> float:
         """Return what is left as far as the scheduler knows, above 0 until it completes."""
         job = run.job
         if self.communication is None and job.measured is None:
@@ -175,13 +175,13 @@ class Speed:
         """Return the worker-seconds that so many workers do a second on reference GPUs."""
         return job.rate(workers) if self.tuned is None else self.tuned.rate(job, workers)
 
-    def scaled_now(self, run: Run) -> float:
+    def scaled_now(self, run: JobRun) -> float:
         """Return the same of what a job holds, as far as it has come."""
         return run.job.rate(run.workers) if self.tuned is None else self.tuned.rate_of(run)
 
     # Where a job is placed.
 
-    def set_rate(self, run: Run) -> None:
+    def set_rate(self, run: JobRun) -> None:
         """Set the work a second of a job by what it holds, and who holds it with it.
 
         O(parts + hosts where distance counts).
@@ -211,7 +211,7 @@ class Speed:
             rate *= run.efficiency
         run.rate = rate
 
-    def rate_of_copy(self, run: Run, parts: Sequence[Part]) -> float:
+    def rate_of_copy(self, run: JobRun, parts: Sequence[Part]) -> float:
         """Return the work a second of one of several copies of a job."""
         job, unit = run.job, self.unit_of(run.job)
         if unit.is_measured:
@@ -222,7 +222,7 @@ class Speed:
             rate *= self._placed(job, [host for part in parts for host in part.by_host()])[1]
         return rate
 
-    def note_copies(self, run: Run) -> None:
+    def note_copies(self, run: JobRun) -> None:
         """Set what copies of a job span, and the mean of their efficiencies."""
         of_copy: dict[int, list[int]] = {}
         for part in run.parts:

@@ -15,7 +15,7 @@ from lyra_opt.core.errors import FieldError
 from lyra_opt.core.validation import require_number
 
 if TYPE_CHECKING:
-    from lyra_opt.simulation.run import Run
+    from lyra_opt.simulation.job_run import JobRun
 
 PREEMPTION_S = 63.0
 """What a preempted job pays when it starts again; Lyra (EuroSys 2023), section 7.5."""
@@ -64,19 +64,19 @@ class Tenure:
         """Return when a policy is asked about what happens now."""
         return now_s
 
-    def free_s(self, run: Run, now_s: float) -> float:  # noqa: ARG002
+    def free_s(self, run: JobRun, now_s: float) -> float:  # noqa: ARG002
         """Return when GPUs are free that a job gives back now."""
         return now_s
 
-    def start_pause_s(self, run: Run) -> float:  # noqa: ARG002
+    def start_pause_s(self, run: JobRun) -> float:  # noqa: ARG002
         """Return for how long a job that waited holds its GPUs before it goes on."""
         return 0.0
 
-    def move_pause_s(self, run: Run) -> float:
+    def move_pause_s(self, run: JobRun) -> float:
         """Return the same for a job that goes on elsewhere without having waited."""
         return self.start_pause_s(run)
 
-    def left_when_stopped(self, run: Run) -> float:
+    def left_when_stopped(self, run: JobRun) -> float:
         """Return what is left of the work of a job that is stopped now."""
         return run.left
 
@@ -96,15 +96,15 @@ class Forever(Tenure):
     def __post_init__(self) -> None:
         require_number("preemption_s", self.preemption_s, minimum=0)
 
-    def start_pause_s(self, run: Run) -> float:
+    def start_pause_s(self, run: JobRun) -> float:
         """See `Tenure`."""
         return self.preemption_s if run.preemptions else 0.0
 
-    def move_pause_s(self, run: Run) -> float:  # noqa: ARG002
+    def move_pause_s(self, run: JobRun) -> float:  # noqa: ARG002
         """See `Tenure`; a move is planned, so that a checkpoint is written first."""
         return self.preemption_s
 
-    def left_when_stopped(self, run: Run) -> float:
+    def left_when_stopped(self, run: JobRun) -> float:
         """See `Tenure`."""
         return run.left if run.job.checkpoints else run.work
 
@@ -147,11 +147,11 @@ class Leases(Tenure):
         """See `Tenure`."""
         return self.lease_s
 
-    def free_s(self, run: Run, now_s: float) -> float:
+    def free_s(self, run: JobRun, now_s: float) -> float:
         """See `Tenure`."""
         return now_s + self.hand_over_s_per_gpu * run.held_gpus
 
-    def move_pause_s(self, run: Run) -> float:
+    def move_pause_s(self, run: JobRun) -> float:
         """See `Tenure`; a job that moves waits for its own hand-over."""
         return self.hand_over_s_per_gpu * run.job.min_gpus
 
@@ -217,11 +217,11 @@ class Rounds(Tenure):
         """See `Tenure`."""
         return self.round_from(now_s) * self.round_s
 
-    def free_s(self, run: Run, now_s: float) -> float:  # noqa: ARG002
+    def free_s(self, run: JobRun, now_s: float) -> float:  # noqa: ARG002
         """See `Tenure`."""
         return self.decides_at_s(now_s)
 
-    def start_pause_s(self, run: Run) -> float:  # noqa: ARG002
+    def start_pause_s(self, run: JobRun) -> float:  # noqa: ARG002
         """See `Tenure`."""
         return self.restart_s
 
@@ -275,11 +275,11 @@ class Epochs(Tenure):
         """See `Tenure`."""
         return _period_from(now_s, self.epoch_s) * self.epoch_s
 
-    def free_s(self, run: Run, now_s: float) -> float:  # noqa: ARG002
+    def free_s(self, run: JobRun, now_s: float) -> float:  # noqa: ARG002
         """See `Tenure`."""
         return self.decides_at_s(now_s)
 
-    def start_pause_s(self, run: Run) -> float:  # noqa: ARG002
+    def start_pause_s(self, run: JobRun) -> float:  # noqa: ARG002
         """See `Tenure`."""
         return self.restart_s
 

@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.errors import counted
 from lyra_opt.simulation.best_fit import BestFit, Group
 from lyra_opt.simulation.hosts import Hosts
-from lyra_opt.simulation.least_run import BestRates
-from lyra_opt.simulation.run import NEVER, Part, Run
+from lyra_opt.simulation.job_run import NEVER, JobRun, Part, Totals
+from lyra_opt.simulation.least_run import BestRates, note_slowness
 from lyra_opt.simulation.speed import Room
-from lyra_opt.simulation.time_parts import note_slowness
-from lyra_opt.simulation.totals import Totals
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from lyra_opt.network.links import Tier
     from lyra_opt.simulation.cluster import Cluster
-    from lyra_opt.simulation.run import Copies
+    from lyra_opt.simulation.job_run import Copies
     from lyra_opt.simulation.speed import Speed
     from lyra_opt.simulation.tenure import Tenure
     from lyra_opt.simulation.workload import Job, Workload
@@ -99,13 +97,13 @@ class Listener(ABC):
         return ()
 
     @abstractmethod
-    def waits(self, view: View, run: Run) -> None:
+    def waits(self, view: View, run: JobRun) -> None:
         """Take note of a job that is submitted, or has lost its GPUs."""
 
-    def gives_back(self, view: View, run: Run) -> None:  # noqa: B027
+    def gives_back(self, view: View, run: JobRun) -> None:  # noqa: B027
         """Take note of a job that is about to give up its GPUs, for whatever reason."""
 
-    def completes(self, view: View, run: Run) -> None:  # noqa: B027
+    def completes(self, view: View, run: JobRun) -> None:  # noqa: B027
         """Take note of a job that is complete."""
 
 
@@ -172,12 +170,12 @@ class View:
         )
         with _nothing_collected():
             self.runs = [
-                Run(job, order, speed.unit_of(job).work, rates)
+                JobRun(job, order, speed.unit_of(job).work, rates)
                 for order, (job, rates) in enumerate(
                     zip(workload.jobs, self.best_rates.of_all(workload.jobs), strict=True)
                 )
             ]
-        self.running: dict[int, Run] = {}
+        self.running: dict[int, JobRun] = {}
         self.jobs_there = 0
         self.is_all_submitted = self.has_news = False
         self.loans = Loans()
@@ -201,8 +199,8 @@ class View:
         # when that is.
         self._skipped: tuple[Totals, float] | None = None
         self._observers = observers
-        self._hosted: dict[int, Run] = {}
-        self._lifted: dict[int, Run] = {}
+        self._hosted: dict[int, JobRun] = {}
+        self._lifted: dict[int, JobRun] = {}
         self._fits: dict[int, BestFit] = {}
         # Base demands as `fit` asks for them: relative speed, pool, pieces and GPUs for each piece,
         # the best pool first. Jobs refer to them by number, those that were never asked for by
@@ -213,7 +211,7 @@ class View:
         self._without_room = self.hosts.without_room
         # Time, place in the order of events, and the job whose hold ends with its version, or
         # None with the GPUs that become free.
-        self._events: list[tuple[float, int, Run | None, Any]] = []
+        self._events: list[tuple[float, int, JobRun | None, Any]] = []
         self._sequence = 0
         # GPUs that become free by their place in the order of events, where servers may be called
         # back before.
@@ -231,7 +229,7 @@ class View:
 
     # What is known.
 
-    def account(self, run: Run) -> None:
+    def account(self, run: JobRun) -> None:
         """Bring what is left of a job, and what it has had, up to date; O(1)."""
         now_s = self.now_s
         since_s = run.updated_s
@@ -268,14 +266,14 @@ class View:
             run.left = run.copies.left_at(now_s)
         run.updated_s = now_s
 
-    def left_gpu_s(self, run: Run) -> float:
+    def left_gpu_s(self, run: JobRun) -> float:
         """Return the GPU-seconds on reference GPUs that a job has left, as far as it is known.
 
         Accounted for up to the last `account`.
         """
         return self.speed.believed_left_worker_s(run) * run.job.gpus_per_worker
 
-    def lost_gpu_s(self, run: Run) -> float:
+    def lost_gpu_s(self, run: JobRun) -> float:
         """Return the GPU-seconds, on reference GPUs, that a job would lose if it were stopped now.
 
         Accounted for up to the last `account`.
@@ -283,17 +281,17 @@ class View:
         lost = self.tenure.left_when_stopped(run) - run.left
         return lost * self.speed.worker_s(run.job) * run.job.gpus_per_worker
 
-    def hosted(self) -> list[Run]:
+    def hosted(self) -> list[JobRun]:
         """Return the jobs that hold GPUs of borrowed servers, by order of submission."""
         return [run for _, run in sorted(self._hosted.items())]
 
-    def tier_of(self, run: Run) -> Tier:
+    def tier_of(self, run: JobRun) -> Tier:
         """Return what a running job spans, whether that matters to its speed or not."""
         if self._notes_places:
             return run.tier
         return self.speed.spans.of(run.gpus, run.held_gpus)[0]
 
-    def is_able(self, run: Run, pool: int) -> bool:
+    def is_able(self, run: JobRun, pool: int) -> bool:
         """Whether a job can run in a pool that is there; for policies of one's own."""
         return self.hosts.gpus_of_pool[pool] > 0 and self.speed.relative_speed(run.job, pool) > 0
 
@@ -314,7 +312,7 @@ class View:
         others = f"and {counted(len(waiting) - 1, 'other')} wait" if waiting[1:] else "waits"
         return self.error(waiting[0], f"{others} for ever: {reason}")
 
-    def error(self, run: Run | None, rule: str) -> PolicyError:
+    def error(self, run: JobRun | None, rule: str) -> PolicyError:
         """Return the error that the policy broke a rule, about a job or in general.
 
         An error in general names the first job that is there.
@@ -331,7 +329,7 @@ class View:
 
     # Reserving GPUs.
 
-    def fit(self, run: Run) -> list[Part] | None:
+    def fit(self, run: JobRun) -> list[Part] | None:
         """Reserve GPUs for the base demand of a job, best fit; None if no pool has room.
 
         In the pool on which it is fastest, own GPUs before borrowed ones among equals.
@@ -370,7 +368,7 @@ class View:
         return number
 
     def reserve(
-        self, run: Run, gpus: Mapping[int, int], *, copy: int = 0, beside: Run | None = None
+        self, run: JobRun, gpus: Mapping[int, int], *, copy: int = 0, beside: JobRun | None = None
     ) -> list[Part]:
         """Reserve GPUs by host for the base demand of a job, or a copy of it.
 
@@ -419,11 +417,11 @@ class View:
 
     def start(
         self,
-        run: Run,
+        run: JobRun,
         parts: list[Part],
         copies: Copies | None = None,
         *,
-        beside: Run | None = None,
+        beside: JobRun | None = None,
     ) -> None:
         """Start a job that waits on GPUs that are reserved for it; see `Copies`.
 
@@ -446,7 +444,7 @@ class View:
         run.resumes_by_s = math.inf
         self._hold(run, parts, self.tenure.start_pause_s(run), copies, beside)
 
-    def stop(self, run: Run) -> None:
+    def stop(self, run: JobRun) -> None:
         """Interrupt a job: it gives up its GPUs, and what the tenure says of its work; it waits.
 
         Copies that have done all steps, and are stopped while they are merged, are complete.
@@ -466,7 +464,7 @@ class View:
         run.waiting_since_s = self.now_s
         self.policy.waits(self, run)
 
-    def lift(self, run: Run) -> None:
+    def lift(self, run: JobRun) -> None:
         """Take a job off its GPUs, to `put` it elsewhere at this same moment."""
         if not run.parts:
             raise self.error(run, "is to move, but does not run")
@@ -475,12 +473,12 @@ class View:
 
     def put(
         self,
-        run: Run,
+        run: JobRun,
         parts: list[Part],
         copies: Copies | None = None,
         *,
         restarts: bool = True,
-        beside: Run | None = None,
+        beside: JobRun | None = None,
     ) -> None:
         """Let a job that was lifted go on elsewhere.
 
@@ -497,7 +495,7 @@ class View:
         pause_s = self.tenure.move_pause_s(run) if restarts else 0.0
         self._hold(run, parts, pause_s, copies, beside)
 
-    def work_as_copies(self, run: Run, copies: Copies) -> None:
+    def work_as_copies(self, run: JobRun, copies: Copies) -> None:
         """Let copies of a job share what is left of it from now on, on the GPUs that it has."""
         if run.copies is not None:
             note_slowness(run, self.best_rates)
@@ -506,7 +504,7 @@ class View:
         run.restarting_s += math.fsum(copies.lost_s)
         self._schedule(run)
 
-    def settle(self, run: Run) -> None:
+    def settle(self, run: JobRun) -> None:
         """Complete a job of which no more is left than rounding leaves."""
         self.account(run)
         if run.left <= WORK_TOLERANCE * run.work:
@@ -515,11 +513,11 @@ class View:
 
     def _hold(
         self,
-        run: Run,
+        run: JobRun,
         parts: list[Part],
         pause_s: float,
         copies: Copies | None,
-        beside: Run | None,
+        beside: JobRun | None,
     ) -> None:
         if not parts:
             raise self.error(run, "is given no GPUs")
@@ -583,7 +581,7 @@ class View:
         if beside is not None:
             self._go_on_beside(beside, run)
 
-    def _go_on_beside(self, run: Run, other: Run | None) -> None:
+    def _go_on_beside(self, run: JobRun, other: JobRun | None) -> None:
         """Let a job go on, where it is, beside another one or, with None, alone."""
         self.account(run)
         if run.rate < run.best_rates.best:
@@ -593,14 +591,14 @@ class View:
         self.speed.set_rate(run)
         self._schedule(run)
 
-    def _note_hosted(self, run: Run) -> None:
+    def _note_hosted(self, run: JobRun) -> None:
         if any(self.cluster.pools[part.pool].is_lent for part in run.parts):
             self._hosted[run.order] = run
             run.ran_on_loan = True
         else:
             self._hosted.pop(run.order, None)
 
-    def _note_span(self, run: Run, gpus: Mapping[int, int]) -> None:
+    def _note_span(self, run: JobRun, gpus: Mapping[int, int]) -> None:
         if self.speed.communication is None:
             run.tier, _ = self.speed.spans.of(gpus, run.held_gpus)
         if len(gpus) == 1 and run.most_racks:
@@ -610,7 +608,7 @@ class View:
         own = {racks[host] for host in gpus if not pools[pool_of[host]].is_lent}
         run.most_racks = max(run.most_racks, len(own))
 
-    def _schedule(self, run: Run) -> None:
+    def _schedule(self, run: JobRun) -> None:
         """Say when a job completes or its tenure ends, by its rate now."""
         run.version += 1
         if run.copies is not None:
@@ -634,7 +632,7 @@ class View:
         self._sequence += 1
         heappush(self._events, (end_s, self._sequence, run, run.version))
 
-    def _release(self, run: Run, *, as_event: bool = False) -> float:
+    def _release(self, run: JobRun, *, as_event: bool = False) -> float:
         """Take a job off its GPUs; return when they are free, which is an event if it is later.
 
         Parameters
@@ -680,7 +678,7 @@ class View:
             self._handed_over[self._sequence] = gpus = dict(gpus)
         heappush(self._events, (free_s, self._sequence, None, gpus))
 
-    def _finish(self, run: Run) -> None:
+    def _finish(self, run: JobRun) -> None:
         run.rest, run.left = run.left, 0.0
         run.completion_s = self.now_s
         self.jobs_there -= 1
@@ -688,7 +686,7 @@ class View:
 
     # Resizing.
 
-    def grow(self, run: Run, part: Part, workers: int, gpus: Mapping[int, int]) -> None:
+    def grow(self, run: JobRun, part: Part, workers: int, gpus: Mapping[int, int]) -> None:
         """Give a running job flexible workers on GPUs taken for it; `part` may be new to it."""
         if not run.parts:
             raise self.error(run, "is to grow, but does not run")
@@ -709,7 +707,7 @@ class View:
             flexible[host] = flexible.get(host, 0) + held
         self._resize(run, part, workers, count)
 
-    def shrink(self, run: Run, part: Part, workers: int, gpus: Mapping[int, int]) -> None:
+    def shrink(self, run: JobRun, part: Part, workers: int, gpus: Mapping[int, int]) -> None:
         """Take flexible workers of a running job away, which are free for others at once."""
         flexible = part.gpus[Group.FLEXIBLE]
         if (
@@ -728,7 +726,7 @@ class View:
         self.hosts.free_up(gpus)
         self._resize(run, part, -workers, -sum(gpus.values()))
 
-    def _resize(self, run: Run, part: Part, workers: int, gpus: int) -> None:
+    def _resize(self, run: JobRun, part: Part, workers: int, gpus: int) -> None:
         if run.rate < run.best_rates.best:
             note_slowness(run, self.best_rates)
         if self._notes_places:
@@ -750,7 +748,7 @@ class View:
             self._note_span(run, run.gpus)
         self._schedule(run)
 
-    def renew_rate(self, run: Run) -> None:
+    def renew_rate(self, run: JobRun) -> None:
         """Let a job that is tuned go on, where it is, at the rate of what it has come to."""
         self.account(run)
         if run.rate < run.best_rates.best:
@@ -761,7 +759,7 @@ class View:
 
     # Counting.
 
-    def _count_speed(self, run: Run, sign: int) -> None:
+    def _count_speed(self, run: JobRun, sign: int) -> None:
         """Take note of a job that gets all that it holds, or gives it back where `sign` is -1."""
         self._distant_gpus += sign * run.held_gpus * (1.0 - run.efficiency)
         self._more_copies += sign * run.parts[-1].copy

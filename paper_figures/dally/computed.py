@@ -19,7 +19,7 @@ from lyra_opt.paper_figures.dally.reductions import (
     in_one_situation,
     over_seeds,
 )
-from lyra_opt.simulation.network.communication import ClosedForm
+from lyra_opt.simulation.communication import ClosedForm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

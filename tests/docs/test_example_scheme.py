@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example_scheme"
 
 ON_EVERY_CLUSTER = """
-from lyra_opt.simulation.network.communication import ClosedForm
-from lyra_opt.simulation.network.topology import Topology
+from lyra_opt.simulation.communication import ClosedForm
+from lyra_opt.simulation.topology import Topology
 from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
 from lyra_opt.simulation.metrics import measure, require_conserved
 from lyra_opt.simulation.scheme import scheme_names, simulate

@@ -12,8 +12,8 @@ import pytest
 
 import lyra_opt as lo
 from lyra_opt.instances.workloads.lyra_like import inference_demand
-from lyra_opt.simulation.loaning.comparison import compare_forecasters
-from lyra_opt.simulation.loaning.forecast import find_forecaster
+from lyra_opt.simulation.forecast import find_forecaster
+from lyra_opt.simulation.loaning import compare_forecasters
 from tests.instances.workloads.published import published
 
 if TYPE_CHECKING:

@@ -27,9 +27,9 @@ from lyra_opt.instances.workloads.readers import read_workload
 from lyra_opt.instances.workloads.usage import read_usage
 from lyra_opt.proofs import stand_alone
 from lyra_opt.proofs.reading import checked
-from lyra_opt.simulation.network.class_timers import read_timers
-from lyra_opt.simulation.network.communication import read_slowdowns
-from lyra_opt.simulation.network.topology import read_topology
+from lyra_opt.simulation.class_timers import read_timers
+from lyra_opt.simulation.communication import read_slowdowns
+from lyra_opt.simulation.topology import read_topology
 from tests.instances.workloads.test_readers import LAYOUTS, OURS
 from tests.lyra_opt.proofs.test_stand_alone import FLEET, proved
 from tests.malformed import SOLUTIONS

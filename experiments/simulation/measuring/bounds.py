@@ -12,9 +12,8 @@ from lyra_opt.experiments.simulation.measuring.measures import duration, unit_of
 from lyra_opt.experiments.simulation.scenario.setup import RACKS, SimulationError
 from lyra_opt.heterogeneous.bounds.divisible_makespan import divisible_makespan
 from lyra_opt.heterogeneous.instance import Instance, Objective
-from lyra_opt.simulation.bounds.job_classes import ALL, weights_of
-from lyra_opt.simulation.bounds.whole import whole_bound
-from lyra_opt.simulation.makespan_bound import makespan_bound_s
+from lyra_opt.simulation.bounds.scope import ALL, weights_of
+from lyra_opt.simulation.bounds.whole import makespan_bound_s, whole_bound
 from lyra_opt.simulation.speed import Speed
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.experiments.simulation.scenario.setup import Setup
-    from lyra_opt.simulation.bounds.reading import Reading
+    from lyra_opt.simulation.bounds.scope import Reading
     from lyra_opt.simulation.bounds.whole import ClusterBound
     from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.workload import Workload
@@ -57,7 +56,7 @@ def cluster_bound(
     has_copies
         Whether they may run several copies of a job at once.
     job_class
-        Of which jobs the means are, one of `lyra_opt.simulation.bounds.job_classes.JOB_CLASSES`.
+        Of which jobs the means are, one of `lyra_opt.simulation.bounds.scope.JOB_CLASSES`.
     """
     return whole_bound(
         setup.workload,
@@ -90,7 +89,7 @@ def above_bound(figures: Mapping[str, Any]) -> dict[str, float | None]:
 def makespan_bounds(setup: Setup, *, forking: bool) -> Mapping[str, float]:
     """Return what is proved of the makespan, where anything is: a figure of a replay, or none.
 
-    In a network of GPUs that are alike it is `lyra_opt.simulation.makespan_bound`, which does not
+    In a network of GPUs that are alike it is `lyra_opt.simulation.bounds.whole`, which does not
     apply to copies of jobs. On unlike GPUs it is that of the same work as a fluid
     (`lyra_opt.heterogeneous.bounds.divisible_makespan`), costs, rounds and submissions after the
     first left out; on one-GPU servers and with one-GPU jobs that are all there at once some

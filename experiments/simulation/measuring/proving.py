@@ -32,9 +32,8 @@ from lyra_opt.simulation.bounds.certificate import (
     proved_mean_s,
     read_certificate,
 )
-from lyra_opt.simulation.bounds.job_classes import ALL
-from lyra_opt.simulation.bounds.reading import Reading
-from lyra_opt.simulation.clairvoyant.of_workload import obstacle, schedule_of
+from lyra_opt.simulation.bounds.scope import ALL, Reading
+from lyra_opt.simulation.clairvoyant.best import obstacle, schedule_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -202,7 +201,7 @@ def prove(
         Replays of these schemes that finished; each is compared with its bounds.
     job_classes
         Of which jobs the means are, each by itself, of
-        `lyra_opt.simulation.bounds.job_classes.JOB_CLASSES`.
+        `lyra_opt.simulation.bounds.scope.JOB_CLASSES`.
     searches
         Whether to search a schedule too, one in which no job is stopped: so it is one of all
         readings.

@@ -22,10 +22,10 @@ from lyra_opt.experiments.simulation.scenario.setup import (
 )
 from lyra_opt.instances.traces import GPU_TYPE_SEPARATOR
 from lyra_opt.network.links import Tier
+from lyra_opt.simulation.least_run import time_parts
 from lyra_opt.simulation.metrics import finish_time_fairness, measure, require_conserved
 from lyra_opt.simulation.scheme import EPOCHS, FOREVER, LEASES, ROUNDS, prepare
 from lyra_opt.simulation.series import CaptureObserver, ProgressObserver, SeriesObserver
-from lyra_opt.simulation.time_parts import time_parts
 from lyra_opt.simulation.view import PolicyError
 
 if TYPE_CHECKING:
@@ -178,8 +178,8 @@ class Replay:
         Its figures.
     jobs
         What became of each job, a row each in the order of the workload: what it asked for
-        (`JOB_COLUMNS`), and what it got (`RUN_COLUMNS`, as in `lyra_opt.simulation.run.Run`, and
-        where its time went, as in `lyra_opt.simulation.time_parts`;
+        (`JOB_COLUMNS`), and what it got (`RUN_COLUMNS`, as in `lyra_opt.simulation.job_run.JobRun`,
+        and where its time went, as in `lyra_opt.simulation.least_run`;
         ``gpu_types`` are the types that it asks for, separated as in traces; ``cost`` is missing
         where no type has a price; ``communication_share`` is the share of its GPU-seconds of
         running that was lost to distance, ``fairness`` its finish-time fairness).

@@ -38,9 +38,9 @@ from lyra_opt.instances.workloads.transform import (
     without_oversized,
 )
 from lyra_opt.simulation.cluster import INFERENCE_GPU, TRAINING_GPU, Cluster, Server
-from lyra_opt.simulation.network.topology import DEFAULT_LINKS
 from lyra_opt.simulation.scheme import Options
 from lyra_opt.simulation.speed import Speed
+from lyra_opt.simulation.topology import DEFAULT_LINKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from lyra_opt.instances.workloads.assumptions import JobAssumptions
     from lyra_opt.network.links import LinkSet
     from lyra_opt.simulation.cluster import GpuType
-    from lyra_opt.simulation.network.communication import CommunicationModel
+    from lyra_opt.simulation.communication import CommunicationModel
     from lyra_opt.simulation.scheme import Scheme
     from lyra_opt.simulation.workload import Job, Workload
 
@@ -210,7 +210,7 @@ def _gpu_type(scenario: Scenario, name: str, path: str) -> GpuType:
 def _on_topology(scenario: Scenario, file: str) -> Cluster:
     """Return the machines of a topology file, with its links or those that the scenario names."""
     from lyra_opt.network.links import find_link_set
-    from lyra_opt.simulation.network.topology import read_topology
+    from lyra_opt.simulation.topology import read_topology
 
     table = scenario.table.cluster
     assert table.network is not None, "the topology is that of a network"
@@ -234,7 +234,7 @@ def _on_topology(scenario: Scenario, file: str) -> Cluster:
 def _with_network(scenario: Scenario, cluster: Cluster, table: ClusterTable) -> Cluster:
     """Return a cluster whose servers stand in racks, between which distance costs speed."""
     from lyra_opt.network.links import find_link_set
-    from lyra_opt.simulation.network.topology import Rack, Topology
+    from lyra_opt.simulation.topology import Rack, Topology
 
     assert table.network is not None
     assert table.servers_per_rack is not None
@@ -263,7 +263,7 @@ def _communication(
     scenario: Scenario, table: NetworkTable, links: LinkSet
 ) -> tuple[CommunicationModel, str, str]:
     """Return what distance costs, what the links are called, and what is assumed of them."""
-    from lyra_opt.simulation.network.communication import ClosedForm, read_slowdowns
+    from lyra_opt.simulation.communication import ClosedForm, read_slowdowns
 
     if table.slowdowns is not None:
         return (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.errors import FieldError, InputError, UserError
 from lyra_opt.core.own_files import content_sha256, is_reference, located, name_in
 from lyra_opt.experiments.simulation.scenario.keys import SchemeEntry
-from lyra_opt.simulation.bounds.reading import Reading
+from lyra_opt.simulation.bounds.scope import Reading
 from lyra_opt.simulation.policies.composition import OF_SOLVERS
 from lyra_opt.simulation.scheme import find_scheme
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan
-    from lyra_opt.simulation.loaning.orchestrator import Orchestrator
+    from lyra_opt.simulation.loaning import Orchestrator
     from lyra_opt.simulation.scheme import Options
     from lyra_opt.simulation.workload import InferenceDemand, Workload
 
@@ -222,7 +222,7 @@ class Loaning:
 
         Those in which the inference cluster's need and the servers on loan together exceed it.
         """
-        from lyra_opt.simulation.loaning.capacity import shortfalls
+        from lyra_opt.simulation.loaning import shortfalls
 
         intervals = max(1, math.ceil(duration_s / self.plan.interval_s))
         loans = self.plan.on_loan[:intervals]
@@ -283,7 +283,7 @@ def make_loaning(
         If there is no such forecaster, or the file is no usage series.
     """
     from lyra_opt.instances.workloads.usage import read_usage
-    from lyra_opt.simulation.loaning.forecast import find_forecaster
+    from lyra_opt.simulation.forecast import find_forecaster
 
     find_forecaster(forecaster)
     servers = cluster.inference_servers
@@ -335,8 +335,8 @@ def generated_loaning(
 def _loaning(
     demand: InferenceDemand, planned_s: float, servers: int, forecaster: str, headroom: float
 ) -> Loaning:
-    from lyra_opt.simulation.loaning.forecast import find_forecaster
-    from lyra_opt.simulation.loaning.orchestrator import Orchestrator
+    from lyra_opt.simulation.forecast import find_forecaster
+    from lyra_opt.simulation.loaning import Orchestrator
 
     orchestrator = Orchestrator(
         servers=servers,

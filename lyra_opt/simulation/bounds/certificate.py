@@ -13,8 +13,7 @@ from lyra_opt.core.errors import FieldError, InputError
 from lyra_opt.core.fields import key, parsed
 from lyra_opt.core.rules import Integer, ListOf, Number, Text
 from lyra_opt.simulation.bounds.checker import Checker
-from lyra_opt.simulation.bounds.job_classes import ALL, JOB_CLASSES, weights_of
-from lyra_opt.simulation.bounds.reading import Reading
+from lyra_opt.simulation.bounds.scope import ALL, JOB_CLASSES, Reading, weights_of
 from lyra_opt.simulation.bounds.ways import priced_jobs
 from lyra_opt.simulation.bounds.whole import PRICE_UNIT, Certificate
 

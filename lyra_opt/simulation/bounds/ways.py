@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from lyra_opt.pricing.kernel import PricedJobs
-from lyra_opt.simulation.bounds.reading import Reading
+from lyra_opt.simulation.bounds.scope import Reading
 from lyra_opt.simulation.least_run import BestRates
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ holds nothing in the place of C - r.
 
 *Schedules that it holds for.* All, clairvoyant ones included, in which jobs share no GPU, run no
 faster than the model of speed says, and do what the *reading* permits
-(`lyra_opt.simulation.bounds.ways.Reading`), on these capacities and loans.
+(`lyra_opt.simulation.bounds.scope.Reading`), on these capacities and loans.
 
 *Rounding.* The value is a sum of floats; from each is taken off what its computation may have been
 wrong by, and sums are exact. Anybody can check it from the prices alone.
@@ -29,21 +29,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import accumulate
 from time import process_time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lyra_opt.allocation.bounds.mean_jct.data import safe_difference
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.run_progress import part_of_run
 from lyra_opt.pricing.ascent import Pricer, Room, ascend
 from lyra_opt.pricing.first_prices import first_prices
 from lyra_opt.pricing.safe_value import EPSILON, SLACK, safe_value
-from lyra_opt.simulation.bounds.reading import Reading
+from lyra_opt.simulation.bounds.scope import Reading
 from lyra_opt.simulation.bounds.ways import priced_jobs
 from lyra_opt.simulation.least_run import least_run_s
 from lyra_opt.simulation.speed import Speed
-from lyra_opt.simulation.step_integral import step_integral
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.workload import Workload
 
     FloatArray = NDArray[np.float64]
+
 
 PASSES = 300
 MOST_CELLS = 12_000
@@ -293,3 +295,64 @@ def room_of(cluster: Cluster, plan: LoanPlan | None, border_s: FloatArray) -> Ro
             until = step_integral(since_s, gpus, border_s)
             gpu_s[pool.number] = np.diff(until) + SLACK * EPSILON * until[-1]
     return Room(border_s=border_s, gpu_s=gpu_s)
+
+
+def step_integral(since_s: FloatArray, values: NDArray[Any], time_s: FloatArray) -> FloatArray:
+    """Return the integral up to each moment, float64, in the shape of `time_s`; O(n log steps).
+
+    Parameters
+    ----------
+    since_s : array of steps
+        When each step begins, rising from 0; the last one stays for ever.
+    values : array of steps
+        What there is from there to the next step.
+    time_s
+        Moments, at least 0.
+    """
+    until = np.concatenate(([0.0], np.cumsum(values[:-1] * np.diff(since_s))))
+    step = np.searchsorted(since_s, time_s, side="right") - 1
+    found: FloatArray = until[step] + values[step] * (time_s - since_s[step])
+    return found
+
+
+def makespan_bound_s(workload: Workload, cluster: Cluster) -> float:
+    """Return a proved lower bound on the makespan, from the first submission, whatever the rule.
+
+    Raises
+    ------
+    UserError
+        If a job does not fit the cluster, or its model is not known.
+
+    Notes
+    -----
+    Job j runs for at least p_j seconds in all (`lyra_opt.simulation.least_run`: at the best
+    efficiency anywhere on the empty cluster, on the type of own GPUs that suits it best), after its
+    submission r_j, on g_j of the cluster's G GPUs. So the last completion is no sooner than
+
+    - ``r_j + p_j`` for each job (critical path);
+    - ``r + sum of g_j p_j / G`` over the jobs submitted from r on (area);
+    - ``r + sum of p_j / k`` over those of them with more than ``G / (k + 1)`` GPUs, of which at
+      most k run at a time, for k = 1, 2, ... (large gangs).
+
+    Source: this project. O(jobs * different gangs).
+    """
+    jobs, gpus = workload.jobs, cluster.gpus
+    first_s = jobs[0].submit_s
+    running_s = least_run_s(workload, Speed(cluster), borrows=False).tolist()
+    found = [job.submit_s - first_s + least_s for job, least_s in zip(jobs, running_s, strict=True)]
+    at_a_time = sorted({gpus // job.min_gpus for job in jobs})
+    loads = [[job.min_gpus / gpus * least_s for job, least_s in zip(jobs, running_s, strict=True)]]
+    loads += [
+        [
+            least_s / most if gpus // job.min_gpus <= most else 0.0
+            for job, least_s in zip(jobs, running_s, strict=True)
+        ]
+        for most in at_a_time
+    ]
+    for load in loads:
+        from_here_on = list(accumulate(reversed(load)))[::-1]
+        found += [
+            job.submit_s - first_s + after_s
+            for job, after_s in zip(jobs, from_here_on, strict=True)
+        ]
+    return safe_difference(max(found), 0.0, len(jobs))

@@ -26,8 +26,8 @@ from lyra_opt.core.stopwatch import within_time
 from lyra_opt.pricing.ascent import Pricer, Room, steps
 from lyra_opt.pricing.first_prices import first_prices
 from lyra_opt.pricing.kernel import PricedJobs
+from lyra_opt.simulation.bounds.whole import step_integral
 from lyra_opt.simulation.clairvoyant.gangs import MICROSECONDS
-from lyra_opt.simulation.step_integral import step_integral
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lyra_opt.simulation.goodput.model import ModelProfile
-    from lyra_opt.simulation.run import Run
+    from lyra_opt.simulation.job_run import JobRun
     from lyra_opt.simulation.workload import Job
 
     FloatArray = NDArray[np.float64]
@@ -112,7 +112,7 @@ class JobTuning(ABC):
     def rate(self, job: Job, workers: int) -> float:
         """Return the most work in worker-seconds that a job does a second with some workers."""
 
-    def rate_of(self, run: Run) -> float:
+    def rate_of(self, run: JobRun) -> float:
         """Return the work in worker-seconds that a running job does a second now."""
         return self.rate(run.job, run.workers)
 
@@ -200,7 +200,7 @@ class GoodputSpeed(JobTuning):
             best = self._best[key] = np.maximum(rates[NEAR] * fits, rates[SPREAD])
         return float(best[workers])
 
-    def rate_of(self, run: Run) -> float:
+    def rate_of(self, run: JobRun) -> float:
         """See `JobTuning`."""
         if not run.job.is_elastic:
             return run.job.rate(run.workers)
@@ -235,6 +235,6 @@ class GoodputSpeed(JobTuning):
         return self.profile(job).name, job.min_workers, job.max_workers, job.gpus_per_worker
 
 
-def stage_of(run: Run) -> int:
+def stage_of(run: JobRun) -> int:
     """Return the stage of the training that a job is in, by what is left of it."""
     return min(int(STAGES * (1 - run.left / run.work)), STAGES - 1)

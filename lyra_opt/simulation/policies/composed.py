@@ -13,21 +13,20 @@ from __future__ import annotations
 from heapq import heapify, heappop, heapreplace
 from typing import TYPE_CHECKING
 
-from lyra_opt.simulation.best_fit import Group
-from lyra_opt.simulation.policies.pool_room import PoolRoom
+from lyra_opt.simulation.best_fit import Group, PoolRoom
+from lyra_opt.simulation.job_run import Part
 from lyra_opt.simulation.policies.run_time_caps import CapsInForce
 from lyra_opt.simulation.policies.voluntary_preemption import PreemptionsInBudget
 from lyra_opt.simulation.policy import Policy
 from lyra_opt.simulation.queues import FIRST_COME, ORDERS, JobQueue
-from lyra_opt.simulation.run import Part
 from lyra_opt.simulation.speed import Room
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from lyra_opt.simulation.decisions import ScalingRule
+    from lyra_opt.simulation.job_run import JobRun
     from lyra_opt.simulation.policies.composition import Composition
-    from lyra_opt.simulation.run import Run
     from lyra_opt.simulation.view import View
     from lyra_opt.simulation.workload import Job
 
@@ -63,7 +62,7 @@ class ComposedPolicy(Policy):
         self._scaling = scaling
         self.tuned = None if scaling is None else scaling.tuned
         self._scaling_interval_s = scaling_interval_s
-        self._elastic: dict[int, Run] = {}
+        self._elastic: dict[int, JobRun] = {}
 
     def counted_pools(self, view: View) -> Collection[int]:
         """Return the own pools whose servers make no difference: to one-GPU workers, without racks.
@@ -109,7 +108,7 @@ class ComposedPolicy(Policy):
         self._rooms_of_choosy: dict[int, tuple[list[PoolRoom], list[PoolRoom]]] = {}
         order = ORDERS[self._composition.queue]
 
-        def key(run: Run) -> tuple[float, ...]:
+        def key(run: JobRun) -> tuple[float, ...]:
             return order(run, view.speed)
 
         self._queue = JobQueue(key, self._kind_of)
@@ -125,7 +124,7 @@ class ComposedPolicy(Policy):
 
     # What happens.
 
-    def waits(self, view: View, run: Run) -> None:
+    def waits(self, view: View, run: JobRun) -> None:
         """See `Policy`."""
         if self._caps is not None and not run.losses:
             self._caps.submitted(view.now_s, self._left_s(run), run.job.min_gpus)
@@ -133,7 +132,7 @@ class ComposedPolicy(Policy):
             self._preemptions.waits(run, view.now_s, self._left_s(run))
         self._queue.add(run)
 
-    def gives_back(self, view: View, run: Run) -> None:  # noqa: ARG002
+    def gives_back(self, view: View, run: JobRun) -> None:  # noqa: ARG002
         """See `Policy`."""
         if self._caps is not None:
             self._caps.ends(run.order)
@@ -172,7 +171,7 @@ class ComposedPolicy(Policy):
             else:
                 queue.block()
 
-    def _start(self, run: Run, homes: Iterable[tuple[PoolRoom, int]]) -> None:
+    def _start(self, run: JobRun, homes: Iterable[tuple[PoolRoom, int]]) -> None:
         job = run.job
         parts = []
         is_bound = False
@@ -205,7 +204,7 @@ class ComposedPolicy(Policy):
                     self._start_queued()
                     break
 
-    def _left_s(self, run: Run) -> float:
+    def _left_s(self, run: JobRun) -> float:
         """Return how long a job still runs on its base demand, as far as it is known."""
         return self._view.speed.believed_left_worker_s(run) / run.job.min_workers
 
@@ -219,7 +218,7 @@ class ComposedPolicy(Policy):
             return False
         return room.replicas > 1 or speed.room_for(job, room.number) is Room.TOGETHER
 
-    def _kind_of(self, run: Run) -> object:
+    def _kind_of(self, run: JobRun) -> object:
         """Return with whom a job is blocked: who needs the same, or all where none overtakes."""
         job = run.job
         if self._composition.queue == FIRST_COME:
@@ -244,7 +243,7 @@ class ComposedPolicy(Policy):
         on_loan = None if rule is None else (rule.admits(left_s), rule.prefers(left_s))
         return *asks, rooms, held_back, on_loan
 
-    def _homes(self, run: Run) -> list[tuple[PoolRoom, int]]:
+    def _homes(self, run: JobRun) -> list[tuple[PoolRoom, int]]:
         """Return where the base demand goes, as (pool, workers); empty if there is no room."""
         job = run.job
         rooms = self._rooms_for(run)
@@ -267,7 +266,7 @@ class ComposedPolicy(Policy):
                     return [(room, job.min_workers)]
         return []
 
-    def _rooms_for(self, run: Run) -> list[PoolRoom]:
+    def _rooms_for(self, run: JobRun) -> list[PoolRoom]:
         """Return the pools that a job may run in now, the preferred one first."""
         rooms = self._preferred_rooms(run)
         caps = self._caps
@@ -275,7 +274,7 @@ class ComposedPolicy(Policy):
             return rooms
         return [room for room in rooms if room.is_lent]
 
-    def _preferred_rooms(self, run: Run) -> list[PoolRoom]:
+    def _preferred_rooms(self, run: JobRun) -> list[PoolRoom]:
         """Return the pools that a job may run in if no cap holds it back.
 
         Elastic jobs prefer servers on loan, others own servers (Lyra, section 5.3) unless all are
@@ -361,7 +360,7 @@ class ComposedPolicy(Policy):
             return False
         return room.fitting(gpus_per_worker, Group.BASE) >= workers
 
-    def _make_room(self, room: PoolRoom, run: Run) -> bool:
+    def _make_room(self, room: PoolRoom, run: JobRun) -> bool:
         """Scale jobs in until a base demand fits, if it can; return whether it fits now.
 
         Base demands come before flexible workers (Lyra, section 5.2). Those go first whose loss
@@ -374,7 +373,7 @@ class ComposedPolicy(Policy):
             return False
         if self._must_stay_together(job, room):
             return False
-        parts: list[tuple[Part, Run]] = []
+        parts: list[tuple[Part, JobRun]] = []
         staying: list[int] = []
         for other in self._elastic.values():
             is_free = self._may_be_scaled_in(other, run)
@@ -408,7 +407,7 @@ class ComposedPolicy(Policy):
             self._gather(other)
         return True
 
-    def _may_be_scaled_in(self, other: Run, run: Run) -> bool:
+    def _may_be_scaled_in(self, other: JobRun, run: JobRun) -> bool:
         """Whether a running job may lose flexible workers to the base demand of a waiting one."""
         if not self._composition.shrinks_longer_only:
             return True
@@ -418,7 +417,7 @@ class ComposedPolicy(Policy):
 
     # Elastic scaling.
 
-    def _delay_s(self, run: Run) -> float:
+    def _delay_s(self, run: JobRun) -> float:
         """Return by how much a job would complete later with one worker less."""
         speed = self._view.speed
         left = speed.believed_left_worker_s(run)
@@ -426,7 +425,7 @@ class ComposedPolicy(Policy):
         return left / speed.scaled(job, workers - 1) - left / speed.scaled(job, workers)
 
     def _scale(
-        self, run: Run, room: PoolRoom, workers: int, first: Collection[int] = frozenset()
+        self, run: JobRun, room: PoolRoom, workers: int, first: Collection[int] = frozenset()
     ) -> None:
         """Add flexible workers in a pool, or take them away if negative, `first` from there."""
         view, gpus_per_worker = self._view, run.job.gpus_per_worker
@@ -453,14 +452,14 @@ class ComposedPolicy(Policy):
         self._next_scaling_s = view.now_s + self._scaling_interval_s
         if self._composition.grows_only_without_queue and len(self._queue):
             return
-        within: dict[int, list[Run]] = {room.number: [] for room in self._rooms}
-        mixing: list[Run] = []
+        within: dict[int, list[JobRun]] = {room.number: [] for room in self._rooms}
+        mixing: list[JobRun] = []
         for _, run in sorted(self._elastic.items()):
             if self._borrows and self._mixes and self._may_be_on_both(run.job):
                 mixing.append(run)
             else:
                 within[run.parts[0].pool].append(run)
-        changes: list[tuple[Run, PoolRoom, int]] = []
+        changes: list[tuple[JobRun, PoolRoom, int]] = []
         left = []
         for room in self._rooms:
             runs = within[room.number]
@@ -492,7 +491,7 @@ class ComposedPolicy(Policy):
         """Whether the workers of a job can be on own and borrowed GPUs at once."""
         return job.heterogeneous and all(self._takes(job, room) for room in self._rooms)
 
-    def _extra_workers(self, runs: list[Run], free_gpus: int, kind: str) -> Sequence[int]:
+    def _extra_workers(self, runs: list[JobRun], free_gpus: int, kind: str) -> Sequence[int]:
         """Ask the scheme's rule for the flexible workers of jobs that share so many GPUs."""
         assert self._scaling is not None, "only schemes that scale resize"
         if not runs or not free_gpus:
@@ -505,8 +504,8 @@ class ComposedPolicy(Policy):
         )
 
     def _spread(
-        self, run: Run, workers: int, left: list[int]
-    ) -> Iterable[tuple[Run, PoolRoom, int]]:
+        self, run: JobRun, workers: int, left: list[int]
+    ) -> Iterable[tuple[JobRun, PoolRoom, int]]:
         """Divide the flexible workers of a job on both kinds of GPUs; yield what changes.
 
         They go to servers on loan where possible (Lyra, section 6), and beside the base demand
@@ -545,7 +544,7 @@ class ComposedPolicy(Policy):
             if change:
                 yield run, room, change
 
-    def _mixed_rate(self, run: Run, extra: int, on_loan: int) -> float:
+    def _mixed_rate(self, run: JobRun, extra: int, on_loan: int) -> float:
         """Return the work a second with so many extra workers, and workers on loan, on both kinds.
 
         At the speed that workers have on average.
@@ -556,7 +555,7 @@ class ComposedPolicy(Policy):
         mean = on_own + on_loan / workers * (self._lent[0].worker_speed - on_own)
         return speed.mixed_efficiency * speed.scaled(run.job, workers) * mean
 
-    def _gather(self, run: Run) -> None:
+    def _gather(self, run: JobRun) -> None:
         """Take a job off the other kind of GPUs if it is no faster for being on both.
 
         It may have got, or been left with, fewer workers there than the rule foresaw.

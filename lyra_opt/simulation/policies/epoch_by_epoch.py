@@ -24,8 +24,7 @@ import numpy as np
 from lyra_opt.core.result import Limits
 from lyra_opt.core.stopwatch import Stopwatch, limited_to
 from lyra_opt.simulation.decisions import LONGEST_DECISION_S
-from lyra_opt.simulation.goodput.allocation import best_allocation
-from lyra_opt.simulation.goodput.pollux import PolluxEpoch, restart_factor
+from lyra_opt.simulation.goodput.allocation import PolluxEpoch, best_allocation, restart_factor
 from lyra_opt.simulation.goodput.tuning import NEAR, SPREAD, stage_of
 from lyra_opt.simulation.policy import Policy
 from lyra_opt.simulation.queues import FIRST_COME, ORDERS, JobQueue
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.allocation.knapsack.data import FloatArray
     from lyra_opt.simulation.goodput.tuning import GoodputSpeed
-    from lyra_opt.simulation.run import Run
+    from lyra_opt.simulation.job_run import JobRun
     from lyra_opt.simulation.view import View
 
 MOST_GROWTH = 2
@@ -63,7 +62,7 @@ class EpochByEpoch(Policy):
         super().__init__(name)
         self._queue_name = queue
         self.tuned: GoodputSpeed = tuned
-        self._active: dict[int, Run] = {}
+        self._active: dict[int, JobRun] = {}
         self._most_workers: dict[int, int] = {}
         self._stage: dict[int, int] = {}
         self._is_carrying_out = False
@@ -83,7 +82,7 @@ class EpochByEpoch(Policy):
                 lambda run: (run.job.min_workers, run.job.gpus_per_worker) if overtakes else None,
             )
 
-    def waits(self, view: View, run: Run) -> None:
+    def waits(self, view: View, run: JobRun) -> None:
         """See `Policy`."""
         if not self._is_carrying_out:
             self._active[run.order] = run
@@ -91,7 +90,7 @@ class EpochByEpoch(Policy):
                 self._queue.add(run)
             self.wake_s = min(self.wake_s, self._tenure.decides_at_s(view.now_s))
 
-    def completes(self, view: View, run: Run) -> None:  # noqa: ARG002
+    def completes(self, view: View, run: JobRun) -> None:  # noqa: ARG002
         """See `Policy`."""
         del self._active[run.order]
         if not self._active:
@@ -123,7 +122,7 @@ class EpochByEpoch(Policy):
                 self._stage[run.order] = stage_of(run)
                 view.renew_rate(run)
 
-    def _is_pinned(self, run: Run) -> bool:
+    def _is_pinned(self, run: JobRun) -> bool:
         """Whether a job has no part in the allocation: it queues, or cannot be restarted."""
         if run.job.is_elastic:
             return False
@@ -141,7 +140,7 @@ class EpochByEpoch(Policy):
                 queue.take()
                 view.start(run, parts)
 
-    def epoch(self, view: View, runs: Sequence[Run]) -> PolluxEpoch:
+    def epoch(self, view: View, runs: Sequence[JobRun]) -> PolluxEpoch:
         """Return the question that an epoch puts, about jobs that are not pinned."""
         restart_s = self._tenure.restart_s
         width = np.array([run.job.gpus_per_worker for run in runs], dtype=np.int64)
@@ -171,12 +170,12 @@ class EpochByEpoch(Policy):
         )
 
     @staticmethod
-    def _held(run: Run) -> dict[int, int]:
+    def _held(run: JobRun) -> dict[int, int]:
         """Return the workers of a job by host."""
         width = run.job.gpus_per_worker
         return {host: count // width for host, count in run.gpus.items()}
 
-    def _most(self, run: Run) -> int:
+    def _most(self, run: JobRun) -> int:
         """Return how many workers a job may get."""
         job = run.job
         if not job.is_elastic:
@@ -184,7 +183,7 @@ class EpochByEpoch(Policy):
         had = self._most_workers.get(run.order, 0)
         return min(max(MOST_GROWTH * had, 1), job.max_workers)
 
-    def _speed_up(self, run: Run, most: int, jobs: int) -> FloatArray:
+    def _speed_up(self, run: JobRun, most: int, jobs: int) -> FloatArray:
         """Return the speed-ups of a job with 0 to most workers against a fair share on one server.
 
         A job whose goodput is not known, since it has never run or is as its user set it up,
@@ -200,7 +199,9 @@ class EpochByEpoch(Policy):
         found /= rates[NEAR, min(fair_workers, job.max_workers)]
         return found
 
-    def _carry_out(self, view: View, runs: Sequence[Run], rows: Sequence[dict[int, int]]) -> None:
+    def _carry_out(
+        self, view: View, runs: Sequence[JobRun], rows: Sequence[dict[int, int]]
+    ) -> None:
         """Stop, lift and start jobs, so that each has its row."""
         changed = [
             (run, row) for run, row in zip(runs, rows, strict=True) if row != self._held(run)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -19,22 +19,27 @@ from lyra_opt.network.heuristics.policy import (
     MachineState,
     PlacementPolicy,
     PlacementState,
+    RunningGangs,
+    WaitingGangs,
     require_grants,
 )
+from lyra_opt.network.instance import Instance, Machine, Objective, WaitingJob
 from lyra_opt.network.links import Tier
-from lyra_opt.simulation.network.topology import Rack, Topology
-from lyra_opt.simulation.policies.gangs import GangTable
+from lyra_opt.simulation.communication import SCATTERED_MODELS
 from lyra_opt.simulation.policy import DEFAULT_RECLAIMER, Policy
 from lyra_opt.simulation.tenure import LEASE_S
+from lyra_opt.simulation.topology import Rack, Topology
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from lyra_opt.core.solver import SolverLike
     from lyra_opt.network.heuristics.policy import Grant
     from lyra_opt.simulation.cluster import Pool
-    from lyra_opt.simulation.run import Run
+    from lyra_opt.simulation.job_run import JobRun
+    from lyra_opt.simulation.speed import Speed
     from lyra_opt.simulation.view import View
+
 
 Answer = TypeVar("Answer")
 
@@ -80,7 +85,7 @@ class _Ground:
         """Return those of some jobs that can run here."""
         return rows if self.is_able is None else rows[self.is_able[rows]]
 
-    def machines_of(self, run: Run) -> dict[int, int]:
+    def machines_of(self, run: JobRun) -> dict[int, int]:
         """Return what a job holds here, GPUs by machine."""
         if not self.first:
             return run.gpus
@@ -183,7 +188,7 @@ class PlacingGangs(Policy):
             rule.prepare(ground.machines, self._lease_s, rng)
             self._grounds.append(ground)
 
-    def waits(self, view: View, run: Run) -> None:
+    def waits(self, view: View, run: JobRun) -> None:
         """See `Policy`."""
         self._gangs.wait(run, view.now_s)
 
@@ -250,8 +255,6 @@ class PlacingGangs(Policy):
     @staticmethod
     def _capture(view: View, ground: _Ground, state: PlacementState) -> None:
         if view.captures("network"):
-            from lyra_opt.simulation.network.captured import instance_of
-
             name = f"epoch-at-{view.now_s:.0f}-s"
             timers_s = ground.rule.held_s(state)
             view.observed("network", instance_of(state, name=name, timers_s=timers_s))
@@ -285,13 +288,13 @@ class PlacingGangs(Policy):
             self._require_tier(view, run, grant)
 
     @staticmethod
-    def _chosen(view: View, orders: list[int], grant: Grant) -> Run:
+    def _chosen(view: View, orders: list[int], grant: Grant) -> JobRun:
         """Return the job that a grant is for; an error if it is none of these."""
         if not 0 <= grant.job < len(orders):
             raise view.error(None, f"gang {grant.job} of {len(orders)} is given GPUs")
         return view.runs[orders[grant.job]]
 
-    def _require_tier(self, view: View, run: Run, grant: Grant) -> None:
+    def _require_tier(self, view: View, run: JobRun, grant: Grant) -> None:
         """Check that a gang spans what its grant says, and note it."""
         tier = view.tier_of(run)
         self._gangs.tier[run.order] = tier
@@ -300,3 +303,207 @@ class PlacingGangs(Policy):
                 run,
                 f"is placed at tier {Tier(grant.tier).label}, but {grant.gpus} spans {tier.label}",
             )
+
+
+class GangTable:
+    """Every job of a workload, a row each, by order of submission.
+
+    Parameters
+    ----------
+    runs
+        Of all jobs.
+    speed
+        How fast they run.
+
+    Notes
+    -----
+    `smallest_waiting` takes O(distinct gangs), `waiting_rows` O(jobs) on one byte each, all else
+    O(gangs asked for).
+    """
+
+    def __init__(self, runs: Sequence[JobRun], speed: Speed) -> None:
+        jobs = [run.job for run in runs]
+        self.tier = np.zeros(len(jobs), np.int64)
+        self._ids: Any = np.array([job.id for job in jobs], object)
+        self.gang = np.array([job.min_gpus for job in jobs], np.int64)
+        self.is_waiting = np.zeros(len(jobs), np.bool_)
+        self._waiting_of_size: dict[int, int] = {}
+        base_rates = [speed.unit_of(job).base_rate for job in jobs]
+        self._base_rate = base_rates
+        self._ideal_s = [run.work / rate for run, rate in zip(runs, base_rates, strict=True)]
+        self._score, self._since_s, self._remaining_s, self._attained_gpu_s = np.zeros(
+            (4, len(jobs))
+        )
+        self._needs_consolidation = np.array(
+            [job.model is not None and job.model not in SCATTERED_MODELS for job in jobs]
+        )
+        self._weight = np.array([job.weight for job in jobs])
+        self._zeros = np.zeros(len(jobs))
+
+    def wait(self, run: JobRun, now_s: float) -> None:
+        """Let a job wait from now on."""
+        row = run.order
+        ideal_s = self._ideal_s[row]
+        remaining_s = run.left / self._base_rate[row]
+        gang = run.job.min_gpus
+        self.is_waiting[row] = True
+        self._waiting_of_size[gang] = self._waiting_of_size.get(gang, 0) + 1
+        self._score[row] = network_sensitivity(
+            done_share=1.0 - remaining_s / ideal_s, running_s=run.running_s, ideal_s=ideal_s
+        )
+        self._since_s[row] = now_s
+        self._remaining_s[row] = remaining_s
+        self._attained_gpu_s[row] = run.running_s * gang
+
+    def start(self, run: JobRun) -> None:
+        """Let a job wait no more."""
+        self.is_waiting[run.order] = False
+        gang = run.job.min_gpus
+        self._waiting_of_size[gang] -= 1
+        if not self._waiting_of_size[gang]:
+            del self._waiting_of_size[gang]
+
+    def smallest_waiting(self) -> float:
+        """Return the GPUs of the smallest gang that waits, infinite if none does."""
+        return min(self._waiting_of_size, default=math.inf)
+
+    def waiting_rows(self) -> np.ndarray:
+        """Return who waits."""
+        return np.flatnonzero(self.is_waiting)
+
+    def waiting(self, rows: np.ndarray, efficiency: np.ndarray, now_s: float) -> WaitingGangs:
+        """Return what a policy sees of jobs that wait, in order.
+
+        Parameters
+        ----------
+        efficiency
+            Of all jobs at each tier, shape (jobs, tiers).
+        """
+        # Of neighbours, and so of one alone, what never changes need not be copied.
+        part: np.ndarray | slice = rows
+        if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
+            part = slice(int(rows[0]), int(rows[-1]) + 1)
+        return WaitingGangs(
+            ids=self._ids[part],
+            gang=self.gang[part],
+            efficiency=efficiency[part],
+            score=self._score.take(rows),
+            waiting_s=now_s - self._since_s[part],
+            weight=self._weight[part],
+            remaining_s=self._remaining_s.take(rows),
+            attained_gpu_s=self._attained_gpu_s.take(rows),
+            needs_consolidation=self._needs_consolidation[part],
+            rack_timer_s=self._zeros[: len(rows)],
+            network_timer_s=self._zeros[: len(rows)],
+        )
+
+    def running(
+        self, rows: np.ndarray, efficiency: np.ndarray, placements: Sequence[dict[int, int]]
+    ) -> RunningGangs:
+        """Return what a policy sees of jobs that run where they are placed."""
+        return RunningGangs(
+            ids=self._ids[rows],
+            gang=self.gang[rows],
+            efficiency=efficiency[rows],
+            tier=self.tier[rows],
+            placements=placements,
+        )
+
+
+def network_sensitivity(*, done_share: float, running_s: float, ideal_s: float) -> float:
+    """Return Nw_sens, from 0 (never run, or badly slowed) to 1 (never slowed).
+
+    The share of its work that a job has done, times its ideal running time over the time in which
+    it has run, queuing left out. That is the harmonic mean of its efficiencies, weighted by the
+    work done at each: the share w of it, at efficiency s, takes w ideal_s / s.
+
+    Source: Dally (arXiv 2401.16492), from its public simulator; ``W tau* / tau``.
+
+    Parameters
+    ----------
+    done_share
+        0 to 1.
+    running_s
+        In which it held its GPUs and ran, at least 0; 0 where it has not.
+    ideal_s
+        How long all of it takes if the network costs nothing, above 0.
+
+    Returns
+    -------
+    float
+        0 for a job that has not run.
+    """
+    if running_s <= 0:
+        return 0.0
+    return min(1.0, done_share * ideal_s / running_s)
+
+
+def instance_of(
+    state: PlacementState, *, name: str, timers_s: Sequence[tuple[float, float]] | None = None
+) -> Instance:
+    """Return a decision as an instance; O(machines + jobs).
+
+    On GPUs faster than reference ones a gang computes more than all of the time, which an instance
+    does not know: there its weight is larger and its time shorter instead, so that it is worth as
+    much.
+
+    Parameters
+    ----------
+    state
+        With at least one waiting gang.
+    name
+        Of the instance.
+    timers_s
+        Of each waiting gang, for a rack and for the network, inf for ever; None takes those that
+        were given with the jobs.
+    """
+    machines, waiting = state.machines, state.waiting
+    if timers_s is None:
+        timers_s = list(
+            zip(waiting.rack_timer_s.tolist(), waiting.network_timer_s.tolist(), strict=True)
+        )
+    faster = np.maximum(1.0, waiting.efficiency.max(axis=1))
+    efficiency = waiting.efficiency / faster[:, None]
+    sizes = np.diff(machines.first_machine_of_rack)
+    rack_of = np.repeat(np.arange(len(sizes)), sizes)
+    return Instance(
+        name=name,
+        objective=Objective.EPOCH,
+        waiting_weight_per_s=state.waiting_weight_per_s,
+        machines=tuple(
+            Machine(
+                id=f"m{place}",
+                rack=f"r{rack_of[place]}",
+                gpus=int(gpus),
+                free_gpus=int(machines.free_gpus[place]),
+                affinity=int(machines.affinity[place]) or None,
+            )
+            for place, gpus in enumerate(machines.gpus)
+        ),
+        jobs=tuple(
+            WaitingJob(
+                id=str(job_id),
+                gang=int(waiting.gang[place]),
+                efficiency={
+                    tier.label: float(efficiency[place, tier])
+                    for tier in Tier
+                    if efficiency[place, tier] > 0
+                },
+                score=float(waiting.score[place]),
+                waiting_s=float(waiting.waiting_s[place]),
+                weight=float(waiting.weight[place] * faster[place]),
+                rack_timer_s=_seconds(rack_s),
+                network_timer_s=_seconds(network_s),
+                remaining_s=float(waiting.remaining_s[place] / faster[place]),
+                attained_gpu_s=float(waiting.attained_gpu_s[place]),
+                needs_consolidation=bool(waiting.needs_consolidation[place]),
+            )
+            for place, (job_id, (rack_s, network_s)) in enumerate(
+                zip(waiting.ids, timers_s, strict=True)
+            )
+        ),
+    )
+
+
+def _seconds(timer_s: float) -> float | None:
+    return None if math.isinf(timer_s) else timer_s

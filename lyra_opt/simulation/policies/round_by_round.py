@@ -17,8 +17,8 @@ from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.heterogeneous.heuristics.policy import ACTIVE_IDS, NEVER, ActiveJob, RoundState
 from lyra_opt.heterogeneous.instance import GangJob, Objective
 from lyra_opt.heterogeneous.utility import InverseJct
+from lyra_opt.simulation.job_run import Copies
 from lyra_opt.simulation.policy import DEFAULT_RECLAIMER, Policy
-from lyra_opt.simulation.run import Copies
 from lyra_opt.simulation.tenure import Rounds
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lyra_opt.core.solver import SolverLike
     from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundPolicy
     from lyra_opt.heterogeneous.instance import Placement
-    from lyra_opt.simulation.run import Part, Run
+    from lyra_opt.simulation.job_run import JobRun, Part
     from lyra_opt.simulation.speed import Speed
     from lyra_opt.simulation.view import View
     from lyra_opt.simulation.workload import Job
@@ -40,7 +40,7 @@ error. Rules that let GPUs idle on purpose have `RoundPolicy.most_idle_s` beyond
 class _Active(NamedTuple):
     """A job that is there, as the simulation and as the rule see it."""
 
-    run: Run
+    run: JobRun
     seen: ActiveJob
 
 
@@ -90,7 +90,7 @@ class RoundByRound(Policy):
 
     # What happens.
 
-    def waits(self, view: View, run: Run) -> None:
+    def waits(self, view: View, run: JobRun) -> None:
         """See `Policy`."""
         active = self._active.get(run.job.id)
         if active is None:
@@ -108,7 +108,7 @@ class RoundByRound(Policy):
             self._bring_up_to_date(active)
         self._change(view)
 
-    def completes(self, view: View, run: Run) -> None:
+    def completes(self, view: View, run: JobRun) -> None:
         """See `Policy`."""
         del self._active[run.job.id]
         if self._active:
@@ -237,7 +237,7 @@ class RoundByRound(Policy):
             view.work_as_copies(run, copies)
 
     def _put(
-        self, view: View, active: _Active, got: tuple[Placement, ...], beside: Run | None
+        self, view: View, active: _Active, got: tuple[Placement, ...], beside: JobRun | None
     ) -> None:
         """Let a job that is not on any GPUs run on those that it got, or shares with another."""
         run, seen, had = active.run, active.seen, active.seen.placements
@@ -252,7 +252,7 @@ class RoundByRound(Policy):
                 seen.started_s = view.now_s
         seen.placements, seen.waiting_since_s = got, NEVER
 
-    def _mixes_kinds(self, run: Run, got: tuple[Placement, ...]) -> bool:
+    def _mixes_kinds(self, run: JobRun, got: tuple[Placement, ...]) -> bool:
         """Whether a job that takes one kind at a time would be on own and borrowed GPUs.
 
         Rules do not know of that: it waits for another round then.
@@ -264,7 +264,7 @@ class RoundByRound(Policy):
         )
 
     def _parts(
-        self, view: View, run: Run, placements: Sequence[Placement], beside: Run | None
+        self, view: View, run: JobRun, placements: Sequence[Placement], beside: JobRun | None
     ) -> list[Part]:
         host_of = view.cluster.host_of
         parts: list[Part] = []
@@ -282,7 +282,7 @@ class RoundByRound(Policy):
     def _copies(
         self,
         view: View,
-        run: Run,
+        run: JobRun,
         parts: Sequence[Part],
         got: tuple[Placement, ...],
         had: tuple[Placement, ...],
@@ -313,7 +313,7 @@ class RoundByRound(Policy):
             left=run.left,
         )
 
-    def _require_copies(self, view: View, run: Run, placements: Sequence[Placement]) -> None:
+    def _require_copies(self, view: View, run: JobRun, placements: Sequence[Placement]) -> None:
         servers = [server for placement in placements for server in placement]
         if len(servers) > len(placements) or len(set(servers)) < len(servers):
             raise view.error(run, "has copies that are not on a server of their own each")
@@ -328,7 +328,7 @@ class RoundByRound(Policy):
             raise view.stuck(f"nothing has run for {self._stalled} rounds")
 
 
-def _who_is_beside(run: Run) -> str | None:
+def _who_is_beside(run: JobRun) -> str | None:
     return None if run.beside is None else run.beside.job.id
 
 

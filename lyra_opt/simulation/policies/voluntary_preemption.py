@@ -12,8 +12,8 @@ from lyra_opt.core.validation import require_number
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lyra_opt.simulation.policies.pool_room import PoolRoom
-    from lyra_opt.simulation.run import Run
+    from lyra_opt.simulation.best_fit import PoolRoom
+    from lyra_opt.simulation.job_run import JobRun
     from lyra_opt.simulation.view import View
 
 HOUR_S = 3600.0
@@ -95,14 +95,16 @@ class PreemptionsInBudget:
         Whether one job comes before another in the queue.
     """
 
-    def __init__(self, rule: VoluntaryPreemption, comes_before: Callable[[Run, Run], bool]) -> None:
+    def __init__(
+        self, rule: VoluntaryPreemption, comes_before: Callable[[JobRun, JobRun], bool]
+    ) -> None:
         self._rule, self._comes_before = rule, comes_before
         self._submitted = self._stopped = 0
         self._next_s = -math.inf
-        self._patient: list[tuple[float, int, float, Run]] = []
-        self._impatient: dict[int, tuple[float, Run]] = {}
+        self._patient: list[tuple[float, int, float, JobRun]] = []
+        self._impatient: dict[int, tuple[float, JobRun]] = {}
 
-    def waits(self, run: Run, now_s: float, run_time_s: float) -> None:
+    def waits(self, run: JobRun, now_s: float, run_time_s: float) -> None:
         """Take note of a job that is submitted, or was stopped."""
         if run.losses:
             self._stopped += 1
@@ -116,7 +118,7 @@ class PreemptionsInBudget:
         """How many jobs may be stopped now."""
         return max(0, int(self._rule.budget * self._submitted) - self._stopped)
 
-    def impatient(self, view: View) -> list[Run]:
+    def impatient(self, view: View) -> list[JobRun]:
         """Return who has waited long enough, the least GPU-seconds first; nobody if it is early.
 
         At most `MOST_TRIED`.
@@ -136,7 +138,7 @@ class PreemptionsInBudget:
         runs = [run for _, run in self._impatient.values()]
         return nsmallest(MOST_TRIED, runs, key=lambda run: (view.left_gpu_s(run), run.order))
 
-    def stopped_for(self, view: View, run: Run, room: PoolRoom) -> list[Run]:
+    def stopped_for(self, view: View, run: JobRun, room: PoolRoom) -> list[JobRun]:
         """Return whom to stop in a pool of own servers so that a waiting job has room; O(running).
 
         One job, if one is enough, of which least is lost and most is left; else the widest ones.
@@ -145,7 +147,7 @@ class PreemptionsInBudget:
         job, rule = run.job, self._rule
         waiting_gpu_s = view.left_gpu_s(run)
         needed = job.min_gpus - view.hosts.free_of_pool[room.number]
-        found: list[tuple[float, float, int, Run]] = []
+        found: list[tuple[float, float, int, JobRun]] = []
         for other in view.running.values():
             if len(other.parts) > 1 or other.parts[0].pool != room.number:
                 continue

@@ -11,11 +11,11 @@ import pytest
 from lyra_opt.experiments.tuning.clairvoyant_search import EXPONENTS, PAIRS, search_plan
 from lyra_opt.instances.network.jobs import dally_batch, dally_poisson
 from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES
-from lyra_opt.simulation.makespan_bound import makespan_bound_s
+from lyra_opt.simulation.bounds.whole import makespan_bound_s
 from lyra_opt.simulation.metrics import measure, require_conserved
-from lyra_opt.simulation.network.topology import Topology
 from lyra_opt.simulation.scheme import simulate
 from lyra_opt.simulation.tenure import Leases
+from lyra_opt.simulation.topology import Topology
 from lyra_opt.simulation.workload import Workload
 from tests.lyra_opt.simulation.on_racks import linked, run_rule
 from tests.lyra_opt.simulation.test_bounds_of_gangs import mean_jct_bound_s

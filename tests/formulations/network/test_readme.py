@@ -15,9 +15,9 @@ from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.network.links import LINK_SETS
 from lyra_opt.network.problem import PROBLEM
-from lyra_opt.simulation.network.class_timers import read_timers
-from lyra_opt.simulation.network.communication import read_slowdowns
-from lyra_opt.simulation.network.topology import read_topology
+from lyra_opt.simulation.class_timers import read_timers
+from lyra_opt.simulation.communication import read_slowdowns
+from lyra_opt.simulation.topology import read_topology
 
 README = (Path(lyra_opt.formulations.network.__path__[0]) / "README.md").read_text()
 

@@ -23,8 +23,8 @@ from lyra_opt.instances.randomness import IntegerStream
 from lyra_opt.network.instance import Objective
 from lyra_opt.network.links import LINK_SETS
 from lyra_opt.network.problem import PROBLEM
-from lyra_opt.simulation.network.communication import SCATTERED_MODELS, ClosedForm
-from lyra_opt.simulation.network.topology import Rack, Topology
+from lyra_opt.simulation.communication import SCATTERED_MODELS, ClosedForm
+from lyra_opt.simulation.topology import Rack, Topology
 
 TOPOLOGY = Topology.uniform(racks=4, machines_per_rack=4)
 

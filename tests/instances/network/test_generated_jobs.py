@@ -28,7 +28,7 @@ from lyra_opt.instances.network.jobs import (
     dally_poisson,
     shares_of,
 )
-from lyra_opt.simulation.network.communication import MODELS
+from lyra_opt.simulation.communication import MODELS
 from lyra_opt.simulation.workload import Job, Workload
 
 if TYPE_CHECKING:

@@ -40,13 +40,13 @@ from lyra_opt.instances.workloads.readers import read_workload
 from lyra_opt.instances.workloads.transform import rescaled, with_assumptions
 from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES
 from lyra_opt.network.links import LINK_SETS, Tier
+from lyra_opt.simulation.class_timers import ClassTimers, TimerClass
 from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
-from lyra_opt.simulation.loaning.capacity import lendable_servers
-from lyra_opt.simulation.network.class_timers import ClassTimers, TimerClass
-from lyra_opt.simulation.network.communication import ClosedForm, SlowdownTable
-from lyra_opt.simulation.network.topology import Rack, Topology
+from lyra_opt.simulation.communication import ClosedForm, SlowdownTable
+from lyra_opt.simulation.loaning import lendable_servers
 from lyra_opt.simulation.scheme import Options, PlacementScheme, find_scheme, simulate
 from lyra_opt.simulation.tenure import PREEMPTION_S, Forever, Leases, Rounds
+from lyra_opt.simulation.topology import Rack, Topology
 from lyra_opt.simulation.workload import Job, Workload
 from tests.instances.workloads.published import published
 

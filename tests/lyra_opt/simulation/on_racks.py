@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy
 from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.communication import ClosedForm, SlowdownTable
 from lyra_opt.simulation.kernel import Kernel
-from lyra_opt.simulation.network.communication import ClosedForm, SlowdownTable
-from lyra_opt.simulation.network.topology import Rack, Topology
 from lyra_opt.simulation.policies.placing_gangs import PlacingGangs
 from lyra_opt.simulation.tenure import Leases
+from lyra_opt.simulation.topology import Rack, Topology
 from lyra_opt.simulation.workload import Job, Workload
 
 if TYPE_CHECKING:

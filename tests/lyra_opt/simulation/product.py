@@ -23,11 +23,10 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
+from lyra_opt.simulation.communication import ClosedForm, CommunicationModel, SlowdownTable
+from lyra_opt.simulation.job_run import NEVER, JobRun, Part
 from lyra_opt.simulation.metrics import measure, require_conserved
-from lyra_opt.simulation.network.communication import ClosedForm, CommunicationModel, SlowdownTable
-from lyra_opt.simulation.network.topology import Rack, Topology
 from lyra_opt.simulation.policy import QueuePolicy
-from lyra_opt.simulation.run import NEVER, Part, Run
 from lyra_opt.simulation.scheme import (
     Options,
     OwnScheme,
@@ -42,6 +41,7 @@ from lyra_opt.simulation.scheme import (
 from lyra_opt.simulation.series import CaptureObserver, SeriesObserver
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.tenure import Epochs, Forever, Leases, Rounds, Tenure
+from lyra_opt.simulation.topology import Rack, Topology
 from lyra_opt.simulation.view import Observer
 from lyra_opt.simulation.workload import Job, Workload
 from tests.lyra_opt.simulation.watches import WaitsInVain, WatchedPlacements, WatchedRounds
@@ -91,7 +91,7 @@ def places_of(cluster: Cluster, gpus: Mapping[int, int]) -> Places:
     )
 
 
-def gpus_of(run: Run) -> dict[int, int]:
+def gpus_of(run: JobRun) -> dict[int, int]:
     """Return what a job holds by host, added up anew."""
     gpus: Counter[int] = Counter()
     for part in run.parts:
@@ -269,7 +269,7 @@ class Watch(Observer):
         assert sum(count.values()) == len(view.runs)
         assert view.is_all_submitted == (not count["to come"])
 
-    def _check_parts(self, view: View, run: Run) -> None:
+    def _check_parts(self, view: View, run: JobRun) -> None:
         """A running job holds its base demand, whole gangs and whole workers, where it may."""
         cluster, job = view.cluster, run.job
         copies = sorted({part.copy for part in run.parts})
@@ -454,7 +454,7 @@ class Watch(Observer):
             )
             self.there_of_pool[pool.number] += there * elapsed_s
 
-    def _rate_of(self, view: View, run: Run) -> tuple[Tier, float, float]:
+    def _rate_of(self, view: View, run: JobRun) -> tuple[Tier, float, float]:
         places = places_of(view.cluster, gpus_of(run))
         efficiency = distance_efficiency(view.speed, run.job, places, run.held_gpus)
         rate = share_rate(view.speed, run.job, run.parts)
@@ -471,11 +471,11 @@ class Watch(Observer):
         return places.tier, rate, efficiency
 
     @staticmethod
-    def _check_tier(view: View, run: Run, places: Places) -> None:
+    def _check_tier(view: View, run: JobRun, places: Places) -> None:
         if view.cluster.topology is not None:
             assert run.tier is places.tier, f"tier of {run.job.id}: {dict(places.gpus)}"
 
-    def _add_copies(self, view: View, run: Run, until_s: float) -> None:
+    def _add_copies(self, view: View, run: JobRun, until_s: float) -> None:
         """Each copy works after what its start costs it, until they are merged."""
         tenure, copies = view.tenure, run.copies
         assert isinstance(tenure, Rounds)
@@ -559,7 +559,7 @@ class LeastLeft(QueuePolicy):
         for run in view.running.values():
             view.account(run)
 
-        def left(run: Run) -> tuple[float, int]:
+        def left(run: JobRun) -> tuple[float, int]:
             job = run.job
             return run.left * view.speed.worker_s(job) * job.gpus_per_worker, run.order
 
@@ -621,10 +621,10 @@ class AnyLegal(QueuePolicy):
             # It may have left somebody waiting on a whim.
             self.wake_s = view.now_s + 1.0
 
-    def _move(self, view: View, gone: frozenset[int] = frozenset()) -> Callable[[Run], None]:
+    def _move(self, view: View, gone: frozenset[int] = frozenset()) -> Callable[[JobRun], None]:
         draw = self._draw
 
-        def move(run: Run) -> None:
+        def move(run: JobRun) -> None:
             if view.tenure.swaps:
                 had = gpus_of_base(run)
                 is_whole = all(not part.flexible for part in run.parts)
@@ -658,15 +658,15 @@ class AnyLegal(QueuePolicy):
         return chosen
 
 
-def gpus_of_base(run: Run) -> dict[int, int]:
+def gpus_of_base(run: JobRun) -> dict[int, int]:
     """Return what a job holds by host for its base demand."""
     return {host: count for part in run.parts for host, count in part.gpus[0].items()}
 
 
-def shrink(view: View) -> Callable[[Run], None]:
+def shrink(view: View) -> Callable[[JobRun], None]:
     """Return what takes all flexible workers of a job away."""
 
-    def act(run: Run) -> None:
+    def act(run: JobRun) -> None:
         view.account(run)
         for part in list(run.parts):
             if part.flexible:
@@ -675,10 +675,10 @@ def shrink(view: View) -> Callable[[Run], None]:
     return act
 
 
-def grow(view: View, draw: random.Random) -> Callable[[Run], None]:
+def grow(view: View, draw: random.Random) -> Callable[[JobRun], None]:
     """Return what gives a job workers beside its base demand, if it can have any."""
 
-    def act(run: Run) -> None:
+    def act(run: JobRun) -> None:
         job, part = run.job, run.parts[0]
         hosts = [
             host
@@ -735,7 +735,7 @@ class Growing(QueuePolicy):
             self.wake_s = view.now_s + self._draw.choice([1.0, 5.0, 12.0])
 
 
-def grows_anywhere(view: View, run: Run) -> bool:
+def grows_anywhere(view: View, run: JobRun) -> bool:
     """Whether a running job may have workers on any host of its pool."""
     job = run.job
     if job.measured is None or not is_measured(job, view.cluster):
@@ -746,7 +746,7 @@ def grows_anywhere(view: View, run: Run) -> bool:
 
 
 def drawn_gpus(
-    draw: random.Random, view: View, run: Run, gone: frozenset[int] = frozenset()
+    draw: random.Random, view: View, run: JobRun, gone: frozenset[int] = frozenset()
 ) -> dict[int, int]:
     """Return free GPUs for the base demand of a job, where it can run; none if there are none.
 

@@ -10,13 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.network.links import Tier
-from lyra_opt.simulation.bounds.reading import Reading
-from lyra_opt.simulation.bounds.whole import whole_bound
+from lyra_opt.simulation.bounds.scope import Reading
+from lyra_opt.simulation.bounds.whole import makespan_bound_s, whole_bound
 from lyra_opt.simulation.cluster import Cluster, GpuType
-from lyra_opt.simulation.makespan_bound import makespan_bound_s
-from lyra_opt.simulation.network.communication import SlowdownTable
-from lyra_opt.simulation.network.topology import Topology
+from lyra_opt.simulation.communication import SlowdownTable
 from lyra_opt.simulation.scheme import simulate
+from lyra_opt.simulation.topology import Topology
 from lyra_opt.simulation.workload import Job, Workload
 from tests.draws import draws
 

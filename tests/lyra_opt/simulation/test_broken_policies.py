@@ -12,11 +12,11 @@ from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy
 from lyra_opt.network.links import Tier
 from lyra_opt.simulation.cluster import INFERENCE_GPU, Cluster
 from lyra_opt.simulation.decisions import DecisionError
+from lyra_opt.simulation.job_run import Part
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policies.placing_gangs import PlacingGangs
 from lyra_opt.simulation.policies.round_by_round import RoundByRound
 from lyra_opt.simulation.policy import QueuePolicy
-from lyra_opt.simulation.run import Part
 from lyra_opt.simulation.tenure import Forever, Leases, Rounds
 from lyra_opt.simulation.view import PolicyError
 from lyra_opt.simulation.workload import Job, Workload
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundState
     from lyra_opt.network.heuristics.policy import PlacementState
     from lyra_opt.simulation.cluster import LoanPlan
-    from lyra_opt.simulation.run import Run
+    from lyra_opt.simulation.job_run import JobRun
     from lyra_opt.simulation.tenure import Tenure
     from lyra_opt.simulation.view import View
 
     Act = Callable[["Broken", View], None]
-    Step = Callable[["Broken", View, list[Run]], object]
+    Step = Callable[["Broken", View, list[JobRun]], object]
 
 MOST_CALLS = 50_000
 """Of a policy; beyond, it would be asked for ever."""
@@ -103,7 +103,7 @@ def refuses(act: Act, rule: str, *, is_lazy: bool = False, **case: Any) -> None:
         run_broken(Broken(act, is_lazy=is_lazy), **case)
 
 
-def once(act: Callable[[Broken, View, list[Run]], None], at_s: float = 0.0) -> Act:
+def once(act: Callable[[Broken, View, list[JobRun]], None], at_s: float = 0.0) -> Act:
     """Return an action that is carried out the first time that it is that late."""
     done: list[float] = []
 
@@ -159,7 +159,7 @@ def shrinks(gpus: dict[int, int]) -> Step:
 def one_after_the_other(*steps: Step, at_s: float = 0.0) -> Act:
     """Return an action that takes all steps the first time that it is that late."""
 
-    def act(policy: Broken, view: View, runs: list[Run]) -> None:
+    def act(policy: Broken, view: View, runs: list[JobRun]) -> None:
         for step in steps:
             step(policy, view, runs)
 

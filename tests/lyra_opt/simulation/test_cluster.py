@@ -18,8 +18,8 @@ from lyra_opt.simulation.cluster import (
     LoanPlan,
     Server,
 )
-from lyra_opt.simulation.network.communication import ClosedForm, SlowdownTable
-from lyra_opt.simulation.network.topology import Rack, Topology
+from lyra_opt.simulation.communication import ClosedForm, SlowdownTable
+from lyra_opt.simulation.topology import Rack, Topology
 from lyra_opt.simulation.workload import Job
 
 A, B = GpuType(name="a"), GpuType(name="b", relative_speed=0.5)

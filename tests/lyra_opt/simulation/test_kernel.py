@@ -14,7 +14,7 @@ from lyra_opt.simulation.workload import Workload
 from tests.lyra_opt.simulation.replays import SAME_GPU, completions, job_of, lending
 
 if TYPE_CHECKING:
-    from lyra_opt.simulation.run import Run
+    from lyra_opt.simulation.job_run import JobRun
     from lyra_opt.simulation.tenure import Tenure
     from lyra_opt.simulation.view import View
     from lyra_opt.simulation.workload import Job
@@ -31,17 +31,17 @@ class Noting(QueuePolicy):
         super().__init__("noting")
         self.told: list[tuple[float, str]] = []
 
-    def note(self, view: View, what: str, run: Run | None = None) -> None:
+    def note(self, view: View, what: str, run: JobRun | None = None) -> None:
         self.told.append((view.now_s, what if run is None else f"{what} {run.job.id}"))
 
-    def waits(self, view: View, run: Run) -> None:
+    def waits(self, view: View, run: JobRun) -> None:
         super().waits(view, run)
         self.note(view, "waits", run)
 
-    def gives_back(self, view: View, run: Run) -> None:
+    def gives_back(self, view: View, run: JobRun) -> None:
         self.note(view, "gives back", run)
 
-    def completes(self, view: View, run: Run) -> None:
+    def completes(self, view: View, run: JobRun) -> None:
         self.note(view, "completes", run)
 
     def servers_moved(self, view: View) -> None:

@@ -14,15 +14,15 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.simulation.cluster import Cluster, GpuType, Server
+from lyra_opt.simulation.communication import ClosedForm, SlowdownTable
 from lyra_opt.simulation.goodput.tuning import TunedSpeed
+from lyra_opt.simulation.job_run import Part
 from lyra_opt.simulation.least_run import BestRates, best_efficiency, best_rates, least_run_s
-from lyra_opt.simulation.network.communication import ClosedForm, SlowdownTable
-from lyra_opt.simulation.network.topology import Topology
-from lyra_opt.simulation.run import Part
 from lyra_opt.simulation.speed import Speed
+from lyra_opt.simulation.topology import Topology
 from lyra_opt.simulation.workload import Job, Workload
 from tests.lyra_opt.simulation import on_racks
-from tests.lyra_opt.simulation.network.places import placed_efficiency
+from tests.lyra_opt.simulation.places import placed_efficiency
 from tests.lyra_opt.simulation.product import share_rate
 from tests.lyra_opt.simulation.replays import job_of
 

@@ -17,13 +17,13 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.network.links import Tier
 from lyra_opt.simulation.cluster import Cluster, GpuType
+from lyra_opt.simulation.communication import SlowdownTable
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.metrics import measure
-from lyra_opt.simulation.network.communication import SlowdownTable
-from lyra_opt.simulation.network.topology import Rack, Topology
 from lyra_opt.simulation.policy import QueuePolicy
 from lyra_opt.simulation.scheme import prepare, simulate
 from lyra_opt.simulation.tenure import Leases, Rounds
+from lyra_opt.simulation.topology import Rack, Topology
 from lyra_opt.simulation.workload import Job, Workload
 from tests.draws import sampled
 from tests.lyra_opt.simulation import in_rounds, on_racks

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.simulation.cluster import Cluster
-from lyra_opt.simulation.job_rates import JobRates
+from lyra_opt.simulation.job_run import JobRates, JobRun
 from lyra_opt.simulation.queues import ORDERS, JobQueue
-from lyra_opt.simulation.run import Run
 from lyra_opt.simulation.speed import Speed
 from tests.lyra_opt.simulation.replays import job_of
 
@@ -18,10 +17,10 @@ if TYPE_CHECKING:
     from random import Random
 
 
-def runs_of(*sizes: tuple[float, int]) -> list[Run]:
+def runs_of(*sizes: tuple[float, int]) -> list[JobRun]:
     """Return jobs of (duration, workers), submitted in this order."""
     return [
-        Run(
+        JobRun(
             job_of(f"j{order}", 0, duration_s, workers),
             order,
             duration_s * workers,
@@ -45,15 +44,15 @@ def take_while_room(queue: JobQueue, gpus: int) -> list[int]:
     return started
 
 
-def by_duration(run: Run) -> tuple[float, ...]:
+def by_duration(run: JobRun) -> tuple[float, ...]:
     return (run.job.duration_s,)
 
 
-def by_submission(run: Run) -> tuple[float, ...]:
+def by_submission(run: JobRun) -> tuple[float, ...]:
     return ()
 
 
-def gpus_needed(run: Run) -> int:
+def gpus_needed(run: JobRun) -> int:
     return run.job.min_gpus
 
 

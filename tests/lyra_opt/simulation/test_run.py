@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.simulation.run import Copies, steps_within, time_of_steps
+from lyra_opt.simulation.job_run import Copies, steps_within, time_of_steps
 
 COPIES = st.lists(st.tuples(st.floats(0.01, 100), st.floats(0, 50)), min_size=1, max_size=5)
 

@@ -16,9 +16,9 @@ from lyra_opt.heterogeneous.heuristics.policies import SUMMARIES as ROUND_SUMMAR
 from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES
 from lyra_opt.network.heuristics.policy_solver import SUMMARIES as PLACEMENT_SUMMARIES
 from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
+from lyra_opt.simulation.class_timers import ClassTimers, TimerClass
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.metrics import require_conserved
-from lyra_opt.simulation.network.class_timers import ClassTimers, TimerClass
 from lyra_opt.simulation.policy import QueuePolicy
 from lyra_opt.simulation.scheme import (
     EPOCHS,

@@ -13,9 +13,8 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.network.links import LINK_SETS
 from lyra_opt.simulation.cluster import Cluster, GpuType, Server
+from lyra_opt.simulation.communication import ClosedForm
 from lyra_opt.simulation.metrics import measure, require_conserved
-from lyra_opt.simulation.network.communication import ClosedForm
-from lyra_opt.simulation.network.topology import Rack, Topology
 from lyra_opt.simulation.scheme import (
     Options,
     PlacementScheme,
@@ -26,10 +25,11 @@ from lyra_opt.simulation.scheme import (
 )
 from lyra_opt.simulation.series import CaptureObserver
 from lyra_opt.simulation.tenure import Forever, Leases, Rounds
+from lyra_opt.simulation.topology import Rack, Topology
 from lyra_opt.simulation.workload import Job, Workload
 from tests.draws import draws
-from tests.lyra_opt.simulation.network.places import placed_efficiency
 from tests.lyra_opt.simulation.on_racks import cases, cluster_of, job, workloads
+from tests.lyra_opt.simulation.places import placed_efficiency
 from tests.lyra_opt.simulation.replays import COMPOSED_SCHEMES, completions
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.simulation.cluster import Cluster, LoanPlan
-from lyra_opt.simulation.run import NEVER
+from lyra_opt.simulation.job_run import NEVER
 from lyra_opt.simulation.series import MOST_STEPS, ProgressObserver, SeriesObserver
 from lyra_opt.simulation.view import Observer
 from tests.draws import draws

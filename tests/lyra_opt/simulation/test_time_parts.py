@@ -10,11 +10,11 @@ import pytest
 
 from lyra_opt.simulation.cluster import Cluster, GpuType, Server
 from lyra_opt.simulation.kernel import Kernel
+from lyra_opt.simulation.least_run import time_parts
 from lyra_opt.simulation.metrics import measure, require_conserved
 from lyra_opt.simulation.policy import QueuePolicy
 from lyra_opt.simulation.scheme import simulate
 from lyra_opt.simulation.tenure import Forever, Leases, Rounds
-from lyra_opt.simulation.time_parts import time_parts
 from lyra_opt.simulation.workload import Workload
 from tests.lyra_opt.simulation import in_rounds, on_racks
 from tests.lyra_opt.simulation.replays import EVERY_EVENT, borrowing, job_of, lending, replay
@@ -22,7 +22,7 @@ from tests.lyra_opt.simulation.replays import EVERY_EVENT, borrowing, job_of, le
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lyra_opt.simulation.run import Run
+    from lyra_opt.simulation.job_run import JobRun
     from lyra_opt.simulation.view import View
 
 
@@ -43,7 +43,7 @@ class Script(QueuePolicy):
         What is done to the first job, and when.
     """
 
-    def __init__(self, **steps: Callable[[Script, View, Run], object]) -> None:
+    def __init__(self, **steps: Callable[[Script, View, JobRun], object]) -> None:
         super().__init__("script")
         self._steps = sorted((float(name.removeprefix("at_")), do) for name, do in steps.items())
 
@@ -55,7 +55,7 @@ class Script(QueuePolicy):
             self.wake_s = self._steps[0][0]
 
 
-def starts(**gpus: int) -> Callable[[Script, View, Run], object]:
+def starts(**gpus: int) -> Callable[[Script, View, JobRun], object]:
     """Start the job on hosts called ``h0``, ``h1``, ..."""
     held = {int(name.removeprefix("h")): count for name, count in gpus.items()}
     return lambda policy, view, run: policy.start(view, run, view.reserve(run, held))

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundState
     from lyra_opt.network.heuristics.policy import Grant, MachineState, PlacementState, RunningGangs
     from lyra_opt.simulation.cluster import Pool
+    from lyra_opt.simulation.job_run import JobRun
     from lyra_opt.simulation.kernel import Kernel
-    from lyra_opt.simulation.run import Run
     from lyra_opt.simulation.view import View
     from lyra_opt.simulation.workload import Workload
 
@@ -158,7 +158,7 @@ class WaitsInVain(Observer):
                     for host in part.gpus[group] if part.pool == pool.number else ():
                         assert groups.setdefault(host, group) is group
 
-    def may_start(self) -> list[Run]:
+    def may_start(self) -> list[JobRun]:
         kernel = self.kernel
         waiting = [run for run in kernel.runs if -1 < run.waiting_since_s <= kernel.now_s]
         if self.policy._composition.queue != "first-come":
@@ -167,7 +167,7 @@ class WaitsInVain(Observer):
         others = [run for run in waiting if run not in apart]
         return apart[:1] + others[:1]
 
-    def most_room(self, pool: Pool, run: Run) -> int:
+    def most_room(self, pool: Pool, run: JobRun) -> int:
         hosts, size = self.kernel.hosts, run.job.gpus_per_worker
         free = {host: hosts.size[host] for host in pool.hosts}
         for other in self.kernel.runs:
@@ -180,7 +180,7 @@ class WaitsInVain(Observer):
         replicas = pool.gpu_type.replicas if pool.is_lent else 1
         return sum(gpus // size for gpus in free.values()) // replicas
 
-    def may_be_scaled_in(self, other: Run, run: Run) -> bool:
+    def may_be_scaled_in(self, other: JobRun, run: JobRun) -> bool:
         """Whether the rule of the scheme lets one job's base demand have another's workers."""
         if not self.policy._composition.shrinks_longer_only:
             return True

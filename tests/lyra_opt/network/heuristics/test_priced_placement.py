@@ -16,10 +16,10 @@ from lyra_opt.network.heuristics.policy_solver import state_of, values_of
 from lyra_opt.network.heuristics.priced_placement import ExpectedRoom, PricedPlacement
 from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.communication import ClosedForm
 from lyra_opt.simulation.metrics import measure
-from lyra_opt.simulation.network.communication import ClosedForm
-from lyra_opt.simulation.network.topology import Topology
 from lyra_opt.simulation.scheme import simulate
+from lyra_opt.simulation.topology import Topology
 from lyra_opt.simulation.workload import Job, Workload
 from lyra_opt.testing.strategies import network_instances
 from tests.draws import draws

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from lyra_opt.core.errors import UserError
-from lyra_opt.simulation.run import Part
+from lyra_opt.simulation.job_run import Part
 from tests.lyra_opt.simulation.product import share_rate
 
 if TYPE_CHECKING:

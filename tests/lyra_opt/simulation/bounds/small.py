@@ -11,14 +11,14 @@ import numpy as np
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.network.links import Tier
 from lyra_opt.pricing.ascent import Pricer
-from lyra_opt.simulation.bounds.reading import Reading
+from lyra_opt.simulation.bounds.scope import Reading
 from lyra_opt.simulation.bounds.ways import priced_jobs
 from lyra_opt.simulation.bounds.whole import borders, room_of, safe_value
 from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
+from lyra_opt.simulation.communication import SlowdownTable
 from lyra_opt.simulation.least_run import least_run_s
-from lyra_opt.simulation.network.communication import SlowdownTable
-from lyra_opt.simulation.network.topology import Rack, Topology
 from lyra_opt.simulation.speed import Speed
+from lyra_opt.simulation.topology import Rack, Topology
 from lyra_opt.simulation.workload import Job, Workload
 from tests.lyra_opt.simulation.bounds.optimum import Problem, exact_jobs, rooms_of, states_of
 

@@ -16,7 +16,7 @@ from lyra_opt.simulation.bounds.certificate import (
     proved_mean_s,
     read_certificate,
 )
-from lyra_opt.simulation.bounds.reading import Reading
+from lyra_opt.simulation.bounds.scope import Reading
 from lyra_opt.simulation.bounds.whole import whole_bound
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.speed import Speed

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from lyra_opt.core.errors import UserError
-from lyra_opt.simulation.bounds.reading import Reading
+from lyra_opt.simulation.bounds.scope import Reading
 from lyra_opt.simulation.bounds.whole import whole_bound
 from lyra_opt.simulation.scheme import OwnScheme
 from lyra_opt.simulation.tenure import Forever, Rounds

@@ -9,7 +9,7 @@ import pytest
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.heterogeneous.instance import GangJob
-from lyra_opt.simulation.bounds.reading import Reading
+from lyra_opt.simulation.bounds.scope import Reading
 from lyra_opt.simulation.bounds.whole import whole_bound
 from lyra_opt.simulation.cluster import Cluster, GpuType, Server
 from lyra_opt.simulation.workload import Job, Workload

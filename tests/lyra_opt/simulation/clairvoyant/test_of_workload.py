@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.simulation.bounds.reading import Reading
+from lyra_opt.simulation.bounds.scope import Reading
 from lyra_opt.simulation.bounds.whole import whole_bound
-from lyra_opt.simulation.clairvoyant.of_workload import obstacle, schedule_of
+from lyra_opt.simulation.clairvoyant.best import obstacle, schedule_of
 from lyra_opt.simulation.cluster import Cluster, GpuType
 from lyra_opt.simulation.scheme import simulate
 from lyra_opt.simulation.speed import Speed

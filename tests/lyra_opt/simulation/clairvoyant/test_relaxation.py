@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lyra_opt.simulation.bounds.whole import step_integral
 from lyra_opt.simulation.clairvoyant import relaxation as module
 from lyra_opt.simulation.clairvoyant.gangs import MICROSECONDS, Capacity
 from lyra_opt.simulation.clairvoyant.lists import ListScheduler
 from lyra_opt.simulation.clairvoyant.relaxation import Relaxation
-from lyra_opt.simulation.step_integral import step_integral
 from tests.lyra_opt.simulation.clairvoyant.small import (
     FEW_GANGS,
     GANGS,

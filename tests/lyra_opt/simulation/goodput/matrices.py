@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.simulation.goodput.pollux import PolluxEpoch
+from lyra_opt.simulation.goodput.allocation import PolluxEpoch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lyra_opt.allocation.knapsack.data import FloatArray, IntArray
-    from lyra_opt.simulation.goodput.pollux import Row
+    from lyra_opt.simulation.goodput.allocation import Row
 
 POPULATION = GENERATIONS = 40
 """Of Pollux each is 100; it finds little more in them."""

@@ -11,8 +11,12 @@ from hypothesis import strategies as st
 
 from lyra_opt.core.result import Limits
 from lyra_opt.core.stopwatch import limited_to
-from lyra_opt.simulation.goodput.allocation import best_allocation
-from lyra_opt.simulation.goodput.pollux import PolluxEpoch, fitness_bound, restart_factor
+from lyra_opt.simulation.goodput.allocation import (
+    PolluxEpoch,
+    best_allocation,
+    fitness_bound,
+    restart_factor,
+)
 from tests.lyra_opt.simulation.goodput.matrices import (
     drawn_epoch,
     evolved_fitness,

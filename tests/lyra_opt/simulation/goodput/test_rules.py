@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.simulation.cluster import Cluster
-from lyra_opt.simulation.goodput.rules import TunedKnapsackScaling
+from lyra_opt.simulation.goodput.allocation import TunedKnapsackScaling
 from lyra_opt.simulation.goodput.tuning import TunedSpeed
-from lyra_opt.simulation.job_rates import JobRates
-from lyra_opt.simulation.run import Part, Run
+from lyra_opt.simulation.job_run import JobRates, JobRun, Part
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.workload import Job
 
@@ -27,7 +26,7 @@ def running(
     work_worker_s: float = 20000.0,
     gpus_per_worker: int = 1,
     now_s: float = 3600.0,
-) -> Run:
+) -> JobRun:
     job = Job(
         id=f"job-{order}",
         submit_s=0.0,
@@ -36,21 +35,21 @@ def running(
         max_workers=most,
         gpus_per_worker=gpus_per_worker,
     )
-    run = Run(job, order, work_worker_s, JobRates(1.0, base, (), ()))
+    run = JobRun(job, order, work_worker_s, JobRates(1.0, base, (), ()))
     run.parts = [Part(0, {}, base=base)]
     run.workers = base if workers is None else workers
     run.updated_s = now_s
     return run
 
 
-def ask(rule: TunedKnapsackScaling, runs: list[Run], free_gpus: int) -> list[int]:
+def ask(rule: TunedKnapsackScaling, runs: list[JobRun], free_gpus: int) -> list[int]:
     """Return the extra workers that the rule gives."""
     kernel = SimpleNamespace(speed=Speed(Cluster.of_servers(1), tuned=rule.tuned))
     return rule.extra_workers(kernel, runs, free_gpus, name="epoch")
 
 
 @st.composite
-def epochs_of_runs(draw: st.DrawFn) -> tuple[list[Run], int]:
+def epochs_of_runs(draw: st.DrawFn) -> tuple[list[JobRun], int]:
     runs = []
     for order in range(draw(st.integers(1, 4))):
         base = draw(st.integers(1, 3))
@@ -69,7 +68,7 @@ def epochs_of_runs(draw: st.DrawFn) -> tuple[list[Run], int]:
     return runs, held + draw(st.integers(0, 6))
 
 
-def fits(runs: list[Run], extra: list[int], free_gpus: int) -> bool:
+def fits(runs: list[JobRun], extra: list[int], free_gpus: int) -> bool:
     return (
         all(
             0 <= more <= run.job.max_workers - run.job.min_workers
@@ -81,14 +80,14 @@ def fits(runs: list[Run], extra: list[int], free_gpus: int) -> bool:
 
 
 @given(epochs_of_runs())
-def test_it_fills_no_more_than_there_is(asked: tuple[list[Run], int]) -> None:
+def test_it_fills_no_more_than_there_is(asked: tuple[list[JobRun], int]) -> None:
     runs, free_gpus = asked
     extra = ask(TunedKnapsackScaling(TunedSpeed()), runs, free_gpus)
     assert fits(runs, extra, free_gpus)
 
 
 @given(epochs_of_runs())
-def test_the_tuned_knapsack_reduces_running_times_most(asked: tuple[list[Run], int]) -> None:
+def test_the_tuned_knapsack_reduces_running_times_most(asked: tuple[list[JobRun], int]) -> None:
     runs, free_gpus = asked
     speed = TunedSpeed()
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.goodput.model import BERT, CIFAR, DEEP_SPEECH, IMAGENET, YOLO
 from lyra_opt.simulation.goodput.tuning import TunedSpeed, draw_profile
-from lyra_opt.simulation.job_rates import JobRates
-from lyra_opt.simulation.run import Part, Run
+from lyra_opt.simulation.job_run import JobRates, JobRun, Part
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.workload import Job
 
@@ -87,7 +86,7 @@ def test_tuning_is_never_slower_than_the_untuned_job(
 
 
 def test_a_running_job_is_asked_for_what_it_holds() -> None:
-    run = Run(elastic(5.0), 0, 5.0 * 3600, JobRates(1.0, 2, (), ()))
+    run = JobRun(elastic(5.0), 0, 5.0 * 3600, JobRates(1.0, 2, (), ()))
     run.workers = 3
     run.parts = [Part(0, {0: 2}, base=2)]
     tuned = TunedSpeed(seed=4, gpus_per_server=4)

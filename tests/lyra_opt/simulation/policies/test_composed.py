@@ -10,7 +10,7 @@ from lyra_opt.core.errors import FieldError, UserError
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.simulation.cluster import INFERENCE_GPU, Cluster, GpuType, LoanPlan, Server
 from lyra_opt.simulation.metrics import measure, require_conserved
-from lyra_opt.simulation.policies.loan_rule import LoanRule
+from lyra_opt.simulation.policies.composition import LoanRule
 from lyra_opt.simulation.scheme import ComposedScheme, Options, find_scheme
 from lyra_opt.simulation.series import CaptureObserver
 from lyra_opt.simulation.tenure import Forever

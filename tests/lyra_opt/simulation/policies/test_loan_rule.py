@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.simulation.policies.loan_rule import LoanRule
+from lyra_opt.simulation.policies.composition import LoanRule
 from lyra_opt.simulation.scheme import ComposedScheme
 from tests.lyra_opt.simulation.replays import (
     borrowing,

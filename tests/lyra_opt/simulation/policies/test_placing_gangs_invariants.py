@@ -17,9 +17,9 @@ from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES, SUMMAR
 from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.metrics import measure
-from lyra_opt.simulation.network.topology import Rack, Topology
 from lyra_opt.simulation.policies.placing_gangs import PlacingGangs
 from lyra_opt.simulation.tenure import Leases
+from lyra_opt.simulation.topology import Rack, Topology
 from lyra_opt.simulation.workload import Job, Workload
 from tests.draws import draws
 from tests.lyra_opt.simulation.on_racks import cases, linked, run_rule
@@ -27,7 +27,7 @@ from tests.lyra_opt.simulation.on_racks import cases, linked, run_rule
 if TYPE_CHECKING:
     from lyra_opt.network.heuristics.policy import PlacementPolicy
     from lyra_opt.simulation.cluster import Cluster
-    from lyra_opt.simulation.run import Run
+    from lyra_opt.simulation.job_run import JobRun
     from lyra_opt.simulation.view import Observer, View
     from tests.lyra_opt.simulation.on_racks import Case
 
@@ -65,7 +65,7 @@ def noted(workload: Workload, cluster: Cluster, leases: Leases) -> tuple[list[fl
     held_s: list[float] = []
 
     class Noting(PlacingGangs):
-        def gives_back(self, view: View, run: Run) -> None:
+        def gives_back(self, view: View, run: JobRun) -> None:
             held_s.append(view.now_s - run.began_s)
             super().gives_back(view, run)
 

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.network.links import LINK_SETS, Link, LinkSet, Tier
-from lyra_opt.simulation.network.communication import (
+from lyra_opt.simulation.communication import (
     MODELS,
     ClosedForm,
     SlowdownTable,
     TrainedModel,
     read_slowdowns,
 )
-from lyra_opt.simulation.network.topology import Rack, Topology
+from lyra_opt.simulation.topology import Rack, Topology
 from tests.conftest import assert_field_refused, assert_refused
-from tests.lyra_opt.simulation.network.places import placed_efficiency
+from tests.lyra_opt.simulation.places import placed_efficiency
 
 if TYPE_CHECKING:
     from collections.abc import Callable

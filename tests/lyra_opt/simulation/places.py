@@ -9,8 +9,8 @@ from lyra_opt.network.links import Tier
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lyra_opt.simulation.network.communication import CommunicationModel
-    from lyra_opt.simulation.network.topology import Topology
+    from lyra_opt.simulation.communication import CommunicationModel
+    from lyra_opt.simulation.topology import Topology
 
 
 def units_of(topology: Topology, machines: Iterable[int], gang: int) -> int:

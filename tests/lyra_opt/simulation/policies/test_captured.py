@@ -17,13 +17,12 @@ from lyra_opt.network.heuristics.delay_scheduling import AutoTuner, DelaySchedul
 from lyra_opt.network.heuristics.policy_solver import Epoch, solution_of, state_of
 from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.communication import ClosedForm
 from lyra_opt.simulation.kernel import Kernel
-from lyra_opt.simulation.network.captured import instance_of
-from lyra_opt.simulation.network.communication import ClosedForm
-from lyra_opt.simulation.network.topology import Topology
-from lyra_opt.simulation.policies.placing_gangs import PlacingGangs
+from lyra_opt.simulation.policies.placing_gangs import PlacingGangs, instance_of
 from lyra_opt.simulation.series import CaptureObserver
 from lyra_opt.simulation.tenure import Leases
+from lyra_opt.simulation.topology import Topology
 from tests.lyra_opt.network.heuristics.cases import gang, state_for
 
 if TYPE_CHECKING:

@@ -1,18 +1,19 @@
-"""A job on its way through the cluster: waiting, running, interrupted, done."""
+"""The state of a job in a simulation, from submission to completion, and the totals of all."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, fields
+from operator import neg
+from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.network.links import Tier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    from lyra_opt.simulation.job_rates import JobRates
     from lyra_opt.simulation.workload import Job
+
 
 NEVER = -1.0
 
@@ -91,7 +92,7 @@ _NO_TIERS, _NO_GPU_S = [0] * len(Tier), [0.0] * len(Tier)
 
 
 @dataclass(slots=True, eq=False)
-class Run:
+class JobRun:
     """A job with its state; times are NEVER while they are not known.
 
     Parameters
@@ -139,7 +140,7 @@ class Run:
     fewer_workers_s, slower_type_s, slower_placement_s
         Seconds that it lost in `running_s` by running below its best rate, up to when its rate was
         set: with fewer workers or copies than most; by the types of its GPUs; and by where they
-        are. See `lyra_opt.simulation.time_parts`.
+        are. See `lyra_opt.simulation.least_run`.
     idle_copies_s
         Seconds in `running_s` in which its copies did nothing, less those in `paused_s` in which
         one of them worked.
@@ -182,7 +183,7 @@ class Run:
     efficiency: float = 1.0
     parts: list[Part] = field(default_factory=list)
     copies: Copies | None = None
-    beside: Run | None = None
+    beside: JobRun | None = None
     workers: int = 0
     held_gpus: int = 0
     updated_s: float = NEVER
@@ -350,3 +351,109 @@ def time_of_steps(steps: float, rates: list[float], lost_s: list[float]) -> floa
         rate += gained
         at_s = lost
     return at_s + (steps - done) / rate
+
+
+class JobRates(NamedTuple):
+    """The best rates of a job, in its unit of work a second.
+
+    Parameters
+    ----------
+    best
+        The highest of all.
+    least_workers
+        With how few it may run: its base demand, unless it is tuned for less.
+    of_workers
+        With these, with a worker more, and so on; 0 where nothing holds so many.
+    of_copies
+        Of one copy on a server of its own, of two, and so on; empty where it may have one alone.
+    """
+
+    best: float
+    least_workers: int
+    of_workers: tuple[float, ...]
+    of_copies: tuple[float, ...]
+
+
+@dataclass(slots=True)
+class Totals:
+    """What is counted while a simulation runs; times are from the first submission on.
+
+    Parameters
+    ----------
+    held_gpu_s, there_gpu_s
+        GPU-seconds that jobs held, and that there were, by pool.
+    stranded_gpu_s
+        GPU-seconds that were free on hosts that were not wholly free.
+    handed_over_gpu_s
+        GPU-seconds in which GPUs were neither held nor free.
+    partly_free_host_s, busy_server_s
+        Host-seconds in which hosts were partly free, and server-seconds in which jobs held any
+        GPU of a server.
+    distance_gpu_s
+        GPU-seconds that jobs held, each counted by what distance takes of its speed.
+    serving_gpu_s, on_loan_server_s
+        GPU-seconds in which the inference cluster served, and server-seconds on loan.
+    waiting_job_s, running_job_s, more_copy_s
+        Job-seconds of waiting and of holding GPUs, and those of copies beyond the first.
+    loans, reclaims, returned_servers
+        How often servers were lent and called back, and how many were called back.
+    hosted_at_reclaims
+        Jobs that held GPUs on loan when servers were called back, added up over the reclaims.
+    vacated_gpus, collateral_gpus
+        GPUs of the servers given back, and GPUs that were vacated elsewhere for it.
+    scaling_operations
+        How often a job was resized, to admit another job not counted.
+    rounds, merging_s
+        Rounds in which jobs were there, and seconds that jobs lost by merging copies.
+    decisions, decision_s
+        How often a rule of another problem was asked, and the wall time of each answer.
+    """
+
+    held_gpu_s: list[float]
+    there_gpu_s: list[float]
+    stranded_gpu_s: float = 0.0
+    handed_over_gpu_s: float = 0.0
+    partly_free_host_s: float = 0.0
+    busy_server_s: float = 0.0
+    distance_gpu_s: float = 0.0
+    serving_gpu_s: float = 0.0
+    on_loan_server_s: float = 0.0
+    waiting_job_s: float = 0.0
+    running_job_s: float = 0.0
+    more_copy_s: float = 0.0
+    loans: int = 0
+    reclaims: int = 0
+    returned_servers: int = 0
+    hosted_at_reclaims: int = 0
+    vacated_gpus: int = 0
+    collateral_gpus: int = 0
+    scaling_operations: int = 0
+    rounds: int = 0
+    merging_s: float = 0.0
+    decisions: int = 0
+    decision_s: list[float] = field(default_factory=list)
+
+    @property
+    def free_gpu_s(self) -> float:
+        """GPU-seconds that were free, once the simulation has ended."""
+        return math.fsum((*self.there_gpu_s, -self.handed_over_gpu_s, *map(neg, self.held_gpu_s)))
+
+    def copy(self) -> Totals:
+        """Return what has been counted so far, decision times left out."""
+        copied = Totals.__new__(Totals)
+        for name in _NUMBERS:
+            setattr(copied, name, getattr(self, name))
+        copied.held_gpu_s, copied.there_gpu_s = list(self.held_gpu_s), list(self.there_gpu_s)
+        copied.decision_s = []
+        return copied
+
+    def sums(self, names: Sequence[str]) -> list[float]:
+        """Return some of them, and the GPU-seconds held by pool."""
+        return [*(getattr(self, name) for name in names), *self.held_gpu_s]
+
+
+_NUMBERS = tuple(
+    each.name
+    for each in fields(Totals)
+    if each.name not in ("held_gpu_s", "there_gpu_s", "decision_s")
+)

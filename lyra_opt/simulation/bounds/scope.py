@@ -1,7 +1,8 @@
-"""Whose mean is bounded: that of all jobs, of a class of them, or a weighted one."""
+"""What a bound speaks of: what schedules may do, and which jobs its mean is over."""
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import FieldError
@@ -13,6 +14,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lyra_opt.simulation.workload import Job, Workload
+
+
+class Reading(Enum):
+    """What schedules may do that a bound holds for."""
+
+    RESTART = "restart"
+    """A rigid job without checkpoints that is stopped starts from nothing, so that its last run is
+    one piece, on one pool; elastic jobs, those with checkpoints, and those that may be on own and
+    borrowed GPUs at once are as in the other."""
+    CONSERVED = "conserved"
+    """Jobs may be stopped, resized and moved at any moment, and lose nothing."""
+
 
 ALL = "all"
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
-    from lyra_opt.simulation.network.topology import Topology
+    from lyra_opt.simulation.topology import Topology
 
 BYTES_PER_GB = 1e9
 LEAST_EFFICIENCY = 1e-9

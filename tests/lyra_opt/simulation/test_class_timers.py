@@ -9,7 +9,7 @@ import pytest
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.network.heuristics.delay_scheduling import FixedTimers
-from lyra_opt.simulation.network.class_timers import ClassTimers, manual, read_timers
+from lyra_opt.simulation.class_timers import ClassTimers, manual, read_timers
 from tests.conftest import assert_refused
 
 if TYPE_CHECKING:

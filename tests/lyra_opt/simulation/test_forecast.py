@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError, UserError
-from lyra_opt.simulation.loaning.forecast import (
+from lyra_opt.simulation.forecast import (
     Autoregressive,
     LastValue,
     Oracle,
@@ -15,7 +15,7 @@ from lyra_opt.simulation.loaning.forecast import (
     find_forecaster,
     forecaster_names,
 )
-from tests.lyra_opt.simulation.loaning.demands import DAY, SHARES, STEP_S, demand_of, demands, sine
+from tests.lyra_opt.simulation.demands import DAY, SHARES, STEP_S, demand_of, demands, sine
 
 ALL = pytest.mark.parametrize("name", forecaster_names())
 BLIND = pytest.mark.parametrize("name", [n for n in forecaster_names() if n != "oracle"])

@@ -1,0 +1,342 @@
+r"""Loaning: how many servers the inference cluster lends, when, and how good that is.
+
+A forecaster (`lyra_opt.simulation.forecast`) expects demand, the orchestrator turns that into
+loans, and the clairvoyant optimum says how good any loans could have been.
+
+Loans change at the ticks of the resource orchestrator alone. A loan set at one tick stands until
+the next, and the demand that comes up with that next tick is there before the orchestrator has
+answered it; a loan is therefore measured against every step of demand from its own tick to the
+next one, both included. This is the "burst within 5 minutes" that Lyra's headroom is for
+(EuroSys 2023, section 7.1). In all of it ``servers`` are those of the inference cluster,
+``interval_s`` is the time between two ticks, and the first interval begins at time 0.
+
+*The clairvoyant optimum.* Given how many servers can be lent in each interval, c_t, it is the loans
+L_t in {0, ..., c_t} that maximise
+
+    interval * sum_t L_t  -  return cost * sum_t max(0, L_t - L_{t+1}),
+
+in server-seconds. Servers still on loan after the last interval have not been returned and cost
+nothing.
+
+*The problem falls apart by level.* With x_kt = 1 where L_t >= k, L_t is the sum over k of x_kt,
+and max(0, L_t - L_{t+1}) that of max(0, x_kt - x_{k,t+1}), as the x_kt fall with k. So the optimum
+is at most the sum of the optima of the levels k = 1, 2, ..., where level k may be lent while
+c_t >= k.
+
+*A level is lent for a whole run or not at all.* Within a maximal run of intervals with c_t >= k,
+two loans joined into one, or one extended to the ends of the run, last longer and are returned
+no more often. The whole run is worth its length less one return, or its length alone if it
+reaches the last interval. It is lent where that is above 0.
+
+*The levels fit together.* A run of level k + 1 lies within one of level k, which is at least as
+long, and reaches the last interval if the other does. Hence where level k + 1 is lent, so is
+level k, the levels make up one series of loans, and the bound is attained. It holds for
+fractional loans too, by the same argument with a continuous k.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
+
+from lyra_opt.core.errors import FieldError
+from lyra_opt.core.validation import require_integer, require_number
+from lyra_opt.simulation.cluster import LoanPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lyra_opt.simulation.forecast import Forecaster
+    from lyra_opt.simulation.workload import InferenceDemand
+
+
+SERVER_TOLERANCE = 1e-9
+"""Part of a server that is taken for a rounding error of share times servers."""
+
+
+def busy_servers(share: float, servers: int) -> int:
+    """Return how many servers serve when a share of the cluster's GPUs does."""
+    return math.ceil(share * servers - SERVER_TOLERANCE)
+
+
+def lendable_servers(share: float, servers: int, headroom: float) -> int:
+    """Return floor(servers * (1 - headroom - share)), at least 0.
+
+    Rounded as in `busy_servers`, so that busy and lent servers together never exceed the cluster.
+    """
+    kept = math.ceil(share * servers + headroom * servers - SERVER_TOLERANCE)
+    return max(0, servers - kept)
+
+
+def peak_shares(demand: InferenceDemand, *, interval_s: float, intervals: int) -> list[float]:
+    """Return the greatest busy share from each tick to the next, which a loan there meets."""
+    return [
+        max(
+            map(
+                demand.share,
+                range(
+                    demand.step_of(tick * interval_s),
+                    demand.step_of(tick * interval_s + interval_s) + 1,
+                ),
+            )
+        )
+        for tick in range(intervals)
+    ]
+
+
+def shortfalls(
+    demand: InferenceDemand, loans: Sequence[int], *, servers: int, interval_s: float
+) -> list[int]:
+    """Return how many servers the inference cluster lacks in each interval of a loan.
+
+    The measure of the risk to its service-level objectives: the servers by which demand and
+    loans together exceed the cluster. Using up the headroom is none; that is what it is for.
+    """
+    peaks = peak_shares(demand, interval_s=interval_s, intervals=len(loans))
+    return [
+        max(0, busy_servers(peak, servers) + loan - servers)
+        for peak, loan in zip(peaks, loans, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orchestrator:
+    """The rule by which the inference cluster lends and reclaims whole servers.
+
+    At each tick it keeps what it needs now and, by the forecast, up to the next tick, and the
+    headroom; it lends the rest:
+
+        floor(servers * (1 - headroom - max(share now, forecast shares))), at least 0.
+
+    So servers are reclaimed ahead of the forecast.
+
+    Parameters
+    ----------
+    servers
+        Servers of the inference cluster, at least 0.
+    forecaster
+        What it expects of the demand.
+    headroom
+        Share of the cluster that is never lent, from 0 to 1; Lyra's 2% is the median burst
+        within 5 minutes.
+    interval_s
+        Time between two ticks, above 0.
+
+    Raises
+    ------
+    FieldError
+        If a parameter breaks its rule.
+
+    Notes
+    -----
+    Source: headroom, interval and early reclaiming from Lyra (EuroSys 2023), sections 6 and 7.1,
+    which does not print how the number of servers is computed. Complexity: one forecast a tick.
+    Guarantee with the oracle: no shortfall.
+    """
+
+    servers: int
+    forecaster: Forecaster
+    headroom: float = 0.02
+    interval_s: float = 300.0
+
+    def __post_init__(self) -> None:
+        require_integer("servers", self.servers, minimum=0)
+        if require_number("headroom", self.headroom, minimum=0) > 1:
+            raise FieldError("headroom", self.headroom, "must be at most 1")
+        require_number("interval_s", self.interval_s, minimum=0, above=True)
+
+    def lends(self, demand: InferenceDemand, time_s: float) -> int:
+        """Return how many servers are on loan from a tick to the next.
+
+        Parameters
+        ----------
+        demand
+            What the inference cluster needs; steps after that of the tick are seen by the
+            forecaster alone.
+        time_s
+            The moment of the tick, at least 0.
+        """
+        steps = demand.step_of(time_s + self.interval_s) - demand.step_of(time_s)
+        shares = demand.at(time_s), *self.forecaster.predict(demand, time_s, steps)
+        return lendable_servers(max(shares), self.servers, self.headroom)
+
+    def plan(self, demand: InferenceDemand, intervals: int) -> LoanPlan:
+        """Return the loans of so many intervals from time 0 on, at least 1."""
+        ticks_s = [tick * self.interval_s for tick in range(intervals)]
+        return LoanPlan(
+            interval_s=self.interval_s,
+            on_loan=tuple(self.lends(demand, time_s) for time_s in ticks_s),
+            busy_share=tuple(map(demand.at, ticks_s)),
+        )
+
+
+def clairvoyant_loans(
+    lendable: Sequence[int], *, interval_s: float, return_cost_s: float
+) -> list[int]:
+    """Return loans of the greatest value; where a run is worth 0 it is not lent.
+
+    Parameters
+    ----------
+    lendable
+        Servers that can be lent in each interval, at least 0.
+    interval_s
+        Length of an interval, above 0.
+    return_cost_s
+        Server-seconds that a returned server costs, at least 0: work lost to the preemption that
+        it may cause, and overhead (Lyra's simulator counts 63 s a preemption).
+
+    Raises
+    ------
+    FieldError
+        If an argument breaks its rule.
+
+    Notes
+    -----
+    Source: this project; for the proof see the module. Complexity O(intervals): the runs of all
+    levels are the rectangles of a histogram, found with a stack.
+    """
+    for position, limit in enumerate(lendable):
+        require_integer(f"lendable[{position}]", limit, minimum=0)
+    _require_costs(interval_s, return_cost_s)
+    # The fewest intervals that are worth more than a return, whatever the rounding of the quotient.
+    shortest = math.floor(Fraction(return_cost_s) / Fraction(interval_s)) + 1
+    changes = [0] * (len(lendable) + 1)
+    # (first interval, level): the levels above that of the entry below began at this interval.
+    runs: list[tuple[int, int]] = []
+    for end, limit in enumerate(lendable):
+        start = end
+        while runs and runs[-1][1] > limit:
+            start, level = runs.pop()
+            below = max(limit, runs[-1][1] if runs else 0)
+            if end - start >= shortest:
+                changes[start] += level - below
+                changes[end] -= level - below
+        if limit > (runs[-1][1] if runs else 0):
+            runs.append((start, limit))
+    below = 0
+    for start, level in runs:
+        changes[start] += level - below
+        below = level
+    return list(accumulate(changes[:-1]))
+
+
+def value(loans: Sequence[int], *, interval_s: float, return_cost_s: float) -> float:
+    """Return what loans are worth in server-seconds; see `clairvoyant_loans`."""
+    _require_costs(interval_s, return_cost_s)
+    return interval_s * sum(loans) - return_cost_s * returned_servers(loans)
+
+
+def returned_servers(loans: Sequence[int]) -> int:
+    """Return how many servers are returned, each as often as it is."""
+    return sum(max(0, before - after) for before, after in pairwise(loans))
+
+
+def _require_costs(interval_s: float, return_cost_s: float) -> None:
+    require_number("interval_s", interval_s, minimum=0, above=True)
+    require_number("return_cost_s", return_cost_s, minimum=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoanRecord:
+    """What came of the loans of one forecaster.
+
+    Parameters
+    ----------
+    name
+        The forecaster, or one of the two clairvoyants.
+    returned_servers
+        Servers returned, each as often as it was.
+    shortfall_server_intervals
+        Servers that the inference cluster lacked, summed over the intervals.
+    value_server_s
+        Lent server-seconds less the cost of returns.
+    share_of_clairvoyant
+        That value over the clairvoyant's; at most 1 without shortfall, and may exceed it with.
+        None where the clairvoyant's is 0.
+    """
+
+    name: str
+    returned_servers: int
+    shortfall_server_intervals: int
+    value_server_s: float
+    share_of_clairvoyant: float | None
+
+
+def compare_forecasters(
+    demand: InferenceDemand,
+    forecasters: Sequence[Forecaster],
+    *,
+    servers: int,
+    return_cost_s: float,
+    headroom: float = 0.02,
+    interval_s: float = 300.0,
+) -> list[LoanRecord]:
+    """Return the record of the orchestrator with each forecaster, after two yardsticks.
+
+    The first record is the clairvoyant's, who needs no headroom: a bound for all loans without
+    shortfall. The second is that of a clairvoyant who keeps it, which tells the price of the
+    headroom from that of the forecast.
+
+    Parameters
+    ----------
+    demand
+        What the inference cluster needs, gone through once in whole intervals. Forecasters start
+        without history at time 0.
+    forecasters
+        Whom to compare.
+    servers, headroom, interval_s
+        As in `Orchestrator`.
+    return_cost_s
+        As in `clairvoyant_loans`.
+
+    Raises
+    ------
+    FieldError
+        If a parameter breaks its rule, or the demand is shorter than an interval.
+
+    Notes
+    -----
+    Complexity: one forecast an interval for each forecaster.
+    """
+    orchestrators = [
+        Orchestrator(
+            servers=servers, forecaster=forecaster, headroom=headroom, interval_s=interval_s
+        )
+        for forecaster in forecasters
+    ]
+    duration_s = demand.step_s * len(demand.busy_share)
+    intervals = int(duration_s // interval_s)
+    if intervals < 1:
+        rule = f"must be at most the length of the demand, {duration_s:g}"
+        raise FieldError("interval_s", interval_s, rule)
+    peaks = peak_shares(demand, interval_s=interval_s, intervals=intervals)
+    loans_of = {
+        name: clairvoyant_loans(
+            [lendable_servers(peak, servers, kept) for peak in peaks],
+            interval_s=interval_s,
+            return_cost_s=return_cost_s,
+        )
+        for name, kept in (("clairvoyant", 0.0), ("clairvoyant-with-headroom", headroom))
+    }
+    for orchestrator in orchestrators:
+        loans_of[orchestrator.forecaster.name] = list(orchestrator.plan(demand, intervals).on_loan)
+    worth = {
+        name: value(loans, interval_s=interval_s, return_cost_s=return_cost_s)
+        for name, loans in loans_of.items()
+    }
+    optimum = worth["clairvoyant"]
+    return [
+        LoanRecord(
+            name=name,
+            returned_servers=returned_servers(loans),
+            shortfall_server_intervals=sum(
+                shortfalls(demand, loans, servers=servers, interval_s=interval_s)
+            ),
+            value_server_s=worth[name],
+            share_of_clairvoyant=worth[name] / optimum if optimum > 0 else None,
+        )
+        for name, loans in loans_of.items()
+    ]

@@ -1,1 +1,0 @@
-"""The network of a simulated cluster: racks, communication, and timers by demand class."""

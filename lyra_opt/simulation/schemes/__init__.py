@@ -1,1 +1,0 @@
-"""The schemes that come with the project; `lyra_opt.registry` lists them."""
