@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import io
 import os
-import signal
-import sys
-import threading
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
-from multiprocessing.connection import Connection
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.messages import as_loud_as
+from lyra_opt.core.isolation.child import live, send
 from lyra_opt.core.stand_ins import work_as_in
 from lyra_opt.experiments.machines.answers import answer_of
 from lyra_opt.experiments.machines.parcels import Unpickler
@@ -25,6 +22,7 @@ from lyra_opt.experiments.pool import WORKER_DIED, attempt, in_words
 from lyra_opt.instances.traces import TRACES_VARIABLE
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
     from pathlib import Path
 
     from lyra_opt.experiments.machines.parcels import Errand
@@ -42,23 +40,20 @@ SHARE, ROW, FAULT = "share", "row", "fault"
 """Kinds of answers: how far a task is; its row with the files beside it; why it has no row."""
 
 
-def main() -> None:
-    """Carry out what comes in through the connection whose descriptor is the first argument."""
-    connection = Connection(int(sys.argv[1]))
+def serve(connection: Connection[Any, Any]) -> None:
+    """Carry out what comes in through a connection until nobody asks."""
     errand, folder = connection.recv()
     work_as_in(errand.working_folder, folder / COPIES)
     _take_environment(errand)
     answer: tuple[str, bytes | str]
-    asked: SimpleQueue[tuple[str, bytes]] = SimpleQueue()
-    threading.Thread(target=_read, args=(connection, asked), daemon=True).start()
-    with as_loud_as(errand.loudness):
+    with as_loud_as(errand.loudness), suppress(EOFError, ConnectionError):
         while True:
-            what, data = asked.get()
+            what, data = connection.recv()
             try:
                 answer = ROW, _row(what, data, folder / OBJECTS, connection)
             except BaseException as error:  # not the task's, which would be its row
                 answer = FAULT, in_words(error)
-            connection.send(answer)
+            send(connection, answer)
 
 
 def _take_environment(errand: Errand) -> None:
@@ -68,23 +63,14 @@ def _take_environment(errand: Errand) -> None:
         os.environ[TRACES_VARIABLE] = errand.traces_folder
 
 
-def _read(connection: Connection, asked: SimpleQueue[tuple[str, bytes]]) -> None:
-    """Take what is asked for; end this process and all that it has started with its worker."""
-    try:
-        while True:
-            asked.put(connection.recv())
-    except (EOFError, OSError):
-        os.killpg(0, signal.SIGKILL)  # it leads a group
-
-
-def _row(what: str, data: bytes, objects: Path, connection: Connection) -> bytes:
+def _row(what: str, data: bytes, objects: Path, connection: Connection[Any, Any]) -> bytes:
     task = Unpickler(io.BytesIO(data), lambda digest: _object(objects, digest)).load()
     beside: dict[str, bytes] = {}
     if what == HAS_DIED:
         row = task.failed(datetime.now(UTC), WORKER_DIED)
     else:
         row = attempt(
-            task, beside.update, lambda share: connection.send((SHARE, share)), BaseException
+            task, beside.update, lambda share: send(connection, (SHARE, share)), BaseException
         )
     return answer_of(row, beside)
 
@@ -96,4 +82,4 @@ def _object(folder: Path, digest: str) -> Any:
 
 
 if __name__ == "__main__":
-    main()
+    live(serve)

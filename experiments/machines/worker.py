@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
 import threading
 import time
 from contextlib import contextmanager, suppress
-from multiprocessing import Pipe
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distributed import Reschedule, Status, get_worker
 
+from lyra_opt.core.isolation.child import Child, ChildDiedError
 from lyra_opt.core.stand_ins import copy_below
 from lyra_opt.experiments.machines.answers import error_answer
-from lyra_opt.experiments.machines.child import COPIES, FAULT, HAS_DIED, OBJECTS, ROW, RUN
+from lyra_opt.experiments.machines.child import COPIES, FAULT, HAS_DIED, OBJECTS, ROW, RUN, SHARE
 from lyra_opt.experiments.machines.parcels import versions_here
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from lyra_opt.experiments.machines.parcels import Errand, Parcel
 
@@ -69,7 +66,7 @@ def carry_out(errand: Errand, parcel: Parcel, contents: Mapping[str, bytes]) -> 
         with _folder_of(errand) as folder:
             _lay_out(folder, parcel, contents)
             for _ in range(ATTEMPTS):
-                with suppress(ChildDiedError):
+                with suppress(ChildDiedError, ConnectionError):
                     return _by_child(errand, folder, RUN, parcel.task)
             return _by_child(errand, folder, HAS_DIED, parcel.task)
     except Reschedule:
@@ -99,98 +96,6 @@ def _lay_out(folder: Path, parcel: Parcel, contents: Mapping[str, bytes]) -> Non
             with os.fdopen(handle, "wb") as stream:
                 stream.write(contents[sha256])
             Path(unfinished).replace(path)
-
-
-class ChildDiedError(Exception):
-    """A child ended without a row."""
-
-
-class Child:
-    """A process that carries out tasks of one errand.
-
-    Parameters
-    ----------
-    errand
-        The errand.
-    folder
-        Of its files on this machine.
-    """
-
-    def __init__(self, errand: Errand, folder: Path) -> None:
-        self._connection, theirs = Pipe()
-        command = [sys.executable, "-P", "-m", "lyra_opt.experiments.machines.child"]
-        # No `multiprocessing.Process`: a worker under a nanny is a daemon, which may have none.
-        self._process = subprocess.Popen(  # noqa: S603
-            [*command, str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        theirs.close()
-        self._connection.send((errand, folder))
-
-    def answer(
-        self,
-        what: str,
-        task: bytes,
-        *,
-        is_wanted: Callable[[], bool],
-        tell: Callable[[float], None],
-    ) -> bytes:
-        """Return the row of a task and the files beside it, as JSON.
-
-        Parameters
-        ----------
-        is_wanted
-            Whether the task is still to be done; asked now and then.
-        tell
-            Is told how far it is, from 0 to 1.
-
-        Raises
-        ------
-        ChildDiedError
-            If the task kills the process.
-        Reschedule
-            If it is not wanted any more.
-        RuntimeError
-            If the process cannot read the task, or write its row; says why.
-        """
-        try:
-            self._connection.send((what, task))
-            looked_s = time.monotonic()
-            while True:
-                if self._connection.poll(SECONDS_BETWEEN_LOOKS):
-                    kind, value = self._connection.recv()
-                    if kind == ROW:
-                        return bytes(value)
-                    if kind == FAULT:
-                        raise RuntimeError(value)
-                    tell(value)
-                if time.monotonic() - looked_s > SECONDS_BETWEEN_LOOKS:
-                    looked_s = time.monotonic()
-                    if self._process.poll() is not None:  # what it has started may hold the pipe
-                        raise EOFError
-                    if not is_wanted():
-                        self.end()
-                        raise Reschedule  # for whoever wants it again
-        except (EOFError, OSError):
-            self.end()
-            raise ChildDiedError from None
-
-    def end(self) -> None:
-        """End the process with all that it has started."""
-        if self.has_ended:
-            return
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self._connection.close()
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether it takes no more tasks."""
-        return self._connection.closed
 
 
 class _Errands:
@@ -233,13 +138,14 @@ class _Errands:
         with self._lock:
             if idle := self._idle.get(folder):
                 return idle.pop()
-        return Child(errand, folder)
+        child = Child("lyra_opt.experiments.machines.child")
+        child.connection.send((errand, folder))
+        return child
 
     def give_back(self, child: Child, folder: Path) -> None:
         """Keep a child for a further task."""
-        if not child.has_ended:
-            with self._lock:
-                self._idle.setdefault(folder, []).append(child)
+        with self._lock:
+            self._idle.setdefault(folder, []).append(child)
 
 
 _errands = _Errands()
@@ -253,22 +159,43 @@ def _folder_of(errand: Errand) -> Iterator[Path]:
 
 
 def _by_child(errand: Errand, folder: Path, what: str, task: bytes) -> bytes:
+    """Return the row of a task and the files beside it, as JSON.
+
+    Raises
+    ------
+    ChildDiedError, ConnectionError
+        If the task kills the process.
+    Reschedule
+        If nobody wants the task any more.
+    RuntimeError
+        If the process cannot read the task, or write its row; says why.
+    """
     worker: Any = get_worker()
     key = worker.get_current_task()
-    told_s = [float("-inf")]
-
-    def is_wanted() -> bool:
-        state = worker.state.tasks.get(key)
-        is_here = worker.status not in (Status.closing, Status.closed, Status.failed)
-        return is_here and state is not None and state.state not in GONE
-
-    def tell(share: float) -> None:
-        if time.monotonic() - told_s[0] >= SECONDS_BETWEEN_WORDS:
-            told_s[0] = time.monotonic()
-            worker.log_event(errand.id, {"key": key, "share": share})
-
+    kind: str | None
+    value: Any
+    looked_s = told_s = float("-inf")
     child = _errands.take(errand, folder)
     try:
-        return child.answer(what, task, is_wanted=is_wanted, tell=tell)
-    finally:
-        _errands.give_back(child, folder)
+        child.connection.send((what, task))
+        while True:
+            kind, value = child.receive(time.monotonic() + SECONDS_BETWEEN_LOOKS) or (None, None)
+            if kind in (ROW, FAULT):
+                break
+            now_s = time.monotonic()
+            if kind == SHARE and now_s - told_s >= SECONDS_BETWEEN_WORDS:
+                told_s = now_s
+                worker.log_event(errand.id, {"key": key, "share": value})
+            if now_s - looked_s >= SECONDS_BETWEEN_LOOKS:
+                looked_s = now_s
+                state = worker.state.tasks.get(key)
+                is_here = worker.status not in (Status.closing, Status.closed, Status.failed)
+                if not is_here or state is None or state.state in GONE:
+                    raise Reschedule  # for whoever wants it again
+    except BaseException:
+        child.end()
+        raise
+    _errands.give_back(child, folder)
+    if kind == FAULT:
+        raise RuntimeError(value)
+    return bytes(value)

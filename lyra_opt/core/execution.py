@@ -12,7 +12,7 @@ from lyra_opt.core.instance_guard import InstanceGuard, PrivateCopy
 from lyra_opt.core.interrupting import PATIENCE_S, CtrlC
 from lyra_opt.core.result import SolveResult, Status, StoppedBy
 from lyra_opt.core.seeding import generator
-from lyra_opt.core.solver import is_own
+from lyra_opt.core.solver import is_built_in
 from lyra_opt.core.stopwatch import OutOfTimeError, Stopwatch, interruption_in_force
 from lyra_opt.core.trajectory import Recorder
 
@@ -103,7 +103,7 @@ def execute(
     frozen, and all others on a copy of their own. `timed` is entered while it is the solver's turn,
     not while that copy is made and compared.
     """
-    given = InstanceGuard(instance) if is_own(solver) else PrivateCopy(problem, instance)
+    given = InstanceGuard(instance) if is_built_in(solver) else PrivateCopy(problem, instance)
     try:
         with timed or nullcontext():
             execution = _executed(problem, given.instance, solver, call)
@@ -154,7 +154,7 @@ def _cutting_off(interruption: Interruption, solver: Solver) -> AbstractContextM
     """Cut off a solver that is interrupted: one of the toolkit's, which ends itself, later."""
     if not isinstance(interruption, CtrlC):
         return nullcontext()
-    return interruption.cutting_off(PATIENCE_S if is_own(solver) else 0.0)
+    return interruption.cutting_off(PATIENCE_S if is_built_in(solver) else 0.0)
 
 
 def told_result(

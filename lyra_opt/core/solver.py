@@ -304,6 +304,6 @@ def _made(problem: str, name: str) -> Solver | None:
     return maker.make(problem, name)
 
 
-def is_own(solver: Solver) -> bool:
+def is_built_in(solver: Solver) -> bool:
     """Return whether a solver comes with the toolkit, whose tests hold it to its rules."""
     return type(solver).__module__.partition(".")[0] == "lyra_opt"

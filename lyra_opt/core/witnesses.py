@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.execution import execute
 from lyra_opt.core.result import BACKEND_RUNS, Limits, Status
-from lyra_opt.core.solver import find_solver, is_own
+from lyra_opt.core.solver import find_solver, is_built_in
 from lyra_opt.core.solving import Answer, Witness, refute_claims, solve_and_check
 from lyra_opt.core.stopwatch import interruption_in_force
 
@@ -31,7 +31,7 @@ LIMIT_S = 10.0
 
 def engine_of(solver: Solver) -> str:
     """Return what the bounds of a solver rest on; two of one engine are one witness."""
-    return solver.engine or (OWN_ENGINE if is_own(solver) else solver.name)
+    return solver.engine or (OWN_ENGINE if is_built_in(solver) else solver.name)
 
 
 def solve_and_certify(

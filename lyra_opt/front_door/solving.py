@@ -86,7 +86,7 @@ def solve(
     from lyra_opt.core.problem import problem_of_instance
     from lyra_opt.core.result import Limits
     from lyra_opt.core.rules import Integer, Number
-    from lyra_opt.core.solver import is_own
+    from lyra_opt.core.solver import is_built_in
     from lyra_opt.core.solving import solve_and_check
     from lyra_opt.core.witnesses import solve_and_certify
 
@@ -100,7 +100,7 @@ def solve(
     warm_start = None if start is None else _checked_start(problem, instance, start)
     chosen = _solver(problem, instance, solver)
     if isolated is None:
-        is_limited = time_limit_s is not None and not is_own(chosen)
+        is_limited = time_limit_s is not None and not is_built_in(chosen)
         isolated = is_limited or memory_limit_mib is not None
     run = solve_and_certify if certify else solve_and_check
     with heeding_signals(signal.SIGINT), Workers() as workers:

@@ -22,7 +22,7 @@ from lyra_opt.core.isolation.workers import Workers
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, Status, StoppedBy, same_value
 from lyra_opt.core.seeding import derive_seed
-from lyra_opt.core.solver import find_solver, is_own
+from lyra_opt.core.solver import find_solver, is_built_in
 from lyra_opt.core.solving import Answer, refute_claims, solve_and_check
 from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.core.temporary import TemporaryFolder
@@ -386,7 +386,7 @@ class _Search:
 
     def _answer(self, instance: Any, solver: Solver, limit_s: float) -> Answer:
         """Run a solver: the toolkit's own here, all others where they can do no harm."""
-        is_trusted = is_own(solver)
+        is_trusted = is_built_in(solver)
         return solve_and_check(
             self._problem,
             instance,

@@ -1,4 +1,4 @@
-"""A process that was forked from this one, works for it, and can be ended at any moment."""
+"""A process that works for this one and can be ended at any moment."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pickle
 import shutil
 import signal
 import struct
+import subprocess
 import sys
 import tempfile
 import threading
@@ -16,15 +17,15 @@ import time
 import warnings
 from contextlib import suppress
 from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from lyra_opt.core.isolation.memory import family
 from lyra_opt.core.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from multiprocessing.connection import Connection
     from resource import struct_rusage
 
 LONGEST_SLICE_S = 0.1
@@ -48,38 +49,39 @@ class ChildDiedError(Exception):
 
 
 class Child:
-    """A forked process.
+    """A process that is forked from this one, or runs a module of its own.
 
-    It is forked, not spawned, because then it costs some ten milliseconds and has whatever this
-    process has: objects that no pickle can carry, and classes of an interactive session. It leads a
-    process group, which ends with it: what it has started is ended too, and its temporary files go.
-    On Linux that holds for processes that left the group too (daemons, for example). If the child
-    crashes, they are recognised by the temporary folder in their environment, or were seen before.
-    It ends when this process does, whatever ends that, as soon as its machine code lets threads of
-    Python run. Ctrl-C in a terminal does not reach it.
+    A forked child costs some ten milliseconds and has all that this process has: objects that no
+    pickle can carry, and classes of an interactive session. A process with threads that hold locks
+    must not be forked: its children run a module.
+
+    A child leads a process group, which ends with it: what it has started is ended too, and its
+    temporary files go. On Linux that holds for processes that left the group too (daemons, for
+    example). If the child crashes, they are recognised by the temporary folder in their
+    environment, or were seen before. A child ends when this process does, whatever ends that, as
+    soon as its machine code lets threads of Python run. Ctrl-C in a terminal does not reach it.
 
     Parameters
     ----------
     serve
-        What the child does with its end of a pipe; when that returns, it ends.
+        What the child does with its end of a pipe; when that returns, it ends. A module to run is
+        given by its name, and calls `live`.
     """
 
-    def __init__(self, serve: Callable[[Connection[Any, Any]], None]) -> None:
+    def __init__(self, serve: Callable[[Connection[Any, Any]], None] | str) -> None:
         self._stack = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
         self._folder = TemporaryFolder()
         self.connection, other_end = Pipe()
         ours, theirs = os.pipe()  # of which one end is here alone, so that it closes with us
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(AttributeError, ValueError, OSError):  # closed, or none
-                stream.flush()  # else what waits there would be written twice
-        with warnings.catch_warnings():
-            # Of threads in this process: the child runs none of theirs, and waits for none.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            self.process = os.fork()
-        if self.process == 0:
-            os.close(theirs)
-            self.connection.close()
-            _live(serve, other_end, ours, self._stack, str(self._folder.path))
+        stack, folder = self._stack.fileno(), str(self._folder.path)
+        if isinstance(serve, str):
+            self.process = _started(serve, (other_end.fileno(), ours, stack), folder)
+        else:
+            self.process = _forked()
+            if self.process == 0:
+                os.close(theirs)
+                self.connection.close()
+                _live(serve, other_end, ours, stack, folder)
         os.close(ours)
         other_end.close()
         self._lifeline: int | None = theirs
@@ -160,6 +162,11 @@ class Child:
         self._stack.seek(0)
         return self._stack.read().decode(errors="replace")
 
+    @property
+    def is_ended(self) -> bool:
+        """Whether `end` was called."""
+        return self._lifeline is None
+
     def end(self) -> struct_rusage | None:
         """End it with all that it has started; return what it took, None if it is gone."""
         if self._lifeline is None:
@@ -197,11 +204,41 @@ def send(connection: Connection[Any, Any], message: object) -> None:
         unsent = unsent[os.write(connection.fileno(), unsent) :]
 
 
+def _forked() -> int:
+    """Return the process of a fork of this one, 0 in the child."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, ValueError, OSError):  # closed, or none
+            stream.flush()  # else what waits there would be written twice
+    with warnings.catch_warnings():
+        # Of threads in this process: the child runs none of theirs, and waits for none.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
+def _started(module: str, descriptors: tuple[int, ...], folder: str) -> int:
+    """Return the process that runs a module, with its end of everything as arguments."""
+    # No `multiprocessing.Process`: a Dask worker under a nanny is a daemon, which may have none.
+    child = subprocess.Popen(  # noqa: S603
+        [sys.executable, "-P", "-m", module, *map(str, descriptors), folder],
+        pass_fds=descriptors,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    child.returncode = 0  # only `Child.end` waits for it
+    return child.pid
+
+
+def live(serve: Callable[[Connection[Any, Any]], None]) -> NoReturn:
+    """Be a child that runs a module; what the module does when it is run."""
+    connection, lifeline, stack, folder = sys.argv[1:]
+    _live(serve, Connection(int(connection)), int(lifeline), int(stack), folder)
+
+
 def _live(
     serve: Callable[[Connection[Any, Any]], None],
     connection: Connection[Any, Any],
     lifeline: int,
-    stack: IO[bytes],
+    stack: int,
     folder: str,
 ) -> NoReturn:
     """Be the child; never return to what this process did before it was one."""

@@ -1,4 +1,4 @@
-"""The child's side: call solvers as it is asked to, and say what becomes of them."""
+"""The child's side: messages, and the server that calls solvers and tells what becomes of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from lyra_opt.core.execution import execute, failed
 from lyra_opt.core.interrupting import heeding_signals
@@ -20,7 +20,6 @@ from lyra_opt.core.isolation.memory import (
     reset_peak_memory,
     resident_mib,
 )
-from lyra_opt.core.isolation.messages import Request, Told, Turn
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.stopwatch import Stopwatch, on_loading
 from lyra_opt.core.trajectory import TrajectoryPoint
@@ -29,13 +28,54 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from multiprocessing.connection import Connection
 
-    from lyra_opt.core.execution import Execution
+    from lyra_opt.core.execution import Call, Execution
+    from lyra_opt.core.instance import ProblemInstance
     from lyra_opt.core.problem import Problem
     from lyra_opt.core.result import Number
     from lyra_opt.core.solver import Solver
 
 SHARE_OF_TELLING = 0.05
 """Of its time that a solver may spend on sending its incumbents."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a child is asked to do; None is what it has already.
+
+    Each message that answers it comes after its number: threads of backends may speak after the
+    end of a call.
+    """
+
+    number: int
+    solver: str | None
+    instance: ProblemInstance | None
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Whose turn it is: the clock of a limit runs while it is the solver's.
+
+    Parameters
+    ----------
+    of
+        ``solver``, ``loading``: packages and compiled kernels, as happens once a process, or
+        ``nobody``.
+    cpu_time_s, memory_mib
+        Of the child so far.
+    """
+
+    of: Literal["solver", "loading", "nobody"]
+    cpu_time_s: float = 0.0
+    memory_mib: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What an observer is told, and the solution with it as a pickle."""
+
+    point: TrajectoryPoint
+    solution: bytes | None
 
 
 @dataclass

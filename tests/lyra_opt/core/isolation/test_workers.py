@@ -16,9 +16,8 @@ import pytest
 
 import lyra_opt as lo
 from lyra_opt.core.execution import Execution, execute
-from lyra_opt.core.isolation.run import grace_s
 from lyra_opt.core.isolation.server import Server
-from lyra_opt.core.isolation.workers import Workers
+from lyra_opt.core.isolation.workers import Workers, grace_s
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import Solver, find_solver, solver_names
