@@ -162,12 +162,14 @@ def _reclaim_solvers() -> Objects:
     """Return the heuristics and exact methods of our own for reclaim."""
     from lyra_opt.reclaim.exact.solver import Exact
     from lyra_opt.reclaim.heuristics.fast import Fast
-    from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
-    from lyra_opt.reclaim.heuristics.lyra_greedy_elastic import LyraGreedyElastic
-    from lyra_opt.reclaim.heuristics.marginal import Marginal
-    from lyra_opt.reclaim.heuristics.peeling import Peeling
-    from lyra_opt.reclaim.heuristics.random_choice import RandomChoice
-    from lyra_opt.reclaim.heuristics.smallest_count_first import SmallestCountFirst
+    from lyra_opt.reclaim.heuristics.greedy import (
+        LyraGreedy,
+        LyraGreedyElastic,
+        Marginal,
+        Peeling,
+        RandomChoice,
+        SmallestCountFirst,
+    )
     from lyra_opt.reclaim.heuristics.tabu import Tabu
 
     return _by_problem(

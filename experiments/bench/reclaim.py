@@ -33,7 +33,7 @@ from lyra_opt.front_door.solving import solve
 from lyra_opt.instances.family import generate
 from lyra_opt.instances.library import library
 from lyra_opt.reclaim.bounds.dual_bound import interchangeable_bound, rigid_bound
-from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
+from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

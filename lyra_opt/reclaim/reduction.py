@@ -14,7 +14,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from lyra_opt.core.result import StoppedBy
     from lyra_opt.reclaim.incidence import IntArray
     from lyra_opt.reclaim.instance import Instance
 
@@ -296,3 +297,20 @@ def _highest_free(place: int, dominators: dict[int, list[int]], taken: set[int])
         if above is None:
             return place
         place = above
+
+
+class SearchResult(NamedTuple):
+    """Incumbent and bound of a search over a `ReducedReclaim`, whatever ended it."""
+
+    places: list[int]
+    """The best choice known, as places of the reduced instance, ascending."""
+    objective: int
+    """Weight of the jobs that it preempts."""
+    bound: int
+    """Proved: no choice preempts less. Equal to `objective` once the search is complete."""
+    stopped_by: StoppedBy | None = None
+    """The limit that ended the search, None if it is complete."""
+    nodes: int = 0
+    """Nodes of a tree whose bound was computed."""
+    moves: int = 0
+    """Swaps of servers that were made."""

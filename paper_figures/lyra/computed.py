@@ -32,7 +32,7 @@ from lyra_opt.paper_figures.lyra.strict_queue import (
     most_mean_of_slowest_s,
 )
 from lyra_opt.paper_figures.results import there
-from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy, server_preemption_costs
+from lyra_opt.reclaim.heuristics.greedy import LyraGreedy, server_preemption_costs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -34,7 +34,7 @@ names = [NAMES]
 """
 
 OWN = """
-from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
+from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
 
 
 class Mine(LyraGreedy):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 OWN = """
-from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
+from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
 
 
 class Mine(LyraGreedy):

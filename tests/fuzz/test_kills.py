@@ -26,7 +26,7 @@ SLEEP_S = 86531
 RUNS = 160
 SLOWLY = """
 import time
-from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
+from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
 
 class Slowly(LyraGreedy):
     name = "slowly"
@@ -100,7 +100,7 @@ def test_rows_outlive_every_kill(seed: int, tmp_path: Path) -> None:
 
 TELLS = f"""
 import subprocess, time
-from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
+from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
 
 class Tells(LyraGreedy):
     name = "tells"

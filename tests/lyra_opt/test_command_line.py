@@ -16,7 +16,7 @@ from lyra_opt import __version__
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import solver_names
 from lyra_opt.core.solving import COMMON_ANSWER_KEYS
-from lyra_opt.reclaim.heuristics.smallest_count_first import SmallestCountFirst
+from lyra_opt.reclaim.heuristics.greedy import SmallestCountFirst
 from tests.conftest import FIGURE_5, assert_one_line_error
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class TestSolve:
     ) -> None:
         """The failure is an answer among the others, with its message."""
         monkeypatch.setattr(
-            "lyra_opt.reclaim.heuristics.peeling.Peeling.choose",
+            "lyra_opt.reclaim.heuristics.greedy.Peeling.choose",
             lambda *_: (_ for _ in ()).throw(RuntimeError("broken")),
         )
         exit_code, out, _ = run(
@@ -208,7 +208,7 @@ class TestSolve:
 
     def test_debug_writes_the_traceback(self, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         """On stderr, and only where it is asked for."""
-        from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
+        from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
 
         def broken(*_: object) -> None:
             raise ZeroDivisionError("oh")
@@ -226,7 +226,7 @@ class TestSolve:
         self, run: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Python's prints and native code's: stdout holds the JSON array alone."""
-        from lyra_opt.reclaim.heuristics.peeling import Peeling
+        from lyra_opt.reclaim.heuristics.greedy import Peeling
 
         original = Peeling.choose
 

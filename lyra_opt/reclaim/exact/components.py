@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lyra_opt.core.exact_sums import exact_sum
+from lyra_opt.core.kernels import kernel
 from lyra_opt.core.stopwatch import (
     OutOfTimeError,
     is_out_of_time,
@@ -20,12 +21,10 @@ from lyra_opt.core.stopwatch import (
     limits_in_force,
     within_time,
 )
-from lyra_opt.reclaim.exact.component_kernel import enumerate_choices
-from lyra_opt.reclaim.exact.search_result import SearchResult
-from lyra_opt.reclaim.exact.tree.price_kernel import Split, level_prices
+from lyra_opt.reclaim.exact.tree.kernel import Split, level_prices
 from lyra_opt.reclaim.exact.tree.search import price_unit, search_tree
 from lyra_opt.reclaim.incidence import Incidence
-from lyra_opt.reclaim.reduction import ReducedReclaim
+from lyra_opt.reclaim.reduction import ReducedReclaim, SearchResult
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +32,55 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lyra_opt.reclaim.incidence import IntArray
+
+
+@kernel
+def enumerate_choices(
+    servers: int,
+    weight: Any,
+    cost: Any,
+    server_start: Any,
+    server_jobs: Any,
+    hosts: Any,
+    least: Any,
+    chosen: Any,
+) -> Any:
+    """Return the least weight of each number of servers, and a choice of it as a bit mask.
+
+    The choices follow a Gray code, so that one server changes at a time. `hosts`, zeros, counts
+    the chosen servers of each job. Time O(2^servers * jobs on a server).
+    """
+    for picks in range(servers + 1):
+        least[picks] = -1
+    least[0] = 0
+    mask = 0
+    picks = 0
+    total = 0
+    for step in range(1, 2**servers):
+        # The lowest bit that is set in the number of the step says which server changes.
+        s = 0
+        while step >> s & 1 == 0:
+            s += 1
+        if mask >> s & 1:
+            total -= cost[s]
+            picks -= 1
+            for entry in range(server_start[s], server_start[s + 1]):
+                hosts[server_jobs[entry]] -= 1
+                if hosts[server_jobs[entry]] == 0:
+                    total -= weight[server_jobs[entry]]
+        else:
+            total += cost[s]
+            picks += 1
+            for entry in range(server_start[s], server_start[s + 1]):
+                if hosts[server_jobs[entry]] == 0:
+                    total += weight[server_jobs[entry]]
+                hosts[server_jobs[entry]] += 1
+        mask = mask ^ (1 << s)
+        if least[picks] < 0 or total < least[picks]:
+            least[picks] = total
+            chosen[picks] = mask
+    return least, chosen
+
 
 ENUMERATED_SERVERS = 12
 """Components of up to so many servers are solved for every k by listing all choices."""
@@ -73,9 +121,7 @@ def search_components(
     knapsack, 2^12 choices for each small component, and the tree searches.
     """
     objective = reduced.objective(incumbent)
-    best = SearchResult(
-        places=sorted(incumbent), objective=objective, bound=dual_bound, nodes=0, stopped_by=None
-    )
+    best = SearchResult(places=sorted(incumbent), objective=objective, bound=dual_bound)
     groups = _connected_places(reduced.losses)
     if len(groups) < 2 or objective <= dual_bound:
         return best
@@ -101,9 +147,7 @@ def search_components(
                 for part, picks in zip(parts, division, strict=True)
                 for place in part.choice[picks]
             )
-            return SearchResult(
-                places=places, objective=bound, bound=bound, nodes=nodes, stopped_by=None
-            )
+            return SearchResult(places=places, objective=bound, bound=bound, nodes=nodes)
         best = best._replace(bound=bound)
         nodes_left = None if limits.nodes is None else limits.nodes - nodes
         if bound >= objective or is_out_of_time() or nodes_left == 0:

@@ -11,16 +11,13 @@ from lyra_opt.core.stopwatch import is_out_of_time, limited_to, limits_in_force,
 from lyra_opt.core.trajectory import Improvements
 from lyra_opt.reclaim.bounds.semidefinite import semidefinite_bound
 from lyra_opt.reclaim.exact.components import search_components
-from lyra_opt.reclaim.exact.search_result import SearchResult
 from lyra_opt.reclaim.exact.threshold.search import search_thresholds
 from lyra_opt.reclaim.exact.tree.search import TreeSearch, search_tree
 from lyra_opt.reclaim.heuristics.fast import Fast
-from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
-from lyra_opt.reclaim.heuristics.lyra_greedy_elastic import LyraGreedyElastic
-from lyra_opt.reclaim.heuristics.marginal import Marginal
+from lyra_opt.reclaim.heuristics.greedy import LyraGreedy, LyraGreedyElastic, Marginal
 from lyra_opt.reclaim.heuristics.tabu import search_by_swaps
 from lyra_opt.reclaim.instance import Semantics, Solution
-from lyra_opt.reclaim.reduction import reduce_instance
+from lyra_opt.reclaim.reduction import SearchResult, reduce_instance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,7 +93,6 @@ class Exact(Solver):
                 places=[place[position] for position in quick.solution.positions(instance)],
                 objective=quick.objective,
                 bound=quick.dual_bound,
-                nodes=0,
                 stopped_by=quick.stopped_by,
             )
         )
@@ -172,21 +168,14 @@ def _walk(
         yield known.places
         yield from more_starts
 
-    found = search_by_swaps(
-        reduced,
-        starts(),
-        moves_per_start=moves,
-        rng=rng,
-        target=known.bound,
-        observer=known.observer,
-    )
     known.take(
-        SearchResult(
-            places=found.places,
-            objective=found.objective,
+        search_by_swaps(
+            reduced,
+            starts(),
+            moves_per_start=moves,
+            rng=rng,
             bound=known.bound,
-            nodes=0,
-            stopped_by=StoppedBy.TIME if found.ran_out_of_time else None,
+            observer=known.observer,
         )
     )
 

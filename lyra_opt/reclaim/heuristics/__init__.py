@@ -1,1 +1,1 @@
-"""Rules that choose servers without a proof, one a file."""
+"""Rules that choose servers without a proof."""

@@ -11,10 +11,15 @@ from lyra_opt.core.solver import Solver
 from lyra_opt.core.stopwatch import is_out_of_time
 from lyra_opt.reclaim.bounds.dual_bound import interchangeable_bound, rigid_bound
 from lyra_opt.reclaim.heuristics.base import preempted_weight
-from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy, ShareRule, TieRule
-from lyra_opt.reclaim.heuristics.lyra_greedy_elastic import LyraGreedyElastic
-from lyra_opt.reclaim.heuristics.marginal import Marginal
-from lyra_opt.reclaim.heuristics.peeling import peel_places, peel_servers
+from lyra_opt.reclaim.heuristics.greedy import (
+    LyraGreedy,
+    LyraGreedyElastic,
+    Marginal,
+    ShareRule,
+    TieRule,
+    peel_places,
+    peel_servers,
+)
 from lyra_opt.reclaim.instance import Semantics, Solution
 from lyra_opt.reclaim.reduction import reduce_with_rows
 

@@ -39,7 +39,7 @@ pytestmark = pytest.mark.slow
 
 SLOW = """
 import time
-from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
+from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
 
 
 class Slow(LyraGreedy):

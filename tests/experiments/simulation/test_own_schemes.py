@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Run = Callable[..., tuple[int, str, str]]
 
 FILE = """
-from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
+from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
 from lyra_opt.simulation.policy import QueuePolicy
 from lyra_opt.simulation.scheme import ComposedScheme
 

@@ -214,7 +214,7 @@ def test_none_found_in_time(run: Any) -> None:
 def test_a_failing_solver(run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """One line on stderr, exit code 1, nothing written."""
     monkeypatch.setattr(
-        "lyra_opt.reclaim.heuristics.peeling.Peeling.choose",
+        "lyra_opt.reclaim.heuristics.greedy.Peeling.choose",
         lambda *_: (_ for _ in ()).throw(RuntimeError("broken\nbadly")),
     )
     exit_code, out, err = run(

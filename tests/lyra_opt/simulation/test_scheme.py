@@ -15,7 +15,7 @@ from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
 from lyra_opt.heterogeneous.heuristics.policies import SUMMARIES as ROUND_SUMMARIES
 from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES
 from lyra_opt.network.heuristics.policy_solver import SUMMARIES as PLACEMENT_SUMMARIES
-from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
+from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
 from lyra_opt.simulation.class_timers import ClassTimers, TimerClass
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.metrics import require_conserved

@@ -17,9 +17,8 @@ from lyra_opt.core.stopwatch import (
     limits_in_force,
     remaining_s,
 )
-from lyra_opt.reclaim.exact.search_result import SearchResult
-from lyra_opt.reclaim.exact.tree.kernel import Restricted, Tree, TreeInstance, explore
-from lyra_opt.reclaim.exact.tree.price_kernel import Split
+from lyra_opt.reclaim.exact.tree.kernel import Restricted, Split, Tree, TreeInstance, explore
+from lyra_opt.reclaim.reduction import SearchResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,7 +51,7 @@ def search_tree(
     not (kept). A paid job costs its weight and leaves the instance; the servers of a kept job can
     not be chosen. Both make the instance smaller. The bound of a node is the sum of the N_R
     smallest prices, where every open job splits its weight over its servers
-    (`lyra_opt.reclaim.exact.tree.price_kernel`): it converges to that of the linear relaxation and
+    (`lyra_opt.reclaim.exact.tree.kernel`): it converges to that of the linear relaxation and
     is valid before. Open nodes are taken by least bound. Servers that alone, or by their price,
     would lift the bound to the incumbent are ruled out.
 

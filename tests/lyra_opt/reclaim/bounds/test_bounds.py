@@ -25,7 +25,7 @@ from lyra_opt.reclaim.bounds.dual_bound import (
     rigid_bound,
 )
 from lyra_opt.reclaim.heuristics.base import preempted_weight
-from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
+from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
 from lyra_opt.testing.strategies import reclaim_instances
 from tests.draws import draws
 from tests.optima import optimum

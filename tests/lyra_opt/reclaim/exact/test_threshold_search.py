@@ -16,9 +16,8 @@ from lyra_opt.core.result import Limits, StoppedBy
 from lyra_opt.core.stopwatch import limited_to
 from lyra_opt.formulations.reclaim.pulp_model import PULP_HIGHS_STRENGTHENED
 from lyra_opt.instances.family import generate
-from lyra_opt.reclaim.exact.threshold.bound import NodeBound, first_prices
-from lyra_opt.reclaim.exact.threshold.propagation import CHOSEN, KEPT, OPEN, PAID, SPARED, Dominance
-from lyra_opt.reclaim.exact.threshold.reduced_problem import ThresholdProblem
+from lyra_opt.reclaim.exact.threshold.bound import NodeBound, ThresholdProblem, first_prices
+from lyra_opt.reclaim.exact.threshold.kernels import CHOSEN, KEPT, OPEN, PAID, SPARED, Dominance
 from lyra_opt.reclaim.exact.threshold.relaxation import Relaxation
 from lyra_opt.reclaim.exact.threshold.search import Effort, search_thresholds
 from lyra_opt.reclaim.instance import Instance, Job, Server, WorkerGroup
@@ -31,8 +30,7 @@ from tests.optima import objective, optimum
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lyra_opt.reclaim.exact.search_result import SearchResult
-    from lyra_opt.reclaim.reduction import ReducedReclaim
+    from lyra_opt.reclaim.reduction import ReducedReclaim, SearchResult
 
 HUGE = 2**70
 NO_PAIRS = Dominance.of([])

@@ -13,8 +13,14 @@ from lyra_opt.core.result import Limits, StoppedBy
 from lyra_opt.core.stopwatch import limited_to
 from lyra_opt.instances.family import generate
 from lyra_opt.reclaim.exact.tree import search as tree_search
-from lyra_opt.reclaim.exact.tree.kernel import Tree, drop_first_node, push_node
-from lyra_opt.reclaim.exact.tree.price_kernel import Split, level_prices, smallest_prices
+from lyra_opt.reclaim.exact.tree.kernel import (
+    Split,
+    Tree,
+    drop_first_node,
+    level_prices,
+    push_node,
+    smallest_prices,
+)
 from lyra_opt.reclaim.exact.tree.search import search_tree
 from lyra_opt.reclaim.reduction import ReducedReclaim, reduce_instance
 from lyra_opt.testing.strategies import reclaim_instances

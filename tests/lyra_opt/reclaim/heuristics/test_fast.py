@@ -18,8 +18,13 @@ from lyra_opt.core.solving import solve_and_check
 from lyra_opt.instances.family import generate
 from lyra_opt.reclaim.bounds.dual_bound import rigid_bound
 from lyra_opt.reclaim.heuristics.base import preempted_weight
-from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy, ShareRule, TieRule
-from lyra_opt.reclaim.heuristics.peeling import peel_places, peel_servers
+from lyra_opt.reclaim.heuristics.greedy import (
+    LyraGreedy,
+    ShareRule,
+    TieRule,
+    peel_places,
+    peel_servers,
+)
 from lyra_opt.reclaim.reduction import reduce_with_rows
 from lyra_opt.testing.strategies import reclaim_instances
 from tests.optima import optimum

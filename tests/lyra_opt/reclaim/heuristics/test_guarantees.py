@@ -14,9 +14,13 @@ from lyra_opt.instances.family import find_family, generate
 from lyra_opt.reclaim import Instance, Job, Semantics, Server, WorkerGroup, check
 from lyra_opt.reclaim.bounds.dual_bound import RigidBound, rigid_bound
 from lyra_opt.reclaim.heuristics.base import preempted_weight
-from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy, TieRule, server_preemption_costs
-from lyra_opt.reclaim.heuristics.marginal import Marginal
-from lyra_opt.reclaim.heuristics.peeling import Peeling
+from lyra_opt.reclaim.heuristics.greedy import (
+    LyraGreedy,
+    Marginal,
+    Peeling,
+    TieRule,
+    server_preemption_costs,
+)
 from lyra_opt.testing.strategies import reclaim_instances
 from tests.lyra_opt.reclaim import plain_rules
 from tests.optima import optimum as least_weight

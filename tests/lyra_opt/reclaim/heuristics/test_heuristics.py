@@ -14,12 +14,15 @@ from lyra_opt.core.problem import find_problem
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.reclaim import Instance, Job, Server, WorkerGroup
 from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
+from lyra_opt.reclaim.heuristics.greedy import (
+    LyraGreedy,
+    LyraGreedyElastic,
+    Marginal,
+    Peeling,
+    SmallestCountFirst,
+    TieRule,
+)
 from lyra_opt.reclaim.heuristics.greedy_kernels import SHARE_UNIT
-from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy, TieRule
-from lyra_opt.reclaim.heuristics.lyra_greedy_elastic import LyraGreedyElastic
-from lyra_opt.reclaim.heuristics.marginal import Marginal
-from lyra_opt.reclaim.heuristics.peeling import Peeling
-from lyra_opt.reclaim.heuristics.smallest_count_first import SmallestCountFirst
 from lyra_opt.testing.strategies import reclaim_instances
 from tests.draws import draws
 from tests.lyra_opt.reclaim import plain_rules

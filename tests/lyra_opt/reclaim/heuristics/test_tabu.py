@@ -17,10 +17,7 @@ from lyra_opt.core.solving import solve_and_check
 from lyra_opt.instances.family import generate
 from lyra_opt.reclaim import Solution
 from lyra_opt.reclaim.heuristics.base import preempted_weight
-from lyra_opt.reclaim.heuristics.lyra_greedy import LyraGreedy
-from lyra_opt.reclaim.heuristics.lyra_greedy_elastic import LyraGreedyElastic
-from lyra_opt.reclaim.heuristics.marginal import Marginal
-from lyra_opt.reclaim.heuristics.peeling import Peeling
+from lyra_opt.reclaim.heuristics.greedy import LyraGreedy, LyraGreedyElastic, Marginal, Peeling
 from lyra_opt.reclaim.heuristics.tabu import LONGEST_BAN, Tabu, _SwapSearch, search_by_swaps
 from lyra_opt.reclaim.reduction import reduce_instance
 from lyra_opt.testing.strategies import reclaim_instances, reclaim_servers_of
@@ -196,9 +193,9 @@ class TestWalk:
 
 
 class TestSearch:
-    """Starts, targets and the end of the search."""
+    """Starts, bounds and the end of the search."""
 
-    def test_ends_at_the_target(self) -> None:
+    def test_ends_at_the_bound(self) -> None:
         """A lower bound that is met saves the rest."""
         reduced = reduce_instance(cluster(60, 18, "rigid"))
         start = first_places(reduced)
@@ -211,11 +208,11 @@ class TestSearch:
             [start],
             moves_per_start=2_000,
             rng=np.random.default_rng(0),
-            target=whole.objective,
+            bound=whole.objective,
         )
         assert (short.objective, short.places) == (whole.objective, whole.places)
         assert short.moves < whole.moves
-        assert not short.ran_out_of_time
+        assert short.stopped_by is None
 
     def test_searches_once_from_equal_starts(self) -> None:
         """In whatever order they name their servers."""
