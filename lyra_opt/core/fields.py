@@ -203,8 +203,14 @@ def _constructor_of(table: type[Any], keys: tuple[Key, ...]) -> Callable[..., No
     """
     init = table.__init__
     between: Callable[[Any], None] | None = getattr(table, "__post_init__", None)
-    names = tuple(each.name for each in keys)
+    names = tuple(each.name for each in fields(table))
     known = frozenset(names)
+    # Those of a base that declares no rules, such as `CheckReport`.
+    without_rule = {
+        each.name: each.default
+        for each in fields(table)
+        if each.init and "rule" not in each.metadata
+    }
     required = frozenset(each.name for each in keys if each.is_required)
     checks = tuple(
         (
@@ -228,6 +234,8 @@ def _constructor_of(table: type[Any], keys: tuple[Key, ...]) -> Callable[..., No
                 init(self, *given, **named)
             told = unknown_key(str(unknown), names, noun="field")
             raise TypeError(f"{type(self).__name__}: {unknown}: {told}")
+        for name, default in without_rule.items():
+            keep(self, name, values.get(name, default))
         for name, path, check, default in checks:
             value = values.get(name, default)
             keep(self, name, value if value is default else check(path, value))
