@@ -165,8 +165,8 @@ def run_study_command(arguments: argparse.Namespace) -> int:
     from lyra_opt.experiments.runner import run_study
     from lyra_opt.experiments.settings import engine_of
     from lyra_opt.experiments.study import read_study
+    from lyra_opt.experiments.study_cells import find_trace
     from lyra_opt.experiments.study_file import StudyTable
-    from lyra_opt.experiments.trace import find_trace
 
     if arguments.keys:
         print(keys_text(StudyTable, text_width()))

@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 
     from lyra_opt.experiments.records import RunRecord
 
+
+class SentOnce:
+    """Base of what other machines are sent once, not with every task that holds it."""
+
+    __slots__ = ()
+
+
 TASKS_AHEAD = 2
 """Tasks handed out for each worker: one that runs, one that waits for it to finish."""
 

@@ -1,9 +1,10 @@
-"""What is proved of the instances of a study by all runs together."""
+"""What all runs on an instance prove together, and results that cannot all be right."""
 
 from __future__ import annotations
 
 import math
 from functools import cache, cached_property
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import UserError
@@ -17,12 +18,11 @@ from lyra_opt.experiments.study_cells import LIBRARY
 from lyra_opt.instances.library import library
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lyra_opt.core.result import Number
     from lyra_opt.core.variant import Sense, Variant
     from lyra_opt.experiments.records import SolverRecord
-
 
 RECORD = "the record of the library"
 
@@ -170,3 +170,35 @@ def sense_of(run: SolverRecord) -> Sense | None:
     """Return which way its objective is better; None if the instance was never made."""
     variant = variant_of(run)
     return None if variant is None else variant.sense
+
+
+def find_contradictions(runs: Sequence[SolverRecord]) -> list[str]:
+    """Return one line for each way in which results of one instance contradict one another.
+
+    Those that `lyra_opt.core.evidence.Evidence.contradictions` names, and equal cells that are
+    not equal instances. Runs that ended in an error claim nothing.
+    """
+    claims = sorted(
+        (run for run in runs if run.status is not Status.ERROR),
+        key=lambda run: (run.cell, run.configuration),
+    )
+    return [
+        f"{cell}: {contradiction}"
+        for cell, group in groupby(claims, key=lambda run: run.cell)
+        for contradiction in _of_one_instance(list(group))
+    ]
+
+
+def _of_one_instance(runs: list[SolverRecord]) -> Iterable[str]:
+    """Yield the contradictions of one cell."""
+    evidence = evidence_of(runs)
+    if evidence is not None:
+        yield from (contradiction.sentence for contradiction in evidence.contradictions())
+    first = runs[0]
+    for other in runs[1:]:
+        if other.content_sha256 != first.content_sha256:
+            yield (
+                f"{first.configuration} and {other.configuration} ran on different instances: "
+                f"content {first.content_sha256} and {other.content_sha256}"
+            )
+            return

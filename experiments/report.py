@@ -18,14 +18,13 @@ from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Status
 from lyra_opt.experiments import tables
 from lyra_opt.experiments.analysis import GROUP, Analysis
-from lyra_opt.experiments.contradictions import find_contradictions
 from lyra_opt.experiments.frames import stored_runs
 from lyra_opt.experiments.page import PAGE, how_run, render_page, write_plots
 from lyra_opt.experiments.plots.figures import draw_plots
-from lyra_opt.experiments.plots.scoreboard import draw_profiles
+from lyra_opt.experiments.plots.profiles import draw_profiles
+from lyra_opt.experiments.proofs import find_contradictions
 from lyra_opt.experiments.records import SolverRecord
-from lyra_opt.experiments.scoreboard import METHOD, scoreboard_of
-from lyra_opt.experiments.scoreboard_page import scoreboard_page
+from lyra_opt.experiments.scoreboard import METHOD, scoreboard_of, scoreboard_page
 from lyra_opt.experiments.store import ResultStore
 from lyra_opt.experiments.tables import percent
 

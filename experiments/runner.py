@@ -1,23 +1,270 @@
-"""Run a study: every solver on every instance, each run stored as it completes."""
+"""Run a study: every solver on every instance, each run stored as it completes.
+
+A run is a task that a worker process is sent: it makes the instance, warms up, solves and checks.
+"""
 
 from __future__ import annotations
 
+import threading
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import groupby
-from typing import TYPE_CHECKING
+from numbers import Integral
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.messages import complain
-from lyra_opt.experiments.contradictions import find_contradictions
+from lyra_opt.commands.messages import complain, write_traceback
+from lyra_opt.core.isolation.workers import Workers
+from lyra_opt.core.loading import content_hash
+from lyra_opt.core.own_files import files_of
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Limits, Status
+from lyra_opt.core.seeding import derive_seed
+from lyra_opt.core.solving import solve_and_check
 from lyra_opt.experiments.executor import EXIT_INTERRUPTED, run_stored
-from lyra_opt.experiments.records import SolverRecord, StudyRecord
+from lyra_opt.experiments.pool import in_words
+from lyra_opt.experiments.proofs import find_contradictions
+from lyra_opt.experiments.records import SolverRecord, StudyRecord, current_environment
 from lyra_opt.experiments.store import ResultStore
-from lyra_opt.experiments.task import SolverTask, end_children
+from lyra_opt.experiments.study_cells import FILE, LIBRARY, read_instance_file
+from lyra_opt.instances.family import find_family
+from lyra_opt.instances.library import load_library_instance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
+    from lyra_opt.core.result import Number
+    from lyra_opt.core.solver import Solver
+    from lyra_opt.core.solving import Answer
     from lyra_opt.experiments.pool import Engine
-    from lyra_opt.experiments.study import Study
+    from lyra_opt.experiments.study import Configuration, Study
+    from lyra_opt.experiments.study_cells import Cell, Trace
+
+INSTANCES_KEPT = 4
+"""Runs on one instance follow one another, so that a worker needs to keep few."""
+
+WARM_UP_LIMIT_S = 1.0
+SEED_BITS = 53
+"""Seeds are cut to the integers that every JSON reader carries exactly."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SolverTask:
+    """One run of a solver on an instance: what a worker process is sent.
+
+    Parameters
+    ----------
+    study
+        Its name.
+    position
+        Place of the run in the study.
+    cell
+        The instance to generate.
+    configuration
+        The solver to run.
+    trace
+        The job trace of the study, None if it has none.
+    """
+
+    study: str
+    position: int
+    cell: Cell
+    configuration: Configuration
+    trace: Trace | None
+
+    @property
+    def key(self) -> str:
+        """What identifies the run in the store."""
+        return f"{self.cell.key}, {self.configuration.label}"
+
+    @property
+    def files(self) -> list[Path]:
+        """What it reads: a trace or an instance, and a solver of a user's own."""
+        source, found = self.configuration.source, []
+        if self.trace is not None and self.cell.reads_trace:
+            found.append(Path(self.trace.path))
+        if self.cell.file_sha256 is not None:
+            found.append(Path(str(dict(self.cell.parameters)[FILE])))
+        return found + ([] if source is None else files_of(source))
+
+    @property
+    def documents_folder(self) -> None:
+        """Runs of solvers write no documents."""
+
+    @property
+    def solver_seed(self) -> int:
+        """A seed of its own for each instance and solver; equal for every limit."""
+        seed = derive_seed(
+            study=self.study, instance=self.cell.key, solver=self.configuration.solver
+        )
+        return seed >> (128 - SEED_BITS)
+
+    def run(self) -> SolverRecord:
+        """Run it in this process; whatever fails in it is a row of status error."""
+        started_at = datetime.now(UTC)
+        try:
+            generated = _generated(self.cell, self.trace)
+        except (Exception, SystemExit) as error:
+            return self.failed(started_at, f"the generator failed: {in_words(error)}")
+        try:
+            return _solved(self, generated, started_at)
+        except (Exception, SystemExit) as error:
+            return self.failed(started_at, in_words(error), **generated.columns)
+
+    def record(self, started_at: datetime, status: Status, **outcome: Any) -> SolverRecord:
+        """Return the row of this run; `outcome` holds the columns that depend on how it went."""
+        trace = self.trace if self.cell.reads_trace else None
+        parameters = dict(self.cell.parameters)
+        columns = {
+            "study": self.study,
+            "position": self.position,
+            "key": self.key,
+            "axes": {name: parameters[name] for name in self.cell.axes},
+            "seed": self.cell.seed,
+            "problem": self.cell.problem,
+            "cell": self.cell.key,
+            "configuration": self.configuration.label,
+            "family_group": self.cell.group,
+            "family": self.cell.family,
+            "family_parameters": parameters,
+            "trace_name": None if trace is None else trace.name,
+            "trace_sha256": None if trace is None else trace.sha256,
+            "solver": self.configuration.solver,
+            "solver_source": self.configuration.source,
+            "solver_sha256": self.configuration.source_sha256,
+            "solver_seed": self.solver_seed,
+            "time_limit_s": self.configuration.time_limit_s,
+            "memory_limit_mib": self.configuration.memory_limit_mib,
+            "certify": self.configuration.certify,
+            "reference": self.configuration.reference,
+            "started_at": started_at.isoformat(timespec="milliseconds"),
+            "status": status,
+            **asdict(current_environment()),
+        }
+        return SolverRecord(**(columns | outcome))
+
+    def failed(self, started_at: datetime, message: str, **outcome: Any) -> SolverRecord:
+        """Return the row of a run that ended in an error."""
+        return self.record(started_at, Status.ERROR, message=message, **outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class _Generated:
+    """An instance with what a row says about it."""
+
+    instance: Any
+    columns: dict[str, Any]
+
+
+@lru_cache(maxsize=INSTANCES_KEPT)
+def _generated(cell: Cell, trace: Trace | None) -> _Generated:
+    known = None
+    if cell.file_sha256 is not None:
+        instance = read_instance_file(cell)
+    elif cell.family == LIBRARY:
+        instance = load_library_instance(str(dict(cell.parameters)[LIBRARY])).instance
+    else:
+        family = find_family(cell.problem, cell.family)
+        arguments = cell.arguments(trace)
+        instance = family.generate(arguments, cell.seed)
+        known = family.known_optimum(arguments)
+    problem = find_problem(cell.problem)
+    return _Generated(
+        instance,
+        {
+            "size": problem.size(instance),
+            "instance_name": instance.name,
+            "content_sha256": content_hash(problem, instance),
+            "variant": str(instance.variant),
+            "known_optimum": None if known is None else known[1],
+        },
+    )
+
+
+def _solved(task: SolverTask, generated: _Generated, started_at: datetime) -> SolverRecord:
+    problem = find_problem(task.cell.problem)
+    solver = task.configuration.find()
+    _warm_up(task, solver, generated.instance)
+    answer = _answer(task, solver, generated.instance, task.configuration.time_limit_s)
+    write_traceback(task.key, answer.traceback)
+    solution = None
+    if answer.solution is not None and answer.objective is not None:
+        solution = problem.solution_document(generated.instance, answer.solution, answer.objective)
+    return task.record(
+        started_at,
+        answer.status,
+        **generated.columns,
+        stopped_by=None if answer.stopped_by is None else str(answer.stopped_by),
+        objective=answer.objective,
+        dual_bound=None if answer.dual_bound is None else _plain(answer.dual_bound),
+        wall_time_s=answer.wall_time_s,
+        cpu_time_s=answer.cpu_time_s,
+        certify_time_s=answer.certify_time_s,
+        peak_memory_mib=answer.peak_memory_mib,
+        message=answer.message,
+        counters={name: int(count) for name, count in answer.counters.items()},
+        solution=solution,
+    )
+
+
+def _answer(
+    task: SolverTask, solver: Solver, instance: Any, time_limit_s: float | None
+) -> Answer[Any]:
+    """Run the solver in a process of its own."""
+    return solve_and_check(
+        find_problem(task.cell.problem),
+        instance,
+        solver,
+        limits=Limits(time_s=time_limit_s, memory_mib=task.configuration.memory_limit_mib),
+        seed=task.solver_seed,
+        certify=task.configuration.certify,
+        executor=_workers(),
+    )
+
+
+_of_thread = threading.local()
+
+
+def _workers() -> Workers:
+    """Return the children of this thread, which call its solvers; they end with this process."""
+    known: Workers | None = getattr(_of_thread, "workers", None)
+    if known is None:
+        known = _of_thread.workers = Workers()
+    return known
+
+
+def end_children() -> None:
+    """End the processes that were made for tasks that this thread has run."""
+    _workers().end()
+
+
+def _plain(number: Number) -> Number:
+    """Return a number of Python's own, also for one of NumPy's, which a store does not take."""
+    return int(number) if isinstance(number, Integral) else float(number)
+
+
+_warm: set[tuple[int | None, str, bool, str]] = set()
+
+
+def _warm_up(task: SolverTask, solver: Solver, instance: Any) -> None:
+    """Make an untimed call where a timed one would pay for loading libraries or compiling.
+
+    An exact solver loads its library once a process. A heuristic loads compiled code only for
+    instances that are large enough, so that each shape of instance needs a call of its own.
+    """
+    configuration = task.configuration
+    shape = "" if instance.variant in solver.exact_variants else task.cell.shape
+    problem, workers = find_problem(task.cell.problem), _workers()
+
+    def key() -> tuple[int | None, str, bool, str]:
+        child = workers.child_of(problem, solver)
+        return child, configuration.solver, configuration.certify, shape
+
+    if key() not in _warm:
+        limit_s = min(WARM_UP_LIMIT_S, configuration.time_limit_s or WARM_UP_LIMIT_S)
+        _answer(task, solver, instance, limit_s)
+        _warm.add(key())
 
 
 def run_study(

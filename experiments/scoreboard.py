@@ -12,16 +12,17 @@ import pandas as pd
 from lyra_opt.core.result import Status
 from lyra_opt.experiments.analysis import counted_proof_time_s
 from lyra_opt.experiments.intervals import CONFIDENCE, bootstrap_interval
-from lyra_opt.experiments.page import how_run
+from lyra_opt.experiments.page import PLOTS_FOLDER, how_run
 from lyra_opt.experiments.study_cells import LIBRARY
 from lyra_opt.experiments.tables import NOTHING, Table
 from lyra_opt.instances.library import library
-from lyra_opt.instances.library.records import Grade
+from lyra_opt.instances.library.documents import Grade
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lyra_opt.experiments.analysis import Analysis
+    from lyra_opt.experiments.plots.figures import Plot
     from lyra_opt.experiments.records import StudyRecord
 
 SHIFT_S = 1.0
@@ -257,3 +258,35 @@ def _digits(value: float) -> str:
     if value < 5e-4:  # rounding of logarithms, too
         return "0"
     return f"{value:.3f}" if value < 1 else f"{value:.2f}" if value < 9.995 else f"{value:.0f}"
+
+
+def scoreboard_page(scoreboard: Scoreboard, plots: Sequence[Plot]) -> str:
+    """Return the page; pictures are those of the report, in the folder of its plots."""
+    return "\n".join(_page_lines(scoreboard, plots))
+
+
+def _page_lines(scoreboard: Scoreboard, plots: Sequence[Plot]) -> Iterator[str]:
+    study, runs = scoreboard.study, scoreboard.analysis.runs
+    how = how_run(study, runs)
+    yield "# Scoreboard of the instance library\n"
+    yield f"{study.description}\n"
+    yield f"{scoreboard.in_words()}\n"
+    yield f"{METHOD}\n"
+    for machine, count in how.environments:
+        yield f"Machine and versions of {count} runs: {machine}.\n"
+    yield (
+        "`make scoreboard` makes this page again. A solver of one's own is one more row of each "
+        "ranking:\n\n```\nlyra-opt study library --solver my_file.py:MySolver\n"
+        "lyra-opt report results/library\n```\n"
+    )
+    of_plot = {plot.name: plot for plot in plots}
+    for problem in scoreboard.problems:
+        yield f"## {problem.capitalize()}\n"
+        plot = of_plot.get(f"profiles_{problem}")
+        if plot is not None:
+            yield f"![{plot.title}]({PLOTS_FOLDER}/{plot.name}.svg)\n\n{plot.caption}\n"
+        yield f"{scoreboard.shown(problem).markdown()}"
+    better = scoreboard.better_than_record()
+    if better:
+        yield "## Better than the record\n"
+        yield "\n".join(f"- {line}" for line in better) + "\n"

@@ -29,8 +29,7 @@ from urllib.parse import quote
 from lyra_opt.core.csv_text import frame_text
 from lyra_opt.core.documents import unwritable, write_bytes
 from lyra_opt.core.errors import DiskFullError, InputError, UserError
-from lyra_opt.experiments.records import KINDS, RunRecord, StudyRecord
-from lyra_opt.experiments.rows import columns_of, decoded, encoded
+from lyra_opt.experiments.records import KINDS, RunRecord, StudyRecord, columns_of, decoded, encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

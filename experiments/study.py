@@ -8,26 +8,183 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from collections import Counter
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lyra_opt.core.documents import parse_toml, read_text
 from lyra_opt.core.errors import FieldError, InputError, UserError
 from lyra_opt.core.fields import parsed
+from lyra_opt.core.isolation.loading import find_solver_safely
+from lyra_opt.core.own_files import content_sha256, is_reference, located, path_in
 from lyra_opt.core.problem import problems
+from lyra_opt.core.solver import SOLVERS, find_solver
 from lyra_opt.core.validation import require_choice, require_choices
 from lyra_opt.experiments.study_cells import blocks_of, cells_of
-from lyra_opt.experiments.study_file import StudyTable
-from lyra_opt.experiments.study_solvers import configurations_of
+from lyra_opt.experiments.study_file import ALL_SOLVERS, StudyTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from lyra_opt.experiments.study_cells import Cell
-    from lyra_opt.experiments.study_solvers import Configuration
-    from lyra_opt.experiments.trace import Trace
+    from lyra_opt.core.solver import Solver
+    from lyra_opt.experiments.study_cells import Cell, Trace
+
+NO_LIMIT: tuple[float | None, ...] = (None,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """A solver as a study runs it.
+
+    Parameters
+    ----------
+    problem
+        Whose instances it solves.
+    label
+        The solver's name, with its time limit where the study runs it with several.
+    solver
+        The solver's name.
+    source, source_sha256
+        How a solver in a file of one's own is found, ``my_file.py:NAME``, and the content of the
+        file; None for a registered one.
+    time_limit_s
+        Wall-clock seconds, None without a limit.
+    memory_limit_mib
+        What the solver may take beyond what it begins with, None without a limit.
+    certify
+        Whether to add the problem's own bound.
+    reference
+        Whether it is there to prove the optimum.
+    groups
+        The groups of instances that it is run on, None for all.
+    """
+
+    problem: str
+    label: str
+    solver: str
+    time_limit_s: float | None
+    certify: bool
+    reference: bool
+    groups: tuple[str, ...] | None = None
+    memory_limit_mib: float | None = None
+    source: str | None = None
+    source_sha256: str | None = None
+
+    def find(self) -> Solver:
+        """Return the solver; `UserError` if its file has changed since the study was loaded."""
+        if self.source is None:
+            return find_solver(self.problem, self.solver)
+        if content_sha256(self.source) != self.source_sha256:
+            raise InputError(str(path_in(self.source)), "has changed since the study was loaded")
+        return find_solver(self.problem, self.source)
+
+    def runs_on(self, cell: Cell) -> bool:
+        """Return whether the study runs it on that instance."""
+        of_group = self.groups is None or cell.group in self.groups
+        return of_group and self.problem == cell.problem
+
+
+def configurations_of(
+    study: StudyTable, groups: Collection[str], folder: Path
+) -> tuple[Configuration, ...]:
+    """Return the solvers of every block, none of them twice with one limit."""
+    found: list[Configuration] = []
+    for position, block in enumerate(study.solvers):
+        path = f"solvers[{position}]"
+        named = [
+            (given, each)
+            for place, given in enumerate(block.names)
+            for each in _named(given, study.problem, f"{path}.names[{place}]", folder)
+        ]
+        require_choices(f"{path}.groups", block.groups or (), groups)
+        limits = block.time_limit_s or study.time_limit_s or NO_LIMIT
+        for (given, solver), limit in product(named, limits):
+            which = (solver.problem, solver.name, limit)
+            if any(which == (each.problem, each.solver, each.time_limit_s) for each in found):
+                rule = "must not be named twice with the same time limit"
+                raise FieldError(f"{path}.names", given, rule)
+            found.append(
+                Configuration(
+                    problem=solver.problem,
+                    label=solver.name,
+                    solver=solver.name,
+                    time_limit_s=limit,
+                    memory_limit_mib=study.memory_limit_mib,
+                    certify=study.certify if block.certify is None else block.certify,
+                    reference=solver.is_reference if block.reference is None else block.reference,
+                    groups=block.groups,
+                    source=solver.source,
+                    source_sha256=solver.source_sha256,
+                )
+            )
+    return _with_limits_in_labels(found)
+
+
+class _Named(NamedTuple):
+    """A solver that a study names: where it is from, if it is one of the user's own."""
+
+    problem: str
+    name: str
+    source: str | None = None
+    source_sha256: str | None = None
+    is_reference: bool = False
+
+
+def _named(given: str, problems: Sequence[str], path: str, folder: Path) -> list[_Named]:
+    """Return the solvers that a name stands for, at most one of each problem but for the `*`.
+
+    Registered ones that are named are not loaded: one that cannot be costs its rows, not the study.
+    """
+    if given == ALL_SOLVERS:
+        return [
+            _Named(problem, name, is_reference=_proves_optima(problem, name))
+            for problem in problems
+            for name in SOLVERS.names(problem)
+        ]
+    registered = [problem for problem in problems if given in SOLVERS.names(problem)]
+    if registered:
+        return [_Named(problem, given) for problem in registered]
+    source = located(given, folder)
+    found: list[_Named] = []
+    refused: list[UserError] = []
+    for problem in problems:
+        try:
+            name = find_solver_safely(problem, source).name
+            own = (source, content_sha256(source)) if is_reference(given) else ()
+            found.append(_Named(problem, name, *own))
+        except UserError as error:  # a file's solver is of one problem alone
+            refused.append(error)
+    if not found:
+        raise FieldError(path, given, str(refused[0])) from refused[0].__cause__
+    return found
+
+
+def _proves_optima(problem: str, name: str) -> bool:
+    try:
+        return bool(find_solver_safely(problem, name).exact_variants)
+    except UserError:  # costs its rows, not the study
+        return False
+
+
+def _with_limits_in_labels(found: list[Configuration]) -> tuple[Configuration, ...]:
+    """Tell configurations of one solver apart by their limits."""
+    uses = Counter((configuration.problem, configuration.solver) for configuration in found)
+    return tuple(
+        configuration
+        if uses[configuration.problem, configuration.solver] == 1
+        else replace(
+            configuration, label=f"{configuration.solver} {_limit_in_words(configuration)}"
+        )
+        for configuration in found
+    )
+
+
+def _limit_in_words(configuration: Configuration) -> str:
+    limit = configuration.time_limit_s
+    return "without limit" if limit is None else f"within {limit!r} s"
+
 
 LARGEST_STUDY_BYTES = 2**20
 

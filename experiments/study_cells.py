@@ -1,4 +1,4 @@
-"""The instances of a study: which there are, before any is made."""
+"""The instances of a study, before any is made, and the trace that they are cut from."""
 
 from __future__ import annotations
 
@@ -25,13 +25,53 @@ from lyra_opt.experiments.study_file import (
 )
 from lyra_opt.instances.family import FAMILIES, find_family
 from lyra_opt.instances.library import library as the_library
+from lyra_opt.instances.traces import NOT_THERE, locate, read_trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from lyra_opt.experiments.trace import Trace
     from lyra_opt.instances.family import Family
-    from lyra_opt.instances.library.catalogue import Entry
+    from lyra_opt.instances.library.documents import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A trace file.
+
+    Parameters
+    ----------
+    path
+        Where it is on this machine.
+    sha256
+        SHA-256 of its bytes.
+    """
+
+    path: str
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """Its name without folders, for rows that are read on other machines."""
+        return Path(self.path).name
+
+
+def find_trace(file: str) -> Trace:
+    """Return the trace `file`, looked up as given and then in the folder of LYRA_OPT_TRACES.
+
+    Raises
+    ------
+    InputError
+        If it is in neither place or is no job trace; names row and column.
+    """
+    path = locate(file)
+    if not path.is_file():
+        raise InputError(file, f"is no file, {NOT_THERE}")
+    read_trace(path)  # a damaged trace is one error now, not one in every row
+    try:
+        with path.open("rb") as stream:
+            return Trace(str(path), hashlib.file_digest(stream, "sha256").hexdigest())
+    except OSError as error:
+        raise InputError(file, f"cannot be read: {error.strerror or error}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from lyra_opt.core.rules import (
     Seeds,
     Text,
 )
-from lyra_opt.instances.library.records import Grade
+from lyra_opt.instances.library.documents import Grade
 from lyra_opt.instances.parameters import PARAMETER
 
 if TYPE_CHECKING:

@@ -17,8 +17,10 @@ from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.nearest import meant
 from lyra_opt.core.plugins import PROBLEMS, Plugins
-from lyra_opt.instances.parameters import SEED, given_parameters, parameters_of, require_parameter
+from lyra_opt.instances.parameters import SEED, option, parameters_of, require_parameter
 from lyra_opt.instances.randomness import IntegerStream
 
 if TYPE_CHECKING:
@@ -94,16 +96,32 @@ class ParameterisedFamily(ABC):
         """Raise `UserError` if the family has no instance for the checked parameters."""
 
     def check(self, parameters: Mapping[str, Any]) -> Any:
-        """Return the parameters, checked; raise `UserError` naming option, value and rule."""
-        given = given_parameters(
-            parameters,
-            parameters_of(self.parameters),
-            family=self.name,
-            required=self.required,
-            optional=self.optional,
-            refusals=self.refusals,
+        """Return the parameters, checked; None stands for a value not given.
+
+        Raises
+        ------
+        UserError
+            If a value breaks its rule, a required one is missing, or the family does not take one
+            that is given (other than its default); names option, value and rule.
+        """
+        known = parameters_of(self.parameters)
+        given = {name: value for name, value in parameters.items() if value is not None}
+        taken = self.required + self.optional
+        for name, value in given.items():
+            if name not in known:
+                hint = meant(name, known, "known are:")
+                raise UserError(f"{name} is no parameter of an instance family; {hint}")
+            require_parameter(name, known[name], value)
+            if name not in taken and value != known[name].default:
+                reason = self.refusals.get(name, "the family has no use for it")
+                raise UserError(f"{option(name)} is refused by family {self.name}: {reason}")
+        for name in self.required:
+            if name not in given:
+                raise UserError(f"{option(name)} is required by family {self.name}")
+        values = {name: given.get(name, known[name].default) for name in taken}
+        checked = self.parameters(
+            **{name: value for name, value in values.items() if value is not None}
         )
-        checked = self.parameters(**given)
         self._require(checked)
         return checked
 

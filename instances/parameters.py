@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import FieldError, UserError, show_value
-from lyra_opt.core.nearest import meant
 from lyra_opt.core.rules import Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 LARGEST_SEED = 2**53 - 1
 
@@ -51,13 +50,26 @@ class ParameterRule(Rule):
 PARAMETER = ParameterRule()
 
 
+@dataclass(frozen=True, kw_only=True)
 class Parameter(ABC):
-    """One parameter of the families of a problem."""
+    """One parameter of the families of a problem.
+
+    Parameters
+    ----------
+    meaning
+        For ``--help``.
+    default
+        None without one.
+    metavar
+        What stands for a value in ``--help``.
+    family
+        The one family that takes it; empty where several do.
+    """
 
     meaning: str
-    default: Any
-    metavar: str
-    family: str
+    default: Any = None
+    metavar: str = "N"
+    family: str = ""
 
     @property
     def help(self) -> str:
@@ -80,17 +92,13 @@ class Parameter(ABC):
         return text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class IntegerParameter(Parameter):
     """An integer from `least` to `largest`, or the one `word` that is allowed beside."""
 
-    meaning: str
     least: int
     largest: int
     word: str | None = None
-    default: int | None = None
-    metavar: str = "N"
-    family: str = ""
 
     @property
     def rule(self) -> str:
@@ -110,25 +118,16 @@ class IntegerParameter(Parameter):
         return is_integer and self.least <= value <= self.largest  # type: ignore[operator]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ChoiceParameter(Parameter):
     """One of a few words."""
 
-    meaning: str
     choices: tuple[str, ...]
-    default: str | None = None
-    family: str = ""
-
-    @property
-    def metavar(self) -> str:  # type: ignore[override]
-        """See `Parameter`."""
-        listed = "|".join(self.choices)
-        return listed if len(listed) <= LONGEST_METAVAR else "NAME"
 
     @property
     def help(self) -> str:
         """See `Parameter`."""
-        said = Parameter.help.fget(self)  # type: ignore[attr-defined]
+        said = super().help
         return f"{', '.join(self.choices)}: {said}" if self.metavar == "NAME" else said
 
     @property
@@ -141,14 +140,10 @@ class ChoiceParameter(Parameter):
         return isinstance(value, str) and value in self.choices
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class NamesParameter(Parameter):
     """Names, separated by commas."""
 
-    meaning: str
-    default: str
-    metavar: str = "NAME,..."
-    family: str = ""
     rule: str = "must be names separated by commas, each once"
 
     def accepts(self, value: object) -> bool:
@@ -159,14 +154,11 @@ class NamesParameter(Parameter):
         return len(set(names)) == len(names) and all(name and name.isprintable() for name in names)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class FileParameter(Parameter):
     """The path of a file; whether it can be read shows when it is."""
 
-    meaning: str
-    default: str | None = None
     metavar: str = "FILE"
-    family: str = ""
     rule: str = "must be the path of a file"
 
     def accepts(self, value: object) -> bool:
@@ -175,15 +167,7 @@ class FileParameter(Parameter):
 
 
 def integer(
-    meaning: str,
-    least: int,
-    largest: int,
-    *,
-    default: int | None = None,
-    word: str | None = None,
-    metavar: str = "N",
-    family: str = "",
-    absent: int | None = None,
+    meaning: str, least: int, largest: int, *, absent: int | None = None, **said: Any
 ) -> Any:
     """Return the field of a dataclass of parameters that stands for an `IntegerParameter`.
 
@@ -191,29 +175,23 @@ def integer(
     ----------
     absent
         The field's value where the parameter is not given and has no default.
+    said
+        The other fields of the parameter.
     """
-    parameter = IntegerParameter(
-        meaning=meaning,
-        least=least,
-        largest=largest,
-        default=default,
-        word=word,
-        metavar=metavar,
-        family=family,
-    )
+    parameter = IntegerParameter(meaning=meaning, least=least, largest=largest, **said)
     return _declared(parameter, absent)
 
 
-def choice(meaning: str, choices: tuple[str, ...], *, default: str, family: str = "") -> Any:
+def choice(meaning: str, choices: tuple[str, ...], **said: Any) -> Any:
     """Return the field that stands for a `ChoiceParameter`."""
-    return _declared(
-        ChoiceParameter(meaning=meaning, choices=choices, default=default, family=family)
-    )
+    listed = "|".join(choices)
+    metavar = listed if len(listed) <= LONGEST_METAVAR else "NAME"
+    return _declared(ChoiceParameter(meaning=meaning, choices=choices, metavar=metavar, **said))
 
 
-def names(meaning: str, *, default: str, metavar: str) -> Any:
+def names(meaning: str, **said: Any) -> Any:
     """Return the field that stands for a `NamesParameter`."""
-    return _declared(NamesParameter(meaning=meaning, default=default, metavar=metavar))
+    return _declared(NamesParameter(meaning=meaning, **said))
 
 
 def file(meaning: str, **said: Any) -> Any:
@@ -261,57 +239,3 @@ def require_parameter(name: str, parameter: Parameter, value: object) -> None:
     if not parameter.accepts(value):
         shown = show_value(str(value) if isinstance(value, Path) else value)
         raise UserError(f"{option(name)} is {shown}: {parameter.rule}")
-
-
-def given_parameters(
-    values: Mapping[str, Any],
-    parameters: Mapping[str, Parameter],
-    *,
-    family: str,
-    required: tuple[str, ...],
-    optional: tuple[str, ...],
-    refusals: Mapping[str, str],
-) -> dict[str, Any]:
-    """Return the values that a family takes, checked; None stands for a value not given.
-
-    Parameters
-    ----------
-    values
-        What was asked for, by name.
-    parameters
-        All parameters of the families of the problem.
-    family
-        The family's name, for errors.
-    required, optional
-        The parameters that it takes.
-    refusals
-        Why it refuses others, where there is more to say than that it has no use for them.
-
-    Returns
-    -------
-    dict
-        Each given value, and the defaults of the others that the family takes.
-
-    Raises
-    ------
-    UserError
-        If a value breaks its rule, a required one is missing, or the family does not take one
-        that is given (other than its default).
-    """
-    given = {name: value for name, value in values.items() if value is not None}
-    for name, value in given.items():
-        if name not in parameters:
-            hint = meant(name, parameters, "known are:")
-            raise UserError(f"{name} is no parameter of an instance family; {hint}")
-        require_parameter(name, parameters[name], value)
-        if name not in required + optional and value != parameters[name].default:
-            reason = refusals.get(name, "the family has no use for it")
-            raise UserError(f"{option(name)} is refused by family {family}: {reason}")
-    for name in required:
-        if name not in given:
-            raise UserError(f"{option(name)} is required by family {family}")
-    return {
-        name: given.get(name, parameters[name].default)
-        for name in required + optional
-        if given.get(name, parameters[name].default) is not None
-    }

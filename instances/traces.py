@@ -10,13 +10,9 @@ nothing is known of a job. Other columns are ignored, and named by `Trace.passed
 
 from __future__ import annotations
 
-import math
 import os
-import re
 import sys
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from decimal import ROUND_HALF_EVEN, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,17 +21,16 @@ from lyra_opt.core.documents import read_text
 from lyra_opt.core.errors import InputError, show_value
 from lyra_opt.core.reading_memory import ReadingMemory
 from lyra_opt.core.stand_ins import stand_in
+from lyra_opt.instances.rows import BadRows, Row, require_columns, require_once
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from types import TracebackType
+    from collections.abc import Iterable, Sequence
 
 COLUMNS = ("job_id", "submit_time_s", "duration_s", "gpus")
 MOMENT_COLUMN = "submit_time"
 """In place of ``submit_time_s``: a date and time."""
 
 OPTIONAL_COLUMNS = ("model", "batch_size", "weight", "deadline_s", "gpu_types")
-GPU_TYPE_SEPARATOR = "|"
 TRACES_VARIABLE = "LYRA_OPT_TRACES"
 """Of the environment: the folder in which traces are looked for that are not where they are named.
 """
@@ -44,9 +39,6 @@ NOT_THERE = f"neither here nor in the folder that {TRACES_VARIABLE} names"
 """What errors say of a file that nobody finds."""
 
 LARGEST_TRACE_BYTES = 512 * 2**20
-LARGEST_SECONDS = 10**11  # some 3,000 years: a clock since 1970 fits, a typing error does not
-LARGEST_GPUS = 10**9
-MILLISECONDS = 1000
 LISTED_CLUSTERS = 20
 
 JOB_BYTES = 900
@@ -60,11 +52,6 @@ DEMAND_COLUMNS = frozenset(
     }
 )
 """Columns that multiply the GPUs of a row. A layout applies such a column, or refuses the file."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
-_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,35 +113,6 @@ class Trace:
     bad_rows: int = 0
     first_bad_row: str = ""
     renamed: int = 0
-
-
-class BadRows:
-    """The context in which a row is read: a bad row is refused, or dropped and counted.
-
-    Parameters
-    ----------
-    drops
-        Whether such rows are dropped.
-    """
-
-    def __init__(self, drops: bool = False) -> None:
-        self.drops, self.count, self.first = drops, 0, ""
-
-    def __enter__(self) -> None:
-        """Begin a row."""
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool:
-        """Drop the row if it broke a rule and such rows are dropped."""
-        if not self.drops or not isinstance(error, InputError):
-            return False
-        self.count += 1
-        self.first = self.first or error.reason
-        return True
 
 
 def require_no_demand_column(source: str, header: Iterable[str], applied: Iterable[str]) -> None:
@@ -350,67 +308,48 @@ class _Columns:
         self._has_moments = "submit_time_s" not in names and MOMENT_COLUMN in names
         submission = MOMENT_COLUMN if self._has_moments else "submit_time_s"
         needed = ("job_id", submission, "duration_s", "gpus")
-        for column in needed:
-            if names.count(column) != 1:
-                found = "is missing" if column not in names else "occurs more than once"
-                expected = ", ".join(COLUMNS)
-                raise InputError(source, f"row 1: column {column} {found}; a trace has {expected}")
+        expected = f"a trace has {', '.join(COLUMNS)}"
+        require_columns(source, names, needed, expected)
         optional = [column for column in OPTIONAL_COLUMNS if column in names]
-        for column in optional:
-            if names.count(column) > 1:
-                raise InputError(source, f"row 1: column {column} occurs more than once")
+        require_once(source, names, optional)
         if "batch_size" in optional and "model" not in optional:
             rule = "needs the column model, whose batch size it is"
             raise InputError(source, f"row 1: column batch_size {rule}")
-        self._needed = tuple(names.index(column) for column in needed)
-        self._optional = {column: names.index(column) for column in optional}
+        self._places = {name: place for place, name in enumerate(names)}
+        self._optional = optional
         read = {*needed, *optional, "vc"}
         require_no_demand_column(source, names, read)
         self.passed_over = tuple(name for name in names if name not in read)
 
-    def job(self, number: int, row: list[str]) -> TraceJob:
+    def job(self, number: int, values: list[str]) -> TraceJob:
         """Return the job of a row."""
-        source = self._source
-        if len(row) != self._width:
-            fields = f"{len(row)} field" + "s" * (len(row) != 1)
-            raise InputError(source, f"row {number} has {fields}, but the header has {self._width}")
-        job_id, submission, duration, gpus = (row[place].strip() for place in self._needed)
-        if not job_id:
-            raise bad_value(source, number, "job_id", job_id, "must not be empty")
+        row = Row(self._source, number, self._places, values)
+        row.require_width(self._width, "the header")
+        job_id = row.required("job_id")
         if self._has_moments:
-            submitted_ms = parse_moment(source, number, MOMENT_COLUMN, submission)
+            submitted_ms = row.moment(MOMENT_COLUMN)
         else:
-            submitted_ms = parse_milliseconds(source, number, "submit_time_s", submission)
-        job = TraceJob(
-            job_id,
-            submitted_ms,
-            parse_milliseconds(source, number, "duration_s", duration),
-            parse_gpus(source, number, gpus),
-        )
-        return replace(job, **self._wishes(number, row)) if self._optional else job
+            submitted_ms = row.milliseconds("submit_time_s")
+        duration_ms, gpus = row.milliseconds("duration_s"), row.number_from_1("gpus")
+        return TraceJob(job_id, submitted_ms, duration_ms, gpus, **self._wishes(row))
 
-    def _wishes(self, number: int, row: list[str]) -> dict[str, Any]:
+    def _wishes(self, row: Row) -> dict[str, Any]:
         """Return what the optional columns say of a job, fields of `TraceJob`."""
-        source = self._source
-        texts = {column: row[place].strip() for column, place in self._optional.items()}
+        texts = {column: text for column in self._optional if (text := row.text(column))}
         found: dict[str, Any] = {}
-        model, batch = texts.get("model"), texts.get("batch_size")
-        if batch and not model:
-            rule = "must be empty where the column model is"
-            raise bad_value(source, number, "batch_size", batch, rule)
-        if model:
-            size = parse_gpus(source, number, batch, "batch_size") if batch else None
-            found["model"] = model_name(model, size)
-        if weight := texts.get("weight"):
-            found["weight"] = parse_weight(source, number, "weight", weight)
-        if deadline := texts.get("deadline_s"):
-            deadline_ms = parse_milliseconds(source, number, "deadline_s", deadline)
-            if not deadline_ms:
-                rule = "must be at least a millisecond"
-                raise bad_value(source, number, "deadline_s", deadline, rule)
-            found["deadline_ms"] = deadline_ms
-        if gpu_types := texts.get("gpu_types"):
-            found["gpu_types"] = parse_gpu_types(source, number, "gpu_types", gpu_types)
+        if "batch_size" in texts and "model" not in texts:
+            raise row.error("batch_size", "must be empty where the column model is")
+        if "model" in texts:
+            size = row.number_from_1("batch_size") if "batch_size" in texts else None
+            found["model"] = model_name(texts["model"], size)
+        if "weight" in texts:
+            found["weight"] = row.weight("weight")
+        if "deadline_s" in texts:
+            found["deadline_ms"] = row.milliseconds("deadline_s")
+            if not found["deadline_ms"]:
+                raise row.error("deadline_s", "must be at least a millisecond")
+        if "gpu_types" in texts:
+            found["gpu_types"] = row.gpu_types("gpu_types")
         return found
 
 
@@ -421,88 +360,6 @@ def model_name(model: str, batch_size: int | None) -> str:
     ('ResNet-18-128', 'CycleGAN')
     """
     return model if batch_size is None else f"{model}-{batch_size}"
-
-
-def parse_weight(source: str, number: int, column: str, text: str) -> float:
-    """Return a row's weight, above 0; `InputError` where it is none."""
-    weight = parse_number(source, number, column, text)
-    if weight <= 0:
-        raise bad_value(source, number, column, text, "must be above 0")
-    return weight
-
-
-def parse_number(source: str, number: int, column: str, text: str) -> float:
-    """Return a finite decimal number of a row; `InputError` where it is none."""
-    if not _DECIMAL.fullmatch(text) or not math.isfinite(float(text)):
-        raise bad_value(source, number, column, text, "must be a finite number")
-    return float(text)
-
-
-def parse_gpu_types(source: str, number: int, column: str, text: str) -> tuple[str, ...]:
-    """Return the GPU types of a row, separated by ``|``, each once in whatever case, in order.
-
-    Raises
-    ------
-    InputError
-        If a name is empty.
-    """
-    names = [name.strip() for name in text.split(GPU_TYPE_SEPARATOR)]
-    if not all(names):
-        rule = f"must be names separated by {GPU_TYPE_SEPARATOR}, none of them empty"
-        raise bad_value(source, number, column, text, rule)
-    found: dict[str, str] = {}
-    for name in names:
-        found.setdefault(name.casefold(), name)
-    return tuple(found.values())
-
-
-def parse_moment(source: str, number: int, column: str, text: str) -> int:
-    """Return a date and time of a row as milliseconds since 1970; `InputError` where it is none."""
-    rule = "must be a date and time such as 2020-06-09 18:41:01"
-    return moment_ms(text, lambda: bad_value(source, number, column, text, rule))
-
-
-def moment_ms(text: str, error: Callable[[], InputError]) -> int:
-    """Return a date and time as milliseconds since 1970; raise what `error` returns if it is none.
-
-    Without a time zone it is UTC: only differences matter, and a file has one clock.
-    """
-    try:
-        moment = datetime.fromisoformat(text)
-    except (ValueError, OverflowError):
-        raise error() from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    milliseconds = (moment - _EPOCH) // _MILLISECOND
-    if milliseconds < 0:
-        raise error()
-    return milliseconds
-
-
-def parse_milliseconds(source: str, number: int, column: str, text: str) -> int:
-    """Return decimal seconds of a row as milliseconds; `InputError` where they are none."""
-    if text.isascii() and text.isdigit() and len(text) <= 11:
-        return int(text) * MILLISECONDS
-    rule = f"must be a number of seconds from 0 to {LARGEST_SECONDS}"
-    if not _DECIMAL.fullmatch(text):
-        raise bad_value(source, number, column, text, rule)
-    seconds = Decimal(text)
-    if not 0 <= seconds <= LARGEST_SECONDS:
-        raise bad_value(source, number, column, text, rule)
-    return int((seconds * MILLISECONDS).to_integral_value(rounding=ROUND_HALF_EVEN))
-
-
-def parse_gpus(source: str, number: int, text: str, column: str = "gpus") -> int:
-    """Return a row's number of GPUs, at least 1; `InputError` where it is none."""
-    if not _INTEGER.fullmatch(text) or not 1 <= int(text) <= LARGEST_GPUS:
-        rule = f"must be an integer from 1 to {LARGEST_GPUS}"
-        raise bad_value(source, number, column, text, rule)
-    return int(text)
-
-
-def bad_value(source: str, number: int, column: str, text: str, rule: str) -> InputError:
-    """Return the error that a value of a row breaks its rule."""
-    return InputError(source, f"row {number}, column {column} is {show_value(text)}: {rule}")
 
 
 def with_unique_ids(jobs: list[tuple[int, TraceJob]]) -> Iterable[TraceJob]:

@@ -316,10 +316,9 @@ def _throughputs() -> Objects:
 
 def _formats() -> Objects:
     """Return the file formats that belong to no single problem."""
-    from lyra_opt.instances.library.catalogue import FORMAT as CATALOGUE
-    from lyra_opt.instances.library.records import FORMAT as RECORD
+    from lyra_opt.instances.library.documents import CATALOGUES, RECORDS
 
-    return {"library": CATALOGUE, "library-record": RECORD}
+    return {"library": CATALOGUES, "library-record": RECORDS}
 
 
 def _solver_makers() -> Objects:
@@ -331,18 +330,17 @@ def _solver_makers() -> Objects:
 
 def _trace_layouts() -> Objects:
     """Return the layouts of job traces."""
-    from lyra_opt.instances.workloads.adaptdl import ADAPTDL, ADAPTDL_PHILLY
-    from lyra_opt.instances.workloads.gavel import GAVEL
-    from lyra_opt.instances.workloads.openb import OPENB
+    from lyra_opt.instances.workloads.line_formats import GAVEL, SWF
     from lyra_opt.instances.workloads.pai import PAI, PAI_SIMULATOR
     from lyra_opt.instances.workloads.philly import PHILLY
-    from lyra_opt.instances.workloads.swf import SWF
+    from lyra_opt.instances.workloads.pollux import ADAPTDL, ADAPTDL_PHILLY
     from lyra_opt.instances.workloads.tables import (
         ACME,
         ELASTICFLOW,
         ELASTICFLOW_SIMULATOR,
         HELIOS,
         ITP,
+        OPENB,
         OWN,
         TIRESIAS,
     )

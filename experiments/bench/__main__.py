@@ -28,10 +28,10 @@ from lyra_opt.experiments.bench import (
 )
 from lyra_opt.experiments.bench.studies import YARDSTICK, comparison_figures, exact_figures
 from lyra_opt.experiments.bench.timing import figures_table
-from lyra_opt.experiments.environment import current_environment
 from lyra_opt.experiments.executor import EXIT_INTERRUPTED
 from lyra_opt.experiments.page import PLOTS_FOLDER
 from lyra_opt.experiments.pool import LocalProcesses
+from lyra_opt.experiments.records import current_environment
 from lyra_opt.experiments.report import make_report, write_files
 from lyra_opt.experiments.runner import run_study
 from lyra_opt.experiments.store import STORE_FILE

@@ -17,11 +17,15 @@ import psutil
 from lyra_opt.core.temporary import TemporaryFolder
 from lyra_opt.experiments.bench.cluster import Cluster
 from lyra_opt.experiments.bench.timing import Figure, timed_figure
-from lyra_opt.experiments.environment import current_environment
 from lyra_opt.experiments.executor import run_stored
 from lyra_opt.experiments.machines.engine import Machines
 from lyra_opt.experiments.pool import LocalProcesses
-from lyra_opt.experiments.records import ReplayRecord, ReplayStatus, StudyRecord
+from lyra_opt.experiments.records import (
+    ReplayRecord,
+    ReplayStatus,
+    StudyRecord,
+    current_environment,
+)
 from lyra_opt.experiments.runner import run_study
 from lyra_opt.experiments.store import ResultStore, write_beside
 from lyra_opt.experiments.study import read_study

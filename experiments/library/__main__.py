@@ -14,11 +14,10 @@ from lyra_opt.experiments.library.building import (
     grade_of,
     write_record,
 )
-from lyra_opt.experiments.library.collecting import write_catalogue
+from lyra_opt.experiments.library.grading import GradingRuns
 from lyra_opt.experiments.library.pages import write_pages
-from lyra_opt.experiments.library.plan import read_plan
-from lyra_opt.experiments.library.runs import Runs
-from lyra_opt.instances.library.records import Grade
+from lyra_opt.experiments.library.plan import read_plan, write_catalogue
+from lyra_opt.instances.library.documents import Grade
 from lyra_opt.instances.library.shelf import Library
 
 STEPS = ("catalogue", "grade", "record", "certify", "pages")
@@ -68,7 +67,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if "catalogue" in steps:
         print(write_catalogue(plan, arguments.library, arguments.work))
     library = Library(arguments.library)
-    runs = Runs(arguments.work)
+    runs = GradingRuns(arguments.work)
     (catalogue,) = (each for each in library.catalogues if each.name == plan.name)
     entries = [each for each in catalogue.instances if each.id.startswith(arguments.only)]
     if arguments.instance:

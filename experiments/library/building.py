@@ -13,12 +13,16 @@ from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, Status, same_value
 from lyra_opt.core.stopwatch import OutOfTimeError, limited_to
 from lyra_opt.core.version import VERSION
-from lyra_opt.experiments.environment import current_environment
-from lyra_opt.experiments.library.collecting import LARGEST_FILE_BYTES
-from lyra_opt.experiments.library.earlier import credited, remembered
-from lyra_opt.experiments.library.grading import best_known
-from lyra_opt.experiments.library.runs import Runs, asked
-from lyra_opt.instances.library.records import (
+from lyra_opt.experiments.library.grading import (
+    GradingRuns,
+    asked,
+    best_known,
+    credited,
+    remembered,
+)
+from lyra_opt.experiments.library.plan import LARGEST_FILE_BYTES
+from lyra_opt.experiments.records import current_environment
+from lyra_opt.instances.library.documents import (
     RECORD_FORMAT,
     RECORD_VERSION,
     BestKnown,
@@ -34,9 +38,9 @@ if TYPE_CHECKING:
 
     from lyra_opt.core.loading import LoadedInstance
     from lyra_opt.core.result import Number
-    from lyra_opt.experiments.library.plan import Plan
-    from lyra_opt.experiments.library.runs import Run
-    from lyra_opt.instances.library.catalogue import Entry
+    from lyra_opt.experiments.library.grading import GradingRun
+    from lyra_opt.experiments.library.plan import LibraryPlan
+    from lyra_opt.instances.library.documents import Entry
     from lyra_opt.instances.library.shelf import Library
 
 WHO = f"lyra-opt {VERSION}"
@@ -45,10 +49,10 @@ LARGEST_PROOF_BYTES = 60 * 2**10
 
 
 def grade(
-    plan: Plan,
+    plan: LibraryPlan,
     library: Library,
     entries: Iterable[Entry],
-    runs: Runs,
+    runs: GradingRuns,
     *,
     only: Collection[str] | None = None,
     time_limit_s: float,
@@ -94,14 +98,14 @@ def grade(
                 yield f"NOT graded: {error}"
 
 
-def _would_do_more(before: Sequence[Run], time_limit_s: float) -> bool:
+def _would_do_more(before: Sequence[GradingRun], time_limit_s: float) -> bool:
     """Return whether a method did not prove an optimum, in less time than it has now."""
     return not any(
         run.status == Status.OPTIMAL or run.time_limit_s >= time_limit_s for run in before
     )
 
 
-def known_of(plan: Plan, library: Library, entry: Entry, runs: Runs) -> BestKnown:
+def known_of(plan: LibraryPlan, library: Library, entry: Entry, runs: GradingRuns) -> BestKnown:
     """Return what earlier records, the runs on an instance, and its certificate, show."""
     certificate = _certificate_file(library, entry.id)
     before = library.known.get(entry.id)
@@ -117,7 +121,7 @@ def known_of(plan: Plan, library: Library, entry: Entry, runs: Runs) -> BestKnow
     return now if before is None else credited(now, before)
 
 
-def _best(library: Library, loaded: LoadedInstance, runs: Runs) -> tuple[Any, Number] | None:
+def _best(library: Library, loaded: LoadedInstance, runs: GradingRuns) -> tuple[Any, Number] | None:
     """Return the best solution of the runs and of the library, and its value."""
     found, name = runs.best(loaded), loaded.instance.name
     if name not in library.known:
@@ -129,7 +133,7 @@ def _best(library: Library, loaded: LoadedInstance, runs: Runs) -> tuple[Any, Nu
     return solution, value
 
 
-def grade_of(plan: Plan, library: Library, entry: Entry, runs: Runs) -> Grade:
+def grade_of(plan: LibraryPlan, library: Library, entry: Entry, runs: GradingRuns) -> Grade:
     """Return the grade of an instance; what nobody has solved yet is open."""
     try:
         return known_of(plan, library, entry, runs).grade
@@ -205,7 +209,7 @@ def certify(
 
 
 def write_record(
-    plan: Plan, library: Library, entries: Iterable[Entry], runs: Runs, date: str
+    plan: LibraryPlan, library: Library, entries: Iterable[Entry], runs: GradingRuns, date: str
 ) -> Path:
     """Write what runs show into the record of a day, and the best solutions; return its path."""
     known: dict[str, BestKnown] = {}
@@ -240,7 +244,7 @@ def _add_to_record(
     return file
 
 
-def _keep_solution(library: Library, loaded: LoadedInstance, runs: Runs) -> None:
+def _keep_solution(library: Library, loaded: LoadedInstance, runs: GradingRuns) -> None:
     """Put the best solution of the runs into the library if it is better than the one there."""
     name, best = loaded.instance.name, runs.best(loaded)
     if best is None:

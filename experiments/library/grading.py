@@ -1,13 +1,22 @@
-"""From runs to a record: best solutions and bounds, grades, and what proves them."""
+"""Runs of methods on the instances of a library, earlier records, and what they show together.
+
+Runs are kept, so that grading goes on where it was.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.evidence import Claim, Evidence
-from lyra_opt.core.result import Status
-from lyra_opt.instances.library.records import (
+from lyra_opt.core.loading import load_solution, save_solution
+from lyra_opt.core.result import Limits, Status, same_value
+from lyra_opt.core.solver import find_solver
+from lyra_opt.core.solving import OWN_BOUND, solve_and_check
+from lyra_opt.core.witnesses import OWN_ENGINE, engine_of
+from lyra_opt.instances.library.documents import (
     EASY_LIMIT_S,
     BestKnown,
     Grade,
@@ -16,17 +25,229 @@ from lyra_opt.instances.library.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterator, Sequence
+    from pathlib import Path
 
+    from lyra_opt.core.execution import Executor
+    from lyra_opt.core.loading import LoadedInstance
+    from lyra_opt.core.result import Number
+    from lyra_opt.core.solving import Answer
     from lyra_opt.core.variant import Variant
-    from lyra_opt.experiments.library.runs import Run
+    from lyra_opt.instances.library.documents import Entry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradingRun:
+    """What a method said of an instance.
+
+    Parameters
+    ----------
+    id, sha256
+        Of the instance.
+    method, engine
+        A solver, or the own bound of the problem; and what its bounds rest on.
+    is_exact
+        Whether it is asked for proofs.
+    is_started
+        Whether it began with the best solution known, and not with the instance alone.
+    status, objective, dual_bound, message
+        As of its answer.
+    time_limit_s
+        That it had, by the clock.
+    time_s
+        That it computed: of the processor, or by the clock where that is less, as it is where
+        packages were loaded. A machine that has other things to do does not count.
+    """
+
+    id: str
+    sha256: str
+    method: str
+    engine: str
+    is_exact: bool
+    is_started: bool
+    status: str
+    objective: Number | None
+    dual_bound: Number | None
+    time_limit_s: float
+    time_s: float
+    message: str | None = None
+
+
+class GradingRuns:
+    """The runs in a folder, each a line of a file; and the best solution found of each instance."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file, self._solutions = folder / "runs.jsonl", folder / "solutions"
+        self._solutions.mkdir(parents=True, exist_ok=True)
+        lines = self._file.read_text(encoding="utf-8").splitlines() if self._file.exists() else []
+        self._runs = [GradingRun(**json.loads(line)) for line in lines]
+
+    def of(self, name: str, sha256: str) -> list[GradingRun]:
+        """Return the runs on an instance, as it is now, that did not fail."""
+        found = [run for run in self._runs if (run.id, run.sha256) == (name, sha256)]
+        return [run for run in found if run.status not in (Status.ERROR, Status.UNSUPPORTED)]
+
+    def add(self, runs: list[GradingRun]) -> None:
+        """Keep runs."""
+        self._runs += runs
+        with self._file.open("a", encoding="utf-8") as stream:
+            stream.writelines(f"{json.dumps(asdict(run))}\n" for run in runs)
+
+    def solution_file(self, name: str) -> Path:
+        """Return where the best solution of an instance is kept."""
+        return self._solutions / f"{name}.solution.json"
+
+    def best(self, loaded: LoadedInstance) -> tuple[Any, Number] | None:
+        """Return the best solution found, and its value."""
+        file = self.solution_file(loaded.instance.name)
+        if not file.exists():
+            return None
+        solution, claims = load_solution(file, loaded.problem)
+        return solution, claims["objective"]
+
+    def keep_if_best(self, loaded: LoadedInstance, answer: Answer) -> None:
+        """Keep the solution of an answer if it is the best so far."""
+        if answer.objective is None:
+            return
+        best, instance = self.best(loaded), loaded.instance
+        if best is None or instance.variant.is_better(answer.objective, best[1]):
+            file = self.solution_file(instance.name)
+            save_solution(file, loaded.problem, instance, answer.solution, answer.objective)
+
+
+def asked(
+    loaded: LoadedInstance,
+    sha256: str,
+    method: str,
+    *,
+    is_exact: bool,
+    start: Any,
+    time_limit_s: float,
+    certify: bool,
+    executor: Executor,
+) -> Iterator[tuple[GradingRun, Answer]]:
+    """Yield what a solver says and, if it is asked for too, what the problem's own bound says."""
+    solver = find_solver(loaded.problem.name, method)
+    answer = solve_and_check(
+        loaded.problem,
+        loaded.instance,
+        solver,
+        limits=Limits(time_s=time_limit_s),
+        warm_start=start,
+        certify=certify,
+        executor=executor,
+    )
+    common: dict[str, Any] = {
+        "id": loaded.instance.name,
+        "sha256": sha256,
+        "is_started": start is not None,
+        "time_limit_s": time_limit_s,
+    }
+    times = [each for each in (answer.wall_time_s, answer.cpu_time_s) if each is not None]
+    bound = answer.dual_bound
+    witness = answer.witness
+    if witness is not None:
+        own_bound = witness.dual_bound
+        # The answer has the better of both bounds; a solver that gives none has none of its own.
+        bound = answer.dual_bound if solver.gives_bound else None
+        yield (
+            GradingRun(
+                **common,
+                method=OWN_BOUND,
+                engine=OWN_ENGINE,
+                is_exact=False,
+                status=str(Status.UNKNOWN),
+                objective=None,
+                dual_bound=own_bound,
+                time_s=witness.wall_time_s,
+            ),
+            answer,
+        )
+    yield (
+        GradingRun(
+            **common,
+            method=method,
+            engine=engine_of(solver),
+            is_exact=is_exact,
+            status=str(answer.status),
+            objective=answer.objective,
+            dual_bound=bound,
+            time_s=min(times, default=0.0),
+            message=answer.message,
+        ),
+        answer,
+    )
+
+
+def remembered(before: BestKnown, entry: Entry, exact: Collection[str]) -> Iterator[GradingRun]:
+    """Yield the runs of a record, and its best solution, bound and proofs as runs of their own.
+
+    Parameters
+    ----------
+    exact
+        Methods that are asked for proofs: the runs of those alone tell of grades.
+    """
+    engines = {run.method: run.engine for run in before.runs}
+
+    def run(method: str, **others: Any) -> GradingRun:
+        said: dict[str, Any] = {
+            "id": entry.id,
+            "sha256": entry.sha256,
+            "method": method,
+            "engine": engines.get(method) or _engine_of(method, entry.problem),
+            "is_exact": False,
+            "is_started": True,
+            "status": str(Status.UNKNOWN),
+            "objective": None,
+            "dual_bound": None,
+            "time_limit_s": 0.0,
+            "time_s": 0.0,
+        }
+        return GradingRun(**{**said, **others})
+
+    yield run(before.found_with, status=str(Status.FEASIBLE), objective=before.best_known)
+    for each in before.runs:
+        yield run(
+            each.method,
+            is_exact=each.method in exact,
+            is_started=False,
+            status=each.status,
+            objective=each.objective,
+            dual_bound=each.dual_bound,
+            time_limit_s=each.time_limit_s,
+            time_s=each.time_s,
+        )
+    if before.bound_with is not None:
+        for method in (before.bound_with, *before.proved_with):
+            if method != CERTIFICATE:
+                yield run(method, dual_bound=before.best_bound)
+
+
+def _engine_of(method: str, problem: str) -> str:
+    return OWN_ENGINE if method == OWN_BOUND else engine_of(find_solver(problem, method))
+
+
+def credited(now: BestKnown, before: BestKnown) -> BestKnown:
+    """Return what is known now; what is better by rounding alone is whose it was before."""
+    if same_value(now.best_known, before.best_known):
+        now = replace(
+            now,
+            best_known=before.best_known,
+            found_by=before.found_by,
+            found_with=before.found_with,
+        )
+    bound = before.best_bound
+    if bound is not None and now.best_bound is not None and same_value(now.best_bound, bound):
+        now = replace(now, best_bound=bound, bound_by=before.bound_by, bound_with=before.bound_with)
+    return now
+
 
 CERTIFICATE = "certificate"
 """By which a bound is proved that no run has."""
 
 
 def best_known(
-    name: str, runs: Sequence[Run], variant: Variant, who: str, certificate: str | None
+    name: str, runs: Sequence[GradingRun], variant: Variant, who: str, certificate: str | None
 ) -> BestKnown:
     """Return what runs on an instance show together.
 
@@ -94,13 +315,13 @@ def best_known(
     )
 
 
-def _by_limit(runs: Sequence[Run]) -> list[Run]:
+def _by_limit(runs: Sequence[GradingRun]) -> list[GradingRun]:
     """Return runs by rising limit: what a method did last is what it did with the most time."""
     return sorted(runs, key=lambda run: run.time_limit_s)
 
 
-def _grade(alone: Sequence[Run], *, is_proved: bool) -> Grade:
-    """Return the grade by the rule of `lyra_opt.instances.library.records`."""
+def _grade(alone: Sequence[GradingRun], *, is_proved: bool) -> Grade:
+    """Return the grade by the rule of `lyra_opt.instances.library.documents`."""
     if not is_proved:
         return Grade.OPEN
     is_quick = all(run.status == Status.OPTIMAL and run.time_s <= EASY_LIMIT_S for run in alone)

@@ -12,22 +12,21 @@ from lyra_opt.core.gaps import percent_text, relative_gap
 from lyra_opt.core.plotting import plot
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.texts import show_value_of
-from lyra_opt.instances.library.catalogue import FromFamily
-from lyra_opt.instances.library.records import Grade, Proof
+from lyra_opt.instances.library.documents import FromFamily, Grade, Proof
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from lyra_opt.experiments.library.plan import PageTable, Plan
-    from lyra_opt.instances.library.catalogue import Entry
+    from lyra_opt.experiments.library.plan import LibraryPlan, PageTable
+    from lyra_opt.instances.library.documents import Entry
     from lyra_opt.instances.library.shelf import Library
 
 DATA_SHEET = "library.md"
 _TABLE = re.compile(r"(<!-- table of (\w+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 
-def pages(plan: Plan, library: Library, docs: Path) -> dict[Path, str]:
+def pages(plan: LibraryPlan, library: Library, docs: Path) -> dict[Path, str]:
     """Return the text of each page by its path: the data sheet, and one for each kind."""
     tables = {"grades": _grades(library), "proofs": _proofs(library), "open": _open(library)}
     sheet = docs / DATA_SHEET
@@ -42,7 +41,7 @@ def pages(plan: Plan, library: Library, docs: Path) -> dict[Path, str]:
     return made
 
 
-def write_pages(plan: Plan, library: Library, docs: Path) -> None:
+def write_pages(plan: LibraryPlan, library: Library, docs: Path) -> None:
     """Write the pages and a picture for each kind."""
     for path, text in pages(plan, library, docs).items():
         path.parent.mkdir(parents=True, exist_ok=True)

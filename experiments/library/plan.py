@@ -1,20 +1,47 @@
-"""The plan of a version of the library: a TOML file that people edit.
+"""From the plan of a version of the library to its catalogue.
 
-``instances/library/plans`` holds them. A plan says which instances there are, and which methods are
-asked to grade them.
+A plan is a TOML file that people edit; ``instances/library/plans`` holds them. It says which
+instances there are, and which methods are asked to grade them. Every instance is made, hashed and,
+if it is small, written. A catalogue that is there already stays what it is: plans of later versions
+add instances.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.documents import parse_toml, read_text
-from lyra_opt.core.errors import FieldError, InputError
-from lyra_opt.core.fields import Table, key, parsed
+from lyra_opt.core.documents import (
+    format_document,
+    gzip_bytes,
+    parse_toml,
+    read_text,
+    write_bytes,
+    write_text,
+)
+from lyra_opt.core.errors import FieldError, InputError, UserError
+from lyra_opt.core.fields import Table, key, parsed, written
+from lyra_opt.core.loading import content_hash, instance_text, load_instance
+from lyra_opt.core.problem import problem_of_instance
 from lyra_opt.core.rules import Integer, Line, ListOf, Name, Named, OneOrList, Seeds, Text
-from lyra_opt.instances.parameters import PARAMETER
+from lyra_opt.instances.family import find_family
+from lyra_opt.instances.library.documents import (
+    CATALOGUE_FORMAT,
+    CATALOGUE_VERSION,
+    Catalogue,
+    Entry,
+    FromFamily,
+    FromSearch,
+    FromText,
+    FromTrace,
+    Provenance,
+)
+from lyra_opt.instances.parameters import PARAMETER, option
+from lyra_opt.instances.traces import locate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -117,7 +144,7 @@ class PageTable:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class LibraryPlan:
     """The whole file."""
 
     format: str = key(Text((PLAN_FORMAT,)), "of the file")
@@ -148,7 +175,7 @@ class Plan:
         raise FieldError("methods", variant, f"are missing for this variant of {problem}")
 
 
-def read_plan(path: Path) -> Plan:
+def read_plan(path: Path) -> LibraryPlan:
     """Read and validate a plan.
 
     Raises
@@ -158,6 +185,157 @@ def read_plan(path: Path) -> Plan:
     """
     text = read_text(path, LARGEST_PLAN_BYTES)
     try:
-        return parsed(Plan, parse_toml(text, str(path), "a plan of the library"))
+        return parsed(LibraryPlan, parse_toml(text, str(path), "a plan of the library"))
     except FieldError as error:
         raise InputError(str(path), str(error)) from None
+
+
+LARGEST_FILE_BYTES = 15 * 2**10
+"""Of instances that come along though a family makes them, and of files that are not compressed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """An instance, and what a catalogue says of it beside what it is."""
+
+    instance: Any
+    page: str
+    features: str
+    provenance: Provenance
+
+
+def collected(plan: LibraryPlan, library: Path, work: Path) -> Iterator[Collected]:
+    """Yield every instance of a plan, in its order.
+
+    Parameters
+    ----------
+    library
+        Folder of the library, with the files of written instances.
+    work
+        Folder for what searches and simulations leave, which is not made again.
+    """
+    for text in plan.written:
+        instance = load_instance(library / f"{text.id}.json").instance
+        yield Collected(instance, "papers", text.features, FromText(source=text.source))
+    for search in plan.searches:
+        file = work / "searches" / f"{search.id}.json"
+        if not file.exists():
+            _lyra_opt("counterexample", f"{search.options} --out {file}", file.parent)
+        found = replace(load_instance(file).instance, name=search.id)
+        made_by = FromSearch(made_by=f"lyra-opt counterexample {search.options}")
+        yield Collected(found, "counterexamples", search.features, made_by)
+    for capture in plan.captures:
+        yield from _captured(capture, work / "captures")
+    for snapshots in plan.snapshots:
+        yield from _moments(snapshots)
+    for block in plan.families:
+        family = find_family(block.problem, block.family)
+        for parameters, seed in points_of(block):
+            provenance = FromFamily(
+                family=family.name, version=family.version, seed=seed, parameters=parameters
+            )
+            instance = family.generate(parameters, seed)
+            yield Collected(instance, family.name, block.features, provenance)
+
+
+def _moments(table: SnapshotTable) -> Iterator[Collected]:
+    family = find_family("reclaim", "snapshot")
+    for parameters, seed in points_of(table):
+        instance = family.generate({**parameters, "trace": locate(table.file)}, seed)
+        options = "".join(f" {option(name)} {value}" for name, value in parameters.items())
+        provenance = FromTrace(
+            trace=table.trace,
+            licence=table.licence,
+            window=f"a moment of the replay of all days, drawn by seed {seed}",
+            scheme=f"placement {parameters['placement']}, as of the family snapshot",
+            made_by="lyra-opt generate reclaim --family snapshot "
+            f"--trace {table.file}{options} --seed {seed} --out DIR",
+            decision=f"{instance.name}.json",
+        )
+        yield Collected(instance, table.prefix, table.features, provenance)
+
+
+def _captured(capture: CaptureTable, work: Path) -> Iterator[Collected]:
+    folder = work / capture.folder
+    if not folder.exists():
+        _lyra_opt("simulate", f"{capture.options} --capture {folder}", work)
+    loaded = [(path, load_instance(path).instance) for path in sorted(folder.glob(capture.files))]
+    if not loaded:
+        raise UserError(f"{folder}: has no file {capture.files}")
+    largest = sorted(loaded, key=lambda each: -len(each[1].jobs))[: capture.most]
+    for path, instance in sorted(largest, key=lambda each: each[0]):
+        kind, _, moment = path.name.removesuffix(".json").split("-", 2)
+        provenance = FromTrace(
+            trace=capture.trace,
+            licence=capture.licence,
+            window=capture.window,
+            scheme=capture.scheme,
+            made_by=f"lyra-opt simulate {capture.options} --capture DIR",
+            decision=path.name,
+        )
+        named = replace(instance, name=f"{capture.prefix}-{kind}-{moment}")
+        yield Collected(named, capture.prefix, capture.features, provenance)
+
+
+def _lyra_opt(command: str, options: str, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    arguments = [sys.executable, "-m", "lyra_opt", command, *shlex.split(options)]
+    if subprocess.run(arguments, check=False).returncode != 0:  # noqa: S603 - our own command
+        raise UserError(f"lyra-opt {command} {options}: failed")
+
+
+def write_catalogue(plan: LibraryPlan, library: Path, work: Path) -> Path:
+    """Write the catalogue of a plan and the files of its small instances; return its path.
+
+    Raises
+    ------
+    UserError
+        If it is there already and would change, or two instances have one id.
+    """
+    target = library / "catalogues" / f"{plan.name}.json"
+    entries, files = [], {}
+    for each in collected(plan, library, work):
+        entry, data = _entry(each)
+        entries.append(entry)
+        if data is not None and entry.file is not None:
+            files[library / entry.file] = data
+    document = written(
+        Catalogue(
+            format=CATALOGUE_FORMAT,
+            version=CATALOGUE_VERSION,
+            name=plan.name,
+            licence=plan.licence,
+            instances=tuple(entries),
+        )
+    )
+    text = format_document(document)
+    if target.exists() and target.read_text(encoding="utf-8") != text:
+        raise UserError(f"{target}: is frozen, and the plan says otherwise now: a new version adds")
+    for path, data in files.items():
+        write_bytes(path, data)
+    write_text(target, text)
+    return target
+
+
+def _entry(each: Collected) -> tuple[Entry, bytes | None]:
+    """Return an instance's entry, and the content of its file if one is to be written."""
+    instance, problem = each.instance, problem_of_instance(each.instance)
+    data = instance_text(problem, instance).encode()
+    is_small = len(data) <= LARGEST_FILE_BYTES
+    name = None
+    if is_small:
+        name = f"{instance.name}.json"
+    elif not isinstance(each.provenance, FromFamily):
+        name, data = f"{instance.name}.json.gz", gzip_bytes(data)
+    is_there = isinstance(each.provenance, FromText)
+    return Entry(
+        id=instance.name,
+        problem=problem.name,
+        variant=str(instance.variant),
+        size=problem.size(instance),
+        page=each.page,
+        file=name,
+        sha256=content_hash(problem, instance),
+        features=each.features,
+        provenance=each.provenance,
+    ), (None if is_there else data)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lyra_opt.experiments.pool import in_words
-from lyra_opt.experiments.rows import decoded, encoded
+from lyra_opt.experiments.records import decoded, encoded
 from lyra_opt.experiments.store import table_path
 
 if TYPE_CHECKING:

@@ -20,9 +20,8 @@ import cloudpickle
 
 from lyra_opt.commands.messages import Loudness, loudness
 from lyra_opt.core.errors import InputError, UserError
-from lyra_opt.experiments.environment import current_environment
-from lyra_opt.experiments.pool import in_words
-from lyra_opt.experiments.sent_once import SentOnce
+from lyra_opt.experiments.pool import SentOnce, in_words
+from lyra_opt.experiments.records import current_environment
 from lyra_opt.instances.traces import TRACES_VARIABLE
 
 if TYPE_CHECKING:

@@ -37,7 +37,8 @@ from lyra_opt.core.reading_memory import ReadingMemory
 from lyra_opt.core.validation import require_number
 from lyra_opt.instances.heterogeneous.clusters import known_gpu_types
 from lyra_opt.instances.heterogeneous.throughputs import JobType, ThroughputTable
-from lyra_opt.instances.traces import bad_value, model_name
+from lyra_opt.instances.rows import Row, require_columns, require_once
+from lyra_opt.instances.traces import model_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,11 +54,12 @@ _KIND = re.compile(r"\('(.+?)(?: \(batch size (\d+)\))?', (\d+)\)")
 Kind = tuple[str, int | None, int]
 """Model, batch size and GPUs."""
 
+Measured = tuple[tuple[str, ...], tuple[JobType, ...], "PackedRates"]
+"""The types of GPUs, the kinds of jobs, and rates of pairs of kinds."""
 
-def read_measurements(
-    text: str, source: str
-) -> tuple[tuple[str, ...], tuple[JobType, ...], PackedRates]:
-    """Return the types of GPUs, the kinds of jobs, and rates of pairs of kinds.
+
+def _measurements_in(text: str, source: str) -> Measured:
+    """Return what a JSON text has.
 
     Raises
     ------
@@ -138,7 +140,6 @@ def _job_type(
 KEYS = ("model", "batch_size", "gpus")
 BESIDE = ("beside_model", "beside_batch_size")
 LARGEST_RATE = 1e12
-LARGEST_COUNT = 10**9
 
 GAVEL_REFERENCE = "v100"
 LARGEST_TABLE_BYTES = 16 * 2**20
@@ -192,13 +193,13 @@ def load_throughputs(
         raise UserError(f"throughputs {str(name_or_path)!r}: no such CSV file or table; {hint}")
     source = str(name_or_path)
     name = Path(source).name.removesuffix(".gz")
-    parse = parse_measurements if name.endswith(".json") else parse_throughputs
-    return parse(
+    return parse_throughputs(
         read_text(source, LARGEST_TABLE_BYTES),
         source,
         name=name.removesuffix(".csv").removesuffix(".json"),
         reference=reference,
         gpu_types=gpu_types,
+        is_json=name.endswith(".json"),
     )
 
 
@@ -209,9 +210,10 @@ def parse_throughputs(
     name: str,
     reference: str | None = None,
     gpu_types: Mapping[str, GpuType] | None = None,
-    source_in_words: str = "of the user",
+    source_in_words: str | None = None,
+    is_json: bool = False,
 ) -> ThroughputTable:
-    """Return the table that a CSV text has.
+    """Return the table that a CSV or JSON text has.
 
     Parameters
     ----------
@@ -222,76 +224,28 @@ def parse_throughputs(
     name
         What the table is called in results.
     reference, gpu_types
-        As for `load_throughputs`.
+        As for `load_throughputs`. Of a JSON text the reference is V100 where that is one of the
+        types.
     source_in_words
-        Whose its figures are: a clause for results.
+        Whose its figures are: a clause for results. None for a user's CSV or Gavel's JSON.
+    is_json
+        Whether it is JSON.
 
     Raises
     ------
     InputError
         If it is no table; names row, column, value and rule.
     """
-    rows = csv_rows(source, text.removeprefix("\ufeff"))
-    memory = ReadingMemory(source, sys.getsizeof(text))
-    header = [column.strip() for column in next(rows, [])]
-    types = _types_in(source, header)
+    types, kinds, packed = (_measurements_in if is_json else _rates_in)(text, source)
+    if source_in_words is None:
+        source_in_words = "measured by Gavel's authors" if is_json else "of the user"
     if reference is None:
-        reference = types[0]
-    elif reference not in types:
+        reference = next(iter(types), "")
+        if is_json and GAVEL_REFERENCE in types:
+            reference = GAVEL_REFERENCE
+    elif reference not in types and not is_json:
         rule = f"has no column for the reference {reference}; its types are {', '.join(types)}"
         raise InputError(source, f"row 1 {rule}")
-    kinds: dict[tuple[str, int], JobType] = {}
-    packed: dict[tuple[int, str, str], Mapping[str, float]] = {}
-    for number, values in enumerate(rows, start=2):
-        if not values:
-            continue
-        row = _Row(source, number, header, values)
-        kind = _kind(row, types)
-        memory.add(ROW_BYTES + TYPE_BYTES * len(types))
-        if BESIDE[0] in row and row.has(BESIDE[0]):
-            beside = model_name(row.text(BESIDE[0]), row.count(BESIDE[1]))
-            if (kind.gang, kind.name, beside) in packed:
-                raise row.error(BESIDE[0], f"stands twice on {kind.gang} GPUs, as {kind.name}")
-            packed[kind.gang, kind.name, beside] = kind.throughput
-            continue
-        if (kind.name, kind.gang) in kinds:
-            raise row.error("model", f"stands twice on {kind.gang} GPUs, as {kind.name}")
-        kinds[kind.name, kind.gang] = kind
-    if not kinds:
-        raise InputError(source, "has a header, but no rows")
-    return _table(
-        source, types, tuple(kinds.values()), packed, (name, reference, gpu_types, source_in_words)
-    )
-
-
-def parse_measurements(
-    text: str,
-    source: str,
-    *,
-    name: str,
-    reference: str | None = None,
-    gpu_types: Mapping[str, GpuType] | None = None,
-    source_in_words: str = "measured by Gavel's authors",
-) -> ThroughputTable:
-    """Return the table that a JSON text has; parameters and errors as of `parse_throughputs`.
-
-    The reference is V100 where it is one of the types, and else the first of them.
-    """
-    types, kinds, packed = read_measurements(text, source)
-    if reference is None:
-        reference = GAVEL_REFERENCE if GAVEL_REFERENCE in types else next(iter(types), "")
-    return _table(source, types, kinds, packed, (name, reference, gpu_types, source_in_words))
-
-
-def _table(
-    source: str,
-    types: tuple[str, ...],
-    kinds: tuple[JobType, ...],
-    packed: PackedRates,
-    of: tuple[str, str, Mapping[str, GpuType] | None, str],
-) -> ThroughputTable:
-    """Return a table of what was read; `of` has name, reference, known types, whose figures."""
-    name, reference, gpu_types, source_in_words = of
     known = known_gpu_types() if gpu_types is None else gpu_types
     left_out = {(kind.name, kind.gang) for kind in kinds if not kind.throughput.get(reference)}
     if len(left_out) == len(kinds) > 0 and reference in types:
@@ -318,17 +272,44 @@ def _table(
         raise InputError(source, str(error)) from None
 
 
+def _rates_in(text: str, source: str) -> Measured:
+    """Return what a CSV text has."""
+    rows = csv_rows(source, text.removeprefix("\ufeff"))
+    memory = ReadingMemory(source, sys.getsizeof(text))
+    header = [column.strip() for column in next(rows, [])]
+    places = {column: place for place, column in enumerate(header)}
+    types = _types_in(source, header)
+    kinds: dict[tuple[str, int], JobType] = {}
+    packed: dict[tuple[int, str, str], Mapping[str, float]] = {}
+    for number, values in enumerate(rows, start=2):
+        if not values:
+            continue
+        row = Row(source, number, places, values)
+        row.require_width(len(header), "the header")
+        kind = _kind(row, types)
+        memory.add(ROW_BYTES + TYPE_BYTES * len(types))
+        if BESIDE[0] in places and row.text(BESIDE[0]):
+            beside = model_name(row.text(BESIDE[0]), _batch_size(row, BESIDE[1]))
+            if (kind.gang, kind.name, beside) in packed:
+                raise row.error(BESIDE[0], f"stands twice on {kind.gang} GPUs, as {kind.name}")
+            packed[kind.gang, kind.name, beside] = kind.throughput
+            continue
+        if (kind.name, kind.gang) in kinds:
+            raise row.error("model", f"stands twice on {kind.gang} GPUs, as {kind.name}")
+        kinds[kind.name, kind.gang] = kind
+    if not kinds:
+        raise InputError(source, "has a header, but no rows")
+    return types, tuple(kinds.values()), packed
+
+
 def _types_in(source: str, header: Sequence[str]) -> tuple[str, ...]:
     """Return the types of GPUs that a header has, in its order."""
     for column in header:
         if not column:
             raise InputError(source, "row 1 has a column without a name")
-        if header.count(column) > 1:
-            raise InputError(source, f"row 1: column {column} occurs more than once")
-    for column in KEYS:
-        if column not in header:
-            expected = f"{', '.join(KEYS)} and a column for each type of GPUs"
-            raise InputError(source, f"row 1: column {column} is missing; a table has {expected}")
+    require_once(source, header, header)
+    expected = f"a table has {', '.join(KEYS)} and a column for each type of GPUs"
+    require_columns(source, header, KEYS, expected)
     if (BESIDE[0] in header) != (BESIDE[1] in header):
         raise InputError(source, f"row 1 has only one of the columns {' and '.join(BESIDE)}")
     types = tuple(
@@ -345,74 +326,38 @@ def _types_in(source: str, header: Sequence[str]) -> tuple[str, ...]:
     return types
 
 
-class _Row:
-    """A row of a table; knows where it stands."""
-
-    def __init__(
-        self, source: str, number: int, header: Sequence[str], values: Sequence[str]
-    ) -> None:
-        if len(values) != len(header):
-            fields = f"{len(values)} field" + "s" * (len(values) != 1)
-            raise InputError(source, f"row {number} has {fields}, but the header has {len(header)}")
-        self._source, self._number = source, number
-        self._values = dict(zip(header, (value.strip() for value in values), strict=True))
-
-    def __contains__(self, column: str) -> bool:
-        """Whether there is such a column."""
-        return column in self._values
-
-    def error(self, column: str, rule: str) -> InputError:
-        return bad_value(self._source, self._number, column, self._values[column], rule)
-
-    def has(self, column: str) -> bool:
-        """Whether anything stands there."""
-        return bool(self._values[column])
-
-    def text(self, column: str) -> str:
-        if not self._values[column]:
-            raise self.error(column, "must not be empty")
-        return self._values[column]
-
-    def count(self, column: str) -> int | None:
-        """Return an integer, or None where nothing stands."""
-        value = self._values[column]
-        if not value:
-            return None
-        if not (value.isascii() and value.isdigit() and len(value) <= len(str(LARGEST_COUNT))):
-            raise self.error(column, f"must be an integer from 1 to {LARGEST_COUNT}")
-        if not 1 <= int(value) <= LARGEST_COUNT:
-            raise self.error(column, f"must be an integer from 1 to {LARGEST_COUNT}")
-        return int(value)
-
-    def rate(self, column: str) -> float | None:
-        """Return steps a second, or None where nothing stands."""
-        value = self._values[column]
-        if not value:
-            return None
-        try:
-            found = -1.0 if "_" in value else float(value)
-        except ValueError:
-            found = -1.0
-        if not 0 <= found <= LARGEST_RATE:  # no number at all is not, either
-            raise self.error(column, f"must be steps a second from 0 to {LARGEST_RATE:g}, or empty")
-        return found
-
-
-def _kind(row: _Row, types: Sequence[str]) -> JobType:
-    gang = row.count("gpus")
-    if gang is None:
-        raise row.error("gpus", "must not be empty")
-    rates = {name: row.rate(name) for name in types}
-    spread = {name: row.rate(name + SPREAD) for name in types if name + SPREAD in row}
+def _kind(row: Row, types: Sequence[str]) -> JobType:
+    row.required("gpus")
+    gang = row.number_from_1("gpus")
+    rates = {name: _rate(row, name) for name in types}
+    spread = {name: _rate(row, name + SPREAD) for name in types if name + SPREAD in row.columns}
     return JobType(
-        model=row.text("model"),
-        batch_size=row.count("batch_size"),
+        model=row.required("model"),
+        batch_size=_batch_size(row, "batch_size"),
         gang=gang,
         throughput={name: rate for name, rate in rates.items() if rate is not None},
         spread_throughput={name: rate for name, rate in spread.items() if rate is not None}
         if spread
         else None,
     )
+
+
+def _batch_size(row: Row, column: str) -> int | None:
+    return row.number_from_1(column) if row.text(column) else None
+
+
+def _rate(row: Row, column: str) -> float | None:
+    """Return steps a second, or None where nothing stands."""
+    value = row.text(column)
+    if not value:
+        return None
+    try:
+        found = -1.0 if "_" in value else float(value)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= LARGEST_RATE:  # no number at all is not, either
+        raise row.error(column, f"must be steps a second from 0 to {LARGEST_RATE:g}, or empty")
+    return found
 
 
 @cache

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from lyra_opt.instances.library.catalogue import Entry
+    from lyra_opt.instances.library.documents import Entry
     from lyra_opt.instances.library.shelf import Library
 
 GRADES = ("easy", "hard", "open")
@@ -291,7 +291,7 @@ def _files_of(library: Library, name: str) -> Iterator[tuple[Path, str]]:
 def run_verify(arguments: argparse.Namespace) -> int:
     """Run ``verify``; return the exit code."""
     from lyra_opt.commands.output import print_line
-    from lyra_opt.instances.library.verifying import verified
+    from lyra_opt.instances.library.shelf import verified
 
     shelf = _library(arguments)
     names = list(dict.fromkeys(arguments.ids)) or list(shelf.entries)

@@ -21,7 +21,7 @@ from lyra_opt.core.result import same_value
 from lyra_opt.core.texts import show_value_of
 from lyra_opt.core.verifying import verify
 from lyra_opt.core.version import VERSION
-from lyra_opt.instances.library.records import (
+from lyra_opt.instances.library.documents import (
     RECORD_FORMAT,
     RECORD_VERSION,
     BestKnown,

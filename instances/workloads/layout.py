@@ -16,19 +16,11 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.core.csv_text import LONGEST_ROW
 from lyra_opt.core.errors import InputError
-from lyra_opt.instances.traces import (
-    JOB_BYTES,
-    BadRows,
-    TraceJob,
-    bad_value,
-    parse_milliseconds,
-    parse_moment,
-    parse_number,
-    parse_weight,
-)
+from lyra_opt.instances.rows import BadRows, Row
+from lyra_opt.instances.traces import JOB_BYTES, TraceJob
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lyra_opt.core.reading_memory import ReadingMemory
 
@@ -36,8 +28,6 @@ if TYPE_CHECKING:
 NO_GPUS = "without GPUs"
 NOT_ENDED = "that never ran or had not ended"
 NO_TIME = "that ran for no time"
-
-NO_VALUE = frozenset({"", "none", "nan", "nat", "null"})
 
 DROPS_BAD_ROWS: ContextVar[bool] = ContextVar("DROPS_BAD_ROWS", default=False)
 """Whether the file that is being read may have rows that break a rule, which are dropped."""
@@ -146,83 +136,6 @@ class TraceLayout(ABC):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A row of a table; every error names file, row and column.
-
-    Parameters
-    ----------
-    source, number
-        The file, and which row it is of it.
-    columns
-        Where each column is.
-    values
-        The fields.
-    """
-
-    source: str
-    number: int
-    columns: Mapping[str, int]
-    values: Sequence[str]
-
-    def text(self, column: str) -> str:
-        """Return what stands in a column."""
-        return self.values[self.columns[column]].strip()
-
-    def error(self, column: str, rule: str) -> InputError:
-        """Return the error that a column breaks a rule."""
-        return bad_value(self.source, self.number, column, self.text(column), rule)
-
-    def job_id(self, column: str = "job_id") -> str:
-        """Return the name of a job."""
-        value = self.text(column)
-        if not value:
-            raise self.error(column, "must not be empty")
-        return value
-
-    def milliseconds(self, column: str) -> int:
-        """Return seconds as milliseconds."""
-        return parse_milliseconds(self.source, self.number, column, self.text(column))
-
-    def has(self, column: str) -> bool:
-        """Whether a column has a value."""
-        return self.text(column).lower() not in NO_VALUE
-
-    def count(self, column: str) -> int:
-        """Return an integer of at least 0, which some sources write as a decimal."""
-        value = self.text(column)
-        whole, _, decimals = value.partition(".")
-        if not (whole.isascii() and whole.isdigit() and len(whole) <= 9) or decimals.strip("0"):
-            raise self.error(column, "must be an integer of at least 0")
-        return int(whole)
-
-    def positive(self, column: str) -> int:
-        """Return an integer of at least 1, which some sources write as a decimal."""
-        value = self.count(column)
-        if not value:
-            raise self.error(column, "must be at least 1")
-        return value
-
-    def decimal(self, column: str) -> float:
-        """Return a finite number."""
-        return parse_number(self.source, self.number, column, self.text(column))
-
-    def weight(self, column: str) -> float:
-        """Return a number above 0."""
-        return parse_weight(self.source, self.number, column, self.text(column))
-
-    def moment(self, column: str) -> int:
-        """Return a date and time as milliseconds since 1970."""
-        return parse_moment(self.source, self.number, column, self.text(column))
-
-
-def require_width(source: str, number: int, values: Sequence[str], width: int, other: str) -> None:
-    """Check that a row has as many fields as another one."""
-    if len(values) != width:
-        fields = f"{len(values)} field" + "s" * (len(values) != 1)
-        raise InputError(source, f"row {number} has {fields}, but {other} has {width}")
-
-
 def first_line(text: str) -> str:
     """Return the first line of a text that is not blank; no more than `LONGEST_ROW` characters."""
     return text[:LONGEST_ROW].lstrip().partition("\n")[0]
@@ -237,14 +150,31 @@ def first_row(text: str) -> list[str]:
     return [name.strip() for name in row]
 
 
-def lines_of(source: str, text: str) -> Iterator[str]:
-    """Yield the lines of a text one after the other, without their line feeds.
+def line_rows(
+    source: str, text: str, columns: Sequence[str], fields_of: Callable[[str], list[str]]
+) -> Iterator[Row]:
+    """Yield a row for each line of a text that has fields.
+
+    Parameters
+    ----------
+    columns
+        The names of the fields, in order.
+    fields_of
+        Returns the fields of a line; none for a line that is no row.
 
     Raises
     ------
     InputError
         If a line has more than `LONGEST_ROW` characters.
     """
+    places = {column: place for place, column in enumerate(columns)}
+    for number, line in enumerate(_lines_of(source, text), start=1):
+        if fields := fields_of(line):
+            yield Row(source, number, places, fields)
+
+
+def _lines_of(source: str, text: str) -> Iterator[str]:
+    """Yield the lines of a text one after the other, without their line feeds."""
     start = 0
     while start <= len(text):
         end = text.find("\n", start)

@@ -31,12 +31,16 @@ from lyra_opt.instances.network.jobs import (
     dally_poisson,
 )
 from lyra_opt.instances.traces import TRACES_VARIABLE, locate
-from lyra_opt.instances.workloads.assumptions import JobAssumptions
 from lyra_opt.instances.workloads.load_shape import LoadShape
-from lyra_opt.instances.workloads.lyra_like import PUBLISHED_DAYS, lyra_like, lyra_shaped
-from lyra_opt.instances.workloads.lyra_testbed import lyra_testbed
-from lyra_opt.instances.workloads.pollux_jobs import POLLUX_FILES, pollux_jobs
+from lyra_opt.instances.workloads.lyra_like import (
+    PUBLISHED_DAYS,
+    lyra_like,
+    lyra_shaped,
+    lyra_testbed,
+)
+from lyra_opt.instances.workloads.pollux import POLLUX_FILES, pollux_jobs
 from lyra_opt.instances.workloads.readers import read_workload
+from lyra_opt.instances.workloads.transform import JobAssumptions
 from lyra_opt.simulation.clairvoyant.gangs import Gangs
 
 if TYPE_CHECKING:

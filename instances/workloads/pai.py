@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING
 from lyra_opt.core.csv_text import csv_rows
 from lyra_opt.core.documents import read_text
 from lyra_opt.core.errors import InputError
-from lyra_opt.instances.traces import LARGEST_GPUS, LARGEST_TRACE_BYTES, MILLISECONDS, TraceJob
+from lyra_opt.instances.rows import LARGEST_COUNT, MILLISECONDS, Row
+from lyra_opt.instances.traces import LARGEST_TRACE_BYTES, Clusters, TraceJob
 from lyra_opt.instances.workloads.layout import (
     NO_GPUS,
     NOT_ENDED,
     Found,
-    Row,
     TraceLayout,
     count_memory,
     first_row,
-    require_width,
 )
 from lyra_opt.instances.workloads.tables import TableLayout
 
@@ -70,8 +69,7 @@ def _is_pai(header: Sequence[str]) -> bool:
 
 
 def _read_pai(source: str, text: str, header: Sequence[str], vc: str | None) -> Found:
-    if vc is not None:
-        raise InputError(source, "has no column vc: its jobs are not told apart by cluster")
+    Clusters(source, (), vc)
     path = Path(source)
     is_task_table = len(header) == len(PAI_TASK_COLUMNS)
     here, there = ("task", "job") if is_task_table else ("job", "task")
@@ -92,9 +90,9 @@ def _read_pai(source: str, text: str, header: Sequence[str], vc: str | None) -> 
     submissions = {}
     for row in _pai_rows(job_source, job_text, PAI_JOB_COLUMNS):
         with found.bad_rows:
-            require_width(job_source, row.number, row.values, len(PAI_JOB_COLUMNS), "the table")
+            row.require_width(len(PAI_JOB_COLUMNS), "the table")
             if row.has("start_time"):
-                submissions[row.job_id("job_name")] = row.milliseconds("start_time")
+                submissions[row.required("job_name")] = row.milliseconds("start_time")
                 count_memory(SUBMISSION_BYTES)
     _add_pai_jobs(found, _pai_rows(task_source, task_text, PAI_TASK_COLUMNS), submissions)
     found.ignore(_IGNORED if job_text else _IGNORED[:3])
@@ -129,8 +127,8 @@ def _add_pai_jobs(found: Found, rows: Iterable[Row], submissions: dict[str, int]
     for row in rows:
         count = found.bad_rows.count
         with found.bad_rows:
-            require_width(row.source, row.number, row.values, len(PAI_TASK_COLUMNS), "the table")
-            name = row.job_id("job_name")
+            row.require_width(len(PAI_TASK_COLUMNS), "the table")
+            name = row.required("job_name")
             names.add(name)
             count_memory(TASK_BYTES)
             counted += TASK_BYTES
@@ -168,8 +166,8 @@ def _add_task(tasks_of: dict[str, _PaiJob], name: str, row: Row) -> None:
         job.has_ended = False
         return
     job.gpu_percent += math.ceil(gpu_ms / MILLISECONDS) * instances
-    if job.gpu_percent > 100 * LARGEST_GPUS:
-        raise row.error("plan_gpu", f"must give a job {LARGEST_GPUS} GPUs at most")
+    if job.gpu_percent > 100 * LARGEST_COUNT:
+        raise row.error("plan_gpu", f"must give a job {LARGEST_COUNT} GPUs at most")
     if not (row.has("start_time") and row.has("end_time")):
         job.has_ended = False
         return
@@ -189,12 +187,12 @@ def _pai_rows(source: str, text: str, columns: tuple[str, ...]) -> Iterator[Row]
 
 def _simulated_job(row: Row) -> TraceJob | str:
     """Return a job of Alibaba's simulator: its instances hold a number or a share of GPUs each."""
-    job_id = row.job_id()
+    job_id = row.required("job_id")
     submitted_ms, run_ms = row.milliseconds("submit_time"), row.milliseconds("duration")
     instances, thousandths = row.count("num_inst"), row.milliseconds("num_gpu")
     gpus = -(-thousandths * instances // MILLISECONDS)
-    if gpus > LARGEST_GPUS:
-        raise row.error("num_gpu", f"must give a job {LARGEST_GPUS} GPUs at most")
+    if gpus > LARGEST_COUNT:
+        raise row.error("num_gpu", f"must give a job {LARGEST_COUNT} GPUs at most")
     return TraceJob(job_id, submitted_ms, run_ms, gpus) if gpus else NO_GPUS
 
 

@@ -16,10 +16,10 @@ from lyra_opt.core.documents import read_text
 from lyra_opt.core.errors import FieldError, InputError, show_value
 from lyra_opt.core.plugins import Plugins
 from lyra_opt.core.reading_memory import ReadingMemory
+from lyra_opt.instances.rows import MILLISECONDS
 from lyra_opt.instances.traces import (
     COLUMNS,
     LARGEST_TRACE_BYTES,
-    MILLISECONDS,
     name_of,
     renamed_of,
     trace_of_text,

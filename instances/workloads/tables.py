@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.csv_text import csv_rows
 from lyra_opt.core.errors import InputError
+from lyra_opt.instances.rows import Row, require_once
 from lyra_opt.instances.traces import (
     COLUMNS,
     MOMENT_COLUMN,
@@ -20,10 +21,8 @@ from lyra_opt.instances.workloads.layout import (
     NO_GPUS,
     NOT_ENDED,
     Found,
-    Row,
     TraceLayout,
     of_cluster,
-    require_width,
 )
 
 if TYPE_CHECKING:
@@ -85,9 +84,7 @@ class TableLayout(TraceLayout):
         """See `TraceLayout`."""
         rows = csv_rows(source, text)
         header = [name.strip() for name in next(rows, [])]
-        for column in (*self.columns, *self.optional):
-            if header.count(column) > 1:
-                raise InputError(source, f"row 1: column {column} occurs more than once")
+        require_once(source, header, (*self.columns, *self.optional))
         if missing := [column for column in self.columns if column not in header]:
             raise InputError(source, f"row 1: {_lacks(missing)}, which {self.name} has")
         read = {*self.columns, *self.optional, "vc"}
@@ -100,8 +97,8 @@ class TableLayout(TraceLayout):
             if not values or not clusters.take(values):
                 continue
             with found.bad_rows:
-                require_width(source, number, values, len(header), "the header")
                 row = Row(source, number, columns, values)
+                row.require_width(len(header), "the header")
                 job = self.parse(row)
                 said = None
                 if self.note is not None and not isinstance(job, str):
@@ -156,7 +153,11 @@ def _slurm_job(row: Row) -> TraceJob | str:
     The running time is the end less the start: Acme's column ``duration`` counts the queuing time
     of one of its clusters too.
     """
-    job_id, gpus, submission = row.job_id(), row.count("gpu_num"), row.moment("submit_time")
+    job_id, gpus, submission = (
+        row.required("job_id"),
+        row.count("gpu_num"),
+        row.moment("submit_time"),
+    )
     if not gpus:
         return NO_GPUS
     if not (row.has("start_time") and row.has("end_time")):
@@ -167,11 +168,21 @@ def _slurm_job(row: Row) -> TraceJob | str:
     return TraceJob(job_id, submission, end - start, gpus)
 
 
-def _seconds_job(submission: str, deadline: str = "") -> Callable[[Row], TraceJob | str]:
-    """Return a parser of rows with seconds; a deadline is a moment on the clock of submissions."""
+def _of_seconds(name: str, submission: str, deadline: str = "", **known_by: Any) -> TableLayout:
+    """Return the layout of a table with seconds, most of whose columns are called alike.
+
+    Parameters
+    ----------
+    name
+        Whose it is.
+    submission, deadline
+        The columns of both moments, which are on one clock.
+    known_by
+        As of `TableLayout`.
+    """
 
     def parse(row: Row) -> TraceJob | str:
-        job_id, gpus = row.job_id(), row.count("num_gpu")
+        job_id, gpus = row.required("job_id"), row.count("num_gpu")
         submitted_ms, run_ms = row.milliseconds(submission), row.milliseconds("duration")
         deadline_ms = None
         has_one = deadline and row.has(deadline)
@@ -183,7 +194,9 @@ def _seconds_job(submission: str, deadline: str = "") -> Callable[[Row], TraceJo
             return NO_GPUS
         return TraceJob(job_id, submitted_ms, run_ms, gpus, deadline_ms=deadline_ms)
 
-    return parse
+    columns = ("job_id", submission, "duration", "num_gpu", *((deadline,) if deadline else ()))
+    optional = ("best_effort",) if deadline else ()
+    return TableLayout(name, columns, parse, optional=optional, **known_by)
 
 
 _SLURM_COLUMNS = ("submit_time", "start_time", "end_time")
@@ -192,29 +205,52 @@ HELIOS = TableLayout(
     "Helios cluster_log.csv", ("job_id", "vc", "gpu_num", *_SLURM_COLUMNS), _slurm_job
 )
 ACME = TableLayout("Acme trace_*.csv", ("job_id", "gpu_num", "type", *_SLURM_COLUMNS), _slurm_job)
-TIRESIAS = TableLayout(
-    "Tiresias",
-    ("job_id", "num_gpu", "submit_time", "duration"),
-    _seconds_job("submit_time"),
-    marks=("iterations", "model_name", "interval"),
+TIRESIAS = _of_seconds("Tiresias", "submit_time", marks=("iterations", "model_name", "interval"))
+ITP = _of_seconds("Microsoft ITP", "submission_time", is_whole=True)
+ELASTICFLOW = _of_seconds(
+    "ElasticFlow", "submission_time", "deadline", marks=("num_iteration", "model_name")
 )
-ITP = TableLayout(
-    "Microsoft ITP",
-    ("job_id", "submission_time", "duration", "num_gpu"),
-    _seconds_job("submission_time"),
-    is_whole=True,
+ELASTICFLOW_SIMULATOR = _of_seconds(
+    "ElasticFlow's simulator", "submit_time", "ddl", marks=("iteration", "model_name")
 )
-ELASTICFLOW = TableLayout(
-    "ElasticFlow",
-    ("job_id", "submission_time", "duration", "num_gpu", "deadline"),
-    _seconds_job("submission_time", "deadline"),
-    marks=("num_iteration", "model_name"),
-    optional=("best_effort",),
-)
-ELASTICFLOW_SIMULATOR = TableLayout(
-    "ElasticFlow's simulator",
-    ("job_id", "submit_time", "duration", "num_gpu", "ddl"),
-    _seconds_job("submit_time", "ddl"),
-    marks=("iteration", "model_name"),
-    optional=("best_effort",),
+
+
+CREATED, SCHEDULED, DELETED = "creation_time", "scheduled_time", "deletion_time"
+
+WHOLE_GPU = 1000
+"""Of ``gpu_milli``."""
+
+SHARE = "Pods that ask for a share of a GPU are given a whole one"
+
+
+def _pod(row: Row) -> TraceJob | str:
+    name, gpus, created_ms = row.required("name"), row.count("num_gpu"), row.milliseconds(CREATED)
+    if row.count("gpu_milli") > WHOLE_GPU:
+        raise row.error("gpu_milli", f"must be an integer from 0 to {WHOLE_GPU}")
+    gpu_types: tuple[str, ...] = ()
+    if row.has("gpu_spec"):
+        gpu_types = row.gpu_types("gpu_spec")
+    if not gpus:
+        return NO_GPUS
+    if not (row.has(SCHEDULED) and row.has(DELETED)):
+        return NOT_ENDED
+    run_ms = row.milliseconds(DELETED) - row.milliseconds(SCHEDULED)
+    if run_ms < 0:
+        raise row.error(DELETED, f"must not be before {SCHEDULED}")
+    return TraceJob(name, created_ms, run_ms, gpus, gpu_types=gpu_types)
+
+
+def _share(row: Row) -> str | None:
+    return SHARE if row.count("gpu_milli") < WHOLE_GPU else None
+
+
+OPENB = TableLayout(
+    "Alibaba 2023 openb_pod_list_*.csv",
+    ("name", "num_gpu", "gpu_milli", "gpu_spec", CREATED, SCHEDULED, DELETED),
+    _pod,
+    remarks=(
+        "Pods are kept whatever phase they were seen in last, and hold their GPUs from scheduling "
+        "to deletion; what they ask of processors and memory is passed over.",
+    ),
+    note=_share,
 )

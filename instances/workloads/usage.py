@@ -13,7 +13,8 @@ from lyra_opt.core.documents import read_text
 from lyra_opt.core.errors import FieldError, InputError
 from lyra_opt.core.reading_memory import ReadingMemory
 from lyra_opt.core.validation import require_integer
-from lyra_opt.instances.traces import LARGEST_TRACE_BYTES, bad_value, name_of
+from lyra_opt.instances.rows import Row, require_columns
+from lyra_opt.instances.traces import LARGEST_TRACE_BYTES, name_of
 from lyra_opt.simulation.workload import InferenceDemand
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ STEP_S = 300
 DAY_S = 86_400
 
 LONGEST_COUNT = 9
-MOMENT_BYTES = 600
-"""Memory of a moment that was read."""
+MOMENT_BYTES = 1200
+"""Memory of a moment that was read, with its first row."""
 
 
 def read_usage(path: str | Path, *, step_s: int = STEP_S) -> InferenceDemand:
@@ -89,58 +90,46 @@ def _totals_by_moment(source: str) -> dict[datetime, tuple[int, int]]:
     text = read_text(source, LARGEST_TRACE_BYTES).removeprefix("\ufeff")
     rows = csv_rows(source, text)
     memory = ReadingMemory(source, sys.getsizeof(text))
-    by_text: dict[str, tuple[int, int]] = {}
-    first_row: dict[str, int] = {}
+    totals_of: dict[str, tuple[tuple[int, int], Row]] = {}
     header = [name.strip() for name in next(rows, [])]
-    for column in USAGE_COLUMNS:
-        if header.count(column) != 1:
-            found = "is missing" if column not in header else "occurs more than once"
-            expected = ", ".join(USAGE_COLUMNS)
-            reason = f"row 1: column {column} {found}; a usage series has {expected}"
-            raise InputError(source, reason)
-    at_time, at_total, at_running = (header.index(column) for column in USAGE_COLUMNS)
-    for number, row in enumerate(rows, start=2):
-        if not row:
+    expected = f"a usage series has {', '.join(USAGE_COLUMNS)}"
+    require_columns(source, header, USAGE_COLUMNS, expected)
+    places = {name: place for place, name in enumerate(header)}
+    for number, values in enumerate(rows, start=2):
+        if not values:
             continue
-        if len(row) != len(header):
-            reason = f"row {number} has {len(row)} fields, but the header has {len(header)}"
-            raise InputError(source, reason)
-        total = _gpus(source, number, "total_gpu_num", row[at_total])
-        running = _gpus(source, number, "running_gpu_num", row[at_running])
+        row = Row(source, number, places, values)
+        row.require_width(len(header), "the header")
+        total, running = _gpus(row, "total_gpu_num"), _gpus(row, "running_gpu_num")
         if running > total:
-            rule = f"must be at most total_gpu_num, {total}"
-            raise bad_value(source, number, "running_gpu_num", row[at_running], rule)
-        time = row[at_time]
-        before = by_text.get(time)
-        if before is None:
-            by_text[time], first_row[time] = (total, running), number
+            raise row.error("running_gpu_num", f"must be at most total_gpu_num, {total}")
+        before, first = totals_of.get(row.text("time"), ((0, 0), row))
+        if first is row:
             memory.add(MOMENT_BYTES)
-        else:
-            by_text[time] = before[0] + total, before[1] + running
-    if not by_text:
+        totals_of[row.text("time")] = (before[0] + total, before[1] + running), first
+    if not totals_of:
         raise InputError(source, "has a header, but no rows")
     totals: dict[datetime, tuple[int, int]] = {}
-    for time, (total, running) in by_text.items():
+    for time, ((total, running), first) in totals_of.items():
         if not total:
             rule = "must not be 0 for all virtual clusters at one time"
-            raise bad_value(source, first_row[time], "total_gpu_num", "0", rule)
+            raise first.error("total_gpu_num", rule)
         try:
-            moment = datetime.fromisoformat(time.strip())
+            moment = datetime.fromisoformat(time)
         except ValueError:
             rule = "must be a date and time such as 2020-05-01 00:00:00"
-            raise bad_value(source, first_row[time], "time", time, rule) from None
+            raise first.error("time", rule) from None
         if moment.tzinfo is not None or moment in totals:
-            rule = "must be a time without zone, written alike in all rows"
-            raise bad_value(source, first_row[time], "time", time, rule)
+            raise first.error("time", "must be a time without zone, written alike in all rows")
         totals[moment] = total, running
     return totals
 
 
-def _gpus(source: str, number: int, column: str, text: str) -> int:
-    digits = text.strip()
+def _gpus(row: Row, column: str) -> int:
+    digits = row.text(column)
     if not (digits.isascii() and digits.isdigit() and len(digits) <= LONGEST_COUNT):
         rule = f"must be an integer of at least 0, of {LONGEST_COUNT} digits at most"
-        raise bad_value(source, number, column, text, rule)
+        raise row.error(column, rule)
     return int(digits)
 
 

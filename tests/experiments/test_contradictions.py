@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lyra_opt.core.result import Status
-from lyra_opt.experiments.contradictions import find_contradictions
+from lyra_opt.experiments.proofs import find_contradictions
 from tests.experiments.records import MAXIMISING, make_run
 
 if TYPE_CHECKING:

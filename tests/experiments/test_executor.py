@@ -17,10 +17,14 @@ import pytest
 
 from lyra_opt.core.errors import DiskFullError, UserError
 from lyra_opt.core.run_progress import within_run
-from lyra_opt.experiments.environment import current_environment
 from lyra_opt.experiments.executor import EXIT_INTERRUPTED, run_stored
 from lyra_opt.experiments.pool import IN_THIS_PROCESS, LocalProcesses, new_shares, run_tasks
-from lyra_opt.experiments.records import ReplayRecord, ReplayStatus, StudyRecord
+from lyra_opt.experiments.records import (
+    ReplayRecord,
+    ReplayStatus,
+    StudyRecord,
+    current_environment,
+)
 from lyra_opt.experiments.store import ResultStore, files_beside, table_path, write_beside
 
 if TYPE_CHECKING:

@@ -17,10 +17,9 @@ from lyra_opt.__main__ import main
 from lyra_opt.core.gaps import EXCESS
 from lyra_opt.core.result import Status
 from lyra_opt.experiments.analysis import Analysis
-from lyra_opt.experiments.plots.excess import excess_ticks
-from lyra_opt.experiments.plots.excess_over_axis import plot_excess_over_axis
+from lyra_opt.experiments.plots.excess import excess_ticks, plot_excess_over_axis
 from lyra_opt.experiments.plots.figures import draw_plots, excess_over_axes, over_axis
-from lyra_opt.experiments.plots.solve_time import plot_solve_time
+from lyra_opt.experiments.plots.times import plot_solve_time
 from lyra_opt.experiments.report import Report
 from lyra_opt.experiments.store import ResultStore
 from lyra_opt.experiments.tables import gap_table

@@ -13,11 +13,10 @@ import pytest
 
 from lyra_opt.core.result import Status
 from lyra_opt.experiments.analysis import Analysis
-from lyra_opt.experiments.contradictions import find_contradictions
 from lyra_opt.experiments.intervals import bootstrap_interval
 from lyra_opt.experiments.page import PAGE
-from lyra_opt.experiments.plots.profiles import time_ratios
-from lyra_opt.experiments.plots.scoreboard import draw_profiles
+from lyra_opt.experiments.plots.profiles import draw_profiles, time_ratios
+from lyra_opt.experiments.proofs import find_contradictions
 from lyra_opt.experiments.report import write_report
 from lyra_opt.experiments.scoreboard import (
     RESAMPLES,
@@ -27,7 +26,7 @@ from lyra_opt.experiments.scoreboard import (
 )
 from lyra_opt.experiments.store import ResultStore
 from lyra_opt.instances.library import library
-from lyra_opt.instances.library.records import BestKnown, Grade
+from lyra_opt.instances.library.documents import BestKnown, Grade
 from tests.experiments.records import make_run, make_study
 
 if TYPE_CHECKING:

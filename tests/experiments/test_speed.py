@@ -17,7 +17,7 @@ from lyra_opt.experiments.analysis import (
     counted_proof_time_s,
     log_ratio,
 )
-from lyra_opt.experiments.plots.cactus import plot_cactus
+from lyra_opt.experiments.plots.times import plot_cactus
 from lyra_opt.experiments.tables import speed_table
 from tests.experiments.records import make_run
 

@@ -17,7 +17,7 @@ from lyra_opt.experiments.pool import LocalProcesses
 from lyra_opt.experiments.runner import run_study
 from lyra_opt.experiments.store import ResultStore
 from lyra_opt.experiments.study import read_study
-from lyra_opt.experiments.trace import Trace, find_trace
+from lyra_opt.experiments.study_cells import Trace, find_trace
 from tests.experiments.conftest import REPOSITORY
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from lyra_opt.experiments.simulation.scenario.setup import (
     TYPES,
     SimulationError,
 )
-from lyra_opt.instances.traces import GPU_TYPE_SEPARATOR
+from lyra_opt.instances.rows import GPU_TYPE_SEPARATOR
 from lyra_opt.network.links import Tier
 from lyra_opt.simulation.least_run import time_parts
 from lyra_opt.simulation.metrics import finish_time_fairness, measure, require_conserved

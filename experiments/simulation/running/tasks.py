@@ -14,8 +14,12 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.core.isolation.memory import peak_memory_mib, reset_peak_memory
 from lyra_opt.core.own_files import files_of, name_in
 from lyra_opt.core.run_progress import listening, within_run
-from lyra_opt.experiments.environment import current_environment
-from lyra_opt.experiments.records import ReplayRecord, ReplayStatus, StudyRecord
+from lyra_opt.experiments.records import (
+    ReplayRecord,
+    ReplayStatus,
+    StudyRecord,
+    current_environment,
+)
 from lyra_opt.experiments.simulation.measuring.bounds import (
     above_bound,
     cluster_bound,

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.simulation.scenario.keys import ClusterTable, NetworkTable
     from lyra_opt.experiments.simulation.scenario.loading import Scenario
     from lyra_opt.instances.heterogeneous.throughputs import ThroughputTable
-    from lyra_opt.instances.workloads.assumptions import JobAssumptions
+    from lyra_opt.instances.workloads.transform import JobAssumptions
     from lyra_opt.network.links import LinkSet
     from lyra_opt.simulation.cluster import GpuType
     from lyra_opt.simulation.communication import CommunicationModel

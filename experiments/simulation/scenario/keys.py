@@ -28,7 +28,7 @@ from lyra_opt.core.rules import (
 )
 from lyra_opt.experiments.simulation.scenario.documents import is_user_object, plain, shown_value
 from lyra_opt.instances.heterogeneous.clusters import known_gpu_types
-from lyra_opt.instances.workloads.assumptions import JobAssumptions
+from lyra_opt.instances.workloads.transform import JobAssumptions
 from lyra_opt.network.links import LARGEST_LATENCY_S
 from lyra_opt.simulation.policies.composed import SCALING_INTERVAL_S
 from lyra_opt.simulation.speed import MIXED_EFFICIENCY

@@ -11,9 +11,8 @@ from lyra_opt.core.documents import format_document
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.fields import written
 from lyra_opt.experiments.library.building import certify
-from lyra_opt.instances.library.records import Proof
-from lyra_opt.instances.library.shelf import Library
-from lyra_opt.instances.library.verifying import verified
+from lyra_opt.instances.library.documents import Proof
+from lyra_opt.instances.library.shelf import Library, verified
 from tests.instances.library.parts import part_of_library
 
 if TYPE_CHECKING:

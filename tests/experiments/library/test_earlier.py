@@ -11,10 +11,10 @@ import pytest
 
 from lyra_opt.core.loading import save_solution
 from lyra_opt.experiments.library.building import known_of, write_record
+from lyra_opt.experiments.library.grading import GradingRun, GradingRuns
 from lyra_opt.experiments.library.plan import read_plan
-from lyra_opt.experiments.library.runs import Run, Runs
 from lyra_opt.instances.library import library
-from lyra_opt.instances.library.records import Grade, Proof
+from lyra_opt.instances.library.documents import Grade, Proof
 from lyra_opt.instances.library.shelf import Library
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def shelf(tmp_path: Path) -> Library:
     return Library(folder)
 
 
-def run(shelf: Library, name: str, method: str, engine: str, **others: object) -> Run:
-    return Run(
+def run(shelf: Library, name: str, method: str, engine: str, **others: object) -> GradingRun:
+    return GradingRun(
         **{
             "id": name,
             "sha256": shelf.entry(name).sha256,
@@ -68,14 +68,14 @@ def plan():
     return read_plan(library().folder / "plans" / "library-2026.1.toml")
 
 
-def recorded(shelf: Library, runs: Runs, *names: str) -> Library:
+def recorded(shelf: Library, runs: GradingRuns, *names: str) -> Library:
     write_record(plan(), shelf, [shelf.entry(name) for name in names], runs, NEXT)
     return Library(shelf.folder)
 
 
 def test_a_second_engine_confirms_what_one_had_proved(shelf, tmp_path):
     """Those who found value and bound first keep the credit; the relaxation is not asked."""
-    before, runs = shelf.known[PROVED], Runs(tmp_path / "work")
+    before, runs = shelf.known[PROVED], GradingRuns(tmp_path / "work")
     value = before.best_known
     runs.add([run(shelf, PROVED, "order-tree", "glop", objective=value, dual_bound=value - 1e-12)])
     now = recorded(shelf, runs, PROVED).known[PROVED]
@@ -91,7 +91,7 @@ def test_a_second_engine_confirms_what_one_had_proved(shelf, tmp_path):
 
 
 def test_a_worse_run_changes_nothing_of_what_is_known(shelf, tmp_path):
-    before, runs = shelf.known[OPEN], Runs(tmp_path / "work")
+    before, runs = shelf.known[OPEN], GradingRuns(tmp_path / "work")
     worse = {"objective": before.best_known * 1.1, "dual_bound": before.best_bound * 0.9}
     runs.add([run(shelf, OPEN, "exact", "lyra-opt", status="feasible", **worse)])
     now = known_of(plan(), shelf, shelf.entry(OPEN), runs)
@@ -99,7 +99,7 @@ def test_a_worse_run_changes_nothing_of_what_is_known(shelf, tmp_path):
 
 
 def test_a_tighter_bound_is_its_own_and_the_solution_is_not(shelf, tmp_path):
-    before, runs = shelf.known[OPEN], Runs(tmp_path / "work")
+    before, runs = shelf.known[OPEN], GradingRuns(tmp_path / "work")
     tighter = (before.best_bound + before.best_known) / 2
     runs.add([run(shelf, OPEN, "exact", "lyra-opt", status="feasible", dual_bound=tighter)])
     now = recorded(shelf, runs, OPEN).known[OPEN]
@@ -110,7 +110,7 @@ def test_a_tighter_bound_is_its_own_and_the_solution_is_not(shelf, tmp_path):
 
 def test_a_day_adds_to_its_record_and_is_the_same_the_second_time(shelf, tmp_path):
     """Runs of several people on several instances come to one record, in the catalogue's order."""
-    first, second = Runs(tmp_path / "first"), Runs(tmp_path / "second")
+    first, second = GradingRuns(tmp_path / "first"), GradingRuns(tmp_path / "second")
     value = shelf.known[PROVED].best_known
     first.add([run(shelf, OPEN, "exact", "lyra-opt", status="feasible")])
     second.add([run(shelf, PROVED, "order-tree", "glop", objective=value, dual_bound=value)])
@@ -126,7 +126,7 @@ def test_a_day_adds_to_its_record_and_is_the_same_the_second_time(shelf, tmp_pat
 
 def test_a_better_solution_comes_along(shelf, tmp_path):
     """Of the runs; one that is not better leaves the library's where it is."""
-    loaded, runs = shelf.load(OPEN), Runs(tmp_path / "work")
+    loaded, runs = shelf.load(OPEN), GradingRuns(tmp_path / "work")
     old = shelf.solution_file(OPEN).read_bytes()
     solution, claims = shelf.solution(OPEN)
     for factor, is_kept in ((1.01, True), (1 - 1e-12, True), (0.99, False)):

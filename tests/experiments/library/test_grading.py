@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from lyra_opt.core.errors import UserError
-from lyra_opt.experiments.library.grading import best_known
-from lyra_opt.experiments.library.runs import Run
-from lyra_opt.instances.library.records import Grade, Proof
+from lyra_opt.experiments.library.grading import GradingRun, best_known
+from lyra_opt.instances.library.documents import Grade, Proof
 from lyra_opt.reclaim.instance import Semantics
 
 
 def run(method, engine, *, time_s=0.1, objective=7, bound=7, is_exact=True, is_started=False):
-    return Run(
+    return GradingRun(
         id="a",
         sha256="0",
         method=method,
@@ -73,7 +72,9 @@ def test_open_is_what_bounds_do_not_meet():
 
 def test_the_run_with_the_most_time_counts():
     slow = run("cpsat", "cp-sat", bound=6)
-    again = Run(**{**vars_of(slow), "time_limit_s": 20.0, "dual_bound": 7, "status": "optimal"})
+    again = GradingRun(
+        **{**vars_of(slow), "time_limit_s": 20.0, "dual_bound": 7, "status": "optimal"}
+    )
     best = graded(again, run("exact", "own"), slow)
     assert best.grade is Grade.EASY
     assert [each.time_limit_s for each in best.runs if each.method == "cpsat"] == [20.0]
@@ -90,4 +91,4 @@ def test_contradictions_are_refused():
 
 def test_nothing_is_known_without_a_solution():
     with pytest.raises(UserError, match="a: no solution was found"):
-        graded(Run(**{**vars_of(run("exact", "own", bound=5)), "objective": None}))
+        graded(GradingRun(**{**vars_of(run("exact", "own", bound=5)), "objective": None}))

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from lyra_opt.core.errors import InputError, UserError
-from lyra_opt.experiments.library.collecting import write_catalogue
 from lyra_opt.experiments.library.pages import pages
-from lyra_opt.experiments.library.plan import read_plan
+from lyra_opt.experiments.library.plan import read_plan, write_catalogue
 from lyra_opt.instances.library import library
 
 PLAN = library().folder / "plans" / "library-2026.1.toml"

@@ -24,7 +24,7 @@ from lyra_opt.experiments.simulation.scenario.documents import bundled, with_cas
 from lyra_opt.experiments.simulation.scenario.keys import ScenarioTable
 from lyra_opt.experiments.simulation.scenario.loading import load_scenario, parse_change
 from lyra_opt.experiments.simulation.scenario.schemes import make_schemes
-from lyra_opt.instances.workloads.pollux_jobs import POLLUX_FILES
+from lyra_opt.instances.workloads.pollux import POLLUX_FILES
 from lyra_opt.simulation.scheme import SCHEMES, scheme_names
 from tests.conftest import assert_one_line_error
 from tests.experiments.simulation.conftest import HEADER, ONE_SERVER, changes

@@ -10,8 +10,8 @@ import pytest
 
 from lyra_opt.core.documents import format_document
 from lyra_opt.instances.library import library
+from lyra_opt.instances.library.documents import Grade, Proof
 from lyra_opt.instances.library.own import LibraryWithOwn, submitted, write_submissions
-from lyra_opt.instances.library.records import Grade, Proof
 from lyra_opt.instances.library.shelf import Library
 from tests.conftest import assert_one_line_error
 

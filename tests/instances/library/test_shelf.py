@@ -14,10 +14,8 @@ import pytest
 from lyra_opt.core.errors import InputError, UserError
 from lyra_opt.core.problem import problems
 from lyra_opt.instances.library import library
-from lyra_opt.instances.library.catalogue import FromFamily, FromTrace
-from lyra_opt.instances.library.records import Grade, Proof
-from lyra_opt.instances.library.shelf import Library
-from lyra_opt.instances.library.verifying import verified
+from lyra_opt.instances.library.documents import FromFamily, FromTrace, Grade, Proof
+from lyra_opt.instances.library.shelf import Library, verified
 from lyra_opt.proofs import stand_alone
 from tests.instances.library.parts import part_of_library
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.instances.workloads.assumptions import JobAssumptions, assigned
+from lyra_opt.instances.workloads.transform import JobAssumptions, assigned
 from lyra_opt.simulation.workload import Job
 
 percents = st.integers(0, 100)

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.instances.workloads.assumptions import JobAssumptions
 from lyra_opt.instances.workloads.lyra_like import (
     GPUS_PER_JOB,
     INFERENCE_BUSY_PER_MILLE,
@@ -22,6 +21,7 @@ from lyra_opt.instances.workloads.lyra_like import (
     inference_demand,
     lyra_like,
 )
+from lyra_opt.instances.workloads.transform import JobAssumptions
 from lyra_opt.simulation.workload import Job, Workload
 from tests.draws import draws
 

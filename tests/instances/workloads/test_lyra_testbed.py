@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lyra_opt.instances.workloads.lyra_testbed import TESTBED_SPAN_S, lyra_testbed
+from lyra_opt.instances.workloads.lyra_like import TESTBED_SPAN_S, lyra_testbed
 from lyra_opt.simulation.cluster import Cluster
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lyra_opt.core.errors import FieldError, UserError
-from lyra_opt.instances.workloads.pollux_jobs import POLLUX_FILES, pollux_jobs
+from lyra_opt.instances.workloads.pollux import POLLUX_FILES, pollux_jobs
 from tests.instances.workloads.published import published
 
 if TYPE_CHECKING:

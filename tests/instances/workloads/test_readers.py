@@ -13,7 +13,7 @@ import pytest
 from lyra_opt.core.errors import InputError
 from lyra_opt.instances.heterogeneous.throughput_files import gavel_throughputs
 from lyra_opt.instances.traces import read_trace
-from lyra_opt.instances.workloads.adaptdl import measured_runs
+from lyra_opt.instances.workloads.pollux import measured_runs
 from lyra_opt.instances.workloads.readers import LAYOUTS as READERS
 from lyra_opt.instances.workloads.readers import read_workload, workload_of_frame
 from tests.conftest import assert_refused

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.instances.workloads.assumptions import JobAssumptions
 from lyra_opt.instances.workloads.readers import read_workload
 from lyra_opt.instances.workloads.transform import (
+    JobAssumptions,
     demand_in_words,
     first_days,
     limited,

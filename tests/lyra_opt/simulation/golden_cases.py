@@ -34,10 +34,9 @@ from lyra_opt.instances.heterogeneous.workload_throughputs import with_throughpu
 from lyra_opt.instances.network.jobs import assigned_models as with_network_models
 from lyra_opt.instances.network.jobs import dally_batch, dally_distributed, dally_poisson
 from lyra_opt.instances.randomness import IntegerStream
-from lyra_opt.instances.workloads.assumptions import JobAssumptions
 from lyra_opt.instances.workloads.lyra_like import inference_demand, lyra_like
 from lyra_opt.instances.workloads.readers import read_workload
-from lyra_opt.instances.workloads.transform import rescaled, with_assumptions
+from lyra_opt.instances.workloads.transform import JobAssumptions, rescaled, with_assumptions
 from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES
 from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.simulation.class_timers import ClassTimers, TimerClass

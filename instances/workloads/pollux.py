@@ -1,0 +1,147 @@
+"""Pollux's workloads: as traces of its runs, and as jobs whose batch sizes Pollux chooses.
+
+Source: the public repository petuum/adaptdl, branch osdi21-artifact (Apache licence 2.0, copyright
+2020 Petuum, Inc.): the CSV files below benchmark/ and simulator/ whose folders begin with
+``workloads``. They say which application starts when, on how many replicas, with which batch size,
+and do not come along. They name no running times, which follow from what its authors measured of
+the six applications: ``adaptdl_runs.csv`` beside this file has the steps to completion and the
+seconds a step, as ``get_configurations`` of simulator/applications.py works them out, on servers of
+four T4, rounded to four digits.
+"""
+
+from __future__ import annotations
+
+import csv
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, NamedTuple
+
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.validation import require_integer
+from lyra_opt.instances.rows import MILLISECONDS
+from lyra_opt.instances.traces import NOT_THERE, TraceJob, locate, model_name
+from lyra_opt.instances.workloads.layout import NO_GPUS
+from lyra_opt.instances.workloads.tables import TableLayout
+from lyra_opt.simulation.goodput.model import PROFILES, fixed_duration_s
+from lyra_opt.simulation.workload import Job, Workload
+
+if TYPE_CHECKING:
+    from lyra_opt.instances.rows import Row
+
+RUNS = "adaptdl_runs.csv"
+T4 = "t4"
+NOT_MEASURED = "of an application, replicas and batch size together that were never measured"
+
+
+class MeasuredRun(NamedTuple):
+    """What a run of an application takes."""
+
+    steps: int
+    step_s: float
+
+
+@cache
+def measured_runs() -> dict[tuple[str, int, int], MeasuredRun]:
+    """Return what runs take, by application, replicas and batch size."""
+    text = (files("lyra_opt.instances.workloads") / RUNS).read_text(encoding="utf-8")
+    return {
+        (row["application"], int(row["num_replicas"]), int(row["batch_size"])): MeasuredRun(
+            int(row["steps"]), float(row["step_s"])
+        )
+        for row in csv.DictReader(text.splitlines())
+    }
+
+
+def _job(row: Row) -> TraceJob | str:
+    job_id, application = row.required("name"), row.required("application")
+    submitted_ms = row.milliseconds("time")
+    replicas, batch_size = (row.positive(column) for column in ("num_replicas", "batch_size"))
+    run = measured_runs().get((application, replicas, batch_size))
+    if run is None:
+        return NOT_MEASURED
+    return TraceJob(
+        job_id,
+        submitted_ms,
+        round(run.steps * run.step_s * MILLISECONDS),
+        replicas,
+        model=model_name(application, batch_size),
+        steps=float(run.steps),
+    )
+
+
+ADAPTDL = TableLayout(
+    "Pollux workload-*.csv (adaptdl)",
+    ("name", "time", "application", "num_replicas", "batch_size"),
+    _job,
+    remarks=(
+        "The trace names no running times: they are those of Pollux's measurements on T4 GPUs, "
+        "with the replicas and the batch size of the trace throughout; a replica is a GPU.",
+    ),
+    measured_on=T4,
+)
+
+
+def _philly_job(row: Row) -> TraceJob | str:
+    submitted_ms, run_ms = row.moment("timestamp"), row.milliseconds("duration")
+    gpus = row.count("num_gpus")
+    return TraceJob(f"row-{row.number}", submitted_ms, run_ms, gpus) if gpus else NO_GPUS
+
+
+ADAPTDL_PHILLY = TableLayout(
+    "Pollux philly.csv (adaptdl)", ("timestamp", "duration", "num_gpus", "gpu_time"), _philly_job
+)
+
+
+POLLUX_FILES = tuple(f"workload-{number}.csv" for number in range(1, 9))
+"""One a workload."""
+
+MOST_GPUS = 64
+"""Of a job; Pollux's simulator has no measurements of more."""
+
+ASSUMPTIONS = (
+    "Eight hours of Pollux's simulations (OSDI 2021, section 5.3): 160 jobs drawn from Philly's "
+    "trace by its authors, each of which trains one of six models.",
+    "Every job can use from 1 GPU to as many as its largest batch can be divided among, "
+    f"{MOST_GPUS} at most, and can be restarted. Its work is that of all epochs that its authors "
+    "measured, on their T4 GPUs.",
+)
+
+
+def pollux_jobs(number: int) -> Workload:
+    """Return one of Pollux's workloads.
+
+    Parameters
+    ----------
+    number
+        Which, from 1 on: the place of its file in `POLLUX_FILES`.
+
+    Raises
+    ------
+    FieldError
+        If there is no such workload.
+    UserError
+        If its file is neither here nor in the folder of published traces.
+    """
+    require_integer("number", number, minimum=1, maximum=len(POLLUX_FILES))
+    path = locate(POLLUX_FILES[number - 1])
+    if not path.is_file():
+        raise UserError(
+            f"workload pollux reads {path.name} of Pollux's artifact, which is {NOT_THERE}"
+        )
+    profiles = {profile.application: profile for profile in PROFILES}
+    jobs = []
+    for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines()):
+        profile = profiles[row["application"]]
+        jobs.append(
+            Job(
+                id=row["name"],
+                submit_s=float(row["time"]),
+                work_worker_s=fixed_duration_s(profile, 1, 1),
+                max_workers=min(profile.most_gpus, MOST_GPUS),
+                checkpoints=True,
+                model=profile.application,
+            )
+        )
+    return Workload(
+        name=f"pollux-{number}", jobs=tuple(jobs), assumptions=ASSUMPTIONS, measured_on=T4
+    )
