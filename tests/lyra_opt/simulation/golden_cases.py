@@ -3,8 +3,8 @@
 Record anew by ``LYRA_OPT_TRACES=... python -m tests.lyra_opt.simulation.golden_cases --record``,
 on purpose alone: when behaviour or format changes, and the commit says why.
 
-A case is a scheme in a situation: a workload on a cluster with its options. What is replayed is
-data, built here; how it is replayed is in `replay_pools`, `replay_rounds` and `replay_racks` alone.
+A case is a scheme in a situation: a workload on a cluster with its options. ``golden_cases.toml``
+lists the situations and their schemes; what it names is made by the functions here.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+import tomllib
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 GOLDENS = Path(__file__).with_name("goldens.npz")
+TABLES = Path(__file__).with_name("golden_cases.toml")
 
 # How a case is replayed.
 
@@ -118,53 +120,13 @@ def _outcome(kind: str, runs: Sequence[object]) -> Outcome:
     )
 
 
-POOL_SCHEMES = (
-    "fifo",
-    "sjf",
-    "opportunistic",
-    "opportunistic-confined",
-    "random",
-    "scf",
-    "gandiva",
-    "afs",
-    "pollux",
-    "lyra",
-    "lyra-loaning",
-    "lyra-scaling",
-    "lyra-tuned",
-    "lyra-exact",
-    "least-loss",
-    "lyra-reserve",
-)
-ROUND_SCHEMES = (
-    "allox",
-    *gavel_policies(),
-    "hadar",
-    "hadare",
-    "priced-progress",
-    "tiresias",
-    "yarn-cs",
-)
-LEASE_SCHEMES = tuple(sorted(PLACEMENT_POLICIES))
-ELASTIC_SCHEMES = ("fifo", "lyra", "least-loss")
-RACK_SCHEMES = (
-    *LEASE_SCHEMES,
-    *ELASTIC_SCHEMES,
-    *(
-        name
-        for name in ROUND_SCHEMES
-        if name not in ("allox", "hadare", "gavel-cost") and not name.endswith("-agnostic")
-    ),
-)
-
-
 def tolerance(kind: str, scheme: str) -> float:
     """Return the relative difference of two times that are taken for equal.
 
     None where events are added up one by one; rounds may be added up in another order, and the
     rates of Pollux are powers, whose last digits are the machine's.
     """
-    is_exact = kind == "pools" or (kind == "racks" and scheme in LEASE_SCHEMES)
+    is_exact = kind == "pools" or (kind == "racks" and scheme in PLACEMENT_POLICIES)
     return 0.0 if is_exact and scheme != "pollux" else 1e-9
 
 
@@ -174,13 +136,26 @@ LENT = (6, 1, 4, 0, 5, 2, 6, 3, 0, 4, 1, 5, 2)
 """Servers on loan in turn; up and down at almost every decision."""
 
 
-def _loans(interval_s: float = 1800.0, decisions: int = 300) -> LoanPlan:
+def _loans(interval_s: float, decisions: int = 300) -> LoanPlan:
     on_loan = tuple(LENT[place % len(LENT)] for place in range(decisions))
     return LoanPlan(interval_s=interval_s, on_loan=on_loan, busy_share=(0.25,))
 
 
-def _options(*, preemption_s: float = PREEMPTION_S, **options: float) -> Options:
-    return Options(forever=Forever(preemption_s=preemption_s), **options)  # type: ignore[arg-type]
+def _options(
+    *,
+    preemption_s: float = PREEMPTION_S,
+    leases: Mapping[str, Any] | None = None,
+    rounds: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Options:
+    return Options(
+        forever=Forever(preemption_s=preemption_s),
+        leases=Leases(**leases or {}),
+        rounds=Rounds(
+            **{key: tuple(v) if isinstance(v, list) else v for key, v in (rounds or {}).items()}  # type: ignore[arg-type]
+        ),
+        **options,
+    )
 
 
 def _generated(jobs: int = 50, seed: int = 1, gpus: int = 32, **assumed: Any) -> Workload:
@@ -199,15 +174,15 @@ def _few(**scenario: int | bool) -> Workload:
 
 
 def _lending(
-    workload: Workload,
-    plan: LoanPlan | None = None,
+    jobs: Mapping[str, Any],
     *,
+    plan: float | str = 1800.0,
     speed: float = 1 / 3,
     inference_gpus: int = 8,
     servers_per_rack: int | None = None,
-    **options: float,
+    **options: Any,
 ) -> Situation:
-    """Return four training servers and six inference servers that come and go."""
+    """Return four training servers, and six to borrow that move every so often or as demanded."""
     cluster = Cluster.of_servers(
         4,
         servers_per_rack=servers_per_rack,
@@ -215,15 +190,20 @@ def _lending(
         inference_gpus_per_server=inference_gpus,
         inference_gpu=GpuType(name="lent", relative_speed=speed),
     )
-    return Situation(workload, cluster, plan or _loans(), _options(**options))
+    loans = _demanded() if isinstance(plan, str) else _loans(plan)
+    return Situation(_workload(**jobs), cluster, loans, _options(**options))
 
 
 def _alone(
-    workload: Workload, servers: int = 4, *, servers_per_rack: int | None = None, **options: float
+    jobs: Mapping[str, Any],
+    *,
+    servers: int = 4,
+    servers_per_rack: int | None = None,
+    **options: Any,
 ) -> Situation:
     """Return training servers, and none to borrow."""
     cluster = Cluster.of_servers(servers, servers_per_rack=servers_per_rack)
-    return Situation(workload, cluster, options=_options(**options))
+    return Situation(_workload(**jobs), cluster, options=_options(**options))
 
 
 def _wide_workers() -> Workload:
@@ -294,92 +274,6 @@ def _tied(seed: int, *, jobs: int = 60) -> Situation:
     return Situation(workload, cluster, _loans((7.0, 20.0, 5.0)[seed % 3], 100), options)
 
 
-TUNED = ("pollux", "lyra-tuned")
-"""Solve harder problems than others as they decide, and borrow nothing."""
-UNTUNED = tuple(name for name in POOL_SCHEMES if name not in TUNED)
-BORROWING = tuple(name for name in UNTUNED if find_scheme(name).borrows)
-DRAWING = ("opportunistic", "opportunistic-confined", "random")
-
-POOLS: Mapping[str, tuple[Sequence[str], Callable[[], Situation]]] = {
-    "alone": (UNTUNED, lambda: _alone(_mixed())),
-    "alone-few": (TUNED, lambda: _alone(_few(seed=2), 2)),
-    "loans-elastic": (UNTUNED, lambda: _lending(_mixed())),
-    "loans-few": (TUNED, lambda: _lending(_generated(30, seed=2, all_elastic=True), seed=1)),
-    "all-elastic": (
-        UNTUNED,
-        lambda: _lending(
-            _generated(60, seed=1, all_elastic=True, fungible_percent=50, scaling_loss_percent=20)
-        ),
-    ),
-    "all-elastic-few": (
-        TUNED,
-        lambda: _alone(_few(seed=3, all_elastic=True), 2, scaling_interval_s=600.0),
-    ),
-    "mixed-70": (
-        UNTUNED,
-        lambda: _lending(_mixed(seed=4, heterogeneous_percent=70), mixed_efficiency=0.7),
-    ),
-    "mixed-100": (
-        BORROWING,
-        lambda: _lending(_mixed(seed=4, heterogeneous_percent=70), mixed_efficiency=1.0),
-    ),
-    "checkpoints": (BORROWING, lambda: _lending(_mixed(seed=5, checkpoint_percent=100))),
-    "no-checkpoints-free": (
-        BORROWING,
-        lambda: _lending(_mixed(seed=5, checkpoint_percent=0), preemption_s=0.0),
-    ),
-    "wrong-estimates": (
-        UNTUNED,
-        lambda: _lending(_mixed(seed=6, wrong_estimate_percent=60, checkpoint_percent=50)),
-    ),
-    "wide-workers": (UNTUNED, lambda: _lending(_wide_workers())),
-    "racks": (UNTUNED, lambda: _lending(_mixed(seed=7), servers_per_rack=2)),
-    "half-speed-4": (BORROWING, lambda: _lending(_mixed(seed=8), speed=0.5, inference_gpus=4)),
-    "speed-70-every-event": (
-        UNTUNED,
-        lambda: _lending(
-            _mixed(seed=9),
-            speed=0.7,
-            inference_gpus=12,
-            preemption_s=0.0,
-            scaling_interval_s=0.0,
-        ),
-    ),
-    "same-gpu-demand": (
-        BORROWING,
-        lambda: _lending(_mixed(seed=10, checkpoint_percent=30), _demanded(), speed=1.0),
-    ),
-    **{
-        f"loans-elastic-seed{seed}": (
-            DRAWING,
-            partial(lambda seed: _lending(_mixed(), seed=seed), seed),
-        )
-        for seed in (1, 2)
-    },
-    "alone-few-seed1": (TUNED, lambda: _alone(_few(seed=4), 2, seed=1)),
-    "alone-few-wrong": (
-        TUNED,
-        lambda: _alone(
-            _few(seed=5, wrong_estimate_percent=60, scaling_loss_percent=20),
-            2,
-            servers_per_rack=1,
-        ),
-    ),
-    **{f"ties-{seed}": (UNTUNED, partial(_tied, seed)) for seed in range(6)},
-    "ties-few": (TUNED, lambda: _tied(3, jobs=20)),
-    "philly": (
-        ("fifo", "lyra", "least-loss", "lyra-exact", "lyra-reserve"),
-        lambda: _lending(_excerpt("philly_jobs.csv.gz"), _loans(7200.0)),
-    ),
-    "philly-few": (("pollux",), lambda: _alone(_excerpt("philly_jobs.csv.gz", 30, 16), 2)),
-    "itp": (
-        ("fifo", "lyra", "least-loss", "lyra-exact", "lyra-reserve"),
-        lambda: _lending(_excerpt("microsoft_itp2021_jobs.csv.gz"), servers_per_rack=2),
-    ),
-    "itp-few": (("pollux",), lambda: _alone(_excerpt("microsoft_itp2021_jobs.csv.gz", 30, 16), 2)),
-}
-
-
 # Traces.
 
 TRACE_JOB_S = (600.0, 150_000.0)
@@ -402,6 +296,18 @@ def _excerpt(file: str, jobs: int = 50, gpus: int = 32) -> Workload:
     workload = rescaled(replace(trace, jobs=tuple(fitting[:jobs])), load=TRACE_LOAD, gpus=gpus)
     assumptions = JobAssumptions(elastic_percent=40, fungible_percent=60, heterogeneous_percent=20)
     return with_assumptions(workload, assumptions, seed=1)
+
+
+def _workload(of: str, **given: Any) -> Workload:
+    """Return the jobs that a case of pools names."""
+    makers: dict[str, Callable[..., Workload]] = {
+        "mixed": _mixed,
+        "few": _few,
+        "generated": _generated,
+        "wide-workers": _wide_workers,
+        "trace": _excerpt,
+    }
+    return makers[of](**given)
 
 
 # Rounds: what is replayed.
@@ -455,18 +361,28 @@ def _gangs(
     )
 
 
+TYPED_CLUSTERS: Mapping[str, Callable[[], Cluster]] = {
+    "three-types": _three_types,
+    "two-on-a-server": _two_on_a_server,
+    "hadar-60": hadar_60,
+    "gavel-108": gavel_108,
+    "hadare-aws": hadare_aws,
+    "hadare-lab": hadare_lab,
+}
+
+
 def _in_rounds(
-    cluster: Cluster, options: Rounds | None = None, *, seed: int = 1, **given: float
+    cluster: str, *, rounds: Mapping[str, Any] | None = None, seed: int = 1, **given: float
 ) -> Situation:
-    workload = _gangs(cluster, seed=seed, **given)  # type: ignore[arg-type]
-    return Situation(workload, cluster, options=Options(rounds=options or Rounds()))
+    typed = TYPED_CLUSTERS[cluster]()
+    workload = _gangs(typed, seed=seed, **given)  # type: ignore[arg-type]
+    return Situation(workload, typed, options=_options(rounds=rounds))
 
 
-def _mixes(cluster: Cluster, jobs: int, **options: object) -> Situation:
-    rounds = Rounds(**options)  # type: ignore[arg-type]
-    return Situation(
-        mix(jobs, gpu_types=cluster.gpu_types), cluster, options=Options(rounds=rounds)
-    )
+def _mixes(cluster: str, *, jobs: int, rounds: Mapping[str, Any] | None = None) -> Situation:
+    typed = TYPED_CLUSTERS[cluster]()
+    workload = mix(jobs, gpu_types=typed.gpu_types)
+    return Situation(workload, typed, options=_options(rounds=rounds))
 
 
 def _tied_gangs() -> Situation:
@@ -515,116 +431,6 @@ def _traced_gangs(file: str, shorter: float) -> Situation:
     return Situation(replace(workload, jobs=jobs), cluster)
 
 
-FORKING = ("hadare",)
-GANGS = tuple(name for name in ROUND_SCHEMES if name not in ("allox", *FORKING))
-SINGLES = (*GANGS, "allox", *FORKING)
-PLAIN = ("yarn-cs", "tiresias", "hadar", "gavel-las", "priced-progress")
-
-ROUNDS: Mapping[str, tuple[Sequence[str], Callable[[], Situation]]] = {
-    "gavel-steady": (
-        (*GANGS, *FORKING),
-        lambda: _in_rounds(_three_types(), arrivals_per_hour=60.0),
-    ),
-    "gavel-batch": (GANGS, lambda: _in_rounds(_three_types(), seed=2)),
-    "singles-steady": (
-        SINGLES,
-        lambda: _in_rounds(_three_types(), seed=3, largest_gang=1, arrivals_per_hour=60.0),
-    ),
-    "singles-batch": (
-        SINGLES,
-        lambda: _in_rounds(hadare_lab(), Rounds(restart_s=0.0), seed=4, largest_gang=1),
-    ),
-    "gaps": (
-        SINGLES,
-        lambda: _in_rounds(
-            _three_types(),
-            Rounds(restart_s=0.0),
-            seed=5,
-            largest_gang=1,
-            arrivals_per_hour=60.0,
-            gap_s=400_000.0,
-        ),
-    ),
-    "gaps-gangs": (
-        PLAIN,
-        lambda: _in_rounds(
-            _two_on_a_server(), seed=6, arrivals_per_hour=60.0, gap_s=123_456.7, shorter=40.0
-        ),
-    ),
-    "restart-large": (
-        GANGS,
-        lambda: _in_rounds(_three_types(), Rounds(restart_s=200.0), seed=7, arrivals_per_hour=60.0),
-    ),
-    "two-on-a-server": (
-        (*GANGS, *FORKING),
-        lambda: _in_rounds(_two_on_a_server(), seed=8, arrivals_per_hour=30.0),
-    ),
-    "odd-rounds": (
-        PLAIN,
-        lambda: _in_rounds(
-            _three_types(),
-            Rounds(round_s=437.3, restart_s=7.7),
-            seed=9,
-            arrivals_per_hour=30.0,
-        ),
-    ),
-    "short-rounds": (
-        PLAIN,
-        lambda: _in_rounds(
-            _three_types(),
-            Rounds(round_s=60.0),
-            seed=10,
-            arrivals_per_hour=200.0,
-            shorter=100,
-        ),
-    ),
-    "deadlines": (
-        GANGS,
-        lambda: _in_rounds(
-            _three_types(),
-            seed=11,
-            arrivals_per_hour=60.0,
-            slo_percent=50,
-            high_priority_percent=20,
-        ),
-    ),
-    "hadar-60": (
-        PLAIN,
-        lambda: _in_rounds(hadar_60(), seed=12, jobs=60, largest_gang=8, shorter=40.0),
-    ),
-    "gavel-108": (
-        PLAIN,
-        lambda: _in_rounds(
-            gavel_108(), seed=13, jobs=60, largest_gang=8, arrivals_per_hour=400.0, shorter=40.0
-        ),
-    ),
-    "ties": ((*PLAIN, "gavel-throughput", "gavel-cost"), _tied_gangs),
-    "mix-aws": (SINGLES, lambda: _mixes(hadare_aws(), 12)),
-    "mix-lab": (
-        SINGLES,
-        lambda: _mixes(hadare_lab(), 8, merge_s=30.0, copy_efficiency=(1.0, 0.95, 0.9, 0.8)),
-    ),
-    "mix-merge-free": (
-        FORKING,
-        lambda: _mixes(hadare_lab(), 5, merge_s=0.0, restart_s=60.0, copy_efficiency=(1.0, 0.6)),
-    ),
-    "singles-restart-large": (
-        SINGLES,
-        lambda: _in_rounds(
-            hadare_lab(),
-            Rounds(restart_s=250.0, merge_s=20.0, copy_efficiency=(1.0, 0.9)),
-            seed=14,
-            largest_gang=1,
-            arrivals_per_hour=4.0,
-            shorter=60.0,
-        ),
-    ),
-    "mix-one-job": (FORKING, lambda: _mixes(hadare_aws(), 1, merge_s=100.0, round_s=250.0)),
-    "philly": (PLAIN, lambda: _traced_gangs("philly_jobs.csv.gz", 20.0)),
-    "itp": (PLAIN, lambda: _traced_gangs("microsoft_itp2021_jobs.csv.gz", 10.0)),
-}
-
-
 # Racks: what is replayed.
 
 
@@ -644,47 +450,60 @@ def _linked(topology: Topology, links: str) -> Cluster:
     return Cluster.of_racks(topology, ClosedForm(links=LINK_SETS[links]), network=links)
 
 
-def _uniform(racks: int, machines: int, gpus: int, links: str = "shipped") -> Cluster:
-    topology = Topology.uniform(racks=racks, machines_per_rack=machines, gpus_per_machine=gpus)
-    return _linked(topology, links)
+def _uniform(racks: int, machines: int, gpus: int) -> Topology:
+    return Topology.uniform(racks=racks, machines_per_rack=machines, gpus_per_machine=gpus)
 
 
-def _fitted(workload: Workload, cluster: Cluster, shorter: float) -> Workload:
-    """Return the gangs that a cluster holds, so many times shorter."""
-    return replace(
-        workload,
-        jobs=tuple(
-            replace(job, work_worker_s=job.work_worker_s / shorter)
-            for job in workload.jobs
-            if job.min_gpus <= cluster.gpus
-        ),
+def _across(
+    workload: Workload,
+    topology: Topology,
+    links: str,
+    *,
+    shorter: float = 20.0,
+    timers: Sequence[Mapping[str, float]] = (),
+    **options: Mapping[str, float],
+) -> Situation:
+    """Return the gangs that racks hold, so many times shorter."""
+    cluster = _linked(topology, links)
+    jobs = tuple(
+        replace(job, work_worker_s=job.work_worker_s / shorter)
+        for job in workload.jobs
+        if job.min_gpus <= cluster.gpus
     )
+    return Situation(
+        replace(workload, jobs=jobs),
+        cluster,
+        options=_options(**options),  # type: ignore[arg-type]
+        timers=ClassTimers(tuple(TimerClass(**each) for each in timers)) if timers else None,  # type: ignore[arg-type]
+    )
+
+
+GENERATORS: Mapping[str, Callable[..., Workload]] = {
+    "dally-poisson": dally_poisson,
+    "dally-batch": dally_batch,
+    "dally-distributed": dally_distributed,
+}
 
 
 def _on_racks(
-    workload: Workload,
-    cluster: Cluster,
+    generator: str,
+    cluster: Sequence[int] | str,
     *,
-    shorter: float = 20.0,
-    lease_s: float = 3600.0,
-    hand_over: float = 1.0,
-    timers: ClassTimers | None = None,
-    **rounds: float,
+    seed: int,
+    jobs: int = 40,
+    jobs_per_day: float | None = None,
+    links: str = "shipped",
+    **given: Any,
 ) -> Situation:
-    return Situation(
-        _fitted(workload, cluster, shorter),
-        cluster,
-        options=Options(
-            leases=Leases(lease_s=lease_s, hand_over_s_per_gpu=hand_over),
-            rounds=Rounds(**rounds),  # type: ignore[arg-type]
-        ),
-        timers=timers,
-    )
+    """Return gangs of a generator, on racks that are uniform or uneven."""
+    rate = {} if jobs_per_day is None else {"jobs_per_day": jobs_per_day}
+    topology = _uneven() if isinstance(cluster, str) else _uniform(*cluster)
+    return _across(GENERATORS[generator](seed=seed, jobs=jobs, **rate), topology, links, **given)
 
 
 def _last_alone() -> Situation:
     """Return short gangs, and two long ones of which the last is alone for hundreds of leases."""
-    cluster = _uniform(2, 2, 4, "congested-2")
+    cluster = _linked(_uniform(2, 2, 4), "congested-2")
     sizes = ((3, 500), (8, 2_000), (2, 900), (6, 20_000), (1, 700), (5, 90_000), (4, 1_234))
     models = ("vgg11", "resnet50", "bert", "alexnet", "resnet18", "mobilenetv3")
     jobs = [
@@ -705,7 +524,7 @@ def _last_alone() -> Situation:
 def _tabled() -> Situation:
     """Return whole seconds, many at one moment, and slowdowns of a table: 1, 2 and 4."""
     stream = IntegerStream(workload="golden-rack-ties", seed=0)
-    topology = Topology.uniform(racks=2, machines_per_rack=3, gpus_per_machine=3)
+    topology = _uniform(2, 3, 3)
     table = {
         (model, gang, tier): slowdown
         for model in ("resnet50", "vgg11")
@@ -740,109 +559,76 @@ def _tabled() -> Situation:
 
 def _traced_racks(file: str, links: str) -> Situation:
     workload = with_network_models(_excerpt(file), seed=1)
-    return _on_racks(workload, _uniform(2, 4, 4, links), shorter=1.0, round_s=1800.0)
-
-
-UNEVEN = tuple(name for name in RACK_SCHEMES if name not in ELASTIC_SCHEMES)
-TRACED = (
-    "dally",
-    "no-wait",
-    "tiresias-skew",
-    "srtf-network",
-    "priced-placement",
-    "fifo",
-    "hadar",
-)
-
-
-def _rack_case(
-    schemes: Sequence[str],
-    generator: Callable[..., Workload],
-    cluster: tuple[Any, ...] | Topology,
-    seed: int,
-    jobs: int = 40,
-    per_day: float | None = None,
-    **options: Any,
-) -> tuple[Sequence[str], Callable[[], Situation]]:
-    """Return schemes on gangs of a generator; the cluster is uniform, or on the links named."""
-    links = options.pop("links", "shipped")
-    rate = {} if per_day is None else {"jobs_per_day": per_day}
-
-    def situation() -> Situation:
-        uneven = isinstance(cluster, Topology)
-        there = _linked(cluster, links) if uneven else _uniform(*cluster, links)  # type: ignore[misc,arg-type]
-        return _on_racks(generator(seed=seed, jobs=jobs, **rate), there, **options)
-
-    return schemes, situation
-
-
-TIMERS = ClassTimers(
-    (
-        TimerClass(largest_gang=2, rack_leases=1.5, network_leases=2),
-        TimerClass(largest_gang=8, rack_leases=3, network_leases=float("inf")),
-    )
-)
-SHORT = {"lease_s": 300.0, "links": "congested-2"}
-
-RACKS: Mapping[str, tuple[Sequence[str], Callable[[], Situation]]] = {
-    "steady": _rack_case(RACK_SCHEMES, dally_poisson, (2, 4, 4), 1, per_day=400.0),
-    "batch": _rack_case(RACK_SCHEMES, dally_batch, (3, 2, 8), 2, links="congested-2"),
-    "congested": _rack_case(
-        *(RACK_SCHEMES, dally_poisson, (2, 4, 4), 3, 40, 400.0),
-        links="congested-3",
-        shorter=400.0,
-        round_s=1800.0,
-    ),
-    "short-leases": _rack_case(
-        *(LEASE_SCHEMES, dally_distributed, (2, 3, 8), 4, 40, 400.0), hand_over=0.0, **SHORT
-    ),
-    "short-leases-slow-hand-over": _rack_case(
-        *(LEASE_SCHEMES, dally_poisson, (2, 4, 4), 5, 40, 400.0), hand_over=10.0, **SHORT
-    ),
-    "long-leases": _rack_case(
-        *(LEASE_SCHEMES, dally_poisson, (3, 3, 4), 10, 50, 400.0),
-        links="congested-2",
-        shorter=10.0,
-        lease_s=40_000.0,
-    ),
-    "uneven": _rack_case(UNEVEN, dally_poisson, _uneven(), 6, 40, 300.0, links="congested-2"),
-    "uneven-short-leases": _rack_case(LEASE_SCHEMES, dally_batch, _uneven(), 7, lease_s=300.0),
-    "last-alone": (RACK_SCHEMES, _last_alone),
-    "tabled": (RACK_SCHEMES, _tabled),
-    "timers": _rack_case(
-        *(("manual",), dally_batch, (2, 4, 4), 8, 50),
-        links="congested-2",
-        lease_s=600.0,
-        timers=TIMERS,
-    ),
-    "one-rack": _rack_case(
-        LEASE_SCHEMES, dally_batch, (1, 5, 4), 9, links="congested-3", shorter=100.0
-    ),
-    "philly": (TRACED, lambda: _traced_racks("philly_jobs.csv.gz", "shipped")),
-    "itp": (TRACED, lambda: _traced_racks("microsoft_itp2021_jobs.csv.gz", "congested-2")),
-}
+    return _across(workload, _uniform(2, 4, 4), links, shorter=1.0, rounds={"round_s": 1800.0})
 
 
 # Cases.
 
-SITUATIONS: Mapping[str, Mapping[str, tuple[Sequence[str], Callable[[], Any]]]] = {
-    "pools": POOLS,
-    "rounds": ROUNDS,
-    "racks": RACKS,
-}
-"""By kind and name: the schemes that are replayed in it, and what makes it."""
-
+POOL_SCHEMES = (
+    *("fifo", "sjf", "opportunistic", "opportunistic-confined", "random", "scf", "gandiva"),
+    *("afs", "pollux", "lyra", "lyra-loaning", "lyra-scaling", "lyra-tuned", "lyra-exact"),
+    *("least-loss", "lyra-reserve"),
+)
+TUNED = ("pollux", "lyra-tuned")
+UNTUNED = tuple(name for name in POOL_SCHEMES if name not in TUNED)
+GANGS = (*gavel_policies(), "hadar", "priced-progress", "tiresias", "yarn-cs")
+LEASES = tuple(sorted(PLACEMENT_POLICIES))
+ELASTIC = ("fifo", "lyra", "least-loss")
+UNEVEN = (
+    *LEASES,
+    *(name for name in GANGS if name != "gavel-cost" and not name.endswith("-agnostic")),
+)
 SCHEMES_OF_KIND: Mapping[str, Sequence[str]] = {
     "pools": POOL_SCHEMES,
-    "rounds": ROUND_SCHEMES,
-    "racks": RACK_SCHEMES,
+    "rounds": (*GANGS, "allox", "hadare"),
+    "racks": (*UNEVEN, *ELASTIC),
+}
+GROUPS: Mapping[str, Sequence[str]] = {
+    "untuned": UNTUNED,
+    "tuned": TUNED,  # they solve harder problems than others as they decide, and borrow nothing
+    "borrowing": tuple(name for name in UNTUNED if find_scheme(name).borrows),  # type: ignore[attr-defined]
+    "drawing": ("opportunistic", "opportunistic-confined", "random"),
+    "gangs": GANGS,
+    "gangs-and-forking": (*GANGS, "hadare"),
+    "singles": (*GANGS, "allox", "hadare"),
+    "forking": ("hadare",),
+    "plain": ("yarn-cs", "tiresias", "hadar", "gavel-las", "priced-progress"),
+    "leases": LEASES,
+    "racks": (*LEASES, *ELASTIC, *UNEVEN[len(LEASES) :]),
+    "uneven": UNEVEN,
+    "traced": (
+        *("dally", "no-wait", "tiresias-skew", "srtf-network", "priced-placement"),
+        *("fifo", "hadar"),
+    ),
+}
+"""Schemes that are replayed in the same situations."""
+
+SITUATIONS: Mapping[str, Callable[..., Situation]] = {
+    "alone": _alone,
+    "lending": _lending,
+    "ties": _tied,
+    "gangs": _in_rounds,
+    "mix": _mixes,
+    "tied-gangs": _tied_gangs,
+    "traced-gangs": _traced_gangs,
+    "racks": _on_racks,
+    "last-alone": _last_alone,
+    "tabled": _tabled,
+    "traced-racks": _traced_racks,
 }
 
 
 @cache
-def situation_of(kind: str, name: str) -> Any:
+def tables() -> dict[str, dict[str, dict[str, Any]]]:
+    """Return the situations as data, by kind and name."""
+    return tomllib.loads(TABLES.read_text())
+
+
+@cache
+def situation_of(kind: str, name: str) -> Situation:
     """Return a situation; `published` skips the test where its trace is not there."""
-    return SITUATIONS[kind][name][1]()
+    given = {key: value for key, value in tables()[kind][name].items() if key != "schemes"}
+    return SITUATIONS[given.pop("on")](**given)
 
 
 class Case(NamedTuple):
@@ -873,9 +659,11 @@ class Case(NamedTuple):
 
 CASES: tuple[Case, ...] = tuple(
     Case(kind, scheme, situation)
-    for kind, situations in SITUATIONS.items()
-    for situation, (schemes, _) in situations.items()
-    for scheme in schemes
+    for kind, situations in tables().items()
+    for situation, table in situations.items()
+    for scheme in (
+        GROUPS[table["schemes"]] if isinstance(table["schemes"], str) else table["schemes"]
+    )
 )
 """Those of a situation next to each other."""
 
