@@ -75,12 +75,6 @@ def starts(simulation: Kernel) -> list[float]:
     return [run.start_s for run in simulation.runs]
 
 
-def gpu_s(simulation: Kernel, *, on_loan: bool) -> float:
-    """Return the GPU-seconds that jobs held on servers on loan, or on own ones."""
-    held = zip(simulation.cluster.pools, simulation.totals.held_gpu_s, strict=True)
-    return sum(found for pool, found in held if pool.is_lent is on_loan)
-
-
 def preemptions(simulation: Kernel) -> int:
     """Return how often jobs were preempted."""
     return sum(run.preemptions for run in simulation.runs)
