@@ -17,7 +17,7 @@ from lyra_opt.experiments.frames import load_study
 from lyra_opt.experiments.pool import IN_THIS_PROCESS, LocalProcesses
 from lyra_opt.experiments.simulation.running.tasks import replay_tasks, study_of
 from lyra_opt.experiments.simulation.scenario.loading import Change, load_scenario
-from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
+from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
 from lyra_opt.instances.heterogeneous.generated_jobs import PHILLY_TRACE
 from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES
 from lyra_opt.network.links import LINK_SETS

@@ -13,7 +13,7 @@ from lyra_opt.heterogeneous.instance import (
     TimeShares,
 )
 from lyra_opt.heterogeneous.problem import PROBLEM
-from lyra_opt.heterogeneous.utility import Deadline, InverseJct, Table
+from lyra_opt.heterogeneous.utility import Deadline, InverseJct, UtilityTable
 
 __all__ = [
     "PROBLEM",
@@ -28,7 +28,7 @@ __all__ = [
     "RoundEntry",
     "RoundSchedule",
     "Solution",
-    "Table",
     "TimeShares",
+    "UtilityTable",
     "check",
 ]

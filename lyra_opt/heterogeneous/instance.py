@@ -20,8 +20,7 @@ from lyra_opt.core.rules import Choice, Flag, Integer, ListOf, Named, Number, Or
 from lyra_opt.core.validation import require_sum
 from lyra_opt.core.variant import Variant
 from lyra_opt.heterogeneous.packing import PackedRate, require_sound_packing
-from lyra_opt.heterogeneous.utility import Deadline, InverseJct, Quantity, Utility
-from lyra_opt.heterogeneous.utility import Table as UtilityTable
+from lyra_opt.heterogeneous.utility import Deadline, InverseJct, Quantity, Utility, UtilityTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

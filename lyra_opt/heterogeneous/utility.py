@@ -94,7 +94,7 @@ class Deadline:
 
 
 @declared()
-class Table:
+class UtilityTable:
     """U by steps: that of the first entry whose time is at least the JCT, 0 after the last."""
 
     kind = "table"
@@ -116,4 +116,4 @@ class Table:
         return next((value for time_s, value in self.entries if jct_s <= time_s), 0.0)
 
 
-Utility = InverseJct | Deadline | Table
+Utility = InverseJct | Deadline | UtilityTable

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lyra_opt.core.documents import JsonObject
-    from lyra_opt.proofs.stand_alone import Box, Programme
+    from lyra_opt.proofs.stand_alone import Box, ProofProgramme
 
     FloatArray = NDArray[np.float64]
 
@@ -77,7 +77,7 @@ class Prover:
     programme, and some for each candidate. A programme of numbers that are no integers is one leaf.
     """
 
-    def __init__(self, programme: Programme, target: Fraction) -> None:
+    def __init__(self, programme: ProofProgramme, target: Fraction) -> None:
         with loading():
             import highspy
         self._highspy, self._programme = highspy, programme

@@ -88,7 +88,7 @@ class Refuted(Exception):  # noqa: N818
     """The proof does not prove what it claims."""
 
 
-class Programme:
+class ProofProgramme:
     """Minimise the cost of numbers from 0 to their upper bounds that keep some rows."""
 
     def __init__(self, sense: int, *, is_continuous: bool = False) -> None:
@@ -201,9 +201,9 @@ def read_instance(instance: Document) -> Document:
 
 
 # --- reclaim: which servers are given back (formulations/reclaim/README.md, sections 2, 4) -----
-def reclaim_programme(instance: Document, proof: Document) -> Programme:
+def reclaim_programme(instance: Document, proof: Document) -> ProofProgramme:
     """Variables: servers, then jobs. Rows: the count; jobs with their servers; dominance."""
-    found, is_rigid = Programme(1), instance["semantics"] == "rigid"
+    found, is_rigid = ProofProgramme(1), instance["semantics"] == "rigid"
     on_loan = [each["id"] for each in instance["servers"] if each["on_loan"]]
     column = {name: found.variable(f"server {name}") for name in on_loan}
     found.row(dict.fromkeys(column.values(), 1), instance["reclaim_servers"], equal=True)
@@ -258,12 +258,12 @@ def started_by_two_phase(instance: Document) -> list[Document]:
     return started
 
 
-def allocation_programme(instance: Document, proof: Document) -> Programme:  # noqa: ARG001
+def allocation_programme(instance: Document, proof: Document) -> ProofProgramme:  # noqa: ARG001
     """Variables: a job's numbers of workers, job by job. Rows: one of each job; the GPUs."""
     objective, jobs, capacity = instance["objective"], instance["jobs"], instance["gpus"]
     if objective == "mean_jct":
         raise ValueError("objective mean_jct has no proofs of this kind")
-    found = Programme(-1 if objective == "jct_reduction" else 1)
+    found = ProofProgramme(-1 if objective == "jct_reduction" else 1)
     work_gpu_s = sum(number(job["work_worker_s"]) * job["gpus_per_worker"] for job in jobs)
     used: Row = {}
     for job in started_by_two_phase(instance) if objective == "two_phase" else jobs:
@@ -304,9 +304,9 @@ def worth_of(instance: Document, job: Document, largest: list[int]) -> dict[int,
     return found
 
 
-def network_programme(instance: Document, proof: Document) -> Programme:  # noqa: ARG001
+def network_programme(instance: Document, proof: Document) -> ProofProgramme:  # noqa: ARG001
     """Variables: GPUs that gangs beyond a machine, a rack hold there; places of jobs; machines."""
-    found, machines = Programme(-1), {each["id"]: each for each in instance["machines"]}
+    found, machines = ProofProgramme(-1), {each["id"]: each for each in instance["machines"]}
     racks: dict[str, list[str]] = defaultdict(list)
     for name, machine in machines.items():
         racks[machine["rack"]].append(name)
@@ -347,14 +347,14 @@ def network_programme(instance: Document, proof: Document) -> Programme:  # noqa
 
 
 # --- shares of time on types of GPUs (formulations/heterogeneous/shares/README.md, 1 and 4) ------
-def share_programme(instance: Document, proof: Document) -> Programme:
+def share_programme(instance: Document, proof: Document) -> ProofProgramme:
     """Variables: shares of jobs, of pairs; a level. Rows: GPUs; each job's time; what it needs."""
     objective, jobs = instance["objective"], instance["jobs"]
     is_sum = objective in ("throughput", "cost")
     is_least = objective in ("finish_time_fairness", "makespan_share")
     if not (is_sum or is_least or objective == "max_min_share"):
         raise ValueError(f"objective {objective} has no proofs of this kind")
-    found, most = Programme(1 if is_least else -1, is_continuous=True), 1 + SHARE_SLACK
+    found, most = ProofProgramme(1 if is_least else -1, is_continuous=True), 1 + SHARE_SLACK
     price = {each["name"]: number(each["price_per_hour"]) for each in instance["gpu_types"]}
     gpus = {name: sum(each["gpus"].get(name, 0) for each in instance["servers"]) for name in price}
     packed = {(one["kind"], one["beside"]): one["throughput"] for one in instance["packed"]}
@@ -417,13 +417,13 @@ PROGRAMMES = {
 }
 
 
-def programme_of(instance: Document, proof: Document) -> Programme:
+def programme_of(instance: Document, proof: Document) -> ProofProgramme:
     """Return the programme of an instance, with the hints of a proof."""
     return PROGRAMMES[instance["format"]](read_instance(instance), proof)
 
 
 # --- the proof ----------------------------------------------------------------------------------
-def leaf_value(programme: Programme, box: Box, leaf: Document, denominator: int) -> Fraction:
+def leaf_value(programme: ProofProgramme, box: Box, leaf: Document, denominator: int) -> Fraction:
     """Return what every point of a box costs at least, or whether it is empty, by weak duality."""
     multipliers, costs = leaf["multipliers"], [] if leaf.get("is_empty") else programme.cost
     slopes: Row = {column: denominator * cost for column, cost in enumerate(costs)}
@@ -441,7 +441,7 @@ def leaf_value(programme: Programme, box: Box, leaf: Document, denominator: int)
     return Fraction(value) / denominator
 
 
-def proved_cost(programme: Programme, proof: Document) -> Fraction | None:
+def proved_cost(programme: ProofProgramme, proof: Document) -> Fraction | None:
     """Return what every solution costs at least; None if there is none. Walks the tree."""
     denominator = proof["denominator"]
     if type(denominator) is not int or denominator < 1:
@@ -479,7 +479,7 @@ def content_hash(instance: Document) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def cost_of(programme: Programme, point: Document) -> Fraction:
+def cost_of(programme: ProofProgramme, point: Document) -> Fraction:
     """Return the cost of a point, given by the values of its variables that are not 0."""
     types, exact = ({int, float}, Fraction) if programme.is_continuous else ({int}, int)
     if not point.keys() <= set(programme.names) or not set(map(type, point.values())) <= types:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
-from lyra_opt.heterogeneous.heuristics.policies import SUMMARIES as ROUND_SUMMARIES
+from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
+from lyra_opt.heterogeneous.heuristics.policy_solver import SUMMARIES as ROUND_SUMMARIES
 from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES
 from lyra_opt.network.heuristics.policy_solver import SUMMARIES as PLACEMENT_SUMMARIES
 from lyra_opt.simulation.class_timers import manual

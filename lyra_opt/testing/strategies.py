@@ -40,7 +40,7 @@ from lyra_opt.heterogeneous.instance import (
 )
 from lyra_opt.heterogeneous.instance import Objective as HeterogeneousObjective
 from lyra_opt.heterogeneous.packing import PackedRate
-from lyra_opt.heterogeneous.utility import Deadline, InverseJct, Table
+from lyra_opt.heterogeneous.utility import Deadline, InverseJct, UtilityTable
 from lyra_opt.network.instance import (
     GangPlacement,
     Machine,
@@ -436,7 +436,7 @@ def _utilities() -> SearchStrategy[Utility]:
     values = st.integers(0, 4).map(float)
     tables = st.lists(times, min_size=1, max_size=3, unique=True).flatmap(
         lambda ends: st.lists(values, min_size=len(ends), max_size=len(ends)).map(
-            lambda found: Table(
+            lambda found: UtilityTable(
                 entries=tuple(zip(sorted(ends), sorted(found, reverse=True), strict=True))
             )
         )

@@ -293,10 +293,10 @@ class OrderSearch:
             extra=share * scale,
             is_open=np.zeros(point.run.shape, dtype=bool),
         )
-        plan = replay(self.data, order.events, solution)
-        if plan is None:
+        in_units = replay(self.data, order.events, solution)
+        if in_units is None:
             return
-        schedule = schedule_of(self.instance, self.data, plan)
+        schedule = schedule_of(self.instance, self.data, in_units)
         objective = mean_jct_s(self.instance, schedule)
         if objective < self.objective:
             self.objective, self.schedule = objective, schedule

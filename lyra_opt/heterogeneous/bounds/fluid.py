@@ -39,7 +39,7 @@ MULTIPLIER_UNIT = 2**40
 """Parts of 1 to which multipliers are rounded, so that their sums stay short."""
 
 
-class Programme:
+class FluidProgramme:
     """A linear programme min c x, A x <= b, 0 <= x <= u, row by row."""
 
     def __init__(self) -> None:
@@ -130,7 +130,7 @@ def _progress_bound(instance: Instance) -> Fraction | None:
     jobs = [job for job in instance.jobs if instance.first_round(job) == 0]
     if len(jobs) * (len(instance.gpu_types) + 1) > MOST_VARIABLES:
         return None
-    programme = Programme()
+    programme = FluidProgramme()
     run_s = Fraction(instance.round_s) - Fraction(instance.restart_s)
     held: dict[str, dict[int, float]] = {name: {} for name in instance.gpus_of_type}
     scale = max((Fraction(job.weight) for job in jobs), default=Fraction(1))
@@ -160,7 +160,7 @@ def _progress_bound(instance: Instance) -> Fraction | None:
 
 def _makespan_bound(instance: Instance) -> Fraction | None:
     """Bound the number of rounds: ``min T``, GPU-rounds after each release within ``T - f``."""
-    programme = Programme()
+    programme = FluidProgramme()
     rounds = programme.variable(1, instance.horizon_rounds)
     releases = sorted({instance.first_round(job) for job in instance.jobs})
     step = -(-len(releases) // MOST_RELEASES)
@@ -197,7 +197,7 @@ def _completion_bound(instance: Instance) -> Fraction | None:
     minimises = instance.objective is Objective.MEAN_JCT
     starts = _segments(instance)
     ends = [*starts[1:], instance.horizon_rounds]
-    programme = Programme()
+    programme = FluidProgramme()
     values = _values(instance, starts, ends)
     scale = max((abs(value) for of in values for value in of.values()), default=Fraction(1)) or 1
     held: dict[tuple[str, int], dict[int, float]] = {}

@@ -26,7 +26,7 @@ SAFETY = 1e-11
 """Relative; far more than the rounding of the sums, far less than what counts as a gap."""
 
 
-class PriceBound(NamedTuple):
+class UtilityPriceBound(NamedTuple):
     """An upper bound on the optimum of a utility instance."""
 
     value: float
@@ -39,7 +39,9 @@ class PriceBound(NamedTuple):
     """Jobs whose pricing problem was relaxed once at least, its payoff an upper bound."""
 
 
-def price_bound(instance: Instance, prices: NDArray[np.float64], utility: float) -> PriceBound:
+def price_bound(
+    instance: Instance, prices: NDArray[np.float64], utility: float
+) -> UtilityPriceBound:
     """Return an upper bound on the offline optimum from any prices.
 
     Weak duality. Let k[t, h, r] >= 0 be prices, c[h, r] the GPUs, S_j the schedules of job j that
@@ -73,7 +75,7 @@ def price_bound(instance: Instance, prices: NDArray[np.float64], utility: float)
     at_given = search.evaluate(prices)[0]
     with suppress(OutOfTimeError):
         search.improve(prices, utility)
-    return PriceBound(
+    return UtilityPriceBound(
         value=search.best * (1 + SAFETY),
         at_given_prices=at_given * (1 + SAFETY),
         evaluations=search.evaluations,

@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.stopwatch import require_time, within_time
 from lyra_opt.core.validation import require_flag, require_number
-from lyra_opt.heterogeneous.heuristics.placing import place_on_type
-from lyra_opt.heterogeneous.heuristics.policy import FreeGpus, Plan, RoundPolicy
+from lyra_opt.heterogeneous.heuristics.policy import (
+    FreeGpus,
+    RoundDraft,
+    RoundPolicy,
+    place_on_type,
+)
 from lyra_opt.heterogeneous.instance import Objective, TimeShares
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct
 
@@ -233,11 +237,11 @@ class GavelRounds(RoundPolicy):
             self._reset(state, parties)
         if not self._knows_types:
             self._types = [self._types[place] for place in self._rng.permutation(len(self._types))]
-        plan, running = self._place(self._chosen_types(parties), state, parties)
+        draft, running = self._place(self._chosen_types(parties), state, parties)
         for team, name in running.items():
             self._count(team, name, state.round_s)
         self._running = running
-        return plan.decision
+        return draft.decision
 
     def pairs(self) -> list[tuple[str, str]]:
         """See `RoundPolicy`."""
@@ -299,17 +303,17 @@ class GavelRounds(RoundPolicy):
 
     def _place(
         self, chosen: Mapping[Team, str], state: RoundState, parties: Sequence[Party]
-    ) -> tuple[Plan, dict[Team, str]]:
+    ) -> tuple[RoundDraft, dict[Team, str]]:
         """Return where the chosen teams run, largest gangs first, where they were if possible."""
-        plan = Plan(state.servers)
+        draft = RoundDraft(state.servers)
         running: dict[Team, str] = {}
 
         def give(party: Party, gpu_type: str, placement: Placement | None) -> None:
             first, *others = [active.job for active in party.members]
-            if placement is not None and plan.give(first, placement):
+            if placement is not None and draft.give(first, placement):
                 running[party.team] = gpu_type
                 for other in others:
-                    plan.share(other, placement)
+                    draft.share(other, placement)
 
         waiting = {team for team in chosen if not self._may_run(team)}
         may_run = chosen.keys() - waiting
@@ -319,14 +323,14 @@ class GavelRounds(RoundPolicy):
             for party in taken:
                 if party.gang != gang:
                     continue
-                if self._stays(party, chosen[party.team], plan.free):
+                if self._stays(party, chosen[party.team], draft.free):
                     placement = party.members[0].placements[0]
                     give(party, chosen[party.team], placement)
                 else:
                     moved.append(party)
             for party in moved:
                 name = chosen[party.team]
-                give(party, name, place_on_type(plan.free, party.members[0].job, name))
+                give(party, name, place_on_type(draft.free, party.members[0].job, name))
         idle: dict[str, int] = {}
         kept: set[str] = set()
         for party in parties:
@@ -336,17 +340,17 @@ class GavelRounds(RoundPolicy):
                 kept.update(party.team)
         # GPUs that were kept for gangs which the servers left cannot hold go to others.
         for name in self._types:
-            served = kept.union(plan.decision)
+            served = kept.union(draft.decision)
             others = [party for party in parties if served.isdisjoint(party.team)]
             for party in sorted(others, key=partial(self._rank, name)):
-                spare = plan.free.of_type.get(name, 0) - idle.get(name, 0)
+                spare = draft.free.of_type.get(name, 0) - idle.get(name, 0)
                 if not spare:
                     break
-                if party.gang > spare or not plan.decision.keys().isdisjoint(party.team):
+                if party.gang > spare or not draft.decision.keys().isdisjoint(party.team):
                     continue
                 if self._runs_on(party, name):
-                    give(party, name, place_on_type(plan.free, party.members[0].job, name))
-        return plan, running
+                    give(party, name, place_on_type(draft.free, party.members[0].job, name))
+        return draft, running
 
     def _may_run(self, team: Team) -> bool:
         return self._newcomers_run or self._sharers.issuperset(team)

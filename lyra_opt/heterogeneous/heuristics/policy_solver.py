@@ -1,4 +1,4 @@
-"""A round policy as a solver: what its decisions, one after another, make of an instance."""
+"""Round policies by name, and each as a solver: what its decisions make of an instance."""
 
 from __future__ import annotations
 
@@ -13,8 +13,17 @@ from lyra_opt.core.result import SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import HeuristicSolver, Unsupported
 from lyra_opt.core.stopwatch import OutOfTimeError, require_time
 from lyra_opt.heterogeneous.checker import check, due_steps
-from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES, SUMMARIES
+from lyra_opt.heterogeneous.heuristics.baselines import AlloX, Tiresias, YarnCs
+from lyra_opt.heterogeneous.heuristics.gavel_policies import (
+    GavelFifo,
+    GavelGandiva,
+    gavel_policies,
+    gavel_summaries,
+)
+from lyra_opt.heterogeneous.heuristics.hadar.forking import HadarE
+from lyra_opt.heterogeneous.heuristics.hadar.rule import Hadar
 from lyra_opt.heterogeneous.heuristics.policy import ACTIVE_IDS, NEVER, ActiveJob, RoundState
+from lyra_opt.heterogeneous.heuristics.priced_progress import PricedProgress
 from lyra_opt.heterogeneous.instance import (
     SCHEDULE_OBJECTIVES,
     GangJob,
@@ -32,7 +41,34 @@ if TYPE_CHECKING:
     from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundPolicy
 
 
-class Run(NamedTuple):
+ROUND_POLICIES: Mapping[str, Callable[[], RoundPolicy]] = {
+    "allox": AlloX,
+    **gavel_policies(),
+    "gavel-fifo": GavelFifo,
+    "gavel-gandiva": GavelGandiva,
+    "hadar": Hadar,
+    "hadare": HadarE,
+    "priced-progress": PricedProgress,
+    "tiresias": Tiresias,
+    "yarn-cs": YarnCs,
+}
+"""Name to what makes a policy for one run."""
+
+SUMMARIES: Mapping[str, str] = {
+    "allox": "one-GPU jobs matched to places in the GPUs' queues (AlloX)",
+    **gavel_summaries(),
+    "gavel-fifo": "first come, first served, each on its fastest type (Gavel)",
+    "gavel-gandiva": "equal parts for all; pairs drawn to share GPUs if these are short (Gavel)",
+    "hadar": "jobs buy GPUs of any kinds at exponential prices (Hadar)",
+    "hadare": "copies of jobs on all servers at once (HadarE); with forking only",
+    "priced-progress": "most progress at prices that clear the market, critical jobs first (ours)",
+    "tiresias": "those who have had little service first, in queues (Tiresias)",
+    "yarn-cs": "first come, first served, never interrupted (YARN-CS)",
+}
+"""One line on each policy of `ROUND_POLICIES`."""
+
+
+class PolicySchedule(NamedTuple):
     """What a policy did."""
 
     schedule: RoundSchedule
@@ -95,7 +131,9 @@ class RoundPolicySolver(HeuristicSolver):
         """Return that nobody runs, where that is an answer."""
         if instance.variant.sense == "min":
             return super().stopped(instance)
-        nothing = Run(RoundSchedule(()), last_round={}, decisions=0, stopped_by=StoppedBy.TIME)
+        nothing = PolicySchedule(
+            RoundSchedule(()), last_round={}, decisions=0, stopped_by=StoppedBy.TIME
+        )
         return result_of(instance, nothing)
 
 
@@ -104,7 +142,7 @@ def run_policy(
     instance: Instance,
     rng: np.random.Generator,
     on_round: Callable[[int, RoundState, Decision], None] | None = None,
-) -> Run:
+) -> PolicySchedule:
     """Ask a policy round by round, and keep what it decides.
 
     Parameters
@@ -177,7 +215,7 @@ def run_policy(
         completed = _run_round(state, decision, done)
         last_round |= dict.fromkeys(completed, number)
         state.is_changed = bool(completed)
-    return Run(
+    return PolicySchedule(
         schedule=RoundSchedule(tuple(entries)),
         last_round=last_round,
         decisions=decisions,
@@ -233,7 +271,7 @@ def _run_round(state: RoundState, decision: Decision, done: dict[str, Fraction])
 
 def result_of(
     instance: Instance,
-    found: Run,
+    found: PolicySchedule,
     *,
     dual_bound: float | None = None,
     counters: Mapping[str, int] | None = None,
@@ -258,22 +296,5 @@ def result_of(
     )
 
 
-ALLOX = RoundPolicySolver("allox")
-GAVEL_COST = RoundPolicySolver("gavel-cost")
-GAVEL_FIFO = RoundPolicySolver("gavel-fifo")
-GAVEL_FTF = RoundPolicySolver("gavel-ftf")
-GAVEL_FTF_AGNOSTIC = RoundPolicySolver("gavel-ftf-agnostic")
-GAVEL_HIERARCHICAL = RoundPolicySolver("gavel-hierarchical")
-GAVEL_GANDIVA = RoundPolicySolver("gavel-gandiva")
-GAVEL_ISOLATED = RoundPolicySolver("gavel-isolated")
-GAVEL_LAS = RoundPolicySolver("gavel-las")
-GAVEL_LAS_AGNOSTIC = RoundPolicySolver("gavel-las-agnostic")
-GAVEL_MAKESPAN = RoundPolicySolver("gavel-makespan")
-GAVEL_MAKESPAN_AGNOSTIC = RoundPolicySolver("gavel-makespan-agnostic")
-GAVEL_THROUGHPUT = RoundPolicySolver("gavel-throughput")
-GAVEL_WATER_FILLING = RoundPolicySolver("gavel-water-filling")
-GAVEL_WATER_FILLING_AGNOSTIC = RoundPolicySolver("gavel-water-filling-agnostic")
-HADARE = RoundPolicySolver("hadare")
-PRICED_PROGRESS = RoundPolicySolver("priced-progress")
-TIRESIAS = RoundPolicySolver("tiresias")
-YARN_CS = RoundPolicySolver("yarn-cs")
+SOLVERS = tuple(RoundPolicySolver(name) for name in ROUND_POLICIES if name != "hadar")
+"""A solver for each policy but Hadar's, which gives a bound too."""

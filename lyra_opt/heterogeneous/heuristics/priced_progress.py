@@ -8,8 +8,13 @@ import numpy as np
 
 from lyra_opt.core.fixed_order import product
 from lyra_opt.core.validation import require_number
-from lyra_opt.heterogeneous.heuristics.placing import place_on_mixed, place_on_type
-from lyra_opt.heterogeneous.heuristics.policy import FreeGpus, Plan, RoundPolicy
+from lyra_opt.heterogeneous.heuristics.policy import (
+    FreeGpus,
+    RoundDraft,
+    RoundPolicy,
+    place_on_mixed,
+    place_on_type,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,12 +112,12 @@ class PricedProgress(RoundPolicy):
         densities = values.max(axis=1) / gangs
         for row in rows[np.argsort(-densities[rows], kind="stable")].tolist():
             is_left[row] = not choose(row, np.argsort(-values[row], kind="stable"))
-        plan = self._placed(state, chosen)
+        draft = self._placed(state, chosen)
         for row in np.flatnonzero(is_left).tolist():
-            if sum(plan.free.of_type.values()) >= gangs[row]:
+            if sum(draft.free.of_type.values()) >= gangs[row]:
                 job = state.jobs[row].job
-                plan.give(job, place_on_mixed(plan.free, job))
-        return plan.decision
+                draft.give(job, place_on_mixed(draft.free, job))
+        return draft.decision
 
     def _rates_of(self, active: ActiveJob) -> list[float]:
         """Return the speed on each type, of several servers where no single one is wide enough."""
@@ -145,19 +150,19 @@ class PricedProgress(RoundPolicy):
         factors = np.where(is_critical, densities.max() / np.where(usable, densities, 1.0), 1.0)
         return values * factors[:, None]
 
-    def _placed(self, state: RoundState, chosen: list[tuple[int, str]]) -> Plan:
+    def _placed(self, state: RoundState, chosen: list[tuple[int, str]]) -> RoundDraft:
         """Return where gangs run, those that stay placed first, then the largest first."""
-        plan = Plan(state.servers)
+        draft = RoundDraft(state.servers)
         moved = []
         for row, name in chosen:
             active = state.jobs[row]
             if _type_of(active) == name and _is_tight(active, self._widest[name]):
-                plan.give(active.job, active.placements[0])
+                draft.give(active.job, active.placements[0])
             else:
                 moved.append((active.job, name))
         for job, name in sorted(moved, key=lambda each: -each[0].gang):
-            plan.give(job, place_on_type(plan.free, job, name))
-        return plan
+            draft.give(job, place_on_type(draft.free, job, name))
+        return draft
 
 
 def _clearing_prices(

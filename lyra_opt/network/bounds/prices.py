@@ -84,7 +84,7 @@ class Prices:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PriceBound:
+class PlacementPriceBound:
     """A bound and its proof.
 
     Parameters
@@ -101,14 +101,14 @@ class PriceBound:
     prices: Prices
     rounds: int
 
-    def times(self, scale: Fraction) -> PriceBound:
+    def times(self, scale: Fraction) -> PlacementPriceBound:
         """Return the bound where all values are so many times as large."""
 
         def scaled(price: float) -> float:
             return float(Fraction(price) * scale)
 
         prices = self.prices
-        return PriceBound(
+        return PlacementPriceBound(
             value=self.value * scale,
             prices=Prices(
                 machine={size: scaled(price) for size, price in prices.machine.items()},
@@ -127,7 +127,7 @@ class Offer:
     values: tuple[Fraction, Fraction, Fraction]
 
 
-def price_bound(instance: Instance, offers: Sequence[Offer]) -> PriceBound | None:
+def price_bound(instance: Instance, offers: Sequence[Offer]) -> PlacementPriceBound | None:
     """Return the bound of the best prices; None where there are too many gangs or GPUs for it.
 
     Parameters
@@ -241,7 +241,7 @@ class _Relaxation:
             work += reach * int((self.free[group] + 1).sum()) + reach * reach // 2
         return work
 
-    def solve(self) -> PriceBound:
+    def solve(self) -> PlacementPriceBound:
         """Add patterns until the prices are best."""
         columns: list[tuple[int, ...]] = []
         known: set[tuple[int, ...]] = set()
@@ -266,7 +266,7 @@ class _Relaxation:
         least_units = best[0]
         if self.work_of_knapsack <= MOST_KNAPSACK_WORK:
             least_units = min(least_units, self._whole_gangs_bound(best[1]))
-        return PriceBound(value=least_units / self.units, prices=best[1], rounds=rounds)
+        return PlacementPriceBound(value=least_units / self.units, prices=best[1], rounds=rounds)
 
     def _first_prices(self) -> Prices:
         """Return a price for each GPU alike: that at which as many are asked for as are free."""

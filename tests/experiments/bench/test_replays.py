@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from lyra_opt.experiments.bench import replays
-from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
+from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
 from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES
 
 

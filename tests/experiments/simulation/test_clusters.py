@@ -14,7 +14,7 @@ import pytest
 
 from lyra_opt.core.loading import load_instance
 from lyra_opt.experiments.store import table_path
-from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
+from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
 from lyra_opt.simulation.communication import MODELS
 from lyra_opt.simulation.scheme import scheme_names
 from tests.conftest import assert_one_line_error

@@ -553,7 +553,7 @@ class TestFailures:
         self, simulate: Run, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """It says so and is left out; the others are reported, and the exit code is 1."""
-        from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
+        from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
 
         monkeypatch.setattr(ROUND_POLICIES["yarn-cs"], "decide", lambda self, state: {})
         given = ("gavel-108", *changes("jobs.parameters.jobs=6", "tenure.rounds.round_s=3600"))

@@ -65,7 +65,7 @@ def test_counterexample(run: Any) -> None:
 
 
 ROUNDS = """
-from lyra_opt.heterogeneous.heuristics.tiresias import Tiresias
+from lyra_opt.heterogeneous.heuristics.baselines import Tiresias
 from lyra_opt.network.heuristics.baselines import BestFitPlacement
 
 

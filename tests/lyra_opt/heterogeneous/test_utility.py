@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.heterogeneous import Deadline, InverseJct, Table
+from lyra_opt.heterogeneous import Deadline, InverseJct, UtilityTable
 from lyra_opt.testing.strategies import heterogeneous_instances
 
 
@@ -16,7 +16,7 @@ def test_values() -> None:
     assert InverseJct(scale=6.0).at(4.0) == 1.5
     deadline = Deadline(deadline_s=10.0, value=3.0, late_value=1.0)
     assert [deadline.at(jct_s) for jct_s in (9.0, 10.0, 10.5)] == [3.0, 3.0, 1.0]
-    table = Table(entries=((2.0, 5.0), (4.0, 1.0)))
+    table = UtilityTable(entries=((2.0, 5.0), (4.0, 1.0)))
     assert [table.at(jct_s) for jct_s in (1.0, 2.0, 2.5, 4.0, 4.5)] == [5.0, 5.0, 1.0, 1.0, 0.0]
 
 
@@ -35,11 +35,11 @@ def test_never_more_for_a_later_completion(instance, jct_s: float, later_s: floa
         (lambda: Deadline(deadline_s=0), "deadline_s"),
         (lambda: Deadline(deadline_s=1, value=-1), "value"),
         (lambda: Deadline(deadline_s=1, value=1, late_value=2), "late_value"),
-        (lambda: Table(entries=()), "entries"),
-        (lambda: Table(entries=((1, 2, 3),)), "entries[0]"),
-        (lambda: Table(entries=((2, 1), (1, 0))), "entries[1][0]"),
-        (lambda: Table(entries=((1, 1), (2, 3))), "entries[1][1]"),
-        (lambda: Table(entries=((1, float("nan")),)), "entries[0][1]"),
+        (lambda: UtilityTable(entries=()), "entries"),
+        (lambda: UtilityTable(entries=((1, 2, 3),)), "entries[0]"),
+        (lambda: UtilityTable(entries=((2, 1), (1, 0))), "entries[1][0]"),
+        (lambda: UtilityTable(entries=((1, 1), (2, 3))), "entries[1][1]"),
+        (lambda: UtilityTable(entries=((1, float("nan")),)), "entries[0][1]"),
     ],
 )
 def test_defects_are_named(make, field: str) -> None:

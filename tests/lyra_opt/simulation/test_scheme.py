@@ -11,8 +11,8 @@ import pytest
 from lyra_opt.allocation.exact.mckp_dp import MckpDp
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.solver import find_solver
-from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
-from lyra_opt.heterogeneous.heuristics.policies import SUMMARIES as ROUND_SUMMARIES
+from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
+from lyra_opt.heterogeneous.heuristics.policy_solver import SUMMARIES as ROUND_SUMMARIES
 from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES
 from lyra_opt.network.heuristics.policy_solver import SUMMARIES as PLACEMENT_SUMMARIES
 from lyra_opt.reclaim.heuristics.greedy import LyraGreedy

@@ -148,7 +148,7 @@ class OrderSolution(NamedTuple):
     is_open: NDArray[np.bool_]
 
 
-class Programme:
+class OrderProgramme:
     """Builds and solves the linear programmes of one instance.
 
     Parameters
@@ -529,7 +529,7 @@ def tail_nodes(
     return nodes, weights, groups
 
 
-class Plan(NamedTuple):
+class UnitSchedule(NamedTuple):
     """A schedule in units of time: when jobs start and complete, and what they hold."""
 
     starts: list[float]
@@ -552,7 +552,9 @@ class Plan(NamedTuple):
         return [event for _, _, event in sorted(found)]
 
 
-def replay(data: OrderData, events: Sequence[Event], solution: OrderSolution) -> Plan | None:
+def replay(
+    data: OrderData, events: Sequence[Event], solution: OrderSolution
+) -> UnitSchedule | None:
     """Turn a solution of a full order into a schedule that keeps every rule.
 
     Interval by interval, with the workers that the solution says, scaled down where rounding put
@@ -628,18 +630,18 @@ def replay(data: OrderData, events: Sequence[Event], solution: OrderSolution) ->
             starts[event.which] = now
     if min(completions) < 0:  # an order in which a job completes before it starts
         return None
-    return Plan(starts, completions, pieces)
+    return UnitSchedule(starts, completions, pieces)
 
 
-def schedule_of(instance: Instance, data: OrderData, plan: Plan) -> Schedule:
-    """Return the plan in seconds, neighbouring pieces of equal workers joined."""
+def schedule_of(instance: Instance, data: OrderData, in_units: UnitSchedule) -> Schedule:
+    """Return a schedule in seconds, neighbouring pieces of equal workers joined."""
     scale = data.unit_s
     found: dict[int, list[list[float]]] = {}
-    placed = {job for job, *_ in plan.pieces}
+    placed = {job for job, *_ in in_units.pieces}
     of_no_time = [
-        (job, start, start, 0.0) for job, start in enumerate(plan.starts) if job not in placed
+        (job, start, start, 0.0) for job, start in enumerate(in_units.starts) if job not in placed
     ]
-    for job, begin, end, share in sorted(plan.pieces + of_no_time, key=lambda each: each[:2]):
+    for job, begin, end, share in sorted(in_units.pieces + of_no_time, key=lambda each: each[:2]):
         data_job = instance.jobs[job]
         spread = data_job.max_workers - data_job.min_workers
         fit = min(float(spread), data.extra[job] / data_job.gpus_per_worker)

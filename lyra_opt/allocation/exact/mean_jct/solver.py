@@ -18,14 +18,14 @@ from lyra_opt.allocation.exact.mean_jct.orders import (
     Event,
     Kind,
     OrderData,
+    OrderProgramme,
     OrderSolution,
-    Plan,
-    Programme,
     StartRange,
+    UnitSchedule,
     replay,
     schedule_of,
 )
-from lyra_opt.allocation.exact.mean_jct.starts import listed_plan, starting_plans
+from lyra_opt.allocation.exact.mean_jct.starts import listed_schedule, starting_schedules
 from lyra_opt.allocation.heuristics.policy_solver import quick_schedule
 from lyra_opt.allocation.instance import Objective, Schedule
 from lyra_opt.allocation.schedules.evaluator import mean_jct_s
@@ -150,10 +150,10 @@ class _Search:
             self.observer("objective", objective, schedule)
         return True
 
-    def take_plan(self, plan: Plan | None) -> bool:
-        if plan is None or plan.value >= self.value * (1 - 1e-14):
+    def take_in_units(self, in_units: UnitSchedule | None) -> bool:
+        if in_units is None or in_units.value >= self.value * (1 - 1e-14):
             return False
-        return self.take(schedule_of(self.instance, self.data, plan))
+        return self.take(schedule_of(self.instance, self.data, in_units))
 
     def as_mean(self, bound: float) -> float:
         """Return a bound on the sum of completions as one on mean JCT, on the safe side."""
@@ -177,7 +177,7 @@ class _Search:
         solution = self.programme.solve(order, known)
         if solution is None or solution.bound >= self.value * (1 - 1e-12):
             return False
-        return self.take_plan(replay(self.data, order, solution))
+        return self.take_in_units(replay(self.data, order, solution))
 
     def out_of_limits(self) -> StoppedBy | None:
         return limit_reached(nodes=self.nodes, memory_bytes=self.memory)
@@ -217,15 +217,15 @@ class _Search:
 
     def prove(self) -> StoppedBy | None:
         """Raise bound and lower incumbent until they meet; return the limit that ended it."""
-        plans: list[Plan] = []
+        candidates: list[UnitSchedule] = []
         with grace():
             try:
                 self.take(quick_schedule(self.instance))
-                plans.extend(starting_plans(self.data))
+                candidates.extend(starting_schedules(self.data))
             finally:
-                plans.sort(key=lambda plan: plan.value)
-                if plans:
-                    self.take_plan(plans[0])
+                candidates.sort(key=lambda in_units: in_units.value)
+                if candidates:
+                    self.take_in_units(candidates[0])
                 steps = SHORT_ASCENT if self.data.jobs <= SHORT_ASCENT_JOBS else ASCENT_STEPS
                 self.bound = mean_jct_bound(self.instance, steps, rounds=0)
         if self.data.jobs in JOBS_FOR_PRICES and self.has_time_for_prices():
@@ -233,8 +233,8 @@ class _Search:
         self.tell_bound(self.bound)
         stopped_by = self.out_of_limits()
         if stopped_by is None and not self.is_proved(self.bound):
-            self.programme = Programme(self.data, self.value * 1.0001 + 1e-9)
-            self.improve_starts(plans)
+            self.programme = OrderProgramme(self.data, self.value * 1.0001 + 1e-9)
+            self.improve_starts(candidates)
             stopped_by = self.search()
         return stopped_by
 
@@ -252,19 +252,19 @@ class _Search:
     def is_proved(self, bound: float) -> bool:
         return self.objective - bound <= Objective.MEAN_JCT.proof_gap * self.objective
 
-    def improve_starts(self, plans: list[Plan]) -> None:
+    def improve_starts(self, candidates: list[UnitSchedule]) -> None:
         """Solve the orders of the best priority schedules, then swap neighbours in the best."""
         data = self.data
         if data.jobs <= LARGEST_FOR_ALL_LISTS:
-            plans = [
-                listed_plan(data, order, patient=patient)
+            candidates = [
+                listed_schedule(data, order, patient=patient)
                 for order in permutations(range(data.jobs))
                 for patient in (False, True)
             ]
-            plans.sort(key=lambda plan: plan.value)
-        for plan in plans[:6]:
-            self.take_plan(plan)
-            self.try_order(plan.events(data))
+            candidates.sort(key=lambda in_units: in_units.value)
+        for in_units in candidates[:6]:
+            self.take_in_units(in_units)
+            self.try_order(in_units.events(data))
             if self.out_of_limits():
                 return
         improved = True
@@ -293,7 +293,7 @@ class _Search:
             job = position[piece.job]
             starts[job] = min(starts[job], piece.start_s / scale)
             completions[job] = max(completions[job], piece.end_s / scale)
-        return Plan(starts, completions, []).events(self.data)
+        return UnitSchedule(starts, completions, []).events(self.data)
 
     def search(self) -> StoppedBy | None:
         data = self.data

@@ -6,7 +6,7 @@ import math
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from lyra_opt.allocation.exact.mean_jct.orders import OrderData, Plan, schedule_of
+from lyra_opt.allocation.exact.mean_jct.orders import OrderData, UnitSchedule, schedule_of
 from lyra_opt.allocation.heuristics.policy_solver import quick_schedule
 from lyra_opt.core.stopwatch import OutOfTimeError, require_time
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Key = Callable[[int, float], float]
 
 
-def priority_plan(data: OrderData, key: Key, *, patient: bool = False) -> Plan:
+def priority_schedule(data: OrderData, key: Key, *, patient: bool = False) -> UnitSchedule:
     """Return the schedule of a priority list, decided anew at every release and completion.
 
     In order of `key` (job, remaining work), ties in file order: started jobs keep their base
@@ -77,7 +77,7 @@ def priority_plan(data: OrderData, key: Key, *, patient: bool = False) -> Plan:
                 completions[job] = end
                 active.remove(job)
         now = end
-    return Plan(starts, completions, pieces)
+    return UnitSchedule(starts, completions, pieces)
 
 
 def priority_keys(data: OrderData) -> list[Key]:
@@ -94,29 +94,29 @@ def priority_keys(data: OrderData) -> list[Key]:
     ]
 
 
-def starting_plans(data: OrderData) -> Iterator[Plan]:
+def starting_schedules(data: OrderData) -> Iterator[UnitSchedule]:
     """Yield the schedules of all keys, greedy and patient."""
     for key in priority_keys(data):
         for patient in (False, True):
-            yield priority_plan(data, key, patient=patient)
+            yield priority_schedule(data, key, patient=patient)
 
 
-def listed_plan(data: OrderData, order: Sequence[int], *, patient: bool) -> Plan:
+def listed_schedule(data: OrderData, order: Sequence[int], *, patient: bool) -> UnitSchedule:
     """Return the schedule of a fixed list."""
     rank = {job: place for place, job in enumerate(order)}
-    return priority_plan(data, lambda job, _: rank[job], patient=patient)
+    return priority_schedule(data, lambda job, _: rank[job], patient=patient)
 
 
 def best_priority_schedule(instance: Instance) -> Schedule:
-    """Return the best of `starting_plans`, of those that there is time for, as a schedule.
+    """Return the best of `starting_schedules`, of those that there is time for, as a schedule.
 
     Without time for any that of `quick_schedule`.
     """
     quick = quick_schedule(instance)
     data = OrderData(instance)
-    best: Plan | None = None
+    best: UnitSchedule | None = None
     with suppress(OutOfTimeError):
-        for plan in starting_plans(data):
-            if best is None or plan.value < best.value:
-                best = plan
+        for in_units in starting_schedules(data):
+            if best is None or in_units.value < best.value:
+                best = in_units
     return quick if best is None else schedule_of(instance, data, best)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from math import floor
 from typing import TYPE_CHECKING
 
-from lyra_opt.heterogeneous.heuristics.hadar.prices import rounds_to_run
-from lyra_opt.heterogeneous.heuristics.hadar.rule import worth_at
-from lyra_opt.heterogeneous.heuristics.policy import Plan, RoundPolicy
+from lyra_opt.heterogeneous.heuristics.hadar.rule import rounds_to_run, worth_at
+from lyra_opt.heterogeneous.heuristics.policy import RoundDraft, RoundPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,13 +42,13 @@ class HadarE(RoundPolicy):
 
     def decide(self, state: RoundState) -> Decision:
         """Return the copies that run in the round."""
-        plan = Plan(state.servers)
+        draft = RoundDraft(state.servers)
         for active in self._queue(state):
-            if not any(plan.free.of_type.values()):
+            if not any(draft.free.of_type.values()):
                 break
-            plan.give(active.job, _best_on_one_server(plan.free, active.job, ()))
-        self._fork(state, plan)
-        return plan.decision
+            draft.give(active.job, _best_on_one_server(draft.free, active.job, ()))
+        self._fork(state, draft)
+        return draft.decision
 
     def _queue(self, state: RoundState) -> list[ActiveJob]:
         def rank(active: ActiveJob) -> tuple[float, int]:
@@ -58,10 +57,10 @@ class HadarE(RoundPolicy):
 
         return sorted(state.jobs, key=rank)
 
-    def _fork(self, state: RoundState, plan: Plan) -> None:
+    def _fork(self, state: RoundState, draft: RoundDraft) -> None:
         """Make copies until no server has room for one."""
         speeds = {
-            active.job.id: sum(map(active.job.rate_of, plan.decision.get(active.job.id, ())))
+            active.job.id: sum(map(active.job.rate_of, draft.decision.get(active.job.id, ())))
             for active in state.jobs
         }
         while True:
@@ -69,8 +68,8 @@ class HadarE(RoundPolicy):
             chosen: tuple[ActiveJob, Placement] | None = None
             for active in state.jobs:
                 job = active.job
-                there = [next(iter(copy)) for copy in plan.decision.get(job.id, ())]
-                placement = _best_on_one_server(plan.free, job, there)
+                there = [next(iter(copy)) for copy in draft.decision.get(job.id, ())]
+                placement = _best_on_one_server(draft.free, job, there)
                 if placement is None:
                     continue
                 speed = speeds[job.id]
@@ -83,7 +82,7 @@ class HadarE(RoundPolicy):
             if chosen is None:
                 return
             active, placement = chosen
-            plan.give(active.job, placement)
+            draft.give(active.job, placement)
             speeds[active.job.id] += active.job.rate_of(placement)
 
 

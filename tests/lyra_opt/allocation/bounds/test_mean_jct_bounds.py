@@ -31,7 +31,7 @@ from lyra_opt.allocation.bounds.mean_jct.prices import (
 )
 from lyra_opt.allocation.exact.mean_jct.orders import OrderData
 from lyra_opt.allocation.exact.mean_jct.solver import MeanJctExact
-from lyra_opt.allocation.exact.mean_jct.starts import starting_plans
+from lyra_opt.allocation.exact.mean_jct.starts import starting_schedules
 from lyra_opt.allocation.heuristics.lookahead import BestFill
 from lyra_opt.allocation.heuristics.policy_solver import EqualShare, SmallestRemainingWork
 from lyra_opt.core.result import Limits, Status
@@ -281,7 +281,7 @@ def test_certified_gap_at_50_jobs(seed: int, load: str | int, releases: bool, ga
         jobs=elastic_jobs(least, most, work, release),
     )
     data = OrderData(instance)
-    best = min(plan.value for plan in starting_plans(data)) - data.release.sum()
+    best = min(in_units.value for in_units in starting_schedules(data)) - data.release.sum()
     assert mean_jct_bound(instance) >= (1 - gap) * best * data.unit_s / data.jobs
 
 

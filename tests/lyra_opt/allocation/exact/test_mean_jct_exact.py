@@ -17,12 +17,12 @@ from lyra_opt.allocation.exact.mean_jct.orders import (
     Event,
     Kind,
     OrderData,
+    OrderProgramme,
     OrderSolution,
-    Programme,
     replay,
 )
 from lyra_opt.allocation.exact.mean_jct.solver import MeanJctExact
-from lyra_opt.allocation.exact.mean_jct.starts import starting_plans
+from lyra_opt.allocation.exact.mean_jct.starts import starting_schedules
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import find_solver
@@ -99,13 +99,13 @@ def value_from_initial(jobs: tuple[tuple[int, int, float], ...], initial: tuple[
     ]
     lengths = np.ones(2)
     extra = np.array([[shares[j], 1.0] for j in (0, 1)])
-    plan = replay(
+    in_units = replay(
         data,
         events,
         OrderSolution(0.0, 0.0, lengths, np.ones((2, 2)), extra, np.zeros((2, 2), dtype=bool)),
     )
-    assert plan is not None
-    return f"{plan.value * data.unit_s / 2:.2f}"
+    assert in_units is not None
+    return f"{in_units.value * data.unit_s / 2:.2f}"
 
 
 @pytest.mark.parametrize(
@@ -279,32 +279,32 @@ def test_multipliers_that_are_wrong_lift_no_bound() -> None:
     """The bound of a programme holds for any multipliers: here those of a solver stopped early."""
     instance = examples.drawn(4, 2, fit=True, loss=True)
     data = OrderData(instance)
-    best = min(starting_plans(data), key=lambda plan: plan.value)
+    best = min(starting_schedules(data), key=lambda in_units: in_units.value)
     events = best.events(data)
     starts = MeanJctExact().solve(instance, limits=Limits(), rng=np.random.default_rng(0))
     assert starts.objective is not None
-    whole = Programme(data, best.value)
+    whole = OrderProgramme(data, best.value)
     known = [None] * data.jobs
     if not data.running.all():
         pytest.fail("the draw should have all jobs running")
     right = whole.solve(events, known)
     assert right is not None
     for iterations in (0, 2, 5):
-        hurried = Programme(data, best.value)
+        hurried = OrderProgramme(data, best.value)
         hurried._solver.setOptionValue("simplex_iteration_limit", iterations)
         early = hurried.solve(events, known)
         assert early is not None
         assert early.bound <= right.value * (1 + 1e-9)
-    plan = replay(data, events, right)
-    assert plan is not None
-    assert plan.value == pytest.approx(right.value, rel=1e-9)
+    in_units = replay(data, events, right)
+    assert in_units is not None
+    assert in_units.value == pytest.approx(right.value, rel=1e-9)
 
 
-def test_an_order_that_cannot_be_gives_no_plan() -> None:
+def test_an_order_that_cannot_be_gives_no_schedule() -> None:
     instance = instance_of(8, EXAMPLE_1)
     data = OrderData(instance)
     events = [Event(Kind.START, 0), Event(Kind.COMPLETION, 0), Event(Kind.COMPLETION, 1)]
-    solution = Programme(data, 5.0).solve(events, [None, None])
+    solution = OrderProgramme(data, 5.0).solve(events, [None, None])
     assert solution is not None
     assert replay(data, events, solution) is None
 

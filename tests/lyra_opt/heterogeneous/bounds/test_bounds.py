@@ -16,7 +16,7 @@ from lyra_opt.heterogeneous.bounds.fastest import (
     earliest_completion,
     most_steps_a_round,
 )
-from lyra_opt.heterogeneous.bounds.fluid import Programme, fluid_bound
+from lyra_opt.heterogeneous.bounds.fluid import FluidProgramme, fluid_bound
 from lyra_opt.heterogeneous.problem import PROBLEM
 from lyra_opt.testing.strategies import heterogeneous_instances, round_schedules_of
 from tests.lyra_opt.heterogeneous.examples import instance, job
@@ -106,7 +106,7 @@ def test_contention_is_seen() -> None:
 
 def test_weak_duality_needs_no_honest_backend(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever multipliers come back, the number is a bound."""
-    programme = Programme()
+    programme = FluidProgramme()
     x = programme.variable(-2, 5)
     y = programme.variable(-1, 5)
     programme.at_most({x: 1.0, y: 1.0}, 6)

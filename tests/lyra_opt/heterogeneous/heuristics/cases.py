@@ -9,9 +9,8 @@ import numpy as np
 from lyra_opt.core.result import Limits, Status
 from lyra_opt.core.solver import find_solver
 from lyra_opt.heterogeneous import GangJob, GpuServer, GpuType, Instance, check
-from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
 from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, RoundState
-from lyra_opt.heterogeneous.heuristics.policy_solver import run_policy
+from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES, run_policy
 
 if TYPE_CHECKING:
     from lyra_opt.core.result import SolveResult

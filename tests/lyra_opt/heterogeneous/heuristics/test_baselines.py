@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.heterogeneous.heuristics.allox import AlloX
+from lyra_opt.heterogeneous.heuristics.baselines import AlloX, Tiresias
 from lyra_opt.heterogeneous.heuristics.policy import FreeGpus
 from lyra_opt.heterogeneous.heuristics.policy_solver import run_policy
 from lyra_opt.heterogeneous.heuristics.priced_progress import PricedProgress
-from lyra_opt.heterogeneous.heuristics.tiresias import Tiresias
 from tests.draws import draws
 from tests.lyra_opt.heterogeneous.heuristics.cases import (
     decided,

@@ -22,8 +22,7 @@ from lyra_opt.heterogeneous.heuristics.gavel import (
     solver_shares,
 )
 from lyra_opt.heterogeneous.heuristics.gavel_policies import HierarchicalRounds, gavel_policies
-from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
-from lyra_opt.heterogeneous.heuristics.policy_solver import run_policy
+from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES, run_policy
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
 from tests.lyra_opt.heterogeneous.heuristics.cases import decided, instance_of, job, run, state_of

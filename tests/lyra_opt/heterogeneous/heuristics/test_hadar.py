@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.heterogeneous import Deadline, InverseJct, check
-from lyra_opt.heterogeneous.heuristics.hadar.committed import commit
 from lyra_opt.heterogeneous.heuristics.hadar.kernel import allocate_queue
-from lyra_opt.heterogeneous.heuristics.hadar.prices import (
+from lyra_opt.heterogeneous.heuristics.hadar.rule import (
+    Hadar,
     PricedJobs,
     PriceRange,
     all_rounds_to_run,
@@ -22,8 +22,7 @@ from lyra_opt.heterogeneous.heuristics.hadar.prices import (
     price_ranges,
     rounds_to_run,
 )
-from lyra_opt.heterogeneous.heuristics.hadar.rule import Hadar
-from lyra_opt.heterogeneous.heuristics.hadar.solver import certify_committed
+from lyra_opt.heterogeneous.heuristics.hadar.solver import certify_committed, commit
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
 from tests.lyra_opt.heterogeneous.heuristics.cases import (

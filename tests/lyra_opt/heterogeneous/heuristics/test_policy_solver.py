@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from lyra_opt.core.result import Limits, Status, same_value
 from lyra_opt.core.solver import find_solver, solver_names
 from lyra_opt.heterogeneous import Instance, Objective, RoundSchedule
-from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES, SUMMARIES
-from lyra_opt.heterogeneous.heuristics.policy_solver import run_policy
+from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES, SUMMARIES, run_policy
 from lyra_opt.heterogeneous.instance import SCHEDULE_OBJECTIVES, RoundEntry
 from lyra_opt.heterogeneous.problem import PROBLEM
-from lyra_opt.heterogeneous.utility import Deadline, InverseJct, Table
+from lyra_opt.heterogeneous.utility import Deadline, InverseJct, UtilityTable
 from lyra_opt.testing.conformance import assert_conforms
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
@@ -93,8 +92,10 @@ def faster(instance: Instance, factor: float) -> Instance:
 def sooner(utility: Utility, factor: float) -> Utility:
     if isinstance(utility, Deadline):
         return replace(utility, deadline_s=utility.deadline_s / factor)
-    if isinstance(utility, Table):
-        return Table(entries=tuple((time / factor, value) for time, value in utility.entries))
+    if isinstance(utility, UtilityTable):
+        return UtilityTable(
+            entries=tuple((time / factor, value) for time, value in utility.entries)
+        )
     return InverseJct(scale=utility.scale / factor)
 
 

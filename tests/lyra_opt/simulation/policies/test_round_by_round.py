@@ -9,7 +9,7 @@ import pytest
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.heterogeneous.heuristics.gavel import GavelRounds
-from lyra_opt.heterogeneous.heuristics.gavel_fifo import GavelFifo
+from lyra_opt.heterogeneous.heuristics.gavel_policies import GavelFifo
 from lyra_opt.heterogeneous.instance import Objective
 from lyra_opt.simulation.cluster import GpuType, LoanPlan
 from lyra_opt.simulation.kernel import Kernel

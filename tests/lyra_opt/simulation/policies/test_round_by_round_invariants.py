@@ -13,11 +13,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from lyra_opt.core.seeding import generator
+from lyra_opt.heterogeneous.heuristics.baselines import DEFAULT_THRESHOLDS_GPU_S
 from lyra_opt.heterogeneous.heuristics.gavel import LEAST_RESET_S
-from lyra_opt.heterogeneous.heuristics.policies import ROUND_POLICIES
 from lyra_opt.heterogeneous.heuristics.policy import RoundPolicy
-from lyra_opt.heterogeneous.heuristics.policy_solver import run_policy
-from lyra_opt.heterogeneous.heuristics.tiresias import DEFAULT_THRESHOLDS_GPU_S
+from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES, run_policy
 from lyra_opt.heterogeneous.instance import GangJob, Instance, Objective
 from lyra_opt.simulation.metrics import measure
 from lyra_opt.simulation.scheme import find_scheme
