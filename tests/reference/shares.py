@@ -6,6 +6,7 @@ plane of their two throughputs, and what is best there lies on a segment between
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 MOST_JOBS = 2
 MOST_SYSTEMS = 3000
 TOLERANCE = 1e-6
+EXACT_TOLERANCE = Fraction(1, 10**6)
 """By which the rules of shares and deadlines may be broken; documented."""
 HALVINGS = 100
 
@@ -187,44 +189,90 @@ def _best_between(points: np.ndarray, levels: Callable[[np.ndarray], np.ndarray]
     return max(best, float(found.min(axis=1).max()))
 
 
-def measured(document: Document, shares: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
-    """Return what shares are worth."""
-    variant, jobs, counts = document["objective"], document["jobs"], gpus_by_type(document)
-    used = dict.fromkeys(counts, 0.0)
-    rates = {}
-    for job in jobs:
-        of_job = shares.get(job["id"], {})
-        is_whole = sum(of_job.values()) <= 1 + 2 * TOLERANCE
-        require(is_whole and min(of_job.values(), default=0) >= 0, f"shares of {job['id']}")
-        kinds = usable(document, job)
+def measured(
+    document: Document,
+    shares: Mapping[str, Mapping[str, float]],
+    packed: Mapping[tuple[str, str], Mapping[str, float]] | None = None,
+) -> dict[str, Any]:
+    """Return what shares are worth; `packed` has those of two jobs that share GPUs."""
+    packed, counts, total = packed or {}, gpus_by_type(document), Fraction(0)
+    jobs = {job["id"]: job for job in document["jobs"]}
+    gained = {name: dict.fromkeys(counts, Fraction(0)) for name in jobs}
+    busy, used = dict.fromkeys(jobs, total), dict.fromkeys(counts, total)
+    for name, of_job in shares.items():
+        kinds = usable(document, jobs[name])
         for kind, share in of_job.items():
-            require(share == 0 or kind in kinds, f"{job['id']} cannot run on {kind}")
-            used[kind] += share * job["gang"]
-        rates[job["id"]] = sum(job["throughput"][kind] * of_job.get(kind, 0.0) for kind in kinds)
+            require(share == 0 or (share > 0 and kind in kinds), f"{name} cannot run on {kind}")
+            gained[name][kind] += Fraction(jobs[name]["throughput"].get(kind, 0)) * Fraction(share)
+            busy[name] += Fraction(share)
+            used[kind] += jobs[name]["gang"] * Fraction(share)
+    rates = {
+        (each["kind"], each["beside"]): each["throughput"] for each in document.get("packed", [])
+    }
+    for pair, of_types in packed.items():
+        for kind, share in of_types.items():
+            for one, other in (pair, pair[::-1]):
+                job = jobs[one]
+                rate = rates.get((job.get("kind"), jobs[other].get("kind")), {}).get(kind, 0)
+                is_there = rate and job["gang"] <= counts[kind]
+                require(not share or is_there, f"{one} cannot run beside {other} on {kind}")
+                gained[one][kind] += Fraction(rate) * Fraction(share)
+                busy[one] += Fraction(share)
+            used[kind] += jobs[pair[0]]["gang"] * Fraction(share)
+    for name, part in busy.items():
+        require(part <= 1 + EXACT_TOLERANCE, f"shares of {name}")
     for kind, count in counts.items():
-        require(used[kind] <= count * (1 + 2 * TOLERANCE), f"GPUs of {kind}")
-    prices = {kind["name"]: kind.get("price_per_hour", 1.0) for kind in document["gpu_types"]}
-    if variant == "cost":
-        for job in jobs:
-            need = needed_rate(job)
-            is_met = need is not None and rates[job["id"]] >= need * (1 - 2 * TOLERANCE)
-            require(is_met, f"{job['id']} misses its deadline")
+        require(used[kind] <= count * (1 + EXACT_TOLERANCE), f"GPUs of {kind}")
+    return {"objective": worth(document, {name: gained[name] for name in jobs})}
+
+
+def worth(document: Document, gained: Mapping[str, Mapping[str, Fraction]]) -> Fraction:
+    """Return what steps a second by job and type are worth."""
+    variant, jobs, counts = document["objective"], document["jobs"], gpus_by_type(document)
+    had = {name: sum(of_types.values(), Fraction(0)) for name, of_types in gained.items()}
+    gpus = sum(counts.values())
+
+    def rate(job: Document, part: Fraction) -> Fraction:
+        """Return the steps a second on so large a part of the GPUs of each type."""
+        kinds = usable(document, job)
+        return sum(Fraction(job["throughput"][kind]) * counts[kind] for kind in kinds) * part
+
     if variant == "max_min_share":
-        value = min(
-            job["gang"] / job.get("weight", 1.0) * rates[job["id"]] / equal_rate(document, job)
+        return min(
+            job["gang"]
+            / Fraction(job.get("weight", 1.0))
+            * had[job["id"]]
+            / rate(job, Fraction(1, gpus))
             for job in jobs
         )
-    elif variant == "makespan_share":
-        value = max(job["steps"] / rates[job["id"]] for job in jobs)
-    elif variant == "finish_time_fairness":
-        value = _ratios(document, np.array([[rates[job["id"]] for job in jobs]])).max()
-    else:
-        value = sum(
-            job.get("weight", 1.0)
-            * job["throughput"].get(kind, 0.0)
-            * share
-            / (prices[kind] if variant == "cost" else 1.0)
-            for job in jobs
-            for kind, share in shares.get(job["id"], {}).items()
-        )
-    return {"objective": float(value)}
+    if variant in ("makespan_share", "finish_time_fairness"):
+        require(all(had.values()), "a job never finishes")
+        left_s = {job["id"]: Fraction(job["steps"]) / had[job["id"]] for job in jobs}
+        if variant == "makespan_share":
+            return max(left_s.values())
+        ratios = []
+        for job in jobs:
+            part = Fraction(1, max(gpus, len(jobs) * job["gang"]))
+            alone_s = Fraction(job["steps"]) / rate(job, part)
+            finish_s = Fraction(job.get("elapsed_s", 0.0)) + left_s[job["id"]]
+            isolated_s = Fraction(job.get("isolated_elapsed_s", 0.0)) + alone_s
+            ratios.append(finish_s / isolated_s)
+        return max(ratios)
+    prices = {kind["name"]: Fraction(1) for kind in document["gpu_types"]}
+    if variant == "cost":
+        prices = {
+            kind["name"]: Fraction(kind.get("price_per_hour", 1.0))
+            for kind in document["gpu_types"]
+        }
+        for job in jobs:
+            utility = job.get("utility", {"kind": "inverse_jct"})
+            if utility["kind"] == "deadline":
+                left = Fraction(utility["deadline_s"]) - Fraction(job.get("elapsed_s", 0.0))
+                due = Fraction(job["steps"]) * (1 - EXACT_TOLERANCE)
+                is_met = left > 0 and had[job["id"]] * left >= due
+                require(is_met, f"{job['id']} misses its deadline")
+    return sum(
+        Fraction(job.get("weight", 1.0)) * gained[job["id"]][kind] / price
+        for job in jobs
+        for kind, price in prices.items()
+    )

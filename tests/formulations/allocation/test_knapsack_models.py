@@ -10,19 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.allocation import ElasticJob, Instance, WorkerAllocation
+from lyra_opt.allocation import ElasticJob, Instance
 from lyra_opt.allocation.exact.mckp_dp import MckpDp
 from lyra_opt.allocation.heuristics.mckp_greedy import greedy_choice
 from lyra_opt.allocation.knapsack.of_instance import KNAPSACK_OBJECTIVES, AllocationKnapsack
 from lyra_opt.core.problem import find_problem
-from lyra_opt.core.result import Limits, Status, StoppedBy, same_value
+from lyra_opt.core.result import Status, same_value
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.formulations.allocation.cpsat_model import CPSAT, CPSAT_STRENGTHENED
 from lyra_opt.formulations.allocation.model_data import KnapsackModel, plain, strengthened
 from lyra_opt.formulations.exact_solver import proved_cost
 from lyra_opt.testing.strategies import allocation_instances
-from tests.draws import draws
 from tests.formulations.backends import BACKENDS, lying
 
 ALLOCATION = find_problem("allocation")
@@ -100,24 +99,6 @@ def test_strengthened_is_much_smaller_on_a_cluster():
 
 
 @every_model_solver
-@given(instance=drawn, data=st.data())
-@draws(12)
-def test_model_solver_agrees_with_the_table(name, instance, data):
-    """From a start that is rarely good: no item at all."""
-    task = AllocationKnapsack.of(instance)
-    start = data.draw(
-        st.none() | st.just(task.allocation(np.full(task.knapsack.classes, -1))), label="start"
-    )
-    best = solve_and_check(ALLOCATION, instance, MckpDp())
-    answer = solve_and_check(
-        ALLOCATION, instance, find_solver("allocation", name), warm_start=start
-    )
-    assert (answer.status, answer.message) == (Status.OPTIMAL, None)
-    assert same_value(answer.objective, best.objective)
-    assert same_value(answer.dual_bound, best.objective)
-
-
-@every_model_solver
 @pytest.mark.parametrize("objective", KNAPSACK_OBJECTIVES)
 def test_model_solver_proves_a_cluster(name, objective):
     instance = cluster(objective)
@@ -127,20 +108,6 @@ def test_model_solver_proves_a_cluster(name, objective):
     assert (answer.status, answer.message) == (Status.OPTIMAL, None)
     assert same_value(answer.objective, best.objective)
     assert (answer.solution, answer.counters) == (again.solution, again.counters)
-
-
-@every_model_solver
-def test_time_limit_claims_no_optimum_and_loses_nothing(name):
-    instance = cluster(jobs=150)
-    start = WorkerAllocation(tuple(job.min_workers for job in instance.jobs))
-    solver = find_solver("allocation", name)
-    answer = solve_and_check(
-        ALLOCATION, instance, solver, limits=Limits(time_s=0), warm_start=start
-    )
-    assert (answer.status, answer.stopped_by) == (Status.FEASIBLE, StoppedBy.TIME)
-    assert (answer.solution, answer.objective) == (start, 0)
-    best = solve_and_check(ALLOCATION, instance, MckpDp())
-    assert best.objective <= answer.dual_bound <= best.objective * 1.01
 
 
 def test_bounds_are_moved_to_the_safe_side():

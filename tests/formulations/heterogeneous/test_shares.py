@@ -32,13 +32,11 @@ from lyra_opt.heterogeneous.instance import (
 from lyra_opt.heterogeneous.problem import PROBLEM
 from lyra_opt.heterogeneous.share_numbers import ShareNumbers, least_throughput
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct
-from lyra_opt.testing.conformance import assert_conforms
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
 from tests.formulations.heterogeneous.share_instances import drawn
 
 SOLVERS = ("lp-highs", "lp-glop", "lp-sifting")
-EXACT = SOLVERS[:3]
 OBJECTIVES = sorted(str(objective) for objective in SHARE_OBJECTIVES)
 
 PARTS = st.sampled_from([0.0, -0.0, 1.0, 2.0])
@@ -65,14 +63,6 @@ def job(number: int, gang: int = 1, **more: object) -> GangJob:
     return GangJob(id=f"j{number}", gang=gang, **fields)
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_solver_conforms(solver: str, objective: str) -> None:
-    """Claims, seeds, warm starts and limits, as the conformance suite lists them."""
-    instance = drawn(7, objective, with_deadlines=True)
-    assert_conforms(find_solver("heterogeneous", solver), PROBLEM, instance)
-
-
 @draws(25)
 @given(
     st.sampled_from(OBJECTIVES).flatmap(
@@ -83,10 +73,10 @@ def test_solvers_agree(instance: Instance) -> None:
     """Three engines of two libraries find the same value and refute no bound of another."""
     answers = [solved(instance, name) for name in SOLVERS]
     assert all(a.status is not Status.ERROR for a in refute_claims(answers))
-    assert len({a.status for a in answers[: len(EXACT)]}) == 1
+    assert len({a.status for a in answers}) == 1
     if answers[0].status is Status.INFEASIBLE:
         return
-    for answer in answers[: len(EXACT)]:
+    for answer in answers:
         assert answer.status is Status.OPTIMAL
         assert answer.objective == pytest.approx(
             answers[0].objective, rel=instance.objective.proof_gap
@@ -100,13 +90,12 @@ def test_solvers_agree_on_measured_rates(objective: str, seed: int) -> None:
     instance = drawn(40, objective, seed=seed, with_deadlines=True)
     answers = [solved(instance, name) for name in SOLVERS]
     assert all(a.status is not Status.ERROR for a in refute_claims(answers))
-    for answer in answers[: len(EXACT)]:
+    for answer in answers:
         assert answer.status is Status.OPTIMAL
         assert answer.objective == pytest.approx(answers[0].objective, rel=2e-9)
-    assert answers[-1].objective == pytest.approx(answers[0].objective, rel=1e-5)
 
 
-@pytest.mark.parametrize("solver", EXACT)
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_one_type(solver: str) -> None:
     """One type, weights w, gangs g: shares go by weight, x_j = w_j C / (g_j sum w)."""
     jobs = [job(0, 1, weight=1.0), job(1, 2, weight=3.0), job(2, 4, weight=2.0)]
@@ -117,7 +106,7 @@ def test_one_type(solver: str) -> None:
     assert shares == pytest.approx([4 / 6, 1.0, 2 / 6], rel=1e-6)
 
 
-@pytest.mark.parametrize("solver", EXACT)
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_one_job(solver: str) -> None:
     """A job alone has its best type all the time."""
     instance = Instance(
@@ -136,7 +125,7 @@ def test_one_job(solver: str) -> None:
     assert solved(replace(instance, objective="cost"), solver).objective == pytest.approx(2)
 
 
-@pytest.mark.parametrize("solver", EXACT)
+@pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("objective", ["max_min_share", "finish_time_fairness"])
 def test_equal_throughputs(solver: str, objective: str) -> None:
     """Jobs alike of one GPU on GPUs that are alike to them: m jobs, C GPUs, min(1, C / m) each."""
@@ -152,7 +141,7 @@ def test_equal_throughputs(solver: str, objective: str) -> None:
     assert solved(instance, solver).objective == pytest.approx(expected[objective])
 
 
-@pytest.mark.parametrize("solver", EXACT)
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_finish_time_fairness_is_no_linear_programme_but_solved_exactly(solver: str) -> None:
     """Two jobs of unlike age on one GPU: the ratios are equal at a root of a quadratic."""
     old = job(0, elapsed_s=30.0, isolated_elapsed_s=10.0)
@@ -175,7 +164,7 @@ def test_infeasible_deadlines_are_proved(solver: str) -> None:
     assert solved(one_type(over, 1, "cost"), solver).status is Status.INFEASIBLE
 
 
-@pytest.mark.parametrize("solver", EXACT)
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_deadlines_that_just_can_be_met(solver: str) -> None:
     """No interior at all: each job needs exactly half of the GPU."""
     tight = [job(n, utility=Deadline(deadline_s=10.0)) for n in range(2)]
@@ -255,31 +244,6 @@ def test_scaling_rates(objective: str) -> None:
     assert solved(faster).objective == pytest.approx(factor * solved(instance).objective, rel=1e-9)
 
 
-def test_order_of_jobs_does_not_matter() -> None:
-    """Claims of optimality do not depend on file order."""
-    instance = drawn(15)
-    turned = replace(instance, jobs=tuple(reversed(instance.jobs)))
-    for solver in EXACT:
-        assert solved(turned, solver).objective == pytest.approx(
-            solved(instance, solver).objective, rel=1e-9
-        )
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_no_time_is_no_error(solver: str) -> None:
-    """With no time at all there still is a valid answer, and no claim."""
-    answer = solved(drawn(30), solver, limits=Limits(time_s=0.0))
-    assert answer.status in (Status.FEASIBLE, Status.UNKNOWN)
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_schedules_are_refused(solver: str) -> None:
-    """A question about rounds gets a reason, not an answer."""
-    answer = solved(drawn(3, "makespan", horizon_rounds=10), solver)
-    assert answer.status is Status.UNSUPPORTED
-    assert "not makespan ones" in answer.message
-
-
 def test_invalid_warm_start() -> None:
     """Shares that hold more GPUs than there are are named."""
     instance = one_type([job(0), job(1)], 1, "throughput")
@@ -325,7 +289,7 @@ def test_jobs_alike_are_solved_as_one_and_share_alike(objective: str) -> None:
     assert (shares == shares[0]).all()
 
 
-@pytest.mark.parametrize("solver", EXACT)
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_a_deadline_missed_within_the_tolerance_is_not_proved_impossible(solver: str) -> None:
     """The checker lets shares pass that miss it by less than 1e-6, so there is no such proof."""
     late = Instance(

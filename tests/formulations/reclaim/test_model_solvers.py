@@ -1,4 +1,4 @@
-"""Every exact model with every backend: right answers, honest limits, useful starts."""
+"""Every exact model with every backend: honest limits, and weights of any size."""
 
 from __future__ import annotations
 
@@ -28,35 +28,6 @@ RECLAIM = find_problem("reclaim")
 HARD = scattered_jobs(60, [4] * 120, 20)
 
 every_model_solver = pytest.mark.parametrize("name", MODEL_SOLVERS)
-
-
-@every_model_solver
-@given(instance=reclaim_instances(min_servers=2))
-@draws(15)
-def test_model_solver_agrees_with_brute_force(name, instance):
-    """For every number of servers, from a start that is rarely good."""
-    for reclaim_servers in range(1, len(instance.index.on_loan) + 1):
-        sized = replace(instance, reclaim_servers=reclaim_servers)
-        best = solve_and_check(RECLAIM, sized, BruteForce())
-        answer = solve_and_check(
-            RECLAIM, sized, find_solver("reclaim", name), warm_start=last_servers(sized)
-        )
-        assert (answer.status, answer.message) == (Status.OPTIMAL, None)
-        assert answer.objective == best.objective == answer.dual_bound
-
-
-@every_model_solver
-@pytest.mark.parametrize("interchangeable", [False, True])
-def test_model_solver_improves_its_start_to_a_proved_optimum(name, interchangeable):
-    """An instance that branch and bound has to branch on, of more than one kind of job."""
-    instance = scattered_jobs(
-        14, [2, 3, 4, 2, 3, 4, 5, 6, 2, 3], 6, interchangeable=interchangeable
-    )
-    start = last_servers(instance)
-    answer = solve_and_check(RECLAIM, instance, find_solver("reclaim", name), warm_start=start)
-    assert (answer.status, answer.message) == (Status.OPTIMAL, None)
-    assert answer.objective == solve_and_check(RECLAIM, instance, BruteForce()).objective
-    assert answer.objective < objective(instance, start)
 
 
 @every_model_solver
@@ -104,21 +75,6 @@ def test_cpsat_proves_every_optimum(instance, data):
     for solver in (CPSAT, CPSAT_STRENGTHENED):
         answer = solve_and_check(RECLAIM, heavy, solver)
         assert (answer.status, answer.objective) == ("optimal", best.objective), answer.message
-
-
-@pytest.mark.parametrize("name", ["cpsat", "cpsat-strengthened"])
-def test_integer_arithmetic_proves_optima_beyond_the_margin_of_floats(name):
-    """Objectives near 10^12 with common divisor 1."""
-    instance = scattered_jobs(9, [2, 3, 2, 4, 3, 2], 4)
-    instance = replace(
-        instance,
-        jobs=tuple(replace(job, weight=10**12 + n) for n, job in enumerate(instance.jobs)),
-    )
-    best = solve_and_check(RECLAIM, instance, BruteForce())
-    answer = solve_and_check(
-        RECLAIM, instance, find_solver("reclaim", name), warm_start=last_servers(instance)
-    )
-    assert (answer.status, answer.objective) == (Status.OPTIMAL, best.objective)
 
 
 def test_weights_beyond_64_bits_are_declined_by_cpsat():

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from hypothesis import assume, given
-from hypothesis import strategies as st
 
 from lyra_opt.allocation import (
     ElasticJob,
@@ -23,7 +22,7 @@ from lyra_opt.allocation import (
 )
 from lyra_opt.allocation.checker import started_by_two_phase
 from lyra_opt.core.report import MOST_VIOLATIONS
-from lyra_opt.testing.strategies import allocation_instances, worker_allocations_of
+from lyra_opt.testing.strategies import allocation_instances
 from tests.lyra_opt.allocation.examples import (
     EXAMPLE_ROWS,
     LONG,
@@ -259,29 +258,6 @@ def test_long_lists_of_violations_are_cut() -> None:
     report = check(instance, WorkerAllocation((3,) * 100))
     assert len(report.violations) == MOST_VIOLATIONS + 1
     assert report.violations[-1] == "81 more violations"
-
-
-@given(st.data())
-def test_one_shot_objective_against_its_definition(data: st.DataObject) -> None:
-    """Recomputed here from the definition, in fractions."""
-    instance = data.draw(allocation_instances(objective=data.draw(st.sampled_from(ONE_SHOT))))
-    solution = data.draw(worker_allocations_of(instance))
-    report = check(instance, solution)
-    assume(report.objective is not None)
-    durations = []
-    for job, workers in zip(instance.jobs, solution.workers, strict=True):
-        rate = job.min_workers + (workers - job.min_workers) * (1 - Fraction(job.scaling_loss))
-        base = Fraction(job.work_worker_s) / job.min_workers
-        durations.append((workers, base, Fraction(job.work_worker_s) / rate if workers else None))
-    if instance.objective is Objective.JCT_REDUCTION:
-        expected = sum(base - duration for _, base, duration in durations)
-    else:
-        expected = sum(duration for workers, _, duration in durations if workers)
-    if instance.objective is Objective.JOINT:
-        work = sum(Fraction(job.work_worker_s) * job.gpus_per_worker for job in instance.jobs)
-        horizon = work / instance.gpus
-        expected += sum(base + horizon for workers, base, _ in durations if not workers)
-    assert report.objective == pytest.approx(float(expected), rel=1e-15, abs=0)
 
 
 @given(allocation_instances(objective="mean_jct"))

@@ -5,13 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
 
 from lyra_opt.core.report import MOST_VIOLATIONS
 from lyra_opt.heterogeneous import Deadline, InverseJct, TimeShares, check
-from lyra_opt.heterogeneous.checker import due_steps
-from lyra_opt.testing.strategies import heterogeneous_instances, round_schedules_of
 from tests.lyra_opt.heterogeneous.examples import entry, instance, job, schedule
 
 TWO = (job("a", 2, 8.0, utility=InverseJct(scale=8.0)), job("b", 1, 3.0, weight=2.0))
@@ -190,26 +186,3 @@ def test_the_kind_of_solution_must_be_the_objectives() -> None:
     """Shares for one objective, schedules for the other."""
     assert check(instance(), TimeShares({})).violations
     assert check(instance(objective="cost"), schedule()).violations
-
-
-@given(st.data())
-def test_drawn_schedules_break_no_rule_but_completion(data: st.DataObject) -> None:
-    """And the checker's completions are those of an independent count of steps."""
-    drawn = data.draw(heterogeneous_instances())
-    assume(drawn.objective in ("utility", "makespan", "mean_jct"))
-    solution = data.draw(round_schedules_of(drawn))
-    report = check(drawn, solution)
-    assert all("does not complete" in violation for violation in report.violations)
-    done = {
-        one.id: sum(
-            Fraction(one.rate_of(e.gpus)) * Fraction(drawn.round_s)
-            for e in solution.entries
-            if e.job == one.id
-        )
-        >= due_steps(one)
-        for one in drawn.jobs
-    }
-    if report.completed is not None:
-        assert report.completed == tuple(name for name, is_done in done.items() if is_done)
-    else:
-        assert not all(done.values())

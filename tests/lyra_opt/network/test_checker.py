@@ -112,30 +112,6 @@ def test_many_violations_are_cut() -> None:
 
 
 @given(st.data())
-def test_objective_is_the_sum_of_values(data: st.DataObject) -> None:
-    """Separable by gang, but for machines that are partly free."""
-    one = data.draw(network_instances())
-    drawn = data.draw(network_solutions_of(one))
-    report = check(one, drawn)
-    values = [
-        value_of(one, one.jobs[one.job_position[entry.job]], Tier[entry.tier.upper()])
-        for entry in drawn.placements
-    ]
-    taken = dict.fromkeys(one.machine_position, 0)
-    for entry in drawn.placements:
-        for machine, count in entry.gpus.items():
-            taken[machine] += count
-    partly = sum(
-        taken[machine.id] != machine.free_gpus
-        and machine.free_gpus - taken[machine.id] != machine.gpus
-        for machine in one.machines
-    )
-    assert report.fragmented_machines == partly
-    expected = sum(values) - (partly if one.objective == "least_fragmentation" else 0)
-    assert report.objective == (expected if isinstance(report.objective, int) else float(expected))
-
-
-@given(st.data())
 def test_one_more_gpu_outweighs_tiers_and_fragments(data: st.DataObject) -> None:
     """The objectives that count are lexicographic."""
     kinds = st.sampled_from(("fewest_tiers", "least_fragmentation"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -10,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.core.result import Limits
-from lyra_opt.core.solver import find_solver
 from lyra_opt.network.bounds import prices as module
 from lyra_opt.network.bounds.dual_bound import dual_bound, knapsack_bound, offers_of
 from lyra_opt.network.bounds.prices import price_bound
@@ -27,27 +24,22 @@ from lyra_opt.network.instance import (
 from lyra_opt.testing.strategies import network_instances, network_solutions_of
 from tests.draws import draws
 from tests.lyra_opt.network.heuristics.cases import gang, instance_of
-
-
-def _optimum(instance: Instance) -> float:
-    solver = find_solver("network", "brute-force")
-    result = solver.solve(instance, limits=Limits(), rng=np.random.default_rng(0))
-    return result.objective
+from tests.optima import optimum
 
 
 @given(network_instances(max_jobs=4, max_machines=4, max_gpus=4))
 @draws(35)
 def test_no_optimum_is_beyond_the_bound(instance: Instance) -> None:
     """Brute force finds nothing better, with whole racks, with racks taken apart, and by size."""
-    optimum = _optimum(instance)
-    assert dual_bound(instance) >= optimum
+    best = float(optimum(instance))
+    assert dual_bound(instance) >= best
     offers = offers_of(instance)
     if offers:
         # The optimum is rounded from an exact value, and rounding keeps order.
-        assert float(knapsack_bound(instance, offers)) >= optimum
+        assert float(knapsack_bound(instance, offers)) >= best
         for whole in (True, False):
             relaxation = module._Relaxation(instance, offers, racks_are_whole=whole)
-            assert float(relaxation.solve().value) >= optimum
+            assert float(relaxation.solve().value) >= best
 
 
 @given(st.data())
@@ -76,8 +68,8 @@ def test_any_prices_prove_a_bound(instance: Instance, data: st.DataObject) -> No
         network=data.draw(price),
     )
     bounds = (relaxation._bound_at(prices)[0], relaxation._whole_gangs_bound(prices))
-    optimum = _optimum(instance)
-    assert all(float(bound / relaxation.units) >= optimum for bound in bounds)
+    best = float(optimum(instance))
+    assert all(float(bound / relaxation.units) >= best for bound in bounds)
 
 
 @given(network_instances(max_jobs=6))
@@ -90,17 +82,6 @@ def test_prices_are_not_negative(instance: Instance) -> None:
     assert min([*proof.prices.machine.values(), *proof.prices.rack.values()]) >= 0
     if instance.objective is not Objective.LEAST_FRAGMENTATION:
         assert proof.prices.network >= 0
-
-
-@given(network_instances(max_jobs=6), st.data())
-@draws(40)
-def test_order_and_names_do_not_matter(instance: Instance, data: st.DataObject) -> None:
-    """Claims must not depend on how the file is written."""
-    machines = data.draw(st.permutations(instance.machines))
-    jobs = data.draw(st.permutations(instance.jobs))
-    renamed = tuple(replace(job, id=f"x{number}") for number, job in enumerate(jobs))
-    other = replace(instance, machines=tuple(machines), jobs=renamed)
-    assert dual_bound(other) == dual_bound(instance)
 
 
 def test_two_gangs_that_need_the_same_machine() -> None:

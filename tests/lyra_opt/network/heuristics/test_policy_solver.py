@@ -12,28 +12,14 @@ from hypothesis import given
 
 from lyra_opt.core.result import Limits
 from lyra_opt.core.solver import find_solver
-from lyra_opt.network.checker import check
 from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES, state_of
 from lyra_opt.network.instance import GangPlacement, Instance, Machine, Solution
-from lyra_opt.network.problem import PROBLEM
-from lyra_opt.testing.conformance import assert_conforms
 from lyra_opt.testing.strategies import network_instances
 from tests.draws import draws
-from tests.lyra_opt.network.heuristics.cases import ALL_TIERS, gang, instance_of, without_timers
+from tests.lyra_opt.network.heuristics.cases import ALL_TIERS, gang, instance_of
 
 NAMES = [name for name in PLACEMENT_POLICIES if name != "priced-placement"]
 KEEP_TIMERS = {"consolidated", "dally"}
-
-
-@given(instance=network_instances())
-@draws(20)
-def test_conforms(instance: Instance) -> None:
-    """The rules of all solvers, with timers where they are kept, and with none."""
-    for name in NAMES:
-        solver = find_solver("network", name)
-        if name in KEEP_TIMERS:
-            assert_conforms(solver, PROBLEM, instance)
-        assert_conforms(solver, PROBLEM, without_timers(instance))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -100,25 +86,3 @@ def test_dally_keeps_the_instances_timers() -> None:
     )
     assert result.solution is not None
     assert [entry.job for entry in result.solution.placements] == ["free"]
-
-
-def test_keeps_a_better_start() -> None:
-    """First come, first placed starts the small gang; the start has the large one."""
-    instance = instance_of([[4]], [gang(1, "small"), gang(4, "large")])
-    start = Solution((GangPlacement(job="large", tier="machine", gpus={"r0m0": 4}),))
-    result = find_solver("network", "best-fit").solve(
-        instance, limits=Limits(), rng=np.random.default_rng(0), warm_start=start
-    )
-    assert result.solution == start
-    assert result.objective == pytest.approx(3.6)
-
-
-@given(network_instances())
-@draws(50)
-def test_claims_are_the_checkers(instance: Instance) -> None:
-    """What a solution is said to be worth is what the checker says, to the last digit."""
-    result = find_solver("network", "dally").solve(
-        instance, limits=Limits(), rng=np.random.default_rng(0)
-    )
-    assert result.solution is not None
-    assert result.objective == check(instance, result.solution).objective
