@@ -17,9 +17,9 @@ from lyra_opt.simulation.bounds.whole import makespan_bound_s, whole_bound
 from lyra_opt.simulation.speed import Speed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from lyra_opt.experiments.records import ReplayRecord
+    from lyra_opt.experiments.simulation.measuring.measures import Variant
     from lyra_opt.experiments.simulation.scenario.setup import Setup
     from lyra_opt.simulation.bounds.scope import Reading
     from lyra_opt.simulation.bounds.whole import ClusterBound
@@ -232,16 +232,15 @@ class Winnable:
 COLUMNS = ("Mean JCT", "No schedule is below", "At most to be won")
 
 
-def winnable(by_variant: Mapping[str, Sequence[ReplayRecord]]) -> Iterator[Winnable]:
+def winnable(variants: Iterable[Variant]) -> Iterator[Winnable]:
     """Yield what each scheme leaves to be won, variant by variant, of those that have bounds."""
-    for variant, runs in by_variant.items():
-        of_scheme: dict[str, list[Mapping[str, float]]] = {}
-        for run in runs:
-            if run.figures is not None and MEAN_JCT in run.figures:
-                of_scheme.setdefault(run.scheme, []).append(run.figures)
-        for scheme, figures in of_scheme.items():
+    for variant in variants:
+        for scheme, runs in variant.by_scheme.items():
+            figures = [run.figures for run in runs if run.figures and MEAN_JCT in run.figures]
+            if not figures:
+                continue
             yield Winnable(
-                variant=variant,
+                variant=variant.name,
                 scheme=scheme,
                 readings=tuple(dict.fromkeys(str(each["bound_reading"]) for each in figures)),
                 jct_mean_s=statistics.fmean(each["jct_mean_s"] for each in figures),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -13,17 +13,15 @@ import numpy as np
 from lyra_opt.experiments.intervals import CONFIDENCE, bootstrap_interval, student_interval
 from lyra_opt.experiments.simulation.measuring.measures import (
     LESS,
-    MEASURES,
     MORE,
     TIME_PART_NAMES,
     TIME_PARTS,
     duration,
-    mean_shown,
     shown_measures,
-    spread_shown,
     three_digits,
     unit_of,
 )
+from lyra_opt.experiments.tables import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from lyra_opt.experiments.records import ReplayRecord
-    from lyra_opt.experiments.simulation.measuring.measures import Measure, Unit
+    from lyra_opt.experiments.simulation.measuring.measures import Measure, Unit, Variant
 
 
 RESAMPLES = 2000
@@ -365,6 +363,9 @@ OWN_UNIT = frozenset({"wall_time_s", "decision_mean_s", "decision_p99_s", "decis
 """Measures that are no time of the simulated cluster."""
 
 
+FEW = 100
+"""Means of counts below it have decimals."""
+
 MOST_BEST = 2 / 3
 """Share of the schemes that may be the best of a row; if more of them are, none is marked."""
 
@@ -414,23 +415,15 @@ class Line:
     cells: Sequence[Cell]
 
 
-def lines_of(
-    of_scheme: Mapping[str, Sequence[ReplayRecord]], shown: Sequence[ReplayRecord]
-) -> list[Line]:
-    """Return every measure that says something, under each scheme.
+def lines_of(variant: Variant, shown: Sequence[ReplayRecord]) -> list[Line]:
+    """Return every measure that says something, under each scheme of a variant.
 
     Parameters
     ----------
-    of_scheme
-        Runs of each scheme of a variant: one for each seed.
     shown
         All runs of the page, by which units and rows are chosen, so that its tables agree.
     """
-    records = [run.figures or {} for run in shown]
-    return [
-        _line(measure, of_scheme, _shown_as(measure, records))
-        for measure in shown_measures(records, MEASURES)
-    ]
+    return [_line(measure, variant, shown) for measure in shown_measures(shown)]
 
 
 def main_lines(lines: Sequence[Line]) -> list[Line]:
@@ -439,51 +432,47 @@ def main_lines(lines: Sequence[Line]) -> list[Line]:
     return [by_key[key] for key in MAIN_MEASURES if key in by_key]
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    name: str
-    unit: str
-    show: Callable[[Any], str]
-
-
-def _shown_as(measure: Measure, records: Sequence[Mapping[str, Any]]) -> _Shown:
-    """Return a measure's name without its unit, and how its values are shown."""
+def _shown_as(
+    measure: Measure, runs: Sequence[ReplayRecord]
+) -> tuple[str, str, Callable[[Any], str]]:
+    """Return a measure's name without its unit, the unit, and how its values are shown."""
     if measure.key.endswith("_s") and measure.key not in OWN_UNIT and "(s)" in measure.name:
         group = next((start for start in ONE_UNIT if measure.key.startswith(start)), None)
         key = measure.key if group is None else f"{group}mean_s"
         if measure in TIME_PARTS:
-            key = "jct_mean_s"
-        unit = unit_of(max((record.get(key) or 0 for record in records), default=0))
-        return _Shown(
-            measure.name.removesuffix(" (s)"),
-            unit.name,
-            lambda value: three_digits(value / unit.seconds),
-        )
+            key = JCT
+        unit = unit_of(max(((run.figures or {}).get(key) or 0 for run in runs), default=0))
+        name = measure.name.removesuffix(" (s)")
+        return name, unit.name, lambda value: three_digits(value / unit.seconds)
     name, bracket, symbol = measure.name.rpartition(" (")
     if bracket and symbol.endswith(")"):
-        return _Shown(name, symbol.removesuffix(")"), measure.show)
-    return _Shown(measure.name, "", measure.show)
+        return name, symbol.removesuffix(")"), measure.show
+    return measure.name, "", measure.show
 
 
-def _line(measure: Measure, of_scheme: Mapping[str, Sequence[ReplayRecord]], shown: _Shown) -> Line:
-    cells = [
-        _cell([(run.figures or {}).get(measure.key) for run in runs], shown.show)
-        for runs in of_scheme.values()
-    ]
+def _line(measure: Measure, variant: Variant, shown: Sequence[ReplayRecord]) -> Line:
+    name, unit, show = _shown_as(measure, shown)
+    cells = [cell_of(measure.key, runs, show) for runs in variant.by_scheme.values()]
     values = [cell.value for cell in cells if cell.value is not None]
     if measure.better is not None and len(values) > 1:
         best = {LESS: min, MORE: max}[measure.better](values)
         best_text = next(cell.text for cell in cells if cell.value == best)
         if sum(cell.text == best_text for cell in cells) <= MOST_BEST * len(values):
-            cells = [
-                Cell(cell.text, cell.value, cell.spread, cell.text == best_text) for cell in cells
-            ]
-    return Line(measure.key, shown.name, shown.unit, cells)
+            cells = [replace(cell, is_best=cell.text == best_text) for cell in cells]
+    return Line(measure.key, name, unit, cells)
 
 
-def _cell(values: Sequence[Any], show: Callable[[Any], str]) -> Cell:
-    known = [value for value in values if value is not None]
-    text = mean_shown(values, show)
-    if not known or not all(isinstance(value, int | float) for value in known):
-        return Cell(text, None)
-    return Cell(text, statistics.fmean(known), spread_shown(known, show))
+def cell_of(key: str, runs: Sequence[ReplayRecord], show: Callable[[Any], str]) -> Cell:
+    """Return a figure of the runs of one scheme: its mean over seeds, and the spread."""
+    known = [value for run in runs if (value := (run.figures or {}).get(key)) is not None]
+    if not known:
+        return Cell(NOTHING, None)
+    if not all(isinstance(value, int | float) for value in known):
+        return Cell(show(known[0]) if len(known) == 1 else NOTHING, None)
+    mean = statistics.fmean(known)
+    least, greatest = show(min(known)), show(max(known))
+    spread = f"{least} – {greatest}" if least != greatest else ""
+    if not all(isinstance(value, int) for value in known):
+        return Cell(show(mean), mean, spread)
+    has_decimals = mean < FEW and mean != round(mean)
+    return Cell(three_digits(mean) if has_decimals else show(round(mean)), mean, spread)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import statistics
 import tomllib
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from importlib.resources import files
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lyra_opt.experiments.tables import NOTHING
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from lyra_opt.experiments.records import ReplayRecord
 
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
@@ -85,9 +85,6 @@ LESS, MORE = "less", "more"
 PART = "JCT, of it "
 """Begins the names of the parts of the mean JCT."""
 
-FEW = 100
-"""Means of counts below it have decimals."""
-
 
 def _by_tier(show: Callable[[Any], str], by_tier: Mapping[str, float]) -> str:
     return " / ".join(map(show, by_tier.values()))
@@ -137,14 +134,6 @@ class Measure:
     meaning: str = ""
     better: str | None = None
 
-    def of(self, record: Mapping[str, Any]) -> str:
-        """Return the measure of a run as tables show it."""
-        return self.shown(record.get(self.key))
-
-    def shown(self, value: Any) -> str:
-        """Return a value as tables show it; None has nothing to show."""
-        return NOTHING if value is None else self.show(value)
-
 
 MEASURES = tuple(
     Measure(key, **{**row, "show": SHOWN[row["show"]]})
@@ -163,38 +152,67 @@ TIME_PART_NAMES = {
 """What the mean JCT of a replay is the sum of, in words."""
 
 
-def shown_measures(
-    records: Sequence[Mapping[str, Any]], measures: Sequence[Measure] = MEASURES
-) -> list[Measure]:
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """The runs of one variant of a scenario that finished.
+
+    Parameters
+    ----------
+    name
+        The value of each axis, in words; empty without axes.
+    runs
+        In the order of the scenario.
+    """
+
+    name: str
+    runs: Sequence[ReplayRecord]
+
+    @cached_property
+    def by_scheme(self) -> dict[str, list[ReplayRecord]]:
+        """The runs of each scheme, one for each seed."""
+        found: dict[str, list[ReplayRecord]] = {}
+        for run in self.runs:
+            found.setdefault(run.scheme, []).append(run)
+        return found
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds that any scheme has, in order."""
+        return sorted({run.seed for run in self.runs})
+
+    @property
+    def of_first_seed(self) -> dict[str, ReplayRecord]:
+        """The run of each scheme with the seed of the first run."""
+        return {run.scheme: run for run in self.runs if run.seed == self.runs[0].seed}
+
+    @property
+    def first_seed_in_words(self) -> str:
+        """The seed of the first run; empty if all runs have it."""
+        return f"seed {self.runs[0].seed}" if len(self.seeds) > 1 else ""
+
+    def title(self, words: str, *details: str) -> str:
+        """Return the title of a plot of the variant; empty details are left out."""
+        return ", ".join(filter(None, (words, self.name, *details)))
+
+
+def variants_of(runs: Iterable[ReplayRecord]) -> list[Variant]:
+    """Return the variants of a scenario that some runs are of, in order."""
+
+    def in_words(run: ReplayRecord) -> str:
+        return ", ".join(f"{name} = {value}" for name, value in run.point.items())
+
+    return [Variant(name, list(group)) for name, group in groupby(runs, key=in_words)]
+
+
+def shown_measures(runs: Iterable[ReplayRecord]) -> list[Measure]:
     """Return the measures that say something: those with a value in any run.
 
     Parts of the JCT that are 0 in all runs say nothing either: no scheme has such GPUs, or copies.
     """
+    figures = [run.figures or {} for run in runs]
 
     def says_something(measure: Measure) -> bool:
-        values = [record.get(measure.key) for record in records]
+        values = [each.get(measure.key) for each in figures]
         return any(values) if measure in TIME_PARTS else any(each is not None for each in values)
 
-    return [measure for measure in measures if says_something(measure)]
-
-
-def mean_shown(values: Sequence[Any], show: Callable[[Any], str]) -> str:
-    """Return the mean of a measure over runs as tables show it; None stands for no value."""
-    known = [value for value in values if value is not None]
-    if not all(isinstance(value, int | float) for value in known):
-        return show(known[0]) if len(known) == 1 else NOTHING
-    if not known:
-        return NOTHING
-    mean = statistics.fmean(known)
-    if not all(isinstance(value, int) for value in known):
-        return show(mean)
-    return three_digits(mean) if mean < FEW and mean != round(mean) else show(round(mean))
-
-
-def spread_shown(values: Sequence[Any], show: Callable[[Any], str]) -> str:
-    """Return the least and the greatest value of runs as tables show them; empty if equal."""
-    known = [value for value in values if value is not None]
-    if not known or not all(isinstance(value, int | float) for value in known):
-        return ""
-    least, greatest = show(min(known)), show(max(known))
-    return f"{least} – {greatest}" if least != greatest else ""
+    return [measure for measure in MEASURES if says_something(measure)]

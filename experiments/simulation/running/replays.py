@@ -7,7 +7,6 @@ import weakref
 import zlib
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from lyra_opt.commands.folders import output_folder, require_folder_path
@@ -133,15 +132,6 @@ def _require_readable(run: ReplayRecord) -> None:
         for name, value in values.items() if isinstance(values, dict) else [("", values)]:
             if not isinstance(value, NUMBER) or not math.isfinite(value):
                 raise FieldError(f"{path}.{name}".removesuffix("."), value, "must be a number")
-
-
-def variants_of(runs: Sequence[ReplayRecord]) -> list[tuple[str, list[ReplayRecord]]]:
-    """Return the runs of each variant of a scenario, and the variant in words; in order."""
-
-    def variant(run: ReplayRecord) -> str:
-        return ", ".join(f"{name} = {value}" for name, value in run.point.items())
-
-    return [(name, list(group)) for name, group in groupby(runs, key=variant)]
 
 
 def load_replays(folder: Path, *, captured: Path | None = None) -> Replays:

@@ -6,21 +6,55 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lyra_opt.core.pictures import as_written
+from lyra_opt.core.pictures import as_written, svg_text
+from lyra_opt.experiments.plots.figures import Plot
 from lyra_opt.experiments.plots.style import line_style, mark_points
 from lyra_opt.experiments.simulation.measuring.measures import DAY_S, HOUR_S, MINUTE_S, UNITS
 from lyra_opt.experiments.simulation.running.replay import step_means
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
+    from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.experiments.simulation.measuring.measures import Unit
+    from lyra_opt.experiments.simulation.running.replays import Replays
 
 
 WIDEST_POINTS, NARROWEST_POINTS = 3.4, 1.2
+LEGEND_LINE = {"handlelength": 3.4}
+"""Of legends: lines are so long that their gaps are seen."""
+
+OWN_GPUS_LINE: dict[str, Any] = {"color": "#222222", "linewidth": 0.8, "linestyle": (0, (1, 1.5))}
+
+
+def plot_of(figure: Figure, name: str, title: str, caption: str) -> Plot:
+    """Return a figure that is drawn as a plot of the page."""
+    return Plot(name, title, caption, svg_text(figure, name.replace("_", "-")))
+
+
+def add_side_legend(figure: Figure, axes: Axes) -> None:
+    """Put the legend of the lines of one panel to the right of all panels."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right upper", **LEGEND_LINE)
+
+
+def panel_grid(count: int, most_columns: int) -> tuple[int, int]:
+    """Return the rows and columns of a grid of panels, as even as can be.
+
+    >>> panel_grid(4, most_columns=3)
+    (2, 2)
+    """
+    rows = -(-count // most_columns)
+    return rows, -(-count // rows)
+
+
+def capitalised(words: str) -> str:
+    """Return words with a capital at the beginning, as titles have them."""
+    return words[:1].upper() + words[1:]
 
 
 def scheme_line(scheme: str, schemes: Sequence[str]) -> dict[str, Any]:
@@ -62,6 +96,7 @@ BIN_LENGTHS_S = (
     *(HOUR_S, 2 * HOUR_S, 4 * HOUR_S, 8 * HOUR_S, DAY_S),
 )
 MOST_BINS = 360
+"""Bins of the shortest of `BIN_LENGTHS_S` are at most so many, if one of them is long enough."""
 
 SHORTEST_IN_UNITS = 2
 
@@ -78,41 +113,42 @@ class TimeAxis:
 
     Parameters
     ----------
-    names
-        Of the runs.
-    series, jobs
-        Their tables.
-    last_submission_s
-        Which the axis reaches at least.
+    replays
+        Of the page.
+    runs
+        One run per scheme, of one variant and seed.
     """
 
-    def __init__(
-        self,
-        names: Sequence[str],
-        series: Sequence[pd.DataFrame],
-        jobs: Sequence[pd.DataFrame],
-        last_submission_s: float,
-    ) -> None:
-        self.first_s = float(series[0].time_s.iloc[0])
-        runs_s = [
-            float(np.quantile(table.completion_s, NEARLY_ALL, method="higher")) - self.first_s
-            for table in jobs
-        ]
+    def __init__(self, replays: Replays, runs: Mapping[str, ReplayRecord]) -> None:
+        self.series = {scheme: replays.series(run) for scheme, run in runs.items()}
+        """The cluster over time under each scheme."""
+        tables = list(self.series.values())
+        self.first_s = float(tables[0].time_s.iloc[0])
+        self.last_submission_s = max(run.setting["last_submission_s"] for run in runs.values())
+        jobs = {scheme: replays.jobs(run) for scheme, run in runs.items()}
+        runs_s = {
+            scheme: float(np.quantile(table.completion_s, NEARLY_ALL, method="higher"))
+            - self.first_s
+            for scheme, table in jobs.items()
+        }
         shown_s = max(
-            last_submission_s - self.first_s,
-            min(max(runs_s), LONGEST_SHOWN_RATIO * min(runs_s)),
+            self.last_submission_s - self.first_s,
+            min(max(runs_s.values()), LONGEST_SHOWN_RATIO * min(runs_s.values())),
         )
-        longest_s = max(float(table.time_s.iloc[-1]) for table in series) - self.first_s
+        longest_s = max(float(table.time_s.iloc[-1]) for table in tables) - self.first_s
         is_cut_off = longest_s > LONGEST_SHOWN_RATIO * shown_s
         if not is_cut_off:
             shown_s = longest_s
-        self.length_s = bin_length_s(shown_s)
-        bins = max(1, int(np.ceil(shown_s / self.length_s)))
-        self.edges_s = self.first_s + self.length_s * np.arange(bins + 1.0)
+        length_s = next(
+            (length_s for length_s in BIN_LENGTHS_S if shown_s <= MOST_BINS * length_s),
+            BIN_LENGTHS_S[-1],
+        )
+        bins = max(1, int(np.ceil(shown_s / length_s)))
+        self.edges_s = self.first_s + length_s * np.arange(bins + 1.0)
         self.unit = long_unit(shown_s)
-        self.caption = f"Means over each {_in_words(self.length_s)}."
+        self.caption = f"Means over each {_in_words(length_s)}."
         if is_cut_off:
-            late = [name for name, run_s in zip(names, runs_s, strict=True) if run_s > shown_s]
+            late = [scheme for scheme, run_s in runs_s.items() if run_s > shown_s]
             self.caption += (
                 f" Cut off on the right, where {100 * NEARLY_ALL:g} % of the jobs are complete"
             )
@@ -136,14 +172,6 @@ class TimeAxis:
         """Set limits and label."""
         axes.set_xlim(0, self.place(self.edges_s[-1]))
         axes.set_xlabel(f"Time since the first submission ({self.unit.name})")
-
-
-def bin_length_s(span_s: float) -> int:
-    """Return the shortest of `BIN_LENGTHS_S` of which `MOST_BINS` cover a span, or the longest."""
-    return next(
-        (length_s for length_s in BIN_LENGTHS_S if span_s <= MOST_BINS * length_s),
-        BIN_LENGTHS_S[-1],
-    )
 
 
 def long_unit(span_s: float) -> Unit:

@@ -6,15 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lyra_opt.core.pictures import svg_text
-from lyra_opt.experiments.plots.figures import Plot
 from lyra_opt.experiments.simulation.measuring.measures import DAY_S, HOUR_S, MINUTE_S
-from lyra_opt.experiments.simulation.showing.axes import scheme_line, scheme_mark
+from lyra_opt.experiments.simulation.showing.axes import (
+    add_side_legend,
+    plot_of,
+    scheme_line,
+    scheme_mark,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from matplotlib.axes import Axes
+
+    from lyra_opt.experiments.plots.figures import Plot
+    from lyra_opt.experiments.simulation.measuring.measures import Variant
+    from lyra_opt.experiments.simulation.running.replays import Replays
 
 
 NEARLY_NONE = 0.01
@@ -53,54 +60,45 @@ def points(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return ordered[places], (places + 1) / len(ordered)
 
 
-def distributions(
-    queued_s: Mapping[str, np.ndarray],
-    jct_s: Mapping[str, np.ndarray],
-    schemes: Sequence[str],
-    *,
-    name: str,
-    title: str,
-    remark: str = "",
-) -> Plot:
-    """Return the plot of both, a line a scheme.
+def distributions(replays: Replays, variant: Variant, name: str) -> Plot:
+    """Return the plot of both for a variant, a line per scheme.
 
     Parameters
     ----------
-    queued_s, jct_s
-        A value a job, by scheme.
-    schemes
-        All schemes of the page, in order.
-    name, title
-        Of the plot.
-    remark
-        What the caption says beside how to read it.
+    name
+        Of the file.
     """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=SIZE_INCHES, layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
-    draw_distributions(left, right, queued_s, jct_s, schemes)
-    figure.legend(*left.get_legend_handles_labels(), loc="outside right upper", handlelength=3.4)
+    draw_distributions(left, right, replays, variant)
+    add_side_legend(figure, left)
     caption = (
         "How many jobs wait, or take from submission to completion, for so long at most: higher "
         "and further left is better. Jobs below the left end of an axis are counted where its "
-        f"lines begin. {remark}"
+        "lines begin."
     )
-    return Plot(name, title, caption.strip(), svg_text(figure, name.replace("_", "-")))
+    if len(variant.seeds) > 1:
+        caption += f" Jobs of all {len(variant.seeds)} seeds."
+    title = variant.title("Queuing times and job completion times")
+    return plot_of(figure, name, title, caption)
 
 
-def draw_distributions(
-    left: Axes,
-    right: Axes,
-    queued_s: Mapping[str, np.ndarray],
-    jct_s: Mapping[str, np.ndarray],
-    schemes: Sequence[str],
-) -> None:
-    """Draw queuing times on one panel and job completion times on another; see `distributions`."""
-    for axes, label, values_of in (
-        (left, "Queuing time", queued_s),
-        (right, "Job completion time", jct_s),
+def draw_distributions(left: Axes, right: Axes, replays: Replays, variant: Variant) -> None:
+    """Draw queuing times on one panel and job completion times on another, of all seeds."""
+    import pandas as pd
+
+    schemes = replays.schemes
+    jobs = {
+        scheme: pd.concat([replays.jobs(run) for run in runs])
+        for scheme, runs in variant.by_scheme.items()
+    }
+    for axes, label, column in (
+        (left, "Queuing time", "queued_s"),
+        (right, "Job completion time", "jct_s"),
     ):
+        values_of = {scheme: table[column].to_numpy() for scheme, table in jobs.items()}
         longest_s = max(10 * LEAST_SHOWN_S, *(float(values.max()) for values in values_of.values()))
         first_s = _first_shown_s(list(values_of.values()))
         for place, (scheme, values) in enumerate(values_of.items()):

@@ -7,9 +7,8 @@ from collections import defaultdict
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.pictures import as_written, legend_above, svg_text
+from lyra_opt.core.pictures import as_written, legend_above
 from lyra_opt.experiments.intervals import CONFIDENCE
-from lyra_opt.experiments.plots.figures import Plot
 from lyra_opt.experiments.plots.style import MARKERS, mark_points, round_numbers
 from lyra_opt.experiments.simulation.measuring.bounds import MEAN_JCT
 from lyra_opt.experiments.simulation.measuring.comparison import COMPARED
@@ -19,13 +18,23 @@ from lyra_opt.experiments.simulation.measuring.measures import (
     three_digits,
     unit_of,
 )
-from lyra_opt.experiments.simulation.showing.axes import scheme_colour, scheme_line, scheme_mark
+from lyra_opt.experiments.simulation.showing.axes import (
+    add_side_legend,
+    capitalised,
+    plot_of,
+    scheme_colour,
+    scheme_line,
+    scheme_mark,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from lyra_opt.experiments.plots.figures import Plot
     from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.experiments.simulation.measuring.comparison import Difference
+    from lyra_opt.experiments.simulation.measuring.measures import Variant
+    from lyra_opt.experiments.simulation.running.replays import Replays
 
 
 MEANS_INCHES = 9.6
@@ -98,7 +107,7 @@ def differences_plot(
         sizes = [abs(each.difference_s) / unit.seconds for each in chosen.values()]
         moved = sorted(size for size in sizes if size > 0)
         typical = moved[len(moved) // 2] if moved else 0.0
-        label = f"{unit.name[0].upper()}{unit.name[1:]} more than {as_written(schemes[0])}"
+        label = f"{capitalised(unit.name)} more than {as_written(schemes[0])}"
         if moved and moved[-1] > FAR * typical:
             axes.set_xscale("symlog", linthresh=2 * typical, linscale=1.5)
             far = round_numbers(2 * typical, 2 * moved[-1], (1,))
@@ -106,7 +115,7 @@ def differences_plot(
             axes.set_xticks(ticks, [f"{tick:,g}" for tick in ticks])
             axes.set_xticks([], minor=True)
             label += "\n(logarithmic where far from 0)"
-        axes.set_title(f"{compared.name[0].upper()}{compared.name[1:]}")
+        axes.set_title(capitalised(compared.name))
         axes.set_xlabel(label)
         axes.grid(visible=False, axis="y")
     of_schemes = {height: text for height, text in labels.items() if height in heights.values()}
@@ -130,8 +139,7 @@ def differences_plot(
     caption = (
         f"Left of 0 a scheme is faster than {schemes[0]}. Bars are {_bars_in_words(by_variant)}."
     )
-    title = f"Difference from {schemes[0]}"
-    return Plot("differences", title, caption, svg_text(figure, "differences"))
+    return plot_of(figure, "differences", f"Difference from {schemes[0]}", caption)
 
 
 def _bars_in_words(by_variant: Mapping[str, Sequence[Difference]]) -> str:
@@ -224,8 +232,8 @@ def _over_axis(
                     [end(found) / unit.seconds for _, found in of_one] for end in (min, max)
                 )
                 axes.vlines(xs, lowest, highest, color=style["color"], linewidth=1.0, alpha=0.6)
-        axes.set_title(f"{compared.name[0].upper()}{compared.name[1:]}")
-        axes.set_ylabel(f"{unit.name[0].upper()}{unit.name[1:]}")
+        axes.set_title(capitalised(compared.name))
+        axes.set_ylabel(capitalised(unit.name))
         axes.set_ylim(bottom=0)
         labels = [as_written(str(value)) for value in values]
         slanted: dict[str, Any] = {"rotation": 20, "ha": "right", "rotation_mode": "anchor"}
@@ -234,9 +242,7 @@ def _over_axis(
         axes.set_xlim(-0.4, len(values) - 0.6)
         axes.set_xlabel(as_written(axis))
         axes.grid(visible=False, axis="x")
-    figure.legend(
-        *panels[0].get_legend_handles_labels(), loc="outside right upper", handlelength=3.4
-    )
+    add_side_legend(figure, panels[0])
     over = [
         name for name, is_there in (("seeds", has_seeds), ("all other axes", others)) if is_there
     ]
@@ -244,12 +250,8 @@ def _over_axis(
     caption += "evenly spaced as the scenario lists the values."
     if has_seeds:
         caption += " Whiskers reach from the least to the greatest of what a mark is the mean of."
-    return Plot(
-        f"over_axis_{place + 1}",
-        f"Mean JCT and queuing time over {axis}",
-        caption,
-        svg_text(figure, f"over-axis-{place + 1}"),
-    )
+    title = f"Mean JCT and queuing time over {axis}"
+    return plot_of(figure, f"over_axis_{place + 1}", title, caption)
 
 
 BAR_INCHES = 0.3
@@ -270,28 +272,22 @@ COLOURS: Mapping[str, str] = {
 """Of parts: Okabe and Ito's, beside a grey."""
 
 
-def time_parts_plot(
-    runs: Sequence[ReplayRecord], schemes: Sequence[str], *, name: str, title: str
-) -> Plot | None:
-    """Return the plot of a variant: a bar a scheme, in the mean over seeds.
+def time_parts_plot(replays: Replays, variant: Variant, name: str) -> Plot | None:
+    """Return the plot of a variant: a bar per scheme, in the mean over seeds.
 
     None where the replays are of a time when they did not tell.
 
     Parameters
     ----------
-    runs
-        That finished, of one variant.
-    schemes
-        All schemes of the page, in order.
-    name, title
-        Of the plot.
+    name
+        Of the file.
     """
     from matplotlib.figure import Figure
 
     of_scheme = {
-        scheme: found
-        for scheme in schemes
-        if (found := [run.figures or {} for run in runs if run.scheme == scheme])
+        scheme: [run.figures or {} for run in variant.by_scheme[scheme]]
+        for scheme in replays.schemes
+        if scheme in variant.by_scheme
     }
     if not all(
         part.key in each for found in of_scheme.values() for each in found for part in TIME_PARTS
@@ -329,7 +325,7 @@ def time_parts_plot(
         "The least run time of a job is what it takes at the best rate that it can have; colours "
         "are what it loses beside that, and what it waits. The parts add up to the mean JCT"
     )
-    caption += ", in the mean over seeds." if len({run.seed for run in runs}) > 1 else "."
+    caption += ", in the mean over seeds." if len(variant.seeds) > 1 else "."
     if bounds_s:
         bound_s = statistics.fmean(bounds_s)
         place = bound_s / unit.seconds
@@ -355,4 +351,4 @@ def time_parts_plot(
     # Lines come before bars there, whatever was drawn first.
     lines = 1 if bounds_s else 0
     legend_above(figure, [*handles[lines:], *handles[:lines]], [*labels[lines:], *labels[:lines]])
-    return Plot(name, title, caption, svg_text(figure, name.replace("_", "-")))
+    return plot_of(figure, name, variant.title("What the mean JCT is made of"), caption)

@@ -15,8 +15,7 @@ from lyra_opt.experiments.simulation.measuring.comparison import (
     main_lines,
     method_in_words,
 )
-from lyra_opt.experiments.simulation.measuring.measures import MEASURES, shown_measures
-from lyra_opt.experiments.simulation.running.replays import variants_of
+from lyra_opt.experiments.simulation.measuring.measures import shown_measures, variants_of
 from lyra_opt.experiments.simulation.showing.axes import scheme_colour
 from lyra_opt.experiments.simulation.showing.figures import draw_plots
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.experiments.simulation.measuring.comparison import Difference
+    from lyra_opt.experiments.simulation.measuring.measures import Variant
     from lyra_opt.experiments.simulation.running.replays import Replays
     from lyra_opt.experiments.simulation.showing.figures import PlotGroup
 
@@ -50,13 +50,12 @@ def write_report(replays: Replays, *, window_h: tuple[float, float] | None = Non
     """
     if not replays.runs:
         raise InputError(str(replays.folder), "holds no replay that finished")
-    schemes = replays.schemes
-    by_variant = dict(variants_of(replays.runs))
-    found = {name: differences(runs, replays.jobs) for name, runs in by_variant.items()}
-    groups = draw_plots(replays, by_variant, schemes, found, window_h)
+    variants = variants_of(replays.runs)
+    found = {each.name: differences(each.runs, replays.jobs) for each in variants}
+    groups = draw_plots(replays, variants, found, window_h)
     write_plots(replays.folder, [plot for group in groups for plot in group.plots])
     page = replays.folder / PAGE
-    write_text(page, page_text(replays, by_variant, schemes, found, groups))
+    write_text(page, page_text(replays, variants, found, groups))
     return page
 
 
@@ -75,15 +74,14 @@ def parse_window(text: str) -> tuple[float, float]:
 
 def page_text(
     replays: Replays,
-    by_variant: Mapping[str, Sequence[ReplayRecord]],
-    schemes: Sequence[str],
+    variants: Sequence[Variant],
     found: Mapping[str, Sequence[Difference]],
     groups: Sequence[PlotGroup],
 ) -> str:
     """Return everything as one HTML page that needs no other file."""
     runs = replays.runs
-    shown = shown_measures([run.figures or {} for run in runs], MEASURES)
-    left = list(winnable(by_variant))
+    shown, schemes = shown_measures(runs), replays.schemes
+    left = list(winnable(variants))
     entries = [
         *((("winnable", "What could still be won"),) if left else ()),
         ("side-by-side", "Schemes side by side"),
@@ -108,13 +106,13 @@ def page_text(
         winnable_columns=[*COLUMNS, *decisions_of(left)],
         decisions=decisions_of(left),
         method=method_in_words(everything) if everything else "",
-        sections=[_section(name, of_one, runs) for name, of_one in by_variant.items()],
+        sections=[_section(each, runs) for each in variants],
         several_seeds=len({run.seed for run in runs}) > 1,
         plot_groups=groups,
         colours={scheme: scheme_colour(scheme, schemes) for scheme in schemes},
         meanings=[measure for measure in shown if measure.meaning],
         settings=[
-            *_settings(by_variant),
+            *map(_setting, variants),
             *(
                 f"Case {name} is left out: {trace} is not there."
                 for name, trace in replays.study.settings.get("left_out", {}).items()
@@ -163,7 +161,7 @@ def _clause(of_measure: Sequence[tuple[str, Difference]]) -> str:
 def _one_scheme(runs: Sequence[ReplayRecord]) -> list[tuple[str, str]]:
     """Return the main measures where there is nobody to compare with."""
     sentences = []
-    for section in (_section(name, of_one, runs) for name, of_one in variants_of(runs)):
+    for section in (_section(each, runs) for each in variants_of(runs)):
         figures = ", ".join(
             f"{line.name} {line.cells[0].text} {line.unit}".strip() for line in section["main"][:4]
         )
@@ -172,35 +170,25 @@ def _one_scheme(runs: Sequence[ReplayRecord]) -> list[tuple[str, str]]:
     return sentences
 
 
-def _section(
-    name: str, runs: Sequence[ReplayRecord], shown: Sequence[ReplayRecord]
-) -> dict[str, Any]:
-    of_scheme: dict[str, list[ReplayRecord]] = {}
-    for run in runs:
-        of_scheme.setdefault(run.scheme, []).append(run)
-    lines = lines_of(of_scheme, shown)
+def _section(variant: Variant, shown: Sequence[ReplayRecord]) -> dict[str, Any]:
+    lines = lines_of(variant, shown)
     return {
-        "name": name,
-        "schemes": list(of_scheme),
+        "name": variant.name,
+        "schemes": list(variant.by_scheme),
         "lines": lines,
         "main": main_lines(lines),
     }
 
 
-def _settings(by_variant: Mapping[str, Sequence[ReplayRecord]]) -> list[str]:
-    """Return what was simulated, a sentence for each variant."""
-    sentences = []
-    for variant, runs in by_variant.items():
-        first = runs[0]
-        gpus = ", ".join(
-            f"{math.floor(count):,} {name}" for name, count in first.setting["own_gpus"].items()
-        )
-        seeds = sorted({run.seed for run in runs})
-        words = f"{variant}: " if variant else ""
-        words += f"{first.setting['demand']}. Own GPUs: {gpus}. "
-        words += f"Seeds: {', '.join(map(str, seeds))}."
-        dropped = (first.figures or {}).get("dropped")
-        if dropped:
-            words += f" {counted(dropped, 'job')} left out that can never run."
-        sentences.append(words)
-    return sentences
+def _setting(variant: Variant) -> str:
+    """Return what was simulated, in sentences."""
+    first = variant.runs[0]
+    gpus = ", ".join(
+        f"{math.floor(count):,} {name}" for name, count in first.setting["own_gpus"].items()
+    )
+    words = f"{variant.name}: " if variant.name else ""
+    words += f"{first.setting['demand']}. Own GPUs: {gpus}. "
+    words += f"Seeds: {', '.join(map(str, variant.seeds))}."
+    if dropped := (first.figures or {}).get("dropped"):
+        words += f" {counted(dropped, 'job')} left out that can never run."
+    return words

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from functools import cached_property
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lyra_opt.commands.output import print_line, print_table
 from lyra_opt.core.errors import counted, one_line
@@ -13,65 +13,52 @@ from lyra_opt.experiments.frames import frame_of
 from lyra_opt.experiments.records import ReplayRecord
 from lyra_opt.experiments.simulation.measuring.bounds import MEAN_JCT
 from lyra_opt.experiments.simulation.measuring.comparison import (
+    cell_of,
     lines_of,
     main_lines,
     what_seeds_vary,
 )
 from lyra_opt.experiments.simulation.measuring.measures import (
     MEASURES,
-    mean_shown,
     shown_measures,
-    spread_shown,
+    variants_of,
 )
-from lyra_opt.experiments.simulation.running.replays import variants_of
 from lyra_opt.experiments.simulation.showing.figures import overview
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator
 
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from lyra_opt.experiments.simulation.measuring.measures import Measure
     from lyra_opt.experiments.simulation.running.replays import Replays
     from lyra_opt.experiments.simulation.scenario.loading import Scenario
 
 
-def _mean(values: Sequence[Any], measure: Measure) -> str:
-    """Return the mean over seeds, and behind it the least and the greatest in brackets."""
-    spread = spread_shown(values, measure.show)
-    mean = mean_shown(values, measure.show)
-    return f"{mean} ({spread})" if spread else mean
-
-
 def print_replays(replays: Replays) -> None:
     """Print schemes side by side, in the mean over seeds, and what is assumed of them."""
-    for variant, runs in variants_of(replays.runs):
-        first = runs[0]
-        seeds = len({run.seed for run in runs})
-        of_scheme: dict[str, list[Mapping[str, Any]]] = {}
-        for run in runs:
-            of_scheme.setdefault(run.scheme, []).append(run.figures or {})
-        title = [f"scenario {replays.study.name}", variant, f"{first.workload} on {first.cluster}"]
+    for variant in variants_of(replays.runs):
+        first, seeds = variant.runs[0], len(variant.seeds)
+        where = f"{first.workload} on {first.cluster}"
         if seeds > 1:
-            title[-1] = f"on {first.cluster}, means over {seeds} seeds (least – greatest)"
+            where = f"on {first.cluster}, means over {seeds} seeds (least – greatest)"
+        title = [f"scenario {replays.study.name}", variant.name, where]
         print_line(f"{', '.join(filter(None, title))}:")
-        figures = [each for of_one in of_scheme.values() for each in of_one]
         print_table(
-            ["", *of_scheme],
+            ["", *variant.by_scheme],
             [
                 [
                     measure.name,
                     *(
-                        _mean([run.get(measure.key) for run in of_one], measure)
-                        for of_one in of_scheme.values()
+                        cell_of(measure.key, runs, measure.show).with_spread
+                        for runs in variant.by_scheme.values()
                     ),
                 ]
-                for measure in shown_measures(figures, MEASURES)
+                for measure in shown_measures(variant.runs)
             ],
             right=1,
         )
-        if varied := what_seeds_vary(runs, replays.jobs).in_words:
+        if varied := what_seeds_vary(variant.runs, replays.jobs).in_words:
             print_line(varied)
     readings = sorted(
         {each["bound_reading"] for run in replays.runs if MEAN_JCT in (each := run.figures or {})}
@@ -184,20 +171,17 @@ class Runs:
         """Yield a heading and a table, a row a measure and a column a scheme, for each variant."""
         import pandas as pd
 
-        for variant, runs in variants_of(self.replays.runs):
-            seeds = len({run.seed for run in runs})
-            words = [self.replays.study.name, variant, f"on {runs[0].cluster}"]
+        for variant in variants_of(self.replays.runs):
+            seeds = len(variant.seeds)
+            words = [self.replays.study.name, variant.name, f"on {variant.runs[0].cluster}"]
             words.append(
                 f"means over {counted(seeds, 'seed')} (least – greatest)" if seeds > 1 else ""
             )
-            of_scheme: dict[str, list[ReplayRecord]] = {}
-            for run in runs:
-                of_scheme.setdefault(run.scheme, []).append(run)
-            lines = main_lines(lines_of(of_scheme, self.replays.runs))
+            lines = main_lines(lines_of(variant, self.replays.runs))
             table = pd.DataFrame(
                 [[cell.with_spread for cell in line.cells] for line in lines],
                 index=[f"{line.name} ({line.unit})" if line.unit else line.name for line in lines],
-                columns=list(of_scheme),
+                columns=list(variant.by_scheme),
             )
             yield ", ".join(filter(None, words)), table
 

@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.core.errors import UserError
-from lyra_opt.core.pictures import as_written, legend_above, svg_text
-from lyra_opt.experiments.plots.figures import Plot
+from lyra_opt.core.pictures import as_written, legend_above
 from lyra_opt.experiments.simulation.measuring.measures import DAY_S, HOUR_S
 from lyra_opt.experiments.simulation.running.replay import step_means
-from lyra_opt.experiments.simulation.showing.axes import TimeAxis, long_unit, scheme_colour
+from lyra_opt.experiments.simulation.showing.axes import (
+    OWN_GPUS_LINE,
+    TimeAxis,
+    long_unit,
+    panel_grid,
+    plot_of,
+    scheme_colour,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +27,9 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
+    from lyra_opt.experiments.plots.figures import Plot
     from lyra_opt.experiments.records import ReplayRecord
+    from lyra_opt.experiments.simulation.measuring.measures import Variant
     from lyra_opt.experiments.simulation.running.replays import Replays
 
 
@@ -77,43 +85,24 @@ def capacity(run: ReplayRecord, series: pd.DataFrame) -> np.ndarray:
     return there
 
 
-def over_time(
-    replays: Replays,
-    runs: Mapping[str, ReplayRecord],
-    schemes: Sequence[str],
-    *,
-    name: str,
-    title: str,
-) -> Plot:
-    """Return the plot.
+def over_time(replays: Replays, variant: Variant, name: str) -> Plot:
+    """Return the plot of a variant with its first seed: two panels per scheme.
 
     Parameters
     ----------
-    replays
-        Of the page.
-    runs
-        One run a scheme, of one variant and seed.
-    schemes
-        All schemes of the page, in order.
-    name, title
-        Of the plot.
+    name
+        Of the file.
     """
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    series = {label: replays.series(run) for label, run in runs.items()}
-    last_s = max(run.setting["last_submission_s"] for run in runs.values())
-    axis = TimeAxis(
-        list(runs), list(series.values()), [replays.jobs(run) for run in runs.values()], last_s
-    )
-    blocks = -(-len(runs) // SCHEMES_A_ROW)
-    columns = -(-len(runs) // blocks)
+    runs, schemes = variant.of_first_seed, replays.schemes
+    axis = TimeAxis(replays, runs)
+    last = axis.place(axis.last_submission_s)
+    blocks, columns = panel_grid(len(runs), SCHEMES_A_ROW)
     figure = Figure(
-        figsize=(
-            WIDTHS_INCHES[columns - 1],
-            sum(ROW_INCHES) * blocks + LEGEND_INCHES,
-        ),
+        figsize=(WIDTHS_INCHES[columns - 1], sum(ROW_INCHES) * blocks + LEGEND_INCHES),
         layout="constrained",
     )
     grid = figure.subplots(
@@ -129,20 +118,20 @@ def over_time(
     for place, (label, run) in enumerate(runs.items()):
         block, column = divmod(place, columns)
         upper, lower = grid[2 * block, column], grid[2 * block + 1, column]
-        fills |= _held(upper, axis, series[label], layers(run, series[label]))
-        there = capacity(run, series[label])
-        edges, means = axis.binned(series[label], there)
+        series, colour = axis.series[label], scheme_colour(label, schemes)
+        fills |= _held(upper, axis, series, layers(run, series))
+        there = capacity(run, series)
+        edges, means = axis.binned(series, there)
         upper.stairs(means, edges, baseline=None, color="#222222", linewidth=0.9)
-        own = sum(run.setting["own_gpus"].values())
         if np.ptp(there) > 0:
             has_loans = True
-            upper.axhline(own, color="#222222", linewidth=0.8, linestyle=(0, (1, 1.5)))
-        edges, means = axis.binned(series[label], series[label].queued_jobs)
-        lower.stairs(means, edges, fill=True, color=scheme_colour(label, schemes))
-        upper.set_title(as_written(label), color=scheme_colour(label, schemes), weight="bold")
+            upper.axhline(sum(run.setting["own_gpus"].values()), **OWN_GPUS_LINE)
+        edges, means = axis.binned(series, series.queued_jobs)
+        lower.stairs(means, edges, fill=True, color=colour)
+        upper.set_title(as_written(label), color=colour, weight="bold")
         for axes in (upper, lower):
-            if axis.place(last_s) > 0:
-                axes.axvline(axis.place(last_s), color=GREY, lw=0.8, ls=":", zorder=3)
+            if last > 0:
+                axes.axvline(last, color=GREY, lw=0.8, ls=":", zorder=3)
             if column:
                 axes.tick_params(labelleft=False)
     for place in range(len(runs), blocks * columns):
@@ -155,12 +144,13 @@ def over_time(
     ]
     handles.append(Line2D([], [], color="#222222", linewidth=0.9, label="GPUs there are"))
     if has_loans:
-        handles.append(Line2D([], [], color="#222222", lw=0.8, ls=(0, (1, 1.5)), label="own GPUs"))
+        handles.append(Line2D([], [], label="own GPUs", **OWN_GPUS_LINE))
     legend_above(figure, handles)
     caption = f"Above who holds the GPUs, below how many jobs wait. {axis.caption}"
-    if axis.place(last_s) > 0:
+    if last > 0:
         caption += " The dotted upright line is the last submission; what comes after only drains."
-    return Plot(name, title, caption, svg_text(figure, name.replace("_", "-")))
+    title = variant.title("GPUs and queue over time", variant.first_seed_in_words)
+    return plot_of(figure, name, title, caption)
 
 
 def _held(
@@ -269,25 +259,16 @@ def window_of(series: Sequence[pd.DataFrame], window_h: tuple[float, float] | No
 
 
 def gantt(
-    jobs: Mapping[str, pd.DataFrame],
-    window: Window,
-    schemes: Sequence[str],
-    *,
-    name: str,
-    title: str,
+    replays: Replays, variant: Variant, name: str, *, window_h: tuple[float, float] | None = None
 ) -> Plot:
-    """Return the plot: the same jobs in the same rows under each scheme.
+    """Return the plot of a variant with its first seed: each job has one row under all schemes.
 
     Parameters
     ----------
-    jobs
-        The table of jobs by scheme, of one variant and seed.
-    window
-        What is drawn.
-    schemes
-        All schemes of the page, in order.
-    name, title
-        Of the plot.
+    name
+        Of the file.
+    window_h
+        As of `lyra_opt.experiments.simulation.showing.report.write_report`.
 
     Raises
     ------
@@ -297,11 +278,13 @@ def gantt(
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
 
+    runs = variant.of_first_seed
+    window = window_of([replays.series(run) for run in runs.values()], window_h)
+    jobs = {scheme: replays.jobs(run) for scheme, run in runs.items()}
     chosen, there = chosen_jobs(jobs, window)
     if not chosen:
         raise UserError(f"no job waits or runs in {window.in_words()}")
-    blocks = -(-len(jobs) // GANTTS_A_ROW)
-    columns = -(-len(jobs) // blocks)
+    blocks, columns = panel_grid(len(jobs), GANTTS_A_ROW)
     height = max(1.4, JOB_INCHES * len(chosen))
     figure = Figure(
         figsize=(WIDTH_INCHES, blocks * (height + FRAME_INCHES / 2) + FRAME_INCHES / 2),
@@ -314,7 +297,7 @@ def gantt(
     for axes in list(grid.flat)[len(jobs) :]:
         axes.remove()
     for place, ((scheme, table), axes) in enumerate(zip(jobs.items(), grid.flat, strict=False)):
-        colour = scheme_colour(scheme, schemes)
+        colour = scheme_colour(scheme, replays.schemes)
         _draw_jobs(axes, table.set_index("job_id").loc[chosen], window, unit.seconds, colour)
         axes.set_title(as_written(scheme), color=colour, weight="bold")
         axes.grid(visible=False, axis="y")
@@ -335,9 +318,9 @@ def gantt(
         Patch(color=grey, alpha=alpha, linewidth=0, label=label)
         for alpha, (_, label) in zip(DARKNESS, WIDTHS, strict=True)
     ]
-    handles.append(Patch(facecolor="none", edgecolor="#222222", lw=0.6, label="ran on loan too"))
-    if not any(table.ran_on_loan.any() for table in jobs.values()):
-        handles.pop()
+    if any(table.ran_on_loan.any() for table in jobs.values()):
+        edge = Patch(facecolor="none", edgecolor="#222222", lw=0.6, label="ran on loan too")
+        handles.append(edge)
     legend_above(figure, handles)
     which = (
         f"All {there:,} jobs that are there"
@@ -350,7 +333,8 @@ def gantt(
         "GPUs it asks for, the darker. A white stripe in a bar means that the job lost its GPUs on "
         "the way and waited again: the share of the bar that the stripe covers, at whatever time."
     )
-    return Plot(name, title, caption, svg_text(figure, name.replace("_", "-")))
+    title = variant.title(f"Jobs in {window.in_words()}", variant.first_seed_in_words)
+    return plot_of(figure, name, title, caption)
 
 
 def chosen_jobs(jobs: Mapping[str, pd.DataFrame], window: Window) -> tuple[list[str], int]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.pictures import house_style
-from lyra_opt.experiments.simulation.measuring.measures import TIME_PARTS
+from lyra_opt.experiments.simulation.measuring.measures import TIME_PARTS, Variant
 from lyra_opt.experiments.simulation.running.replays import load_replays
 from lyra_opt.experiments.simulation.showing.means import COLOURS, time_parts_plot
 from tests.experiments.simulation.conftest import TIME_PARTS as KEYS
@@ -56,5 +56,5 @@ def test_replays_that_do_not_tell_have_no_picture(three_jobs: Run, tmp_path: Pat
     runs = [replace(first, figures=figures), *others]
     with house_style():
         for of_scenario, is_drawn in ((replays.runs, True), (runs, False)):
-            plot = time_parts_plot(of_scenario, replays.schemes, name="time_parts", title="")
+            plot = time_parts_plot(replays, Variant("", of_scenario), "time_parts")
             assert (plot is not None) == is_drawn

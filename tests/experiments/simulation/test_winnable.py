@@ -6,7 +6,7 @@ import pytest
 
 import lyra_opt as lo
 from lyra_opt.experiments.simulation.measuring.bounds import DECISIONS, decisions_of, winnable
-from lyra_opt.experiments.simulation.running.replays import variants_of
+from lyra_opt.experiments.simulation.measuring.measures import variants_of
 from lyra_opt.experiments.simulation.showing.report import write_report
 
 CHANGES = {"cluster.servers": 8, "jobs.parameters.days": 1}
@@ -17,7 +17,7 @@ def test_what_is_left_is_the_distance_to_the_bound() -> None:
     runs = lo.simulate(
         "lyra-paper", schemes=["fifo", "lyra"], seeds=2, changes={**CHANGES, "bounds": True}
     )
-    found = {each.scheme: each for each in winnable(dict(variants_of(runs.replays.runs)))}
+    found = {each.scheme: each for each in winnable(variants_of(runs.replays.runs))}
     assert list(found) == ["fifo", "lyra"]
     for scheme, each in found.items():
         rows = runs.summary[runs.summary.scheme == scheme]
@@ -36,5 +36,5 @@ def test_what_is_left_is_the_distance_to_the_bound() -> None:
 def test_a_page_without_bounds_promises_nothing() -> None:
     """There is no distance to what was not proved."""
     runs = lo.simulate("lyra-paper", schemes=["fifo"], changes=CHANGES)
-    assert not list(winnable(dict(variants_of(runs.replays.runs))))
+    assert not list(winnable(variants_of(runs.replays.runs)))
     assert "What could still be won" not in write_report(runs.replays).read_text()
