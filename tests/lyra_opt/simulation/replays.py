@@ -40,6 +40,12 @@ def job_of(name: str, submit_s: float, duration_s: float, workers: int = 1, **fi
     )
 
 
+def job_from(name: str, submit_s: float, duration_s: float, workers: int = 1, *rest: Any) -> Job:
+    """Return a job as a table has it, the rest of whose fields come last."""
+    (fields,) = rest or ({},)
+    return job_of(name, submit_s, duration_s, workers, **fields)
+
+
 def borrowing(gpus: int, servers: int, lent_gpus: int, gpu: GpuType = SAME_GPU) -> Cluster:
     """Return a server of so many GPUs, and servers that may be lent."""
     return Cluster.of_servers(

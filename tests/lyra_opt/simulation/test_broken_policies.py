@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
+import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lyra_opt.heterogeneous.heuristics.policy import RoundPolicy
 from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy
-from lyra_opt.network.links import Tier
+from lyra_opt.network.links import TIER_OF_LABEL, Tier
 from lyra_opt.simulation.cluster import INFERENCE_GPU, Cluster
 from lyra_opt.simulation.decisions import DecisionError
 from lyra_opt.simulation.job_run import Part
@@ -22,7 +26,7 @@ from lyra_opt.simulation.view import PolicyError
 from lyra_opt.simulation.workload import Job, Workload
 from tests.lyra_opt.simulation import in_rounds, on_racks
 from tests.lyra_opt.simulation.product import Watch
-from tests.lyra_opt.simulation.replays import borrowing, job_of, lending
+from tests.lyra_opt.simulation.replays import borrowing, job_from, job_of, lending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,6 +41,10 @@ if TYPE_CHECKING:
     Act = Callable[["Broken", View], None]
     Step = Callable[["Broken", View, list[JobRun]], object]
 
+TABLES: dict[str, dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("broken.toml").read_text(encoding="utf-8")
+)
+
 MOST_CALLS = 50_000
 """Of a policy; beyond, it would be asked for ever."""
 
@@ -44,6 +52,15 @@ POOLS = Cluster.of_servers(2, gpus_per_server=2)
 BORROWING = borrowing(2, 3, 2, INFERENCE_GPU)
 RACKS = on_racks.cluster_of()
 TYPED = in_rounds.cluster_of({"a": 2}, {"b": 2})
+
+
+def numbered(given: Any) -> Any:
+    """Return GPUs by number, whose keys are text in a file, and anything else as it is."""
+    return {int(host): gpus for host, gpus in given.items()} if isinstance(given, dict) else given
+
+
+def granted(grants: Any) -> Any:
+    return [Grant(gang, TIER_OF_LABEL[tier], numbered(gpus)) for gang, tier, gpus in grants]
 
 
 class Broken(QueuePolicy):
@@ -124,24 +141,47 @@ def test_nothing_broken_is_not_refused() -> None:
 # What a policy does once; several things one after the other.
 
 
-def starts(job: int, gpus: dict[int, int], *, of: int | None = None) -> Step:
+def starts(job: int, gpus: dict[int, int], of: int | None = None) -> Step:
     """Start a job on GPUs that are reserved for it, or for another."""
     return lambda policy, view, runs: policy.start(
         view, runs[job], view.reserve(runs[job if of is None else of], gpus)
     )
 
 
-def begins(job: int, gpus: dict[int, int]) -> Step:
-    """Start a job that stays in the queue of the policy."""
-    return lambda policy, view, runs: view.start(runs[job], view.reserve(runs[job], gpus))
+def starts_as_copies(job: int, *gpus: dict[int, int]) -> Step:
+    def act(policy: Broken, view: View, runs: list[JobRun]) -> None:
+        run = runs[job]
+        parts = [view.reserve(run, held, copy=copy) for copy, held in enumerate(gpus)]
+        policy.start(view, run, functools.reduce(operator.iadd, parts, []))
+
+    return act
 
 
-def stops(job: int) -> Step:
-    return lambda policy, view, runs: view.stop(runs[job])
+def stops_and_starts_there(job: int) -> Step:
+    def act(policy: Broken, view: View, runs: list[JobRun]) -> None:
+        held = runs[job].gpus
+        view.stop(runs[job])
+        policy.start(view, runs[job], view.reserve(runs[job], held))
+
+    return act
 
 
-def lifts(job: int) -> Step:
-    return lambda policy, view, runs: view.lift(runs[job])
+def lifts_and_starts_there(job: int) -> Step:
+    def act(policy: Broken, view: View, runs: list[JobRun]) -> None:
+        held = runs[job].gpus
+        view.lift(runs[job])
+        view.start(runs[job], view.reserve(runs[job], held))
+
+    return act
+
+
+def all_start_on(gpus: dict[int, int]) -> Step:
+    def act(policy: Broken, view: View, runs: list[JobRun]) -> None:
+        parts = view.reserve(runs[0], gpus)
+        for run in runs:
+            policy.start(view, run, parts)
+
+    return act
 
 
 def takes(gpus: dict[int, int]) -> Step:
@@ -152,8 +192,33 @@ def grows(workers: int, gpus: dict[int, int]) -> Step:
     return lambda policy, view, runs: view.grow(runs[0], runs[0].parts[0], workers, gpus)
 
 
-def shrinks(gpus: dict[int, int]) -> Step:
-    return lambda policy, view, runs: view.shrink(runs[0], runs[0].parts[0], 1, gpus)
+def on_job(act: Callable[..., object]) -> Callable[..., Step]:
+    """Return a step about a job, which stays in the queue of the policy, and GPUs."""
+    return lambda job, *gpus: lambda policy, view, runs: act(view, runs[job], *gpus)
+
+
+STEPS: dict[str, Callable[..., Step]] = {
+    "starts": starts,
+    "starts_as_copies": starts_as_copies,
+    "stops_and_starts_there": stops_and_starts_there,
+    "lifts_and_starts_there": lifts_and_starts_there,
+    "all_start_on": all_start_on,
+    "takes": takes,
+    "grows": grows,
+    "begins": on_job(lambda view, run, gpus: view.start(run, view.reserve(run, gpus))),
+    "starts_on_nothing": on_job(lambda view, run: view.start(run, [])),
+    "starts_on_what_fits": on_job(lambda view, run: view.start(run, view.fit(run))),
+    "starts_untaken": on_job(lambda view, run, gpus: view.start(run, [Part(0, gpus, 1, 1)])),
+    "reserves": on_job(lambda view, run, gpus: view.reserve(run, gpus)),
+    "stops": on_job(lambda view, run: view.stop(run)),
+    "lifts": on_job(lambda view, run: view.lift(run)),
+    "puts": on_job(lambda view, run, gpus: view.put(run, view.reserve(run, gpus))),
+    "puts_on_nothing": on_job(lambda view, run: view.put(run, [])),
+    "grows_anew": lambda gpus: lambda policy, view, runs: view.grow(runs[0], Part(0, {}), 1, gpus),
+    "shrinks": lambda gpus: (
+        lambda policy, view, runs: view.shrink(runs[0], runs[0].parts[0], 1, gpus)
+    ),
+}
 
 
 def one_after_the_other(*steps: Step, at_s: float = 0.0) -> Act:
@@ -166,193 +231,33 @@ def one_after_the_other(*steps: Step, at_s: float = 0.0) -> Act:
     return once(act, at_s)
 
 
-TENURES = [Forever(), Leases(lease_s=1000), Rounds(round_s=10, restart_s=0, merge_s=0)]
-ELASTIC = (job_of("x", 0, 100, max_workers=2), job_of("y", 0, 100))
-FUNGIBLE_X = (job_of("x", 0, 30, fungible=True),)
-LENT = {"cluster": BORROWING, "plan": lending(3)}
-
-REFUSED: dict[str, tuple[Sequence[Step], str, dict[str, Any]]] = {
-    # Starting.
-    "starts twice": ([begins(0, {0: 1}), begins(0, {1: 1})], "job x is given GPUs twice", {}),
-    "starts before it is submitted": ([begins(2, {0: 1})], "job z .*does not wait", {}),
-    "starts once complete": ([begins(0, {0: 1})], "job x .*does not wait", {"at_s": 30}),
-    "starts on nothing": ([lambda policy, view, runs: view.start(runs[0], [])], "job x", {}),
-    "starts on what did not fit": (
-        [
-            lambda policy, view, runs: [
-                view.start(run, view.fit(run))  # type: ignore[arg-type]
-                for run in runs[:2]
-            ]
-        ],
-        "job y",
-        {"jobs": (job_of("x", 0, 30, 3), job_of("y", 0, 50, 2))},
-    ),
-    "starts on what is reserved for another": ([starts(1, {0: 1}, of=0)], "job y", {}),
-    "starts on the same as another": (
-        [
-            lambda policy, view, runs: [
-                policy.start(view, run, parts)
-                for parts in [view.reserve(runs[0], {0: 1})]
-                for run in runs
-            ]
-        ],
-        "",
-        {"jobs": (job_of("x", 0, 30), job_of("y", 0, 50))},
-    ),
-    "starts on what is not taken": (
-        [lambda policy, view, runs: policy.start(view, runs[0], [Part(0, {0: 1}, base=1, held=1)])],
-        "",
-        {},
-    ),
-    **{
-        f"reserves and does not start, {tenure.name}": (
-            [lambda policy, view, runs: view.reserve(runs[0], {0: 1})],
-            "1 GPUs are reserved, and no job starts",
-            {"tenure": tenure, "is_lazy": True},
-        )
-        for tenure in (Forever(), Leases(lease_s=10), TENURES[2])
-    },
-    # Reserving.
-    **{
-        f"a gang of 2 on {gpus}": ([starts(1, gpus)], f"job y {rule}", {})
-        for gpus, rule in (
-            ({0: 1}, "has a gang of 2"),
-            ({0: 2, 1: 1}, "has a gang of 2"),
-            ({}, "has a gang of 2"),
-            ({0: 2, 1: 0}, "has a gang of 2"),
-            ({0: 3, 1: -1}, "has a gang of 2"),
-            ({7: 2}, "gets GPUs that are not free"),
-            ({-1: 2}, "gets GPUs that are not free"),
-            ({0: 1, 2: 1}, "gets GPUs that are not free"),
-        )
-    },
-    "gets GPUs that are held": (
-        [starts(0, {0: 1}), starts(1, {0: 2})],
-        "job y gets GPUs that are not free",
-        {},
-    ),
-    # They are neither held nor free.
-    "gets GPUs that are handed over": (
-        [
-            lambda policy, view, runs: [
-                (view.stop(runs[1]), policy.start(view, runs[1], view.reserve(runs[1], held)))
-                for held in [runs[1].gpus]
-            ]
-        ],
-        "job y gets GPUs that are not free",
-        {"at_s": 20, "tenure": Leases()},
-    ),
-    "gets GPUs that are not on loan": (
-        [starts(0, {2: 1})],
-        "job x gets GPUs that are not free",
-        {"jobs": FUNGIBLE_X, "cluster": BORROWING, "plan": lending(1, 3)},
-    ),
-    "borrows, but needs own GPUs": ([starts(0, {1: 1})], "job x cannot run where it", LENT),
-    # Fungible jobs have all their workers on one kind.
-    "gets both kinds of GPUs": (
-        [starts(0, {0: 1, 1: 1})],
-        "job x",
-        {**LENT, "jobs": (job_of("x", 0, 30, 2, fungible=True),)},
-    ),
-    "gets a type on which it cannot run": (
-        [starts(0, {1: 1})],
-        "job x cannot run where it is placed",
-        {"jobs": (Job.of_gang(in_rounds.gang("x", 10)),), "cluster": TYPED},
-    ),
-    **{
-        f"has a worker on two servers, of loss {scaling_loss}": (
-            [starts(0, {0: 1, 1: 1})],
-            "job x",
-            {"jobs": (job_of("x", 0, 30, gpus_per_worker=2, scaling_loss=scaling_loss),)},
-        )
-        for scaling_loss in (0.0, 0.2, 1.0)
-    },
-    "has copies where there are none": (
-        [
-            lambda policy, view, runs: policy.start(
-                view,
-                runs[0],
-                view.reserve(runs[0], {0: 1}) + view.reserve(runs[0], {1: 1}, copy=1),
-            )
-        ],
-        "job x",
-        {},
-    ),
-    # Stopping and moving.
-    "is stopped before it is submitted": ([stops(2)], "job z is stopped, but does not run", {}),
-    "is stopped while it waits": ([stops(1)], "job y is stopped, but does not run", {}),
-    "is stopped once complete": ([stops(0)], "job x is stopped, but does no", {"at_s": 30}),
-    "is stopped twice": ([stops(1), stops(1)], "job y is stopped, but does not", {"at_s": 20}),
-    **{
-        f"is lifted and not put, {tenure.name}": (
-            [lifts(1)],
-            "job y is taken off its GPUs to move, and put nowhere",
-            {"at_s": 20, "tenure": tenure},
-        )
-        for tenure in TENURES
-    },
-    "is lifted while it waits": ([lifts(1)], "job y is to move, but does not run", {}),
-    "is put and was not lifted": (
-        [lambda policy, view, runs: view.put(runs[1], view.reserve(runs[1], {0: 1, 1: 1}))],
-        "job y is put elsewhere, but was not taken off its GPUs",
-        {},
-    ),
-    "is lifted and started": (
-        [
-            lambda policy, view, runs: [
-                (view.lift(runs[1]), view.start(runs[1], view.reserve(runs[1], had)))
-                for had in [runs[1].gpus]
-            ]
-        ],
-        "job y is given GPUs twice, or does not wait",
-        {"at_s": 20},
-    ),
-    "is put on nothing": (
-        [lifts(1), lambda policy, view, runs: view.put(runs[1], [])],
-        "job y",
-        {"at_s": 20},
-    ),
-    # Resizing.
-    "grows beyond its most workers": (
-        [starts(0, {0: 1}), takes({1: 2}), grows(2, {1: 2})],
-        "job x",
-        {"jobs": ELASTIC},
-    ),
-    "grows by more workers than GPUs": (
-        [starts(0, {0: 1}), grows(1, {})],
-        "job x",
-        {"jobs": ELASTIC},
-    ),
-    "grows on GPUs that are not taken": (
-        [starts(0, {0: 1}), grows(1, {1: 1})],
-        "",
-        {"jobs": ELASTIC},
-    ),
-    "grows while it waits": (
-        [
-            takes({0: 1}),
-            lambda policy, view, runs: view.grow(runs[0], Part(0, {}), 1, {0: 1}),
-        ],
-        "job x is to grow, but does not run",
-        {"jobs": ELASTIC},
-    ),
-    **{
-        f"shrinks by {gpus}, which it does not have": (
-            [starts(0, {0: 1}), takes({1: 1}), grows(1, {1: 1}), shrinks(gpus)],
-            "job x is to lose flexible workers",
-            {"jobs": ELASTIC},
-        )
-        for gpus in ({0: 1}, {1: 2}, {1: -1})
-    },
+IN_ROUNDS = Rounds(round_s=10, restart_s=0, merge_s=0)
+TENURES = [Forever(), Leases(lease_s=1000), IN_ROUNDS]
+TENURE_OF_NAME = {
+    "forever": Forever(),
+    "leases": Leases(),
+    "long leases": Leases(lease_s=1000),
+    "short leases": Leases(lease_s=10),
+    "rounds": IN_ROUNDS,
 }
+ELASTIC = (job_of("x", 0, 100, max_workers=2), job_of("y", 0, 100))
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", TABLES["refused"])
 def test_a_job_is_handled_wrongly(name: str) -> None:
     """Each is a job that does what its name says."""
-    steps, rule, case = REFUSED[name]
-    case = dict(case)
-    refuses(one_after_the_other(*steps, at_s=case.pop("at_s", 0.0)), rule, **case)
+    case = dict(TABLES["refused"][name])
+    steps = [STEPS[step](*map(numbered, given)) for step, *given in case.pop("steps")]
+    act = one_after_the_other(*steps, at_s=case.pop("at_s", 0.0))
+    if "jobs" in case:
+        case["jobs"] = [job_from(*fields) for fields in case["jobs"]]
+    if "tenure" in case:
+        case["tenure"] = TENURE_OF_NAME[case["tenure"]]
+    if "plan" in case:
+        case |= {"plan": lending(*case["plan"]), "cluster": BORROWING}
+    if case.get("cluster") == "typed":
+        case["cluster"] = TYPED
+    refuses(act, case.pop("rule"), **case)
 
 
 def test_an_elastic_job_grows() -> None:
@@ -562,28 +467,13 @@ def run_round_rule(
     ).run()
 
 
-NONSENSE: dict[str, tuple[Any, str]] = {
-    "a server that there is not": ({"x": ({"s9": {"a": 1}},)}, "job x is placed on a server"),
-    "a type that there is not": ({"x": ({"s0": {"c": 1}},)}, "job x is placed on a server"),
-    "a type that is elsewhere": ({"x": ({"s0": {"b": 1}},)}, "job x is placed on a server"),
-    "nothing": ({"x": ({},)}, "job x has a gang of 1"),
-    "too few": ({"y": ({"s0": {"a": 1}},)}, "job y has a gang of 2"),
-    "too many": ({"x": ({"s0": {"a": 2}},)}, "job x has a gang of 1"),
-    "less than none": ({"x": ({"s0": {"a": 2}, "s1": {"b": -1}},)}, "job x has a gang of 1"),
-    "the same twice": (
-        {"x": ({"s0": {"a": 1}},), "y": ({"s0": {"a": 2}},)},
-        "job y gets GPUs that are not free",
-    ),
-    "a job that there is not": ({"w": ({"s0": {"a": 1}},)}, "must return ids of active jobs"),
-    "copies": ({"x": ({"s0": {"a": 1}}, {"s1": {"b": 1}})}, "job x has 2 copies"),
-}
-
-
-@pytest.mark.parametrize("name", NONSENSE)
+@pytest.mark.parametrize("name", TABLES["decisions"])
 def test_a_rule_in_rounds_returns_nonsense(name: str) -> None:
-    decision, rule = NONSENSE[name]
-    with pytest.raises(PolicyError, match=f"^policy scripted, at 0 s: .*{rule}"):
-        run_round_rule(in_rounds.Scripted(lambda state: decision))
+    case = TABLES["decisions"][name]
+    placed = {job: tuple(placements) for job, placements in case["placed"].items()}
+    rule = in_rounds.Scripted(lambda state: placed, forks=case.get("forks", False))
+    with pytest.raises(PolicyError, match=f"^policy scripted, at 0 s: .*{case['rule']}"):
+        run_round_rule(rule)
 
 
 @pytest.mark.parametrize(
@@ -601,20 +491,6 @@ def test_a_rule_in_rounds_returns_what_is_no_decision(decision: Any) -> None:
     """Not even of the right type."""
     with pytest.raises(PolicyError, match="^policy scripted, at 0 s: "):
         run_round_rule(in_rounds.Scripted(lambda state: decision))
-
-
-@pytest.mark.parametrize(
-    ("placements", "rule"),
-    [
-        (({"s0": {"a": 1}}, {"s0": {"a": 1}}), "has copies that are not on a server of their own"),
-        (({"s0": {"a": 1}}, {"s1": {"b": 2}}), "job x has a gang of 1"),
-        (({"s0": {"a": 1}}, {"s1": {"a": 1}}), "job x is placed on a server"),
-        (({"s0": {"a": 1}}, {}), "job x has"),
-    ],
-)
-def test_a_rule_in_rounds_forks_wrongly(placements: Any, rule: str) -> None:
-    with pytest.raises(PolicyError, match=rule):
-        run_round_rule(in_rounds.Scripted(lambda state: {"x": placements}, forks=True))
 
 
 def test_a_copy_where_its_job_cannot_run() -> None:
@@ -701,35 +577,16 @@ def run_placement_rule(
     return Kernel(workload, cluster, policy, tenure=Leases(), **case).run()
 
 
-GRANTS: dict[str, tuple[Any, str]] = {
-    "a gang that there is not": ([Grant(2, Tier.MACHINE, {0: 1})], "gang 2 of 2"),
-    "a gang below none": ([Grant(-1, Tier.MACHINE, {0: 1})], "gang -1 of 2"),
-    "too few": ([Grant(1, Tier.MACHINE, {0: 1})], "job y has a gang of 2"),
-    "nothing": ([Grant(1, Tier.MACHINE, {})], "job y has a gang of 2"),
-    "a machine that there is not": ([Grant(0, Tier.MACHINE, {9: 1})], "job x gets GPUs that are"),
-    "a machine below none": ([Grant(0, Tier.MACHINE, {-1: 1})], "job x gets GPUs that are not fre"),
-    "the same gang twice": (
-        [Grant(0, Tier.MACHINE, {0: 1}), Grant(0, Tier.MACHINE, {1: 1})],
-        "job x is given GPUs twice",
-    ),
-    "the same GPUs twice": (
-        [Grant(1, Tier.MACHINE, {0: 2}), Grant(0, Tier.MACHINE, {0: 1})],
-        "job x gets GPUs that are not free",
-    ),
-    "a tier that is too near": ([Grant(1, Tier.MACHINE, {0: 1, 1: 1})], "job y is placed at tier"),
-    "a tier that is too far": ([Grant(1, Tier.NETWORK, {0: 2})], "job y is placed at tier"),
-}
-
 NEAR = Cluster.of_servers(4, gpus_per_server=2)
 NEAR_RACKS = Cluster.of_servers(4, gpus_per_server=2, servers_per_rack=2)
 
 
 @pytest.mark.parametrize("cluster", [RACKS, NEAR, NEAR_RACKS], ids=["far", "near", "near racks"])
-@pytest.mark.parametrize("name", GRANTS)
+@pytest.mark.parametrize("name", TABLES["grants"])
 def test_a_placement_rule_grants_nonsense(name: str, cluster: Cluster) -> None:
-    grants, rule = GRANTS[name]
-    with pytest.raises(PolicyError, match=f"^policy granting, at 0 s: .*{rule}"):
-        run_placement_rule(Granting(grants), cluster)
+    case = TABLES["grants"][name]
+    with pytest.raises(PolicyError, match=f"^policy granting, at 0 s: .*{case['rule']}"):
+        run_placement_rule(Granting(granted(case["grants"])), cluster)
 
 
 @pytest.mark.parametrize("grants", [None, [0, 1], [(0, Tier.MACHINE, {0: 1})]])
@@ -796,11 +653,7 @@ class Migrating(on_racks.FirstGpus):
 @pytest.mark.parametrize(
     ("grants", "rule"),
     [
-        ([Grant(5, Tier.MACHINE, {3: 1})], "gang 5 of "),
-        ([Grant(0, Tier.MACHINE, {3: 2})], "job x has a gang of 1"),
-        ([Grant(0, Tier.MACHINE, {0: 1})], "job x gets GPUs that are not free"),
-        ([Grant(0, Tier.MACHINE, {3: 1}), Grant(0, Tier.MACHINE, {2: 1})], "job x moves twice"),
-        ([Grant(0, Tier.NETWORK, {3: 1})], "job x is placed at tier"),
+        *((granted(case["grants"]), case["rule"]) for case in TABLES["moves"].values()),
         ([None], ""),
         (None, ""),
     ],

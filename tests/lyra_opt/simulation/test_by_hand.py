@@ -1,7 +1,7 @@
 """Replays small enough to work out by hand: who runs when, where, how fast, and what is counted.
 
-``by_hand.toml`` lists them. Each is replayed on pools of GPUs; what it expects of jobs, totals and
-metrics is compared, and GPU-seconds, work and time must be conserved.
+``by_hand.toml`` lists them. Each is replayed on pools of GPUs, on leases or in rounds; what it
+expects of jobs, totals and metrics is compared, and GPU-seconds, work and time must be conserved.
 """
 
 from __future__ import annotations
@@ -16,24 +16,20 @@ from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan
 from lyra_opt.simulation.metrics import measure, require_conserved
 from lyra_opt.simulation.scheme import ComposedScheme, Options
 from lyra_opt.simulation.tenure import PREEMPTION_S, Forever
-from tests.lyra_opt.simulation.replays import borrowing, job_of, replay
+from tests.lyra_opt.simulation import in_rounds, on_racks
+from tests.lyra_opt.simulation.replays import borrowing, job_from, replay
 
 if TYPE_CHECKING:
+    from lyra_opt.simulation.kernel import Kernel
     from lyra_opt.simulation.scheme import Scheme
-    from lyra_opt.simulation.workload import Job
 
 CASES: dict[str, dict[str, Any]] = tomllib.loads(
     Path(__file__).with_name("by_hand.toml").read_text(encoding="utf-8")
 )
 SETTINGS = frozenset(
     ("why", "jobs", "alone", "borrow", "cluster", "scheme", "plan", "interval_s", "busy_share")
-) | {"options", "every_event", "preemption_s"}
+) | {"options", "every_event", "preemption_s", "leases", "servers"}
 EXPECTED = frozenset(("runs", "totals", "metrics", "none"))
-
-
-def job(name: str, submit_s: float, duration_s: float, workers: int = 1, *rest: Any) -> Job:
-    (fields,) = rest or ({},)
-    return job_of(name, submit_s, duration_s, workers, **fields)
 
 
 def cluster_of(case: dict[str, Any]) -> Cluster:
@@ -71,6 +67,26 @@ def options_of(case: dict[str, Any]) -> Options:
     return Options(forever=forever, **at_events, **case.get("options", {}))
 
 
+def replayed(case: dict[str, Any]) -> Kernel:
+    jobs = case["jobs"]
+    if "leases" in case:
+        gangs = [
+            on_racks.job(name, run_s, gang=gang[0] if gang else 1, submit_s=at_s)
+            for name, at_s, run_s, *gang in jobs
+        ]
+        return on_racks.simulate(gangs, **case["leases"])
+    if "servers" in case:
+        measured = [in_rounds.gang(name, steps, release_s=at_s) for name, at_s, steps in jobs]
+        return in_rounds.simulate(measured, in_rounds.cluster_of(*case["servers"]))
+    return replay(
+        [job_from(*fields) for fields in jobs],
+        cluster_of(case),
+        scheme_of(case["scheme"]),
+        plan=plan_of(case),
+        options=options_of(case),
+    )
+
+
 def matches(found: Any, expected: Any) -> bool:
     """Return whether a value is the one expected: a number nearly so, "any" whatever it is."""
     if isinstance(expected, list):
@@ -84,14 +100,7 @@ def matches(found: Any, expected: Any) -> bool:
 def test_by_hand(name: str) -> None:
     case = CASES[name]
     assert case.keys() <= SETTINGS | EXPECTED
-    jobs = [job(*fields) for fields in case["jobs"]]
-    simulation = replay(
-        jobs,
-        cluster_of(case),
-        scheme_of(case["scheme"]),
-        plan=plan_of(case),
-        options=options_of(case),
-    )
+    simulation = replayed(case)
     metrics = measure(simulation)
     for key, expected in case.get("runs", {}).items():
         found = [getattr(run, key) for run in simulation.runs]

@@ -40,34 +40,7 @@ def test_fragmentation() -> None:
     assert metrics.communication_share == metrics.hand_over_share == 0
 
 
-def test_communication() -> None:
-    """What is not computing while a gang runs is communication; hand-over is not."""
-    jobs = [on_racks.job("x", 60, gang=4)]
-    metrics = measure(on_racks.simulate(jobs, hand_over_s_per_gpu=1.0))
-    assert metrics.makespan_s == 124
-    assert metrics.gpu_s == 4 * 120
-    assert metrics.computing_gpu_s == pytest.approx(4 * 60)
-    assert metrics.communication_share == pytest.approx(0.5)
-    assert metrics.communication_s == pytest.approx(4 * 60)
-    assert metrics.hand_over_share == pytest.approx(4 * 4 / (8 * 124))
-    assert metrics.allocations_by_tier == {"machine": 0, "rack": 2, "network": 0}
-    assert metrics.gpu_s_by_tier == {"machine": 0, "rack": 480, "network": 0}
-    assert (metrics.allocations, metrics.losses, metrics.preemptions) == (2, 1, 0)
-    assert metrics.migrations == 0
-    assert (metrics.queue_mean_s, metrics.queue_max_s, metrics.jct_max_s) == (4, 4, 124)
-
-
 # Of unlike GPUs.
-
-
-def test_fairness() -> None:
-    """Rho is the JCT over that on an n-th part, n the mean number of jobs there meanwhile."""
-    jobs = [in_rounds.gang("x", 10), in_rounds.gang("y", 10)]
-    simulation = in_rounds.simulate(jobs, in_rounds.cluster_of({"a": 1}))
-    # x: 10 s with 2 jobs there, alone on a half 20 s; y: 20 s, 1.5 jobs, 15 s.
-    metrics = measure(simulation)
-    assert metrics.fairness_max == pytest.approx(20 / 15)
-    assert metrics.fairness_mean == pytest.approx((10 / 20 + 20 / 15) / 2)
 
 
 @pytest.mark.parametrize(

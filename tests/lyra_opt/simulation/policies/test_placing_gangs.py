@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.errors import UserError
-from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy
 from lyra_opt.network.links import Tier
 from lyra_opt.simulation.cluster import GpuType, LoanPlan
 from lyra_opt.simulation.kernel import Kernel
@@ -28,68 +27,13 @@ from tests.lyra_opt.simulation.on_racks import (
     job,
     simulate,
 )
-from tests.lyra_opt.simulation.replays import completions
 
 if TYPE_CHECKING:
-    from lyra_opt.network.heuristics.policy import PlacementState, RunningGangs
+    from lyra_opt.network.heuristics.policy import Grant, PlacementState, RunningGangs
 
 
 class TestByHand:
     """Schedules that are quickly drawn."""
-
-    def test_completion_within_a_lease(self) -> None:
-        """A gang gives its GPUs back as it completes, and the next one starts on them."""
-        simulation = simulate([job("x", 20, gang=8), job("y", 5, gang=8, submit_s=10)])
-        assert completions(simulation) == [80, 100]
-        simulation = simulate(
-            [job("x", 20, gang=8), job("y", 5, gang=8, submit_s=10)], hand_over_s_per_gpu=1.0
-        )
-        first, second = simulation.runs
-        assert first.completion_s == 80
-        assert (second.start_s, second.completion_s) == (88, 108)
-        assert second.queued_s == 78
-
-    def test_leases_and_hand_over(self) -> None:
-        """Alone, a gang waits after each lease for its GPUs to be free, and counts as resumed."""
-        simulation = simulate([job("x", 250, gang=2)], hand_over_s_per_gpu=1.0)
-        (run,) = simulation.runs
-        assert run.completion_s == 100 + 2 + 100 + 2 + 50
-        assert (run.allocations, run.losses, run.preemptions) == (3, 2, 0)
-        assert (run.queued_s, run.running_s, run.held_gpu_s) == (4, 250, 500)
-        assert simulation.totals.handed_over_gpu_s == 2 * 2 * 2
-
-    def test_a_lease_that_just_suffices(self) -> None:
-        """A gang whose work ends with its lease completes; it does not lose it."""
-        (run,) = simulate([job("x", 300, gang=1)]).runs
-        assert (run.completion_s, run.allocations, run.losses) == (300, 3, 2)
-
-    def test_most_hurt_takes_over(self) -> None:
-        """As a lease ends all wait, and a preemption is counted where others come first."""
-        simulation = simulate(
-            [job("x", 45, gang=8), job("y", 10, gang=8, submit_s=10)], hand_over_s_per_gpu=1.0
-        )
-        first, second = simulation.runs
-        # x at efficiency 1/4: 25 done when its lease ends at 100, free at 108; y takes 40 s.
-        assert (second.start_s, second.completion_s) == (108, 148)
-        assert first.completion_s == 156 + 20 * 4
-        assert (first.losses, first.preemptions, second.preemptions) == (1, 1, 0)
-        assert first.queued_s == 56
-        assert second.queued_s == 98
-
-    def test_tiers(self) -> None:
-        """A gang runs at the efficiency of what its machines span."""
-        for gang, tier, slowdown in ((2, 0, 1), (4, 1, 2), (6, 2, 4)):
-            (run,) = simulate([job("x", 20, gang=gang)]).runs
-            assert run.completion_s == run.running_s == 20 * slowdown
-            assert run.allocations_by_tier[tier] == run.allocations == 1
-            assert run.gpu_s_by_tier[tier] == run.held_gpu_s == gang * 20 * slowdown
-            assert run.done_gpu_s == pytest.approx(20 * gang)
-
-    def test_idle_between_jobs(self) -> None:
-        """Nothing happens while nobody is there."""
-        simulation = simulate([job("x", 10), job("y", 10, submit_s=3e7)])
-        assert completions(simulation) == [10, 3e7 + 10]
-        assert simulation.totals.decisions == 2
 
     def test_one_decision_an_instant(self) -> None:
         """Jobs of one moment are offered together, and again only when something changes."""
@@ -156,14 +100,6 @@ class TestWakeUps:
         rule = Scripted(exact, next_decision_s=lambda state: 0.1 - state.waiting.waiting_s[0])
         (run,) = simulate([job("x", 50, submit_s=1e9)], policy=rule).runs
         assert run.start_s == pytest.approx(1e9 + 0.1)
-
-    def test_not_asked_in_vain(self) -> None:
-        """While no waiting gang is small enough for what is free, nobody is asked."""
-        simulation = simulate(
-            [job("x", 20, gang=8), job("y", 10, submit_s=1), job("z", 10, submit_s=2)]
-        )
-        assert simulation.totals.decisions == 2
-        assert completions(simulation) == [80, 90, 90]
 
 
 class TestMigration:
@@ -263,59 +199,6 @@ class TestLoans:
 
 class TestRefusals:
     """What a policy may not do, and what cannot be."""
-
-    @pytest.mark.parametrize(
-        ("grants", "message"),
-        [
-            ([Grant(0, Tier.MACHINE, {0: 1})], "job x has a gang of 2, but gets {0: 1}"),
-            ([Grant(0, Tier.RACK, {0: 2, 1: 0})], "job x has a gang of 2, but gets"),
-            ([Grant(0, Tier.RACK, {0: 3, 1: -1})], "job x has a gang of 2, but gets"),
-            ([Grant(0, Tier.MACHINE, {4: 2})], "job x gets GPUs that are not free"),
-            ([Grant(0, Tier.MACHINE, {-1: 2})], "job x gets GPUs that are not free"),
-            ([Grant(0, Tier.MACHINE, {0: 1, 1: 1})], "is placed at tier machine, but .* spans rac"),
-            ([Grant(0, Tier.RACK, {0: 1, 2: 1})], "is placed at tier rack, but .* spans network"),
-            ([Grant(0, Tier.RACK, {0: 2})], "is placed at tier rack, but .* spans machine"),
-            ([Grant(2, Tier.MACHINE, {0: 2})], "gang 2 of 2 is given GPUs"),
-            ([Grant(-1, Tier.MACHINE, {0: 2})], "gang -1 of 2 is given GPUs"),
-            (
-                [Grant(0, Tier.MACHINE, {0: 2}), Grant(0, Tier.MACHINE, {1: 2})],
-                "job x is given GPUs twice",
-            ),
-            (
-                [Grant(0, Tier.MACHINE, {0: 2}), Grant(1, Tier.MACHINE, {0: 2})],
-                "job y gets GPUs that are not free",
-            ),
-        ],
-    )
-    def test_bad_grants(self, grants: list[Grant], message: str) -> None:
-        """Each is an error that names policy, time, job and rule."""
-
-        class Bad(PlacementPolicy):
-            name = "bad"
-
-            def decide(self, state: PlacementState) -> list[Grant]:
-                return grants
-
-        with pytest.raises(PolicyError, match=f"policy bad, at 7 s: .*{message}"):
-            simulate(
-                [job("x", 1, gang=2, submit_s=7), job("y", 1, gang=2, submit_s=7)], policy=Bad()
-            )
-
-    @pytest.mark.parametrize(
-        ("gpus", "message"),
-        [({0: 1}, "job x gets GPUs that are not free"), ({3: 1}, "job x moves twice")],
-    )
-    def test_bad_migrations(self, gpus: dict[int, int], message: str) -> None:
-        """Gangs move once, and not onto the GPUs that they leave."""
-
-        class Twice(FirstGpus):
-            def migrate(self, state: PlacementState, running: RunningGangs) -> list[Grant]:
-                assert list(running.ids) == ["x"], "y has just started"
-                first = [] if gpus == {0: 1} else [Grant(0, Tier.MACHINE, {2: 1})]
-                return [*first, Grant(0, Tier.MACHINE, gpus)]
-
-        with pytest.raises(PolicyError, match=message):
-            simulate([job("x", 9), job("y", 9, submit_s=5)], cluster_of(2, 2, 1), policy=Twice())
 
     def test_waiting_for_ever(self) -> None:
         """A policy that starts nobody is stopped, whether it asks to be asked again or not."""

@@ -39,26 +39,6 @@ ON_BOTH = (*ON_S0, *ON_S1)
 class TestByHand:
     """Schedules that are quickly drawn."""
 
-    def test_one_after_the_other(self) -> None:
-        """A job frees its GPU at the end of the round; its completion counts when it is."""
-        simulation = simulate([gang("x", 15), gang("y", 5, release_s=3)], cluster_of({"a": 1}))
-        first, second = simulation.runs
-        assert first.completion_s == 15
-        assert second.completion_s == 25
-        assert second.queued_s == 17
-        assert second.start_s == 20
-        metrics = measure(simulation)
-        assert metrics.jobs == metrics.finished == 2
-        assert metrics.makespan_s == 25
-        assert metrics.jct_mean_s == (15 + 22) / 2
-        assert (metrics.jct_min_s, metrics.jct_max_s) == (15, 22)
-        assert metrics.queue_mean_s == (0 + 17) / 2
-        assert metrics.gpu_usage == metrics.cru == 20 / 25
-        assert metrics.gpu_usage_by_type == {"a": 20 / 25}
-        assert metrics.rounds == 3
-        assert metrics.restarts == metrics.preemptions == 0
-        assert (metrics.copies_mean, metrics.copies_max) == (1, 1)
-
     def test_bottleneck(self) -> None:
         """A gang on unlike GPUs runs at the speed of the slowest."""
         rule = Scripted(lambda state: {"x": ({"s0": {"a": 1}, "s1": {"b": 1}},)})
@@ -68,15 +48,6 @@ class TestByHand:
         assert simulation.runs[0].completion_s == 15
         assert [pool.gpu_type.name for pool in simulation.cluster.pools] == ["a", "b"]
         assert simulation.totals.held_gpu_s == [15, 15]
-
-    def test_idle_rounds_are_skipped(self) -> None:
-        """A year without jobs asks nobody anything; rounds stay at multiples of their length."""
-        simulation = simulate(
-            [gang("x", 5), gang("y", 5, release_s=3.2e7 + 1)], cluster_of({"a": 1})
-        )
-        assert simulation.totals.rounds == 2
-        assert simulation.runs[1].start_s == 3.2e7 + 10
-        assert simulation.totals.decisions == 2
 
     def test_preemption(self) -> None:
         """A job that waits again queues again, and restarts even on the GPU that it had."""
@@ -235,37 +206,6 @@ class TestCosts:
 
 class TestRefusals:
     """What a policy may not do, and what cannot be."""
-
-    @pytest.mark.parametrize(
-        ("decision", "message"),
-        [
-            ({"z": ON_S0}, 'returned "z": it must return ids of active jobs'),
-            ({"x": ({"s0": {"a": 2}},)}, r"job x has a gang of 1, but gets .*2"),
-            ({"x": ({"s0": {}},)}, "job x has a gang of 1, but gets {}"),
-            ({"x": ({"s9": {"a": 1}},)}, "a server that there is not"),
-            ({"x": ON_S0, "y": ON_S0}, "job y gets GPUs that are not free"),
-            ({"x": ({"s0": {"b": 1}},)}, "job x cannot run where it is placed"),
-            ({"x": ON_BOTH}, "the policy forks none"),
-        ],
-    )
-    def test_bad_decisions(self, decision: Decision, message: str) -> None:
-        """Each is an error that names policy, round, job and rule."""
-        rule = Scripted(lambda state: decision)
-        cluster = cluster_of({"a": 1, "b": 1}, {"a": 1})
-        with pytest.raises(PolicyError, match=f"policy scripted, at 0 s: .*{message}"):
-            simulate([gang("x", 1), gang("y", 1)], cluster, rule)
-
-    @pytest.mark.parametrize(
-        "placements",
-        [ON_S0 * 2, ({"s0": {"a": 1}, "s1": {"a": 1}}, {"s2": {"a": 2}})],
-        ids=["same server", "copy on two servers"],
-    )
-    def test_copies_are_whole_and_apart(self, placements: Decision) -> None:
-        """Each copy is on one server, and no two on the same."""
-        rule = Scripted(lambda state: {"x": placements}, forks=True)
-        size = sum(next(iter(placements))[server]["a"] for server in placements[0])
-        with pytest.raises(PolicyError, match="not on a server of their own"):
-            simulate([gang("x", 1, gang=size)], cluster_of({"a": 2}, {"a": 2}, {"a": 2}), rule)
 
     def test_waiting_for_ever(self) -> None:
         """A policy that runs nothing is stopped."""
