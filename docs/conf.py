@@ -70,7 +70,7 @@ models_of_files = {
     ],
     "formulations/heterogeneous/README.md": ["formulations/heterogeneous/pulp_model.py"],
     "formulations/heterogeneous/shares/README.md": [
-        "formulations/heterogeneous/shares/highs_model.py"
+        "lyra_opt/heterogeneous/exact/shares/highs_model.py"
     ],
     "formulations/network/README.md": [
         "formulations/network/tiers/pulp_model.py",

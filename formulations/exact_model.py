@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lyra_opt.core.errors import one_line
 from lyra_opt.core.result import BACKEND_RUNS, Limits, StoppedBy
-from lyra_opt.core.solver import Solver, Unsupported, find_solver
+from lyra_opt.core.solver import Solver, Unsupported
 from lyra_opt.core.stopwatch import (
     OutOfTimeError,
     grace,
@@ -363,15 +363,14 @@ class _Watch:
             self.error = error
 
 
-def best_of(problem: Problem, *names: str) -> Start:
-    """Return what begins with the best answer of some registered heuristics, the first of ties."""
+def best_of(*heuristics: Solver) -> Start:
+    """Return what begins with the best answer of some heuristics, the first of ties."""
 
     def begin(instance: Any, rng: np.random.Generator) -> Any:
         best: Incumbent[Any] | None = None
-        for name in names:
+        for heuristic in heuristics:
             if best is not None and is_out_of_time():
                 break
-            heuristic = find_solver(problem.name, name)
             if not (heuristic.availability() or heuristic.supports(instance)):
                 found = heuristic.solve(instance, limits=Limits(), rng=rng)
                 if found.objective is not None and (

@@ -99,8 +99,8 @@ def _heterogeneous_models() -> Objects:
     from lyra_opt.formulations.heterogeneous.cpsat_model import CPSAT
     from lyra_opt.formulations.heterogeneous.mathopt_model import MATHOPT_GSCIP, MATHOPT_HIGHS
     from lyra_opt.formulations.heterogeneous.pulp_model import PULP_CBC, PULP_HIGHS
-    from lyra_opt.formulations.heterogeneous.shares.highs_model import LpHighs, LpSifting
     from lyra_opt.formulations.heterogeneous.shares.mathopt_model import LpGlop
+    from lyra_opt.heterogeneous.exact.shares.highs_model import LpHighs, LpSifting
 
     return _by_problem(
         BruteForce,

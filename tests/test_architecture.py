@@ -42,6 +42,22 @@ WAYS_TO_IMPORT_BY_STRING = {
     *("__import__", "entry_points", "exec_module", "find_loader", "import_module"),
     *("resolve_name", "run_module", "run_path"),
 }
+LOOK_UPS = {
+    *("lyra_opt.core.solver.SOLVERS", "lyra_opt.core.solver.find_solver"),
+    *("lyra_opt.core.isolation.loading.find_solver_safely", "lyra_opt.simulation.scheme.SCHEMES"),
+    "lyra_opt.simulation.scheme.find_scheme",
+}
+"""Ways to a solver or a scheme by its name."""
+MAY_LOOK_UP = {
+    "lyra_opt.core.isolation.loading": "tries a user's solver in a child, for the command line",
+    "lyra_opt.core.isolation.server": "finds in a child the solver that its parent has found",
+    "lyra_opt.core.witnesses": "reads the witnesses that a problem, of any package, lists by name",
+    "lyra_opt.simulation.decisions": "reads the keys of schemes, which scenario files have too",
+    "lyra_opt.testing.conformance": "takes what its user gives, as the front door does",
+    "lyra_opt.testing.counterexamples": "takes what its user gives, as the front door does",
+    "lyra_opt.formulations.backends.foreign": "makes solvers by name, for the registry",
+}
+"""Modules below the composition roots that turn names into objects, and why."""
 LONGER = {
     "lyra_opt.reclaim.exact.tree.kernel.explore": "the search: its steps share its state",
     "lyra_opt.testing.strategies.heterogeneous_instances": "an instance drawn field by field",
@@ -89,6 +105,18 @@ def test_nothing_is_imported_through_a_string() -> None:
         & WAYS_TO_IMPORT_BY_STRING
     }
     assert found == set(IMPORT_BY_STRING)
+
+
+def test_libraries_take_solvers_and_not_their_names() -> None:
+    """A solver that is asked for by name is a dependency that no rule of imports sees."""
+    found = {
+        module
+        for module, path in modules().items()
+        if package_of(module) in ("lyra_opt", "formulations", "instances")
+        if not is_root(module) and not module.startswith("lyra_opt.commands.")
+        if imported_by(path) & LOOK_UPS
+    }
+    assert found == set(MAY_LOOK_UP)
 
 
 def is_root(module: str) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lyra_opt.allocation.heuristics.mckp_greedy import MckpGreedy
 from lyra_opt.allocation.knapsack.of_instance import (
     KNAPSACK_OBJECTIVES,
     AllocationKnapsack,
@@ -67,7 +68,7 @@ PLAIN = Formulation(
     variants=KNAPSACK_OBJECTIVES,
     supports=supports,
     data=_data(plain),
-    begin=best_of(PROBLEM, "mckp-greedy"),
+    begin=best_of(MckpGreedy()),
     simple_bound=knapsack_bound,
     summary="Textbook model",
     tidied=_tidied,

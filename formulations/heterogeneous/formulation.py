@@ -9,7 +9,7 @@ from lyra_opt.core.solver import Unsupported
 from lyra_opt.formulations.exact_model import Formulation, best_of
 from lyra_opt.formulations.heterogeneous.round_model import RoundModel
 from lyra_opt.heterogeneous.bounds.dual_bound import simple_bound
-from lyra_opt.heterogeneous.heuristics.list_schedule import without_waste
+from lyra_opt.heterogeneous.heuristics.list_schedule import ListSchedule, without_waste
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Objective
 from lyra_opt.heterogeneous.problem import PROBLEM
 
@@ -48,7 +48,7 @@ ROUNDS = Formulation(
     whole=lambda instance, in_floats: RoundModel.of(
         instance, in_floats=in_floats, must_complete=True
     ),
-    begin=best_of(PROBLEM, "list-schedule"),
+    begin=best_of(ListSchedule()),
     simple_bound=rounded_bound,
     summary="Model of jobs, rounds and servers",
     tidied=without_waste,

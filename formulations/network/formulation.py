@@ -14,6 +14,7 @@ from lyra_opt.formulations.network.patterns.data import (
     pattern_columns,
 )
 from lyra_opt.formulations.network.tiers.data import TierModel, tier_columns
+from lyra_opt.network.heuristics.list_placement import ListPlacement
 from lyra_opt.network.instance import Objective
 from lyra_opt.network.problem import PROBLEM
 
@@ -50,7 +51,7 @@ TIERS = Formulation(
     variants=tuple(Objective),
     supports=_limits(tier_columns),
     data=lambda instance, _, in_floats: TierModel.of(instance, in_floats=in_floats),
-    begin=best_of(PROBLEM, "list-placement"),
+    begin=best_of(ListPlacement()),
     simple_bound=simple_bound,
     summary="Model of gangs and tiers",
 )

@@ -10,6 +10,7 @@ import numpy as np
 from lyra_opt.core.solver import Unsupported
 from lyra_opt.formulations.exact_model import Formulation, best_of
 from lyra_opt.formulations.reclaim.model_data import plain, strengthened
+from lyra_opt.reclaim.heuristics.greedy import LyraGreedy, Peeling
 from lyra_opt.reclaim.instance import Semantics
 from lyra_opt.reclaim.problem import PROBLEM
 
@@ -77,7 +78,7 @@ PLAIN = Formulation(
         float_limits(instance) if in_floats else int64_limits(instance)
     ),
     data=lambda instance, start, _: plain(instance, start),
-    begin=best_of(PROBLEM, "lyra-greedy", "peeling"),
+    begin=best_of(LyraGreedy(), Peeling()),
     simple_bound=lambda _: 0,
     summary="Textbook model",
     margin=1e-9,

@@ -20,7 +20,6 @@ from lyra_opt.formulations.heterogeneous import cpsat_model as rounds_cpsat
 from lyra_opt.formulations.heterogeneous import mathopt_model as rounds_mathopt
 from lyra_opt.formulations.heterogeneous import pulp_model as rounds_pulp
 from lyra_opt.formulations.heterogeneous.round_model import RoundModel
-from lyra_opt.formulations.heterogeneous.shares import highs_model as shares_highs
 from lyra_opt.formulations.heterogeneous.shares import mathopt_model as shares_mathopt
 from lyra_opt.formulations.network.patterns import cpsat_model as patterns_cpsat
 from lyra_opt.formulations.network.patterns import linear_model as patterns_linear
@@ -35,6 +34,7 @@ from lyra_opt.formulations.reclaim import cpsat_model as reclaim_cpsat
 from lyra_opt.formulations.reclaim import mathopt_model as reclaim_mathopt
 from lyra_opt.formulations.reclaim import model_data as reclaiming
 from lyra_opt.formulations.reclaim import pulp_model as reclaim_pulp
+from lyra_opt.heterogeneous.exact.shares import highs_model as shares_highs
 from lyra_opt.heterogeneous.instance import SCHEDULE_OBJECTIVES
 from lyra_opt.testing.strategies import (
     allocation_instances,

@@ -143,7 +143,7 @@ def require_kept(figures: Mapping[str, Any], *, scheme: str, latest_s: float = 0
 
 
 def _of_types(workload: Workload, cluster: Cluster, *, forking: bool) -> Mapping[str, float]:
-    from lyra_opt.formulations.heterogeneous.shares.highs_model import LpHighs
+    from lyra_opt.heterogeneous.exact.shares.highs_model import LpHighs
 
     engine = LpHighs()
     engine.load()

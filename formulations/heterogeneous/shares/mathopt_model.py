@@ -12,8 +12,8 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.core.stopwatch import remaining_s
 from lyra_opt.formulations.backends.backend import CostUnit
 from lyra_opt.formulations.backends.mathopt import MODULES, set_unit, solve
-from lyra_opt.formulations.heterogeneous.shares.data import ShareData
 from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
+from lyra_opt.heterogeneous.exact.shares.data import ShareData
 from lyra_opt.heterogeneous.exact.shares.solver import SharePoint, ShareSolver
 from lyra_opt.heterogeneous.instance import Objective
 

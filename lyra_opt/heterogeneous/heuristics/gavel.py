@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from lyra_opt.core.solver import Solver
     from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, Decision, RoundState
     from lyra_opt.heterogeneous.instance import GangJob, Instance, Placement
     from lyra_opt.heterogeneous.packing import PackedRate
@@ -36,10 +37,9 @@ if TYPE_CHECKING:
     """By team and type."""
 
 LEAST_RESET_S = 1_920.0
-SHARE_SOLVER = "lp-highs"
 
 
-def solver_shares(instance: Instance, solver: str = SHARE_SOLVER) -> TimeShares | None:
+def solver_shares(instance: Instance, solver: Solver | None = None) -> TimeShares | None:
     """Return the best shares of a share instance, None if there are none.
 
     Parameters
@@ -47,7 +47,7 @@ def solver_shares(instance: Instance, solver: str = SHARE_SOLVER) -> TimeShares 
     instance
         With an objective whose answer is shares.
     solver
-        The name of the solver, found through the registry.
+        What solves it; by default `LpHighs`.
 
     Raises
     ------
@@ -57,18 +57,17 @@ def solver_shares(instance: Instance, solver: str = SHARE_SOLVER) -> TimeShares 
     import numpy as np
 
     from lyra_opt.core.result import Limits, Status
-    from lyra_opt.core.solver import find_solver
+    from lyra_opt.heterogeneous.exact.shares.highs_model import LpHighs
 
-    result = find_solver("heterogeneous", solver).solve(
-        instance, limits=Limits(), rng=np.random.default_rng(0)
-    )
+    solver = solver or LpHighs()
+    result = solver.solve(instance, limits=Limits(), rng=np.random.default_rng(0))
     require_time()  # what a stopped solver returns is not the best
     is_undecided = result.solution is None and instance.objective is Objective.COST
     if result.status is Status.INFEASIBLE or is_undecided:
         # Deadlines that cannot be kept, or only within tolerances.
         return None
     if not isinstance(result.solution, TimeShares):
-        raise RuntimeError(f"{solver} on {instance.name}: {result.status}, {result.message}")
+        raise RuntimeError(f"{solver.name} on {instance.name}: {result.status}, {result.message}")
     return result.solution
 
 

@@ -26,7 +26,11 @@ if TYPE_CHECKING:
     from lyra_opt.heterogeneous.instance import GangJob, Instance, TimeShares
 
 
-water_filled_shares = partial(solver_shares, solver="water-filling")
+def water_filled_shares(instance: Instance) -> TimeShares | None:
+    """Return the shares of water filling."""
+    from lyra_opt.heterogeneous.exact.shares.water_filling import WaterFilling
+
+    return solver_shares(instance, WaterFilling())
 
 
 HIERARCHICAL = "gavel-hierarchical"

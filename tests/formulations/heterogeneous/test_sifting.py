@@ -14,10 +14,9 @@ from scipy.optimize import linprog
 from lyra_opt.core.result import Status
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
-from lyra_opt.formulations.heterogeneous.shares import highs_model
-from lyra_opt.formulations.heterogeneous.shares.highs_model import LpHighs, LpSifting
-from lyra_opt.heterogeneous.exact.shares import sifting
+from lyra_opt.heterogeneous.exact.shares import highs_model, sifting
 from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
+from lyra_opt.heterogeneous.exact.shares.highs_model import LpHighs, LpSifting
 from lyra_opt.heterogeneous.exact.shares.job_sets import JobSets
 from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
 from lyra_opt.heterogeneous.exact.shares.sifting import (

@@ -15,16 +15,17 @@ so levels never depend on which prices an engine returns.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.result import SolveResult, Status
-from lyra_opt.core.solver import HeuristicSolver, find_solver
+from lyra_opt.core.solver import HeuristicSolver
 from lyra_opt.core.stopwatch import require_time
 from lyra_opt.core.validation import require_choice, require_number, require_text
 from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
+from lyra_opt.heterogeneous.exact.shares.highs_model import LpHighs
 from lyra_opt.heterogeneous.instance import InnerPolicy, Objective
 
 if TYPE_CHECKING:
@@ -33,12 +34,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lyra_opt.heterogeneous.exact.shares.programme import SharePrices, ShareProgramme
-    from lyra_opt.heterogeneous.exact.shares.solver import Engine, ShareSolver
+    from lyra_opt.heterogeneous.exact.shares.solver import Engine
     from lyra_opt.heterogeneous.instance import Instance, TimeShares
 
     FloatArray = NDArray[np.float64]
 
-DEFAULT_ENGINE = "lp-highs"
 SATURATED = 1e-6
 """A job that provably can rise by no more than this part of its best type's value is frozen."""
 SLACK = 1e-9
@@ -117,7 +117,7 @@ def fill(
         lexicographically max-min: no job's level over its weight can rise unless that of a job
         whose is no larger falls.
     engine
-        What solves programmes: `ShareSolver.point_of` of an exact one; None is that of `lp-highs`.
+        What solves programmes: `ShareSolver.point_of` of an exact one; by default of `LpHighs`.
         Later programmes hardly have an interior, so that PDLP will not do.
 
     Raises
@@ -131,8 +131,7 @@ def fill(
     -----
     At most one programme for each job; as a rule one for each distinct level.
     """
-    if engine is None:
-        engine = cast("ShareSolver", find_solver("heterogeneous", DEFAULT_ENGINE)).point_of
+    engine = engine or LpHighs().point_of
     if entities is None:
         entities = [JobGroup(name="all", jobs=arrays.job_ids)]
     members = _members(arrays, entities)

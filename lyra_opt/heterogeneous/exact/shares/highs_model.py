@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lyra_opt.core.stopwatch import remaining_s
-from lyra_opt.formulations.heterogeneous.shares.data import ShareData
+from lyra_opt.heterogeneous.exact.shares.data import ShareData
 from lyra_opt.heterogeneous.exact.shares.sifting import (
     is_for_sifting,
     is_sum_for_sifting,
