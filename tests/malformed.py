@@ -266,6 +266,13 @@ HETEROGENEOUS = Malformed(
         ("jobs[0].current.s1", 2, "is 2: must be an object"),
         ("horizon_rounds", 0, "is 0: must be an integer of at"),
         ("restart_s", 1, "is 1.0: must be 0 for the objective util"),
+        ("jobs", [], "is []: must have at least one entry"),
+        ("gpu_types", [], "is []: must have at least one entry"),
+        ("round_s", 1e-61, "is 1e-61: must be from 1e-60 to 1e+60"),
+        ("horizon_rounds", 100_001, "is 100001: must be at most 100000"),
+        ("jobs[0].current.s1.fast", 0, "is 0: must be an integer of at least 1"),
+        ({"objective": "round_progress"}, None, "horizon_rounds is 4: must be 1 for the objective"),
+        ({"objective": "cost", "forking": True}, None, "forking is true: must be false for the ob"),
     ),
     (
         ("servers[0].gpus.old", 1, 'servers[0].gpus is "old": must be one of the gpu_types: fast,'),
@@ -273,6 +280,24 @@ HETEROGENEOUS = Malformed(
         ("jobs[0].throughput.old", 1, 'jobs[0].throughput is "old": must be one of the gpu_types'),
         ("jobs[0].utility.late_value", 9, "is 9.0: must be at most value, 2"),
         ("jobs[0].current", {"s2": {"fast": 2}}, "jobs[0].current.s2.fast is 2: must be at most t"),
+        ("jobs[0].current", {"s9": {"fast": 2}}, 'jobs[0].current.s9 is "s9": must be a server of'),
+        ("jobs[0].current", {"s1": {"fast": 1}}, "is an object: must be 2 GPUs in all, the job's"),
+        ("jobs[1].current", {"s1": {"fast": 1}}, "must be at most the 0 GPUs that other jobs leav"),
+        ("gpu_types[1].name", "fast", 'is "fast": must be unique'),
+        ("servers[1].id", "s1", 'is "s1": must be unique'),
+        ("servers[0].gpus", {"fast": 0}, "is {}: must have at least one GPU"),
+        ("jobs[1].id", "a", 'is "a": must be unique'),
+        ("jobs[0].throughput", {"fast": 0}, "is an object: must be above 0 for at least one type"),
+        (
+            {"objective": "throughput", "jobs[0].gang": 4, "jobs[0].current": {}},
+            None,
+            "jobs[0].throughput is an object: must be positive for a type",
+        ),
+        (
+            {"objective": "round_progress", "horizon_rounds": 1, "restart_s": 2},
+            None,
+            "restart_s is 2.0: must be at most round_s, 1",
+        ),
     ),
 )
 NETWORK = Malformed(

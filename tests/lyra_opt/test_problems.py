@@ -15,6 +15,7 @@ from lyra_opt.core.problem import find_problem, problems
 from lyra_opt.core.solver import find_solver
 from lyra_opt.testing import strategies
 from tests.malformed import INSTANCES
+from tests.test_right_answers import SOLUTIONS, instances_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +43,20 @@ def test_instance_comes_back_from_its_file(name: str, data: st.DataObject) -> No
     back = problem.parse_instance(json.loads(text))
     assert back == drawn
     assert content_hash(problem, back) == content_hash(problem, drawn)
+
+
+@EVERY_PROBLEM
+@given(data=st.data())
+def test_solution_comes_back_from_its_file(name: str, data: st.DataObject) -> None:
+    """With its claims; it is worth the same, and is shown in the same order."""
+    problem, (variants, solutions) = find_problem(name), SOLUTIONS[name]
+    instance = data.draw(st.sampled_from(variants).flatmap(lambda v: instances_of(name, v)))
+    solution = data.draw(solutions(instance))
+    text = format_document(problem.solution_document(instance, solution, 2))
+    parsed, claims = problem.parse_solution(json.loads(text))
+    assert claims == {"instance": "drawn", "objective": 2}
+    assert problem.check(instance, parsed) == problem.check(instance, solution)
+    assert problem.answer(instance, parsed) == problem.answer(instance, solution)
 
 
 @EVERY_PROBLEM

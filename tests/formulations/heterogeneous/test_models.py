@@ -99,48 +99,6 @@ def test_schedules_are_solutions_of_the_model(data: st.DataObject) -> None:
     assert sign * back.objective <= sign * value or same_value(back.objective, value)
 
 
-def test_forking_gains_by_hand() -> None:
-    """One job of 10 steps: two rounds of 4 and 1 a second on both GPUs, three on the fast one."""
-    servers = (GpuServer(id="x", gpus={"fast": 1}), GpuServer(id="y", gpus={"slow": 1}))
-    one = instance(job(steps=10.0), servers=servers, objective="makespan")
-    assert solved(one, "cpsat").objective == 3.0
-    assert solved(replace(one, forking=True), "cpsat").objective == 2.0
-
-
-def test_mixing_types_by_hand() -> None:
-    """Gangs of 3 and 2 on 2 fast and 3 slow GPUs at once; the one of 3 must be on slow ones."""
-    one = instance(job("a", 3, 2.0), job("b", 2, 8.0), objective="makespan")
-    assert solved(one, "cpsat").objective == 2.0
-    mixed = instance(job("a", 4, 2.0), objective="makespan")
-    assert solved(mixed, "cpsat").objective == 2.0
-
-
-def test_spread_is_slower_by_hand() -> None:
-    """Two slow GPUs of one server against one here and one there."""
-    spread = {"fast": 4.0, "slow": 0.5}
-    throughput = {"slow": 1.0}
-    jobs = (
-        job("a", 2, 1.0, throughput=throughput, spread_throughput=spread),
-        job("b", 1, 1.0, throughput=throughput),
-    )
-    assert solved(instance(*jobs, objective="mean_jct"), "cpsat").objective == 1.0
-    servers = tuple(GpuServer(id=f"s{n}", gpus={"slow": 1}) for n in range(3))
-    apart = instance(*jobs, objective="mean_jct", servers=servers)
-    assert solved(apart, "cpsat").objective == 1.5
-
-
-def test_staying_saves_the_restart() -> None:
-    """A job on a slow GPU stays there if its restart costs more than the fast GPU gains."""
-    stays = job("a", 1, 8.0, current={"s2": {"slow": 1}})
-    for restart_s, best in [(0.5, 2 / 8), (0.8, 1 / 8)]:
-        one = instance(stays, objective="round_progress", horizon_rounds=1, restart_s=restart_s)
-        found = solved(one, "cpsat")
-        assert found.objective == pytest.approx(best)
-        assert solved(replace(one, forking=True), "cpsat").objective == pytest.approx(
-            (4 * (1 - restart_s) + 1) / 8
-        )
-
-
 @pytest.mark.parametrize("name", BACKENDS)
 @pytest.mark.parametrize("slow", [1e-60, 1e-9])
 def test_a_rate_at_which_no_job_completes(name: str, slow: float) -> None:
@@ -149,16 +107,6 @@ def test_a_rate_at_which_no_job_completes(name: str, slow: float) -> None:
     jobs = [job(each, 2, throughput=rates) for each in "ab"]
     found = solved(instance(*jobs, objective="mean_jct"), name)
     assert (found.status, found.objective) == (Status.OPTIMAL, 3.0)
-
-
-@pytest.mark.parametrize("name", [*BACKENDS, "brute-force"])
-def test_infeasible_is_proved(name: str) -> None:
-    """Where the horizon is too short for the objective, and only there."""
-    short = instance(job(steps=17.0), objective="makespan")
-    found = solved(short, name)
-    assert (found.status, found.solution) == (Status.INFEASIBLE, None)
-    assert solved(replace(short, objective="utility"), name).objective == 0.0
-    assert solved(replace(short, horizon_rounds=5), name).objective == 5.0
 
 
 @pytest.mark.parametrize("name", BACKENDS)

@@ -107,25 +107,6 @@ def test_one_type(solver: str) -> None:
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_one_job(solver: str) -> None:
-    """A job alone has its best type all the time."""
-    instance = Instance(
-        name="one-job",
-        objective="max_min_share",
-        gpu_types=(GpuType(name="a"), GpuType(name="b", price_per_hour=4.0)),
-        servers=(GpuServer(id="s", gpus={"a": 3, "b": 1}),),
-        jobs=(job(0, throughput={"a": 2.0, "b": 6.0}, elapsed_s=5.0),),
-    )
-    assert solved(instance, solver).objective == pytest.approx(6 / (2 * 0.75 + 6 * 0.25))
-    # X_iso is 3 and 1 GPUs, scaled to shares 3/4 and 1/4: rate 3.
-    ratio = (5 + 10 / 6) / (10 / 3)
-    fairness = replace(instance, objective="finish_time_fairness")
-    assert solved(fairness, solver).objective == pytest.approx(ratio)
-    assert solved(replace(instance, objective="throughput"), solver).objective == pytest.approx(6)
-    assert solved(replace(instance, objective="cost"), solver).objective == pytest.approx(2)
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("objective", ["max_min_share", "finish_time_fairness"])
 def test_equal_throughputs(solver: str, objective: str) -> None:
     """Jobs alike of one GPU on GPUs that are alike to them: m jobs, C GPUs, min(1, C / m) each."""
@@ -139,29 +120,6 @@ def test_equal_throughputs(solver: str, objective: str) -> None:
     )
     expected = {"max_min_share": 3 / 5, "finish_time_fairness": 1.0}
     assert solved(instance, solver).objective == pytest.approx(expected[objective])
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_finish_time_fairness_is_no_linear_programme_but_solved_exactly(solver: str) -> None:
-    """Two jobs of unlike age on one GPU: the ratios are equal at a root of a quadratic."""
-    old = job(0, elapsed_s=30.0, isolated_elapsed_s=10.0)
-    new = job(1)
-    answer = solved(one_type([old, new], 1, "finish_time_fairness"), solver)
-    # Both take 10 / (2 * 1/2) = 10 s on half of the GPU: (30 + 5 / x) / 20 = (5 / (1 - x)) / 10.
-    share = (15 + math.sqrt(15**2 + 4 * 30 * 5)) / 60
-    expected = (30 + 5 / share) / 20
-    assert expected == pytest.approx(5 / (1 - share) / 10)
-    assert answer.objective == pytest.approx(expected, rel=1e-8)
-    assert answer.status is Status.OPTIMAL
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_infeasible_deadlines_are_proved(solver: str) -> None:
-    """Two jobs that each need more than half of the only GPU, and one whose deadline is over."""
-    tight = [job(n, utility=Deadline(deadline_s=9.0)) for n in range(2)]
-    assert solved(one_type(tight, 1, "cost"), solver).status is Status.INFEASIBLE
-    over = [job(0, utility=Deadline(deadline_s=9.0), elapsed_s=9.0)]
-    assert solved(one_type(over, 1, "cost"), solver).status is Status.INFEASIBLE
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -227,21 +185,6 @@ def test_equal_parts_of_the_cluster_are_feasible(instance: Instance) -> None:
     numbers = ShareNumbers(instance)
     rates = [truediv(*numbers.isolated_throughput(place)) for place in range(len(instance.jobs))]
     assert (arrays.rate * shares).sum(axis=1) == pytest.approx(rates, rel=1e-12)
-
-
-@pytest.mark.parametrize("objective", ["max_min_share", "throughput"])
-def test_scaling_rates(objective: str) -> None:
-    """All rates times c: normalised shares stay, throughput is c times as large."""
-    instance = drawn(12, objective)
-    faster = replace(
-        instance,
-        jobs=tuple(
-            replace(j, throughput={name: 3 * rate for name, rate in j.throughput.items()})
-            for j in instance.jobs
-        ),
-    )
-    factor = 1 if objective == "max_min_share" else 3
-    assert solved(faster).objective == pytest.approx(factor * solved(instance).objective, rel=1e-9)
 
 
 def test_invalid_warm_start() -> None:

@@ -111,24 +111,6 @@ def test_engines_agree_on_measured_rates(seed: int, forking: bool) -> None:
     assert second.most_s == pytest.approx(second.least_s, rel=1e-8)
 
 
-def test_scaling_rates_scales_times() -> None:
-    """All rates times c: all times over c."""
-    instance = drawn(10, "makespan", largest_gang=4, horizon_rounds=100_000)
-    faster = replace(
-        instance,
-        jobs=tuple(
-            replace(job, throughput={name: 4 * rate for name, rate in job.throughput.items()})
-            for job in instance.jobs
-        ),
-    )
-    for forking in (False, True):
-        slow, quick = (
-            divisible_makespan(i, engine_of("lp-highs"), forking=forking)
-            for i in (instance, faster)
-        )
-        assert slow.least_s == pytest.approx(4 * quick.least_s, rel=1e-8)
-
-
 def test_job_that_fits_nowhere() -> None:
     """A gang of two on two servers of one GPU cannot be one copy."""
     instance = two_servers(forking=True)

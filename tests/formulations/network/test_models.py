@@ -139,25 +139,6 @@ def test_solutions_of_the_model_are_placements(form: Any, data: st.DataObject) -
 
 
 @every_model
-def test_a_gang_that_gains_by_spanning_does_so(name: str) -> None:
-    """Beside room on one machine; without a second machine, or rack, it cannot."""
-    wide = {"machine": 0.25, "rack": 0.5, "network": 1.0}
-    pair = job("a", 2, efficiency=wide)
-    assert solved(instance(pair), name).objective == 2.0
-    one_rack = instance(pair, machines=instance().machines[:2])
-    assert solved(one_rack, name).objective == 1.0
-    one_machine = instance(pair, machines=instance().machines[:1])
-    assert solved(one_machine, name).objective == 0.5
-    # Two gangs that must be apart share what is free on two machines of 3 and 1 GPUs: one can.
-    machines = tuple(
-        Machine(id=f"m{n}", rack="r", gpus=4, free_gpus=free) for n, free in enumerate((3, 1))
-    )
-    apart = {"rack": 1.0}
-    two = instance(job("a", 2, efficiency=apart), job("b", 2, efficiency=apart), machines=machines)
-    assert solved(two, name).objective == 2.0
-
-
-@every_model
 def test_one_rack_beats_the_network(name: str) -> None:
     """A tiny model of which CBC's pre-processing proves the optimum 0.25."""
     servers = (("a", "west", 2), ("b", "east", 2), ("c", "west", 1))
@@ -171,28 +152,6 @@ def test_one_rack_beats_the_network(name: str) -> None:
     )
     found = solved(one, name)
     assert (found.status, found.objective) == (Status.OPTIMAL, 3)
-
-
-@every_model
-def test_timers_forbid_what_would_be_better(name: str) -> None:
-    """A gang that may not yet be in a rack goes across racks, and may not collapse into one."""
-    held = job("a", 5, waiting_s=1.0, rack_timer_s=2.0, network_timer_s=0.0)
-    large = tuple(replace(machine, gpus=8) for machine in instance().machines)
-    found = solved(instance(held, machines=large), name)
-    assert (found.objective, found.solution.placements[0].tier) == (5 * 0.25, "network")
-    forbidden = replace(held, network_timer_s=2.0)
-    assert solved(instance(forbidden, machines=large), name).objective == 0.0
-
-
-@every_model
-def test_fragmentation_by_hand(name: str) -> None:
-    """A gang of 2 fills the rest of the machine that is partly free already."""
-    found = solved(instance(job("a", 2), objective="least_fragmentation"), name)
-    assert found.objective == 5 * 2 - 0
-    assert found.solution.placements[0].gpus == {"r0m1": 2}
-    # With 3 that machine is filled and another begun; on one machine two would be partly free.
-    three = solved(instance(job("a", 3), objective="least_fragmentation"), name)
-    assert three.objective == 5 * 3 - 1
 
 
 @pytest.mark.parametrize("name", [*MODELS, "brute-force", "lp-highs"])

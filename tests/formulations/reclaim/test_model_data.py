@@ -1,8 +1,7 @@
-"""Both forms of the model against the checker, without any backend."""
+"""Starts in both forms of the model, without any backend."""
 
 from __future__ import annotations
 
-from itertools import combinations, product
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 from lyra_opt.formulations.reclaim.model_data import plain, strengthened
 from lyra_opt.reclaim import Solution
 from lyra_opt.testing.strategies import reclaim_instances, reclaim_servers_of
-from tests.optima import objective, optimum
+from tests.optima import objective
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,44 +41,6 @@ def value(model: ReclaimModel, x: Sequence[int], y: Sequence[int]) -> int:
     return costs + sum(
         job.weight for job, preempted in zip(model.jobs, y, strict=True) if preempted
     )
-
-
-def choices(model: ReclaimModel) -> list[tuple[int, ...]]:
-    """Return every x that chooses as many servers as are to be reclaimed."""
-    servers = range(len(model.positions))
-    return [
-        tuple(int(s in chosen) for s in servers)
-        for chosen in combinations(servers, model.reclaim_servers)
-    ]
-
-
-@pytest.mark.parametrize("form", FORMS)
-@given(instance=reclaim_instances(max_servers=5, max_jobs=5))
-def test_optimum_of_the_model_is_the_optimum(form, instance):
-    """By trying all values of all variables."""
-    model = form(instance)
-    feasible = [
-        (x, y)
-        for x in choices(model)
-        for y in product((0, 1), repeat=len(model.jobs))
-        if satisfies(model, x, y)
-    ]
-    assert min(value(model, x, y) for x, y in feasible) == optimum(instance)
-
-
-@given(instance=reclaim_instances(max_servers=5, max_jobs=5))
-def test_plain_form_charges_each_choice_what_the_checker_does(instance):
-    model = plain(instance)
-    for x in choices(model):
-        servers = tuple(
-            instance.servers[p].id for p, chosen in zip(model.positions, x, strict=True) if chosen
-        )
-        cheapest = min(
-            value(model, x, y)
-            for y in product((0, 1), repeat=len(model.jobs))
-            if satisfies(model, x, y)
-        )
-        assert cheapest == objective(instance, Solution(servers))
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -7,16 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from lyra_opt.allocation import ElasticJob, NamedWorkers, Objective, Schedule, WorkerAllocation
+from lyra_opt.allocation import ElasticJob, Objective, Schedule, WorkerAllocation
 from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.core.documents import format_document
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.loading import content_hash
 from lyra_opt.core.verifying import verify
-from lyra_opt.testing.strategies import allocation_instances, worker_allocations_of
 from tests.lyra_opt.allocation.examples import LONG, example, example_schedule
 
 JOB_DEFAULTS = {"gpus_per_worker": 1, "release_s": 0.0, "running": False, "scaling_loss": 0.0}
@@ -42,19 +39,6 @@ def test_defaults_and_integers_are_the_same_content() -> None:
     assert content_hash(PROBLEM, same) == content_hash(PROBLEM, instance)
     whole = replace(instance, jobs=(replace(LONG, work_worker_s=300), instance.jobs[1]))
     assert content_hash(PROBLEM, whole) == content_hash(PROBLEM, instance)
-
-
-@given(st.data())
-def test_workers_come_back_from_their_file(data: st.DataObject) -> None:
-    """By id, and in file order again."""
-    instance = data.draw(allocation_instances(objective="joint"))
-    solution = data.draw(worker_allocations_of(instance))
-    document = json.loads(format_document(PROBLEM.solution_document(instance, solution, 1.5)))
-    parsed, claims = PROBLEM.parse_solution(document)
-    assert isinstance(parsed, NamedWorkers)
-    assert parsed.in_file_order(instance) == solution
-    assert PROBLEM.answer(instance, parsed) == PROBLEM.answer(instance, solution)
-    assert claims == {"instance": "drawn", "objective": 1.5}
 
 
 def test_schedule_comes_back_from_its_file_in_order() -> None:

@@ -2,34 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
-from hypothesis import given
-from hypothesis import strategies as st
-
-from lyra_opt.core.documents import format_document
 from lyra_opt.core.loading import content_hash
 from lyra_opt.heterogeneous import Objective, TimeShares
 from lyra_opt.heterogeneous.problem import PROBLEM
-from lyra_opt.testing.strategies import heterogeneous_instances, round_schedules_of
 from tests.lyra_opt.heterogeneous.examples import entry, instance, job, schedule
 from tests.malformed import HETEROGENEOUS_DOCUMENT
-
-
-@given(st.data())
-def test_schedule_comes_back_from_its_file(data: st.DataObject) -> None:
-    """In order of rounds, then of the file."""
-    drawn = data.draw(heterogeneous_instances(objective="utility"))
-    solution = data.draw(round_schedules_of(drawn))
-    text = format_document(PROBLEM.solution_document(drawn, solution, 1.5))
-    parsed, claims = PROBLEM.parse_solution(json.loads(text))
-    assert claims == {"instance": "drawn", "objective": 1.5}
-    assert PROBLEM.check(drawn, parsed) == PROBLEM.check(drawn, solution)
-    assert PROBLEM.answer(drawn, parsed) == PROBLEM.answer(drawn, solution)
-    assert (
-        sorted(map(repr, parsed.entries)) == sorted(map(repr, solution.entries))
-        or (PROBLEM.answer(drawn, parsed)["allocation"])
-    )
 
 
 def test_shares_come_back_from_their_file() -> None:

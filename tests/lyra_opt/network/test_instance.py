@@ -9,10 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.network.checker import check
-from lyra_opt.network.instance import GangPlacement, Machine
 from lyra_opt.network.links import Tier
 from lyra_opt.testing.strategies import network_instances, network_solutions_of
-from tests.conftest import assert_field_refused
 from tests.lyra_opt.network.examples import MACHINES, instance, job
 
 ALL = (Tier.MACHINE, Tier.RACK, Tier.NETWORK)
@@ -88,50 +86,3 @@ def test_strategy_without_timers_and_gaps(drawn) -> None:
         assert drawn.tiers_of(one) == ((Tier.MACHINE,) if one.gang == 1 else ALL)
         shares = list(one.efficiency.values())
         assert shares == sorted(shares, reverse=True)
-
-
-DEFECTS = {
-    "no_jobs": (lambda: replace(instance(), jobs=()), "jobs"),
-    "no_machines": (lambda: instance(machines=()), "machines"),
-    "objective": (lambda: instance(objective="fast"), "objective"),
-    "name": (lambda: instance(name=""), "name"),
-    "same_job": (lambda: instance(job(), job()), "jobs[1].id"),
-    "same_machine": (lambda: instance(machines=MACHINES + MACHINES[:1]), "machines[4].id"),
-    "too_many_gpus": (
-        lambda: instance(machines=(*MACHINES, Machine(id="x", rack="x", gpus=10**6, free_gpus=0))),
-        "machines[4].gpus",
-    ),
-    "waiting_weight": (lambda: instance(waiting_weight_per_s=-1), "waiting_weight_per_s"),
-    "waiting_weight_above_1": (lambda: instance(waiting_weight_per_s=2), "waiting_weight_per_s"),
-    "machine_gpus": (lambda: replace(MACHINES[0], gpus=0), "gpus"),
-    "free_above_gpus": (lambda: replace(MACHINES[0], free_gpus=5), "free_gpus"),
-    "free_negative": (lambda: replace(MACHINES[0], free_gpus=-1), "free_gpus"),
-    "rack": (lambda: replace(MACHINES[0], rack=""), "rack"),
-    "affinity": (lambda: replace(MACHINES[0], affinity=0), "affinity"),
-    "gang": (lambda: job(gang=0), "gang"),
-    "gang_true": (lambda: job(gang=True), "gang"),
-    "gang_huge": (lambda: job(gang=10**6 + 1), "gang"),
-    "no_tier": (lambda: job(efficiency={}), "efficiency"),
-    "unknown_tier": (lambda: job(efficiency={"pod": 1.0}), "efficiency.pod"),
-    "efficiency_0": (lambda: job(efficiency={"rack": 0.0}), "efficiency.rack"),
-    "efficiency_above_1": (lambda: job(efficiency={"rack": 1.5}), "efficiency.rack"),
-    "one_gpu_spans": (lambda: job(gang=1, efficiency={"rack": 1.0}), "efficiency.rack"),
-    "score": (lambda: job(score=1.1), "score"),
-    "waiting": (lambda: job(waiting_s=-1), "waiting_s"),
-    "waiting_huge": (lambda: job(waiting_s=1e13), "waiting_s"),
-    "weight": (lambda: job(weight=0), "weight"),
-    "remaining": (lambda: job(remaining_s=0), "remaining_s"),
-    "attained": (lambda: job(attained_gpu_s=float("nan")), "attained_gpu_s"),
-    "timer": (lambda: job(rack_timer_s=-1), "rack_timer_s"),
-    "timer_infinite": (lambda: job(network_timer_s=float("inf")), "network_timer_s"),
-    "consolidation": (lambda: job(needs_consolidation=1), "needs_consolidation"),
-    "placement_tier": (lambda: GangPlacement(job="a", tier="pod", gpus={"m": 1}), "tier"),
-    "placement_nothing": (lambda: GangPlacement(job="a", tier="rack", gpus={}), "gpus"),
-    "placement_none": (lambda: GangPlacement(job="a", tier="rack", gpus={"m": 0}), "gpus.m"),
-}
-
-
-@pytest.mark.parametrize("defect", DEFECTS)
-def test_defects_are_named(defect: str) -> None:
-    """The field that breaks its rule."""
-    assert_field_refused(*DEFECTS[defect])

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
-from hypothesis import given
-from hypothesis import strategies as st
-
-from lyra_opt.core.documents import format_document
 from lyra_opt.core.loading import content_hash
 from lyra_opt.network.instance import COUNTING_OBJECTIVES, Objective
 from lyra_opt.network.problem import PROBLEM
-from lyra_opt.testing.strategies import network_instances, network_solutions_of
 from tests.lyra_opt.network.examples import instance, job, placement, solution
 from tests.malformed import NETWORK_DOCUMENT
 
@@ -21,22 +14,6 @@ def test_every_objective_is_maximised() -> None:
     for objective in Objective:
         assert objective.sense == "max"
         assert (objective.proof_gap < 1e-6) == (objective in COUNTING_OBJECTIVES)
-
-
-@given(st.data())
-def test_solution_comes_back_from_its_file(data: st.DataObject) -> None:
-    """With its claim, jobs in file order."""
-    drawn = data.draw(network_instances())
-    found = data.draw(network_solutions_of(drawn))
-    text = format_document(PROBLEM.solution_document(drawn, found, 1.5))
-    parsed, claims = PROBLEM.parse_solution(json.loads(text))
-    assert claims == {"instance": "drawn", "objective": 1.5}
-    assert PROBLEM.check(drawn, parsed) == PROBLEM.check(drawn, found)
-    assert {entry.job: entry for entry in parsed.placements} == {
-        entry.job: entry for entry in found.placements
-    }
-    positions = [drawn.job_position[entry.job] for entry in parsed.placements]
-    assert positions == sorted(positions)
 
 
 def test_defaults_and_integers_are_the_same_content() -> None:

@@ -97,13 +97,6 @@ def test_open_nodes_take_no_more_than_the_memory_limit(monkeypatch):
     assert max(sizes) <= 0.05 * 2**20
 
 
-def test_time_limit_of_nothing_returns_the_incumbent():
-    reduced = reduce_instance(generate("reclaim", "grid", servers=12, reclaim=4, seed=1))
-    found = search(reduced, Limits(time_s=0.0))
-    assert found.stopped_by is StoppedBy.TIME
-    assert found.places == [0, 1, 2, 3]
-
-
 def test_interpreted_and_compiled_search_make_the_same_tree(monkeypatch):
     reduced = reduce_instance(generate("reclaim", "reg4", servers=16, reclaim=5, seed=2))
     monkeypatch.setattr("lyra_opt.core.kernels.COMPILE_FROM_WORK", 10**9)
