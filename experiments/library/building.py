@@ -30,7 +30,7 @@ from lyra_opt.instances.library.documents import (
     Proof,
     Record,
 )
-from lyra_opt.proofs.writing import proof_of
+from lyra_opt.proofs.files import proof_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

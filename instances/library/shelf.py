@@ -28,7 +28,7 @@ from lyra_opt.instances.library.documents import (
     Proof,
     Record,
 )
-from lyra_opt.proofs.reading import checked_proof
+from lyra_opt.proofs.files import checked_proof
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -260,7 +260,7 @@ def _prove(arguments: argparse.Namespace, entry: LoadedInstance, best: Answer | 
     from lyra_opt.core.errors import UserError, counted
     from lyra_opt.core.result import Limits
     from lyra_opt.core.stopwatch import OutOfTimeError, limited_to
-    from lyra_opt.proofs.writing import proof_of
+    from lyra_opt.proofs.files import proof_of
 
     if best is None:
         complain(f"--proof {arguments.proof}: no solution was found, nothing written")

@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _check_proof(arguments: argparse.Namespace) -> int:
     """Check a proof; return the exit code."""
     from lyra_opt.commands.output import print_json, print_line
-    from lyra_opt.proofs.reading import checked
+    from lyra_opt.proofs.files import checked
 
     found = checked(arguments.instance, arguments.proof)
     if arguments.json:

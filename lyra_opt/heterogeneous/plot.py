@@ -2,17 +2,429 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
-from lyra_opt.heterogeneous.instance import RoundSchedule, TimeShares
-from lyra_opt.heterogeneous.matrix_plot import drawing_of_shares, drawing_of_throughputs
-from lyra_opt.heterogeneous.round_plot import drawing_of_rounds
+import numpy as np
+
+from lyra_opt.core.block_rows import ROW_INCHES
+from lyra_opt.core.errors import counted
+from lyra_opt.core.pictures import (
+    DARK_TEXT,
+    FREE_COLOUR,
+    MOST_NAMED,
+    TEXT_POINTS,
+    UNNAMED_COLOURS,
+    Drawing,
+    add_panels,
+    as_written,
+    grid_of,
+    in_words,
+    named_colours,
+    shortened,
+    text_colour,
+    text_inches,
+    time_unit,
+)
+from lyra_opt.heterogeneous.checker import check
+from lyra_opt.heterogeneous.instance import Objective, RoundSchedule, TimeShares
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from lyra_opt.core.pictures import Drawing
+    from matplotlib.axes import Axes
+    from matplotlib.figure import FigureBase
+    from matplotlib.image import AxesImage
+    from numpy.typing import NDArray
+
     from lyra_opt.heterogeneous.instance import Instance, Solution
+
+
+MOST_NAMED_JOBS = 40
+"""Jobs up to which each has its name, and numbers; of more, all are drawn without either."""
+
+COLUMN_INCHES, FRAME_INCHES, BAR_INCHES, MANY_INCHES = 0.85, 1.3, 0.9, 6.5
+LEAST_INCHES = 3.6
+"""Of a panel, for its title."""
+
+
+def drawing_of_shares(instance: Instance, solutions: Mapping[str, TimeShares]) -> Drawing:
+    """Return a drawing with a panel for each solution: the share of time of jobs on types.
+
+    What a job runs beside another counts as what it runs alone.
+
+    Parameters
+    ----------
+    instance
+        Of an objective of shares.
+    solutions
+        Valid shares by the name of who made them; at least one.
+    """
+    from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
+
+    arrays = ShareArrays.of(instance)
+    sets = arrays.sets
+    gangs = np.concatenate([arrays.gang, arrays.gang[sets.pairs[:, 0]]])
+
+    def panel(axes: Axes, maker: str, solution: TimeShares) -> AxesImage:
+        found = arrays.shares(solution)
+        shares = sets.of_job(found[sets.of_set])
+        texts = [[f"{share:.2f}" if share else "" for share in row] for row in shares]
+        counts = instance.gpus_of_type.values()
+        used = [
+            f"{held:.3g} of {there:,}" for held, there in zip(gangs @ found, counts, strict=True)
+        ]
+        value = check(instance, solution).objective or 0
+        words = str(instance.objective).replace("_", " ")
+        axes.set_title(f"{as_written(shortened(maker, 40))}\n{words} {value:,.6g}", loc="left")
+        return _draw_matrix(instance, axes, shares, texts, used)
+
+    width = _panel_inches(instance)
+    grid = grid_of(len(solutions), width, BAR_INCHES)
+
+    def draw(figure: FigureBase) -> None:
+        panels = add_panels(figure, len(solutions), grid)
+        for axes, (maker, solution) in zip(panels, solutions.items(), strict=True):
+            image = panel(axes, maker, solution)
+        for axes in panels[-grid[1] :]:
+            axes.set_xlabel("GPUs that are held on average, by type")
+        figure.colorbar(image, ax=panels, label="Share of time", fraction=0.1, aspect=30)
+
+    return Drawing(width * grid[1] + BAR_INCHES, _height(instance) * grid[0], draw)
+
+
+def drawing_of_throughputs(instance: Instance) -> Drawing:
+    """Return a drawing of how fast each job runs on each type of GPUs, on one server."""
+    rates = np.array(
+        [[job.throughput.get(name, 0.0) for name in instance.gpus_of_type] for job in instance.jobs]
+    )
+    texts = [[f"{rate:.3g}" if rate else "cannot" for rate in row] for row in rates]
+    relative = rates / rates.max(axis=1, keepdims=True)
+
+    def draw(figure: FigureBase) -> None:
+        axes = figure.subplots()
+        there = [counted(count, "GPU") for count in instance.gpus_of_type.values()]
+        image = _draw_matrix(instance, axes, relative, texts, there)
+        title = as_written(shortened(instance.name, 40))
+        numbers = ", steps a second" if len(instance.jobs) <= MOST_NAMED_JOBS else ""
+        axes.set_title(f"{title}\n{counted(len(instance.jobs), 'job')}{numbers}", loc="left")
+        label = "Speed / speed on best type"
+        figure.colorbar(image, ax=axes, label=label, fraction=0.1, aspect=30)
+
+    return Drawing(_panel_inches(instance) + BAR_INCHES, _height(instance), draw)
+
+
+def _draw_matrix(
+    instance: Instance,
+    axes: Axes,
+    values: NDArray[np.float64],
+    texts: Sequence[Sequence[str]],
+    notes: Sequence[str],
+) -> AxesImage:
+    """Draw a matrix of numbers from 0 to 1, with these texts, and notes below types."""
+    image = axes.imshow(
+        values, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest"
+    )
+    types = [
+        f"{as_written(shortened(name, 10))}\n{note}"
+        for name, note in zip(instance.gpus_of_type, notes, strict=True)
+    ]
+    axes.set_xticks(range(len(types)), types, fontsize=TEXT_POINTS)
+    axes.tick_params(length=0)
+    axes.grid(visible=False)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    if len(instance.jobs) > MOST_NAMED_JOBS:
+        axes.set_ylabel("Jobs in file order (too many for names and numbers)")
+        return image
+    names = [
+        f"{as_written(shortened(job.id))}, {counted(job.gang, 'GPU')}" for job in instance.jobs
+    ]
+    axes.set_yticks(range(len(names)), names, fontsize=TEXT_POINTS)
+    for row, cells in enumerate(texts):
+        for column, text in enumerate(cells):
+            colour = "white" if values[row, column] > 0.55 else DARK_TEXT
+            axes.text(
+                column, row, text, ha="center", va="center", fontsize=TEXT_POINTS, color=colour
+            )
+    return image
+
+
+def _panel_inches(instance: Instance) -> float:
+    """Return the width of a panel with the names of its jobs."""
+    names = 0.4
+    if len(instance.jobs) <= MOST_NAMED_JOBS:
+        names += max(
+            text_inches(f"{shortened(job.id)}, {job.gang} GPUs", TEXT_POINTS)
+            for job in instance.jobs
+        )
+    return max(LEAST_INCHES, names + COLUMN_INCHES * len(instance.gpu_types))
+
+
+def _height(instance: Instance) -> float:
+    is_named = len(instance.jobs) <= MOST_NAMED_JOBS
+    return FRAME_INCHES + (max(ROW_INCHES * len(instance.jobs), 1.0) if is_named else MANY_INCHES)
+
+
+WIDTH_INCHES, LEGEND_INCHES, FRAME_INCHES = 9.0, 1.6, 0.5
+LANE_INCHES, LEAST_TYPE_INCHES = 0.17, 0.3
+LEAST_INCHES, MOST_INCHES = 2.6, 4.5
+"""Of a panel."""
+
+MOST_VECTOR_BLOCKS = 4_000
+"""Blocks up to which they are lines and areas; more become an image within the picture."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """GPUs that a job holds for some rounds in a row.
+
+    Parameters
+    ----------
+    job
+        Its file position.
+    first_round, past_round
+        From the begin of one to that of the other.
+    first_lane, lanes
+        Lanes are GPUs, by type and then by server in file order.
+    """
+
+    job: int
+    first_round: int
+    past_round: int
+    first_lane: int
+    lanes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Panel:
+    """The scales of a panel.
+
+    Parameters
+    ----------
+    edges
+        Where lanes begin and end, from above; thin types are drawn larger than they are.
+    tops
+        First lane and name of each type.
+    height_inches
+        Of the axes.
+    last_round
+        Where the time axis ends.
+    """
+
+    edges: Sequence[float]
+    tops: Sequence[tuple[int, str]]
+    height_inches: float
+    last_round: int
+
+
+def drawing_of_rounds(instance: Instance, solutions: Mapping[str, RoundSchedule]) -> Drawing:
+    """Return a drawing with a panel for each schedule, one above the other, on the same axes.
+
+    Parameters
+    ----------
+    instance
+        Of an objective of rounds.
+    solutions
+        Valid schedules by the name of who made them; at least one.
+    """
+    rounds = [entry.round for found in solutions.values() for entry in found.entries]
+    panel = _panel(instance, max(rounds, default=0) + 1)
+    weights = [job.gang * job.steps / job.best_rate for job in instance.jobs]
+    colours = named_colours(weights)
+
+    def draw(figure: FigureBase) -> None:
+        panels = figure.subplots(len(solutions), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+        for axes, (name, solution) in zip(panels, solutions.items(), strict=True):
+            _draw_panel(instance, blocks_of(instance, solution), axes, panel, colours)
+            axes.set_title(_title(instance, name, solution), loc="left")
+        unit = time_unit(panel.last_round * instance.round_s)[1]
+        panels[-1].set_xlabel(f"Time ({unit}), rounds of {in_words(instance.round_s)}")
+        _add_legend(figure, instance, colours)
+
+    height = FRAME_INCHES + (panel.height_inches + 0.35) * len(solutions)
+    return Drawing(WIDTH_INCHES, height, draw)
+
+
+def blocks_of(instance: Instance, schedule: RoundSchedule) -> list[Block]:
+    """Return what is drawn of a valid schedule.
+
+    GPUs of one type on one server are alike: a job that stays there stays on its lanes, and others
+    take the first that are free. O(GPUs held in all rounds), and sorting.
+    """
+    first_lane: dict[tuple[str, str], int] = {}
+    lane = 0
+    for name in instance.gpus_of_type:
+        for server in instance.servers:
+            first_lane[server.id, name] = lane
+            lane += server.gpus.get(name, 0)
+    by_round: dict[int, dict[tuple[str, str], list[tuple[int, int]]]] = {}
+    for entry in schedule.entries:
+        places = by_round.setdefault(entry.round, defaultdict(list))
+        for host, types in entry.gpus.items():
+            for name, count in types.items():
+                places[host, name].append((instance.job_position[entry.job], count))
+    runs: dict[int, tuple[int, int, int]] = {}  # job, first and last round by lane, so far
+    done: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+    before: dict[tuple[str, str], dict[int, list[int]]] = {}
+    for number in sorted(by_round):
+        now: dict[tuple[str, str], dict[int, list[int]]] = {}
+        for (host, name), holders in by_round[number].items():
+            first = first_lane[host, name]
+            lanes = range(first, first + instance.server_of[host].gpus[name])
+            now[host, name] = _taken(lanes, holders, before.get((host, name), {}))
+            for job, held in now[host, name].items():
+                for lane in held:
+                    run = runs.get(lane)
+                    if run is not None and (run[0], run[2]) == (job, number - 1):
+                        runs[lane] = (job, run[1], number)
+                        continue
+                    if run is not None:
+                        done[run].append(lane)
+                    runs[lane] = (job, number, number)
+        before = now
+    for lane, run in runs.items():
+        done[run].append(lane)
+    return [
+        Block(job, first, last + 1, lanes[0], len(lanes))
+        for (job, first, last), found in sorted(done.items())
+        for lanes in _neighbours(sorted(found))
+    ]
+
+
+def _taken(
+    lanes: Sequence[int],
+    holders: Sequence[tuple[int, int]],
+    before: Mapping[int, Sequence[int]],
+) -> dict[int, list[int]]:
+    """Return the lanes of each job: where it was, as far as that goes, then the first free ones."""
+    taken = {job: list(before.get(job, ())[:count]) for job, count in holders}
+    held = {lane for kept in taken.values() for lane in kept}
+    free = (lane for lane in lanes if lane not in held)
+    for job, count in holders:
+        taken[job] += islice(free, count - len(taken[job]))
+    return taken
+
+
+def _neighbours(lanes: Sequence[int]) -> list[list[int]]:
+    """Return sorted lanes in stretches without gaps."""
+    found = [[lanes[0]]]
+    for before, lane in pairwise(lanes):
+        if lane == before + 1:
+            found[-1].append(lane)
+        else:
+            found.append([lane])
+    return found
+
+
+def _panel(instance: Instance, last_round: int) -> _Panel:
+    """Return the scales that all panels share."""
+    counts = {name: count for name, count in instance.gpus_of_type.items() if count}
+    total = sum(counts.values())
+    height = min(max(LANE_INCHES * total, LEAST_TYPE_INCHES * len(counts)), MOST_INCHES)
+    height = max(height, LEAST_INCHES)
+    edges, tops = [0.0], []
+    for name, count in counts.items():
+        tops.append((len(edges) - 1, name))
+        share = max(count / total, LEAST_TYPE_INCHES / height) / count
+        top = edges[-1]
+        edges += [top + share * (number + 1) for number in range(count)]
+    return _Panel(edges, tops, height, last_round)
+
+
+def _draw_panel(
+    instance: Instance,
+    blocks: Sequence[Block],
+    axes: Axes,
+    panel: _Panel,
+    colours: Sequence[str],
+) -> None:
+    """Draw the GPUs of each type as a field, and the blocks on them."""
+    from matplotlib.collections import PolyCollection
+
+    edges, end = panel.edges, panel.edges[-1]
+    scale = instance.round_s / time_unit(panel.last_round * instance.round_s)[0]
+    axes.set_xlim(0, panel.last_round * scale)
+    axes.set_ylim(end, 0)
+    axes.set_facecolor(FREE_COLOUR)
+    axes.grid(visible=False)
+    corners = [
+        [
+            (block.first_round * scale, edges[block.first_lane]),
+            (block.past_round * scale, edges[block.first_lane]),
+            (block.past_round * scale, edges[block.first_lane + block.lanes]),
+            (block.first_round * scale, edges[block.first_lane + block.lanes]),
+        ]
+        for block in blocks
+    ]
+    axes.add_collection(
+        PolyCollection(
+            corners,
+            facecolors=[colours[block.job] for block in blocks],
+            edgecolors="white",
+            linewidths=0.5 if len(blocks) <= MOST_VECTOR_BLOCKS else 0.0,
+            rasterized=len(blocks) > MOST_VECTOR_BLOCKS,
+        ),
+        autolim=False,
+    )
+    for lane, _ in panel.tops[1:]:
+        axes.axhline(edges[lane], color="black", linewidth=0.8, zorder=3)
+    ends = [*(edges[lane] for lane, _ in panel.tops[1:]), end]
+    middles = [(edges[lane] + to) / 2 for (lane, _), to in zip(panel.tops, ends, strict=True)]
+    gpus = instance.gpus_of_type
+    axes.set_yticks(
+        middles,
+        [f"{as_written(shortened(name))}, {counted(gpus[name], 'GPU')}" for _, name in panel.tops],
+    )
+    axes.tick_params(axis="y", length=0)
+    width_inches = WIDTH_INCHES - LEGEND_INCHES - 1.2
+    for block in blocks[:MOST_VECTOR_BLOCKS]:
+        name = shortened(instance.jobs[block.job].id)
+        top, bottom = edges[block.first_lane], edges[block.first_lane + block.lanes]
+        length = block.past_round - block.first_round
+        if (
+            length / panel.last_round * width_inches >= text_inches(name, TEXT_POINTS)
+            and (bottom - top) / end * panel.height_inches >= 1.2 * TEXT_POINTS / 72
+        ):
+            axes.text(
+                (block.first_round + length / 2) * scale,
+                (top + bottom) / 2,
+                as_written(name),
+                fontsize=TEXT_POINTS,
+                color=text_colour(colours[block.job]),
+                ha="center",
+                va="center_baseline",
+            )
+
+
+def _title(instance: Instance, name: str, solution: RoundSchedule) -> str:
+    report = check(instance, solution)
+    words = str(instance.objective).replace("_", " ").replace("jct", "JCT")
+    value = report.objective or 0
+    is_time = instance.objective in (Objective.MAKESPAN, Objective.MEAN_JCT)
+    shown = in_words(float(value)) if is_time else f"{value:,.6g}"
+    title = f"{as_written(shortened(name, 40))}: {words} {shown}"
+    if instance.objective is not Objective.ROUND_PROGRESS and report.completed is not None:
+        title += f", {len(report.completed):,} of {counted(len(instance.jobs), 'job')} complete"
+    return title
+
+
+def _add_legend(figure: FigureBase, instance: Instance, colours: Sequence[str]) -> None:
+    """List the jobs with a colour of their own, and how many others there are."""
+    from matplotlib.patches import Patch
+
+    handles = [
+        Patch(facecolor=colour, label=as_written(shortened(job.id)))
+        for job, colour in zip(instance.jobs, colours, strict=True)
+        if colour not in UNNAMED_COLOURS
+    ]
+    others = len(instance.jobs) - MOST_NAMED
+    if others > 0:
+        handles.append(Patch(facecolor=UNNAMED_COLOURS[0], label=counted(others, "other")))
+    handles.append(Patch(facecolor=FREE_COLOUR, edgecolor="#c8c8c8", label="free"))
+    figure.legend(handles=handles, loc="outside right upper", fontsize=TEXT_POINTS)
 
 
 def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing:

@@ -26,7 +26,7 @@ from lyra_opt.instances.traces import read_trace
 from lyra_opt.instances.workloads.readers import read_workload
 from lyra_opt.instances.workloads.usage import read_usage
 from lyra_opt.proofs import stand_alone
-from lyra_opt.proofs.reading import checked
+from lyra_opt.proofs.files import checked
 from lyra_opt.simulation.class_timers import read_timers
 from lyra_opt.simulation.communication import read_slowdowns
 from lyra_opt.simulation.topology import read_topology

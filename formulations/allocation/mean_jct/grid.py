@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lyra_opt.allocation.clock_times import from_first_release
-from lyra_opt.allocation.exact.mean_jct.starts import best_priority_schedule
+from lyra_opt.allocation.exact.mean_jct.solver import best_priority_schedule
 from lyra_opt.allocation.instance import Objective, Schedule, SchedulePiece
 from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.core.solver import Unsupported

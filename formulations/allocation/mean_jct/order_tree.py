@@ -18,7 +18,7 @@ from lyra_opt.allocation.exact.mean_jct.orders import (
     replay,
     schedule_of,
 )
-from lyra_opt.allocation.exact.mean_jct.starts import best_priority_schedule
+from lyra_opt.allocation.exact.mean_jct.solver import best_priority_schedule
 from lyra_opt.allocation.instance import Objective, Schedule
 from lyra_opt.allocation.schedules.evaluator import mean_jct_s
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy

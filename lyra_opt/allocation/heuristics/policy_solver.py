@@ -19,7 +19,12 @@ from lyra_opt.allocation.clock_times import from_first_release
 from lyra_opt.allocation.exact.mckp_core import MckpCore
 from lyra_opt.allocation.instance import Objective
 from lyra_opt.allocation.knapsack.data import Knapsack
-from lyra_opt.allocation.schedules.evaluator import FluidState, evaluate, mean_jct_s
+from lyra_opt.allocation.schedules.evaluator import (
+    FluidState,
+    evaluate,
+    mean_jct_s,
+    moldable_schedule,
+)
 from lyra_opt.allocation.schedules.kernel import (
     ACTIVE,
     BY_ARRIVAL,
@@ -34,7 +39,6 @@ from lyra_opt.allocation.schedules.kernel import (
     keep_bases,
     remaining_work,
 )
-from lyra_opt.allocation.schedules.moldable import moldable_schedule
 from lyra_opt.core.kernels import kernel, kernel_with_lists
 from lyra_opt.core.result import SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import HeuristicSolver

@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.heterogeneous.checker import STEPS_TOLERANCE
-from lyra_opt.heterogeneous.exact.shares.job_sets import JobSets
-from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
+from lyra_opt.heterogeneous.exact.shares.programme import JobSets, ShareProgramme
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -40,8 +40,7 @@ from lyra_opt.heterogeneous.bounds.fastest import earliest_completion, most_step
 from lyra_opt.heterogeneous.bounds.fluid import fluid_bound
 from lyra_opt.heterogeneous.checker import due_steps, jct_s, worth
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Objective
-from lyra_opt.heterogeneous.share_checker import SHARE_TOLERANCE
-from lyra_opt.heterogeneous.share_numbers import ShareNumbers, greatest
+from lyra_opt.heterogeneous.share_checker import SHARE_TOLERANCE, ShareNumbers, greatest
 
 if TYPE_CHECKING:
     from lyra_opt.heterogeneous.instance import GangJob, Instance

@@ -1,28 +1,469 @@
-"""Proved upper bounds on every objective of the network problem."""
+r"""Proved upper bounds on every objective of the network problem: a knapsack, and prices.
+
+What gangs pay for places, and what racks make of their GPUs at most, bounds all placements.
+
+*Prices.* :math:`\mu_s` for room on one machine for a gang of s, :math:`\rho_s` for room in one rack
+for such a gang, :math:`\pi` for a GPU of the network. Let x say which gangs start at which tier,
+and let every rack choose a pattern: gangs on its machines, gangs across its machines, GPUs for the
+network. In a placement there are as many places as gangs, so whatever the prices are
+
+.. math::
+    \sum_{j, t} v_{jt} x_{jt}
+    \le \sum_j \max(0, v_{jM} - \mu_{n_j}, v_{jR} - \rho_{n_j}, v_{jN} - n_j \pi)
+    + \sum_r \max_{\text{patterns of } r}
+      \Big(\sum_s a_s \mu_s + \sum_s b_s \rho_s + w \pi - \text{penalties}\Big).
+
+The right side is computed in integers from values rounded up: a bound whatever made the prices,
+as long as they are at least 0 (places may be left empty). Where machines that end partly free cost
+something, GPUs passed on are used up, and then :math:`\pi` may be negative.
+
+*Best prices.* They are the dual of the linear programme over all patterns (Dantzig and Wolfe 1960;
+Gilmore and Gomory 1961), to which patterns are added that earn more than the prices say, until none
+does. Its optimum keeps that gangs on a machine, and in a rack, are whole: only between racks, and
+for the network, is anything split.
+
+*Whole gangs.* Nor do gangs together use more GPUs than are free. With that, a GPU of the network
+need not have a price: places cost what they do beyond it, :math:`\mu_s - s \pi` and
+:math:`\rho_s - s \pi` if that is above 0, and the gangs that gain most at these prices and fit are
+a knapsack, solved exactly (`fill_cluster`). At the best prices its relaxation is no more than the
+bound above.
+
+Where racks are too large for that, each machine counts as a rack, and gangs that span any pay
+:math:`\pi` for each GPU.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from lyra_opt.core.rounding import float_up
 from lyra_opt.core.stopwatch import within_time
-from lyra_opt.network.bounds.prices import Offer, price_bound
+from lyra_opt.network.bounds.rack_pattern_kernel import (
+    Demand,
+    Fills,
+    Passing,
+    Racks,
+    fill_cluster,
+    fill_racks,
+)
 from lyra_opt.network.checker import value_of
 from lyra_opt.network.instance import COUNTING_OBJECTIVES, Objective
 from lyra_opt.network.links import Tier
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lyra_opt.network.instance import Instance
+
+
+MOST_WORK = 20_000_000
+"""Elementary steps of the dynamic programmes, from which on racks are taken apart."""
+MOST_KNAPSACK_WORK = 50_000_000
+"""Steps of the knapsack of all gangs, from which on it is left out."""
+MOST_VARIABLES = 20_000
+MOST_ROUNDS = 80
+TIME_LIMIT_S = 10.0
+PROVED = 1e-9
+"""Relative distance from the optimum of the linear programme at which prices are good enough."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """What room costs.
+
+    Parameters
+    ----------
+    machine, rack
+        Of a place for a gang, by its size, at least 0.
+    network
+        Of a GPU for gangs that span racks; at least 0 but for ``least_fragmentation``.
+    """
+
+    machine: Mapping[int, float]
+    rack: Mapping[int, float]
+    network: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementPriceBound:
+    """A bound and its proof.
+
+    Parameters
+    ----------
+    value
+        No placement is worth more.
+    prices
+        That prove it.
+    rounds
+        How often patterns were added.
+    """
+
+    value: Fraction
+    prices: Prices
+    rounds: int
+
+    def times(self, scale: Fraction) -> PlacementPriceBound:
+        """Return the bound where all values are so many times as large."""
+
+        def scaled(price: float) -> float:
+            return float(Fraction(price) * scale)
+
+        prices = self.prices
+        return PlacementPriceBound(
+            value=self.value * scale,
+            prices=Prices(
+                machine={size: scaled(price) for size, price in prices.machine.items()},
+                rack={size: scaled(price) for size, price in prices.rack.items()},
+                network=scaled(prices.network),
+            ),
+            rounds=self.rounds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A gang's values at the tiers where it may start; 0 where it may not."""
+
+    gang: int
+    values: tuple[Fraction, Fraction, Fraction]
+
+
+def price_bound(instance: Instance, offers: Sequence[Offer]) -> PlacementPriceBound | None:
+    """Return the bound of the best prices; None where there are too many gangs or GPUs for it.
+
+    Parameters
+    ----------
+    instance
+        Of which the machines are read.
+    offers
+        Its gangs that may start. Values are at least 0; those of tiers at which a gang could not
+        start alone are 0.
+
+    Notes
+    -----
+    Up to `MOST_ROUNDS` times a linear programme of (3 gangs + patterns) variables and a dynamic
+    programme of O(machines GPUs-of-a-machine GPUs-of-a-rack) steps for each kind of racks.
+    """
+    if not offers or 3 * len(offers) > MOST_VARIABLES:
+        return None
+    is_penalised = instance.objective is Objective.LEAST_FRAGMENTATION
+    # Floats that weigh values against one another are to be neither huge nor denormal.
+    scale = Fraction(1) if is_penalised else max(max(offer.values) for offer in offers)
+    scaled = [_scaled(offer, 1 / scale) for offer in offers]
+    for is_whole in (True, False):
+        relaxation = _Relaxation(instance, scaled, racks_are_whole=is_whole)
+        # A machine that is left in pieces costs 1, which must be some units.
+        if relaxation.work <= MOST_WORK and (relaxation.units >= 1 or not is_penalised):
+            return relaxation.solve().times(scale)
+    return None
+
+
+def _scaled(offer: Offer, scale: Fraction) -> Offer:
+    near, rack, network = offer.values
+    return Offer(offer.gang, (near * scale, rack * scale, network * scale))
+
+
+class _Relaxation:
+    """The linear programme over patterns, and the exact bound at given prices."""
+
+    def __init__(
+        self, instance: Instance, offers: Sequence[Offer], *, racks_are_whole: bool
+    ) -> None:
+        self.is_penalised = instance.objective is Objective.LEAST_FRAGMENTATION
+        merged: dict[Offer, int] = {}
+        for offer in offers:
+            if not racks_are_whole:
+                near, rack, network = offer.values
+                offer = Offer(offer.gang, (near, Fraction(0), max(rack, network)))
+            merged[offer] = merged.get(offer, 0) + 1
+        self.offers = list(merged)
+        self.copies = np.array(list(merged.values()), np.int64)
+        self.gang = np.array([offer.gang for offer in self.offers], np.int64)
+        self.sizes, self.size_of = np.unique(self.gang, return_inverse=True)
+        self._group_racks(instance, racks_are_whole=racks_are_whole)
+        kinds = len(self.sizes)
+        counts = np.zeros((2, kinds), np.int64)
+        for tier in (Tier.MACHINE, Tier.RACK):
+            offered = np.array([offer.values[tier] > 0 for offer in self.offers])
+            np.add.at(counts[tier], self.size_of[offered], self.copies[offered])
+        self.counts = counts
+        free = instance.free_gpus
+        dearest = max(max(offer.values) for offer in self.offers)
+        if self.is_penalised:
+            dearest = max(dearest, Fraction(1))
+        # No sum of a pattern, nor any price times GPUs, outgrows 62 bits.
+        self.free_gpus = free
+        self.work_of_knapsack = int(self.copies.sum()) * free
+        largest = dearest * 2 * (free + 1)
+        bits = largest.numerator.bit_length() - largest.denominator.bit_length() + 1
+        self.units = Fraction(2) ** (60 - bits)
+        self.integer_values = np.array(
+            [[math.ceil(value * self.units) for value in offer.values] for offer in self.offers],
+            np.int64,
+        )
+        self.largest = max((int(self.free[group].max()) for group in self._groups()), default=0)
+        self.reach = max((int(self.free[group].sum()) for group in self._groups()), default=0)
+        self.work = self._estimate_work()
+
+    def _groups(self) -> list[slice]:
+        pairs = zip(self.first_machine[:-1], self.first_machine[1:], strict=True)
+        return [slice(int(begin), int(end)) for begin, end in pairs]
+
+    def _group_racks(self, instance: Instance, *, racks_are_whole: bool) -> None:
+        """Count racks whose machines have the same GPUs free."""
+        found: dict[tuple[tuple[int, int], ...], int] = {}
+        for positions in instance.racks.values():
+            machines = sorted(
+                (machine.free_gpus, machine.gpus if self.is_penalised else 0)
+                for machine in (instance.machines[position] for position in positions)
+                if machine.free_gpus
+            )
+            parts = [tuple(machines)] if racks_are_whole else [(machine,) for machine in machines]
+            for part in parts:
+                if part:
+                    found[part] = found.get(part, 0) + 1
+        groups = sorted(found)
+        self.racks = np.array([found[group] for group in groups], np.int64)
+        self.first_machine = np.cumsum([0, *(len(group) for group in groups)])
+        self.free = np.array([free for group in groups for free, _ in group], np.int64)
+        self.gpus = np.array([gpus for group in groups for _, gpus in group], np.int64)
+        self.spans = np.array([len(group) > 1 for group in groups], np.int64)
+
+    def _estimate_work(self) -> int:
+        def of_fill(room: int, counts: np.ndarray) -> int:
+            return sum(
+                (room + 1) * (1 + min(int(count), room // int(size)))
+                for size, count in zip(self.sizes, counts, strict=True)
+            )
+
+        work = of_fill(self.largest, self.counts[0]) + of_fill(self.reach, self.counts[1])
+        for group in self._groups():
+            reach = int(self.free[group].sum())
+            work += reach * int((self.free[group] + 1).sum()) + reach * reach // 2
+        return work
+
+    def solve(self) -> PlacementPriceBound:
+        """Add patterns until the prices are best."""
+        columns: list[tuple[int, ...]] = []
+        known: set[tuple[int, ...]] = set()
+        best: tuple[int, Prices] | None = None
+        prices, least = self._first_prices(), 0.0
+        rounds = 0
+        while True:
+            value, patterns, rounded = self._bound_at(prices)
+            if best is None or value < best[0]:
+                best = value, rounded
+            new = [pattern for pattern in patterns if pattern not in known]
+            reached = float(Fraction(best[0]) / self.units)
+            if not new or rounds == MOST_ROUNDS or reached - least <= PROVED * abs(reached):
+                break
+            known.update(new)
+            columns += new
+            solved = self._master(columns)
+            if solved is None:
+                break
+            prices, least = solved
+            rounds += 1
+        least_units = best[0]
+        if self.work_of_knapsack <= MOST_KNAPSACK_WORK:
+            least_units = min(least_units, self._whole_gangs_bound(best[1]))
+        return PlacementPriceBound(value=least_units / self.units, prices=best[1], rounds=rounds)
+
+    def _first_prices(self) -> Prices:
+        """Return a price for each GPU alike: that at which as many are asked for as are free."""
+        best = np.array([float(max(offer.values)) for offer in self.offers]) / self.gang
+        order = np.argsort(-best, kind="stable")
+        asked = np.cumsum((self.gang * self.copies)[order])
+        free = int((self.free * np.repeat(self.racks, np.diff(self.first_machine))).sum())
+        place = int(np.searchsorted(asked, free))
+        price = float(best[order[place]]) if place < len(order) else 0.0
+        by_size = {int(size): price * int(size) for size in self.sizes}
+        return Prices(machine=by_size, rack=by_size, network=price)
+
+    def _bound_at(self, prices: Prices) -> tuple[int, list[tuple[int, ...]], Prices]:
+        """Return the bound at prices, in units, with each rack's pattern and the prices used."""
+        own, network = self._whole_units(prices)
+        gains = self._gains(own, network)
+        patterns = self._patterns(own, network)
+        total = sum(
+            gain * copies for gain, copies in zip(gains.tolist(), self.copies.tolist(), strict=True)
+        )
+        by_size = [
+            {
+                int(size): float(Fraction(int(price)) / self.units)
+                for size, price in zip(self.sizes, row, strict=True)
+            }
+            for row in own
+        ]
+        rounded = Prices(
+            machine=by_size[0], rack=by_size[1], network=float(Fraction(network) / self.units)
+        )
+        keys = [(group, *pattern[:-1]) for group, pattern in enumerate(patterns)]
+        return total + self._earned(patterns), keys, rounded
+
+    def _whole_gangs_bound(self, prices: Prices) -> int:
+        """Return the bound of whole gangs in all that is free, in units."""
+        own, network = self._whole_units(prices)
+        own = np.maximum(own - self.sizes * network, 0)
+        gains = self._gains(own, 0)
+        knapsack = fill_cluster.run(
+            self.free_gpus,
+            self.gang,
+            gains,
+            self.copies,
+            np.zeros(self.free_gpus + 1, np.int64),
+            work=self.work_of_knapsack,
+            largest=2**61,
+        )
+        return int(knapsack) + self._earned(self._patterns(own, 0))
+
+    def _whole_units(self, prices: Prices) -> tuple[np.ndarray, int]:
+        """Return prices on machines and in racks by size, and of the network, in units."""
+        dearest = np.zeros((2, len(self.sizes)), np.int64)
+        for tier in (Tier.MACHINE, Tier.RACK):
+            np.maximum.at(dearest[tier], self.size_of, self.integer_values[:, tier])
+        own = np.array(
+            [
+                [round(Fraction(of[int(size)]) * self.units) for size in self.sizes]
+                for of in (prices.machine, prices.rack)
+            ],
+            dtype=object,
+        )
+        # Dearer than any gang pays proves no more.
+        own = np.minimum(np.maximum(own, 0), dearest).astype(np.int64)
+        most = int(np.max(-(-self.integer_values[:, Tier.NETWORK] // self.gang), initial=0))
+        least = -math.ceil(self.units) if self.is_penalised else 0
+        return own, min(max(round(Fraction(prices.network) * self.units), least), most)
+
+    def _gains(self, own: np.ndarray, network: int) -> np.ndarray:
+        """Return what each gang gains at its best tier, at least 0."""
+        paid = np.stack((own[0][self.size_of], own[1][self.size_of], self.gang * network), axis=1)
+        gains = np.where(self.integer_values > 0, self.integer_values - paid, 0).max(axis=1)
+        return np.asarray(np.maximum(gains, 0), np.int64)
+
+    def _earned(self, patterns: Sequence[tuple[int, ...]]) -> int:
+        return sum(
+            pattern[-1] * racks
+            for pattern, racks in zip(patterns, self.racks.tolist(), strict=True)
+        )
+
+    def _patterns(self, own: np.ndarray, network: int) -> list[tuple[int, ...]]:
+        kinds, groups = len(self.sizes), len(self.racks)
+        machines = int(np.diff(self.first_machine).max(initial=0))
+        row, near = self.reach + 1, self.largest + 1
+
+        def scratch(length: int) -> np.ndarray:
+            return np.zeros(length, np.int64)
+
+        columns = fill_racks.run(
+            Racks(
+                first_machine=self.first_machine.astype(np.int64),
+                free=self.free,
+                gpus=self.gpus,
+                spans=self.spans,
+            ),
+            Demand(
+                sizes=self.sizes,
+                counts=self.counts.ravel(),
+                prices=own.ravel(),
+                network_price=network,
+                penalty=math.ceil(self.units) if self.is_penalised else 0,
+            ),
+            Fills(
+                machine_best=scratch(near),
+                machine_taken=scratch(kinds * near),
+                most_within=scratch(near),
+                where_within=scratch(near),
+                rack_best=scratch(row),
+                rack_taken=scratch(kinds * row),
+            ),
+            Passing(
+                best=scratch(row),
+                before=scratch(row),
+                passed_by=scratch(max(machines, 1) * row),
+            ),
+            scratch(groups * (2 * kinds + 3)),
+            work=self.work,
+            largest=2**61,
+        )
+        table = np.asarray(columns, np.int64).reshape(groups, 2 * kinds + 3)
+        return [tuple(line) for line in table.tolist()]
+
+    def _master(self, columns: Sequence[tuple[int, ...]]) -> tuple[Prices, float] | None:
+        """Return the prices and the value of the best mixture of some patterns.
+
+        Rows: each gang once; places on machines, then in racks, by size; GPUs of the network; each
+        rack one pattern.
+        """
+        from scipy.optimize import linprog
+        from scipy.sparse import csr_array
+
+        kinds, jobs, groups = len(self.sizes), len(self.offers), len(self.racks)
+        values = np.array([[float(value) for value in offer.values] for offer in self.offers])
+        job, tier = np.nonzero(values > 0)
+        gangs = len(job)
+        table = np.array(columns, float)
+        group = table[:, 0].astype(np.int64)
+        supply = table[:, 1 : 2 * kinds + 2]
+        pattern, place = np.nonzero(supply)
+        is_network = tier == Tier.NETWORK
+        demand_row = jobs + np.where(is_network, 2 * kinds, tier * kinds + self.size_of[job])
+        chosen = np.arange(len(columns))
+        rows = np.concatenate((job, demand_row, jobs + place, jobs + 2 * kinds + 1 + group))
+        places = np.concatenate(
+            (np.arange(gangs), np.arange(gangs), gangs + pattern, gangs + chosen)
+        )
+        entries = np.concatenate(
+            (
+                np.ones(gangs),
+                np.where(is_network, self.gang[job], 1.0),
+                -supply[pattern, place],
+                np.ones(len(columns)),
+            )
+        )
+        right = np.concatenate((self.copies, np.zeros(2 * kinds + 1), self.racks)).astype(float)
+        scale = float(values.max())
+        cost = np.concatenate((-values[job, tier] / scale, table[:, -1] / scale))
+        matrix = csr_array(
+            (entries, (rows, places)), shape=(jobs + 2 * kinds + 1 + groups, len(cost))
+        )
+        equal = np.zeros(matrix.shape[0], bool)
+        if self.is_penalised:
+            # Each rack has some pattern, and what it passes on is used up.
+            equal[jobs + 2 * kinds :] = True
+        result = linprog(
+            cost,
+            A_ub=matrix[~equal],
+            b_ub=right[~equal],
+            A_eq=matrix[equal] if equal.any() else None,
+            b_eq=right[equal] if equal.any() else None,
+            method="highs",
+            options={"time_limit": TIME_LIMIT_S},
+        )
+        if result.status != 0:
+            return None
+        dual = np.zeros(len(right))
+        dual[~equal] = -result.ineqlin.marginals
+        if equal.any():
+            dual[equal] = -result.eqlin.marginals
+        dual *= scale
+        prices = [
+            {int(size): float(price) for size, price in zip(self.sizes, part, strict=True)}
+            for part in (dual[jobs : jobs + kinds], dual[jobs + kinds : jobs + 2 * kinds])
+        ]
+        network = float(dual[jobs + 2 * kinds])
+        return Prices(machine=prices[0], rack=prices[1], network=network), -result.fun * scale
 
 
 def dual_bound(instance: Instance) -> int | float:
     """Return a bound on the optimum, an integer for objectives that count.
 
-    The better of `knapsack_bound` and `lyra_opt.network.bounds.prices`; it does not depend on the
+    The better of `knapsack_bound` and `price_bound`; it does not depend on the
     order of the file.
     """
     offers = offers_of(instance)

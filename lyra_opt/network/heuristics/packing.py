@@ -120,7 +120,7 @@ def clear_market(steps: Any, market: Any) -> Any:
     """Bring prices to where as many places are asked for as there are; return the best found.
 
     Subgradient steps, of Polyak's length towards 0.95 of where they start, on the bound of
-    `lyra_opt.network.bounds.prices` with each machine a rack.
+    `lyra_opt.network.bounds.dual_bound` with each machine a rack.
     """
     prices = market.prices
     excess = market.excess

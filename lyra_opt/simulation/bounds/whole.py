@@ -38,9 +38,7 @@ import numpy as np
 from lyra_opt.allocation.bounds.mean_jct.data import safe_difference
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.run_progress import part_of_run
-from lyra_opt.pricing.ascent import Pricer, Room, ascend
-from lyra_opt.pricing.first_prices import first_prices
-from lyra_opt.pricing.safe_value import EPSILON, SLACK, safe_value
+from lyra_opt.pricing.ascent import EPSILON, SLACK, Pricer, Room, ascend, first_prices, safe_value
 from lyra_opt.simulation.bounds.scope import Reading
 from lyra_opt.simulation.bounds.ways import priced_jobs
 from lyra_opt.simulation.least_run import least_run_s

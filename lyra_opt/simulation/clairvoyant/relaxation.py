@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.core.stopwatch import within_time
-from lyra_opt.pricing.ascent import Pricer, Room, steps
-from lyra_opt.pricing.first_prices import first_prices
+from lyra_opt.pricing.ascent import Pricer, Room, first_prices, steps
 from lyra_opt.pricing.kernel import PricedJobs
 from lyra_opt.simulation.bounds.whole import step_integral
 from lyra_opt.simulation.clairvoyant.gangs import MICROSECONDS

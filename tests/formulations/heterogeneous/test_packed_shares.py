@@ -15,8 +15,8 @@ from lyra_opt.core.result import Status
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.heterogeneous import PROBLEM, GangJob, GpuServer, GpuType, Instance, Objective
-from lyra_opt.heterogeneous.exact.shares.alike import merged
 from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
+from lyra_opt.heterogeneous.exact.shares.programme import merged
 from lyra_opt.heterogeneous.exact.shares.water_filling import fill
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES
 from lyra_opt.heterogeneous.packing import PackedRate, pairs_of

@@ -16,9 +16,8 @@ from lyra_opt.core.result import Limits, Status
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import Answer, refute_claims, solve_and_check
 from lyra_opt.heterogeneous.checker import check
-from lyra_opt.heterogeneous.exact.shares.alike import merged, rows_alike
 from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
-from lyra_opt.heterogeneous.exact.shares.programme import SharePrices
+from lyra_opt.heterogeneous.exact.shares.programme import SharePrices, merged, rows_alike
 from lyra_opt.heterogeneous.exact.shares.solver import fractions_of_cluster
 from lyra_opt.heterogeneous.instance import (
     SHARE_OBJECTIVES,
@@ -30,7 +29,7 @@ from lyra_opt.heterogeneous.instance import (
     TimeShares,
 )
 from lyra_opt.heterogeneous.problem import PROBLEM
-from lyra_opt.heterogeneous.share_numbers import ShareNumbers, least_throughput
+from lyra_opt.heterogeneous.share_checker import ShareNumbers, least_throughput
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws

@@ -17,8 +17,7 @@ from lyra_opt.core.solving import solve_and_check
 from lyra_opt.heterogeneous.exact.shares import highs_model, sifting
 from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
 from lyra_opt.heterogeneous.exact.shares.highs_model import LpHighs, LpSifting
-from lyra_opt.heterogeneous.exact.shares.job_sets import JobSets
-from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
+from lyra_opt.heterogeneous.exact.shares.programme import JobSets, ShareProgramme
 from lyra_opt.heterogeneous.exact.shares.sifting import (
     is_for_sifting,
     is_sum_for_sifting,

@@ -14,7 +14,7 @@ from lyra_opt.core.fixed_order import product
 PACKAGES = ("heterogeneous", "network", "pricing", "simulation")
 """Those whose products decide who runs where."""
 BLAS = {"dot", "vdot", "inner", "matmul", "tensordot", "einsum"}
-ONLY_DRAWN = {"matrix_plot.py"}
+ONLY_DRAWN = {"plot.py"}
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from lyra_opt.core.pictures import FORMATS
 from lyra_opt.core.problem import problem_of_instance
 from lyra_opt.core.trajectory import TrajectoryPoint
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES
-from lyra_opt.heterogeneous.round_plot import blocks_of
+from lyra_opt.heterogeneous.plot import blocks_of
 from lyra_opt.network.plot import TIER_COLOURS
 from lyra_opt.testing import strategies
 from tests.draws import draws

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lyra_opt.heterogeneous import Instance, Objective, TimeShares, check
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES
-from lyra_opt.heterogeneous.share_numbers import greatest, least, over_power_of_two
+from lyra_opt.heterogeneous.share_checker import greatest, least, over_power_of_two
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
 from tests.optima import document_of

@@ -18,6 +18,7 @@ from lyra_opt.core.result import Status
 from lyra_opt.heterogeneous import PROBLEM
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Instance, Objective, TimeShares
 from lyra_opt.heterogeneous.packing import PackedRate
+from lyra_opt.proofs.files import proof_of
 from lyra_opt.proofs.stand_alone import (
     Refuted,
     check,
@@ -25,7 +26,6 @@ from lyra_opt.proofs.stand_alone import (
     programme_of,
     proved_cost,
 )
-from lyra_opt.proofs.writing import proof_of
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
 

@@ -25,6 +25,7 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.core.problem import problem_of_format
 from lyra_opt.network.instance import Machine, WaitingJob
 from lyra_opt.proofs import stand_alone
+from lyra_opt.proofs.files import proof_of
 from lyra_opt.proofs.stand_alone import (
     DEFAULTS,
     Refuted,
@@ -34,7 +35,6 @@ from lyra_opt.proofs.stand_alone import (
     programme_of,
     proved_cost,
 )
-from lyra_opt.proofs.writing import proof_of
 from lyra_opt.reclaim.instance import Job, Server
 from tests.reference import allocation, heterogeneous, network, reclaim
 from tests.reference.drawing import INFEASIBLE, UNKNOWN, Draw

@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.allocation.bounds.mean_jct.busy_times import ASCENT_STEPS, mean_busy_time_bound
 from lyra_opt.allocation.bounds.mean_jct.data import BoundData, safe_difference, smallest_area_first
-from lyra_opt.allocation.bounds.mean_jct.interrupted import (
-    LARGEST_FOR_PASSES,
-    interrupted_prices_bound,
-)
 from lyra_opt.allocation.bounds.mean_jct.prices import (
+    LARGEST_FOR_PASSES,
     LARGEST_FOR_PRICES,
     ROUNDS,
+    interrupted_prices_bound,
     priced_schedules_bound,
 )
 from lyra_opt.core.stopwatch import OutOfTimeError

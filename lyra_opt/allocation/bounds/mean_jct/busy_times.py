@@ -7,21 +7,272 @@ its workers. The least sum of M_j is a transportation problem of work to time.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lyra_opt.allocation.bounds.mean_jct.ascent import ascend
 from lyra_opt.allocation.bounds.mean_jct.data import BoundData, safe_difference, smallest_area_first
-from lyra_opt.allocation.bounds.mean_jct.kernel import Segments, fill_nodes
+from lyra_opt.core.kernels import kernel
 from lyra_opt.core.stopwatch import require_time
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
+    FloatArray = NDArray[np.float64]
     from lyra_opt.allocation.instance import Instance
 
-    FloatArray = NDArray[np.float64]
+
+class Segments(NamedTuple):
+    """Segments of jobs, by release: each is worth ``(reach - time) / cost`` a GPU, up to capacity.
+
+    Scratch, as long: ``active`` lists segments that are worth something, ``worth`` is how much.
+    """
+
+    reach: Any
+    cost: Any
+    capacity: Any
+    active: Any
+    worth: Any
+
+
+@kernel
+def gather(known: int, added: int, released: int, time: float, segments: Any) -> Any:
+    """List what is worth something now: of the `known`, and of what has been released since.
+
+    Return how many those are, and their capacity.
+    """
+    active = segments.active
+    while added < released:
+        active[known] = added
+        known += 1
+        added += 1
+    kept = 0
+    wanted = 0.0
+    for place in range(known):
+        segment = active[place]
+        value = (segments.reach[segment] - time) / segments.cost[segment]
+        if value > 0.0:  # else it never is again
+            active[kept] = segment
+            segments.worth[kept] = value
+            wanted += segments.capacity[segment]
+            kept += 1
+    return kept, wanted
+
+
+@kernel
+def fill(actives: int, room: float, segments: Any) -> Any:
+    """Put in front what is worth most, until the room is used up; as in quickselect.
+
+    Returns ``(full, shares, room, steps)``: up to ``full`` each segment gets its capacity; if
+    ``shares``, those from there on are worth equally much and share the room that is left.
+    """
+    active = segments.active
+    worth = segments.worth
+    capacity = segments.capacity
+    steps = 0.0
+    low = 0
+    high = actives
+    while low < high:
+        steps += high - low
+        first = worth[low]
+        middle = worth[(low + high) // 2]
+        last = worth[high - 1]
+        pivot = max(min(first, middle), min(max(first, middle), last))
+        above = low  # from `low` on worth more than the pivot, then equal, unseen, less
+        unseen = low
+        below = high
+        wanted = 0.0
+        equal = 0.0
+        while unseen < below:
+            value = worth[unseen]
+            segment = active[unseen]
+            if value > pivot:
+                wanted += capacity[segment]
+                worth[unseen] = worth[above]
+                active[unseen] = active[above]
+                worth[above] = value
+                active[above] = segment
+                above += 1
+                unseen += 1
+            elif value < pivot:
+                below -= 1
+                worth[unseen] = worth[below]
+                active[unseen] = active[below]
+                worth[below] = value
+                active[below] = segment
+            else:
+                equal += capacity[segment]
+                unseen += 1
+        if wanted >= room:
+            high = above
+        elif wanted + equal >= room:
+            return above, True, room - wanted, steps
+        else:
+            room -= wanted + equal
+            low = below
+    return low, False, room, steps
+
+
+@kernel
+def fill_nodes(
+    first: int,
+    most_steps: float,
+    times: Any,
+    weights: Any,
+    released: Any,
+    gpus: int,
+    segments: Any,
+    held: Any,
+    totals: Any,
+) -> Any:
+    """Give the GPUs at each node of time to the segments that are worth most there.
+
+    Goes on at node `first` with what it has returned for those before, about so many steps.
+
+    The first `released` of a node are released. Times do not decrease.
+
+    Returns ``(node, held, totals)``: the first node that is left; the GPU-seconds held by each
+    segment; and the sum of worth times GPU-seconds, the number of steps taken, and of segments that
+    are still worth something and that were released.
+
+    Complexity O(segments worth something) expected a node, by partitioning as in quickselect.
+    """
+    active = segments.active
+    worth = segments.worth
+    capacity = segments.capacity
+    earned = totals[0]
+    steps = totals[1]
+    actives = int(totals[2])
+    added = int(totals[3])
+    most_steps += steps
+    node = first
+    while node < len(times) and steps <= most_steps:
+        steps += actives + released[node] - added
+        actives, wanted = gather(actives, added, released[node], times[node], segments)
+        added = max(added, released[node])
+        room = 1.0 * gpus
+        full = actives
+        shares = False
+        if wanted > room:
+            full, shares, room, taken = fill(actives, room, segments)
+            steps += taken
+        here = 0.0
+        weight = weights[node]
+        for place in range(full):
+            segment = active[place]
+            here += worth[place] * capacity[segment]
+            held[segment] += weight * capacity[segment]
+        place = full
+        while shares and place < actives and room > 0.0:
+            segment = active[place]
+            given = min(room, capacity[segment])
+            here += worth[place] * given
+            held[segment] += weight * given
+            room -= given
+            place += 1
+        steps += full
+        earned += weight * here
+        node += 1
+    totals[0] = earned
+    totals[1] = steps
+    totals[2] = actives
+    totals[3] = added
+    return node, held, totals
+
+
+MEMORY = 20
+"""Pairs of steps and changes of slope that the curvature is told from."""
+LEAST_SHARE = 1e-4
+"""Of the rise that the slope promises, what a step must bring (Armijo)."""
+LEAST_RISE = 1e-9
+"""Relative rise of a step below which the ascent ends."""
+
+
+def ascend(
+    value_and_slope: Callable[[FloatArray], tuple[float, FloatArray]],
+    start: FloatArray,
+    scale: FloatArray,
+    evaluations: int,
+) -> FloatArray:
+    """Return the best point that L-BFGS finds of a concave function with known supergradients.
+
+    SciPy's L-BFGS does its algebra in BLAS, whose threads wait for one another on a busy machine:
+    vectors of fifty numbers then take a hundred times as long as the function itself.
+
+    Parameters
+    ----------
+    value_and_slope
+        The function; where it has a kink, any supergradient.
+    start
+        Where to start.
+    scale
+        By how much each variable is likely to change; above 0.
+    evaluations
+        At most so many of the function, at least one.
+
+    Notes
+    -----
+    Source: Nocedal and Wright, Numerical Optimization, algorithms 7.4 and 3.1. Complexity
+    O(20 n) an evaluation beside it.
+    """
+    pairs: deque[tuple[FloatArray, FloatArray, float]] = deque(maxlen=MEMORY)
+    point = start / scale
+    value, slope = value_and_slope(start)
+    slope = slope * scale
+    left = evaluations - 1
+    while left > 0:
+        direction = _direction(slope, pairs)
+        promised = _dot(direction, slope)
+        if promised <= 0:
+            break
+        if not pairs:
+            direction, promised = direction / np.abs(slope).max(), promised / np.abs(slope).max()
+        step = 1.0
+        while True:
+            left -= 1
+            moved = point + step * direction
+            moved_value, moved_slope = value_and_slope(moved * scale)
+            if moved_value >= value + LEAST_SHARE * step * promised:
+                break
+            if left <= 0 or step < 1e-6:
+                return point * scale
+            # Where the parabola through both values and the slope has its top.
+            top = step * step * promised / (2 * (step * promised - (moved_value - value)))
+            step = min(0.5 * step, max(0.1 * step, top))
+        moved_slope = moved_slope * scale
+        change, fall = moved - point, slope - moved_slope
+        curvature = _dot(change, fall)
+        if curvature > 1e-12 * _dot(fall, fall):
+            pairs.append((change, fall, curvature))
+        rise = moved_value - value
+        point, value, slope = moved, moved_value, moved_slope
+        if rise <= LEAST_RISE * abs(value):
+            break
+    return point * scale
+
+
+def _direction(slope: FloatArray, pairs: deque[tuple[FloatArray, FloatArray, float]]) -> FloatArray:
+    """Return the slope times the inverse curvature (the two-loop recursion)."""
+    direction = slope.copy()
+    shares = []
+    for change, fall, curvature in reversed(pairs):
+        share = _dot(change, direction) / curvature
+        shares.append(share)
+        direction -= share * fall
+    if pairs:
+        _, fall, curvature = pairs[-1]
+        direction *= curvature / _dot(fall, fall)
+    for (change, fall, curvature), share in zip(pairs, reversed(shares), strict=True):
+        direction += (share - _dot(fall, direction) / curvature) * change
+    return direction
+
+
+def _dot(first: FloatArray, second: FloatArray) -> float:
+    return float(np.einsum("i,i->", first, second))  # not BLAS: see `ascend`
+
 
 ASCENT_STEPS = 40
 COARSE_NODES, MIDDLE_NODES, FINE_NODES = 150, 400, 1200

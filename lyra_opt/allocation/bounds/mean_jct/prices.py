@@ -21,6 +21,11 @@ not do to maximise over mu the least over all pairs: that mixes runs of unlike l
 function that lies above it. A linear programme maximises the sum of these upper models near the
 best prices so far (cutting planes with a trust region; in the dual: column generation). The
 first prices are those of the mean busy times.
+
+**More jobs.** Beyond that size jobs are given more than they may have: to be interrupted at any
+moment. Then each one's cheapest schedule at given prices is a matter of buying work where it is
+cheap, and one pass over all of them takes milliseconds (`lyra_opt.pricing`, which bounds whole
+replays too). The hull of the base demand and of all workers is what there is in between.
 """
 
 from __future__ import annotations
@@ -33,6 +38,8 @@ import numpy as np
 from lyra_opt.allocation.bounds.mean_jct.busy_times import MeanBusyTimes
 from lyra_opt.allocation.bounds.mean_jct.data import BoundData, safe_difference
 from lyra_opt.core.stopwatch import OutOfTimeError, loading, within_time
+from lyra_opt.pricing.ascent import Pricer, Room, ascend, first_prices, safe_value
+from lyra_opt.pricing.kernel import PricedJobs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,6 +47,7 @@ if TYPE_CHECKING:
     from lyra_opt.allocation.instance import Instance
 
     FloatArray = NDArray[np.float64]
+
 
 LARGEST_FOR_PRICES = 200
 """Jobs up to which the bound takes a second or two."""
@@ -352,3 +360,50 @@ class _UpperModels:
         found = np.array(self._solver.getSolution().col_value)[: self._intervals]
         promised = self._solver.getInfo().objective_function_value * self._unit
         return np.clip(found, lower, upper) / self._gpus, promised
+
+
+LARGEST_FOR_PASSES = 5_000
+"""Jobs up to which the bound takes some seconds."""
+PASSES = 30
+CELLS = 400
+DRAIN = 1.2
+"""How much longer than the work takes prices go on after the last release."""
+
+
+def interrupted_prices_bound(instance: Instance, passes: int = PASSES) -> float:
+    """Return the bound of prices of time where jobs may be interrupted; seconds.
+
+    Parameters
+    ----------
+    passes
+        Over all jobs, for better prices.
+
+    Notes
+    -----
+    Source: this project; proof as in `lyra_opt.simulation.bounds.whole`, of the reading
+    *conserved*. Complexity O(passes * jobs * cells that a job looks at * log cells).
+    """
+    data = BoundData(instance)
+    grows = data.extra > 0
+    gpus = np.stack((data.base, data.base + data.extra), axis=1)
+    rate = np.stack((data.base_rate, data.top_rate), axis=1) / data.work[:, None]
+    listed = np.stack((np.ones_like(grows), grows), axis=1)
+    first = np.concatenate(([0], np.cumsum(listed.sum(axis=1))))
+    area = float((data.base / data.base_rate * data.work).sum())
+    end_s = float(data.release.max()) + DRAIN * area / data.gpus
+    border_s = np.linspace(0.0, end_s, CELLS + 1)
+    jobs = PricedJobs(
+        release_s=data.release,
+        weight=np.ones(data.jobs),
+        is_contiguous=np.zeros(data.jobs, dtype=np.int64),
+        adds=np.zeros(data.jobs, dtype=np.int64),
+        first=first,
+        pool=np.zeros(int(first[-1]), dtype=np.int64),
+        gpus=gpus[listed],
+        rate=rate[listed],
+        cell=np.searchsorted(border_s, data.release, side="right") - 1,
+    )
+    room = Room(border_s=border_s, gpu_s=np.diff(border_s)[None] * data.gpus)
+    pricer = Pricer(jobs, room)
+    best = ascend(pricer, first_prices(jobs, room), passes)
+    return max(0.0, safe_value(pricer, best.price)) / data.jobs

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.core.fixed_order import product
-from lyra_opt.heterogeneous.exact.shares.job_sets import JobSets
 from lyra_opt.heterogeneous.exact.shares.programme import (
     DATA_ROUNDING,
     TOLERANCE,
+    JobSets,
     SharePrices,
     ShareProgramme,
 )

@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.core.fixed_order import product
-from lyra_opt.heterogeneous.exact.shares.job_sets import JobSets
-from lyra_opt.heterogeneous.exact.shares.programme import SharePrices
+from lyra_opt.heterogeneous.exact.shares.programme import JobSets, SharePrices
 from lyra_opt.heterogeneous.exact.shares.solver import SharePoint
 from lyra_opt.heterogeneous.exact.shares.vertices import JobVertices
 

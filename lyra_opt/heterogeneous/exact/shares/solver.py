@@ -17,9 +17,8 @@ from lyra_opt.core.result import SolveResult, Status, StoppedBy, same_value
 from lyra_opt.core.solver import Solver
 from lyra_opt.core.stopwatch import is_out_of_time
 from lyra_opt.heterogeneous.checker import check
-from lyra_opt.heterogeneous.exact.shares.alike import merged
 from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
-from lyra_opt.heterogeneous.exact.shares.programme import DATA_ROUNDING, TOLERANCE
+from lyra_opt.heterogeneous.exact.shares.programme import DATA_ROUNDING, TOLERANCE, merged
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Objective
 
 if TYPE_CHECKING:

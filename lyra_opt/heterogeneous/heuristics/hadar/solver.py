@@ -14,8 +14,7 @@ import numpy as np
 from lyra_opt.core.result import StoppedBy
 from lyra_opt.core.solver import Solver, Unsupported
 from lyra_opt.core.stopwatch import OutOfTimeError, within_time
-from lyra_opt.heterogeneous.bounds.best_purchase import PricedRounds, PricingOracle
-from lyra_opt.heterogeneous.bounds.utility_prices import price_bound
+from lyra_opt.heterogeneous.bounds.utility_prices import PricedRounds, PricingOracle, price_bound
 from lyra_opt.heterogeneous.checker import check
 from lyra_opt.heterogeneous.heuristics.hadar.rule import (
     LOG_LEAST_SHARE,

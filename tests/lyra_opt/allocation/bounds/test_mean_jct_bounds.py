@@ -23,15 +23,14 @@ from lyra_opt.allocation.bounds.mean_jct.busy_times import (
     rounded_down,
 )
 from lyra_opt.allocation.bounds.mean_jct.data import BoundData
-from lyra_opt.allocation.bounds.mean_jct.interrupted import interrupted_prices_bound
 from lyra_opt.allocation.bounds.mean_jct.prices import (
     PricedJob,
     PricedSchedules,
+    interrupted_prices_bound,
     priced_schedules_bound,
 )
 from lyra_opt.allocation.exact.mean_jct.orders import OrderData
-from lyra_opt.allocation.exact.mean_jct.solver import MeanJctExact
-from lyra_opt.allocation.exact.mean_jct.starts import starting_schedules
+from lyra_opt.allocation.exact.mean_jct.solver import MeanJctExact, starting_schedules
 from lyra_opt.allocation.heuristics.lookahead import BestFill
 from lyra_opt.allocation.heuristics.policy_solver import EqualShare, SmallestRemainingWork
 from lyra_opt.core.result import Limits, Status

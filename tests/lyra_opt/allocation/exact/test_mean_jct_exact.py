@@ -21,8 +21,7 @@ from lyra_opt.allocation.exact.mean_jct.orders import (
     OrderSolution,
     replay,
 )
-from lyra_opt.allocation.exact.mean_jct.solver import MeanJctExact
-from lyra_opt.allocation.exact.mean_jct.starts import starting_schedules
+from lyra_opt.allocation.exact.mean_jct.solver import MeanJctExact, starting_schedules
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import find_solver

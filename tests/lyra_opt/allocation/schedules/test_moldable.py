@@ -9,8 +9,7 @@ from hypothesis import given
 from lyra_opt.allocation.checker import check
 from lyra_opt.allocation.heuristics.policy_solver import quick_schedule
 from lyra_opt.allocation.instance import Instance, Objective
-from lyra_opt.allocation.schedules.evaluator import mean_jct_s
-from lyra_opt.allocation.schedules.moldable import moldable_schedule
+from lyra_opt.allocation.schedules.evaluator import mean_jct_s, moldable_schedule
 from lyra_opt.core.result import Limits
 from lyra_opt.core.stopwatch import limited_to
 from lyra_opt.testing.strategies import allocation_instances

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.heterogeneous.bounds import best_purchase
-from lyra_opt.heterogeneous.bounds.best_purchase import PricedRounds, PricingOracle
-from lyra_opt.heterogeneous.bounds.utility_prices import price_bound
+from lyra_opt.heterogeneous.bounds import utility_prices
+from lyra_opt.heterogeneous.bounds.utility_prices import PricedRounds, PricingOracle, price_bound
 from lyra_opt.heterogeneous.checker import due_steps, worth
 from lyra_opt.heterogeneous.heuristics.hadar.solver import certify_hadar
 from lyra_opt.testing.strategies import heterogeneous_instances
@@ -123,12 +122,12 @@ def test_a_relaxed_oracle_still_bounds(instance: Instance) -> None:
     """Labels that are merged promise more, never less."""
     prices = np.full(PricingOracle(instance).shape, 0.05)
     exact = price_bound(instance, prices, 0.0).at_given_prices
-    before = best_purchase.MOST_LABELS
+    before = utility_prices.MOST_LABELS
     try:
-        best_purchase.MOST_LABELS = 2
+        utility_prices.MOST_LABELS = 2
         relaxed = price_bound(instance, prices, 0.0).at_given_prices
     finally:
-        best_purchase.MOST_LABELS = before
+        utility_prices.MOST_LABELS = before
     assert relaxed >= exact * (1 - 1e-12)
 
 

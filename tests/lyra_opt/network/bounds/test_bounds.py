@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.network.bounds import prices as module
-from lyra_opt.network.bounds.dual_bound import dual_bound, knapsack_bound, offers_of
-from lyra_opt.network.bounds.prices import price_bound
+from lyra_opt.network.bounds import dual_bound as module
+from lyra_opt.network.bounds.dual_bound import dual_bound, knapsack_bound, offers_of, price_bound
 from lyra_opt.network.bounds.rack_pattern_kernel import fill_racks
 from lyra_opt.network.checker import check
 from lyra_opt.network.instance import (

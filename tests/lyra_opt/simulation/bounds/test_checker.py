@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lyra_opt.pricing.safe_value import safe_value
+from lyra_opt.pricing.ascent import safe_value
 from lyra_opt.simulation.bounds.checker import Checker
 from lyra_opt.simulation.bounds.scope import Reading
 from tests.lyra_opt.simulation.bounds.small import draw, prices_for

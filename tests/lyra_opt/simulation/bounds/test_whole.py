@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.pricing.safe_value import safe_value
+from lyra_opt.pricing.ascent import safe_value
 from lyra_opt.simulation.bounds.scope import Reading
 from lyra_opt.simulation.bounds.whole import whole_bound
 from lyra_opt.simulation.cluster import Cluster, LoanPlan
