@@ -8,7 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import FieldError
+from lyra_opt.core.fields import declared, key
 from lyra_opt.core.representations import html_of_object, short_repr
+from lyra_opt.core.rules import Flag
 from lyra_opt.core.validation import require_integer, require_number, require_text
 from lyra_opt.heterogeneous import instance as heterogeneous
 from lyra_opt.network.links import TIER_OF_LABEL
@@ -90,19 +92,13 @@ INFERENCE_GPU = GpuType(name="T4", relative_speed=1 / 3)
 """Three do what one V100 does; Lyra (EuroSys 2023), section 7.5."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@declared()
 class Server(heterogeneous.GpuServer):
-    """A server with GPUs of one or more types, which may be borrowed.
+    """A server with GPUs of one or more types, which may be borrowed."""
 
-    Parameters
-    ----------
-    id, gpus
-        As of `lyra_opt.heterogeneous.instance.GpuServer`.
-    is_lent
-        Whether it belongs to an inference cluster, and is there while it is on loan.
-    """
-
-    is_lent: bool = False
+    is_lent: bool = key(
+        Flag(), "whether it is of an inference cluster, and there while on loan", default=False
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

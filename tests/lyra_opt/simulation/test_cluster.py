@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 import networkx
 import pytest
 
-from lyra_opt.core.errors import FieldError
 from lyra_opt.network.links import TIER_OF_LABEL, Tier
 from lyra_opt.simulation.cluster import (
     INFERENCE_GPU,
     TRAINING_GPU,
     Cluster,
     GpuType,
-    LoanPlan,
     Server,
 )
 from lyra_opt.simulation.communication import ClosedForm, SlowdownTable
@@ -33,94 +28,6 @@ UNLIKE = Cluster(
     ),
 )
 ONE = Server(id="one", gpus={"a": 1})
-
-
-@pytest.mark.parametrize("speed", [0, -1, 1e-7, 1e7, float("nan"), True, "fast"])
-def test_relative_speeds_are_checked(speed: object) -> None:
-    """Faster than the reference or slower, but no slip of the pen."""
-    with pytest.raises(FieldError, match="relative_speed"):
-        GpuType(name="T4", relative_speed=speed)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"on_loan": ()}, "on_loan"),
-        ({"on_loan": (1, -1)}, r"on_loan\[1\]"),
-        ({"busy_share": (0.5, 1.5)}, r"busy_share\[1\]"),
-        ({"busy_share": (-0.5,)}, r"busy_share\[0\]"),
-        ({"interval_s": 0}, "interval_s"),
-    ],
-)
-def test_plans_are_validated(fields: dict[str, object], message: str) -> None:
-    """The field is named."""
-    with pytest.raises(FieldError, match=message):
-        LoanPlan(**{"interval_s": 300, "on_loan": (1,), "busy_share": (0.5,), **fields})  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"servers": 0}, "servers is 0"),
-        ({"gpus_per_server": 0}, "gpus_per_server is 0"),
-        ({"servers_per_rack": 0}, "servers_per_rack is 0"),
-        ({"inference_servers": -1}, "inference_servers is -1"),
-        ({"inference_gpus_per_server": 0}, "inference_gpus_per_server is 0"),
-    ],
-)
-def test_numbers_of_servers_are_validated(fields: dict[str, int], message: str) -> None:
-    """The field is named."""
-    with pytest.raises(FieldError, match=message):
-        Cluster.of_servers(**{"servers": 1, **fields})  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"name": ""}, 'name is ""'),
-        ({"gpu_types": ()}, r"gpu_types is \[\]: must not be empty"),
-        ({"servers": ()}, r"servers is \[\]: must not be empty"),
-        ({"gpu_types": (A, B, A)}, r'gpu_types\[2\].name is "a": must be unique'),
-        ({"servers": (ONE, ONE)}, r'servers\[1\].id is "one": must be unique'),
-        (
-            {"servers": (ONE, replace(ONE, id="lent", is_lent=True))},
-            r'servers\[1\].gpus is "a": must be called otherwise than a type of own servers',
-        ),
-        ({"gpu_types": (B,), "servers": (ONE,)}, r'servers\[0\].gpus is "a": must be one of .*: b'),
-        (
-            {
-                "gpu_types": (A, B),
-                "servers": (
-                    ONE,
-                    Server(id="lent", gpus={"b": 1}, is_lent=True),
-                    replace(ONE, id="own"),
-                ),
-            },
-            r'servers\[2\] is "own": must stand before all servers that are lent',
-        ),
-        ({"servers": (replace(ONE, is_lent=True),)}, r"servers is \[\]: must have one that is not"),
-        (
-            {"topology": Topology.uniform(racks=1, machines_per_rack=3, gpus_per_machine=5)},
-            "topology is .*: must have the GPUs of the servers, machine by machine",
-        ),
-        (
-            {"communication": SlowdownTable({("m", 2, Tier.RACK): 2.0})},
-            "topology is null: must be there for a model of communication",
-        ),
-    ],
-)
-def test_refused(fields: dict[str, Any], message: str) -> None:
-    """The error names the field, the value and the rule."""
-    with pytest.raises(FieldError, match=message):
-        replace(UNLIKE, **fields)
-
-
-def test_a_server_has_gpus() -> None:
-    """At least one, and no type of which there are fewer than none."""
-    with pytest.raises(FieldError, match="gpus is .*: must have at least one GPU"):
-        Server(id="empty", gpus={"a": 0})
-    with pytest.raises(FieldError, match=r"gpus\.a is -1"):
-        Server(id="odd", gpus={"a": -1})
 
 
 def test_hosts_by_hand() -> None:

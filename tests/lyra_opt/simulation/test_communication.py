@@ -19,7 +19,7 @@ from lyra_opt.simulation.communication import (
     read_slowdowns,
 )
 from lyra_opt.simulation.topology import Rack, Topology
-from tests.conftest import assert_field_refused, assert_refused
+from tests.conftest import assert_refused
 from tests.lyra_opt.simulation.places import placed_efficiency
 
 if TYPE_CHECKING:
@@ -154,29 +154,6 @@ def test_single_machines_and_racks_cannot_be_spanned() -> None:
     odd = Topology(name="odd", racks=racks)
     assert SHIPPED.tier_efficiency("bert", 8, odd)[1] == 0.0
     assert SHIPPED.tier_efficiency("bert", 4, odd)[1] > 0
-
-
-DEFECTS = {
-    "layers": (lambda: TrainedModel(name="x", layers=0, compute_s=1, all_reduce_bytes=0), "layers"),
-    "compute": (
-        lambda: TrainedModel(name="x", layers=1, compute_s=0, all_reduce_bytes=0),
-        "compute_s",
-    ),
-    "bytes": (
-        lambda: TrainedModel(name="x", layers=1, compute_s=1, all_reduce_bytes=-1),
-        "all_reduce_bytes",
-    ),
-    "overlap": (lambda: ClosedForm(overlap=1.5), "overlap"),
-    "overlap_negative": (lambda: ClosedForm(overlap=-0.1), "overlap"),
-    "bandwidth": (lambda: Link(bandwidth_gb_per_s=0, latency_s=0), "bandwidth_gb_per_s"),
-    "latency": (lambda: Link(bandwidth_gb_per_s=1, latency_s=-1), "latency_s"),
-}
-
-
-@pytest.mark.parametrize("defect", DEFECTS)
-def test_defects_are_named(defect: str) -> None:
-    """The field that breaks its rule."""
-    assert_field_refused(*DEFECTS[defect])
 
 
 def test_an_unknown_model_names_those_that_are_known() -> None:

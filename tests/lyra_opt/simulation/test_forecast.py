@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.core.errors import FieldError, UserError
+from lyra_opt.core.errors import UserError
 from lyra_opt.simulation.forecast import (
     Autoregressive,
     LastValue,
@@ -151,12 +151,6 @@ def test_autoregression_forgets_what_is_older_than_its_training():
     short = Autoregressive(training_days=0.9).predict(demand_of(old + recent), time_s, 3)
     other = Autoregressive(training_days=0.9).predict(demand_of([0.5] * DAY + recent), time_s, 3)
     assert short == other
-
-
-@pytest.mark.parametrize(("field", "value"), [("window", 0), ("training_days", 0.0)])
-def test_parameters_of_autoregression_are_checked(field, value):
-    with pytest.raises(FieldError, match=f"{field} is"):
-        Autoregressive(**{field: value})
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones():

@@ -216,12 +216,6 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         read_topology(tmp_path / "none.toml")
 
 
-def test_no_racks_are_refused() -> None:
-    """In code as in files."""
-    with pytest.raises(FieldError, match="racks"):
-        Topology(name="none", racks=())
-
-
 def test_link_sets_are_those_of_the_configurations() -> None:
     """Gigabytes a second and seconds; in the shipped set the network is wider than the rack."""
     found = {

@@ -1,0 +1,109 @@
+"""Jobs, clusters, tenures and the like are what they say, or are refused: field, value and rule.
+
+``refused.toml`` lists what is refused, by the object that refuses it.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from lyra_opt.core.errors import FieldError
+from lyra_opt.heterogeneous.instance import GangJob
+from lyra_opt.network.links import Link, LinkSet
+from lyra_opt.simulation.clairvoyant.gangs import Capacity, Gangs
+from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
+from lyra_opt.simulation.communication import ClosedForm, TrainedModel
+from lyra_opt.simulation.forecast import Autoregressive, Oracle
+from lyra_opt.simulation.loaning import Orchestrator, clairvoyant_loans
+from lyra_opt.simulation.scheme import Options
+from lyra_opt.simulation.tenure import Epochs, Forever, Leases, Rounds
+from lyra_opt.simulation.topology import Topology
+from lyra_opt.simulation.workload import InferenceDemand, Job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TABLES: dict[str, dict[str, tuple[dict[str, Any], str]]] = tomllib.loads(
+    Path(__file__).with_name("refused.toml").read_text(encoding="utf-8")
+)
+SERVERS = (
+    {"id": "s0", "gpus": {"a": 4, "b": 2}},
+    {"id": "s1", "gpus": {"b": 3, "a": 0}},
+    {"id": "s2", "gpus": {"a": 1}},
+)
+
+
+def job(measured: dict[str, Any] | None = None, **fields: Any) -> Job:
+    plain = {"id": "a", "submit_s": 0, "work_worker_s": 60, "min_workers": 2, "max_workers": 4}
+    if measured is not None:
+        gang = {"id": "g", "gang": 2, "steps": 90, "throughput": {"fast": 2}, **measured}
+        fields["measured"] = GangJob(**gang)
+    return Job(**{**plain, **fields})
+
+
+def cluster(
+    *,
+    gpu_types: tuple[str, ...] = ("a", "b"),
+    servers: tuple[dict[str, Any], ...] = SERVERS,
+    topology: tuple[int, int, int] | None = None,
+    name: str = "unlike",
+) -> Cluster:
+    racks = None
+    if topology is not None:
+        sizes = zip(("racks", "machines_per_rack", "gpus_per_machine"), topology, strict=True)
+        racks = Topology.uniform(**dict(sizes))
+    return Cluster(
+        name=name,
+        gpu_types=tuple(GpuType(name=each) for each in gpu_types),
+        servers=tuple(Server(**each) for each in servers),
+        topology=racks,
+    )
+
+
+def capacity(since_s: tuple[float, ...] = (0.0,), gpus: tuple[int, ...] = (1,)) -> Capacity:
+    return Capacity(since_s=np.array(since_s), gpus=np.array(gpus, dtype=np.int64))
+
+
+LINK = Link(bandwidth_gb_per_s=1, latency_s=0)
+MAKERS: dict[str, Callable[..., object]] = {
+    "Job": job,
+    "InferenceDemand": partial(InferenceDemand, name="demand", step_s=300, busy_share=(0.5, 1)),
+    "GpuType": partial(GpuType, name="T4"),
+    "LoanPlan": partial(LoanPlan, interval_s=300, on_loan=(1,), busy_share=(0.5,)),
+    "Cluster.of_servers": partial(Cluster.of_servers, servers=1),
+    "Cluster": cluster,
+    "Server": partial(Server, id="s"),
+    "Forever": Forever,
+    "Options": Options,
+    "Leases": Leases,
+    "Epochs": Epochs,
+    "Rounds": Rounds,
+    "TrainedModel": partial(TrainedModel, name="x", layers=1, compute_s=1, all_reduce_bytes=0),
+    "ClosedForm": ClosedForm,
+    "Link": partial(Link, bandwidth_gb_per_s=1, latency_s=0),
+    "LinkSet": partial(LinkSet, name="x", machine=LINK, rack=LINK, network=LINK),
+    "Topology": partial(Topology, name="x"),
+    "Orchestrator": partial(Orchestrator, servers=100, forecaster=Oracle()),
+    "clairvoyant_loans": partial(clairvoyant_loans, lendable=(1,), interval_s=300, return_cost_s=0),
+    "Autoregressive": Autoregressive,
+    "Gangs.of": partial(Gangs.of, release_s=[0.0], run_s=[1.0], gpus=[1], weight=[1.0]),
+    "Capacity": capacity,
+}
+
+
+@pytest.mark.parametrize(
+    ("what", "why"), [(what, why) for what, table in TABLES.items() for why in table]
+)
+def test_refused(what: str, why: str) -> None:
+    """The error names the field, the value and the rule."""
+    fields, message = TABLES[what][why]
+    given = {key: tuple(v) if isinstance(v, list) else v for key, v in fields.items()}
+    with pytest.raises(FieldError) as caught:
+        MAKERS[what](**given)
+    assert str(caught.value).startswith(message)
