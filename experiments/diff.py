@@ -13,7 +13,7 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.experiments.frames import frame_of, in_order, stored_runs
 from lyra_opt.experiments.records import ERROR
 from lyra_opt.experiments.store import ResultStore
-from lyra_opt.experiments.tables import NOTHING, Table
+from lyra_opt.experiments.tables import NOTHING, TextTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -254,7 +254,7 @@ def print_diff(diff: Diff, a: Path, b: Path) -> None:
         print_line(METHOD)
 
 
-def _table(measures: pd.DataFrame) -> Table:
+def _table(measures: pd.DataFrame) -> TextTable:
     def shown(column: str, form: str) -> list[str]:
         return [NOTHING if math.isnan(each) else format(each, form) for each in measures[column]]
 
@@ -273,7 +273,7 @@ def _table(measures: pd.DataFrame) -> Table:
         "to": shown("high", ".5g"),
         "B - A (%)": shown("change_percent", "+.1f"),
     }
-    return Table(words | numbers, words, least=("Draws", "Pairs", "95 % from", "to"))
+    return TextTable(words | numbers, words, least=("Draws", "Pairs", "95 % from", "to"))
 
 
 def _lines(diff: Diff) -> Iterator[str]:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.plots.figures import Plot
     from lyra_opt.experiments.records import StudyRecord
     from lyra_opt.experiments.scoreboard import Scoreboard
-    from lyra_opt.experiments.tables import Table
+    from lyra_opt.experiments.tables import TextTable
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Report:
         """A row for each family, size, value of the axes and configuration."""
         return self.analysis.gap_table()
 
-    def shown(self, table: pd.DataFrame) -> Table:
+    def shown(self, table: pd.DataFrame) -> TextTable:
         """Return a table of gaps for people."""
         return tables.gap_table(table, self.words)
 

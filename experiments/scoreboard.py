@@ -14,7 +14,7 @@ from lyra_opt.experiments.analysis import counted_proof_time_s
 from lyra_opt.experiments.intervals import CONFIDENCE, bootstrap_interval
 from lyra_opt.experiments.page import PLOTS_FOLDER, how_run
 from lyra_opt.experiments.study_cells import LIBRARY
-from lyra_opt.experiments.tables import NOTHING, Table
+from lyra_opt.experiments.tables import NOTHING, TextTable
 from lyra_opt.instances.library import library
 from lyra_opt.instances.library.documents import Grade
 
@@ -111,7 +111,7 @@ class Scoreboard:
             )
         )
 
-    def shown(self, problem: str) -> Table:
+    def shown(self, problem: str) -> TextTable:
         """Return the rows of a problem for people."""
         rows = self.table[self.table.problem == problem]
         partial = rows.instances < rows.of
@@ -134,7 +134,7 @@ class Scoreboard:
                 for name, title in MEASURES.items()
             },
         }
-        return Table(columns, ("Grade", "Solver"))
+        return TextTable(columns, ("Grade", "Solver"))
 
     @cached_property
     def records_in_words(self) -> str:

@@ -20,7 +20,7 @@ NOTHING = "–"
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TextTable:
     """A table for people.
 
     Parameters
@@ -62,7 +62,7 @@ class Table:
         )
 
 
-def gap_table(table: pd.DataFrame, words: GapWords) -> Table:
+def gap_table(table: pd.DataFrame, words: GapWords) -> TextTable:
     """Return what `Analysis.summaries` gives, for people, with the gap called as `words` do."""
     left_out = f"Left out of the {words.noun}"
     compared = (table.compared - table.infinite).astype(str)
@@ -83,10 +83,10 @@ def gap_table(table: pd.DataFrame, words: GapWords) -> Table:
         left_out: [_left_out(row) for row in table.itertuples()],
     }
     least = ("Median bound time (ms)", "Maximum time (ms)", f"Total {words.noun} (%)", left_out)
-    return Table(shown, ("Family", "Solver", left_out), least)
+    return TextTable(shown, ("Family", "Solver", left_out), least)
 
 
-def speed_table(table: pd.DataFrame, yardstick: str) -> Table:
+def speed_table(table: pd.DataFrame, yardstick: str) -> TextTable:
     """Return what `Analysis.speed_table` gives, for people."""
     shown = {
         "Family": table.family,
@@ -98,7 +98,7 @@ def speed_table(table: pd.DataFrame, yardstick: str) -> Table:
         f"Time / that of {yardstick}": table.time_ratio.map(_ratio),
         f"Time to proof / that of {yardstick}": table.proof_time_ratio.map(_ratio),
     }
-    return Table(shown, ("Family", "Solver"))
+    return TextTable(shown, ("Family", "Solver"))
 
 
 def _axis_columns(table: pd.DataFrame) -> dict[str, Sequence[str]]:

@@ -122,8 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt.experiments.executor import EXIT_INTERRUPTED
     from lyra_opt.experiments.settings import engine_of
     from lyra_opt.paper_figures.document import find_paper
-    from lyra_opt.paper_figures.page import OVERVIEW, write_pages
-    from lyra_opt.paper_figures.paper import report_of, run_paper
+    from lyra_opt.paper_figures.paper import OVERVIEW, report_of, run_paper, write_pages
     from lyra_opt.paper_figures.setting import Setting
 
     paper = find_paper(arguments.paper)

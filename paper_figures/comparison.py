@@ -227,7 +227,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class FurtherTable:
     """Numbers of ours that no number of the paper stands beside.
 
     Parameters
@@ -268,7 +268,7 @@ class Found:
 
     values: Mapping[tuple[str, str], tuple[float | None, Spread]] = field(default_factory=dict)
     findings: Sequence[str] = ()
-    tables: Sequence[Table] = ()
+    tables: Sequence[FurtherTable] = ()
     series: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
 
 
@@ -305,7 +305,7 @@ class Comparison:
     entries: Sequence[Entry]
     notes: Sequence[str] = ()
     is_wide: bool = False
-    tables: Sequence[Table] = ()
+    tables: Sequence[FurtherTable] = ()
     series: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
     remembered: str = ""
     findings: Sequence[str] = ()

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from lyra_opt.core.documents import join_path, parse_toml, unknown_key
 from lyra_opt.core.errors import FieldError, InputError
@@ -39,6 +39,7 @@ RUN, OVER = BOUNDED = ("run", "over")
 MOST, LEAST = SIDES = ("most", "least")
 
 Changes = Mapping[str, Any]
+FunctionT = TypeVar("FunctionT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,11 @@ class Call:
 
     of: str
     parameters: Mapping[str, Any]
+
+
+def by_name(*functions: FunctionT) -> Mapping[str, FunctionT]:
+    """Return functions that a paper's file may name, by their names."""
+    return {getattr(each, "__name__"): each for each in functions}  # noqa: B009 - of all functions
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +109,7 @@ class Measure:
     Parameters
     ----------
     of
-        A figure of the replay, or a function of `lyra_opt.paper_figures.measures`.
+        A figure of the replay, or a function of `lyra_opt.paper_figures.results`.
     over
         Figure by which it is divided, both added up over all runs; empty for none.
     times

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import UserError
+from lyra_opt.paper_figures import dally, hadar, lyra
 from lyra_opt.paper_figures.comparison import Bound, Comparison, Entry, Found, Gains, Judged
-from lyra_opt.paper_figures.dally import computed as dally
 from lyra_opt.paper_figures.document import BOUNDED, MORE, MOST, OVER, RUN, SOURCES, name_of
-from lyra_opt.paper_figures.hadar import computed as hadar
-from lyra_opt.paper_figures.lyra import computed as lyra
 from lyra_opt.paper_figures.results import Part, Results, gains_of, mean_and_spread, paired_gain
-from lyra_opt.paper_figures.setting import Draw, Run, frozen
+from lyra_opt.paper_figures.setting import Draw, PaperRun, frozen
 from lyra_opt.paper_figures.verdicts import gain
 
 if TYPE_CHECKING:
@@ -39,7 +37,7 @@ TOLERANCE = 1e-9
 """For the rounding of means that stand beside a bound, relative."""
 
 
-def runs_of(setting: Setting, publication: PublicationTable) -> Iterator[tuple[Run, Draw]]:
+def runs_of(setting: Setting, publication: PublicationTable) -> Iterator[tuple[PaperRun, Draw]]:
     """Yield every replay that a table is made of, those that cannot be made left out."""
     for run in _named_runs(setting, publication):
         if setting.is_there(run):
@@ -52,12 +50,12 @@ def missing_traces(setting: Setting, publications: Sequence[PublicationTable]) -
     return sorted({name for each in scenarios for name in setting.missing_traces(each)})
 
 
-def _named_runs(setting: Setting, publication: PublicationTable) -> dict[Run, None]:
+def _named_runs(setting: Setting, publication: PublicationTable) -> dict[PaperRun, None]:
     part = Part(publication, Results(setting, None))
     runs = [run for row in publication.rows for run in _runs_of_row(part, row)]
     runs += [part.run(name) for name in publication.also]
     runs += [
-        Run(scenario=scenario, scheme=scheme, changes=frozen(product.changes))
+        PaperRun(scenario=scenario, scheme=scheme, changes=frozen(product.changes))
         for product in publication.products
         for scenario in product.scenarios
         for scheme in product.schemes
@@ -65,7 +63,7 @@ def _named_runs(setting: Setting, publication: PublicationTable) -> dict[Run, No
     return dict.fromkeys(runs)
 
 
-def _runs_of_row(part: Part, row: RowTable) -> Iterator[Run]:
+def _runs_of_row(part: Part, row: RowTable) -> Iterator[PaperRun]:
     for column, paper in zip(part.publication.columns, row.paper, strict=True):
         measure = column.measure or row.measure
         if (paper or row.hidden) and measure is not None:
@@ -161,7 +159,7 @@ def _missing(part: Part) -> list[str]:
     return notes + [f"Failed: {key}: {part.results.failed[key]}" for key in failed]
 
 
-def _run(part: Part, row: RowTable, column: ColumnTable) -> Run:
+def _run(part: Part, row: RowTable, column: ColumnTable) -> PaperRun:
     name = row.run or part.publication.run
     if name is None:
         raise UserError(f"{part.publication.title}: row {row.name!r} names no run")

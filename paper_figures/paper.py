@@ -1,35 +1,177 @@
-"""Make the tables and figures of a paper: run what they need, compare, and draw."""
+"""Make the tables and figures of a paper: run what they need, compare, draw, and write the pages.
+
+The files of ``lyra-opt paper`` are a page for each table and figure, an overview, plots, and HTML.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.messages import say
+from lyra_opt.core.documents import write_text
 from lyra_opt.core.pictures import house_style
+from lyra_opt.core.version import VERSION
 from lyra_opt.experiments.executor import EXIT_INTERRUPTED, run_stored
+from lyra_opt.experiments.page import (
+    PLOTS_FOLDER,
+    HowRun,
+    environments_of,
+    render_page,
+    write_plots,
+)
 from lyra_opt.instances.traces import NOT_THERE
-from lyra_opt.paper_figures.dally import plots as dally
+from lyra_opt.paper_figures import dally_plots, hadar_plots, lyra_plots
+from lyra_opt.paper_figures.comparison import markdown_table, rule_of_verdicts
 from lyra_opt.paper_figures.evaluation import compared, function_of, missing_traces, runs_of
-from lyra_opt.paper_figures.hadar import plots as hadar
-from lyra_opt.paper_figures.lyra import plots as lyra
-from lyra_opt.paper_figures.page import Report
 from lyra_opt.paper_figures.results import Results
+from lyra_opt.paper_figures.verdicts import RULE, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from lyra_opt.experiments.plots.figures import Plot
     from lyra_opt.experiments.pool import Engine
+    from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.experiments.simulation.running.tasks import ReplayTask
     from lyra_opt.paper_figures.comparison import Comparison
     from lyra_opt.paper_figures.document import PublicationTable
     from lyra_opt.paper_figures.setting import Setting
 
+TEMPLATES = Path(__file__).parent / "templates"
+PAGE = "index.html"
+OVERVIEW = "overview.md"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """All that was made of a paper.
+
+    Parameters
+    ----------
+    title
+        Of the HTML page.
+    introduction
+        What a reader must know before the numbers, a paragraph each.
+    setting
+        How much was simulated, in a sentence.
+    comparisons
+        The tables and figures asked for, in the order of the paper.
+    plots
+        Of those that have one, by name of the comparison.
+    runs
+        Simulations that the numbers are from.
+    failed
+        Why others failed, by their key.
+    """
+
+    title: str
+    introduction: Sequence[str] = ()
+    setting: str
+    comparisons: Sequence[Comparison]
+    plots: Mapping[str, Plot]
+    runs: Sequence[ReplayRecord]
+    failed: Mapping[str, str]
+
+
+def write_pages(report: Report, folder: Path, *, command: str) -> Path:
+    """Write everything into a folder that is there; return the path of the HTML page.
+
+    Parameters
+    ----------
+    command
+        The command line, for the page.
+
+    Raises
+    ------
+    UserError
+        If a file cannot be written.
+    """
+    for comparison in report.comparisons:
+        plot = report.plots.get(comparison.name)
+        picture = f"![{plot.title}]({PLOTS_FOLDER}/{plot.name}.svg)" if plot else ""
+        write_text(folder / f"{comparison.name}.md", comparison.as_markdown(picture))
+    write_plots(folder, report.plots.values())
+    made_at = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    write_text(folder / OVERVIEW, overview_text(report, _how(report, command, made_at)))
+    write_text(folder / PAGE, page_text(report, command, made_at))
+    return folder / PAGE
+
+
+def overview_text(report: Report, how: HowRun) -> str:
+    """Return in Markdown how many verdicts of each kind there are, how it was run, and the rule."""
+    counted = counts_of_verdicts(report.comparisons)
+    found = [each for each in map(str, Verdict) if any(counts[each] for _, _, counts in counted)]
+    rows = [
+        [title, what, str(counts.total()), *(str(counts[each] or "") for each in found)]
+        for title, what, counts in counted
+    ]
+    lines = [f"# {report.title}", ""]
+    if rows:
+        lines += [*markdown_table(["", "judged", "numbers", *found], rows, words=2), ""]
+    lines += [report.setting, ""] if report.setting else []
+    if report.failed:
+        lines += [f"**{len(report.failed)} simulations failed; nothing here counts them.**", ""]
+    lines += [f"`{how.command}`, lyra-opt {VERSION}: {how.dates}.", ""]
+    lines += [f"- {runs} simulations on {environment}" for environment, runs in how.environments]
+    return "\n".join([*lines, "", *rule_of_verdicts(), ""])
+
+
+def counts_of_verdicts(
+    comparisons: Sequence[Comparison],
+) -> list[tuple[str, str, Counter[str]]]:
+    """Return how many of each comparison's values and gains have each verdict, and of all."""
+    counted = [
+        (comparison.title, what, counts)
+        for comparison in comparisons
+        for what, counts in comparison.verdicts.items()
+    ]
+    whole: dict[str, Counter[str]] = {}
+    for _, what, counts in counted:
+        whole.setdefault(what, Counter()).update(counts)
+    return counted + [("all", what, counts) for what, counts in whole.items()]
+
+
+def page_text(report: Report, command: str, made_at: str) -> str:
+    """Return everything as one HTML page that needs no other file."""
+    verdicts = [str(verdict) for verdict in Verdict]
+    counted = counts_of_verdicts(report.comparisons)
+    names = [comparison.name for comparison in report.comparisons]
+    short = (name.partition("-")[2].replace("-", " ").capitalize() for name in names)
+    return render_page(
+        "paper.html.jinja",
+        folder=TEMPLATES,
+        report=report,
+        version=VERSION,
+        made_at=made_at,
+        how=_how(report, command, made_at),
+        entries=[("all", "Overview"), *zip(names, short, strict=True), ("how", "How it was run")],
+        plots=report.plots,
+        rule=RULE,
+        verdicts=verdicts,
+        links=[each.name for each in report.comparisons for _ in each.verdicts],
+        overview=[
+            [title, what, str(counts.total()), *(str(counts[each] or "") for each in verdicts)]
+            for title, what, counts in counted
+        ],
+    )
+
+
+def _how(report: Report, command: str, made_at: str) -> HowRun:
+    moments = sorted(run.started_at[:16].replace("T", " ") for run in report.runs)
+    dates = f"page made {made_at}"
+    if moments:
+        dates += f"; {len(moments)} simulations begun {moments[0]} to {moments[-1]} UTC"
+    return HowRun(command, dates, environments_of(report.runs))
+
+
 PLOTS: Mapping[str, Mapping[str, Callable[[Comparison], Plot | None]]] = {
-    "dally": dally.FUNCTIONS,
-    "hadar": hadar.FUNCTIONS,
-    "lyra": lyra.FUNCTIONS,
+    "dally": dally_plots.FUNCTIONS,
+    "hadar": hadar_plots.FUNCTIONS,
+    "lyra": lyra_plots.FUNCTIONS,
 }
 """The functions that draw figures, by paper and name."""
 

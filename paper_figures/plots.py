@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.pictures import COLOURS, as_written, legend_above, svg_text
 from lyra_opt.experiments.plots.figures import Plot
+from lyra_opt.experiments.plots.style import line_style
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -94,6 +95,23 @@ def bars(
     axes.set_yticks(list(places), [as_written(row) for row in rows])
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
+
+
+def draw_lines(
+    axes: Axes, series: Mapping[str, Sequence[tuple[float, float]]], **changed: Any
+) -> None:
+    """Draw a line for each series that has points, in the styles of their places.
+
+    Parameters
+    ----------
+    changed
+        What all lines have in place of their style.
+    """
+    names = list(series)
+    for name, points in series.items():
+        if points:
+            style = line_style(name, names) | changed
+            axes.plot(*zip(*points, strict=True), label=as_written(name), **style)
 
 
 def of_column(comparison: Comparison, column: str) -> list[Entry]:

@@ -23,7 +23,7 @@ KeyValue = tuple[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class PaperRun:
     """A scheme in a scenario of the paper.
 
     Parameters
@@ -143,7 +143,7 @@ class Setting:
             changes += table.below_full.items()
         return like, [(path, self.valued(value)) for path, value in changes]
 
-    def is_there(self, run: Run) -> bool:
+    def is_there(self, run: PaperRun) -> bool:
         """Whether there is such a scheme, and what the scenario needs."""
         return run.scheme in scheme_names() and not self.missing_traces(run.scenario)
 
@@ -153,7 +153,7 @@ class Setting:
         further = self.missing_traces(table.like) if table.like in self.paper.scenarios else []
         return [*further, *(name for name in table.needs if not locate(name).is_file())]
 
-    def loaded(self, run: Run, draw: Draw) -> Scenario:
+    def loaded(self, run: PaperRun, draw: Draw) -> Scenario:
         """Return the scenario of a replay."""
         like, changes = self.changes_of(run.scenario)
         changes += [*run.changes, *draw.changes]
@@ -162,7 +162,7 @@ class Setting:
             changes.append(("schemes", [scheme]))
         return load_scenario(like, [Change(path, _plain(value)) for path, value in changes])
 
-    def task(self, run: Run, draw: Draw, position: int = 0) -> ReplayTask:
+    def task(self, run: PaperRun, draw: Draw, position: int = 0) -> ReplayTask:
         """Return a replay as the executor takes it."""
         return ReplayTask(
             scenario=self.loaded(run, draw),
@@ -199,9 +199,9 @@ def _plain(value: Any) -> Any:
 
 def named_run(
     table: RunTable, *, scenario: str | None = None, changes: Iterable[KeyValue] = ()
-) -> Run:
+) -> PaperRun:
     """Return a run of the file, in another scenario and with more changes where these are given."""
-    return Run(
+    return PaperRun(
         scenario=scenario or table.scenario,
         scheme=table.scheme,
         parameters=frozen(table.parameters),

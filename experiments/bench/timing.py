@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lyra_opt.experiments.tables import NOTHING, Table
+from lyra_opt.experiments.tables import NOTHING, TextTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -73,7 +73,7 @@ class Figure:
         return f"at {'least' if self.at_least else 'most'} {self.target:g} {self.unit}".rstrip()
 
 
-def figures_table(figures: Sequence[Figure]) -> Table:
+def figures_table(figures: Sequence[Figure]) -> TextTable:
     """Return figures for people."""
     columns = {
         "What": [figure.what for figure in figures],
@@ -85,7 +85,7 @@ def figures_table(figures: Sequence[Figure]) -> Table:
         "Verdict": [figure.verdict for figure in figures],
         "Remark": [figure.remark for figure in figures],
     }
-    return Table(columns, ("What", "Measured", "Target", "Verdict", "Remark"))
+    return TextTable(columns, ("What", "Measured", "Target", "Verdict", "Remark"))
 
 
 def timed_figure(

@@ -13,7 +13,7 @@ from lyra_opt.paper_figures.setting import Setting
 if TYPE_CHECKING:
     from lyra_opt.paper_figures.comparison import Comparison, Entry
     from lyra_opt.paper_figures.document import PublicationTable
-    from lyra_opt.paper_figures.setting import Draw, Run
+    from lyra_opt.paper_figures.setting import Draw, PaperRun
 
 
 class MadeUp(Results):
@@ -23,7 +23,7 @@ class MadeUp(Results):
         super().__init__(setting, None)
         self._figures = figures
 
-    def of(self, run: Run, draw: Draw) -> Any:
+    def of(self, run: PaperRun, draw: Draw) -> Any:
         """Return an outcome with these figures, and with tables of jobs if they are among them."""
         found = self._figures(run, draw)
         if found is None:

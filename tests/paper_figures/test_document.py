@@ -10,7 +10,6 @@ import pytest
 from lyra_opt.core.errors import InputError
 from lyra_opt.experiments.simulation.running.replay import FIGURES
 from lyra_opt.experiments.simulation.scenario.schemes import make_schemes
-from lyra_opt.paper_figures import measures
 from lyra_opt.paper_figures.command import PAPERS
 from lyra_opt.paper_figures.document import (
     PAPERS_FOLDER,
@@ -22,6 +21,7 @@ from lyra_opt.paper_figures.document import (
 )
 from lyra_opt.paper_figures.evaluation import COMPUTED, function_of
 from lyra_opt.paper_figures.paper import PLOTS, tasks_of
+from lyra_opt.paper_figures.results import MEASURES
 from lyra_opt.paper_figures.setting import Setting
 from lyra_opt.simulation.scheme import scheme_names
 
@@ -78,7 +78,7 @@ def _measures(publication: PublicationTable) -> Iterator[Measure]:
 @pytest.mark.parametrize("name", PAPERS)
 def test_functions_and_measures_of_a_file_are_there(name: str) -> None:
     """A slip in a name would end a run of hours."""
-    known = {key for keys in FIGURES.values() for key in keys} | set(measures.FUNCTIONS)
+    known = {key for keys in FIGURES.values() for key in keys} | set(MEASURES)
     known |= {f"{what}_usage_while_submitting" for what in ("training", "overall", "loan")}
     pages = set()
     for publication in find_paper(name).publications:

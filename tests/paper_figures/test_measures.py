@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from lyra_opt.paper_figures.measures import daily_loan_usage, usage_of_lent_servers_in_use
+from lyra_opt.paper_figures.results import daily_loan_usage, usage_of_lent_servers_in_use
 
 DAY_S = 86_400
 

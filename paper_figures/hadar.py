@@ -1,4 +1,7 @@
-"""What the tables and figures on Hadar need beyond replays: tables, and notes with numbers."""
+"""What the tables and figures on Hadar need beyond replays: tables, and notes with numbers.
+
+Hadar and HadarE: Sultana et al., IPDPS 2024 and arXiv 2503.10918.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,10 @@ from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
 from lyra_opt.instances.heterogeneous.clusters import find_cluster, hadar_60
 from lyra_opt.instances.heterogeneous.generated_jobs import MIX_SIZES, PHILLY_TRACE, gavel_like, mix
 from lyra_opt.instances.traces import locate
-from lyra_opt.paper_figures.comparison import MISSING, Found, Table
-from lyra_opt.paper_figures.document import GEOMETRIC, MORE, Measure
-from lyra_opt.paper_figures.results import gains_of, mean_and_spread, there
-from lyra_opt.paper_figures.setting import Run, frozen
+from lyra_opt.paper_figures.comparison import MISSING, Found, FurtherTable
+from lyra_opt.paper_figures.document import GEOMETRIC, MORE, Measure, by_name
+from lyra_opt.paper_figures.results import HOUR_S, gains_of, mean_and_spread, short, there
+from lyra_opt.paper_figures.setting import PaperRun, frozen
 from lyra_opt.paper_figures.verdicts import is_forbidden
 from lyra_opt.simulation.tenure import RESTART_S
 
@@ -24,11 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lyra_opt.heterogeneous.instance import GangJob
-    from lyra_opt.paper_figures.outcome import Outcome
-    from lyra_opt.paper_figures.results import Part
+    from lyra_opt.paper_figures.results import Outcome, Part
     from lyra_opt.simulation.workload import Workload
 
-HOUR_S = 3600
 CURVE_POINTS = 101
 ROUND_S = 360
 REPEATS = 3
@@ -69,7 +70,7 @@ def measured(part: Part, *, curves: bool = False) -> Found:
                 outcome.figures[key] / (outcome.figures["jobs"] if unit is None else unit)
                 for outcome in found
             ]
-            row.append(_short(statistics.fmean(values)))
+            row.append(short(statistics.fmean(values)))
         rows.append(row)
         if curves:
             series[_called(part, name)] = _cumulative(found[0])
@@ -79,7 +80,7 @@ def measured(part: Part, *, curves: bool = False) -> Found:
             [
                 "no scheduler below",
                 *(
-                    _short(statistics.fmean(outcome.figures[key] for outcome in proved) / HOUR_S)
+                    short(statistics.fmean(outcome.figures[key] for outcome in proved) / HOUR_S)
                     if key is not None
                     else ""
                     for key in (BOUNDS.get(measure) for _, measure, _ in MEASURES)
@@ -88,7 +89,7 @@ def measured(part: Part, *, curves: bool = False) -> Found:
         )
     return Found(
         tables=[
-            Table(
+            FurtherTable(
                 title="What was measured, means over seeds",
                 header=["scheme", *(name for name, _, _ in MEASURES)],
                 rows=rows,
@@ -182,7 +183,7 @@ def by_restart_cost(part: Part, *, table: int, row: str) -> Found:
     for product in part.publication.products:
         restart_s = float(product.changes.get("tenure.rounds.restart_s", RESTART_S))
         runs = {
-            scheme: Run(scenario="trace", scheme=scheme, changes=frozen(product.changes))
+            scheme: PaperRun(scenario="trace", scheme=scheme, changes=frozen(product.changes))
             for scheme in product.schemes
         }
         bounds_s = part.values(TTD_BOUND, runs[hadar])
@@ -206,7 +207,7 @@ def by_restart_cost(part: Part, *, table: int, row: str) -> Found:
     return Found(
         findings=_where_attained(claimed, called[others[0]], gained, attainable),
         tables=[
-            Table(
+            FurtherTable(
                 title="TTD, means over seeds; ratios are geometric ones", header=header, rows=rows
             )
         ],
@@ -277,7 +278,7 @@ def mixes(part: Part) -> Found:
     tables, series = [], {}
     for testbed in product.scenarios:
         place = _place(part, testbed)
-        runs = {scheme: Run(scenario=testbed, scheme=scheme) for scheme in product.schemes}
+        runs = {scheme: PaperRun(scenario=testbed, scheme=scheme) for scheme in product.schemes}
         of_scheme = {scheme: part.outcomes(run) for scheme, run in runs.items()}
         rows = []
         for at, jobs in enumerate(MIX_SIZES):
@@ -296,7 +297,7 @@ def mixes(part: Part) -> Found:
         for scheme in product.schemes:
             header += [f"{part.results.paper.called[scheme]}: TTD (h)", "CRU (%)"]
         header += ["none below (h)", "none below, with copies (h)"]
-        tables.append(Table(title=f"Every mix, {place}", header=header, rows=rows))
+        tables.append(FurtherTable(title=f"Every mix, {place}", header=header, rows=rows))
         for called, measure in (("TTD", TTD), ("CRU", CRU)):
             gains = part.gains(measure, runs["hadar"], runs["hadare"], better=MORE)
             series[f"{called}, {place}"] = list(zip(MIX_SIZES, gains, strict=False))
@@ -342,8 +343,8 @@ def best_slots(part: Part, *, small_mixes: int) -> Found:
             for slot_s, changes in slots_s.items():
                 found = []
                 for testbed in first.scenarios:
-                    usual = Run(scenario=testbed, scheme=scheme)
-                    run = Run(scenario=testbed, scheme=scheme, changes=changes)
+                    usual = PaperRun(scenario=testbed, scheme=scheme)
+                    run = PaperRun(scenario=testbed, scheme=scheme, changes=changes)
                     pairs = zip(part.values(TTD, run), part.values(TTD, usual), strict=True)
                     found += [a / b for a, b in list(pairs)[:most] if a is not None and b]
                 means[slot_s], _ = mean_and_spread(found, GEOMETRIC)
@@ -356,7 +357,7 @@ def best_slots(part: Part, *, small_mixes: int) -> Found:
     return Found(
         values=values,
         tables=[
-            Table(
+            FurtherTable(
                 title=f"TTD over that at {ROUND_S} s, geometric mean over mixes and both testbeds",
                 header=["", *(f"{slot_s} s" for slot_s in slots_s)],
                 rows=rows,
@@ -394,7 +395,7 @@ def decision_times(part: Part, *, jobs: Sequence[int]) -> Found:
             for scheme in ("gavel-las", "gavel-makespan")
         },
         tables=[
-            Table(
+            FurtherTable(
                 title="Time of a decision (ms) by active jobs, 60 GPUs",
                 header=["scheme", *(f"{count:,}" for count in jobs)],
                 rows=[
@@ -453,22 +454,15 @@ def _hours(seconds: float) -> str:
     return f"{seconds / HOUR_S:.1f}"
 
 
-def _short(value: float) -> str:
-    return f"{value:.3g}" if value < 999.5 else f"{value:,.0f}"
-
-
-FUNCTIONS: Mapping[str, Callable[..., Found | str | list[str]]] = {
-    function.__name__: function
-    for function in (
-        measured,
-        jobs_in_words,
-        why_ttd_differs,
-        waits_in_words,
-        by_restart_cost,
-        mixes,
-        testbeds_in_words,
-        most_that_forking_gives,
-        best_slots,
-        decision_times,
-    )
-}
+FUNCTIONS: Mapping[str, Callable[..., Found | str | list[str]]] = by_name(
+    measured,
+    jobs_in_words,
+    why_ttd_differs,
+    waits_in_words,
+    by_restart_cost,
+    mixes,
+    testbeds_in_words,
+    most_that_forking_gives,
+    best_slots,
+    decision_times,
+)

@@ -11,7 +11,7 @@ import pytest
 from lyra_opt.core.errors import UserError
 from lyra_opt.paper_figures.comparison import Source
 from lyra_opt.paper_figures.document import find_paper
-from lyra_opt.paper_figures.setting import Draw, Run, Setting
+from lyra_opt.paper_figures.setting import Draw, PaperRun, Setting
 from lyra_opt.paper_figures.verdicts import Verdict
 from tests.paper_figures.made_up import by_row, made
 
@@ -65,7 +65,7 @@ def test_ttd_over_hadars_is_the_geometric_mean_over_seeds() -> None:
     """With the least and the greatest beside it, and a verdict by the rule."""
     ttd_s = {"hadar": (100, 100), "gavel-las": (110, 140)}
 
-    def figures(run: Run, draw: Draw) -> Any:
+    def figures(run: PaperRun, draw: Draw) -> Any:
         of_seeds = ttd_s.get(run.scheme)
         return None if of_seeds is None else FIGURES | {"makespan_s": of_seeds[draw.seed]}
 
@@ -81,7 +81,7 @@ def test_bound_of_each_seed_says_what_no_scheduler_gains() -> None:
     """Of each seed the TTD over its bound, in the mean as gains are; ours may not be beyond it."""
     ttd_s = {"hadar": (100, 100), "gavel-las": (100, 100)}
 
-    def figures(run: Run, draw: Draw) -> Any:
+    def figures(run: PaperRun, draw: Draw) -> Any:
         if run.scheme not in ttd_s:
             return None
         bound_s = (90.0, 80.0)[draw.seed]
@@ -104,7 +104,7 @@ def test_costs_of_a_restart_from_which_on_the_claim_is_reached() -> None:
     """Where the bound forbids it nobody could; the least cost tried at which Hadar gains it."""
     las_s = {10: 105.0, 30: 112.0, 60: 118.0, 90: 122.0, 120: 130.0}
 
-    def figures(run: Run, draw: Draw) -> Any:
+    def figures(run: PaperRun, draw: Draw) -> Any:
         cost_s = dict(run.changes).get("tenure.rounds.restart_s", 10)
         ttd_s = las_s[cost_s] if run.scheme == "gavel-las" else 100.0
         return FIGURES | {"makespan_s": ttd_s, "makespan_bound_s": 95.0}
@@ -121,7 +121,7 @@ def test_queuing_and_fairness_are_hadars_over_gavels() -> None:
     """A share below 1 is a gain there; the JCT is the other way round."""
     changed = {"hadar": {"queue_mean_s": 900.0}, "gavel-las": {"jct_mean_s": 9000.0}}
 
-    def figures(run: Run, draw: Draw) -> Any:
+    def figures(run: PaperRun, draw: Draw) -> Any:
         return FIGURES | changed[run.scheme] if run.scheme in changed else None
 
     entries = by_row(made("hadar", "table", 2, figures, seeds=2))
@@ -137,7 +137,7 @@ def test_forking_is_a_mean_over_mixes() -> None:
     """Of HadarE's over that of the others, TTD and CRU alike."""
     changed = {"hadar": {}, "hadare": {"makespan_s": 50.0, "cru": 0.725}}
 
-    def figures(run: Run, draw: Draw) -> Any:
+    def figures(run: PaperRun, draw: Draw) -> Any:
         assert dict(draw.changes)["jobs.workload"].startswith("mix-")
         return FIGURES | changed[run.scheme] if run.scheme in changed else None
 
@@ -154,7 +154,7 @@ def test_slot_of_least_ttd() -> None:
     """It is reproduced if it is the one remembered; ties go to the shorter slot."""
     ttd_s = {90: 1.2, 180: 1.1, 360: 1.0, 720: 1.0}
 
-    def figures(run: Run, draw: Draw) -> Any:
+    def figures(run: PaperRun, draw: Draw) -> Any:
         slot_s = dict(run.changes).get("tenure.rounds.round_s", 360)
         return FIGURES | {"makespan_s": ttd_s[slot_s]}
 
@@ -172,7 +172,7 @@ def test_scale(scale: float, jobs: int, gpus: int) -> None:
     """Jobs and servers shrink alike, but two servers of each type stay for gangs of 8."""
     setting = Setting(find_paper("hadar"), scale, 1)
     assert f"{jobs} jobs on {gpus} GPUs, {gpus // 3} of each" in setting.in_words()
-    setup = setting.task(Run(scenario="aws", scheme="hadar"), Draw()).setup()
+    setup = setting.task(PaperRun(scenario="aws", scheme="hadar"), Draw()).setup()
     assert len(setup.cluster.own_servers) == 5
 
 
@@ -182,5 +182,5 @@ def test_missing_trace_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -
     monkeypatch.chdir(tmp_path)
     assert "The Philly trace is not here" in made("hadar", "table", 1).as_markdown()
     setting = Setting(find_paper("hadar"), 0.01, 1)
-    setup = setting.task(Run(scenario="trace", scheme="hadar"), Draw()).setup()
+    setup = setting.task(PaperRun(scenario="trace", scheme="hadar"), Draw()).setup()
     assert (len(setup.workload.jobs), setup.cluster.gpus) == (5, 24)

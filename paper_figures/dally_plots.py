@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lyra_opt.core.pictures import COLOURS, as_written
 from lyra_opt.experiments.plots.style import line_style
-from lyra_opt.paper_figures.dally.reductions import CLAIMS, CONSOLIDATION, DALLY, OURS, series_name
-from lyra_opt.paper_figures.document import Call, find_paper, name_of
-from lyra_opt.paper_figures.plots import PAPER_COLOUR, new_figure, with_legend
+from lyra_opt.paper_figures.dally_reductions import CLAIMS, CONSOLIDATION, DALLY, OURS, series_name
+from lyra_opt.paper_figures.document import Call, by_name, find_paper, name_of
+from lyra_opt.paper_figures.plots import PAPER_COLOUR, draw_lines, new_figure, with_legend
 from lyra_opt.simulation.scheme import find_scheme
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from matplotlib.axes import Axes
 
     from lyra_opt.experiments.plots.figures import Plot
     from lyra_opt.paper_figures.comparison import Comparison
-    from lyra_opt.paper_figures.dally.reductions import Claim
+    from lyra_opt.paper_figures.dally_reductions import Claim
 
 PARTS_OF_JCT = (
     ("computing", COLOURS[2]),
@@ -88,7 +88,7 @@ def reductions_by_scheme(comparison: Comparison) -> Plot:
     axes.set_ylim(len(called) - 0.5, -0.5)
     axes.set_xlim(left=max(axes.get_xlim()[0], LOWEST_PERCENT - 5), right=105)
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel(f"{claim.called[0].upper()}{claim.called[1:]} less under Dally by (%)")
+    axes.set_xlabel(f"{claim.title} less under Dally by (%)")
     table = name.rpartition("_")[2]
     return with_legend(
         figure,
@@ -108,15 +108,12 @@ def _lines(
     claims, others = _shown(comparison)[0], _others()
     figure, panels = new_figure(len(claims), 3.3, 3.5)
     for axes, claim in zip(panels, claims, strict=True):
-        for other in others:
-            points = comparison.series[series_name(claim, other)]
-            if points:
-                style: dict[str, Any] = line_style(other, others)
-                axes.plot(*zip(*points, strict=True), label=as_written(other), alpha=0.8, **style)
+        of_claim = {other: comparison.series[series_name(claim, other)] for other in others}
+        draw_lines(axes, of_claim, alpha=0.8)
         axes.axhline(0, color="black", linewidth=0.8)
         low, high = axes.get_ylim()
         axes.set_ylim(max(low, LOWEST_PERCENT), high)
-        axes.set_title(f"{claim.called[0].upper()}{claim.called[1:]}")
+        axes.set_title(f"{claim.title}")
         label_axis(axes)
     panels[0].set_ylabel("Less under Dally by (%)")
     return with_legend(figure, panels[0], name, title, caption)
@@ -166,18 +163,17 @@ def gains_on_traces(comparison: Comparison) -> Plot | None:
         for place, other in enumerate(called):
             for number, percent in comparison.series[series_name(claim, other)]:
                 trace = traces[int(number)]
-                style: dict[str, Any] = line_style(trace, traces)
                 axes.plot(
                     max(percent, LOWEST_PERCENT),
                     place,
                     label=None if place else as_written(trace),
-                    **style | {"linestyle": ""},
+                    **line_style(trace, traces) | {"linestyle": ""},
                 )
         axes.axvline(0, color="black", linewidth=0.8)
         axes.set_yticks(range(len(called)), [as_written(name) for name in called])
         axes.set_ylim(len(called) - 0.5, -0.5)
         axes.grid(visible=False, axis="y")
-        axes.set_xlabel(f"{claim.called[0].upper()}{claim.called[1:]} less under Dally by (%)")
+        axes.set_xlabel(f"{claim.title} less under Dally by (%)")
     panels[1].set_yticklabels([])
     return with_legend(
         figure,
@@ -242,13 +238,6 @@ def parts_of_jct(comparison: Comparison) -> Plot:
     )
 
 
-FUNCTIONS: dict[str, Callable[[Comparison], Plot | None]] = {
-    function.__name__: function
-    for function in (
-        reductions_by_scheme,
-        parts_of_jct,
-        gains_over_links,
-        gains_over_load,
-        gains_on_traces,
-    )
-}
+FUNCTIONS: Mapping[str, Callable[[Comparison], Plot | None]] = by_name(
+    reductions_by_scheme, parts_of_jct, gains_over_links, gains_over_load, gains_on_traces
+)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from lyra_opt.core.pictures import COLOURS, as_written, make_logarithmic
-from lyra_opt.experiments.plots.style import line_style
-from lyra_opt.paper_figures.plots import bars, new_figure, with_legend
+from lyra_opt.core.pictures import COLOURS, make_logarithmic
+from lyra_opt.paper_figures.document import by_name
+from lyra_opt.paper_figures.plots import bars, draw_lines, new_figure, with_legend
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from matplotlib.axes import Axes
+    from collections.abc import Callable, Mapping
 
     from lyra_opt.experiments.plots.figures import Plot
     from lyra_opt.paper_figures.comparison import Comparison
@@ -60,10 +58,7 @@ def ttd_over_hadar(comparison: Comparison) -> Plot:
 def completion_times(comparison: Comparison) -> Plot:
     """Return the plot."""
     figure, (axes,) = new_figure(1, 3.0, WIDE_INCHES)
-    names = list(comparison.series)
-    for name, points in comparison.series.items():
-        style: dict[str, Any] = line_style(name, names) | {"marker": ""}
-        axes.plot(*zip(*points, strict=True), label=as_written(name), **style)
+    draw_lines(axes, comparison.series, marker="")
     make_logarithmic(axes.xaxis)
     axes.set_xlabel("JCT (h), logarithmic")
     axes.set_ylabel("Jobs that complete within (%)")
@@ -111,20 +106,11 @@ def mix_by_mix(comparison: Comparison) -> Plot:
     )
 
 
-def _lines(axes: Axes, series: dict[str, Any], *, is_log: bool = False) -> None:
-    names = list(series)
-    for name, points in series.items():
-        if points:
-            style: dict[str, Any] = line_style(name, names)
-            axes.plot(*zip(*points, strict=True), label=as_written(name), **style)
-    if is_log:
-        axes.set_xscale("log", base=2)
-
-
 def by_slot(comparison: Comparison) -> Plot:
     """Return the plot."""
     figure, (axes,) = new_figure(1, 2.8, WIDE_INCHES)
-    _lines(axes, dict(comparison.series), is_log=True)
+    draw_lines(axes, comparison.series)
+    axes.set_xscale("log", base=2)
     ticks = sorted({slot_s for points in comparison.series.values() for slot_s, _ in points})
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.axhline(1, color="black", linewidth=0.8)
@@ -142,7 +128,8 @@ def by_slot(comparison: Comparison) -> Plot:
 def decision_time(comparison: Comparison) -> Plot:
     """Return the plot."""
     figure, (axes,) = new_figure(1, 2.8, WIDE_INCHES)
-    _lines(axes, dict(comparison.series), is_log=True)
+    draw_lines(axes, comparison.series)
+    axes.set_xscale("log", base=2)
     ticks = sorted({jobs for points in comparison.series.values() for jobs, _ in points})
     axes.set_xticks(ticks, [f"{tick:,.0f}" for tick in ticks])
     make_logarithmic(axes.yaxis)
@@ -157,7 +144,6 @@ def decision_time(comparison: Comparison) -> Plot:
     )
 
 
-FUNCTIONS: dict[str, Callable[[Comparison], Plot]] = {
-    function.__name__: function
-    for function in (ttd_over_hadar, completion_times, mix_by_mix, by_slot, decision_time)
-}
+FUNCTIONS: Mapping[str, Callable[[Comparison], Plot]] = by_name(
+    ttd_over_hadar, completion_times, mix_by_mix, by_slot, decision_time
+)

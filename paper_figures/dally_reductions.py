@@ -7,16 +7,15 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lyra_opt.paper_figures.comparison import MISSING, Found, Table
-from lyra_opt.paper_figures.results import there
-from lyra_opt.paper_figures.setting import Run
+from lyra_opt.paper_figures.comparison import MISSING, Found, FurtherTable
+from lyra_opt.paper_figures.results import HOUR_S, short, there
+from lyra_opt.paper_figures.setting import PaperRun
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lyra_opt.paper_figures.document import PaperTable
-    from lyra_opt.paper_figures.outcome import Outcome
-    from lyra_opt.paper_figures.results import Part
+    from lyra_opt.paper_figures.results import Outcome, Part
 
 DALLY, OURS = "dally", "priced-placement"
 CONSOLIDATION = ("consolidated", "tiresias-skew", "gandiva-affinity", "gandiva-shuffled")
@@ -26,8 +25,6 @@ without a limit."""
 
 BOUNDS = {"makespan_s": "makespan_bound_s", "jct_mean_s": "jct_mean_bound_s"}
 """The figure that is proved of another, whatever the scheme."""
-
-HOUR_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +45,11 @@ class Claim:
     called: str
     unit: str
     table: int
+
+    @property
+    def title(self) -> str:
+        """What it is called, at the beginning of a line."""
+        return self.called[0].upper() + self.called[1:]
 
     def percent(self, paper: PaperTable) -> str:
         """Return the percentage as the abstract prints it."""
@@ -92,14 +94,16 @@ class Reduction:
 
 def over_seeds(part: Part, scheme: str, situation: str) -> list[Outcome]:
     """Return what came of a scheme with each seed; empty if it was not run."""
-    return there(part.outcomes(Run(scenario=situation, scheme=scheme)))
+    return there(part.outcomes(PaperRun(scenario=situation, scheme=scheme)))
 
 
 def reduction(
     part: Part, claim: Claim, situation: str, scheme: str, against: str
 ) -> Reduction | None:
     """Return how much less a scheme needs than another; None where either was not run."""
-    outcomes = (part.outcomes(Run(scenario=situation, scheme=name)) for name in (against, scheme))
+    outcomes = (
+        part.outcomes(PaperRun(scenario=situation, scheme=name)) for name in (against, scheme)
+    )
     ratios = [
         _ratio(before.figures[claim.measure], after.figures[claim.measure])
         for before, after in zip(*outcomes, strict=True)
@@ -205,21 +209,37 @@ def in_one_situation(part: Part, *, against: str, situations: Sequence[str]) -> 
     )
 
 
-def _beside(part: Part, claim: Claim, against: str, situations: Sequence[str]) -> Table:
+def _by_situation(
+    part: Part,
+    title: str,
+    header: Sequence[str],
+    situations: Sequence[str],
+    cells: Callable[[str], Iterable[str]],
+) -> FurtherTable:
+    """Return a table with a row for each situation, whose cells `cells` returns."""
+    scenarios = part.results.paper.scenarios
+    rows = [[scenarios[situation].called, *cells(situation)] for situation in situations]
+    return FurtherTable(title=title, header=["", *header], rows=rows)
+
+
+def _beside(part: Part, claim: Claim, against: str, situations: Sequence[str]) -> FurtherTable:
     """Return what was measured of two schemes in some situations."""
-    called = part.results.paper.called
-    rows = []
-    for situation in situations:
-        row = [part.results.paper.scenarios[situation].called]
-        for scheme in (DALLY, against):
-            found = over_seeds(part, scheme, situation)
-            row.append(_mean([outcome.figures[claim.measure] for outcome in found]))
-        rows.append(row)
-    return Table(
-        title=f"{claim.called[0].upper()}{claim.called[1:]} ({claim.unit}), means over seeds",
-        header=["", called[DALLY], called[against]],
-        rows=rows,
+    schemes = (DALLY, against)
+    return _by_situation(
+        part,
+        f"{claim.title} ({claim.unit}), means over seeds",
+        [part.results.paper.called[scheme] for scheme in schemes],
+        situations,
+        lambda situation: _means(part, claim, situation, schemes),
     )
+
+
+def _means(part: Part, claim: Claim, situation: str, schemes: Iterable[str]) -> list[str]:
+    """Return what was measured of schemes in a situation, means over seeds."""
+    return [
+        _mean([outcome.figures[claim.measure] for outcome in over_seeds(part, scheme, situation)])
+        for scheme in schemes
+    ]
 
 
 def _findings(part: Part, claim: Claim, situations: Sequence[str]) -> list[str]:
@@ -263,25 +283,19 @@ def _findings(part: Part, claim: Claim, situations: Sequence[str]) -> list[str]:
     return sentences
 
 
-def measured(part: Part, claim: Claim, situations: Sequence[str]) -> Table:
+def measured(part: Part, claim: Claim, situations: Sequence[str]) -> FurtherTable:
     """Return what was measured, a row for each situation, means over seeds, beside bounds."""
     called = part.results.paper.called
-    rows = []
-    for situation in situations:
-        row = [part.results.paper.scenarios[situation].called]
-        for scheme in called:
-            found = over_seeds(part, scheme, situation)
-            row.append(_mean([outcome.figures[claim.measure] for outcome in found]))
-        row.append(_mean(bounds_s(part, situation, claim.measure)))
-        rows.append(row)
-    header = ["", *called.values(), "bound for any scheme"]
-    if all(row[-1] == MISSING for row in rows):
-        header, rows = header[:-1], [row[:-1] for row in rows]
-    return Table(
-        title=f"{claim.called[0].upper()}{claim.called[1:]} ({claim.unit}), means over seeds",
-        header=header,
-        rows=rows,
-    )
+    bounds = {name: _mean(bounds_s(part, name, claim.measure)) for name in situations}
+    has_bounds = any(bound != MISSING for bound in bounds.values())
+
+    def cells(situation: str) -> list[str]:
+        means = _means(part, claim, situation, called)
+        return [*means, bounds[situation]] if has_bounds else means
+
+    header = [*called.values(), *(["bound for any scheme"] if has_bounds else [])]
+    title = f"{claim.title} ({claim.unit}), means over seeds"
+    return _by_situation(part, title, header, situations, cells)
 
 
 def bounds_s(part: Part, situation: str, measure: str) -> list[float]:
@@ -300,42 +314,32 @@ def _mean(values: Sequence[float]) -> str:
     return short(statistics.fmean(values) / HOUR_S) if values else MISSING
 
 
-def reduced(part: Part, claim: Claim, situations: Sequence[str]) -> Table:
+def reduced(part: Part, claim: Claim, situations: Sequence[str]) -> FurtherTable:
     """Return how much less Dally needs than each other scheme, a row for each situation."""
-    paper = part.results.paper
-    others = [scheme for scheme in paper.called if scheme != DALLY]
-    rows = []
-    for situation in situations:
+    called = part.results.paper.called
+    others = [scheme for scheme in called if scheme != DALLY]
+
+    def cells(situation: str) -> list[str]:
         found = [reduction(part, claim, situation, DALLY, scheme) for scheme in others]
-        rows.append(
-            [
-                paper.scenarios[situation].called,
-                *(MISSING if each is None else _percent(each) for each in found),
-            ]
-        )
-    return Table(
-        title=f"Dally's {claim.called} less by (%); below 0 Dally needs more",
-        header=["", *(f"than {paper.called[scheme]}" for scheme in others)],
-        rows=rows,
-    )
+        return [MISSING if each is None else _percent(each) for each in found]
+
+    title = f"Dally's {claim.called} less by (%); below 0 Dally needs more"
+    header = [f"than {called[scheme]}" for scheme in others]
+    return _by_situation(part, title, header, situations, cells)
 
 
-def _shares(part: Part, situations: Sequence[str]) -> Table:
+def _shares(part: Part, situations: Sequence[str]) -> FurtherTable:
     """Return communication as a share of the time on GPUs."""
-    paper = part.results.paper
-    rows = []
-    for situation in situations:
-        row = [paper.scenarios[situation].called]
-        for scheme in paper.called:
+    called = part.results.paper.called
+
+    def cells(situation: str) -> Iterator[str]:
+        for scheme in called:
             found = over_seeds(part, scheme, situation)
             shares = [100 * outcome.figures["communication_share"] for outcome in found]
-            row.append(f"{statistics.fmean(shares):.1f}" if shares else MISSING)
-        rows.append(row)
-    return Table(
-        title="Communication as a share of the time on GPUs (%), means over seeds",
-        header=["", *paper.called.values()],
-        rows=rows,
-    )
+            yield f"{statistics.fmean(shares):.1f}" if shares else MISSING
+
+    title = "Communication as a share of the time on GPUs (%), means over seeds"
+    return _by_situation(part, title, list(called.values()), situations, cells)
 
 
 def _series(
@@ -384,8 +388,3 @@ def _geometric_mean(ratios: Sequence[float]) -> float:
 def whole(value: float) -> str:
     """Return a number without digits after the point; 0 has no sign."""
     return f"{round(value) + 0:d}"
-
-
-def short(value: float) -> str:
-    """Return a number with three digits, or all of its whole ones."""
-    return f"{value:.3g}" if value < 999.5 else f"{value:,.0f}"

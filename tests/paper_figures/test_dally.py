@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lyra_opt.paper_figures.comparison import Entry, Judged, Source
-from lyra_opt.paper_figures.dally.all_schemes import NOTHING, TIERS, TWO_SPEEDS, looks_at
-from lyra_opt.paper_figures.dally.reductions import CONSOLIDATION, DALLY, OURS
+from lyra_opt.paper_figures.dally import NOTHING, TIERS, TWO_SPEEDS, looks_at
+from lyra_opt.paper_figures.dally_reductions import CONSOLIDATION, DALLY, OURS
 from lyra_opt.paper_figures.document import Call, find_paper
 from lyra_opt.paper_figures.evaluation import runs_of
-from lyra_opt.paper_figures.setting import Draw, Run, Setting
+from lyra_opt.paper_figures.setting import Draw, PaperRun, Setting
 from lyra_opt.paper_figures.verdicts import Verdict
 from lyra_opt.simulation.scheme import find_scheme, scheme_names
 from tests.paper_figures.made_up import made, publication
@@ -41,7 +41,7 @@ FIGURES = {
 def given(of: Mapping[tuple[str, str], dict[str, Any]]) -> Any:
     """Return figures by scheme and scenario, for every seed."""
 
-    def figures(run: Run, draw: Draw) -> Any:
+    def figures(run: PaperRun, draw: Draw) -> Any:
         changed = of.get((run.scheme, run.scenario))
         return None if changed is None else FIGURES | changed
 
@@ -140,7 +140,7 @@ def test_mean_over_seeds_is_of_ratios() -> None:
     """The geometric one, with the least and the greatest reduction beside it."""
     makespan_s = {DALLY: (36000.0, 36000.0), "consolidated": (36000.0, 144000.0)}
 
-    def figures(run: Run, draw: Draw) -> Any:
+    def figures(run: PaperRun, draw: Draw) -> Any:
         if run.scheme not in makespan_s or run.scenario != CONGESTED:
             return None
         return FIGURES | {"makespan_s": makespan_s[run.scheme][draw.seed]}
@@ -192,7 +192,7 @@ def test_scale(scale: float, jobs: int, gpus: int) -> None:
     setting = Setting(find_paper("dally"), scale, 1)
     assert f"{jobs} jobs on {gpus} GPUs" in setting.in_words()
     for scenario in ("batch-shipped", "batch-shipped-small"):
-        setup = setting.task(Run(scenario=scenario, scheme=DALLY), Draw()).setup()
+        setup = setting.task(PaperRun(scenario=scenario, scheme=DALLY), Draw()).setup()
         assert (len(setup.workload.jobs), setup.cluster.gpus) == (jobs, gpus)
 
 
@@ -274,7 +274,7 @@ def test_every_scheme_is_described() -> None:
 def test_schemes_are_run_where_they_can(scenario: str) -> None:
     """Nothing stands in the way of those that are run; others would not run, or are alike."""
     setting = Setting(find_paper("dally"), 0.5, 1)
-    setup = setting.task(Run(scenario=scenario, scheme=DALLY), Draw()).setup()
+    setup = setting.task(PaperRun(scenario=scenario, scheme=DALLY), Draw()).setup()
     runs = {
         scheme.name
         for scheme in map(find_scheme, scheme_names())

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.paper_figures.lyra.strict_queue import (
+from lyra_opt.paper_figures.lyra import (
     least_mean_of_slowest_s,
     longest_gap_s,
     most_mean_of_slowest_s,

@@ -1,24 +1,40 @@
-"""The schemes of all papers on one cluster, and what locality is worth beside order."""
+"""What the tables and figures on Dally (Sharma et al., arXiv 2401.16492) need beyond replays.
+
+Tables, and notes with numbers; among them the schemes of all papers on one cluster, and what
+locality is worth beside order.
+"""
 
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.network.links import Tier
-from lyra_opt.paper_figures.comparison import MISSING, Found, Table
-from lyra_opt.paper_figures.dally.reductions import DALLY, HOUR_S, OURS, bounds_s, over_seeds, short
-from lyra_opt.paper_figures.setting import Run
+from lyra_opt.instances.network.jobs import BATCH
+from lyra_opt.instances.traces import TRACES_VARIABLE
+from lyra_opt.network.links import LINK_SETS, Tier
+from lyra_opt.paper_figures.comparison import MISSING, Found, FurtherTable
+from lyra_opt.paper_figures.dally_reductions import (
+    CONSOLIDATION,
+    DALLY,
+    OURS,
+    bounds_s,
+    held_against,
+    in_one_situation,
+    over_seeds,
+)
+from lyra_opt.paper_figures.document import by_name
+from lyra_opt.paper_figures.results import HOUR_S, short
+from lyra_opt.paper_figures.setting import PaperRun
+from lyra_opt.simulation.communication import ClosedForm
 from lyra_opt.simulation.scheme import PlacementScheme, RoundScheme, find_scheme
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lyra_opt.paper_figures.outcome import Outcome
-    from lyra_opt.paper_figures.results import Part
+    from lyra_opt.paper_figures.results import Outcome, Part
 
 CONGESTED, FREE = SITUATIONS = ("batch-congested-2", "batch-free")
 CALLED = {CONGESTED: "Congested links (congested-2)", FREE: "Communication costs nothing"}
@@ -110,7 +126,7 @@ def schemes_of_all_papers(
                 for situation, found in by_situation.items()
                 if found
             ),
-            Table(
+            FurtherTable(
                 title="Schemes that were left out, and why",
                 header=["scheme", "why"],
                 rows=[list(entry) for entry in left_out.items()],
@@ -136,7 +152,7 @@ def _queue_h(standing: Standing) -> float:
 def _ideal_h(part: Part) -> float:
     """Return how long jobs run in the mean if the network costs nothing."""
     draws = part.setting.draws(part.publication)
-    run = Run(scenario=CONGESTED, scheme=DALLY)
+    run = PaperRun(scenario=CONGESTED, scheme=DALLY)
     return statistics.fmean(
         job.duration_s / HOUR_S
         for draw in draws
@@ -146,7 +162,7 @@ def _ideal_h(part: Part) -> float:
 
 def _table(
     part: Part, situation: str, found: Sequence[Standing], orders: Mapping[str, str]
-) -> Table:
+) -> FurtherTable:
     rows = []
     for place, standing in enumerate(found):
         hours = [
@@ -181,7 +197,9 @@ def _table(
     header += ["JCT mean (h)", "p95", "queue mean (h)", "p95", "makespan (h)"]
     header += ["communication (%)", "GPU time: machine / rack / network (%)"]
     header += ["preemptions a job", "GPU usage (%)"]
-    return Table(title=f"{CALLED[situation]}, by mean JCT", header=header, rows=rows, words=4)
+    return FurtherTable(
+        title=f"{CALLED[situation]}, by mean JCT", header=header, rows=rows, words=4
+    )
 
 
 def _share(standing: Standing, tier: Tier) -> float:
@@ -322,3 +340,92 @@ def _more_or_less(value: float, reference: float) -> str:
     if abs(percent) < 1:
         return "as long as"
     return f"{abs(percent):.0f} % {'longer' if percent > 0 else 'shorter'} than"
+
+
+GANG = 16
+
+
+def over_links(part: Part, *, claims: Sequence[str], situations: Sequence[str]) -> Found:
+    """Return the reductions over links, and what these mean for a gang."""
+    found = held_against(part, claims=claims, situations=situations, only_series=True)
+    return replace(found, tables=[_links()])
+
+
+def _links() -> FurtherTable:
+    """Return what links mean for a gang, by how well it computes at each tier."""
+    weights = BATCH.models
+    rows = []
+    for name, links in LINK_SETS.items():
+        communication = ClosedForm(links=links)
+        row = [name]
+        for tier in (Tier.RACK, Tier.NETWORK):
+            link = links.at(tier)
+            of_models = {model: communication.efficiency(model, GANG, tier, 2) for model in weights}
+            mean = statistics.fmean(of_models.values(), weights=list(weights.values()))
+            row += [
+                f"{link.bandwidth_gb_per_s:g}",
+                f"{1e6 * link.latency_s:g}",
+                f"{100 * mean:.3g}",
+                f"{100 * min(of_models.values()):.2g} to {100 * max(of_models.values()):.2g}",
+            ]
+        rows.append(row)
+    columns = ("GB/s", "µs", "gang computes (%)", "by model")
+    return FurtherTable(
+        title=f"Links, and for which share of its time a gang of {GANG} computes on two machines "
+        "of a rack and across two racks, mean over jobs",
+        header=["", *(f"{tier}: {column}" for tier in ("rack", "network") for column in columns)],
+        rows=rows,
+    )
+
+
+def why_jct_differs(part: Part, *, situation: str) -> list[str]:
+    """Return why ours differ from the paper's, from what the runs show."""
+    paper = part.results.paper
+    parts = []
+    for scheme in (DALLY, *CONSOLIDATION):
+        found = over_seeds(part, scheme, situation)
+        if not found:
+            return []
+        wait_h, communication_h = (
+            statistics.fmean(outcome.figures[measure] for outcome in found) / HOUR_S
+            for measure in ("queue_mean_s", "communication_s")
+        )
+        parts.append(f"{paper.called[scheme]} {wait_h:.0f} h and {communication_h:.0f} GPU h")
+    single = sum(count for gang, count in BATCH.gangs.items() if gang == 1) / BATCH.jobs
+    return [
+        "Waiting and communication of a job in the mean, "
+        f"{paper.scenarios[situation].called}: "
+        f"{', '.join(parts)}. What the links cost is one thing, who goes first another: Dally's "
+        "order has a gang that the network never hurt go last whenever anybody else waits, and "
+        f"{100 * single:.0f} % of the jobs have a single GPU. Consolidated has the same order and "
+        "waits for ever where Dally waits for hours, so that the two differ by the timers alone.",
+        "Which methods, links, clusters and loads the claim is for the abstract does not say; jobs "
+        "and efficiencies here are drawn and computed where the paper has its own.",
+    ]
+
+
+def missing_traces(part: Part, *, situations: Sequence[str]) -> list[str]:
+    """Return which traces are not there, and so were not run."""
+    missing = {name: part.setting.missing_traces(name) for name in situations}
+    names = [
+        part.results.paper.scenarios[name].called.partition(",")[0]
+        for name, files in missing.items()
+        if files
+    ]
+    files = [file for each in missing.values() for file in each]
+    if not files:
+        return []
+    return [
+        f"Not run: {' and '.join(names)}; {' and '.join(files)} not found, here or in the folder "
+        f"that {TRACES_VARIABLE} names."
+    ]
+
+
+FUNCTIONS: Mapping[str, Callable[..., Found | str | list[str]]] = by_name(
+    held_against,
+    in_one_situation,
+    schemes_of_all_papers,
+    over_links,
+    why_jct_differs,
+    missing_traces,
+)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lyra_opt.core.pictures import as_written, make_logarithmic
 from lyra_opt.experiments.plots.style import line_style
+from lyra_opt.paper_figures.document import by_name
 from lyra_opt.paper_figures.plots import (
     OUR_COLOUR,
     PAPER_COLOUR,
@@ -18,11 +19,10 @@ from lyra_opt.paper_figures.plots import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from lyra_opt.experiments.plots.figures import Plot
     from lyra_opt.paper_figures.comparison import Comparison
-
 
 LETTERS_A_LINE = 26
 """Of what stands along an axis."""
@@ -133,7 +133,7 @@ def by_elastic_shares(comparison: Comparison) -> Plot:
     for row, scheme in zip(rows, schemes, strict=True):
         entries = [entry for entry in comparison.entries if entry.row == row]
         shares = [int(entry.column.split()[0]) for entry in entries]
-        style: dict[str, Any] = line_style(scheme, schemes)
+        style = line_style(scheme, schemes)
         panels[0].plot(shares, [float(entry.paper) for entry in entries], label=scheme, **style)
         panels[1].plot(shares, [number(entry.ours) for entry in entries], **style)
     for axes, title in zip(panels, ("Paper", "Ours"), strict=True):
@@ -156,7 +156,6 @@ def by_elastic_shares(comparison: Comparison) -> Plot:
     )
 
 
-FUNCTIONS: dict[str, Callable[[Comparison], Plot]] = {
-    function.__name__: function
-    for function in (gains_over_baseline, costs_of_reclaiming, by_checkpoints, by_elastic_shares)
-}
+FUNCTIONS: Mapping[str, Callable[[Comparison], Plot]] = by_name(
+    gains_over_baseline, costs_of_reclaiming, by_checkpoints, by_elastic_shares
+)

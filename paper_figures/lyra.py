@@ -1,4 +1,13 @@
-"""What Lyra's tables and figures need beyond replays: worked examples, and notes with numbers."""
+"""What Lyra's tables and figures need beyond replays: worked examples, and notes with numbers.
+
+Lyra: Li et al., EuroSys 2023. Some notes rest on what strict first come, first served forbids: a
+few jobs that wait far longer than all others. Where nobody overtakes and nobody is preempted, jobs
+start in the order in which they are submitted, so that from job to job waits fall by at most the
+time between the submissions. Whoever waits e seconds longer than T is therefore followed by jobs
+that wait longer than T too, for e seconds of submissions at least. Of k jobs that wait longer than
+T, and are followed by one that does not, the m-th last therefore waits at most ``T + m * gap``
+where submissions are at most `gap` apart.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +15,7 @@ import math
 import statistics
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,13 +34,8 @@ from lyra_opt.instances.workloads.lyra_like import (
     STEPS_PER_HOUR,
     inference_demand,
 )
-from lyra_opt.paper_figures.comparison import MISSING, Entry, Found, Table
-from lyra_opt.paper_figures.document import LESS, Measure
-from lyra_opt.paper_figures.lyra.strict_queue import (
-    least_mean_of_slowest_s,
-    longest_gap_s,
-    most_mean_of_slowest_s,
-)
+from lyra_opt.paper_figures.comparison import MISSING, Entry, Found, FurtherTable
+from lyra_opt.paper_figures.document import LESS, Measure, by_name
 from lyra_opt.paper_figures.results import there
 from lyra_opt.reclaim.heuristics.greedy import LyraGreedy, server_preemption_costs
 
@@ -41,6 +46,55 @@ if TYPE_CHECKING:
     from lyra_opt.paper_figures.document import PublicationTable
     from lyra_opt.paper_figures.results import Part
     from lyra_opt.reclaim import Instance as ReclaimInstance
+
+
+def most_mean_of_slowest_s(above_s: float, *, jobs: int, gap_s: float) -> float:
+    """Return the longest mean wait of jobs that all wait longer than the others do.
+
+    Parameters
+    ----------
+    above_s
+        What no other job waits longer than.
+    jobs
+        How many wait longer, at least 1; the last job that is submitted is none of them.
+    gap_s
+        By which submissions are apart at most.
+
+    Notes
+    -----
+    Source: this project. All of them submitted one after the other have the longest: in runs of m
+    jobs the sum is ``m * (m + 1) / 2 * gap_s`` above, which is convex in m.
+    """
+    return above_s + (jobs + 1) / 2 * gap_s
+
+
+def longest_gap_s(above_s: float, mean_s: float, *, jobs: int) -> float:
+    """Return by how much submissions must be apart somewhere for so long a mean wait; its inverse.
+
+    Parameters as in `most_mean_of_slowest_s`, `mean_s` in place of the gap.
+    """
+    return (mean_s - above_s) * 2 / (jobs + 1)
+
+
+def least_mean_of_slowest_s(mean_s: float, percentiles_s: Mapping[float, float]) -> float:
+    """Return what the slowest jobs wait at least in the mean.
+
+    All others are taken to wait as long as the percentile above them allows.
+
+    Parameters
+    ----------
+    mean_s
+        Of all jobs.
+    percentiles_s
+        By rank in percent, rising; the slowest are those above the last one.
+    """
+    ranks = [0.0, *percentiles_s]
+    shares = [(high - low) / 100 for low, high in pairwise(ranks)]
+    others_s = math.fsum(
+        share * value for share, value in zip(shares, percentiles_s.values(), strict=True)
+    )
+    return (mean_s - others_s) / (1 - ranks[-1] / 100)
+
 
 CALIBRATION = "lyra-2"
 DAYS_OF_WEEK = 7
@@ -76,7 +130,7 @@ def beside_table_5(part: Part, *, readings: Sequence[Mapping[str, str]]) -> Foun
     return Found(tables=[_calibrated(), _other_readings(part, readings), _usage_by_window(part)])
 
 
-def _calibrated() -> Table:
+def _calibrated() -> FurtherTable:
     """Return how the figures of the Baseline are met, from the frozen result."""
     record = frozen_result(CALIBRATION)
     rows = []
@@ -91,7 +145,7 @@ def _calibrated() -> Table:
         ]
         ratio = target["judged_mean"] / target["value"]
         rows.append([target["measure"], entry.paper, *cells, f"{ratio:.3f}"])
-    return Table(
+    return FurtherTable(
         title="The Baseline that the jobs are calibrated on, at the paper's size",
         header=[
             "",
@@ -108,7 +162,7 @@ def _listed(seeds: Sequence[int]) -> str:
     return ", ".join(map(str, seeds))
 
 
-def _usage_by_window(part: Part) -> Table:
+def _usage_by_window(part: Part) -> FurtherTable:
     """Return the usage of each row over the makespan, and while jobs are submitted."""
     names = [
         f"{what}_usage{window}"
@@ -127,10 +181,10 @@ def _usage_by_window(part: Part) -> Table:
         for what in ("training", "overall", "servers on loan")
         for window in ("makespan", "submissions")
     ]
-    return Table(title="Usage over both windows", header=["", *heads], rows=rows)
+    return FurtherTable(title="Usage over both windows", header=["", *heads], rows=rows)
 
 
-def _other_readings(part: Part, readings: Sequence[Mapping[str, str]]) -> Table:
+def _other_readings(part: Part, readings: Sequence[Mapping[str, str]]) -> FurtherTable:
     """Return rows under other readings of what the paper does not say."""
     columns = part.publication.columns
     papers = {row.name: row.paper for row in part.publication.rows}
@@ -148,7 +202,7 @@ def _other_readings(part: Part, readings: Sequence[Mapping[str, str]]) -> Table:
         ]
         cells = [f"{entry.paper} | {entry.shown(entry.ours)}" for entry in entries]
         rows.append([each["row"], each["reading"], *cells])
-    return Table(
+    return FurtherTable(
         title="Rows under other readings, paper | ours (not counted among the entries)",
         header=["row", "reading", *(column.name for column in columns)],
         rows=rows,
@@ -457,26 +511,23 @@ def _gains(part: Part, run: str) -> dict[str, str]:
     }
 
 
-FUNCTIONS: Mapping[str, Callable[..., Found | str | list[str]]] = {
-    function.__name__: function
-    for function in (
-        beside_table_5,
-        server_prices,
-        two_jobs,
-        jcts_of_starts,
-        phase_2_on_example,
-        preemptions_by_servers,
-        items_of_phase_2,
-        inference_demand_of_a_week,
-        seeds_in_words,
-        seeds_of_figure_13,
-        why_table_5_differs,
-        what_a_strict_queue_cannot,
-        usage_of_servers_on_loan,
-        why_random_and_scf_queue_as_the_baseline,
-        times_of_table_5,
-        jobs_on_loan_in_words,
-        gains_without_errors,
-        gains_with_linear_scaling,
-    )
-}
+FUNCTIONS: Mapping[str, Callable[..., Found | str | list[str]]] = by_name(
+    beside_table_5,
+    server_prices,
+    two_jobs,
+    jcts_of_starts,
+    phase_2_on_example,
+    preemptions_by_servers,
+    items_of_phase_2,
+    inference_demand_of_a_week,
+    seeds_in_words,
+    seeds_of_figure_13,
+    why_table_5_differs,
+    what_a_strict_queue_cannot,
+    usage_of_servers_on_loan,
+    why_random_and_scf_queue_as_the_baseline,
+    times_of_table_5,
+    jobs_on_loan_in_words,
+    gains_without_errors,
+    gains_with_linear_scaling,
+)

@@ -9,7 +9,7 @@ import pytest
 from lyra_opt.experiments.simulation.scenario.loading import load_scenario
 from lyra_opt.paper_figures.document import find_paper
 from lyra_opt.paper_figures.evaluation import runs_of
-from lyra_opt.paper_figures.setting import Draw, Run, Setting
+from lyra_opt.paper_figures.setting import Draw, PaperRun, Setting
 from lyra_opt.paper_figures.verdicts import Verdict
 from tests.paper_figures.made_up import by_row, made, publication
 
@@ -119,7 +119,7 @@ def test_jobs_are_the_calibrated_ones_at_any_size() -> None:
     for scale in (0.02, 1.0):
         setting = Setting(find_paper("lyra"), scale, 1)
         for scenario in ("basic", "ideal", "bootstrapped-ideal"):
-            loaded = setting.loaded(Run(scenario=scenario, scheme="lyra"), Draw())
+            loaded = setting.loaded(PaperRun(scenario=scenario, scheme="lyra"), Draw())
             assert loaded.table.jobs.parameters["shape"] == shape
             assert loaded.table.jobs.load is None
             assert loaded.table.speed.mixed_efficiency == (1 if "ideal" in scenario else 0.7)
@@ -132,7 +132,7 @@ def test_gain_of_the_yardstick_and_of_its_row_are_paired_by_seed() -> None:
         "lyra": (50.0, 2000.0),
     }
 
-    def figures(run: Run, draw: Draw) -> Any:
+    def figures(run: PaperRun, draw: Draw) -> Any:
         if run.scenario != "basic" or run.label not in queue_s:
             return None
         return {
@@ -159,7 +159,7 @@ def test_preemptions_of_figure_10_are_added_up_before_they_are_divided() -> None
     """Over all reclaims and seeds; the other rules are compared with Lyra's."""
     preempted = {"lyra-loaning": (1, 3), "random": (4, 4)}
 
-    def figures(run: Run, draw: Draw) -> Any:
+    def figures(run: PaperRun, draw: Draw) -> Any:
         if run.scheme not in preempted:
             return None
         return {

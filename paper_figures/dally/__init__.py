@@ -1,1 +1,0 @@
-"""Dally (Sharma et al., arXiv 2401.16492) beside ours."""

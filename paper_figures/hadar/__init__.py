@@ -1,1 +1,0 @@
-"""Hadar and HadarE (Sultana et al., IPDPS 2024 and arXiv 2503.10918) beside ours."""

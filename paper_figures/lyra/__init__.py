@@ -1,1 +1,0 @@
-"""Tables and figures of Lyra (EuroSys 2023)."""
