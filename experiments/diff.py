@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.commands.output import print_line
 from lyra_opt.core.errors import UserError
 from lyra_opt.experiments.frames import frame_of, in_order, stored_runs
+from lyra_opt.experiments.intervals import student_interval
 from lyra_opt.experiments.records import ERROR
 from lyra_opt.experiments.store import ResultStore
 from lyra_opt.experiments.tables import NOTHING, TextTable
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from lyra_opt.experiments.records import RunRecord
 
-CONFIDENCE = 0.95
 METHOD = (
     "95 % intervals are those of the paired t test over draws: runs that share their draws are "
     "averaged first. A single draw has none. Seeds of one trace have the same jobs, so that their "
@@ -199,8 +199,6 @@ def _differences(
 
 def _difference(pairs: pd.DataFrame, measure: str, draws: Sequence[str]) -> dict[str, float] | None:
     """Return the row of a measure over some pairs; None if in none of them both runs have it."""
-    from scipy.stats import sem, t
-
     columns = [f"{measure}_a", f"{measure}_b"]
     measured = pairs.dropna(subset=columns)
     if measured.empty:
@@ -209,11 +207,8 @@ def _difference(pairs: pd.DataFrame, measure: str, draws: Sequence[str]) -> dict
     mean_a, mean_b = by_draw.mean().mean()
     differences = by_draw.mean().diff(axis=1).iloc[:, 1]
     low = high = math.nan
-    if differences.nunique() > 1:
-        spread = {"loc": differences.mean(), "scale": sem(differences)}
-        low, high = map(float, t.interval(CONFIDENCE, len(differences) - 1, **spread))
-    elif len(differences) > 1:
-        low = high = float(differences.iloc[0])
+    if len(differences) > 1:
+        low, high = student_interval(differences.to_numpy())
     return {
         "pairs": len(measured),
         "draws": len(differences),

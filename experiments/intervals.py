@@ -13,9 +13,9 @@ def student_interval(values: np.ndarray) -> tuple[float, float]:
     """Return Student's confidence interval of the mean of at least two values."""
     from scipy import stats
 
+    if np.all(values == values[0]):
+        return float(values[0]), float(values[0])
     mean, error = float(np.mean(values)), float(stats.sem(values))
-    if error == 0:
-        return mean, mean
     low, high = stats.t.interval(CONFIDENCE, len(values) - 1, loc=mean, scale=error)
     return float(low), float(high)
 

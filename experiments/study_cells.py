@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from glob import glob
 from itertools import product
@@ -193,10 +193,10 @@ class Block:
     path: str
     problem: str
     group: str
-    families: Sequence[str]
-    parameters: Mapping[str, Sequence[Parameter]]
-    axes: tuple[str, ...]
-    seeds: Sequence[int]
+    families: Sequence[str] = ()
+    parameters: Mapping[str, Sequence[Parameter]] = field(default_factory=dict)
+    axes: tuple[str, ...] = ()
+    seeds: Sequence[int] = (0,)
     files: Sequence[tuple[str, str]] = ()
     ids: Sequence[str] = ()
 
@@ -275,16 +275,7 @@ def _of_library(block: LibraryTable, path: str, problems: Sequence[str]) -> list
     if not any(found.values()):
         raise FieldError(path, block.library, "has no instance that is asked for")
     return [
-        Block(
-            path=path,
-            problem=problem,
-            group=problem,
-            families=(),
-            parameters={},
-            axes=(),
-            seeds=(0,),
-            ids=ids,
-        )
+        Block(path=path, problem=problem, group=problem, ids=ids)
         for problem, ids in found.items()
         if ids
     ]
@@ -321,10 +312,6 @@ def _files(block: FilesTable, path: str, problem: str, folder: Path) -> Block:
         path=path,
         problem=problem,
         group=block.group,
-        families=(),
-        parameters={},
-        axes=(),
-        seeds=(0,),
         files=tuple(found.items()),
     )
 

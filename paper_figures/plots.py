@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.pictures import COLOURS, as_written, legend_above, svg_text
 from lyra_opt.experiments.plots.figures import Plot
-from lyra_opt.experiments.plots.style import line_style
+from lyra_opt.experiments.plots.style import line_style, new_panels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,10 +27,8 @@ def new_figure(
     panels: int, height: float = PANEL_INCHES[1], width: float = PANEL_INCHES[0]
 ) -> tuple[Figure, Sequence[Axes]]:
     """Return a figure of panels side by side, each so many inches wide and high."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width * panels, height), layout="constrained")
-    return figure, list(figure.subplots(1, panels, squeeze=False)[0])
+    figure, grid = new_panels(1, panels, (width * panels, height))
+    return figure, list(grid[0])
 
 
 def with_legend(

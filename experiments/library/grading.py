@@ -63,13 +63,13 @@ class GradingRun:
     sha256: str
     method: str
     engine: str
-    is_exact: bool
-    is_started: bool
-    status: str
-    objective: Number | None
-    dual_bound: Number | None
-    time_limit_s: float
-    time_s: float
+    is_exact: bool = False
+    is_started: bool = False
+    status: str = str(Status.UNKNOWN)
+    objective: Number | None = None
+    dual_bound: Number | None = None
+    time_limit_s: float = 0.0
+    time_s: float = 0.0
     message: str | None = None
 
 
@@ -155,9 +155,6 @@ def asked(
                 **common,
                 method=OWN_BOUND,
                 engine=OWN_ENGINE,
-                is_exact=False,
-                status=str(Status.UNKNOWN),
-                objective=None,
                 dual_bound=own_bound,
                 time_s=witness.wall_time_s,
             ),
@@ -190,20 +187,9 @@ def remembered(before: BestKnown, entry: Entry, exact: Collection[str]) -> Itera
     engines = {run.method: run.engine for run in before.runs}
 
     def run(method: str, **others: Any) -> GradingRun:
-        said: dict[str, Any] = {
-            "id": entry.id,
-            "sha256": entry.sha256,
-            "method": method,
-            "engine": engines.get(method) or _engine_of(method, entry.problem),
-            "is_exact": False,
-            "is_started": True,
-            "status": str(Status.UNKNOWN),
-            "objective": None,
-            "dual_bound": None,
-            "time_limit_s": 0.0,
-            "time_s": 0.0,
-        }
-        return GradingRun(**{**said, **others})
+        engine = engines.get(method) or _engine_of(method, entry.problem)
+        known = {"id": entry.id, "sha256": entry.sha256, "is_started": True}
+        return GradingRun(method=method, engine=engine, **{**known, **others})
 
     yield run(before.found_with, status=str(Status.FEASIBLE), objective=before.best_known)
     for each in before.runs:

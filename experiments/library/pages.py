@@ -15,11 +15,11 @@ from lyra_opt.core.texts import show_value_of
 from lyra_opt.instances.library.documents import FromFamily, Grade, Proof
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from lyra_opt.experiments.library.plan import LibraryPlan, PageTable
-    from lyra_opt.instances.library.documents import Entry
+    from lyra_opt.instances.library.documents import BestKnown, Entry
     from lyra_opt.instances.library.shelf import Library
 
 DATA_SHEET = "library.md"
@@ -28,7 +28,11 @@ _TABLE = re.compile(r"(<!-- table of (\w+) -->\n).*?(<!-- end of table -->)", re
 
 def pages(plan: LibraryPlan, library: Library, docs: Path) -> dict[Path, str]:
     """Return the text of each page by its path: the data sheet, and one for each kind."""
-    tables = {"grades": _grades(library), "proofs": _proofs(library), "open": _open(library)}
+    tables = {
+        "grades": _counted(library, Grade, lambda best: best.grade, total=True),
+        "proofs": _counted(library, Proof, lambda best: best.proof),
+        "open": _open(library),
+    }
     sheet = docs / DATA_SHEET
 
     def table(found: re.Match[str]) -> str:
@@ -56,30 +60,25 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
-def _grades(library: Library) -> str:
+def _counted(
+    library: Library,
+    kinds: Iterable[Grade | Proof],
+    kind_of: Callable[[BestKnown], Grade | Proof],
+    *,
+    total: bool = False,
+) -> str:
+    """Return how many instances of each problem are of each kind, and how many there are in all."""
+    kinds = list(kinds)
     counts = Counter(
-        (entry.problem, library.known[entry.id].grade) for entry in library.entries.values()
+        (entry.problem, kind_of(library.known[entry.id])) for entry in library.entries.values()
     )
     problems = sorted({problem for problem, _ in counts})
-    rows: list[list[object]] = [
-        [problem, *(counts[problem, grade] for grade in Grade), _sum_of(counts, problem)]
-        for problem in problems
-    ]
-    totals = [sum(counts[problem, grade] for problem in problems) for grade in Grade]
-    return _table(["problem", *map(str, Grade), "all"], [*rows, ["all", *totals, sum(totals)]])
-
-
-def _sum_of(counts: Mapping[tuple[str, Grade], int], problem: str) -> int:
-    return sum(counts[problem, grade] for grade in Grade)
-
-
-def _proofs(library: Library) -> str:
-    counts = Counter(
-        (entry.problem, library.known[entry.id].proof) for entry in library.entries.values()
-    )
-    problems = sorted({problem for problem, _ in counts})
-    rows = [[problem, *(counts[problem, proof] for proof in Proof)] for problem in problems]
-    return _table(["problem", *map(str, Proof)], rows)
+    rows = {problem: [counts[problem, kind] for kind in kinds] for problem in problems}
+    if total:
+        rows["all"] = [sum(column) for column in zip(*rows.values(), strict=True)]
+        rows = {name: [*row, sum(row)] for name, row in rows.items()}
+    header = ["problem", *map(str, kinds), *(["all"] if total else [])]
+    return _table(header, [[name, *row] for name, row in rows.items()])
 
 
 def _open(library: Library) -> str:

@@ -15,7 +15,7 @@ from lyra_opt.core.problem import find_problem
 from lyra_opt.experiments.analysis import family_label, fixed_parameters
 from lyra_opt.experiments.frames import in_order
 from lyra_opt.experiments.plots.excess import plot_excess, plot_excess_over_axis, set_excess_limits
-from lyra_opt.experiments.plots.style import add_legend
+from lyra_opt.experiments.plots.style import add_legend, new_panels
 from lyra_opt.experiments.plots.times import plot_cactus, plot_solve_time
 from lyra_opt.experiments.study_cells import FILE
 from lyra_opt.experiments.tables import axis_in_words, parameter_in_words
@@ -189,16 +189,13 @@ def over_axis(analysis: Analysis, group: str, axis: str) -> pd.DataFrame:
 
 
 def _excess_over_axis(analysis: Analysis, axis: str, panels: Mapping[str, pd.DataFrame]) -> Plot:
-    from matplotlib.figure import Figure
-
     columns = min(PANELS_A_ROW, len(panels))
     rows = -(-len(panels) // columns)
     width, height = PANEL_INCHES
-    figure = Figure(figsize=(width * columns + LEGEND_INCHES, height * rows), layout="constrained")
-    grid = figure.subplots(rows, columns, squeeze=False)
-    for place, axes in enumerate(grid.flat):
-        if place >= len(panels):
-            axes.remove()
+    inches = width * columns + LEGEND_INCHES, height * rows
+    figure, grid = new_panels(rows, columns, inches)
+    for axes in grid.flat[len(panels) :]:
+        axes.remove()
     words = gap_words(*analysis.frame.sense.dropna())
     for (group, means), axes in zip(panels.items(), grid.flat, strict=False):
         plot_excess_over_axis(means, list(means.value.unique()), analysis.heuristics, axes)
@@ -233,8 +230,6 @@ def _add_legend_of_all(
 
 
 def _excess(analysis: Analysis) -> Plot | None:
-    from matplotlib.figure import Figure
-
     frame = analysis.frame[analysis.frame.excess_percent.notna() & ~analysis.frame.reference]
     infinite = int(np.isinf(frame.excess_percent).sum())
     frame = frame[np.isfinite(frame.excess_percent)]
@@ -249,8 +244,8 @@ def _excess(analysis: Analysis) -> Plot | None:
     if not rows:
         return None
     width, height = ROW_INCHES
-    figure = Figure(figsize=(width, height * len(rows)), layout="constrained")
-    all_axes = figure.subplots(len(rows), 1, squeeze=False, sharey=True)[:, 0]
+    figure, grid = new_panels(len(rows), 1, (width, height * len(rows)), sharey=True)
+    all_axes = grid[:, 0]
     for (group, families), axes in zip(rows, all_axes, strict=True):
         plot_excess(frame[frame.family_group == group], families, analysis.heuristics, axes)
         names, common = _without_common_parameters([one_run[family] for family in families])
@@ -291,8 +286,6 @@ def _solutions(analysis: Analysis, configurations: Sequence[str]) -> Plot | None
 
 
 def _solve_time(analysis: Analysis) -> Plot | None:
-    from matplotlib.figure import Figure
-
     panels = {
         group: timed
         for group, runs in analysis.frame.groupby("family_group", sort=False)
@@ -303,8 +296,8 @@ def _solve_time(analysis: Analysis) -> Plot | None:
     columns = min(TIMES_A_ROW, len(panels))
     rows = -(-len(panels) // columns)
     width, height = SIZE_INCHES
-    figure = Figure(figsize=(width * (columns + 1) / 2, height * rows), layout="constrained")
-    grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
+    inches = width * (columns + 1) / 2, height * rows
+    figure, grid = new_panels(rows, columns, inches, sharey=True)
     for axes in grid.flat[len(panels) :]:
         axes.remove()
     for (group, timed), axes in zip(panels.items(), grid.flat, strict=False):
@@ -359,13 +352,10 @@ def _timed_sizes(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _cactus(analysis: Analysis) -> Plot | None:
-    from matplotlib.figure import Figure
-
     if analysis.frame.proof_time_s.isna().all():
         return None
     instances = analysis.frame.cell.nunique()
-    figure = Figure(figsize=SIZE_INCHES, layout="constrained")
-    axes = figure.subplots()
+    figure, ((axes,),) = new_panels(1, 1, SIZE_INCHES)
     plot_cactus(analysis.frame, analysis.configurations, instances, axes)
     add_legend(axes)
     return Plot(

@@ -11,7 +11,7 @@ import numpy as np
 
 from lyra_opt.core.pictures import as_written, house_style, make_logarithmic, svg_text
 from lyra_opt.experiments.plots.figures import Plot
-from lyra_opt.experiments.plots.style import add_legend, line_style
+from lyra_opt.experiments.plots.style import add_legend, line_style, new_panels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,8 +105,6 @@ def draw_profiles(scoreboard: Scoreboard) -> list[Plot]:
 
 
 def _profiles(problem: str, frame: pd.DataFrame) -> Plot:
-    from matplotlib.figure import Figure
-
     is_proving = frame.proof_time_s.notna().groupby(frame.configuration).transform("any")
     panels = [
         (frame[is_proving], plot_time_profiles, "Proofs"),
@@ -117,8 +115,8 @@ def _profiles(problem: str, frame: pd.DataFrame) -> Plot:
         max(PANEL_INCHES, FRAME_INCHES + LINE_INCHES * runs.configuration.nunique())
         for runs, _, _ in panels
     ]
-    figure = Figure(figsize=(WIDTH_INCHES, sum(heights)), layout="constrained")
-    grid = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)
+    inches = WIDTH_INCHES, sum(heights)
+    figure, grid = new_panels(len(panels), 1, inches, height_ratios=heights)
     for (runs, draw, title), axes in zip(panels, grid[:, 0], strict=True):
         draw(runs, list(runs.configuration.unique()), axes)
         axes.set_title(f"{title}, {problem}")

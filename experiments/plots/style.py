@@ -10,7 +10,9 @@ from lyra_opt.core.pictures import COLOURS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # one more: no pair comes twice soon
 _MARK_SCALE = {"*": 1.7, "P": 1.25, "X": 1.25, "^": 1.15, "v": 1.15, "D": 0.9}
@@ -19,6 +21,24 @@ _MARK_SCALE = {"*": 1.7, "P": 1.25, "X": 1.25, "^": 1.15, "v": 1.15, "D": 0.9}
 DASHES = ("-", (0, (4, 2)), (0, (1.5, 3)), (0, (6, 2, 1, 2)))
 """Neighbours differ, and their number has no factor in common with that of colours: lines that
 coincide can be told apart."""
+
+
+def new_panels(
+    rows: int, columns: int, inches: tuple[float, float], **shared: Any
+) -> tuple[Figure, np.ndarray]:
+    """Return a figure and its panels, by row and column.
+
+    Parameters
+    ----------
+    inches
+        Width and height of the figure.
+    shared
+        What panels share, as of `matplotlib.figure.Figure.subplots`.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=inches, layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False, **shared)
 
 
 def line_style(configuration: str, configurations: Sequence[str]) -> dict[str, Any]:

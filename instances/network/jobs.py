@@ -173,16 +173,18 @@ def dally_batch(*, seed: int, jobs: int = BATCH.jobs) -> Workload:
     return _workload(BATCH, jobs, seed, jobs_per_day=None)
 
 
-def dally_poisson(*, jobs_per_day: float, seed: int, jobs: int = BATCH.jobs) -> Workload:
+def dally_poisson(
+    *, seed: int, jobs: int = BATCH.jobs, jobs_per_day: float = PUBLISHED_JOBS_PER_DAY[-1]
+) -> Workload:
     """Return the jobs of `dally_batch` of the same seed, submitted one after the other.
 
     Parameters
     ----------
-    jobs_per_day
-        Mean rate of the Poisson process, above 0; `PUBLISHED_JOBS_PER_DAY` are those of the paper's
-        simulator. Rates stretch the same gaps.
     seed, jobs
         As for `dally_batch`.
+    jobs_per_day
+        Mean rate of the Poisson process, above 0; `PUBLISHED_JOBS_PER_DAY` are those of the paper's
+        simulator, and the busiest is the default. Rates stretch the same gaps.
     """
     return _workload(BATCH, jobs, seed, jobs_per_day=jobs_per_day)
 

@@ -7,9 +7,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, wraps
 from inspect import signature
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.fields import Settings
@@ -23,9 +23,6 @@ from lyra_opt.instances.heterogeneous.generated_jobs import (
     mix,
 )
 from lyra_opt.instances.network.jobs import (
-    BATCH,
-    DISTRIBUTED,
-    DISTRIBUTED_JOBS_PER_DAY,
     dally_batch,
     dally_distributed,
     dally_poisson,
@@ -54,9 +51,6 @@ if TYPE_CHECKING:
 GAVEL_LIKE_JOBS = 200
 ARRIVALS_PER_HOUR_PER_GPU = 2 / 108
 """Two jobs an hour on Gavel's cluster: about as much work as it can do."""
-
-DALLY_JOBS_PER_DAY = 100.0
-"""Of ``dally-poisson``: the busiest of the published rates."""
 
 _SHAPE = Settings(LoadShape)
 
@@ -90,7 +84,7 @@ class NamedWorkload(NamedMaker):
         return tuple(
             each.name
             for each in signature(self.make).parameters.values()
-            if each.kind is each.KEYWORD_ONLY
+            if each.kind is each.KEYWORD_ONLY and each.name != "seed"
         )
 
     @property
@@ -190,28 +184,14 @@ def _lyra_gangs(
     return Gangs.of(found.submit_ms / 1000, found.duration_ms / 1000, found.gpus)
 
 
-def _dally_batch(cluster: Cluster, seed: int, *, jobs: int = BATCH.jobs) -> Workload:  # noqa: ARG001
-    return dally_batch(seed=seed, jobs=jobs)
+def for_any_cluster(generate: Callable[..., Workload]) -> Callable[..., Workload]:
+    """Return a generator to which no cluster matters, as `NamedWorkload` has it."""
 
+    @wraps(generate)
+    def make(cluster: Cluster, seed: int, **parameters: Any) -> Workload:  # noqa: ARG001
+        return generate(seed=seed, **parameters)
 
-def _dally_poisson(
-    cluster: Cluster,  # noqa: ARG001
-    seed: int,
-    *,
-    jobs: int = BATCH.jobs,
-    jobs_per_day: float = DALLY_JOBS_PER_DAY,
-) -> Workload:
-    return dally_poisson(seed=seed, jobs=jobs, jobs_per_day=jobs_per_day)
-
-
-def _dally_distributed(
-    cluster: Cluster,  # noqa: ARG001
-    seed: int,
-    *,
-    jobs: int = DISTRIBUTED.jobs,
-    jobs_per_day: float = DISTRIBUTED_JOBS_PER_DAY,
-) -> Workload:
-    return dally_distributed(seed=seed, jobs=jobs, jobs_per_day=jobs_per_day)
+    return make
 
 
 def _hadar_480(
@@ -277,13 +257,15 @@ HADAR_480 = NamedWorkload(
 )
 MIX_1, MIX_3, MIX_4, MIX_5, MIX_8, MIX_10, MIX_12 = map(_named_mix, MIX_SIZES)
 DALLY_BATCH = NamedWorkload(
-    "dally-batch", "500 jobs at once, with the numbers of Dally's", _dally_batch
+    "dally-batch", "500 jobs at once, with the numbers of Dally's", for_any_cluster(dally_batch)
 )
 DALLY_POISSON = NamedWorkload(
-    "dally-poisson", "the jobs of dally-batch, one after the other", _dally_poisson
+    "dally-poisson",
+    "the jobs of dally-batch, one after the other",
+    for_any_cluster(dally_poisson),
 )
 DALLY_DISTRIBUTED = NamedWorkload(
     "dally-distributed",
     "411 gangs of several GPUs, with the numbers of Dally's",
-    _dally_distributed,
+    for_any_cluster(dally_distributed),
 )

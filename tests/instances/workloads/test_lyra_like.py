@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean, median
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,11 +18,14 @@ from lyra_opt.core.errors import FieldError
 from lyra_opt.instances.workloads.lyra_like import (
     GPUS_PER_JOB,
     INFERENCE_BUSY_PER_MILLE,
+    TESTBED_SPAN_S,
     bootstrapped,
     inference_demand,
     lyra_like,
+    lyra_testbed,
 )
 from lyra_opt.instances.workloads.transform import JobAssumptions
+from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.workload import Job, Workload
 from tests.draws import draws
 
@@ -325,3 +329,17 @@ def test_bootstrap_of_empty_days():
     )
     with pytest.raises(FieldError, match="seed is 0: must draw a day on which jobs"):
         bootstrapped(Workload(name="w", jobs=jobs), days=1, seed=0)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_testbed_is_scaled_as_the_paper_says(seed: int) -> None:
+    """180 jobs within 8 hours, 2 minutes to 2 hours, none wider than 16 GPUs."""
+    cluster = Cluster.of_servers(4)
+    jobs = lyra_testbed(cluster, seed).jobs
+    assert len(jobs) == 180
+    assert jobs[0].submit_s == 0
+    assert jobs[-1].submit_s == pytest.approx(TESTBED_SPAN_S)
+    assert max(job.min_gpus for job in jobs) <= 16 < cluster.gpus
+    assert all(120 <= job.duration_s <= 7200 for job in jobs)
+    assert sum(job.is_elastic for job in jobs) == 11
+    assert np.mean([job.duration_s for job in jobs]) == pytest.approx(2540, rel=0.02)
