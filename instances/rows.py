@@ -67,11 +67,15 @@ class Row:
         return self.text(column).lower() not in NO_VALUE
 
     def required(self, column: str) -> str:
-        """Return a text that is not empty, such as the name of a job."""
+        """Return a text that is not empty."""
         value = self.text(column)
         if not value:
             raise self.error(column, "must not be empty")
         return value
+
+    def job_id(self, column: str = "job_id") -> str:
+        """Return the name of a job."""
+        return self.required(column)
 
     def milliseconds(self, column: str) -> int:
         """Return decimal seconds as milliseconds, rounded to the nearest, ties to even."""

@@ -74,7 +74,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(target)}
 
 
-def test_runs_on_every_kind_of_cluster(installed: dict[str, str]) -> None:
+def test_runs_on_every_kind_of_cluster(installed):
     """One file and one line: pools, types and racks, under all tenures, and with loans."""
     command = [sys.executable, "-c", ON_EVERY_CLUSTER]
     ran = subprocess.run(command, env=installed, capture_output=True, text=True)
@@ -99,7 +99,7 @@ def changes(*texts: str) -> list[str]:
     return [part for text in texts for part in ("--set", text)]
 
 
-def test_the_command_line_knows_it(lyra_opt: Callable[..., str], tmp_path: Path) -> None:
+def test_the_command_line_knows_it(lyra_opt, tmp_path):
     """Scheme and trace layout of the package are found by name and by columns."""
     trace = tmp_path / "ours.csv"
     trace.write_text("our_job,our_start,our_length,our_gpus\na,0,1000,8\nb,10,20,8\n")
@@ -117,13 +117,7 @@ def test_the_command_line_knows_it(lyra_opt: Callable[..., str], tmp_path: Path)
         (("cluster.network.topology=racks.toml",), 8),
     ],
 )
-def test_its_jobs_run_on_every_kind_of_cluster(
-    lyra_opt: Callable[..., str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    where: tuple[str, ...],
-    gpus: int,
-) -> None:
+def test_its_jobs_run_on_every_kind_of_cluster(lyra_opt, tmp_path, monkeypatch, where, gpus):
     """The generator is given the cluster that the scenario describes, and the seed."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "racks.toml").write_text(RACKS)
@@ -134,7 +128,7 @@ def test_its_jobs_run_on_every_kind_of_cluster(
         assert record["finished"] == 2 * gpus
 
 
-def test_its_scenario_is_run(lyra_opt: Callable[..., str]) -> None:
+def test_its_scenario_is_run(lyra_opt):
     """By its name, and changed as any other: what it assumes makes jobs elastic."""
     given = ("simulate", "half-elastic", "--scheme", "lyra", "--json")
     ours = json.loads(lyra_opt(*given))
@@ -144,7 +138,7 @@ def test_its_scenario_is_run(lyra_opt: Callable[..., str]) -> None:
     assert any("50 % elastic" in sentence for sentence in ours["assumptions"])
 
 
-def test_lists_name_it(lyra_opt: Callable[..., str]) -> None:
+def test_lists_name_it(lyra_opt):
     """Each with its summary."""
     for arguments, entry in (
         (("schemes",), r"least-remaining .*least remaining GPU time first, with preemption"),
@@ -156,7 +150,7 @@ def test_lists_name_it(lyra_opt: Callable[..., str]) -> None:
         assert re.search(f"^{entry}", lyra_opt(*arguments), flags=re.MULTILINE), entry
 
 
-def test_is_short() -> None:
+def test_is_short():
     """A preemptive policy is 25 lines."""
     source = (EXAMPLE / "src" / "least_remaining.py").read_text()
     policy = source.partition("class LeastRemaining")[2].partition("\n\n\n")[0]

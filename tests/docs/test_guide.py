@@ -7,16 +7,12 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 import lyra_opt as lo
 from tests.conftest import FIGURE_5
 from tests.experiments.simulation.conftest import THREE_JOBS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 OWN = (Path(__file__).parents[2] / "docs/own.md").read_text()
 
@@ -49,7 +45,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_there_is_one_of_each() -> None:
+def test_there_is_one_of_each():
     """A solver, a policy and a scheme, each on the command line and in Python."""
     assert len(FILES) == len(SNIPPETS) == 3
     for name in FILES:
@@ -58,7 +54,7 @@ def test_there_is_one_of_each() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_commands(command: str, folder: Path, run: Callable[..., tuple[int, str, str]]) -> None:
+def test_commands(command, folder, run):
     """Each does what it is for."""
     program, *arguments = shlex.split(command)
     assert program == "lyra-opt"
@@ -68,7 +64,7 @@ def test_commands(command: str, folder: Path, run: Callable[..., tuple[int, str,
 
 
 @pytest.mark.parametrize("snippet", SNIPPETS)
-def test_snippets(snippet: str, folder: Path) -> None:
+def test_snippets(snippet, folder):
     """As a script beside the file."""
     (folder / "script.py").write_text(snippet)
     ran = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True)
@@ -77,7 +73,7 @@ def test_snippets(snippet: str, folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_files_are_typed(folder: Path) -> None:
+def test_files_are_typed(folder):
     """`mypy --strict` has nothing to say of them."""
     command = [sys.executable, "-m", "mypy", "--strict", *FILES]
     ran = subprocess.run(command, capture_output=True, text=True)

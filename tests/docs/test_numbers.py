@@ -63,7 +63,7 @@ def require_row(page: str, name: str, *cells: str) -> None:
 
 
 @pytest.mark.parametrize("scenario", SIMULATIONS)
-def test_simulations(scenario: str, run: Run, tmp_path: Path) -> None:
+def test_simulations(scenario, run, tmp_path):
     """Every scheme that is run has its row."""
     topic, schemes, columns, trace = SIMULATIONS[scenario]
     page = f"findings/{topic}.md"
@@ -78,7 +78,7 @@ def test_simulations(scenario: str, run: Run, tmp_path: Path) -> None:
         require_row(page, f"`{row.scheme}`", *cells)
 
 
-def test_rules_in_a_network(run: Run, tmp_path: Path) -> None:
+def test_rules_in_a_network(run, tmp_path):
     """The study whose optima are all proved."""
     page = "findings/network.md"
     printed(run, page, "lyra-opt study network-gap", f" --quiet --out {tmp_path}")
@@ -91,7 +91,7 @@ def test_rules_in_a_network(run: Run, tmp_path: Path) -> None:
         require_row(page, f"`{name}`", *(f"{means[group][name]:.1f}" for group in groups))
 
 
-def test_servers_lent() -> None:
+def test_servers_lent():
     """Computed as by the script of the gallery that the page links to."""
     forecasters = [find_forecaster(name) for name in ("autoregressive", "last-value", "seasonal")]
     demand = inference_demand(days=15, servers=520)
@@ -102,7 +102,7 @@ def test_servers_lent() -> None:
 
 
 @pytest.mark.parametrize(("name", "trace", "servers"), [("Philly", PHILLY, 60), ("ITP", ITP, 150)])
-def test_bounds_of_traces(name: str, trace: str, servers: int, run: Run) -> None:
+def test_bounds_of_traces(name, trace, servers, run):
     """What is proved, what is found, and how far apart they are."""
     published(trace)
     command = f"lyra-opt bound plain --jobs {trace} --set cluster.servers={servers}"
@@ -113,7 +113,7 @@ def test_bounds_of_traces(name: str, trace: str, servers: int, run: Run) -> None
     require_row(page, f"{name}, {found['jobs']:,} jobs, {8 * servers:,} GPUs", *means, gap)
 
 
-def test_the_worst_case_of_lyras_knapsack(run: Run, tmp_path: Path) -> None:
+def test_the_worst_case_of_lyras_knapsack(run, tmp_path):
     """The ratio of two mean JCTs rises with the number of jobs."""
     page, ratios = "findings/allocation.md", []
     command = "lyra-opt generate allocation --family worst-case --out worst-case --jobs"
@@ -126,7 +126,7 @@ def test_the_worst_case_of_lyras_knapsack(run: Run, tmp_path: Path) -> None:
     assert said in text_of(page).replace("\n", " ")
 
 
-def test_sizes_of_proofs(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sizes_of_proofs(run, tmp_path, monkeypatch):
     """The nodes of each proof, and the bytes of its file."""
     monkeypatch.chdir(tmp_path)
     page = "proofs.md"

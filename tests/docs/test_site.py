@@ -14,13 +14,13 @@ GALLERY = sorted((DOCS / "gallery").glob("plot_*.py"))
 DRAWING = {"figure", "plot", "plot_progress"}
 
 
-def test_the_gallery_is_not_small() -> None:
+def test_the_gallery_is_not_small():
     """What is asked of it."""
     assert len(GALLERY) >= 16
 
 
 @pytest.mark.parametrize("script", GALLERY, ids=lambda path: path.stem)
-def test_an_example_has_a_title_and_ends_in_a_picture(script: Path) -> None:
+def test_an_example_has_a_title_and_ends_in_a_picture(script):
     """The last line is the figure, which the page shows."""
     module = ast.parse(script.read_text(encoding="utf-8"))
     title, rule, *_ = (ast.get_docstring(module) or "").splitlines()
@@ -42,7 +42,7 @@ def links(monkeypatch: pytest.MonkeyPatch) -> object:
     sys.modules.pop("tree_links")
 
 
-def test_links_of_included_files_lead_where_they_lead_in_the_tree(links: object) -> None:
+def test_links_of_included_files_lead_where_they_lead_in_the_tree(links):
     """To a page, to a file that can be read, or nowhere where that is a folder; not in code."""
     file = DOCS.parent / "lyra_opt/reclaim/README.md"
     pages = {"formulations/reclaim/README.md": "problems/reclaim_mathematics"}
@@ -82,7 +82,7 @@ def shown_models() -> dict[str, list[str]]:
     return files
 
 
-def test_code_stands_below_what_names_it(beside: object) -> None:
+def test_code_stands_below_what_names_it(beside):
     """Each function once, below the first formula that names it, with what stands around them."""
     text = "```math\n\\text{whole\\_gang: each } t\n```\n\nAnd `work_done`.\n\n```math\nx\n```\n"
     names = ["add_variables", "whole_gang", "work_done", "add_objective", "build"]
@@ -95,7 +95,7 @@ def test_code_stands_below_what_names_it(beside: object) -> None:
 
 
 @pytest.mark.parametrize("file", shown_models())
-def test_every_constraint_stands_beside_its_mathematics(beside: object, file: str) -> None:
+def test_every_constraint_stands_beside_its_mathematics(beside, file):
     """A new one that the mathematics does not name in a formula is missed."""
     root = DOCS.parent
     modules = {
@@ -111,7 +111,7 @@ def test_every_constraint_stands_beside_its_mathematics(beside: object, file: st
             assert f"/../{module}\n:pyobject: {name}\n" in shown, name
 
 
-def test_every_section_has_a_navigation() -> None:
+def test_every_section_has_a_navigation():
     """Beside a page of the first level stand those below it: none is alone there."""
     (tree,) = re.findall(
         r"^```\{toctree\}\n(.*?)^```", (DOCS / "index.md").read_text(), re.MULTILINE | re.DOTALL

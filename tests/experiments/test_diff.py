@@ -53,7 +53,7 @@ def row(diff: Diff, measure: str, axis: str = "", value: Any = "") -> Any:
     return only
 
 
-def test_interval_is_that_of_the_paired_t_test(tmp_path: Path) -> None:
+def test_interval_is_that_of_the_paired_t_test(tmp_path):
     """Differences 1, 2, 3: mean 2, standard error 1 / sqrt(3), and 4.3027 of them at 95 %."""
     a = stored(tmp_path / "a", replays([10.0, 20.0, 30.0]))
     b = stored(tmp_path / "b", replays([11.0, 22.0, 33.0]))
@@ -67,7 +67,7 @@ def test_interval_is_that_of_the_paired_t_test(tmp_path: Path) -> None:
     assert "jobs" in diff.equal
 
 
-def test_runs_that_share_their_draws_count_as_one(tmp_path: Path) -> None:
+def test_runs_that_share_their_draws_count_as_one(tmp_path):
     """Two loads of one seed are no two samples: their differences are averaged first."""
     of_load = {0.5: ([10.0, 20.0], [11.0, 22.0]), 0.9: ([10.0, 20.0], [13.0, 24.0])}
     folders = [
@@ -89,14 +89,14 @@ def test_runs_that_share_their_draws_count_as_one(tmp_path: Path) -> None:
     assert row(diff, "jct_mean_s", "load", 0.9).difference == 3.5
 
 
-def test_one_draw_has_no_interval(tmp_path: Path) -> None:
+def test_one_draw_has_no_interval(tmp_path):
     diff = compare_folders(
         stored(tmp_path / "a", replays([1.0])), stored(tmp_path / "b", replays([2.0]))
     )
     assert math.isnan(row(diff, "jct_mean_s").low)
 
 
-def test_what_all_runs_of_a_folder_share_is_a_setting(tmp_path: Path) -> None:
+def test_what_all_runs_of_a_folder_share_is_a_setting(tmp_path):
     """Two schemes are paired seed by seed, although no key is in both folders."""
     a = stored(tmp_path / "a", replays([1.0, 2.0], scheme="fifo", axes={"scheme": "fifo"}))
     b = stored(tmp_path / "b", replays([2.0, 1.0], scheme="lyra", axes={"scheme": "lyra"}))
@@ -105,7 +105,7 @@ def test_what_all_runs_of_a_folder_share_is_a_setting(tmp_path: Path) -> None:
     assert (diff.pairs, diff.only_a, diff.only_b) == (2, [], [])
 
 
-def test_failed_runs_hide_no_setting(tmp_path: Path) -> None:
+def test_failed_runs_hide_no_setting(tmp_path):
     failed = make_replay(2, status=ReplayStatus.ERROR, scheme="lyra", workload="", cluster="")
     a = stored(tmp_path / "a", replays([1.0, 2.0, 3.0]))
     b = stored(tmp_path / "b", [*replays([2.0, 1.0], scheme="lyra"), failed])
@@ -114,7 +114,7 @@ def test_failed_runs_hide_no_setting(tmp_path: Path) -> None:
     assert diff.failed == ["lyra, load=0.5, seed=2"]
 
 
-def test_runs_without_a_pair_and_failed_ones_are_named(tmp_path: Path) -> None:
+def test_runs_without_a_pair_and_failed_ones_are_named(tmp_path):
     # A failed run does not know what it would have run.
     failed = make_replay(1, status=ReplayStatus.ERROR, message="no", workload="", cluster="")
     a = stored(tmp_path / "a", [*replays([1.0, 2.0]), make_replay(7)])
@@ -125,7 +125,7 @@ def test_runs_without_a_pair_and_failed_ones_are_named(tmp_path: Path) -> None:
     assert (diff.only_a, diff.only_b) == (["fifo, load=0.5, seed=7"], ["fifo, load=0.5, seed=8"])
 
 
-def test_runs_that_nothing_else_tells_apart_are_paired_by_key(tmp_path: Path) -> None:
+def test_runs_that_nothing_else_tells_apart_are_paired_by_key(tmp_path):
     folders = [
         stored(
             tmp_path / name,
@@ -136,7 +136,7 @@ def test_runs_that_nothing_else_tells_apart_are_paired_by_key(tmp_path: Path) ->
     assert row(compare_folders(*folders), "jobs").difference == 2.0
 
 
-def test_studies_of_solvers_say_what_else_differs(tmp_path: Path) -> None:
+def test_studies_of_solvers_say_what_else_differs(tmp_path):
     runs = [
         make_run(f"c{number}", "quick", Status.FEASIBLE, objective=10, wall_time_s=0.5)
         for number in range(3)
@@ -159,7 +159,7 @@ def test_studies_of_solvers_say_what_else_differs(tmp_path: Path) -> None:
     assert "wall_time_s" in diff.equal
 
 
-def test_an_axis_that_some_runs_lack_pairs_them_all_the_same(tmp_path: Path) -> None:
+def test_an_axis_that_some_runs_lack_pairs_them_all_the_same(tmp_path):
     """Blocks of a study have axes of their own: NaN is equal to NaN here."""
     runs = [
         make_run("c1", "quick", Status.FEASIBLE, objective=1, axes=[]),
@@ -172,9 +172,7 @@ def test_an_axis_that_some_runs_lack_pairs_them_all_the_same(tmp_path: Path) -> 
 
 @draws(15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(*[st.floats(0, 1e6)] * 2), min_size=1, max_size=6))
-def test_the_other_way_round_differences_change_their_sign(
-    tmp_path: Path, values: list[tuple[float, float]]
-) -> None:
+def test_the_other_way_round_differences_change_their_sign(tmp_path, values):
     a = stored(tmp_path / "a", replays([first for first, _ in values]))
     b = stored(tmp_path / "b", replays([second for _, second in values]))
     there, back = compare_folders(a, b), compare_folders(b, a)
@@ -186,7 +184,7 @@ def test_the_other_way_round_differences_change_their_sign(
     assert compare_folders(a, a).measures.empty
 
 
-def test_forms_say_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_forms_say_the_same(tmp_path, capsys):
     a = stored(tmp_path / "a", [*replays([10.0, 20.0]), make_replay(9)])
     b = stored(tmp_path / "b", replays([11.0, 24.0], cpu="another"))
     command = ["diff", str(a), str(b)]
@@ -205,9 +203,7 @@ def test_forms_say_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "paired t test" in printed
 
 
-def test_folders_that_do_not_compare_are_refused_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_folders_that_do_not_compare_are_refused_in_one_line(tmp_path, capsys):
     a = stored(tmp_path / "a", replays([1.0]))
     solvers = stored(tmp_path / "solvers", [make_run("c", "s", Status.UNKNOWN)])
     later = stored(tmp_path / "later", [make_replay(3), make_replay(4)])

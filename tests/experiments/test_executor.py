@@ -98,7 +98,7 @@ def runs_of(folder: Path) -> list[ReplayRecord]:
 
 
 @pytest.mark.parametrize("processes", [IN_THIS_PROCESS, 2])
-def test_rows_and_tables_of_any_kind_come_back(processes: int, tmp_path: Path) -> None:
+def test_rows_and_tables_of_any_kind_come_back(processes, tmp_path):
     """With workers or without: the same rows, and floats of tables to the last digit."""
     tasks = [Replay("a/b, seed=0", 0), Replay("é" * 100, 1), Replay("..", 2, fails=SystemExit)]
     assert run_stored(STUDY, tasks, tmp_path, engine=LocalProcesses(processes)) == 1
@@ -116,7 +116,7 @@ def test_rows_and_tables_of_any_kind_come_back(processes: int, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("processes", [IN_THIS_PROCESS, 2])
-def test_long_runs_show_how_far_they_are(processes: int, tmp_path: Path) -> None:
+def test_long_runs_show_how_far_they_are(processes, tmp_path):
     """What a run tells is seen outside its worker while it runs, and gone when it is done."""
     seen = tmp_path / "seen"
     shares = new_shares(processes)
@@ -133,13 +133,13 @@ def test_long_runs_show_how_far_they_are(processes: int, tmp_path: Path) -> None
     assert sum(shares) == 0
 
 
-def test_a_worker_that_dies_costs_one_row(tmp_path: Path) -> None:
+def test_a_worker_that_dies_costs_one_row(tmp_path):
     tasks = [Replay("a", 0), Replay("b", 1, dies=True), Replay("c", 2)]
     assert run_stored(STUDY, tasks, tmp_path, engine=LocalProcesses(2)) == 1
     assert [run.status for run in runs_of(tmp_path)] == ["finished", "error", "finished"]
 
 
-def test_resume_runs_only_what_failed(tmp_path: Path) -> None:
+def test_resume_runs_only_what_failed(tmp_path):
     calls = tmp_path / "calls"
     tasks = [Replay("a", 0, calls=calls), Replay("b", 1, fails=ValueError, calls=calls)]
     folder = tmp_path / "out"
@@ -154,9 +154,7 @@ def test_resume_runs_only_what_failed(tmp_path: Path) -> None:
         run_stored(other, mended, folder, engine=LocalProcesses(IN_THIS_PROCESS), resume=True)
 
 
-def test_interrupt_in_this_process_keeps_what_is_done(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_interrupt_in_this_process_keeps_what_is_done(tmp_path, capsys):
     tasks = [Replay("a", 0), Replay("b", 1, fails=KeyboardInterrupt), Replay("c", 2)]
     code = run_stored(STUDY, tasks, tmp_path, engine=LocalProcesses(IN_THIS_PROCESS))
     assert code == EXIT_INTERRUPTED
@@ -164,7 +162,7 @@ def test_interrupt_in_this_process_keeps_what_is_done(
     assert "interrupted: 1 of 3 runs are stored" in capsys.readouterr().err
 
 
-def test_folders_of_runs_are_inside_and_apart(tmp_path: Path) -> None:
+def test_folders_of_runs_are_inside_and_apart(tmp_path):
     """Protects other files from keys that look like paths, and runs from one another's tables."""
     keys = ["..", ".", "a/../../b", "a b", "a%20b", "é" * 300, "é" * 299, "", "x" * 5000]
     paths = [table_path(tmp_path, key, "jobs") for key in keys]
@@ -174,14 +172,14 @@ def test_folders_of_runs_are_inside_and_apart(tmp_path: Path) -> None:
         assert len(os.fsencode(path.parent.name)) < 255
 
 
-def test_a_table_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+def test_a_table_that_cannot_be_written_is_one_line(tmp_path):
     (tmp_path / "runs").write_text("no folder")
     with pytest.raises(UserError, match="cannot be written"):
         write_beside(tmp_path, files_beside(Replay("a").run()))
 
 
 @pytest.mark.parametrize("processes", [IN_THIS_PROCESS, 1])
-def test_a_full_disk_ends_a_study_that_can_go_on(processes: int, tmp_path: Path) -> None:
+def test_a_full_disk_ends_a_study_that_can_go_on(processes, tmp_path):
     """It is called full, what is stored is counted, and no run after it is a failed one."""
     tasks = [Replay("a", 0), Replay("b", 1, fails=DiskFullError), Replay("c", 2)]
     with pytest.raises(DiskFullError, match="as asked; 1 of 3 runs are stored, and --resume"):
@@ -195,9 +193,7 @@ def test_a_full_disk_ends_a_study_that_can_go_on(processes: int, tmp_path: Path)
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_tasks_that_follow_from_rows_run_by_the_same_workers(
-    processes: int, tmp_path: Path
-) -> None:
+def test_tasks_that_follow_from_rows_run_by_the_same_workers(processes, tmp_path):
     """A search knows its next task once it has a row; also after a worker has died."""
     engine = LocalProcesses(processes, spares_one=True)
     waiting = deque([Replay("first")])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,11 +13,8 @@ from lyra_opt.experiments.frames import frame_of, load_study
 from lyra_opt.experiments.store import ResultStore
 from tests.experiments.records import make_replay, make_run, make_study
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-
-def test_stored_runs_are_rows(tmp_path: Path) -> None:
+def test_stored_runs_are_rows(tmp_path):
     with ResultStore.create(tmp_path, make_study(2)) as store:
         store.add(make_run("c", "t", Status.ERROR, position=1, message="no"))
         store.add(make_run("c", "s", Status.OPTIMAL, objective=3, counters={"nodes": 7}))
@@ -35,7 +31,7 @@ def test_stored_runs_are_rows(tmp_path: Path) -> None:
     assert not {"axes", "counters", "tables"} & set(runs)
 
 
-def test_what_runs_prove_together(tmp_path: Path) -> None:
+def test_what_runs_prove_together(tmp_path):
     """A reader of gaps needs the optimum beside each run, and a bound where there is none."""
     runs = [
         make_run("a", "greedy", Status.FEASIBLE, objective=6),
@@ -58,7 +54,7 @@ def test_what_runs_prove_together(tmp_path: Path) -> None:
         assert list(frame[column]) == pytest.approx(values, nan_ok=True), column
 
 
-def test_names_that_clash_are_prefixed() -> None:
+def test_names_that_clash_are_prefixed():
     """An axis of the same name as a column must not hide it."""
     run = make_replay(
         0, axes={"seed": 9, "load": 0.5}, figures={"load": 1.0, "jobs": 2, "usage": {"K80": 0.25}}
@@ -71,7 +67,7 @@ def test_names_that_clash_are_prefixed() -> None:
     assert {"figure_load", "usage.K80", "wall_time_s"} <= set(runs.attrs["measures"])
 
 
-def test_what_is_said_twice_is_one_column() -> None:
+def test_what_is_said_twice_is_one_column():
     runs = frame_of(
         [make_replay(seed, axes={"scheme": "fifo"}, figures={"seed": seed}) for seed in (3, 4)]
     )
@@ -81,7 +77,7 @@ def test_what_is_said_twice_is_one_column() -> None:
 
 
 @pytest.mark.parametrize("value", [2**53 + 1, 2**80, -(2**63)])
-def test_large_integers_are_not_rounded(value: int) -> None:
+def test_large_integers_are_not_rounded(value):
     runs = frame_of(
         [
             make_run("c", "s", Status.FEASIBLE, objective=value),
@@ -92,7 +88,7 @@ def test_large_integers_are_not_rounded(value: int) -> None:
     assert runs.objective[1] is None
 
 
-def test_folders_without_runs_are_refused(tmp_path: Path) -> None:
+def test_folders_without_runs_are_refused(tmp_path):
     with pytest.raises(InputError, match="holds no store"):
         load_study(tmp_path)
     ResultStore.create(tmp_path, make_study(1)).__exit__(None, None, None)

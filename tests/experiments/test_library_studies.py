@@ -56,7 +56,7 @@ def written(folder: Path, names: str) -> Path:
     return path
 
 
-def test_every_instance_of_the_version_meets_every_solver_of_its_problem() -> None:
+def test_every_instance_of_the_version_meets_every_solver_of_its_problem():
     """So that no ranking leaves out what its author does not like."""
     study = read_study(find_study("library"))
     (version,) = (each for each in library().catalogues if each.name == "library-2026.1")
@@ -71,7 +71,7 @@ def test_every_instance_of_the_version_meets_every_solver_of_its_problem() -> No
     assert not of_reclaim["lyra-greedy"].reference
 
 
-def test_filters_leave_what_they_name(tmp_path: Path) -> None:
+def test_filters_leave_what_they_name(tmp_path):
     path = written(tmp_path, '"*"')
     text = path.read_text()
 
@@ -86,7 +86,7 @@ def test_filters_leave_what_they_name(tmp_path: Path) -> None:
     assert max(entries[name].size for name in cells("largest_size = 20")) <= 20
 
 
-def test_rows_are_of_the_problem_of_each_instance(tmp_path: Path, own: str) -> None:
+def test_rows_are_of_the_problem_of_each_instance(tmp_path, own):
     """With a solver of a user's own, named on the command line, on the instances it is for."""
     study = written(tmp_path, '"scf", "list-placement"')
     folder = tmp_path / "out"
@@ -101,6 +101,6 @@ def test_rows_are_of_the_problem_of_each_instance(tmp_path: Path, own: str) -> N
     assert {run.family_group for run in runs_of(folder)} == {"reclaim", "network"}
 
 
-def test_a_solver_of_no_problem_of_the_study_is_refused(tmp_path: Path) -> None:
+def test_a_solver_of_no_problem_of_the_study_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"solvers\[0\]\.names\[0\] is \"afs\": .*allocation"):
         read_study(written(tmp_path, '"afs"'))

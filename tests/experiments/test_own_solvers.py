@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,9 +12,6 @@ from lyra_opt.experiments.pool import LocalProcesses
 from lyra_opt.experiments.runner import run_study
 from lyra_opt.experiments.study import read_study
 from tests.experiments.test_runner import SMALL, runs_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 OWN = """
 from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
@@ -43,9 +39,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("processes", [0, 1])
-def test_rows_say_where_the_solver_is_from(
-    processes: int, own: Path, write_study: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_rows_say_where_the_solver_is_from(processes, own, write_study, tmp_path):
     """Here and in worker processes; called by its own name, which is its headline's too."""
     headline = ("seeds = 2", 'seeds = 2\nheadline = ["my-greedy"]')
     study = read_study(write_study(*SMALL, NAMED, headline))
@@ -62,9 +56,7 @@ def test_rows_say_where_the_solver_is_from(
     assert all(row.solver_source is row.solver_sha256 is None for row in theirs)
 
 
-def test_a_solver_that_changes_is_another_study(
-    own: Path, write_study: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_a_solver_that_changes_is_another_study(own, write_study, tmp_path):
     """Runs of two versions do not end in one store, nor does one that changed meanwhile run."""
     study = read_study(write_study(*SMALL, NAMED))
     own.write_text(f"{OWN}\n# changed\n")
@@ -88,7 +80,7 @@ def test_a_solver_that_changes_is_another_study(
         ("hadar", "is a solver of heterogeneous, not of reclaim"),
     ],
 )
-def test_refused(given: str, message: str, own: Path, write_study: Callable[..., Path]) -> None:
+def test_refused(given, message, own, write_study):
     """Names file, field and what is wrong."""
     path = write_study(('"scf"', f'"{given}"'))
     with pytest.raises(InputError, match=rf"tiny\.toml: solvers\[0\]\.names.*{message}"):

@@ -41,7 +41,7 @@ AGREEING = {
 
 
 @pytest.mark.parametrize("runs", AGREEING.values(), ids=AGREEING.keys())
-def test_results_that_agree_are_no_contradiction(runs: list[SolverRecord]) -> None:
+def test_results_that_agree_are_no_contradiction(runs):
     assert find_contradictions(runs) == []
 
 
@@ -77,11 +77,11 @@ CONTRADICTING = {
 
 
 @pytest.mark.parametrize(("runs", "line"), CONTRADICTING.values(), ids=CONTRADICTING.keys())
-def test_contradiction_is_found(runs: list[SolverRecord], line: str) -> None:
+def test_contradiction_is_found(runs, line):
     assert find_contradictions(runs) == [line]
 
 
-def test_bounds_lie_above_when_maximising() -> None:
+def test_bounds_lie_above_when_maximising():
     above = run("b", UNKNOWN, dual_bound=5, **MAXIMISING)
     assert find_contradictions([run("a", FEASIBLE, objective=4, **MAXIMISING), above]) == []
     assert find_contradictions([run("a", FEASIBLE, objective=6, **MAXIMISING), above]) == [
@@ -89,7 +89,7 @@ def test_bounds_lie_above_when_maximising() -> None:
     ]
 
 
-def test_instances_are_kept_apart() -> None:
+def test_instances_are_kept_apart():
     runs = [
         make_run("c1", "a", FEASIBLE, objective=4),
         make_run("c2", "b", OPTIMAL, objective=5, dual_bound=5),

@@ -107,7 +107,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_summaries_equal_those_computed_by_hand() -> None:
+def test_summaries_equal_those_computed_by_hand():
     analysis = Analysis(hand_made_runs())
     assert analysis.proofs.optima == {"c1": 10, "c2": 12, "c3": 8, "c5": 0, "c6": 4}
     quick, exact = analysis.gap_table().itertuples()
@@ -133,7 +133,7 @@ def test_summaries_equal_those_computed_by_hand() -> None:
 @pytest.mark.parametrize(
     ("objectives", "total"), [([], math.nan), ([0, 0], 0.0), ([0, 1], math.inf), ([2, 1], math.inf)]
 )
-def test_total_excess_where_all_optima_are_0(objectives: list[int], total: float) -> None:
+def test_total_excess_where_all_optima_are_0(objectives, total):
     runs = [
         make_run(f"c{number}", "quick", FEASIBLE, objective=objective, dual_bound=0)
         for number, objective in enumerate(objectives)
@@ -148,7 +148,7 @@ def test_total_excess_where_all_optima_are_0(objectives: list[int], total: float
     assert row.total_excess_percent == pytest.approx(total, nan_ok=True)
 
 
-def test_instances_of_files_stand_under_the_name_of_their_group() -> None:
+def test_instances_of_files_stand_under_the_name_of_their_group():
     runs = [
         make_run(
             f"c{number}",
@@ -172,7 +172,7 @@ def test_instances_of_files_stand_under_the_name_of_their_group() -> None:
     ]
 
 
-def test_no_run_is_dropped_from_a_row() -> None:
+def test_no_run_is_dropped_from_a_row():
     runs = [
         *hand_made_runs(),
         make_run("c7", "quick", Status.UNSUPPORTED, message="too large"),
@@ -185,7 +185,7 @@ def test_no_run_is_dropped_from_a_row() -> None:
     assert quick.proved_percent == pytest.approx(100 * 1 / 7)
 
 
-def test_group_without_any_proved_optimum_has_no_excess() -> None:
+def test_group_without_any_proved_optimum_has_no_excess():
     runs = [make_run("c", "quick", FEASIBLE, objective=4)]
     (row,) = Analysis(runs).gap_table().itertuples()
     assert math.isnan(row.mean_excess_percent)
@@ -194,7 +194,7 @@ def test_group_without_any_proved_optimum_has_no_excess() -> None:
     assert (row.compared, row.unproved) == (0, 1)
 
 
-def test_excess_when_maximising_is_what_is_missing() -> None:
+def test_excess_when_maximising_is_what_is_missing():
     runs = [
         make_run("c", "quick", FEASIBLE, objective=6, **MAXIMISING),
         make_run("c", "exact", OPTIMAL, objective=8, dual_bound=8, **MAXIMISING),
@@ -202,7 +202,7 @@ def test_excess_when_maximising_is_what_is_missing() -> None:
     assert Analysis(runs).frame.excess_percent.tolist() == [25.0, 0.0]
 
 
-def test_groups_are_told_apart_by_family_parameters_size_and_axes() -> None:
+def test_groups_are_told_apart_by_family_parameters_size_and_axes():
     base = {"servers": 10, "reclaim_percent": 30}
     runs = [
         make_run("c1", "quick", FEASIBLE, objective=1),
@@ -228,7 +228,7 @@ def test_groups_are_told_apart_by_family_parameters_size_and_axes() -> None:
     ]
 
 
-def test_excess_over_an_axis_is_over_the_optimum_where_that_is_proved() -> None:
+def test_excess_over_an_axis_is_over_the_optimum_where_that_is_proved():
     def pair(percent: int, proved: bool) -> list[SolverRecord]:
         cell, parameters = f"c{percent}", {"reclaim_percent": percent}
         bound, status = (8, OPTIMAL) if proved else (5, FEASIBLE)
@@ -291,9 +291,7 @@ def drawn_figures(
 
 
 @pytest.mark.parametrize("larger_percent", [2, 60, 5000])
-def test_limits_of_shared_axes_hold_every_panel(
-    larger_percent: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_limits_of_shared_axes_hold_every_panel(larger_percent, monkeypatch):
     """Protects the data of later groups from limits that an earlier panel sets for all."""
     runs = two_groups(larger_percent)
     _, figure = drawn_figures(runs, monkeypatch)["excess_by_family"]
@@ -305,7 +303,7 @@ def test_limits_of_shared_axes_hold_every_panel(
         assert sum(tick > 0 for tick in axes.get_yticks()) >= 3
 
 
-def test_legends_of_several_panels_list_the_solvers_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_legends_of_several_panels_list_the_solvers_of_all(monkeypatch):
     """Protects readers from marks that no legend explains, and from legends of another order."""
     figures = drawn_figures(two_groups(60), monkeypatch)
     quick = ["quick-near", "quick-far"]
@@ -315,7 +313,7 @@ def test_legends_of_several_panels_list_the_solvers_of_all(monkeypatch: pytest.M
         assert [axes.get_title() for axes in figure.axes] == ["near", "far"] or name != "solve_time"
 
 
-def test_titles_of_panels_are_words_without_raw_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_titles_of_panels_are_words_without_raw_keys(monkeypatch):
     """Protects titles and labels from keys of study files, and what families share from repeats."""
     groups: dict[str, list[dict[str, str | int]]] = {
         "two": [{"colour": colour, "load_percent": 5} for colour in ("red", "green")],
@@ -346,7 +344,7 @@ def test_titles_of_panels_are_words_without_raw_keys(monkeypatch: pytest.MonkeyP
     ]
 
 
-def test_words_on_an_axis_keep_the_order_of_the_study() -> None:
+def test_words_on_an_axis_keep_the_order_of_the_study():
     """Protects an axis such as the congestion of links from the order of the alphabet."""
     values = ["shipped", "congested-1", "another", 20, 3]
     runs = [
@@ -365,9 +363,7 @@ def test_words_on_an_axis_keep_the_order_of_the_study() -> None:
     assert list(means.value) == [3, 20, "shipped", "congested-1", "another"]
 
 
-def test_a_maximised_objective_falls_short_of_its_optimum(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_maximised_objective_falls_short_of_its_optimum(tmp_path, monkeypatch):
     """Protects the sense: nothing is above the greatest value, in no headline, plot or table."""
     minimised, maximised = two_groups(60), two_groups(60, **MAXIMISING)
     texts = {}
@@ -400,7 +396,7 @@ def test_a_maximised_objective_falls_short_of_its_optimum(
     assert figure.axes[0].get_ylabel() == "Shortfall from the proved optimum (%)"
 
 
-def test_ticks_are_round_numbers_within_the_axis() -> None:
+def test_ticks_are_round_numbers_within_the_axis():
     """Protects small ranges from an axis without labels or with powers of ten alone."""
     assert excess_ticks(60) == [0, 2, 4, 6, 8, 10, 15, 20, 30, 50]
     assert excess_ticks(300) == [0, 5, 10, 20, 50, 100, 200]
@@ -408,7 +404,7 @@ def test_ticks_are_round_numbers_within_the_axis() -> None:
     assert excess_ticks(1.0) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1])
 
 
-def test_tables_and_plots_are_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_and_plots_are_written(folder, capsys):
     assert main(["report", str(folder)]) == 0
     printed = capsys.readouterr().out
     assert "3 of 6" in printed
@@ -432,7 +428,7 @@ def test_tables_and_plots_are_written(folder: Path, capsys: pytest.CaptureFixtur
     ]
 
 
-def test_labels_of_many_sizes_do_not_overlap() -> None:
+def test_labels_of_many_sizes_do_not_overlap():
     from matplotlib.figure import Figure
 
     def labels(*sizes: int) -> list[float]:
@@ -446,7 +442,7 @@ def test_labels_of_many_sizes_do_not_overlap() -> None:
     assert labels(10, 99, 100, 101, 200) == [10, 99, 200]
 
 
-def test_lines_join_only_what_is_over_the_same_families() -> None:
+def test_lines_join_only_what_is_over_the_same_families():
     """Protects readers from a trend that is a change of families, or of words."""
     from matplotlib.figure import Figure
 
@@ -470,9 +466,7 @@ def test_lines_join_only_what_is_over_the_same_families() -> None:
 
 
 @pytest.mark.parametrize(("percent", "scale"), [([1, 2, 30], "linear"), ([1, 2, 500], "symlog")])
-def test_an_outlier_bends_the_axis_instead_of_pressing_others_flat(
-    percent: list[float], scale: str
-) -> None:
+def test_an_outlier_bends_the_axis_instead_of_pressing_others_flat(percent, scale):
     """Protects the others where one solver is far off."""
     from matplotlib.figure import Figure
 
@@ -485,7 +479,7 @@ def test_an_outlier_bends_the_axis_instead_of_pressing_others_flat(
     assert axes.get_yscale() == scale
 
 
-def test_plots_are_well_formed_and_have_ids_of_their_own(folder: Path) -> None:
+def test_plots_are_well_formed_and_have_ids_of_their_own(folder):
     main(["report", str(folder)])
     ids: list[str] = []
     for path in sorted((folder / "plots").iterdir()):
@@ -512,7 +506,7 @@ class _Links(HTMLParser):
                 self.loaded.append(value)
 
 
-def test_page_needs_no_other_file(folder: Path) -> None:
+def test_page_needs_no_other_file(folder):
     main(["report", str(folder)])
     page = (folder / "report.html").read_text()
     links = _Links()
@@ -526,14 +520,14 @@ def test_page_needs_no_other_file(folder: Path) -> None:
     assert re.sub(names, "", page).count("://") == 0
 
 
-def test_page_escapes_what_rows_say(folder: Path) -> None:
+def test_page_escapes_what_rows_say(folder):
     main(["report", str(folder)])
     page = (folder / "report.html").read_text()
     assert "it &lt;broke&gt;" in page
     assert "Made &lt;by&gt; hand." in page
 
 
-def test_same_store_gives_the_same_bytes(folder: Path) -> None:
+def test_same_store_gives_the_same_bytes(folder):
     main(["report", str(folder)])
     written = [
         path for path in folder.rglob("*") if path.suffix in (".csv", ".md", ".svg", ".html")
@@ -544,7 +538,7 @@ def test_same_store_gives_the_same_bytes(folder: Path) -> None:
     assert {path: path.read_bytes() for path in written} == first
 
 
-def test_contradiction_is_reported_loudly(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_contradiction_is_reported_loudly(folder, capsys):
     with ResultStore.open(folder) as store:
         store.add(make_run("c1", "boasting", OPTIMAL, position=12, objective=9, dual_bound=9))
     assert main(["report", str(folder)]) == 1
@@ -587,7 +581,7 @@ def test_contradiction_is_reported_loudly(folder: Path, capsys: pytest.CaptureFi
         ),
     ],
 )
-def test_no_headline_is_infinite(runs: list[SolverRecord], headline: str) -> None:
+def test_no_headline_is_infinite(runs, headline):
     """Also of a study that has just begun, or where an optimum is 0 or has no bound."""
     report = Report(
         study=make_study(len(runs)),
@@ -599,7 +593,7 @@ def test_no_headline_is_infinite(runs: list[SolverRecord], headline: str) -> Non
     assert report.headlines() == [headline]
 
 
-def test_what_waits_for_a_bound_has_no_number() -> None:
+def test_what_waits_for_a_bound_has_no_number():
     """Or the tables of an interrupted study would say that a solver may be infinitely bad."""
     analysis = Analysis([make_run("c", "quick", FEASIBLE, objective=4)])
     shown = gap_table(analysis.family_table(), EXCESS)

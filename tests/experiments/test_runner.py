@@ -28,8 +28,6 @@ from tests.experiments.conftest import REPOSITORY
 from tests.experiments.plugin import GATE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lyra_opt.experiments.records import SolverRecord
 
 SMALL = (("[10, 20]", "[10]"), ("[10, 30]", "[30]"))
@@ -40,7 +38,7 @@ def runs_of(folder: Path) -> list[SolverRecord]:
         return store.runs()
 
 
-def test_rows_stand_alone(write_study: Callable[..., Path], tmp_path: Path) -> None:
+def test_rows_stand_alone(write_study, tmp_path):
     study = read_study(write_study(*SMALL))
     assert run_study(study, tmp_path / "out", engine=LocalProcesses(1)) == 0
     runs = runs_of(tmp_path / "out")
@@ -69,9 +67,7 @@ def test_rows_stand_alone(write_study: Callable[..., Path], tmp_path: Path) -> N
     assert len({run.solver_seed for run in runs}) == 4
 
 
-def test_stored_solution_is_what_verify_reads(
-    write_study: Callable[..., Path], tmp_path: Path, write_json: Callable[..., Path]
-) -> None:
+def test_stored_solution_is_what_verify_reads(write_study, tmp_path, write_json):
     run_study(read_study(write_study(*SMALL)), tmp_path / "out", engine=LocalProcesses(1))
     run = runs_of(tmp_path / "out")[0]
     path = write_json("solution.json", run.solution)
@@ -81,12 +77,7 @@ def test_stored_solution_is_what_verify_reads(
     assert claims["instance"] == run.instance_name
 
 
-def test_failures_are_rows_and_the_study_goes_on(
-    plugin: Path,
-    write_study: Callable[..., Path],
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_failures_are_rows_and_the_study_goes_on(plugin, write_study, tmp_path, capfd):
     study = read_study(
         write_study(
             *SMALL,
@@ -118,9 +109,7 @@ def test_failures_are_rows_and_the_study_goes_on(
     assert ", in fail\n" in err  # where it was raised, for whoever mends the solver
 
 
-def test_resume_keeps_what_succeeded_and_tries_failures_again(
-    plugin: Path, write_study: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_resume_keeps_what_succeeded_and_tries_failures_again(plugin, write_study, tmp_path):
     study = read_study(write_study(*SMALL, ('"scf"]', '"raising"]')))
     assert run_study(study, tmp_path / "out", engine=LocalProcesses(1)) == 1
     before = {run.position: run.started_at for run in runs_of(tmp_path / "out")}
@@ -132,9 +121,7 @@ def test_resume_keeps_what_succeeded_and_tries_failures_again(
         assert again == (run.solver == "raising")
 
 
-def test_results_that_would_lie_in_a_file(
-    write_study: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_results_that_would_lie_in_a_file(write_study, tmp_path, capsys):
     """One line that names the option; the file stays as it was."""
     taken = tmp_path / "taken"
     taken.write_text("mine")
@@ -147,9 +134,7 @@ def test_results_that_would_lie_in_a_file(
     assert taken.read_text() == "mine"
 
 
-def test_existing_store_is_refused_without_resume(
-    write_study: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_existing_store_is_refused_without_resume(write_study, tmp_path):
     study = read_study(write_study(*SMALL))
     run_study(study, tmp_path / "out", engine=LocalProcesses(1))
     content = (tmp_path / "out" / STORE_FILE).read_bytes()
@@ -161,12 +146,7 @@ def test_existing_store_is_refused_without_resume(
     assert (tmp_path / "out" / STORE_FILE).read_bytes() == content
 
 
-def test_contradiction_between_solvers_is_an_error(
-    plugin: Path,
-    write_study: Callable[..., Path],
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_contradiction_between_solvers_is_an_error(plugin, write_study, tmp_path, capfd):
     study = read_study(
         write_study(("[10, 20]", "[20]"), ("[10, 30]", "[30]"), ('"scf"]', '"boasting"]'))
     )
@@ -212,8 +192,8 @@ def hear_interrupts() -> None:
     ],
 )
 def test_interrupted_study_resumes_with_every_run_exactly_once(
-    ended_by: signal.Signals, plugin: Path, write_study: Callable[..., Path], tmp_path: Path
-) -> None:
+    ended_by, plugin, write_study, tmp_path
+):
     study = write_study(*SMALL, ("seeds = 2", "seeds = 12"), ('"scf"]', '"waiting"]'))
     gate = tmp_path / "gate"
     gate.touch()  # so that the study cannot be done before it is ended

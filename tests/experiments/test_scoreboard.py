@@ -30,8 +30,6 @@ from lyra_opt.instances.library.documents import BestKnown, Grade
 from tests.experiments.records import make_run, make_study
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lyra_opt.experiments.records import SolverRecord
 
 OPTIMAL, FEASIBLE, UNKNOWN = Status.OPTIMAL, Status.FEASIBLE, Status.UNKNOWN
@@ -95,7 +93,7 @@ def board(runs: list[SolverRecord]) -> Scoreboard:
     return found
 
 
-def test_numbers_are_those_computed_by_hand() -> None:
+def test_numbers_are_those_computed_by_hand():
     """Without a proof the limit counts; without a solution 100 %; what is declined does not."""
     table = board(hand_made_runs()).table.set_index(["grade", "configuration"])
     tree, rule, half = (table.loc["all grades", name] for name in ("tree", "rule", "half"))
@@ -113,7 +111,7 @@ def test_numbers_are_those_computed_by_hand() -> None:
     assert ("open", "half") not in table.index
 
 
-def test_equal_ones_share_a_rank_and_partial_ones_are_in_brackets() -> None:
+def test_equal_ones_share_a_rank_and_partial_ones_are_in_brackets():
     first, second = NAMES
     runs = [
         *hand_made_runs(),
@@ -127,7 +125,7 @@ def test_equal_ones_share_a_rank_and_partial_ones_are_in_brackets() -> None:
     assert shown.columns["Time to proof (s)"][0].startswith("1.83 [")
 
 
-def test_what_a_run_finds_beyond_the_record_counts(known: dict[str, BestKnown]) -> None:
+def test_what_a_run_finds_beyond_the_record_counts(known):
     """As the best known of all; and is said, so that it can be handed in."""
     runs = [*hand_made_runs(), of_library(NAMES[1], "new", FEASIBLE, objective=18)]
     found = board(runs)
@@ -139,13 +137,13 @@ def test_what_a_run_finds_beyond_the_record_counts(known: dict[str, BestKnown]) 
     assert "not graded" in set(board(runs).table.grade)
 
 
-def test_a_bound_that_the_record_refutes_is_a_contradiction() -> None:
+def test_a_bound_that_the_record_refutes_is_a_contradiction():
     wrong = of_library(NAMES[0], "wrong", OPTIMAL, objective=11, dual_bound=11)
     (contradiction,) = find_contradictions([*hand_made_runs(), wrong])
     assert "wrong (optimal) has dual bound 11" in contradiction
 
 
-def test_the_record_speaks_of_the_same_content_alone() -> None:
+def test_the_record_speaks_of_the_same_content_alone():
     """A file of the name with another content has another optimum."""
     other = of_library(
         NAMES[0], "rule", FEASIBLE, objective=12, content_sha256="0" * 64, wall_time_s=0.1
@@ -153,7 +151,7 @@ def test_the_record_speaks_of_the_same_content_alone() -> None:
     assert Analysis([other]).frame.excess_over_best_percent.tolist() == [0.0]
 
 
-def test_intervals_cover_the_mean_as_often_as_they_say() -> None:
+def test_intervals_cover_the_mean_as_often_as_they_say():
     """95 % of them, or a little less: the samples are small."""
     generator = np.random.default_rng(1)
     covered = 0
@@ -166,7 +164,7 @@ def test_intervals_cover_the_mean_as_often_as_they_say() -> None:
     assert all(map(math.isnan, (alone["mean_low"], alone["mean_high"])))
 
 
-def test_profiles_are_over_the_fastest_proof_of_each_instance() -> None:
+def test_profiles_are_over_the_fastest_proof_of_each_instance():
     frame = pd.DataFrame(
         {
             "cell": ["a", "a", "a", "b", "b"],
@@ -182,7 +180,7 @@ def test_profiles_are_over_the_fastest_proof_of_each_instance() -> None:
         assert re.search(re.escape(text), plot.svg)
 
 
-def test_the_report_of_several_problems(tmp_path: Path) -> None:
+def test_the_report_of_several_problems(tmp_path):
     """Page, table and Markdown have it, with limit and record; solvers go by problem and name."""
     network = of_library(
         OTHER, "tree", FEASIBLE, objective=5, problem="network", variant="epoch",
@@ -206,6 +204,6 @@ def test_the_report_of_several_problems(tmp_path: Path) -> None:
     assert (tmp_path / "plots" / "profiles_reclaim.svg").exists()
 
 
-def test_other_studies_have_no_scoreboard() -> None:
+def test_other_studies_have_no_scoreboard():
     run = make_run("c1", "rule", FEASIBLE, objective=1)
     assert scoreboard_of(make_study(1), Analysis([run])) is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,21 +11,17 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.experiments.pool import LocalProcesses
 from lyra_opt.experiments.settings import engine_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
 ADDRESS = "tcp://head.cluster:8786"
 
 
-def test_no_file_names_a_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_file_names_a_scheduler(tmp_path, monkeypatch):
     """A file in a parent folder may be a stranger's, whose scheduler nobody asked for."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "lyra-opt.toml").write_text(f'scheduler = "{ADDRESS}"\n')
     assert isinstance(engine_of(None, None), LocalProcesses)
 
 
-def test_the_variable_counts_without_options(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_variable_counts_without_options(monkeypatch):
     monkeypatch.setenv("LYRA_OPT_SCHEDULER", "a:8786")
     assert engine_of(None, 3) == LocalProcesses(3)
     with pytest.raises(UserError, match='LYRA_OPT_SCHEDULER is "a:8786": must be tls://HOST:PORT'):
@@ -34,17 +29,17 @@ def test_the_variable_counts_without_options(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("address", ["a:8786", "tcp://a"])
-def test_an_address_has_a_rule(address: str) -> None:
+def test_an_address_has_a_rule(address):
     with pytest.raises(UserError, match=f'--scheduler is "{address}": must be tls://HOST:PORT'):
         engine_of(address, None)
 
 
-def test_encryption_without_certificates_is_one_line() -> None:
+def test_encryption_without_certificates_is_one_line():
     with pytest.raises(UserError, match=r"scheduler tls://a:8786: tls:// needs certificates: set "):
         engine_of("tls://a:8786", None)
 
 
-def test_dask_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dask_is_an_extra(monkeypatch):
     """Whoever has not installed it is told what to install."""
     monkeypatch.delitem(sys.modules, "lyra_opt.experiments.machines.engine", raising=False)
     monkeypatch.setitem(sys.modules, "distributed", None)
@@ -52,7 +47,7 @@ def test_dask_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
         engine_of(ADDRESS, None)
 
 
-def test_dask_is_loaded_for_nothing_else(write_study: Callable[..., Path], tmp_path: Path) -> None:
+def test_dask_is_loaded_for_nothing_else(write_study, tmp_path):
     """It takes a second, and has threads; a study at home needs neither."""
     program = f"""
 import sys

@@ -44,7 +44,7 @@ def hand_made_analysis() -> Analysis:
     return Analysis(runs)
 
 
-def test_row_equals_what_is_computed_by_hand() -> None:
+def test_row_equals_what_is_computed_by_hand():
     rows = hand_made_analysis().speed_table("yardstick", GROUP)
     yardstick, rival = rows.itertuples()
     assert (rival.configuration, rival.instances, rival.proved) == ("rival", 3, 1)
@@ -55,7 +55,7 @@ def test_row_equals_what_is_computed_by_hand() -> None:
     assert (yardstick.proved, yardstick.time_ratio, yardstick.proof_time_ratio) == (3, 1.0, 1.0)
 
 
-def test_rows_are_written() -> None:
+def test_rows_are_written():
     rows = hand_made_analysis().speed_table("yardstick", GROUP)
     table = speed_table(rows, "yardstick").markdown().splitlines()
     assert table[0].endswith("| Time / that of yardstick | Time to proof / that of yardstick |")
@@ -63,7 +63,7 @@ def test_rows_are_written() -> None:
     assert frame_text(rows).startswith("family,configuration,instances")
 
 
-def test_counted_time_is_the_limit_without_a_proof() -> None:
+def test_counted_time_is_the_limit_without_a_proof():
     runs = [
         # A late proof is one, and late.
         make_run("c", "s", OPTIMAL, wall_time_s=1.0, certify_time_s=0.5, time_limit_s=1.0),
@@ -78,7 +78,7 @@ def test_counted_time_is_the_limit_without_a_proof() -> None:
     assert counted.tolist() == pytest.approx([1.5, 1.0, 1.0, 1.0, math.nan, math.nan], nan_ok=True)
 
 
-def test_ratio_is_over_what_both_have() -> None:
+def test_ratio_is_over_what_both_have():
     runs = [
         make_run(cell, solver, OPTIMAL, wall_time_s=time_s)
         for solver, times in {
@@ -97,11 +97,11 @@ def test_ratio_is_over_what_both_have() -> None:
     assert inverse["yardstick"] == pytest.approx(1 / 4.0)
 
 
-def test_time_of_no_length_has_a_ratio() -> None:
+def test_time_of_no_length_has_a_ratio():
     assert log_ratio(pd.Series([0.0]), pd.Series([0.0])).tolist() == [0.0]
 
 
-def test_groups_of_a_table() -> None:
+def test_groups_of_a_table():
     runs = [
         make_run("c", "s", OPTIMAL, family_group="hard"),
         make_run("d", "s", OPTIMAL, size=41, family_parameters={"reclaim": 2}, axes=["reclaim"]),
@@ -123,7 +123,7 @@ def test_groups_of_a_table() -> None:
     assert groups(FAMILY, "servers") == [("made", 10, "s"), ("made", 41, "s")]
 
 
-def test_cactus_counts_proofs_in_order_of_their_times() -> None:
+def test_cactus_counts_proofs_in_order_of_their_times():
     from matplotlib.figure import Figure
 
     frame = pd.DataFrame(

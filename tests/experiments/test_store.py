@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_rows_come_back_as_they_went_in(tmp_path: Path) -> None:
+def test_rows_come_back_as_they_went_in(tmp_path):
     run = make_run(
         "c",
         "s",
@@ -68,7 +68,7 @@ def test_whatever_a_simulation_says_comes_back(tmp_path: Path, **columns: Any) -
         assert store.statuses() == {run.key: "finished"}
 
 
-def test_a_kind_of_run_that_nobody_knows_is_named(tmp_path: Path) -> None:
+def test_a_kind_of_run_that_nobody_knows_is_named(tmp_path):
     with ResultStore.create(tmp_path, make_study(1)):
         pass
     _change(tmp_path, "UPDATE study SET kind = 'dream'")
@@ -79,7 +79,7 @@ def test_a_kind_of_run_that_nobody_knows_is_named(tmp_path: Path) -> None:
         store.runs()
 
 
-def test_numbers_and_messages_of_any_size_and_kind_are_stored(tmp_path: Path) -> None:
+def test_numbers_and_messages_of_any_size_and_kind_are_stored(tmp_path):
     run = make_run("c", "s", Status.FEASIBLE, objective=2**80, dual_bound=-(10**30))
     failed = make_run("c", "t", Status.ERROR, position=1, message="file \udcff")
     with ResultStore.create(tmp_path, make_study(2)) as store:
@@ -88,7 +88,7 @@ def test_numbers_and_messages_of_any_size_and_kind_are_stored(tmp_path: Path) ->
         assert store.runs() == [run, replace(failed, message="file \\udcff")]
 
 
-def test_what_a_deleted_store_left_behind_is_not_taken_for_results(tmp_path: Path) -> None:
+def test_what_a_deleted_store_left_behind_is_not_taken_for_results(tmp_path):
     """SQLite would replay the log beside the file into whatever has the file's name next."""
     killed = ResultStore.create(tmp_path / "a", make_study(1)).start_writing()
     killed.add(make_run("old", "s", Status.UNKNOWN))
@@ -100,7 +100,7 @@ def test_what_a_deleted_store_left_behind_is_not_taken_for_results(tmp_path: Pat
     killed.__exit__(None, None, None)
 
 
-def test_later_run_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
+def test_later_run_takes_the_place_of_an_earlier_one(tmp_path):
     failed = make_run("c", "s", Status.ERROR)
     solved = replace(failed, status=Status.OPTIMAL, objective=1, dual_bound=1)
     with ResultStore.create(tmp_path, make_study(1)) as store:
@@ -109,7 +109,7 @@ def test_later_run_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
         assert store.runs() == [solved]
 
 
-def test_stored_runs_can_be_read_while_the_study_runs(tmp_path: Path) -> None:
+def test_stored_runs_can_be_read_while_the_study_runs(tmp_path):
     with ResultStore.create(tmp_path, make_study(1)).start_writing() as writer:
         writer.add(make_run("c", "s", Status.UNKNOWN))
         with ResultStore.open(tmp_path) as reader:
@@ -117,7 +117,7 @@ def test_stored_runs_can_be_read_while_the_study_runs(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [STORE_FILE]
 
 
-def test_what_a_killed_process_left_unfinished_goes(tmp_path: Path) -> None:
+def test_what_a_killed_process_left_unfinished_goes(tmp_path):
     """Protects the disk from files that nobody can find; finished tables stay."""
     ResultStore.create(tmp_path, make_study(1)).__exit__(None, None, None)
     folder = table_path(tmp_path, "a", "jobs").parent
@@ -128,7 +128,7 @@ def test_what_a_killed_process_left_unfinished_goes(tmp_path: Path) -> None:
         assert [path.name for path in folder.iterdir()] == ["jobs.csv.gz"]
 
 
-def test_only_one_process_writes(tmp_path: Path) -> None:
+def test_only_one_process_writes(tmp_path):
     """Two that resume one study would run everything twice."""
     with (
         ResultStore.create(tmp_path, make_study(1)).start_writing(),
@@ -140,13 +140,13 @@ def test_only_one_process_writes(tmp_path: Path) -> None:
         store.add(make_run("c", "s", Status.UNKNOWN))
 
 
-def test_second_store_in_one_folder_is_refused(tmp_path: Path) -> None:
+def test_second_store_in_one_folder_is_refused(tmp_path):
     ResultStore.create(tmp_path, make_study(1)).__exit__(None, None, None)
     with pytest.raises(UserError, match="exists already"):
         ResultStore.create(tmp_path, make_study(1))
 
 
-def test_a_full_disk_is_called_full(tmp_path: Path) -> None:
+def test_a_full_disk_is_called_full(tmp_path):
     """Not damaged: nothing is lost, and there is something to do about it."""
     with ResultStore.create(tmp_path, make_study(2)) as store:
         run = make_run("c", "s", Status.ERROR)
@@ -216,9 +216,7 @@ def _change(folder: Path, statement: str) -> None:
         (_without_runs, "holds no run yet"),
     ],
 )
-def test_report_refuses_what_is_no_store(
-    spoil: object, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_report_refuses_what_is_no_store(spoil, message, tmp_path, capsys):
     with ResultStore.create(tmp_path, make_study(1)) as store:
         store.add(make_run("c", "s", Status.UNKNOWN))
     assert callable(spoil)

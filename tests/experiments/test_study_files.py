@@ -21,8 +21,6 @@ from lyra_opt.experiments.study_cells import Trace, find_trace
 from tests.experiments.conftest import REPOSITORY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lyra_opt.experiments.study import Study
 
 STUDIES = sorted((REPOSITORY / "experiments" / "studies").glob("*.toml"))
@@ -141,12 +139,8 @@ MALFORMED = {
 
 @pytest.mark.parametrize(("replacement", "message"), MALFORMED.values(), ids=MALFORMED.keys())
 def test_malformed_study_is_refused_in_one_line(
-    replacement: tuple[str, str],
-    message: str,
-    write_study: Callable[..., Path],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    replacement, message, write_study, tmp_path, capsys
+):
     study = write_study(replacement)
     results = tmp_path / "results"
     assert main(["study", str(study), "--out", str(results)]) == 2
@@ -158,14 +152,14 @@ def test_malformed_study_is_refused_in_one_line(
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"a = 1\n" * 300_000])
-def test_file_that_is_no_text_of_a_study_is_refused(content: bytes, tmp_path: Path) -> None:
+def test_file_that_is_no_text_of_a_study_is_refused(content, tmp_path):
     path = tmp_path / "study.toml"
     path.write_bytes(content)
     with pytest.raises(InputError, match=r"study\.toml: "):
         read_study(path)
 
 
-def test_cells_are_families_by_axes_by_seeds(write_study: Callable[..., Path]) -> None:
+def test_cells_are_families_by_axes_by_seeds(write_study):
     study = read_study(write_study())
     assert [cell.key for cell in study.cells] == [
         f"rnd-trace servers={servers} reclaim_percent={percent} seed={seed}"
@@ -177,7 +171,7 @@ def test_cells_are_families_by_axes_by_seeds(write_study: Callable[..., Path]) -
     assert all(found.certify and found.time_limit_s == 5.0 for found in study.configurations)
 
 
-def test_family_that_draws_nothing_runs_once(write_study: Callable[..., Path]) -> None:
+def test_family_that_draws_nothing_runs_once(write_study):
     study = read_study(
         write_study(
             ('"rnd-trace"', '"decoy"'),
@@ -190,7 +184,7 @@ def test_family_that_draws_nothing_runs_once(write_study: Callable[..., Path]) -
     ]
 
 
-def test_several_time_limits_are_several_configurations(write_study: Callable[..., Path]) -> None:
+def test_several_time_limits_are_several_configurations(write_study):
     study = read_study(write_study(('"scf"]', '"scf"]\ntime_limit_s = [0.5, 2]')))
     assert [(found.label, found.time_limit_s) for found in study.configurations] == [
         ("lyra-greedy within 0.5 s", 0.5),
@@ -200,15 +194,13 @@ def test_several_time_limits_are_several_configurations(write_study: Callable[..
     ]
 
 
-def test_single_values_are_no_axes(write_study: Callable[..., Path]) -> None:
+def test_single_values_are_no_axes(write_study):
     study = read_study(write_study(("servers = [10", 'semantics = "rigid"\nservers = [10')))
     assert {cell.axes for cell in study.cells} == {("servers", "reclaim_percent")}
     assert {dict(cell.parameters)["semantics"] for cell in study.cells} == {"rigid"}
 
 
-def test_instance_files_stand_in_place_of_families(
-    write_study: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_instance_files_stand_in_place_of_families(write_study, tmp_path):
     """So that decisions captured in a simulation can be solved by a study."""
     block = '[[instances]]\ngroup = "captured"\nfiles = ["*.json"]\n'
     path = write_study(("[[solvers]]", block + "[[solvers]]"))
@@ -233,7 +225,7 @@ def test_instance_files_stand_in_place_of_families(
         read_study(path)
 
 
-def test_solvers_run_on_their_groups_alone(write_study: Callable[..., Path]) -> None:
+def test_solvers_run_on_their_groups_alone(write_study):
     small = '[[instances]]\ngroup = "small"\nfamilies = ["rnd-trace"]\nservers = 5\nreclaim = 1\n'
     study = read_study(
         write_study(
@@ -250,7 +242,7 @@ def test_solvers_run_on_their_groups_alone(write_study: Callable[..., Path]) -> 
     assert {solver for group, solver in ran_on if group == "realistic"} == {"lyra-greedy", "scf"}
 
 
-def test_meaning_ignores_layout_but_nothing_that_is_run(write_study: Callable[..., Path]) -> None:
+def test_meaning_ignores_layout_but_nothing_that_is_run(write_study):
     meaning = read_study(write_study()).meaning_hash()
     assert read_study(write_study(("seeds = 2", "seeds  =  2 # two"))).meaning_hash() == meaning
     assert read_study(write_study(("seeds = 2", "seeds = [0, 1]"))).meaning_hash() == meaning
@@ -258,14 +250,12 @@ def test_meaning_ignores_layout_but_nothing_that_is_run(write_study: Callable[..
         assert read_study(write_study(change)).meaning_hash() != meaning
 
 
-def test_trace_that_no_family_reads_is_refused(write_study: Callable[..., Path]) -> None:
+def test_trace_that_no_family_reads_is_refused(write_study):
     with pytest.raises(UserError, match="reads a trace"):
         read_study(write_study(), Trace("trace.csv", "0"))
 
 
-def test_trace_is_found_in_the_folder_of_traces(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trace_is_found_in_the_folder_of_traces(tmp_path, monkeypatch):
     monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
     trace = tmp_path / "trace.csv"
     trace.write_text("job_id,submit_time_s,duration_s,gpus\nj,0,1,1\n")
@@ -289,13 +279,13 @@ def assert_is_sound(study: Study, name: str) -> None:
 @pytest.mark.parametrize(
     "path", [path for path in STUDIES if path.stem not in OF_CAPTURED], ids=lambda path: path.name
 )
-def test_studies_of_the_repository_are_valid(path: Path) -> None:
+def test_studies_of_the_repository_are_valid(path):
     trace = Trace("trace.csv", "0") if "snapshot" in path.name else None
     assert_is_sound(read_study(path, trace), path.stem)
 
 
 @pytest.mark.parametrize("name", OF_CAPTURED)
-def test_study_of_captured_decisions(name: str, tmp_path: Path) -> None:
+def test_study_of_captured_decisions(name, tmp_path):
     """It says how to make its files, as `make` does, and finds them where those are written."""
     kind, instance = OF_CAPTURED[name]
     path = tmp_path / "experiments" / "studies" / f"{name}.toml"
@@ -319,9 +309,7 @@ def test_study_of_captured_decisions(name: str, tmp_path: Path) -> None:
     assert_is_sound(study, name)
 
 
-def test_bundled_studies_are_known_by_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bundled_studies_are_known_by_name(tmp_path, monkeypatch, capsys):
     """From any folder; a file of that path comes first."""
     monkeypatch.chdir(tmp_path)
     assert read_study(find_study("reclaim-gap")).name == "reclaim-gap"
@@ -333,9 +321,7 @@ def test_bundled_studies_are_known_by_name(
     assert "no-such-study: is no file, and no bundled study; known: allocation-gap, " in error
 
 
-def test_every_key_is_listed_and_in_the_schema(
-    capsys: pytest.CaptureFixture[str], write_study: Callable[..., Path]
-) -> None:
+def test_every_key_is_listed_and_in_the_schema(capsys, write_study):
     """Editors take what the program takes: studies that come along, and no unknown key."""
     assert main(["study", "--keys"]) == 0
     keys = capsys.readouterr().out

@@ -15,7 +15,6 @@ from lyra_opt.experiments.simulation.scenario.setup import SimulationError
 from tests.conftest import assert_one_line_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -49,23 +48,14 @@ if TYPE_CHECKING:
         ("dally", ["--scale", "0"], "'0': must be a number above 0 and at most 1"),
     ],
 )
-def test_bad_input(
-    run: Callable[..., tuple[int, str, str]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    paper: str,
-    arguments: list[str],
-    part: str,
-) -> None:
+def test_bad_input(run, tmp_path, monkeypatch, paper, arguments, part):
     """One line that names the option, the value and the rule of that paper; nothing is written."""
     monkeypatch.chdir(tmp_path)
     assert_one_line_error(run("paper", paper, *arguments), part)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_help_lists_papers_and_what_there_is_of_each(
-    run: Callable[..., tuple[int, str, str]],
-) -> None:
+def test_help_lists_papers_and_what_there_is_of_each(run):
     """With the defaults of each."""
     exit_code, out, _ = run("paper", "--help")
     assert exit_code == 0
@@ -83,15 +73,13 @@ def test_help_lists_papers_and_what_there_is_of_each(
         assert f"By default {defaults}" in flat
 
 
-def test_unknown_paper(run: Callable[..., tuple[int, str, str]]) -> None:
+def test_unknown_paper(run):
     """One line that names those that there are."""
     assert_one_line_error(run("paper", "aryl"), "aryl", "lyra", "hadar", "dally", "gavel", "pollux")
 
 
 @pytest.mark.parametrize("place", ["file", "file/folder"])
-def test_out_is_a_file(
-    run: Callable[..., tuple[int, str, str]], tmp_path: Path, place: str
-) -> None:
+def test_out_is_a_file(run, tmp_path, place):
     """It is found out before the first simulation."""
     file = tmp_path / "file"
     file.write_text("kept")
@@ -100,9 +88,7 @@ def test_out_is_a_file(
     assert file.read_text() == "kept"
 
 
-def test_worked_examples_need_no_simulation(
-    run: Callable[..., tuple[int, str, str]], tmp_path: Path
-) -> None:
+def test_worked_examples_need_no_simulation(run, tmp_path):
     """Tables 1 to 4 and Figures 5 and 6 are reproduced to the last digit."""
     options = [f"--table={number}" for number in (1, 2, 3, 4)] + ["--figure=5", "--figure=6"]
     exit_code, out, err = run("paper", "lyra", *options, "--out", tmp_path)
@@ -137,9 +123,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_runs_are_kept_and_gone_on_with(
-    run: Callable[..., tuple[int, str, str]], tmp_path: Path
-) -> None:
+def test_runs_are_kept_and_gone_on_with(run, tmp_path):
     """What is stored is not run again, neither for the same table nor for another one."""
     options = ("--scale", "0.01", "--seeds", "1", "--processes", "1", "--out", tmp_path)
     assert run("paper", "lyra", "--figure", "2", *options)[0] == 0
@@ -162,9 +146,7 @@ def test_runs_are_kept_and_gone_on_with(
     assert_one_line_error(run("paper", "lyra", "--figure", "2", *larger), "another study")
 
 
-def test_failed_runs_are_said_and_not_averaged(
-    run: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_runs_are_said_and_not_averaged(run, tmp_path, monkeypatch):
     """The page is made of what is there, and says what is not; the exit code is 1."""
 
     def fails(*arguments: object, **options: object) -> None:
@@ -182,13 +164,7 @@ def test_failed_runs_are_said_and_not_averaged(
 @pytest.mark.parametrize(
     ("paper", "trace"), [("gavel", "max_min_fairness.trace"), ("pollux", "workload-8.csv")]
 )
-def test_a_paper_without_its_traces(
-    run: Callable[..., tuple[int, str, str]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    paper: str,
-    trace: str,
-) -> None:
+def test_a_paper_without_its_traces(run, tmp_path, monkeypatch, paper, trace):
     """Whoever has no traces gets the pages, and is told what to look for: nothing fails."""
     monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
     exit_code, out, err = run("paper", paper, "--table", "1", "--out", tmp_path / "made")
@@ -198,7 +174,7 @@ def test_a_paper_without_its_traces(
 
 
 @pytest.mark.slow
-def test_table_5_from_end_to_end(folder: Path) -> None:
+def test_table_5_from_end_to_end(folder):
     """Every row of the paper has its number of ours, or says that it was not run."""
     page = (folder / "lyra-table-5.md").read_text()
     assert page.startswith("# Lyra (EuroSys 2023), Table 5")
@@ -231,7 +207,7 @@ class _Links(HTMLParser):
 
 
 @pytest.mark.slow
-def test_page_says_how_it_was_made_and_where_what_is(folder: Path) -> None:
+def test_page_says_how_it_was_made_and_where_what_is(folder):
     """Version, date and command line; contents lead to every table, and to how it was run."""
     page = (folder / "index.html").read_text()
     links = _Links()
@@ -254,7 +230,7 @@ def hadar_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_hadar_from_end_to_end(hadar_folder: Path) -> None:
+def test_hadar_from_end_to_end(hadar_folder):
     """Every claim has its number of ours, a verdict and where the paper's number is from."""
     for name, entries in (("table-1", 4), ("table-2", 4), ("table-3", 8), ("figure-1", 4)):
         page = (hadar_folder / f"hadar-{name}.md").read_text()
@@ -280,7 +256,7 @@ def dally_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_dally_from_end_to_end(dally_folder: Path) -> None:
+def test_dally_from_end_to_end(dally_folder):
     """Claims have numbers of ours; all schemes of all papers stand on one page."""
     for name in ("table-1", "table-2", "table-3"):
         page = (dally_folder / f"dally-{name}.md").read_text()
@@ -299,7 +275,7 @@ def test_dally_from_end_to_end(dally_folder: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("made", ["folder", "hadar_folder", "dally_folder"])
-def test_page_needs_no_other_file(made: str, request: pytest.FixtureRequest) -> None:
+def test_page_needs_no_other_file(made, request):
     """Plots are inside, nothing is loaded, no id stands twice."""
     page = (request.getfixturevalue(made) / "index.html").read_text()
     links = _Links()

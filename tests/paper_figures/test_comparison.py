@@ -16,7 +16,7 @@ def page_of(*entries: Entry, **further: object) -> str:
     return Comparison(name="n", title="T", entries=entries, **further).as_markdown()  # type: ignore[arg-type]
 
 
-def test_value_and_gain_are_judged_apart() -> None:
+def test_value_and_gain_are_judged_apart():
     """A share of preempted jobs that is wrong by ten times is not reproduced by its gain."""
     found = entry("12.24", 0.93, gains=Gains(paper=1.22, ours=1.25))
     assert (found.value_verdict, found.gain_verdict) == (Verdict.DIFFERS, Verdict.REPRODUCED)
@@ -26,7 +26,7 @@ def test_value_and_gain_are_judged_apart() -> None:
     assert "| a | b | 5 | 5 | 1.000 |  |  | reproduced |  |" in page
 
 
-def test_a_published_gain_is_no_value() -> None:
+def test_a_published_gain_is_no_value():
     """It is judged once, and so is a reduction in per cent."""
     found = entry("1.5", 1.6, judged=Judged.GAIN, spread=(1.4, 1.7))
     assert found.verdicts == [Verdict.REPRODUCED]
@@ -36,14 +36,14 @@ def test_a_published_gain_is_no_value() -> None:
     assert "| 2 | 2.5 | near |" in page_of(less)
 
 
-def test_spread_over_workloads_that_the_paper_tells_apart_reproduces_nothing() -> None:
+def test_spread_over_workloads_that_the_paper_tells_apart_reproduces_nothing():
     """Only seeds stand for chance."""
     given = {"judged": Judged.GAIN, "spread": (1.4, 2.2)}
     assert entry("1.5", 2.0, **given).verdicts == [Verdict.REPRODUCED]
     assert entry("1.5", 2.0, is_over_seeds=False, **given).verdicts == [Verdict.SAME_DIRECTION]
 
 
-def test_bound_makes_unattainable_what_is_not_reproduced() -> None:
+def test_bound_makes_unattainable_what_is_not_reproduced():
     """Where no scheduler gets there; it stands beside the number."""
     bound = Bound(value=1.19, is_most=True)
     found = entry("1.20", 1.0, judged=Judged.GAIN, bound=bound)
@@ -56,14 +56,14 @@ def test_bound_makes_unattainable_what_is_not_reproduced() -> None:
     assert "| a | b | 1.20 | 1 | 0.833 | at most 1.19 | unattainable as read |" in page
 
 
-def test_bound_on_a_value_says_nothing_of_its_gain() -> None:
+def test_bound_on_a_value_says_nothing_of_its_gain():
     """It was proved of the number that the paper prints."""
     bound = Bound(value=20.0, is_most=True)
     found = entry("32", 18.0, bound=bound, gains=Gains(paper=1.5, ours=1.1))
     assert found.verdicts == [Verdict.UNATTAINABLE, Verdict.SAME_DIRECTION]
 
 
-def test_what_is_not_modelled_is_shown_and_not_judged() -> None:
+def test_what_is_not_modelled_is_shown_and_not_judged():
     """However close it happens to be; what was not run is not run."""
     gains = Gains(paper=1.5, ours=1.5)
     assert set(entry("55", 55.0, is_modelled=False, gains=gains).verdicts) == {Verdict.NOT_MODELLED}
@@ -71,7 +71,7 @@ def test_what_is_not_modelled_is_shown_and_not_judged() -> None:
     assert "1 entry; values: 1 not modelled." in page_of(entry("55", 55.0, is_modelled=False))
 
 
-def test_not_run_is_shown_and_counted() -> None:
+def test_not_run_is_shown_and_counted():
     """A scheme that is not there is no zero."""
     found = entry("5", None, gains=Gains(paper=1.2, ours=None))
     page = page_of(found, is_wide=True)
@@ -80,7 +80,7 @@ def test_not_run_is_shown_and_counted() -> None:
     assert "| a | 5 / – |" in page
 
 
-def test_verdicts_of_version_0_1_0_are_counted_beside_where_asked() -> None:
+def test_verdicts_of_version_0_1_0_are_counted_beside_where_asked():
     """Of all entries, one each, by gain where there is one."""
     entries = [
         entry("12.24", 0.93, gains=Gains(paper=1.22, ours=1.25), is_modelled=False),
@@ -92,7 +92,7 @@ def test_verdicts_of_version_0_1_0_are_counted_beside_where_asked() -> None:
     assert "0.1.0" not in page_of(*entries)
 
 
-def test_spread_is_shown() -> None:
+def test_spread_is_shown():
     """The least and the greatest over seeds, of values and of gains."""
     found = entry("3072", 3000.4, spread=(2000.0, 4000.0))
     assert found.our_value_in_words() == "3000 (2000 to 4000)"
@@ -102,7 +102,7 @@ def test_spread_is_shown() -> None:
     assert "| 1.5 | 1.25 (1.2 to 1.3) |" in page_of(entry("5", 5.0, gains=gains))
 
 
-def test_page_shows_both_numbers_the_ratio_and_the_rule() -> None:
+def test_page_shows_both_numbers_the_ratio_and_the_rule():
     """A page is a table with a verdict for each entry, and ends with what verdicts mean."""
     entries = [entry("2", 3.0, judged=Judged.EXACT), entry("0", 0.0, judged=Judged.EXACT)]
     page = page_of(*entries, notes=["mind this"])

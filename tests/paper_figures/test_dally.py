@@ -18,7 +18,6 @@ from tests.paper_figures.made_up import made, publication
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 CONGESTED = "batch-congested-2"
 
@@ -56,7 +55,7 @@ def given(of: Mapping[tuple[str, str], dict[str, Any]]) -> Any:
         (3, "communication of a job less by (%)", "98"),
     ],
 )
-def test_claims_are_those_of_the_abstract(number: int, column: str, percent: str) -> None:
+def test_claims_are_those_of_the_abstract(number, column, percent):
     """Each says where it is from; without runs nothing is claimed."""
     comparison = made("dally", "table", number)
     (entry,) = comparison.entries
@@ -78,7 +77,7 @@ def test_claims_are_those_of_the_abstract(number: int, column: str, percent: str
         (-40.0, Verdict.DIFFERS),
     ],
 )
-def test_verdict_of_a_reduction_is_that_of_the_gain(percent: float, verdict: Verdict) -> None:
+def test_verdict_of_a_reduction_is_that_of_the_gain(percent, verdict):
     """The same rule as everywhere: 69 % less is 3.23 times better."""
     entry = Entry(
         row="row", column="less by (%)", paper="69", ours=percent, judged=Judged.REDUCTION
@@ -88,7 +87,7 @@ def test_verdict_of_a_reduction_is_that_of_the_gain(percent: float, verdict: Ver
     assert entry.judged_gains.paper == pytest.approx(100 / 31)
 
 
-def test_up_to_is_the_largest_over_methods_that_the_claim_is_about() -> None:
+def test_up_to_is_the_largest_over_methods_that_the_claim_is_about():
     """Others, however slow, do not count; what is typical stands beside it."""
     small = "batch-congested-2-small"
     of: dict[tuple[str, str], dict[str, Any]] = {
@@ -110,7 +109,7 @@ def test_up_to_is_the_largest_over_methods_that_the_claim_is_about() -> None:
     assert "In 1 of them Dally needs more" in first
 
 
-def test_three_claims_of_a_row_are_of_one_situation() -> None:
+def test_three_claims_of_a_row_are_of_one_situation():
     """Each row of its own runs; one that was not run has no number."""
     small = "batch-congested-2-small"
     of: dict[tuple[str, str], dict[str, Any]] = {
@@ -136,7 +135,7 @@ def test_three_claims_of_a_row_are_of_one_situation() -> None:
     assert sum(value is None for value in ours.values()) == 6
 
 
-def test_mean_over_seeds_is_of_ratios() -> None:
+def test_mean_over_seeds_is_of_ratios():
     """The geometric one, with the least and the greatest reduction beside it."""
     makespan_s = {DALLY: (36000.0, 36000.0), "consolidated": (36000.0, 144000.0)}
 
@@ -150,7 +149,7 @@ def test_mean_over_seeds_is_of_ratios() -> None:
     assert entry.spread == pytest.approx((0, 75))
 
 
-def test_no_communication_at_all_is_no_division_by_zero() -> None:
+def test_no_communication_at_all_is_no_division_by_zero():
     """0 against 0 is no reduction, and 0 against something is all of it."""
     of = {
         (scheme, CONGESTED): {"communication_s": communication_s}
@@ -160,7 +159,7 @@ def test_no_communication_at_all_is_no_division_by_zero() -> None:
     assert entry.ours == pytest.approx(100)
 
 
-def test_every_situation_stands_in_the_table() -> None:
+def test_every_situation_stands_in_the_table():
     """Not only the best; what was not run is no number; bounds stand beside."""
     of: dict[tuple[str, str], dict[str, Any]] = {(name, CONGESTED): {} for name in (DALLY, OURS)}
     table = made("dally", "table", 2, given(of)).tables[0]
@@ -172,7 +171,7 @@ def test_every_situation_stands_in_the_table() -> None:
     assert row["bound for any scheme"] == "0.5"
 
 
-def test_slowest_links_are_run_for_the_claim_alone() -> None:
+def test_slowest_links_are_run_for_the_claim_alone():
     """Elsewhere every scheme is."""
     paper = find_paper("dally")
     of_scenario: dict[str, set[str]] = {}
@@ -187,7 +186,7 @@ def test_slowest_links_are_run_for_the_claim_alone() -> None:
 @pytest.mark.parametrize(
     ("scale", "jobs", "gpus"), [(1, 500, 256), (0.5, 250, 128), (0.01, 5, 128)]
 )
-def test_scale(scale: float, jobs: int, gpus: int) -> None:
+def test_scale(scale, jobs, gpus):
     """Jobs and racks shrink alike, but two racks stay; small machines have as many GPUs."""
     setting = Setting(find_paper("dally"), scale, 1)
     assert f"{jobs} jobs on {gpus} GPUs" in setting.in_words()
@@ -196,7 +195,7 @@ def test_scale(scale: float, jobs: int, gpus: int) -> None:
         assert (len(setup.workload.jobs), setup.cluster.gpus) == (jobs, gpus)
 
 
-def test_links_of_figure_1_say_what_they_mean() -> None:
+def test_links_of_figure_1_say_what_they_mean():
     """Also that the shipped network is wider than the rack."""
     comparison = made("dally", "figure", 1)
     rows = {row[0]: row for row in comparison.tables[0].rows}
@@ -205,7 +204,7 @@ def test_links_of_figure_1_say_what_they_mean() -> None:
     assert "wider than the links within them" in comparison.notes[0]
 
 
-def test_missing_traces_are_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_traces_are_said(monkeypatch, tmp_path):
     """Who has none reads that nothing was run, and which files it takes."""
     monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
     monkeypatch.chdir(tmp_path)
@@ -223,7 +222,7 @@ def _listed(name: str) -> dict[str, str]:
     return found
 
 
-def test_all_schemes_stand_side_by_side() -> None:
+def test_all_schemes_stand_side_by_side():
     """By mean JCT, with who was left out and why, and sentences from the numbers."""
     jct_h = {
         "dally": 8.0,
@@ -259,7 +258,7 @@ def test_all_schemes_stand_side_by_side() -> None:
     assert "Spearman's 1.00" in text
 
 
-def test_every_scheme_is_described() -> None:
+def test_every_scheme_is_described():
     """A scheme that is new has to say who goes first, or why it is left out."""
     orders = _listed("orders")
     assert sorted([*orders, *_listed("left_out")]) == scheme_names()
@@ -271,7 +270,7 @@ def test_every_scheme_is_described() -> None:
 
 
 @pytest.mark.parametrize("scenario", [CONGESTED, "batch-free"])
-def test_schemes_are_run_where_they_can(scenario: str) -> None:
+def test_schemes_are_run_where_they_can(scenario):
     """Nothing stands in the way of those that are run; others would not run, or are alike."""
     setting = Setting(find_paper("dally"), 0.5, 1)
     setup = setting.task(PaperRun(scenario=scenario, scheme=DALLY), Draw()).setup()

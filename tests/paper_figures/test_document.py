@@ -51,7 +51,7 @@ TEXT = (PAPERS_FOLDER / "lyra.toml").read_text(encoding="utf-8")
         ("[sizes]", "[sizes", "is not valid TOML"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line(old: str, new: str, part: str) -> None:
+def test_what_is_wrong_is_said_in_a_line(old, new, part):
     """It names the file, the key and the rule, and the nearest of what there is."""
     if old not in TEXT:
         old = 'like = "basic"'
@@ -63,7 +63,7 @@ def test_what_is_wrong_is_said_in_a_line(old: str, new: str, part: str) -> None:
     assert "\n" not in message
 
 
-def test_every_paper_has_its_file() -> None:
+def test_every_paper_has_its_file():
     """Called as on the command line."""
     assert {Path(file).stem for file in PAPERS_FOLDER.glob("*.toml")} == set(PAPERS)
     assert [find_paper(name).name for name in PAPERS] == list(PAPERS)
@@ -76,7 +76,7 @@ def _measures(publication: PublicationTable) -> Iterator[Measure]:
 
 
 @pytest.mark.parametrize("name", PAPERS)
-def test_functions_and_measures_of_a_file_are_there(name: str) -> None:
+def test_functions_and_measures_of_a_file_are_there(name):
     """A slip in a name would end a run of hours."""
     known = {key for keys in FIGURES.values() for key in keys} | set(MEASURES)
     known |= {f"{what}_usage_while_submitting" for what in ("training", "overall", "loan")}
@@ -96,7 +96,7 @@ def test_functions_and_measures_of_a_file_are_there(name: str) -> None:
 
 @pytest.mark.parametrize("name", PAPERS)
 @pytest.mark.parametrize("scale", [1.0, 0.01])
-def test_scenarios_and_schemes_of_a_file_are_there(name: str, scale: float) -> None:
+def test_scenarios_and_schemes_of_a_file_are_there(name, scale):
     """Every replay that it asks for can be read, and no two have one key."""
     setting = Setting(find_paper(name), scale, 1)
     tasks = tasks_of(setting, setting.paper.publications)

@@ -18,7 +18,7 @@ TARGET = 0.01
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_no_number_is_said_to_be_the_papers(number: int) -> None:
+def test_no_number_is_said_to_be_the_papers(number):
     """All are those of its authors' code, and the page says so."""
     comparison = made("gavel", "table", number)
     assert {entry.source for entry in comparison.entries} == {Source.CODE}
@@ -26,7 +26,7 @@ def test_no_number_is_said_to_be_the_papers(number: int) -> None:
     assert "no number of the paper" in find_paper("gavel").introduction[0]
 
 
-def test_newcomers_wait_in_all_runs() -> None:
+def test_newcomers_wait_in_all_runs():
     """As they do in the simulator whose numbers stand beside ours; FIFO knows nothing else."""
     runs = [run for run in find_paper("gavel").runs.values() if run.scheme != "gavel-fifo"]
     assert all(run.parameters["newcomers_run"] is False for run in runs)
@@ -36,7 +36,7 @@ def test_newcomers_wait_in_all_runs() -> None:
     ("run", "number"),
     [("las", 1), ("ftf", 1), ("water-filling", 1), ("makespan-at-once", 2), ("las-at-once", 2)],
 )
-def test_mean_jcts_are_within_a_hundredth(run: str, number: int) -> None:
+def test_mean_jcts_are_within_a_hundredth(run, number):
     """Of what Gavel's own simulator gave for the same jobs, GPUs and rounds."""
     paper = find_paper("gavel")
     table = paper.runs[run]

@@ -38,7 +38,7 @@ FIGURES = {
 
 
 @pytest.mark.parametrize(("kind", "number"), SIMULATED)
-def test_every_number_says_where_it_is_from(kind: str, number: int) -> None:
+def test_every_number_says_where_it_is_from(kind, number):
     """None is from the text of the paper, which was not at hand; without runs none is claimed."""
     comparison = made("hadar", kind, number)
     assert comparison.entries
@@ -47,7 +47,7 @@ def test_every_number_says_where_it_is_from(kind: str, number: int) -> None:
     assert {each for entry in comparison.entries for each in entry.verdicts} == {Verdict.NOT_RUN}
 
 
-def test_tables_that_rest_on_memory_say_so_before_the_numbers() -> None:
+def test_tables_that_rest_on_memory_say_so_before_the_numbers():
     """Also how many of the numbers do; the others do not."""
     pages = {
         name: made("hadar", kind, number).as_markdown()
@@ -61,7 +61,7 @@ def test_tables_that_rest_on_memory_say_so_before_the_numbers() -> None:
         assert re.search(rf"What is run here is partly from memory: .*{what}", pages[name])
 
 
-def test_ttd_over_hadars_is_the_geometric_mean_over_seeds() -> None:
+def test_ttd_over_hadars_is_the_geometric_mean_over_seeds():
     """With the least and the greatest beside it, and a verdict by the rule."""
     ttd_s = {"hadar": (100, 100), "gavel-las": (110, 140)}
 
@@ -77,7 +77,7 @@ def test_ttd_over_hadars_is_the_geometric_mean_over_seeds() -> None:
     assert entries["YARN-CS", "TTD over Hadar's"].gain_verdict is Verdict.NOT_RUN
 
 
-def test_bound_of_each_seed_says_what_no_scheduler_gains() -> None:
+def test_bound_of_each_seed_says_what_no_scheduler_gains():
     """Of each seed the TTD over its bound, in the mean as gains are; ours may not be beyond it."""
     ttd_s = {"hadar": (100, 100), "gavel-las": (100, 100)}
 
@@ -100,7 +100,7 @@ def test_bound_of_each_seed_says_what_no_scheduler_gains() -> None:
         made("hadar", "table", 1, figures, seeds=2)
 
 
-def test_costs_of_a_restart_from_which_on_the_claim_is_reached() -> None:
+def test_costs_of_a_restart_from_which_on_the_claim_is_reached():
     """Where the bound forbids it nobody could; the least cost tried at which Hadar gains it."""
     las_s = {10: 105.0, 30: 112.0, 60: 118.0, 90: 122.0, 120: 130.0}
 
@@ -117,7 +117,7 @@ def test_costs_of_a_restart_from_which_on_the_claim_is_reached() -> None:
     assert len(comparison.tables[0].rows) == 5
 
 
-def test_queuing_and_fairness_are_hadars_over_gavels() -> None:
+def test_queuing_and_fairness_are_hadars_over_gavels():
     """A share below 1 is a gain there; the JCT is the other way round."""
     changed = {"hadar": {"queue_mean_s": 900.0}, "gavel-las": {"jct_mean_s": 9000.0}}
 
@@ -133,7 +133,7 @@ def test_queuing_and_fairness_are_hadars_over_gavels() -> None:
     assert fairness.gain_verdict is Verdict.DIFFERS  # 1.0 is no change, 0.985 is one
 
 
-def test_forking_is_a_mean_over_mixes() -> None:
+def test_forking_is_a_mean_over_mixes():
     """Of HadarE's over that of the others, TTD and CRU alike."""
     changed = {"hadar": {}, "hadare": {"makespan_s": 50.0, "cru": 0.725}}
 
@@ -150,7 +150,7 @@ def test_forking_is_a_mean_over_mixes() -> None:
     assert [len(points) for points in comparison.series.values()] == 4 * [7]
 
 
-def test_slot_of_least_ttd() -> None:
+def test_slot_of_least_ttd():
     """It is reproduced if it is the one remembered; ties go to the shorter slot."""
     ttd_s = {90: 1.2, 180: 1.1, 360: 1.0, 720: 1.0}
 
@@ -168,7 +168,7 @@ def test_slot_of_least_ttd() -> None:
 @pytest.mark.parametrize(
     ("scale", "jobs", "gpus"), [(1, 480, 60), (0.4, 192, 24), (0.01, 5, 24), (0.001, 1, 24)]
 )
-def test_scale(scale: float, jobs: int, gpus: int) -> None:
+def test_scale(scale, jobs, gpus):
     """Jobs and servers shrink alike, but two servers of each type stay for gangs of 8."""
     setting = Setting(find_paper("hadar"), scale, 1)
     assert f"{jobs} jobs on {gpus} GPUs, {gpus // 3} of each" in setting.in_words()
@@ -176,7 +176,7 @@ def test_scale(scale: float, jobs: int, gpus: int) -> None:
     assert len(setup.cluster.own_servers) == 5
 
 
-def test_missing_trace_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def test_missing_trace_is_said(monkeypatch, tmp_path):
     """Who has no trace reads that jobs were generated, and so they are."""
     monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
     monkeypatch.chdir(tmp_path)

@@ -47,9 +47,7 @@ def printed(kind: str, number: int) -> dict[str, tuple[str, ...]]:
         ("scaling, Lyra", 1.35, 1.38),
     ],
 )
-def test_table_5_gives_the_gains_that_the_paper_states(
-    row: str, queue_gain: float, jct_gain: float
-) -> None:
+def test_table_5_gives_the_gains_that_the_paper_states(row, queue_gain, jct_gain):
     """Baseline's mean over the row's."""
     paper = printed("table", 5)
     for place, gain in ((0, queue_gain), (3, jct_gain)):
@@ -57,7 +55,7 @@ def test_table_5_gives_the_gains_that_the_paper_states(
         assert found == pytest.approx(gain, abs=0.006)
 
 
-def test_spot_checks() -> None:
+def test_spot_checks():
     """A number from each table and figure."""
     for kind, number, row, place, paper in (
         ("table", 5, "loaning, Random", -1, "20.89"),
@@ -81,7 +79,7 @@ def test_spot_checks() -> None:
         assert printed(kind, number)[row][place] == paper
 
 
-def test_yardsticks_of_table_6_are_the_rows_of_table_5() -> None:
+def test_yardsticks_of_table_6_are_the_rows_of_table_5():
     """What plain placement is compared with is printed there."""
     of_table_5 = printed("table", 5)
     for scenario in ("Basic", "Advanced", "Ideal"):
@@ -89,7 +87,7 @@ def test_yardsticks_of_table_6_are_the_rows_of_table_5() -> None:
         assert printed("table", 6)[f"{scenario}, Table 5"] == (row[0], row[3], row[8])
 
 
-def test_table_8_has_the_labels_of_table_5() -> None:
+def test_table_8_has_the_labels_of_table_5():
     """AFS and Pollux are swapped in the paper's Table 8, and put right here."""
     of_table_5, of_table_8 = printed("table", 5), printed("table", 8)
     for name in ("Gandiva", "AFS", "Pollux", "Lyra", "Lyra+TunedJobs"):
@@ -110,7 +108,7 @@ def test_table_8_has_the_labels_of_table_5() -> None:
         ("figure", 6, 10),
     ],
 )
-def test_worked_examples_come_out_to_the_last_entry(kind: str, number: int, entries: int) -> None:
+def test_worked_examples_come_out_to_the_last_entry(kind, number, entries):
     """Without a simulation, the hourly curve of the generated demand among them."""
     comparison = made("lyra", kind, number)
     assert [each for entry in comparison.entries for each in entry.verdicts] == entries * [
@@ -118,13 +116,13 @@ def test_worked_examples_come_out_to_the_last_entry(kind: str, number: int, entr
     ]
 
 
-def test_setting_at_the_size_of_the_paper() -> None:
+def test_setting_at_the_size_of_the_paper():
     """443 and 520 servers; ten bootstrapped traces there, and two elsewhere."""
     for scale, sizes in ((1.0, (443, 520, 10)), (0.1, (44, 52, 2)), (1e-9, (1, 1, 2))):
         assert tuple(Setting(find_paper("lyra"), scale, 1).sizes.values()) == sizes
 
 
-def test_jobs_are_the_calibrated_ones_at_any_size() -> None:
+def test_jobs_are_the_calibrated_ones_at_any_size():
     """In every scenario of the cluster; the shape keeps the load, nothing moves submissions."""
     shape = load_scenario("lyra-2").table.jobs.parameters["shape"]
     for scale in (0.02, 1.0):
@@ -136,7 +134,7 @@ def test_jobs_are_the_calibrated_ones_at_any_size() -> None:
             assert loaded.table.speed.mixed_efficiency == (1 if "ideal" in scenario else 0.7)
 
 
-def test_gain_of_the_yardstick_and_of_its_row_are_paired_by_seed() -> None:
+def test_gain_of_the_yardstick_and_of_its_row_are_paired_by_seed():
     """Table 5: each seed with itself, so that one long queue does not outweigh the others."""
     queue_s = {
         "fifo queue=first-come-overtaking": (100.0, 1000.0),
@@ -166,7 +164,7 @@ def test_gain_of_the_yardstick_and_of_its_row_are_paired_by_seed() -> None:
     assert entries["Basic, Lyra", "queue median (s)"].verdicts == 2 * [Verdict.NOT_MODELLED]
 
 
-def test_preemptions_of_figure_10_are_added_up_before_they_are_divided() -> None:
+def test_preemptions_of_figure_10_are_added_up_before_they_are_divided():
     """Over all reclaims and seeds; the other rules are compared with Lyra's."""
     preempted = {"lyra-loaning": (1, 3), "random": (4, 4)}
 
@@ -188,7 +186,7 @@ def test_preemptions_of_figure_10_are_added_up_before_they_are_divided() -> None
     assert entries["scaling off, Lyra", "collateral damage"].ours == 0
 
 
-def test_testbed_has_its_own_seeds_and_scenario() -> None:
+def test_testbed_has_its_own_seeds_and_scenario():
     """Six, whatever the option says: what one set of 180 jobs comes to says little."""
     setting = Setting(find_paper("lyra"), 0.02, 2)
     for kind, number in (("table", 10), ("figure", 17)):
@@ -197,7 +195,7 @@ def test_testbed_has_its_own_seeds_and_scenario() -> None:
         assert {draw.seed for _, draw in runs} == set(range(6))
 
 
-def test_a_strict_queue_cannot_have_the_papers_tail() -> None:
+def test_a_strict_queue_cannot_have_the_papers_tail():
     """The note has the numbers that the paper's own give: 32.7 and 20.8 thousand seconds."""
     (note,) = (each for each in made("lyra", "table", 5).notes if "no strict queue" in each)
     for number in ("504 of 50,390", "32,718 s", "25.7 s", "20,817 s", "2.8 times more slowly"):
@@ -222,7 +220,7 @@ JOBS = st.lists(
 
 
 @given(JOBS, st.integers(0, 13))
-def test_no_strict_replay_breaks_the_bound(jobs: list[tuple[int, int, int]], rank: int) -> None:
+def test_no_strict_replay_breaks_the_bound(jobs, rank):
     """Above any wait that the last job does not exceed, whatever the jobs are."""
     submit_s = np.cumsum([gap for gap, _, _ in jobs]).astype(float).tolist()
     simulation = replay(
@@ -238,7 +236,7 @@ def test_no_strict_replay_breaks_the_bound(jobs: list[tuple[int, int, int]], ran
     assert is_kept(submit_s, wait_s, above_s)
 
 
-def test_it_is_reached() -> None:
+def test_it_is_reached():
     """One job holds up those behind it, which are submitted every 5 s and all start with it."""
     submit_s = [0.0, *(1.0 + 5 * place for place in range(4)), 21.0]
     jobs = [job_of("long", 0, 21, 8), *(job_of(f"j{s}", s, 1) for s in submit_s[1:])]
@@ -247,7 +245,7 @@ def test_it_is_reached() -> None:
     assert np.mean(wait_s[1:5]) == most_mean_of_slowest_s(0, jobs=4, gap_s=5)
 
 
-def test_overtaking_breaks_it() -> None:
+def test_overtaking_breaks_it():
     """A job of all GPUs waits for a minute while others come and go every 5 s: it is a bound."""
     jobs = [
         job_of("before", 0, 7),
@@ -261,14 +259,14 @@ def test_overtaking_breaks_it() -> None:
         assert is_kept(submit_s, wait_s, max(wait_s[-1], sorted(wait_s)[-2])) is keeps
 
 
-def test_the_gap_is_the_inverse() -> None:
+def test_the_gap_is_the_inverse():
     """At that gap, exactly the mean that was asked for is possible."""
     gap_s = longest_gap_s(10.0, 35.0, jobs=9)
     assert most_mean_of_slowest_s(10.0, jobs=9, gap_s=gap_s) == pytest.approx(35)
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=100, max_size=300))
-def test_what_the_slowest_wait_at_least(wait_s: list[float]) -> None:
+def test_what_the_slowest_wait_at_least(wait_s):
     """Of any waits, by their mean and percentiles: never more than what they do wait."""
     ordered = np.sort(wait_s)
     count = len(ordered)

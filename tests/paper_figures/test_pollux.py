@@ -18,7 +18,7 @@ from tests.paper_figures.made_up import made
 TARGET = 0.05
 
 
-def test_no_number_is_said_to_be_the_papers() -> None:
+def test_no_number_is_said_to_be_the_papers():
     """All are those of its authors' artifact, and the page says so."""
     comparison = made("pollux", "table", 1)
     assert {entry.source for entry in comparison.entries} == {Source.ARTIFACT}
@@ -26,7 +26,7 @@ def test_no_number_is_said_to_be_the_papers() -> None:
 
 
 @pytest.mark.parametrize("number", sampled([(1,), (3,), (6,)], 3))
-def test_mean_jcts_are_near(number: int) -> None:
+def test_mean_jcts_are_near(number):
     """To what Pollux's own simulator gave for the same jobs."""
     paper = find_paper("pollux")
     run = f"workload-{number}"

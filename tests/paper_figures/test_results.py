@@ -21,7 +21,7 @@ def outcome(**series: list[float]) -> Any:
     )
 
 
-def test_usage_of_what_is_lent_and_of_what_is_in_use() -> None:
+def test_usage_of_what_is_lent_and_of_what_is_in_use():
     """Servers that hold nothing count for the one, and not for the other."""
     run = outcome(
         gpus_held_on_loan=[12.0, 24.0, 0.0],
@@ -33,7 +33,7 @@ def test_usage_of_what_is_lent_and_of_what_is_in_use() -> None:
     assert usage_of_lent_servers_in_use(run) == pytest.approx(36 / 48)
 
 
-def test_nothing_is_lent() -> None:
+def test_nothing_is_lent():
     """Then there is no usage."""
     nothing = [0.0, 0.0, 0.0]
     run = outcome(gpus_held_on_loan=nothing, busy_servers=nothing, servers_on_loan=nothing)

@@ -51,7 +51,7 @@ wide_spreads = st.tuples(positive, positive).map(lambda pair: (min(pair), max(pa
         (0.5, 0.0, Verdict.FAR),
     ],
 )
-def test_verdict_of_gains(paper: float, ours: float, verdict: Verdict) -> None:
+def test_verdict_of_gains(paper, ours, verdict):
     """Direction first, then 10 %, 25 % and 2 times."""
     assert verdict_of_gains(paper, ours) is verdict
 
@@ -69,7 +69,7 @@ def test_verdict_of_gains(paper: float, ours: float, verdict: Verdict) -> None:
         (3072.0, None, Verdict.NOT_RUN),
     ],
 )
-def test_verdict_of_values(paper: float, ours: float | None, verdict: Verdict) -> None:
+def test_verdict_of_values(paper, ours, verdict):
     """By themselves: what another row has is nothing to them."""
     assert verdict_of_values(paper, ours) is verdict
 
@@ -82,26 +82,20 @@ def test_verdict_of_values(paper: float, ours: float | None, verdict: Verdict) -
         ((1.2, 2.5), Verdict.SAME_DIRECTION),  # so wide that it would hold much
     ],
 )
-def test_spread_over_seeds_reproduces_what_it_holds(
-    spread: tuple[float, float], verdict: Verdict
-) -> None:
+def test_spread_over_seeds_reproduces_what_it_holds(spread, verdict):
     """If it is narrow enough to say anything."""
     assert verdict_of_gains(1.5, 2.0, spread) is verdict
 
 
 @given(positive, positive, wide_spreads)
-def test_no_spread_turns_a_direction_round(
-    paper: float, ours: float, spread: tuple[float, float]
-) -> None:
+def test_no_spread_turns_a_direction_round(paper, ours, spread):
     """And nothing that points the same way differs."""
     same = direction(paper) == direction(ours)
     assert (verdict_of_gains(paper, ours, spread) is Verdict.DIFFERS) is not same
 
 
 @given(positive, positive)
-def test_without_seeds_a_value_is_reproduced_within_a_tenth_alone(
-    paper: float, ours: float
-) -> None:
+def test_without_seeds_a_value_is_reproduced_within_a_tenth_alone(paper, ours):
     """The same number of 0.1.0, which knew no spread."""
     found = verdict_of_values(paper, ours)
     assert (found is Verdict.REPRODUCED) is (abs(ours - paper) <= 0.1 * paper)
@@ -121,9 +115,7 @@ def test_without_seeds_a_value_is_reproduced_within_a_tenth_alone(
         ("3", 2.6, True, False),
     ],
 )
-def test_a_bound_forbids_what_cannot_round_to_the_paper(
-    paper: str, bound: float, is_most: bool, forbidden: bool
-) -> None:
+def test_a_bound_forbids_what_cannot_round_to_the_paper(paper, bound, is_most, forbidden):
     """Its printed digits are all that is known of the paper's number."""
     assert is_forbidden(paper, bound, is_most=is_most) is forbidden
 
@@ -139,14 +131,12 @@ def test_a_bound_forbids_what_cannot_round_to_the_paper(
         (3072.0, None, None, Verdict.NOT_RUN),
     ],
 )
-def test_version_0_1_0_judged_a_gain_or_a_value(
-    paper: float, ours: float | None, gains: tuple[float, float] | None, verdict: Verdict
-) -> None:
+def test_version_0_1_0_judged_a_gain_or_a_value(paper, ours, gains, verdict):
     """What it said of the share of preempted jobs is why the rule is another one now."""
     assert verdict_of_0_1_0(paper, ours, gains) == verdict
 
 
-def test_gain_of_less_and_of_more() -> None:
+def test_gain_of_less_and_of_more():
     """Queuing times gain by falling, usage by rising; 0 against 0 is no change."""
     assert gain(300, 200) == 1.5
     assert gain(0.5, 0.75, more_is_better=True) == 1.5
@@ -166,12 +156,12 @@ def test_gain_of_less_and_of_more() -> None:
         ("1", None, Verdict.NOT_RUN),
     ],
 )
-def test_verdict_to_the_printed_digits(paper: str, ours: float | None, verdict: Verdict) -> None:
+def test_verdict_to_the_printed_digits(paper, ours, verdict):
     """An entry is reproduced when it rounds to what the paper prints."""
     assert verdict_of_digits(paper, ours) is verdict
 
 
-def test_rule_has_a_word_on_every_verdict() -> None:
+def test_rule_has_a_word_on_every_verdict():
     """Who reads one in a table finds what it means."""
     text = " ".join(RULE)
     for verdict in set(Verdict) - {Verdict.NOT_RUN}:

@@ -47,7 +47,7 @@ def certified(shelf: Library, date: str, *names: str) -> list[str]:
     return list(certify(shelf, entries, date, time_limit_s=10))
 
 
-def test_what_has_proofs_gets_certificates_and_the_rest_stays(without: Library) -> None:
+def test_what_has_proofs_gets_certificates_and_the_rest_stays(without):
     """Of shares and fleets; schedules in rounds have none. The record before is as it was."""
     before = (without.folder / "records" / "best-known-2026-11-30.json").read_bytes()
     lines = certified(without, DAY)
@@ -62,7 +62,7 @@ def test_what_has_proofs_gets_certificates_and_the_rest_stays(without: Library) 
     assert shelf.known[SCHEDULE] == without.known[SCHEDULE]
 
 
-def test_a_second_time_nothing_is_done(without: Library) -> None:
+def test_a_second_time_nothing_is_done(without):
     """Nor on a later day."""
     certified(without, DAY)
     kept = {path: path.read_bytes() for path in without.folder.rglob("*") if path.is_file()}
@@ -71,7 +71,7 @@ def test_a_second_time_nothing_is_done(without: Library) -> None:
     assert {p: p.read_bytes() for p in without.folder.rglob("*") if p.is_file()} == kept
 
 
-def test_a_record_of_the_day_keeps_what_it_has(without: Library) -> None:
+def test_a_record_of_the_day_keeps_what_it_has(without):
     """Whoever wrote it; and one of an earlier day would not count."""
     certified(without, DAY, FLEET)
     certified(Library(without.folder), DAY, SHARES)
@@ -82,7 +82,7 @@ def test_a_record_of_the_day_keeps_what_it_has(without: Library) -> None:
         certified(shelf, "2026-11-30")
 
 
-def test_what_is_open_gets_none(without: Library) -> None:
+def test_what_is_open_gets_none(without):
     """A certificate says that the best known is an optimum."""
     file = without.folder / "records" / "best-known-2026-11-30.json"
     text = file.read_text()

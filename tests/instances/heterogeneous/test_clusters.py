@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -25,11 +24,8 @@ from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.workload import Job, Workload
 from tests.conftest import assert_refused
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-
-def test_those_of_the_toolkit() -> None:
+def test_those_of_the_toolkit():
     """Each says where its speed is from; the figures of papers are those of the papers."""
     known = known_gpu_types()
     assert all(gpu_type.source for gpu_type in known.values())
@@ -46,7 +42,7 @@ def test_those_of_the_toolkit() -> None:
     assert known["h100"].relative_speed > known["a100"].relative_speed > 1
 
 
-def test_ones_own_replace_and_add() -> None:
+def test_ones_own_replace_and_add():
     """Of a known type what is given alone; another one needs a speed."""
     own = known_gpu_types({"h100": {"price_per_hour": 3}, "mine": {"relative_speed": "5/4"}})
     assert own["h100"].price_per_hour == 3
@@ -57,14 +53,14 @@ def test_ones_own_replace_and_add() -> None:
     assert (measured.relative_speed, measured.source) == (2.0, "")
 
 
-def test_types_by_name() -> None:
+def test_types_by_name():
     """In the order asked for; another name is told with those that are known."""
     assert [found.name for found in types_of(["k80", "v100"])] == ["k80", "v100"]
     with pytest.raises(FieldError, match='gpu_types is "abacus": no such type; known: v100, p100'):
         types_of(["abacus"])
 
 
-def test_speeds_of_jobs_without_rates_are_told() -> None:
+def test_speeds_of_jobs_without_rates_are_told():
     """Where they say anything: own types unlike the reference, and jobs that nobody measured."""
     job = Job.rigid(id="j", submit_s=0, gpus=1, work_gpu_s=1)
     plain = Workload(name="plain", jobs=(job,))
@@ -92,14 +88,14 @@ def test_speeds_of_jobs_without_rates_are_told() -> None:
         ("[mine", "is not valid TOML"),
     ],
 )
-def test_damage_is_named(tmp_path: Path, text: str, message: str) -> None:
+def test_damage_is_named(tmp_path, text, message):
     """One line with the file, the field, its value and the rule."""
     path = tmp_path / "types.toml"
     path.write_text(text)
     assert_refused(read_gpu_types, path, message)
 
 
-def test_a_file_of_ones_own(tmp_path: Path) -> None:
+def test_a_file_of_ones_own(tmp_path):
     """A table for each type."""
     path = tmp_path / "types.toml"
     path.write_text('[mine]\nrelative_speed = 2.5\nprice_per_hour = 4\nsource = "our benchmark"\n')
@@ -116,7 +112,7 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
         ("hadare-lab", {"titan-rtx": 1, "t4": 1, "t400": 1, "rtx-3090": 1, "rtx-a2000": 1}, 5),
     ],
 )
-def test_clusters_of_papers(name: str, gpus: dict[str, int], servers: int) -> None:
+def test_clusters_of_papers(name, gpus, servers):
     """Numbers are those of the papers, and what is not is said."""
     cluster = find_cluster(name)
     assert cluster.gpus_of_type == gpus
@@ -126,7 +122,7 @@ def test_clusters_of_papers(name: str, gpus: dict[str, int], servers: int) -> No
     assert CLUSTERS.find(name).name == name
 
 
-def test_the_last_server_has_what_remains() -> None:
+def test_the_last_server_has_what_remains():
     """Seven GPUs are four and three."""
     cluster = cluster_of({"v100": 7, "k80": 1})
     assert [dict(server.gpus) for server in cluster.servers] == [
@@ -138,7 +134,7 @@ def test_the_last_server_has_what_remains() -> None:
     assert [gpu_type.price_per_hour for gpu_type in cluster.gpu_types] == [0.74, 0.135]
 
 
-def test_which_gangs_fit() -> None:
+def test_which_gangs_fit():
     """On one server, on several at the rate of several, or not at all."""
     cluster = cluster_of({"v100": 6, "k80": 2}, gpus_per_server=4)
 
@@ -165,7 +161,7 @@ def test_which_gangs_fit() -> None:
     assert rates(7) == {}
 
 
-def test_types_of_ones_own() -> None:
+def test_types_of_ones_own():
     """They have the speed and the price that they are given."""
     own = known_gpu_types({"mine": {"relative_speed": 5, "price_per_hour": 9}})
     cluster = cluster_of({"mine": 2, "h100": 1, "v100": 4}, gpu_types=own)
@@ -173,7 +169,7 @@ def test_types_of_ones_own() -> None:
     assert [found.price_per_hour for found in cluster.gpu_types] == [9, 1, 0.74]
 
 
-def test_types_of_a_table() -> None:
+def test_types_of_a_table():
     """They need no definition: their speed is their mean, and one that is defined keeps its own."""
     text = "model,batch_size,gpus,t4,chip,p100\nGPT,4,1,1,2,5\nGPT,8,1,1,8,5\nA,,1,1,,5\n"
     table = parse_throughputs(text, "mine.csv", name="mine")
@@ -185,7 +181,7 @@ def test_types_of_a_table() -> None:
     assert "chip" not in known_gpu_types()
 
 
-def test_missing_prices_are_told() -> None:
+def test_missing_prices_are_told():
     """Where others have one."""
     (sentence,) = cluster_of({"v100": 1, "t4": 1, "a100": 1}).assumptions
     assert sentence.endswith(": t4, a100.")
@@ -193,7 +189,7 @@ def test_missing_prices_are_told() -> None:
     assert cluster_of({"t4": 1, "a100": 1}).assumptions == ()
 
 
-def test_bad_clusters() -> None:
+def test_bad_clusters():
     """Types without rates, no GPUs, unknown names."""
     with pytest.raises(FieldError, match=r'gpus is "abacus": no such type; known: v100'):
         cluster_of({"abacus": 8})

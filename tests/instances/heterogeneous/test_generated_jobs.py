@@ -55,7 +55,7 @@ def v100_hours(workload: Workload) -> list[float]:
 class TestGavelLike:
     """The rules of Gavel's generator."""
 
-    def test_distributions(self) -> None:
+    def test_distributions(self):
         """Shares of gangs, running times and arrivals are those of the rules."""
         workload = gavel_like(jobs=5000, seed=0, gpu_types=MEASURED_TYPES, arrivals_per_hour=6.0)
         gangs = Counter(job.gang for job in gangs_of(workload))
@@ -72,14 +72,14 @@ class TestGavelLike:
         assert all(job.weight == 1 for job in gangs_of(workload))
         assert all(isinstance(job.utility, InverseJct) for job in gangs_of(workload))
 
-    def test_a_seed_gives_the_same_bytes_everywhere(self) -> None:
+    def test_a_seed_gives_the_same_bytes_everywhere(self):
         """Golden hashes: a change of what a seed gives is a new version."""
         given = {"jobs": 50, "gpu_types": MEASURED_TYPES, "arrivals_per_hour": 2.0}
         first, second = gavel_like(seed=0, **given), gavel_like(seed=1, **given)
         assert digest(first) == GOLDEN["gavel-like-0"]
         assert digest(second) == GOLDEN["gavel-like-1"]
 
-    def test_options_leave_the_other_draws(self) -> None:
+    def test_options_leave_the_other_draws(self):
         """Priorities, deadlines and arrivals are drawn from streams of their own."""
         plain = gavel_like(jobs=300, seed=3, gpu_types=MEASURED_TYPES)
         rich = gavel_like(
@@ -101,14 +101,14 @@ class TestGavelLike:
         assert set(factors) == {1.2, 2.0, 10.0}
         assert sum(factors.values()) == 300
 
-    def test_largest_gang(self) -> None:
+    def test_largest_gang(self):
         """Larger ones are not drawn, and that is said."""
         workload = gavel_like(jobs=100, seed=0, gpu_types=types_of(["k80"]), largest_gang=2)
         assert {job.min_gpus for job in workload.jobs} == {1, 2}
         assert any("more than 2 GPUs" in sentence for sentence in workload.assumptions)
         assert all(set(job.throughput) == {"k80"} for job in gangs_of(workload))
 
-    def test_deadlines_are_those_of_the_jobs(self) -> None:
+    def test_deadlines_are_those_of_the_jobs(self):
         """So that who misses one is counted."""
         workload = gavel_like(jobs=20, seed=0, gpu_types=MEASURED_TYPES, slo_percent=50)
         told = {job.deadline_s for job in workload.jobs if job.measured is not None}
@@ -116,7 +116,7 @@ class TestGavelLike:
         for job, gang in zip(workload.jobs, gangs_of(workload), strict=True):
             assert job.deadline_s == getattr(gang.utility, "deadline_s", None)
 
-    def test_table_of_ones_own(self) -> None:
+    def test_table_of_ones_own(self):
         """Its kinds alone are drawn; numbers of GPUs that it lacks are said to be scaled."""
         text = "model,batch_size,gpus,h100\nGPT,4,1,10\nGPT,8,2,10\n"
         table = parse_throughputs(text, "mine.csv", name="mine")
@@ -145,7 +145,7 @@ class TestGavelLike:
             ("largest_gang", 0),
         ],
     )
-    def test_bad_values(self, field: str, value: float) -> None:
+    def test_bad_values(self, field, value):
         """Each is named."""
         given = {"jobs": 1, "seed": 0, "gpu_types": MEASURED_TYPES, field: value}
         with pytest.raises(FieldError, match=field):
@@ -156,7 +156,7 @@ class TestMixes:
     """HadarE's small workloads."""
 
     @pytest.mark.parametrize("jobs", MIX_SIZES)
-    def test_sizes(self, jobs: int) -> None:
+    def test_sizes(self, jobs):
         """K jobs of one GPU at once, for testbeds without any measured GPU too."""
         workload = mix(jobs, gpu_types=types_of(["t4", "rtx-3090"]))
         assert len(workload.jobs) == jobs
@@ -164,7 +164,7 @@ class TestMixes:
         assert workload.submission_span_s == 0
         assert any("from memory" in sentence for sentence in workload.assumptions)
 
-    def test_others(self) -> None:
+    def test_others(self):
         """There are no others."""
         with pytest.raises(FieldError, match="must be one of: 1, 3, 4, 5, 8, 10, 12"):
             mix(2, gpu_types=MEASURED_TYPES)
@@ -205,7 +205,7 @@ class TestHadar480:
         (29.0, 3.0, 1),
     )
 
-    def test_classes(self) -> None:
+    def test_classes(self):
         """Candidates alone, a model for each class, the time of day as submission."""
         workload = hadar_480(self.TRACE, seed=0, gpu_types=MEASURED_TYPES)
         assert len(workload.jobs) == 480
@@ -225,13 +225,13 @@ class TestHadar480:
         assert any("some stand twice" in sentence for sentence in workload.assumptions)
         assert workload.assumptions[0] == "Of a test."
 
-    def test_same_seed_same_jobs(self) -> None:
+    def test_same_seed_same_jobs(self):
         """And another seed draws others."""
         drawn = [hadar_480(self.TRACE, seed=seed, gpu_types=MEASURED_TYPES) for seed in (0, 0, 1)]
         assert digest(drawn[0]) == digest(drawn[1]) == GOLDEN["hadar-480"]
         assert digest(drawn[2]) != digest(drawn[0])
 
-    def test_nobody_stands_twice_where_there_are_enough(self) -> None:
+    def test_nobody_stands_twice_where_there_are_enough(self):
         """Jobs are drawn without putting them back."""
         trace = trace_of(
             *((3 + number / 1000, hours, 1) for number in range(60) for hours in (0.5, 5, 20, 70))
@@ -241,7 +241,7 @@ class TestHadar480:
         assert len(set(sources)) == 80
         assert not any("stand twice" in sentence for sentence in workload.assumptions)
 
-    def test_missing_classes(self) -> None:
+    def test_missing_classes(self):
         """A trace of short jobs will not do."""
         with pytest.raises(FieldError, match="class M"):
             hadar_480(trace_of((3.0, 0.5, 1)), seed=0, gpu_types=MEASURED_TYPES)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,22 +14,19 @@ from lyra_opt.instances.family import generate
 from lyra_opt.instances.heterogeneous.clusters import cluster_of
 from lyra_opt.instances.heterogeneous.offline import OFFLINE, offline_instance
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 CLUSTER = cluster_of({"v100": 4, "p100": 4, "k80": 4})
 
 GOLDEN = "0f30a0e734bd15b9ce6848bd139475cc0235bd5b5a376c96ea1f79a50f96be2b"
 
 
-def test_golden() -> None:
+def test_golden():
     """A seed gives the same instance on any machine; a change of it is a new version."""
     drawn = repr(offline_instance(CLUSTER, jobs=20, rounds=10, seed=0).jobs)
     assert hashlib.sha256(drawn.encode()).hexdigest() == GOLDEN
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_jobs_are_as_documented(seed: int) -> None:
+def test_jobs_are_as_documented(seed):
     """Gangs fit a type, times and releases are within their ranges, utilities are comparable."""
     instance = offline_instance(CLUSTER, jobs=8, rounds=10, seed=seed)
     for job in instance.jobs:
@@ -52,7 +48,7 @@ def test_jobs_are_as_documented(seed: int) -> None:
     } == {InverseJct, Deadline}
 
 
-def test_objective_and_forking_change_nothing_else() -> None:
+def test_objective_and_forking_change_nothing_else():
     """The same jobs, whatever is asked of them."""
     first = offline_instance(CLUSTER, jobs=5, rounds=6, seed=1)
     other = offline_instance(
@@ -61,7 +57,7 @@ def test_objective_and_forking_change_nothing_else() -> None:
     assert other == replace(first, name=other.name, objective=Objective.MAKESPAN, forking=True)
 
 
-def test_shares_are_promised_at_rates_that_gangs_can_have() -> None:
+def test_shares_are_promised_at_rates_that_gangs_can_have():
     """On servers of 4 a gang of 8 has one rate, that on two of them; others have all of theirs."""
     parameters = {"jobs": 60, "gpus_of_type": 8, "gpus_of_server": 4}
     in_rounds = OFFLINE.generate(parameters, 0)
@@ -74,14 +70,14 @@ def test_shares_are_promised_at_rates_that_gangs_can_have() -> None:
             assert job == same
 
 
-def test_larger_gangs_are_drawn_again() -> None:
+def test_larger_gangs_are_drawn_again():
     """And only where that is asked for."""
     instance = OFFLINE.generate({"jobs": 40, "gpus_of_type": 8, "largest_gang": 2}, 0)
     assert instance.name.endswith("-gangs2-seed0")
     assert {job.gang for job in instance.jobs} == {1, 2}
 
 
-def test_no_releases() -> None:
+def test_no_releases():
     """All jobs are there at once where that is asked for."""
     instance = offline_instance(CLUSTER, jobs=9, rounds=6, seed=3, latest_release_percent=0)
     assert {job.release_s for job in instance.jobs} == {0.0}
@@ -97,13 +93,13 @@ def test_no_releases() -> None:
         ({"latest_release_percent": 101}, "latest_release_percent"),
     ],
 )
-def test_bad_input(changes: dict[str, float], field: str) -> None:
+def test_bad_input(changes, field):
     """The field and its rule are named."""
     with pytest.raises(FieldError, match=field):
         offline_instance(CLUSTER, **{"jobs": 3, "rounds": 5, "seed": 0} | changes)  # type: ignore[arg-type]
 
 
-def test_family_makes_what_is_documented() -> None:
+def test_family_makes_what_is_documented():
     """Its names tell the parameters, and its jobs are those of `offline_instance`."""
     instance = generate(problem="heterogeneous", family="offline", jobs=8, seed=4)
     assert instance.name == "offline-v1-n8-rounds10-gpus4of4-release50-seed4"
@@ -116,7 +112,7 @@ def test_family_makes_what_is_documented() -> None:
     assert len(forked.servers) == 12
 
 
-def test_family_takes_types_and_tables_of_ones_own(tmp_path: Path) -> None:
+def test_family_takes_types_and_tables_of_ones_own(tmp_path):
     """They are in its name, and jobs have their rates."""
     table, types = tmp_path / "mine.csv", tmp_path / "own types.toml"
     table.write_text("model,batch_size,gpus,h100,chip\nGPT,4,1,10,30\n")
@@ -137,13 +133,13 @@ def test_family_takes_types_and_tables_of_ones_own(tmp_path: Path) -> None:
         OFFLINE.generate({"jobs": 3, "throughputs": str(tmp_path / "none.csv")}, 0)
 
 
-def test_horizon_that_is_too_short_is_remarked() -> None:
+def test_horizon_that_is_too_short_is_remarked():
     """For utility there is always a solution, for makespan not."""
     assert OFFLINE.remarks({"jobs": 2}) == ()
     assert "no solution" in OFFLINE.remarks({"jobs": 2, "objective": "makespan"})[0]
 
 
-def test_drawn_packing_changes_nothing_else(tmp_path: Path) -> None:
+def test_drawn_packing_changes_nothing_else(tmp_path):
     """The same jobs, with kinds and rates of 30 to 100 % beside one another; no schedules."""
     parameters = {"jobs": 12, "objective": "max_min_share", "packing": "drawn"}
     instance = OFFLINE.generate(parameters, 0)

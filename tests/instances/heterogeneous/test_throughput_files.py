@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -18,9 +17,6 @@ from lyra_opt.instances.heterogeneous.throughput_files import (
     parse_throughputs,
 )
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 BESIDE_HEADER = "model,batch_size,gpus,beside_model,beside_batch_size,a100"
 
 TABLE = """model,batch_size,gpus,a100,mine,a100_unconsolidated
@@ -30,7 +26,7 @@ Diffusion,,1,2.5,0,2.5
 """
 
 
-def test_names(tmp_path: Path) -> None:
+def test_names(tmp_path):
     """The toolkit's own are known by name, and a name that is none is told with them."""
     assert THROUGHPUTS.names() == ["gavel"]
     assert load_throughputs("gavel") is gavel_throughputs()
@@ -40,7 +36,7 @@ def test_names(tmp_path: Path) -> None:
         load_throughputs(tmp_path)
 
 
-def test_a_table_of_ones_own(tmp_path: Path) -> None:
+def test_a_table_of_ones_own(tmp_path):
     """Any types; blank cells are left out; the first type is the reference."""
     path = tmp_path / "measured.csv"
     path.write_text(TABLE)
@@ -57,7 +53,7 @@ def test_a_table_of_ones_own(tmp_path: Path) -> None:
     assert table.job_types[2].throughput == {"a100": 2.5, "mine": 0.0}
 
 
-def test_job_types_without_a_rate_on_the_reference_are_left_out() -> None:
+def test_job_types_without_a_rate_on_the_reference_are_left_out():
     """What runs beside them too; results name them."""
     rows = "GPT,4,1,,,10,30\nOld,2,1,,,,5\nOlder,,1,,,0,5\nGPT,4,1,Old,2,5,5\nOld,2,1,GPT,4,1,1\n"
     header = "model,batch_size,gpus,beside_model,beside_batch_size,a100,k80\n"
@@ -70,7 +66,7 @@ def test_job_types_without_a_rate_on_the_reference_are_left_out() -> None:
     )
 
 
-def test_reference_of_ones_own(tmp_path: Path) -> None:
+def test_reference_of_ones_own(tmp_path):
     """It is named, and its speed is that of its definition."""
     path = tmp_path / "measured.csv"
     path.write_text("model,batch_size,gpus,a100,mine\nGPT,4,1,10,30\n")
@@ -112,7 +108,7 @@ HEADER = "model,batch_size,gpus,a100"
         (f"{BESIDE_HEADER}\nA,,1,,,1\nA,,1,A,,1\nA,,1,A,,1\n", "stands twice on 1 GPUs"),
     ],
 )
-def test_damage_is_named(text: str, message: str) -> None:
+def test_damage_is_named(text, message):
     """One line with the file, the row, the column and the rule."""
     with pytest.raises(InputError) as caught:
         parse_throughputs(text, "mine.csv", name="mine")
@@ -125,7 +121,7 @@ def test_damage_is_named(text: str, message: str) -> None:
     text=st.text(alphabet=' ,\n"01a-.', max_size=60),
     header=st.sampled_from(["", f"{HEADER}\n", f"{HEADER},b,b_unconsolidated\n"]),
 )
-def test_any_text_is_a_table_or_one_error(text: str, header: str) -> None:
+def test_any_text_is_a_table_or_one_error(text, header):
     """No other exception leaves the parser, and what it takes keeps the rules of a table."""
     try:
         table = parse_throughputs(header + text, "mine.csv", name="mine")
@@ -143,7 +139,7 @@ GPT,4,1,GPT,4,0
 """
 
 
-def test_rates_beside_another_job() -> None:
+def test_rates_beside_another_job():
     """They are of pairs of kinds, and reach the jobs of an instance by their kinds."""
     table = parse_throughputs(BESIDE, "mine.csv", name="mine")
     assert [kind.name for kind in table.job_types] == ["GPT-4", "Diffusion"]
@@ -176,7 +172,7 @@ MEASURED = {
 }
 
 
-def test_measurements_as_gavel_keeps_them(tmp_path: Path) -> None:
+def test_measurements_as_gavel_keeps_them(tmp_path):
     """Kinds, spread rates and pairs of one JSON file; the reference is V100."""
     path = tmp_path / "simulation_throughputs.json"
     path.write_text(json.dumps(MEASURED))
@@ -201,7 +197,7 @@ def test_measurements_as_gavel_keeps_them(tmp_path: Path) -> None:
         ({"v100": {"('A', 1)": {"null": 1, "('B', 1)": [1, 1]}}}, "but none alone"),
     ],
 )
-def test_damaged_measurements_are_named(document: object, message: str, tmp_path: Path) -> None:
+def test_damaged_measurements_are_named(document, message, tmp_path):
     """One line with the file and the key."""
     path = tmp_path / "damaged.json"
     path.write_text(json.dumps(document))

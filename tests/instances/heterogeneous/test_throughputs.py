@@ -49,14 +49,14 @@ SMALL = ThroughputTable(
 class TestGavel:
     """The data as published."""
 
-    def test_how_many(self) -> None:
+    def test_how_many(self):
         """83 kinds: 26 of one GPU, and 19 each of 2, 4 and 8."""
         assert len(GAVEL.job_types) == 83
         assert GAVEL.gpu_types == ("v100", "p100", "k80")
         assert GAVEL.measured_gangs == (1, 2, 4, 8)
         assert [len(GAVEL.types_for(gang, MEASURED)) for gang in (1, 2, 4, 8)] == [26, 19, 19, 19]
 
-    def test_some_rows(self) -> None:
+    def test_some_rows(self):
         """Figures of the table, a missing one and one that does not fit among them."""
         resnet = GAVEL.find_type("ResNet-50", 64, 1)
         assert dict(resnet.throughput) == {"v100": 4.39, "p100": 2.62, "k80": 0.619}
@@ -69,13 +69,13 @@ class TestGavel:
         assert spread is not None
         assert spread["p100"] == 94.9
 
-    def test_on_one_gpu_it_makes_no_difference_where(self) -> None:
+    def test_on_one_gpu_it_makes_no_difference_where(self):
         """Spread and not are the same number."""
         for job_type in GAVEL.job_types:
             if job_type.gang == 1:
                 assert job_type.throughput == job_type.spread_throughput
 
-    def test_unknown(self) -> None:
+    def test_unknown(self):
         """One error that says what was not measured."""
         with pytest.raises(FieldError, match="GPT-3"):
             GAVEL.find_type("GPT-3", None, 1)
@@ -90,12 +90,12 @@ class TestNames:
         "name",
         ["ResNet-18-128", "resnet-18-128", " ResNet-18 (batch size 128) ", "RESNET-18-128"],
     )
-    def test_model_with_batch_size(self, name: str) -> None:
+    def test_model_with_batch_size(self, name):
         """In letters of any case, and as Gavel's traces write it; on as many GPUs."""
         (found,) = GAVEL.types_named(name, 4)
         assert found == GAVEL.find_type("ResNet-18", 128, 4)
 
-    def test_model_without_batch_size(self) -> None:
+    def test_model_without_batch_size(self):
         """All its batch sizes, where it has several; each once."""
         found = GAVEL.types_named("resnet-18", 8)
         assert [job_type.name for job_type in found] == [
@@ -104,17 +104,17 @@ class TestNames:
         assert {job_type.gang for job_type in found} == {8}
         assert [job_type.name for job_type in GAVEL.types_named("a3c", 1)] == ["A3C"]
 
-    def test_next_smaller_number_of_gpus_of_the_kind(self) -> None:
+    def test_next_smaller_number_of_gpus_of_the_kind(self):
         """Three GPUs are as two, and a kind that was measured on one alone as that one."""
         assert [found.gang for found in GAVEL.types_named("LM-5", 3)] == [2]
         assert [found.gang for found in GAVEL.types_named("A3C", 8)] == [1]
 
     @pytest.mark.parametrize("name", ["ResNet-1", "ResNet-18-129", "ResNet-18-", "GPT-3", "18"])
-    def test_others_are_not_known(self, name: str) -> None:
+    def test_others_are_not_known(self, name):
         """A name that is nearly one is none."""
         assert GAVEL.types_named(name, 1) == ()
 
-    def test_too_few_gpus(self) -> None:
+    def test_too_few_gpus(self):
         """What was measured on two GPUs says nothing of one."""
         assert SMALL.types_named("net-8", 1) == ()
         with pytest.raises(FieldError, match="gang is 1: must be at least 2"):
@@ -137,7 +137,7 @@ def gang_of(
 class TestGangs:
     """Jobs with rates."""
 
-    def test_steps_are_what_the_reference_does(self) -> None:
+    def test_steps_are_what_the_reference_does(self):
         """An hour on V100 is an hour, and slower on others."""
         job = gang_of(("LM", 20, 4), 4, types_of(["v100", "k80"]), 3600, 7)
         assert job.steps == 3600 * 111
@@ -146,18 +146,18 @@ class TestGangs:
         assert dict(job.spread_throughput) == {"v100": 33.4, "k80": 30}
         assert job.release_s == 7
 
-    def test_own_steps(self) -> None:
+    def test_own_steps(self):
         """They win over the running time."""
         job = gang_of(("LM", 20, 4), 4, MEASURED, 3600, 0, steps=12.5)
         assert job.steps == 12.5
 
-    def test_gangs_between_those_measured(self) -> None:
+    def test_gangs_between_those_measured(self):
         """They are as fast as the next smaller one, for each GPU."""
         job = gang_of(("LM", 20, 6), 6, types_of(["v100"]), 10, 0)
         assert job.rate(("v100",), is_spread=False) == pytest.approx(111 * 6 / 4)
         assert job.steps / job.throughput["v100"] == pytest.approx(10)
 
-    def test_types_that_were_not_measured(self) -> None:
+    def test_types_that_were_not_measured(self):
         """They follow the reference, slower or faster than it, and results say so."""
         types = types_of(["k80", "t4", "h100"])
         job = gang_of(("LM", 20, 1), 1, types, 10, 0)
@@ -172,7 +172,7 @@ class TestGangs:
         assert "k80" not in sentence.split("(")[0]
         assert GAVEL.remarks(MEASURED) == ()
 
-    def test_types_by_any_case_and_on_loan(self) -> None:
+    def test_types_by_any_case_and_on_loan(self):
         """What the cluster calls V100, or has twice, is what was measured all the same."""
         kind = GAVEL.find_type("LM", 20, 1)
         types = [GpuType(name="V100"), GpuType(name="k80 (lent)", relative_speed=0.9)]
@@ -180,7 +180,7 @@ class TestGangs:
         assert job.throughput == {"V100": 64.7, "k80 (lent)": 17.1}
         assert GAVEL.remarks(types) == ()
 
-    def test_another_reference(self) -> None:
+    def test_another_reference(self):
         """Speeds of types are taken beside that of the table's reference."""
         kind, _ = SMALL.job_types
         types = [GpuType(name="other", relative_speed=2.0), GpuType(name="fast")]
@@ -192,7 +192,7 @@ class TestGangs:
         with pytest.raises(FieldError, match="gpu_types is .other.: must be a column of table sma"):
             nameless.gang_of("x", kind, gang=4, reference_s=10, release_s=0, gpu_types=types)
 
-    def test_where_it_makes_no_difference(self) -> None:
+    def test_where_it_makes_no_difference(self):
         """A table that does not tell servers apart makes gangs that do not."""
         kind = SMALL.job_types[1]
         types = [GpuType(name="slow"), GpuType(name="fast")]
@@ -200,7 +200,7 @@ class TestGangs:
         assert job.spread_throughput is None
         assert job.throughput == {"slow": 2.0}
 
-    def test_a_job_that_runs_nowhere_is_one_all_the_same(self) -> None:
+    def test_a_job_that_runs_nowhere_is_one_all_the_same(self):
         """Whoever places it finds that nothing can run it."""
         kind = SMALL.job_types[1]
         assert not SMALL.runs_on(kind, [GpuType(name="fast")])
@@ -220,7 +220,7 @@ class TestGangs:
         ({"reference": "fast"}, r"job_types\[1\] is .Net-16.: must have a rate above 0 on fast"),
     ],
 )
-def test_bad_tables(changes: dict[str, object], message: str) -> None:
+def test_bad_tables(changes, message):
     """The field, its value and the rule are named."""
     with pytest.raises(FieldError, match=message):
         replace(SMALL, **changes)  # type: ignore[arg-type]

@@ -35,7 +35,7 @@ def saying(trace: Workload, *models: str | None) -> Workload:
     return replace(trace, jobs=tuple(replace(job, model=model) for job, model in jobs))
 
 
-def test_jobs_that_say_nothing() -> None:
+def test_jobs_that_say_nothing():
     """Their times and gangs stay, and a seed gives the same bytes for ever."""
     workload = with_throughputs(TRACE, TABLE, MEASURED_TYPES, seed=0)
     assert v100_hours(workload) == pytest.approx([1, 2, 3, 0.5])
@@ -48,13 +48,13 @@ def test_jobs_that_say_nothing() -> None:
     assert digest(workload) == SILENT_DIGEST
 
 
-def test_measured_gangs_need_no_scaling() -> None:
+def test_measured_gangs_need_no_scaling():
     """Then nothing is said of it."""
     workload = with_throughputs(trace_of((0.0, 1.0, 2)), TABLE, MEASURED_TYPES, seed=0)
     assert not any("next smaller" in sentence for sentence in workload.assumptions)
 
 
-def test_jobs_that_say_their_model_get_its_rates() -> None:
+def test_jobs_that_say_their_model_get_its_rates():
     """Whatever the seed; their steps are those of their running time, and they keep the model."""
     trace = saying(TRACE, "ResNet-18 (batch size 128)", "lm-20", "GPT-3", None)
     for seed in range(3):
@@ -71,7 +71,7 @@ def test_jobs_that_say_their_model_get_its_rates() -> None:
     assert "has not what is said (1 job: GPT-3)" in told
 
 
-def test_batch_size_is_drawn_where_it_is_not_said() -> None:
+def test_batch_size_is_drawn_where_it_is_not_said():
     """From those of the model, and that is said; who says more is not moved by it."""
     trace = trace_of(*((0.0, 1.0, 1) for _ in range(60)))
     said = saying(trace, *("ResNet-50" for _ in range(60)))
@@ -87,7 +87,7 @@ def test_batch_size_is_drawn_where_it_is_not_said() -> None:
     assert gangs_of(drawn)[1:] == gangs_of(silent)
 
 
-def test_own_steps() -> None:
+def test_own_steps():
     """Who says model and steps has those steps; of another model they would mean nothing."""
     trace = saying(TRACE, "LM-20", "LM-20", "GPT-3", None)
     jobs = tuple(
@@ -102,7 +102,7 @@ def test_own_steps() -> None:
     assert not any("say how many of a model" in sentence for sentence in silent.assumptions)
 
 
-def test_what_users_ask_for_is_kept() -> None:
+def test_what_users_ask_for_is_kept():
     """And a model is drawn that runs on a type that is asked for, where there is one."""
     wishes = {"weight": 3.0, "deadline_s": 60.0, "gpu_types": ("k80",)}
     trace = trace_of(*((float(hour), 1.0, 1) for hour in range(50)))
@@ -119,7 +119,7 @@ def test_what_users_ask_for_is_kept() -> None:
     assert job.gpu_types == ("h100",)
 
 
-def test_elasticity_and_estimates_are_kept() -> None:
+def test_elasticity_and_estimates_are_kept():
     """So that schemes that resize and lend find on unlike GPUs what they find elsewhere."""
     (job,) = trace_of((0.0, 1.0, 2)).jobs
     elastic = replace(
@@ -139,7 +139,7 @@ def test_elasticity_and_estimates_are_kept() -> None:
     assert found.estimated_work_worker_s == pytest.approx(found.work_worker_s / 2)
 
 
-def test_late_jobs_run_all_the_same() -> None:
+def test_late_jobs_run_all_the_same():
     """Rules that go by worth would leave them waiting for ever if they were worth nothing."""
     trace = trace_of(*((0.0, 1.0, 1) for _ in range(6)))
     late = replace(trace, jobs=tuple(replace(job, deadline_s=4000.0) for job in trace.jobs))
@@ -150,13 +150,13 @@ def test_late_jobs_run_all_the_same() -> None:
     assert all(run.completion_s for run in simulation.runs)
 
 
-def test_jobs_with_rates_keep_them() -> None:
+def test_jobs_with_rates_keep_them():
     """A workload that has them all is not drawn again."""
     once = with_throughputs(TRACE, TABLE, MEASURED_TYPES, seed=0)
     assert with_throughputs(once, TABLE, MEASURED_TYPES, seed=5).jobs == once.jobs
 
 
-def test_types_that_were_not_measured_are_told() -> None:
+def test_types_that_were_not_measured_are_told():
     """With their speeds and where these are from."""
     workload = with_throughputs(TRACE, TABLE, types_of(["h100", "v100"]), seed=0)
     assert "h100 3.72 (memory bandwidth" in workload.assumptions[-1]
@@ -172,7 +172,7 @@ def test_types_that_were_not_measured_are_told() -> None:
     ),
     seed=st.integers(0, 5),
 )
-def test_running_times_on_the_reference_stay(names: list[str | None], seed: int) -> None:
+def test_running_times_on_the_reference_stay(names, seed):
     """Whatever jobs say, they run as long on the reference as in the trace."""
     workload = with_throughputs(saying(TRACE, *names), TABLE, MEASURED_TYPES, seed=seed)
     assert v100_hours(workload) == pytest.approx([1, 2, 3, 0.5])

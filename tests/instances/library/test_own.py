@@ -83,9 +83,7 @@ def optimum(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_is_better_goes_into_a_record_of_ones_own(
-    knowing: Callable[..., Library], optimum: Path, tmp_path: Path, run: Callable[..., Any]
-) -> None:
+def test_what_is_better_goes_into_a_record_of_ones_own(knowing, optimum, tmp_path, run):
     """With who and when and the solution; commands count it where they are told to."""
     before = knowing()
     files = {path: path.read_bytes() for path in before.folder.rglob("*.json")}
@@ -111,9 +109,7 @@ def test_what_is_better_goes_into_a_record_of_ones_own(
     )
 
 
-def test_of_equal_ones_the_first_counts(
-    knowing: Callable[..., Library], optimum: Path, run: Callable[..., Any]
-) -> None:
+def test_of_equal_ones_the_first_counts(knowing, optimum, run):
     knowing()
     exit_code, out, _ = run("library", "submit", optimum, optimum, "--json")
     assert exit_code == 1
@@ -121,9 +117,7 @@ def test_of_equal_ones_the_first_counts(
     assert [each["best_known_before"] for each in json.loads(out)] == [2, 1]
 
 
-def test_what_is_not_valid_is_refused(
-    knowing: Callable[..., Library], optimum: Path, tmp_path: Path, run: Callable[..., Any]
-) -> None:
+def test_what_is_not_valid_is_refused(knowing, optimum, tmp_path, run):
     knowing()
     optimum.write_text(optimum.read_text().replace('"objective": 1', '"objective": 0'))
     exit_code, out, _ = run("library", "submit", optimum, "--record", "own")
@@ -148,14 +142,8 @@ def test_what_is_not_valid_is_refused(
     ids=["meets the bound", "leaves a gap", "refutes the bound", "nothing known"],
 )
 def test_what_is_proved_follows_from_the_bound(
-    known: dict[str, Any],
-    grade: Grade,
-    proof: Proof,
-    denies: bool,
-    knowing: Callable[..., Library],
-    optimum: Path,
-    tmp_path: Path,
-) -> None:
+    known, grade, proof, denies, knowing, optimum, tmp_path
+):
     """A bound that a solution refutes is dropped, and said to be wrong."""
     shelf = LibraryWithOwn(knowing(**known).folder, tmp_path / "own")
     (found,) = submitted(shelf, [str(optimum)], "me")
@@ -169,9 +157,7 @@ def test_what_is_proved_follows_from_the_bound(
     assert again.solution(NAME)[1]["objective"] == 1
 
 
-def test_a_later_record_of_the_library_that_is_as_good_counts(
-    knowing: Callable[..., Library], optimum: Path, tmp_path: Path
-) -> None:
+def test_a_later_record_of_the_library_that_is_as_good_counts(knowing, optimum, tmp_path):
     """One's own are there until the library has caught up."""
     shelf = LibraryWithOwn(knowing().folder, tmp_path / "own")
     write_submissions(shelf, submitted(shelf, [str(optimum)], "me"), "2026-02-03")
@@ -191,14 +177,7 @@ def test_a_later_record_of_the_library_that_is_as_good_counts(
         ("{", "not valid JSON"),
     ],
 )
-def test_bad_input_is_a_line_and_writes_nothing(
-    content: str,
-    part: str,
-    knowing: Callable[..., Library],
-    optimum: Path,
-    tmp_path: Path,
-    run: Callable[..., Any],
-) -> None:
+def test_bad_input_is_a_line_and_writes_nothing(content, part, knowing, optimum, tmp_path, run):
     """Nor is a good solution before it kept."""
     knowing()
     bad = tmp_path / "bad.json"
@@ -207,9 +186,7 @@ def test_bad_input_is_a_line_and_writes_nothing(
     assert not (tmp_path / "own").exists()
 
 
-def test_options_that_cannot_be(
-    knowing: Callable[..., Library], optimum: Path, run: Callable[..., Any]
-) -> None:
+def test_options_that_cannot_be(knowing, optimum, run):
     knowing()
     assert_one_line_error(run("library", "list", "--record", "none"), "no such folder")
     assert_one_line_error(run("library", "submit", optimum, "--record", optimum), "is a file")

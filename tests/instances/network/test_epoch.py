@@ -31,14 +31,14 @@ TOPOLOGY = Topology.uniform(racks=4, machines_per_rack=4)
 GOLDEN = "03e7ad23372e"
 
 
-def test_golden() -> None:
+def test_golden():
     """A seed gives the same instance on any machine; a change of it is a new version."""
     document = PROBLEM.instance_document(generate("network", "epoch", jobs=20, seed=0))
     assert hashlib.sha256(json.dumps(document).encode()).hexdigest()[:12] == GOLDEN
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_jobs_are_as_documented(seed: int) -> None:
+def test_jobs_are_as_documented(seed):
     """New gangs have no score and have had nothing; the others are between worst and best."""
     instance = epoch_instance(TOPOLOGY, jobs=30, seed=seed)
     for job in instance.jobs:
@@ -64,7 +64,7 @@ def test_jobs_are_as_documented(seed: int) -> None:
     assert 5 <= new <= 25
 
 
-def test_objective_timers_and_links_change_nothing_else() -> None:
+def test_objective_timers_and_links_change_nothing_else():
     """The same gangs and machines, whatever is asked of them; links change what they do."""
     first = epoch_instance(TOPOLOGY, jobs=9, seed=1)
     other = epoch_instance(TOPOLOGY, jobs=9, seed=1, objective=Objective.WORK_RATE, timers_s=None)
@@ -88,7 +88,7 @@ def test_objective_timers_and_links_change_nothing_else() -> None:
     percent=st.integers(0, 100),
     seed=st.integers(0, 100),
 )
-def test_busy_machines(racks: list[tuple[int, int]], percent: int, seed: int) -> None:
+def test_busy_machines(racks, percent, seed):
     """Never busier than asked for; a machine is kept for a size if and only if it is in use."""
     topology = Topology(
         name="t", racks=tuple(Rack(machines=m, gpus_per_machine=g) for m, g in racks)
@@ -102,7 +102,7 @@ def test_busy_machines(racks: list[tuple[int, int]], percent: int, seed: int) ->
         assert (machine.affinity is None) == (machine.free_gpus == size)
 
 
-def test_clusters_are_in_pieces() -> None:
+def test_clusters_are_in_pieces():
     """Gangs of a single GPU, which are the most, leave machines partly free."""
     partly = [
         sum(0 < machine.free_gpus < machine.gpus for machine in instance.machines)
@@ -115,13 +115,13 @@ def test_clusters_are_in_pieces() -> None:
     ("changes", "field"),
     [({"jobs": 0}, "jobs"), ({"seed": -1}, "seed"), ({"busy_percent": 101}, "busy_percent")],
 )
-def test_bad_input(changes: dict[str, int], field: str) -> None:
+def test_bad_input(changes, field):
     """The field and its rule are named."""
     with pytest.raises(FieldError, match=field):
         epoch_instance(TOPOLOGY, **{"jobs": 3, "seed": 0} | changes)
 
 
-def test_family_makes_what_is_documented() -> None:
+def test_family_makes_what_is_documented():
     """Its names tell the parameters, and its gangs are those of `epoch_instance`."""
     instance = generate("network", "epoch", jobs=8, seed=4)
     assert instance.name == "epoch-v1-n8-4x4x8-busy60-congested-2-seed4"
@@ -137,7 +137,7 @@ def test_family_makes_what_is_documented() -> None:
     assert {job.rack_timer_s for job in other.jobs} == {0.0}
 
 
-def test_largest_instance() -> None:
+def test_largest_instance():
     """A cluster of the largest size is made in a moment, gangs that do not fit left out."""
     instance = EPOCH.generate({"jobs": 500, "racks": 64, "machines_per_rack": 8}, 0)
     assert (len(instance.machines), len(instance.jobs)) == (512, 500)

@@ -7,7 +7,6 @@ import statistics
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -30,9 +29,6 @@ from lyra_opt.instances.network.jobs import (
 )
 from lyra_opt.simulation.communication import MODELS
 from lyra_opt.simulation.workload import Job, Workload
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 HOUR_S = 3600
 DAY_S = 86_400
@@ -69,13 +65,7 @@ class TestMarginals:
             ),
         ],
     )
-    def test_models_and_gangs_are_as_published(
-        self,
-        make: Callable[..., Workload],
-        published_models: str,
-        published_gangs: dict[int, int],
-        seed: int,
-    ) -> None:
+    def test_models_and_gangs_are_as_published(self, make, published_models, published_gangs, seed):
         """Exactly as often as in the paper's files: 500 jobs, and 411 of several GPUs."""
         workload = make(seed=seed)
         models = Counter(job.model for job in workload.jobs)
@@ -86,7 +76,7 @@ class TestMarginals:
         assert Counter(job.min_gpus for job in workload.jobs) == published_gangs
 
     @pytest.mark.parametrize("seed", range(5))
-    def test_submissions(self, seed: int) -> None:
+    def test_submissions(self, seed):
         """All at once, or over about a week."""
         assert {job.submit_s for job in dally_batch(seed=seed).jobs} == {0.0}
         workload = dally_distributed(seed=seed)
@@ -96,7 +86,7 @@ class TestMarginals:
         slow = dally_distributed(seed=seed, jobs_per_day=DISTRIBUTED.jobs / DISTRIBUTED_DAYS[1])
         assert slow.jobs[-1].submit_s / DAY_S == pytest.approx(DISTRIBUTED_DAYS[1], rel=0.2)
 
-    def test_models_are_known_to_the_communication_model(self) -> None:
+    def test_models_are_known_to_the_communication_model(self):
         """A workload runs without a table of the user's."""
         assert set(BATCH.models) == set(DISTRIBUTED.models) == set(MODELS)
 
@@ -104,7 +94,7 @@ class TestMarginals:
     @pytest.mark.parametrize(
         ("make", "median_h", "mean_h"), [(dally_batch, 15.6, 26.1), (dally_distributed, 19.6, 32.6)]
     )
-    def test_work(self, make, median_h: float, mean_h: float, seed: int) -> None:
+    def test_work(self, make, median_h, mean_h, seed):
         """Median and mean within 1 % of what was published, ends within it, and near them."""
         found_h = work_h(make(seed=seed))
         assert statistics.median(found_h) == pytest.approx(median_h, rel=0.01)
@@ -112,7 +102,7 @@ class TestMarginals:
         assert LEAST_WORK_H <= min(found_h) <= 1.1 * LEAST_WORK_H
         assert 0.75 * MOST_WORK_H <= max(found_h) <= MOST_WORK_H
 
-    def test_ideal_running_times_are_those_that_are_stated(self) -> None:
+    def test_ideal_running_times_are_those_that_are_stated(self):
         """The misfit that every result repeats: 6.9 h and 16.0 h where 4.0 h and 14.6 h stand."""
         ideal_h = [
             job.duration_s / HOUR_S for seed in range(10) for job in dally_batch(seed=seed).jobs
@@ -125,7 +115,7 @@ class TestMarginals:
 class TestSeeds:
     """The same seed, the same jobs; what is asked for beside changes nothing else."""
 
-    def test_golden(self) -> None:
+    def test_golden(self):
         """A seed gives the same jobs on any machine; a change of it is a new version."""
         assert digest(dally_batch(seed=0)) == "31a20a66e235"
         assert digest(dally_poisson(seed=1, jobs_per_day=50, jobs=60)) == "961b8508a22d"
@@ -133,7 +123,7 @@ class TestSeeds:
         assert digest(dally_batch(seed=0)) != digest(dally_batch(seed=1))
 
     @pytest.mark.parametrize("rate", PUBLISHED_JOBS_PER_DAY)
-    def test_poisson_has_the_jobs_of_the_batch(self, rate: float) -> None:
+    def test_poisson_has_the_jobs_of_the_batch(self, rate):
         """Only the times of submission differ, and rates stretch the same gaps."""
         batch, poisson = dally_batch(seed=3), dally_poisson(seed=3, jobs_per_day=rate)
         assert [replace(job, submit_s=0.0) for job in poisson.jobs] == list(batch.jobs)
@@ -145,7 +135,7 @@ class TestSeeds:
         assert f"{rate:.3g} a day" in poisson.assumptions[0]
 
     @given(jobs=st.integers(1, 700), seed=st.integers(0, 1000))
-    def test_smaller_versions_keep_the_shares(self, jobs: int, seed: int) -> None:
+    def test_smaller_versions_keep_the_shares(self, jobs, seed):
         """Each count is its share, rounded up or down; no two jobs are called the same."""
         workload = dally_batch(seed=seed, jobs=jobs)
         assert len({job.id for job in workload.jobs}) == jobs
@@ -161,7 +151,7 @@ class TestSeeds:
         counts=st.lists(st.integers(0, 50), min_size=1, max_size=6).filter(sum),
         total=st.integers(0, 300),
     )
-    def test_apportioned(self, counts: list[int], total: int) -> None:
+    def test_apportioned(self, counts, total):
         """As many as asked for, each kind within one of its share, exact where it can be."""
         kinds = dict(enumerate(counts))
         found = Counter(apportioned(kinds, total))
@@ -183,7 +173,7 @@ class TestSeeds:
             (lambda: dally_distributed(seed=0, jobs_per_day=-1.0), "jobs_per_day"),
         ],
     )
-    def test_bad_input(self, make, field: str) -> None:
+    def test_bad_input(self, make, field):
         """The field is named."""
         with pytest.raises(FieldError, match=field):
             make()
@@ -208,7 +198,7 @@ class TestTraceJobs:
         assumptions=("Of the trace.",),
     )
 
-    def test_gang_time_and_work_are_the_traces(self) -> None:
+    def test_gang_time_and_work_are_the_traces(self):
         """Elastic jobs run with their base demand, for as long as in the trace."""
         workload = assigned_models(self.TRACE, seed=0)
         for job, before in zip(workload.jobs, self.TRACE.jobs, strict=True):
@@ -219,14 +209,14 @@ class TestTraceJobs:
         assert workload.assumptions[0] == "Of the trace."
         assert "Assigned by seed" in workload.assumptions[1]
 
-    def test_what_users_ask_for_is_kept(self) -> None:
+    def test_what_users_ask_for_is_kept(self):
         """Weight, deadline and types of GPUs are theirs, whatever model is drawn."""
         wishes = {"weight": 3.0, "deadline_s": 60.0, "gpu_types": ("V100",)}
         asking = replace(self.TRACE, jobs=(replace(self.TRACE.jobs[0], **wishes),))
         (job,) = assigned_models(asking, seed=0).jobs
         assert {name: getattr(job, name) for name in wishes} == wishes
 
-    def test_models_have_the_shares_of_the_batch(self) -> None:
+    def test_models_have_the_shares_of_the_batch(self):
         """Within three standard deviations; the same for the same seed alone."""
         first, again, other = (
             [job.model for job in assigned_models(self.TRACE, seed=seed).jobs] for seed in (0, 0, 1)
@@ -235,7 +225,7 @@ class TestTraceJobs:
         for model, count in BATCH.models.items():
             assert first.count(model) / 2000 == pytest.approx(count / 500, abs=0.03)
 
-    def test_models_that_the_trace_names_are_kept(self) -> None:
+    def test_models_that_the_trace_names_are_kept(self):
         """None is drawn in place of one that is known, and what was drawn is said."""
         named = [replace(job, model="mine") for job in self.TRACE.jobs]
         workload = assigned_models(replace(self.TRACE, jobs=tuple(named)), seed=0)
@@ -251,13 +241,13 @@ class TestTraceJobs:
         assert "what 1,999 of its 2,000 jobs train" in workload.assumptions[1]
         assert "(x 50 %, y 50 %)" in workload.assumptions[1]
 
-    def test_shares_are_dallys_where_all_its_models_are_known(self) -> None:
+    def test_shares_are_dallys_where_all_its_models_are_known(self):
         """A table of five of them has no share for the sixth."""
         assert shares_of([*BATCH.models, "mine"]) == BATCH.models
         assert set(shares_of(list(BATCH.models)[1:]).values()) == {1}
 
 
-def test_submissions_do_not_go_back() -> None:
+def test_submissions_do_not_go_back():
     """Workloads are in the order of submission, at the fastest rate too."""
     workload = dally_poisson(seed=0, jobs_per_day=1e6)
     assert all(a.submit_s <= b.submit_s for a, b in pairwise(workload.jobs))

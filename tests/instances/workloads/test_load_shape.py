@@ -33,7 +33,7 @@ def drawn(shape: LoadShape = SHAPE, **changed: int) -> Any:
     return shaped_jobs(classes, (1, 4), shape, **asked)
 
 
-def test_shares_are_exact() -> None:
+def test_shares_are_exact():
     """Of classes, of GPUs within them, and of stand-ins."""
     found = drawn()
     assert Counter(zip(found.gpus.tolist(), found.mark.tolist(), strict=True)) == {
@@ -45,7 +45,7 @@ def test_shares_are_exact() -> None:
     }
 
 
-def test_hours_get_their_weights() -> None:
+def test_hours_get_their_weights():
     """Long jobs come as the hour of the day and the day of the week say; the others evenly."""
     shape = replace(SHAPE, light_percent=20, weekend_percent=50, first_weekday=5)
     found = drawn(shape)
@@ -67,7 +67,7 @@ def test_hours_get_their_weights() -> None:
     assert of_days / of_days.sum() == pytest.approx(weekday / weekday.sum(), abs=0.003)
 
 
-def test_running_times_follow_their_quantiles() -> None:
+def test_running_times_follow_their_quantiles():
     """Those of every number of GPUs, not only of the class."""
     found = drawn()
     for gpus in (1, 4):
@@ -76,14 +76,14 @@ def test_running_times_follow_their_quantiles() -> None:
         assert ranks == pytest.approx((60, 80, 100, 200, 300), rel=0.01)
 
 
-def test_jobs_of_a_size_come_evenly() -> None:
+def test_jobs_of_a_size_come_evenly():
     """The few widest do not come together: any tenth of them is spread over the whole time."""
     found = drawn(replace(SHAPE, light_percent=100, weekend_percent=100))
     widest = np.sort(found.submit_ms[(found.gpus == 4) & found.mark])
     assert np.diff(widest).max() < 5 * 14 * DAY_MS / len(widest)
 
 
-def test_a_seed_shifts_and_changes_little_else() -> None:
+def test_a_seed_shifts_and_changes_little_else():
     """The load of long jobs by day is nearly that of another seed; the jobs are others."""
     one, other = drawn(), drawn(seed=1)
     assert (one.submit_ms != other.submit_ms).any()
@@ -96,7 +96,7 @@ def test_a_seed_shifts_and_changes_little_else() -> None:
 
 @given(st.integers(1, 30), st.integers(0, 2**40), st.integers(1, 300), st.integers(1, 400))
 @draws(25)
-def test_any_size_is_valid(days: int, seed: int, training_gpus: int, jobs: int) -> None:
+def test_any_size_is_valid(days, seed, training_gpus, jobs):
     """As without a shape; and arrays are the workload."""
     asked = {"days": days, "seed": seed, "training_gpus": training_gpus, "jobs": jobs}
     workload = lyra_like(shape=SHAPE, **asked)
@@ -109,14 +109,14 @@ def test_any_size_is_valid(days: int, seed: int, training_gpus: int, jobs: int) 
         assert job.min_gpus <= training_gpus
 
 
-def test_same_seed_same_bytes() -> None:
+def test_same_seed_same_bytes():
     """On any machine: what is drawn, and what is calculated, are integers."""
     found = lyra_shaped(SHAPE, days=2, training_gpus=256)
     told = repr([column.tolist() for column in found])
     assert hashlib.sha256(told.encode()).hexdigest()[:16] == "a7879adb9c6cb59a"
 
 
-def test_gangs_are_the_jobs() -> None:
+def test_gangs_are_the_jobs():
     """What a calibration tries is what a replay gets, with a shape and without."""
     cluster = Cluster.of_servers(20)
     assert LYRA_LIKE.gangs is not None
@@ -128,7 +128,7 @@ def test_gangs_are_the_jobs() -> None:
         assert gangs.gpus.tolist() == [job.min_gpus for job in jobs]
 
 
-def test_stand_ins_are_said() -> None:
+def test_stand_ins_are_said():
     """Whoever looks at the assumptions sees that some jobs are no part of what is known."""
     sentence = "Stands in for something unknown: 200 of 100,000 jobs"
     assert any(each.startswith(sentence) for each in lyra_like(days=1, shape=SHAPE).assumptions)
@@ -145,7 +145,7 @@ def test_stand_ins_are_said() -> None:
         ({"wide_per_mille": 1.5}, "wide_per_mille"),
     ],
 )
-def test_bad_shapes_are_refused(fields: dict[str, Any], named: str) -> None:
+def test_bad_shapes_are_refused(fields, named):
     """With the field that is wrong; also where a scenario has it."""
     with pytest.raises(FieldError, match=named):
         LoadShape(**fields)

@@ -332,7 +332,7 @@ def test_bootstrap_of_empty_days():
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_testbed_is_scaled_as_the_paper_says(seed: int) -> None:
+def test_testbed_is_scaled_as_the_paper_says(seed):
     """180 jobs within 8 hours, 2 minutes to 2 hours, none wider than 16 GPUs."""
     cluster = Cluster.of_servers(4)
     jobs = lyra_testbed(cluster, seed).jobs

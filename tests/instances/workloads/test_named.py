@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from lyra_opt.core.errors import UserError
@@ -12,16 +10,13 @@ from lyra_opt.instances.heterogeneous.generated_jobs import MIX_SIZES
 from lyra_opt.instances.workloads.named import WORKLOADS, find_workload
 from lyra_opt.simulation.cluster import Cluster
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 NAMES = {
     *("lyra-like", "gavel-like", "hadar-480", "dally-batch", "dally-poisson", "dally-distributed"),
     *(f"mix-{jobs}" for jobs in MIX_SIZES),
 }
 
 
-def test_names() -> None:
+def test_names():
     """Each is called what its entry point is called, and there are no others."""
     found = {name: workload for name, workload in WORKLOADS.all().items() if name in NAMES}
     assert set(found) == NAMES
@@ -43,7 +38,7 @@ def test_names() -> None:
         ("dally-distributed", 411),
     ],
 )
-def test_jobs(name: str, jobs: int) -> None:
+def test_jobs(name, jobs):
     """As many as were published, by the seed."""
     workload = find_workload(name)
     cluster = find_cluster("hadar-60")
@@ -53,7 +48,7 @@ def test_jobs(name: str, jobs: int) -> None:
     assert (made[0].jobs == made[2].jobs) == name.startswith("mix-")
 
 
-def test_parameters_are_what_may_be_set() -> None:
+def test_parameters_are_what_may_be_set():
     """Not what a scenario says elsewhere: assumptions of jobs, and tables of throughput."""
     assert find_workload("lyra-like").parameters == ("days", "jobs", "shape")
     assert find_workload("gavel-like").parameters == (
@@ -64,14 +59,14 @@ def test_parameters_are_what_may_be_set() -> None:
     assert len(few.jobs) == 3
 
 
-def test_lyras_jobs_fill_the_cluster() -> None:
+def test_lyras_jobs_fill_the_cluster():
     """Twice the GPUs ask for about twice the jobs."""
     make = find_workload("lyra-like").make
     few, many = (len(make(Cluster.of_servers(servers), 0).jobs) for servers in (5, 10))
     assert many == pytest.approx(2 * few, rel=0.1)
 
 
-def test_hadars_jobs_need_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hadars_jobs_need_a_trace(tmp_path, monkeypatch):
     """It is looked for here, and where the variable says."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)

@@ -30,7 +30,7 @@ def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("number", range(1, len(POLLUX_FILES) + 1))
-def test_the_jobs_are_those_of_the_files(number: int) -> None:
+def test_the_jobs_are_those_of_the_files(number):
     """160 each, within eight hours; the mix of the sixth one is known."""
     published(POLLUX_FILES[number - 1])
     workload = pollux_jobs(number)
@@ -42,7 +42,7 @@ def test_the_jobs_are_those_of_the_files(number: int) -> None:
 
 
 @pytest.mark.usefixtures("traces")
-def test_work_and_range_follow_from_the_model() -> None:
+def test_work_and_range_follow_from_the_model():
     """100 epochs of 50,000 samples take 70 minutes on one T4, at 128 samples a step."""
     first, second = pollux_jobs(3).jobs
     assert (first.id, first.model, first.submit_s) == ("cifar10-0", "cifar10", 30)
@@ -52,14 +52,14 @@ def test_work_and_range_follow_from_the_model() -> None:
 
 
 @pytest.mark.usefixtures("traces")
-def test_a_file_that_is_not_there_is_named() -> None:
+def test_a_file_that_is_not_there_is_named():
     """It does not come along."""
     with pytest.raises(UserError, match=r"reads workload-4.csv of Pollux's artifact"):
         pollux_jobs(4)
 
 
 @pytest.mark.parametrize("number", [0, 9])
-def test_there_is_no_other(number: int) -> None:
+def test_there_is_no_other(number):
     """Eight were published."""
     with pytest.raises(FieldError, match=f"number is {number}: must be"):
         pollux_jobs(number)
