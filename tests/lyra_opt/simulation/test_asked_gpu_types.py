@@ -6,8 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.heterogeneous.instance import GangJob
@@ -37,48 +35,12 @@ SCHEMES: tuple[Scheme | str, ...] = (
 )
 
 
-def measured(job: Job) -> Job:
-    """Return a job that is twice as fast on fast GPUs by its steps too."""
-    gang = GangJob(
-        id=job.id,
-        gang=job.min_gpus,
-        steps=job.work_worker_s / job.min_workers,
-        throughput={"fast": 1.0, "slow": 0.5},
-        release_s=job.submit_s,
-        weight=job.weight,
-    )
-    return replace(job, measured=gang)
-
-
 def replayed(jobs: list[Job], scheme: Scheme | str, cluster: Cluster = TWO_TYPES) -> Kernel:
     """Return the replay of jobs; with a loan plan where there are servers to lend."""
     plan = lending(cluster.inference_servers) if cluster.inference_servers else None
     workload = Workload(name="asked", jobs=tuple(jobs))
     found = prepare(workload, cluster, scheme, plan=plan)
     return found.run()
-
-
-def held_of_type(kernel: Kernel) -> dict[str, float]:
-    """Return GPU-seconds held, by type."""
-    pools, held = kernel.cluster.pools, kernel.totals.held_gpu_s
-    return {pool.gpu_type.name: gpu_s for pool, gpu_s in zip(pools, held, strict=True)}
-
-
-@pytest.mark.parametrize("is_measured", [False, True])
-@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
-def test_a_job_stays_on_the_type_that_it_asks_for(scheme: Scheme | str, is_measured: bool) -> None:
-    """Though the other one is faster, and idle."""
-    if scheme == "pollux":
-        pytest.skip("runs on GPUs of one type")
-    jobs = [replace(job_of(f"j{place}", 0, 60), gpu_types=("slow",)) for place in range(3)]
-    if is_measured:
-        if scheme == "lyra-tuned":
-            pytest.skip("runs no measured jobs")
-        jobs = [measured(job) for job in jobs]
-    kernel = replayed(jobs, scheme)
-    held = held_of_type(kernel)
-    assert held["fast"] == 0
-    assert held["slow"] > 0
 
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=str)
@@ -108,35 +70,6 @@ def test_to_ask_for_all_types_is_to_ask_for_none(scheme: Scheme | str) -> None:
         assert mine.queued_s == theirs.queued_s
         assert mine.held_gpu_s == theirs.held_gpu_s
     assert one.totals.held_gpu_s == other.totals.held_gpu_s
-
-
-@given(
-    asked=st.lists(st.sampled_from([(), ("V100",), ("V100", "T4")]), min_size=1, max_size=6),
-    heterogeneous=st.booleans(),
-    scheme=st.sampled_from(["lyra", "lyra-loaning", "opportunistic", "best-fit", "gavel-las"]),
-)
-def test_borrowed_gpus_are_for_those_who_ask_for_them(
-    asked: list[tuple[str, ...]], heterogeneous: bool, scheme: str
-) -> None:
-    """Or for no type; elastic jobs do not grow there either."""
-    cluster = Cluster.of_servers(
-        1, gpus_per_server=2, inference_servers=2, inference_gpus_per_server=6
-    )
-    jobs = [
-        job_of(
-            f"j{place}",
-            5 * place,
-            50,
-            fungible=True,
-            heterogeneous=heterogeneous,
-            max_workers=3,
-            gpu_types=types,
-        )
-        for place, types in enumerate(asked)
-    ]
-    kernel = replayed(jobs, scheme, cluster)
-    for run in kernel.runs:
-        assert not (run.ran_on_loan and run.job.gpu_types == ("V100",))
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from itertools import combinations, product
-from typing import TYPE_CHECKING, Any
+from itertools import combinations
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,23 +12,19 @@ from hypothesis import strategies as st
 from lyra_opt.core.errors import UserError
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.network.links import LINK_SETS, Tier
+from lyra_opt.simulation.bounds.scope import Reading
 from lyra_opt.simulation.cluster import Cluster, GpuType, Server
 from lyra_opt.simulation.communication import ClosedForm, SlowdownTable
 from lyra_opt.simulation.goodput.tuning import TunedSpeed
-from lyra_opt.simulation.job_run import Part
 from lyra_opt.simulation.least_run import BestRates, best_efficiency, best_rates, least_run_s
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.topology import Topology
 from lyra_opt.simulation.workload import Job, Workload
 from tests.lyra_opt.simulation import on_racks
+from tests.lyra_opt.simulation.bounds.optimum import states_of, states_on
+from tests.lyra_opt.simulation.bounds.small import draw
 from tests.lyra_opt.simulation.places import placed_efficiency
-from tests.lyra_opt.simulation.product import share_rate
 from tests.lyra_opt.simulation.replays import job_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hypothesis.strategies import DrawFn
 
 
 def workload_of(*jobs: Job) -> Workload:
@@ -42,17 +37,6 @@ def least_s(job: Job, cluster: Cluster, *, borrows: bool = False, **settings: An
 
 
 # By hand.
-
-
-def test_an_elastic_job_has_its_most_workers() -> None:
-    """With what scaling loses; and no more than its cluster holds."""
-    four = Cluster.of_servers(2, gpus_per_server=2)
-    assert least_s(job_of("x", 0, 30, max_workers=3), four) == 10
-    assert least_s(job_of("x", 0, 30, max_workers=9), four) == 7.5
-    assert least_s(job_of("x", 0, 30, max_workers=3, scaling_loss=0.5), four) == 15
-    # Workers of two GPUs each, and servers of three.
-    three = Cluster.of_servers(2, gpus_per_server=3)
-    assert least_s(job_of("x", 0, 30, max_workers=9, gpus_per_worker=2), three) == 15
 
 
 LENDING = Cluster.of_servers(
@@ -78,18 +62,6 @@ def test_a_job_that_may_borrow_is_as_fast_as_its_replicas() -> None:
     assert least_s(mixed, LENDING, borrows=True) == pytest.approx(12 / best)
 
 
-def test_a_job_runs_on_the_types_that_it_asks_for() -> None:
-    """However fast the others are."""
-    types = (GpuType(name="slow", relative_speed=0.5), GpuType(name="fast", relative_speed=2.0))
-    servers = tuple(Server(id=each.name, gpus={each.name: 2}) for each in types)
-    cluster = Cluster(name="two", gpu_types=types, servers=servers)
-    assert least_s(job_of("x", 0, 10, 2), cluster) == 5
-    assert least_s(job_of("x", 0, 10, 2, gpu_types=("slow",)), cluster) == 20
-    # Four workers on both kinds keep the pace of the slower one.
-    assert least_s(job_of("x", 0, 10, max_workers=4), cluster) == 10 / 4
-    assert least_s(job_of("x", 0, 10, max_workers=4, scaling_loss=1.0), cluster) == 5
-
-
 def test_a_measured_job_is_spread_where_that_is_faster() -> None:
     """Near it has one speed, far another one, by type."""
     types = (GpuType(name="a"), GpuType(name="b"))
@@ -110,22 +82,6 @@ def test_a_measured_job_is_spread_where_that_is_faster() -> None:
     # No server has four GPUs.
     assert least_s(measured(4, 3.0, 2.0), cluster) == 30
     assert least_s(measured(4, 3.0, 0.0), cluster) == 60
-
-
-def test_copies_add_up_on_servers_of_their_own() -> None:
-    """As many as are worth it."""
-    types = (GpuType(name="a"), GpuType(name="b", relative_speed=0.5))
-    servers = (
-        Server(id="one", gpus={"a": 2}),
-        Server(id="two", gpus={"a": 1, "b": 2}),
-        Server(id="three", gpus={"a": 1}),
-    )
-    cluster = Cluster(name="three", gpu_types=types, servers=servers)
-    job = job_of("x", 0, 60, 2)
-    assert least_s(job, cluster) == 60
-    assert least_s(job, cluster, copy_efficiency=(1.0,)) == 40
-    assert least_s(job, cluster, copy_efficiency=(1.0, 0.8)) == pytest.approx(50)
-    assert least_s(job, cluster, copy_efficiency=(1.0, 0.5)) == 60
 
 
 def test_the_best_efficiency_is_that_of_the_best_place_on_the_cluster() -> None:
@@ -183,121 +139,26 @@ def test_a_job_that_never_runs_is_refused() -> None:
 
 # By trying all.
 
-KINDS = (
-    GpuType(name="one"),
-    GpuType(name="fast", relative_speed=2.5),
-    GpuType(name="slow", relative_speed=0.4),
-)
 
-
-@st.composite
-def clusters(draw: DrawFn) -> Cluster:
-    """Return up to three servers of one type or two, and up to two servers that are lent."""
-    servers = [
-        Server(
-            id=f"s{place}",
-            gpus=draw(
-                st.dictionaries(
-                    st.sampled_from(["one", "fast"]), st.integers(1, 2), min_size=1, max_size=2
-                )
-            ),
-        )
-        for place in range(draw(st.integers(1, 3)))
-    ]
-    lent = [
-        Server(id=f"lent{place}", gpus={"slow": draw(st.integers(1, 3))}, is_lent=True)
-        for place in range(draw(st.integers(0, 2)))
-    ]
-    return Cluster(name="drawn", gpu_types=KINDS, servers=(*servers, *lent))
-
-
-@st.composite
-def jobs(draw: DrawFn) -> Job:
-    """Return a job, elastic or measured or none of both."""
-    least = draw(st.integers(1, 2))
-    width = draw(st.integers(1, 2))
-    measured = None
-    if draw(st.booleans()):
-        rates = draw(
-            st.dictionaries(
-                st.sampled_from(["one", "fast", "slow"]),
-                st.sampled_from([1.0, 2.0, 3.0]),
-                min_size=1,
-            )
-        )
-        share = draw(st.sampled_from([None, 0.0, 0.5, 1.0]))
-        spread = None if share is None else {name: share * rate for name, rate in rates.items()}
-        measured = GangJob(
-            id="x", gang=least * width, steps=10, throughput=rates, spread_throughput=spread
-        )
-    names = st.lists(st.sampled_from(["one", "fast", "slow"]), unique=True, max_size=2)
-    return Job(
-        id="x",
-        submit_s=0,
-        work_worker_s=10,
-        min_workers=least,
-        max_workers=least + draw(st.integers(0, 3)),
-        gpus_per_worker=width,
-        scaling_loss=draw(st.sampled_from([0.0, 0.3, 1.0])),
-        fungible=draw(st.booleans()),
-        heterogeneous=draw(st.booleans()),
-        gpu_types=tuple(draw(names)),
-        measured=measured,
-    )
-
-
-def holdings(job: Job, speed: Speed, *, borrows: bool) -> Iterator[list[Part]]:
-    """Yield all that a job may hold on an empty cluster."""
-    cluster = speed.cluster
-    is_measured = speed.unit_of(job).is_measured
-    for has_replicas in (False, True):
-        if has_replicas and is_measured:
-            return
-        most = []
-        for pool in cluster.pools:
-            is_able = speed.relative_speed(job, pool.number) > 0 and (borrows or not pool.is_lent)
-            most += [gpus // job.gpus_per_worker if is_able else 0 for gpus in pool.gpus]
-        for counts in product(*(range(count + 1) for count in most)):
-            of_pool: Counter[int] = Counter()
-            for host, count in enumerate(counts):
-                of_pool[cluster.pool_of_host[host]] += count
-            parts = []
-            is_whole = True
-            for pool, count in of_pool.items():
-                found = cluster.pools[pool]
-                replicas = found.gpu_type.replicas if has_replicas and found.is_lent else 1
-                is_whole &= count % replicas == 0
-                if count:
-                    gpus = {
-                        host: counts[host] * job.gpus_per_worker
-                        for host in found.hosts
-                        if counts[host]
-                    }
-                    held = count * job.gpus_per_worker
-                    parts.append(Part(pool, gpus, count // replicas, held))
-            kinds = {cluster.pools[part.pool].is_lent for part in parts}
-            workers = sum(part.base for part in parts)
-            if (
-                is_whole
-                and job.min_workers <= workers <= job.max_workers
-                and (len(kinds) == 1 or job.heterogeneous)
-            ):
-                yield parts
-
-
-@given(jobs(), clusters(), st.booleans())
-def test_the_best_rate_is_that_of_the_best_that_a_job_may_hold(
-    job: Job, cluster: Cluster, borrows: bool
-) -> None:
+@given(seed=st.integers(0, 10**6))
+def test_the_best_rate_is_that_of_the_best_that_a_job_may_hold(seed: int) -> None:
     """Too low a rate makes a bound wrong, and too high a one makes it weak."""
-    speed = Speed(cluster)
-    if speed.obstacle(job) is not None:
-        return
-    found = BestRates(speed, borrows=borrows).of(job)
-    work = speed.unit_of(job).work
-    best = [0.0] * (1 + job.max_workers - job.min_workers)
-    for parts in holdings(job, speed, borrows=borrows):
-        place = sum(part.base for part in parts) - job.min_workers
-        best[place] = max(best[place], share_rate(speed, job, parts) * work)
-    assert found.of_workers == pytest.approx(best)
-    assert found.best == pytest.approx(max(best))
+    small = draw(seed, Reading.CONSERVED)
+    speed, cluster = small.speed, small.cluster
+    settings = {"borrows": small.plan is not None, "copy_efficiency": small.copy_efficiency}
+    rates = BestRates(speed, **settings)
+    hosts = [
+        host
+        for pool in cluster.pools
+        for host in pool.hosts
+        if settings["borrows"] or not pool.is_lent
+    ]
+    for job in small.workload.jobs:
+        found, work = rates.of(job), speed.unit_of(job).work
+        best = [
+            max((state.rate * work for state in states_on(job, speed, hosts, workers)), default=0.0)
+            for workers in range(job.min_workers, job.max_workers + 1)
+        ]
+        assert found.of_workers == pytest.approx(best)
+        states = states_of(job, speed, **settings)
+        assert found.best == pytest.approx(max(state.rate for state in states) * work)

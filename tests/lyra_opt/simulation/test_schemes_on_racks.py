@@ -29,7 +29,6 @@ from lyra_opt.simulation.topology import Rack, Topology
 from lyra_opt.simulation.workload import Job, Workload
 from tests.draws import draws
 from tests.lyra_opt.simulation.on_racks import cases, cluster_of, job, workloads
-from tests.lyra_opt.simulation.places import placed_efficiency
 from tests.lyra_opt.simulation.replays import COMPOSED_SCHEMES, completions
 
 if TYPE_CHECKING:
@@ -174,25 +173,6 @@ class TestElastic:
         on_racks, alone = (run_scheme(name, workload, found) for found in (cluster, plain))
         assert completions(on_racks) == completions(alone)
         assert [run.queued_s for run in on_racks.runs] == [run.queued_s for run in alone.runs]
-
-    @pytest.mark.parametrize("name", ELASTIC_NAMES)
-    @draws(15)
-    @given(case=cases())
-    def test_speed_is_that_of_the_place(self, name: str, case: Case) -> None:
-        """From its start on, a gang runs as fast as the model of communication says."""
-        workload, cluster, _ = case
-        topology, communication = cluster.topology, cluster.communication
-        assert topology is not None
-        assert communication is not None
-        for run in run_scheme(name, workload, cluster).runs:
-            assert run.last_gpus is not None
-            assert run.job.model is not None
-            efficiency = placed_efficiency(
-                communication, run.job.model, run.job.min_gpus, run.last_gpus, topology
-            )
-            assert run.completion_s - run.start_s == pytest.approx(run.job.duration_s / efficiency)
-            assert run.allocations_by_tier[topology.tier_of(run.last_gpus)] == 1
-            assert run.allocations == 1
 
     def test_a_model_that_is_not_known_is_refused(self) -> None:
         """Or not said, or known for smaller gangs alone."""

@@ -56,7 +56,7 @@ def states_of(
     alone = [
         state
         for workers in range(job.min_workers, job.max_workers + 1)
-        for state in _states_on(job, speed, hosts, workers)
+        for state in states_on(job, speed, hosts, workers)
     ]
     found = list(alone)
     if copy_efficiency is not None:
@@ -64,7 +64,7 @@ def states_of(
             [host for host in hosts if cluster.server_of_host[host] == server]
             for server in sorted({cluster.server_of_host[host] for host in hosts})
         ]
-        of_server = [_best(_states_on(job, speed, there, job.min_workers)) for there in servers]
+        of_server = [_best(states_on(job, speed, there, job.min_workers)) for there in servers]
         for copies in range(2, len(servers) + 1):
             worth = copy_efficiency[min(copies, len(copy_efficiency)) - 1]
             for chosen in combinations(of_server, copies):
@@ -78,7 +78,7 @@ def states_of(
     return _best(found)
 
 
-def _states_on(job: Job, speed: Speed, hosts: Sequence[int], workers: int) -> Iterator[State]:
+def states_on(job: Job, speed: Speed, hosts: Sequence[int], workers: int) -> Iterator[State]:
     """Yield what a job of so many workers may hold on some hosts."""
     cluster = speed.cluster
     pools = sorted({cluster.pool_of_host[host] for host in hosts})
