@@ -20,6 +20,7 @@ from lyra_opt.core.pictures import (
     add_panels,
     as_written,
     grid_of,
+    handles_of_named,
     in_words,
     named_colours,
     shortened,
@@ -178,7 +179,7 @@ def _shown_jobs(instance: Instance, solutions: Sequence[Sequence[int]]) -> list[
     return sorted(sorted(range(len(instance.jobs)), key=rank)[:MOST_JOBS])
 
 
-WIDTH_INCHES, PANEL_INCHES = 9.0, 3.3
+WIDTH_INCHES, SCHEDULE_INCHES = 9.0, 3.3
 
 MOST_MARKED_JOBS = 60
 """Jobs up to which starts and completions are marked on the bands."""
@@ -229,7 +230,7 @@ def drawing_of_schedules(instance: Instance, schedules: Mapping[str, Schedule]) 
         panels[-1].set_xlabel(f"Time ({time_unit(end_s)[1]})")
         _add_legend(figure, instance, colours)
 
-    return Drawing(WIDTH_INCHES, 0.5 + PANEL_INCHES * len(schedules), draw)
+    return Drawing(WIDTH_INCHES, 0.5 + SCHEDULE_INCHES * len(schedules), draw)
 
 
 def job_colours(instance: Instance) -> list[str]:
@@ -455,7 +456,6 @@ def _rim() -> list[Any]:
 def _add_legend(figure: FigureBase, instance: Instance, colours: Sequence[str]) -> None:
     """List the marks, the jobs with a colour of their own, and how many others there are."""
     from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
 
     marks = mark_styles()
     shown = ["release", "start", "completion"]
@@ -465,16 +465,7 @@ def _add_legend(figure: FigureBase, instance: Instance, colours: Sequence[str]) 
     handles.append(
         Line2D([], [], color="black", linewidth=1.0, linestyle="--", label=f"{instance.gpus} GPUs")
     )
-    handles += [
-        Patch(facecolor=colour, label=as_written(shortened(job.id)))
-        for job, colour in zip(instance.jobs, colours, strict=True)
-        if colour not in UNNAMED_COLOURS
-    ]
-    others = len(instance.jobs) - MOST_NAMED
-    if others > 0:
-        handles.append(
-            Patch(facecolor=UNNAMED_COLOURS[0], label=f"{others} other{'s' if others > 1 else ''}")
-        )
+    handles += handles_of_named([job.id for job in instance.jobs], colours)
     figure.legend(handles=handles, loc="outside right upper")
 
 

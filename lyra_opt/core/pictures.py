@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from unicodedata import east_asian_width
 
 from lyra_opt.core.documents import write_bytes
-from lyra_opt.core.errors import UserError, one_line
+from lyra_opt.core.errors import UserError, counted, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -215,6 +215,27 @@ def named_colours(weights: Sequence[float]) -> list[str]:
         colour_of.get(place, UNNAMED_COLOURS[place % len(UNNAMED_COLOURS)])
         for place in range(len(weights))
     ]
+
+
+def handles_of_named(names: Sequence[str], colours: Sequence[str]) -> list[Any]:
+    """Return legend entries of the names with a colour of their own, and of how many have none.
+
+    Parameters
+    ----------
+    names, colours
+        In the same order; colours as `named_colours` returns them.
+    """
+    from matplotlib.patches import Patch
+
+    handles = [
+        Patch(facecolor=colour, label=as_written(shortened(name)))
+        for name, colour in zip(names, colours, strict=True)
+        if colour not in UNNAMED_COLOURS
+    ]
+    others = len(names) - MOST_NAMED
+    if others > 0:
+        handles.append(Patch(facecolor=UNNAMED_COLOURS[0], label=counted(others, "other")))
+    return handles
 
 
 def _pale(colour: str) -> str:

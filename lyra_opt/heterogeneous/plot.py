@@ -14,13 +14,12 @@ from lyra_opt.core.errors import counted
 from lyra_opt.core.pictures import (
     DARK_TEXT,
     FREE_COLOUR,
-    MOST_NAMED,
     TEXT_POINTS,
-    UNNAMED_COLOURS,
     Drawing,
     add_panels,
     as_written,
     grid_of,
+    handles_of_named,
     in_words,
     named_colours,
     shortened,
@@ -45,8 +44,8 @@ if TYPE_CHECKING:
 MOST_NAMED_JOBS = 40
 """Jobs up to which each has its name, and numbers; of more, all are drawn without either."""
 
-COLUMN_INCHES, FRAME_INCHES, BAR_INCHES, MANY_INCHES = 0.85, 1.3, 0.9, 6.5
-LEAST_INCHES = 3.6
+COLUMN_INCHES, MATRIX_FRAME_INCHES, BAR_INCHES, MANY_INCHES = 0.85, 1.3, 0.9, 6.5
+LEAST_MATRIX_INCHES = 3.6
 """Of a panel, for its title."""
 
 
@@ -160,12 +159,13 @@ def _panel_inches(instance: Instance) -> float:
             text_inches(f"{shortened(job.id)}, {job.gang} GPUs", TEXT_POINTS)
             for job in instance.jobs
         )
-    return max(LEAST_INCHES, names + COLUMN_INCHES * len(instance.gpu_types))
+    return max(LEAST_MATRIX_INCHES, names + COLUMN_INCHES * len(instance.gpu_types))
 
 
 def _height(instance: Instance) -> float:
     is_named = len(instance.jobs) <= MOST_NAMED_JOBS
-    return FRAME_INCHES + (max(ROW_INCHES * len(instance.jobs), 1.0) if is_named else MANY_INCHES)
+    rows_inches = max(ROW_INCHES * len(instance.jobs), 1.0) if is_named else MANY_INCHES
+    return MATRIX_FRAME_INCHES + rows_inches
 
 
 WIDTH_INCHES, LEGEND_INCHES, FRAME_INCHES = 9.0, 1.6, 0.5
@@ -415,14 +415,7 @@ def _add_legend(figure: FigureBase, instance: Instance, colours: Sequence[str]) 
     """List the jobs with a colour of their own, and how many others there are."""
     from matplotlib.patches import Patch
 
-    handles = [
-        Patch(facecolor=colour, label=as_written(shortened(job.id)))
-        for job, colour in zip(instance.jobs, colours, strict=True)
-        if colour not in UNNAMED_COLOURS
-    ]
-    others = len(instance.jobs) - MOST_NAMED
-    if others > 0:
-        handles.append(Patch(facecolor=UNNAMED_COLOURS[0], label=counted(others, "other")))
+    handles = handles_of_named([job.id for job in instance.jobs], colours)
     handles.append(Patch(facecolor=FREE_COLOUR, edgecolor="#c8c8c8", label="free"))
     figure.legend(handles=handles, loc="outside right upper", fontsize=TEXT_POINTS)
 

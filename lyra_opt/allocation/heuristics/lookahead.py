@@ -80,11 +80,7 @@ class BestFill(SchedulePolicySolver):
 
     name = "best-fill"
 
-    def apply(
-        self,
-        instance: Instance,
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> SolveResult[Schedule]:
+    def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[Schedule]:  # noqa: ARG002
         """Return the best schedule, the first of equal ones; of those that there was time for."""
         start = FluidState(instance)
         best = start.copy(logs=True)

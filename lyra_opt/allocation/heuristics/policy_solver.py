@@ -99,11 +99,7 @@ class StepPolicy(SchedulePolicySolver):
     def prepare(self, state: FluidState) -> None:
         """Set the keys that `decide` orders by, if it does."""
 
-    def schedule(
-        self,
-        instance: Instance,
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> Schedule:
+    def schedule(self, instance: Instance, rng: np.random.Generator) -> Schedule:  # noqa: ARG002
         """Return the schedule that the decisions make."""
         state = FluidState(instance)
         self.prepare(state)
@@ -203,11 +199,7 @@ class PriorityFill(StepPolicy):
         """Fill once."""
         state.decide(decide_by_rule, FILL_BASES_FIRST)
 
-    def schedule(
-        self,
-        instance: Instance,
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> Schedule:
+    def schedule(self, instance: Instance, rng: np.random.Generator) -> Schedule:  # noqa: ARG002
         """Return the schedule that the key makes, by one kernel to its end."""
         state = FluidState(instance)
         Fill(FILL_BASES_FIRST, self.key).run(state, decides=False)

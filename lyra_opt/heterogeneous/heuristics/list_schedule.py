@@ -54,11 +54,7 @@ class ListSchedule(HeuristicSolver):
     problem = "heterogeneous"
     variants = tuple(each for each in Objective if each not in SHARE_OBJECTIVES)
 
-    def apply(
-        self,
-        instance: Instance,
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> SolveResult[RoundSchedule]:
+    def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[RoundSchedule]:  # noqa: ARG002
         """Return the best of the orders' schedules."""
         search, stopped_by = _Search(instance), None
         try:

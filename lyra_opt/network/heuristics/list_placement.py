@@ -42,11 +42,7 @@ class ListPlacement(HeuristicSolver):
     problem = "network"
     variants = tuple(Objective)
 
-    def apply(
-        self,
-        instance: Instance,
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> SolveResult[Solution]:
+    def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[Solution]:  # noqa: ARG002
         """Return the best of the orders' placements."""
         tried, stopped_by = [Solution(())], None
         try:

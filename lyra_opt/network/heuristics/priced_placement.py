@@ -205,12 +205,7 @@ class PricedPlacement(PlacementPolicy):
         self._critical = critical
         self._room: ExpectedRoom | None = None
 
-    def prepare(
-        self,
-        machines: MachineState,
-        lease_s: float,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> None:
+    def prepare(self, machines: MachineState, lease_s: float, rng: np.random.Generator) -> None:  # noqa: ARG002
         """Forget all leases."""
         self._room = ExpectedRoom(machines)
 

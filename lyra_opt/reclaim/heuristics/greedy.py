@@ -64,11 +64,7 @@ class SmallestCountFirst(ReclaimHeuristic):
 
     name = "scf"
 
-    def choose(
-        self,
-        instance: Instance,
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> Sequence[int]:
+    def choose(self, instance: Instance, rng: np.random.Generator) -> Sequence[int]:  # noqa: ARG002
         """Return the first N_R servers in order of job count."""
         index = instance.index
         counted = index.base if instance.semantics is Semantics.RIGID else index.gpus
@@ -126,11 +122,7 @@ class LyraGreedy(ReclaimHeuristic):
     def __init__(self, tie_rule: TieRule = TieRule.MOST_VACATED) -> None:
         self.tie_rule = tie_rule
 
-    def choose(
-        self,
-        instance: Instance,
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> Sequence[int]:
+    def choose(self, instance: Instance, rng: np.random.Generator) -> Sequence[int]:  # noqa: ARG002
         """Return the servers in the order in which the rule takes them."""
         span = instance.index.base.span()
         return ShareRule(instance, span, self.tie_rule).take()
@@ -226,11 +218,7 @@ class LyraGreedyElastic(ReclaimHeuristic):
     name = "lyra-greedy-elastic"
     variants = (str(Semantics.INTERCHANGEABLE),)
 
-    def choose(
-        self,
-        instance: Instance,
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> Sequence[int]:
+    def choose(self, instance: Instance, rng: np.random.Generator) -> Sequence[int]:  # noqa: ARG002
         """Return the servers in the order in which the rule takes them."""
         return take_servers_with_slack(instance, instance.index.gpus.span())
 
@@ -274,11 +262,7 @@ class Marginal(ReclaimHeuristic):
 
     name = "marginal"
 
-    def choose(
-        self,
-        instance: Instance,
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> Sequence[int]:
+    def choose(self, instance: Instance, rng: np.random.Generator) -> Sequence[int]:  # noqa: ARG002
         """Return the servers in the order in which the rule takes them."""
         whole_weight = np.ones(len(instance.jobs), dtype=np.int64)
         if instance.semantics is Semantics.RIGID:
@@ -307,11 +291,7 @@ class Peeling(ReclaimHeuristic):
 
     name = "peeling"
 
-    def choose(
-        self,
-        instance: Instance,
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> Sequence[int]:
+    def choose(self, instance: Instance, rng: np.random.Generator) -> Sequence[int]:  # noqa: ARG002
         """Return the servers that are left."""
         return peel_servers(instance, instance.index.is_on_loan)
 

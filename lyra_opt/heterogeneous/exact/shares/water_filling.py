@@ -263,11 +263,7 @@ class WaterFilling(HeuristicSolver):
     variants = (Objective.MAX_MIN_SHARE,)
     modules = ("highspy",)
 
-    def apply(
-        self,
-        instance: Instance,
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> SolveResult[TimeShares]:
+    def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[TimeShares]:  # noqa: ARG002
         """Return the shares."""
         arrays = ShareArrays.of(instance)
         filled = fill(arrays, groups_of(instance))

@@ -344,11 +344,7 @@ class HadarCommitted(RoundPolicySolver):
             return Unsupported(f"{self.name} has no rule for copies of jobs")
         return Solver.supports(self, instance)
 
-    def apply(
-        self,
-        instance: Instance,
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> SolveResult[RoundSchedule]:
+    def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[RoundSchedule]:  # noqa: ARG002
         """Let the jobs buy."""
         return _result(instance, certify_committed(instance))
 
