@@ -7,7 +7,6 @@ import math
 import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
-from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -24,6 +23,7 @@ from lyra_opt.experiments.report import Report
 from lyra_opt.experiments.store import ResultStore
 from lyra_opt.experiments.tables import gap_table
 from tests.experiments.records import MAXIMISING, make_run, make_study
+from tests.html_page import Page
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -491,29 +491,13 @@ def test_plots_are_well_formed_and_have_ids_of_their_own(folder):
     assert len(ids) == len(set(ids))
 
 
-class _Links(HTMLParser):
-    """Collects what a page would load, and which elements it holds."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.loaded: list[str] = []
-        self.tags: set[str] = set()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        for name, value in attrs:
-            if name in ("src", "href", "xlink:href", "data", "srcset") and value:
-                self.loaded.append(value)
-
-
 def test_page_needs_no_other_file(folder):
     main(["report", str(folder)])
     page = (folder / "report.html").read_text()
-    links = _Links()
-    links.feed(page)
-    assert all(link.startswith("#") for link in links.loaded)
-    assert "svg" in links.tags
-    assert not {"link", "img", "iframe", "object"} & links.tags
+    read = Page(page)
+    assert all(address.startswith("#") for address in read.addresses)
+    assert "svg" in read.tags
+    assert not {"link", "img", "iframe", "object"} & set(read.tags)
     assert "@import" not in page
     assert re.findall(r"url\((?!#)", page) == []
     names = r"http://www\.w3\.org/(2000/svg|1999/xlink)"  # of XML vocabularies, never loaded

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
+
+Run = Callable[..., tuple[int, str, str]]
+"""Runs the command line: returns the exit code, stdout and stderr."""
 
 HEADER = "job_id,submit_time_s,duration_s,gpus\n"
 
@@ -23,7 +26,7 @@ TIME_PARTS = (
 
 
 @pytest.fixture
-def simulate(run: Callable[..., tuple[int, str, str]]) -> Callable[..., tuple[int, str, str]]:
+def simulate(run: Run) -> Run:
     """Return a function that runs ``lyra-opt simulate`` without worker processes."""
 
     def in_this_process(*arguments: object) -> tuple[int, str, str]:
@@ -41,9 +44,7 @@ def trace(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def three_jobs(
-    simulate: Callable[..., tuple[int, str, str]], trace: Path
-) -> Callable[..., tuple[int, str, str]]:
+def three_jobs(simulate: Run, trace: Path) -> Run:
     """Return a function that simulates the three jobs on one server of two GPUs."""
 
     def simulate_trace(*arguments: object) -> tuple[int, str, str]:

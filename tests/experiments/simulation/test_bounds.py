@@ -1,27 +1,241 @@
-"""Bounds beside replays: by hand where that is possible, kept by every scheme, and refused."""
+"""No replay is better than a bound that any command, function or page gives for its scheme."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import lyra_opt as lo
-from lyra_opt.core.errors import InputError
+from lyra_opt.__main__ import main
 from lyra_opt.experiments.simulation.measuring.bounds import (
+    DECISIONS,
     MAKESPAN,
     MEAN_JCT,
     MEAN_QUEUE,
+    decisions_of,
     require_kept,
+    winnable,
 )
-from lyra_opt.experiments.simulation.running.tasks import replay_tasks
-from lyra_opt.experiments.simulation.scenario.loading import Change, load_scenario
+from lyra_opt.experiments.simulation.measuring.measures import variants_of
 from lyra_opt.experiments.simulation.scenario.setup import SimulationError
+from lyra_opt.experiments.simulation.showing.report import write_report
 from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.policy import QueuePolicy
+from lyra_opt.simulation.scheme import Scheme, find_scheme, scheme_names
 from lyra_opt.simulation.workload import Job, Workload
+from tests.lyra_opt.simulation.in_rounds import cluster_of
+from tests.lyra_opt.simulation.test_packing import kind, workload_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
+
+    from lyra_opt.experiments.simulation.showing.results import Runs
+    from lyra_opt.simulation.policy import Policy
+    from lyra_opt.simulation.scheme import Options
+    from lyra_opt.simulation.view import View
+
+TRACE = "job_id,submit_time_s,gpus,duration_s\n" + "".join(
+    f"j{number},{300 * number},{1 + number % 2},{4000 + 3000 * (number % 4)}\n"
+    for number in range(7)
+)
+FIGURE_OF = {MEAN_JCT: "jct_mean_s", MEAN_QUEUE: "queue_mean_s", MAKESPAN: "makespan_s"}
+TYPES = ["v100", "p100", "k80"]
+CLUSTERS: Mapping[str, Mapping[str, Any]] = {
+    "alike": {"cluster.servers": 2, "cluster.gpus_per_server": 2},
+    "loans": {
+        "cluster.servers": 1,
+        "cluster.gpus_per_server": 2,
+        "cluster.loans": {"servers": 2, "gpus_per_server": 4, "forecaster": "last-value"},
+        "jobs.assumptions": {"fungible_percent": 50, "elastic_percent": 50},
+    },
+    "types": {
+        "cluster.groups": [{"servers": 1, "gpus_per_server": 2, "gpu_type": name} for name in TYPES]
+    },
+    "racks": {
+        "cluster.servers": 4,
+        "cluster.gpus_per_server": 1,
+        "cluster.servers_per_rack": 2,
+        "cluster.network": {"links": "congested-2"},
+    },
+}
+TENURES = ("forever", "leases", "rounds", "epochs")
+WITHOUT_BOUND = {"lyra-tuned", "pollux"}
+QUICK = ["fifo", "lyra", "lyra-tuned", "tiresias", "hadare", "dally"]
+
+
+def require_bounds_kept(
+    cluster: str, scheme: str, folder: Path, capsys: pytest.CaptureFixture[str], **more: Any
+) -> bool:
+    """Check the bounds of every place for one scheme; return whether the scheme runs."""
+    trace = folder / "trace.csv"
+    trace.write_text(TRACE)
+    changes = {"jobs.oversized": "drop", **CLUSTERS[cluster], **more}
+    asked = ["plain", "--jobs", str(trace), "--scheme", scheme]
+    asked += [f"--set={key}={as_toml(value)}" for key, value in changes.items()]
+    try:
+        runs = lo.simulate("plain", jobs=trace, schemes=[scheme], changes=changes)
+    except lo.UserError:
+        return False
+    if not runs.replays.runs:
+        return False
+    capsys.readouterr()
+    if scheme in WITHOUT_BOUND:
+        with pytest.raises(lo.UserError, match=f"no bound applies to scheme {scheme}"):
+            lo.bound(runs)
+        assert main(["bound", *asked]) == 2
+        assert main(["simulate", *asked, "--bound"]) != 0
+        told = capsys.readouterr()
+        assert told.out == ""
+        assert told.err.count(f"no bound applies to scheme {scheme}") >= 2
+        return True
+    found = lo.bound(runs).to_dict("records")
+    assert main(["bound", *asked, "--json"]) == 0
+    found += json.loads(capsys.readouterr().out)
+    bounded = lo.simulate("plain", jobs=trace, schemes=[scheme], changes=changes | {"bounds": True})
+    assert not bounded.replays.failed, bounded
+    (left,) = winnable(variants_of(bounded.replays.runs))  # as the page shows it
+    found += [{MEAN_JCT: left.bound_s, MEAN_QUEUE: 0}, bounded.replays.runs[0].figures]
+    measured = runs.replays.runs[0].figures or {}
+    for bounds in found:
+        for bound, figure in FIGURE_OF.items():
+            assert bounds.get(bound, 0) <= measured[figure] * (1 + 1e-9) + 1e-6, (bound, bounds)
+    return True
+
+
+def as_toml(value: Any) -> str:
+    """Return a value as ``--set`` takes it."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {as_toml(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(as_toml, value)) + "]"
+    return json.dumps(value)
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_no_bound_is_above_a_replay(
+    cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A scheme with copies, one that tunes jobs, and usual ones."""
+    ran = {name for name in QUICK if require_bounds_kept(cluster, name, tmp_path, capsys)}
+    assert ran >= {"fifo", "tiresias", "hadare"}
+    assert ("lyra-tuned" in ran) == (cluster in ("alike", "loans"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cluster", CLUSTERS)
+@pytest.mark.parametrize("tenure", [None, *TENURES])
+def test_no_bound_is_above_a_replay_of_any_scheme(
+    cluster: str, tenure: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every scheme with its own tenure, and some with every other tenure, on every cluster."""
+    more = {} if tenure is None else {"tenure.all": tenure}
+    ran = [
+        name
+        for name in (QUICK if tenure else scheme_names())
+        if require_bounds_kept(cluster, name, tmp_path, capsys, **more)
+    ]
+    assert ran
+
+
+def two_jobs(**job: Any) -> Workload:
+    jobs = [Job(id=f"j{number}", submit_s=0.0, work_worker_s=40000.0, **job) for number in range(2)]
+    return Workload(name="two", jobs=tuple(jobs))
+
+
+def simulated(*schemes: Any, jobs: Workload | None = None, **changes: Any) -> Runs:
+    asked = {"cluster.servers": 4, **changes}
+    return lo.simulate("plain", jobs=jobs or two_jobs(), schemes=schemes, changes=asked)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuned(Scheme):
+    """A scheme of one's own that does not say that its policy tunes jobs."""
+
+    name: str = "mine"
+    summary: str = "tunes"
+
+    def policy(self, cluster: Cluster, options: Options) -> Policy:
+        """See `Scheme`."""
+        return find_scheme("lyra-tuned").policy(cluster, options)
+
+
+def test_the_policy_counts_not_what_its_scheme_claims() -> None:
+    """By hand: tuned jobs on eight GPUs need less than 40,000 / 8 s, which a bound would deny."""
+    runs = simulated(Tuned(), jobs=two_jobs(max_workers=8))
+    assert runs.summary.jct_mean_s[0] < 5000
+    with pytest.raises(lo.UserError, match="no bound applies to scheme mine"):
+        lo.bound(runs)
+
+
+def test_no_bound_applies_to_jobs_that_share_gpus() -> None:
+    """By hand: two jobs on one GPU at 75 % each finish sooner than one after the other."""
+    jobs = workload_of(kind("x", 6000), kind("y", 6000))
+    cluster = cluster_of({"a": 1})
+    runs = lo.simulate("plain", jobs=jobs, cluster=cluster, schemes=["gavel-gandiva"])
+    assert runs.summary.makespan_s[0] < 6000
+    with pytest.raises(lo.UserError, match="no bound applies to scheme gavel-gandiva"):
+        lo.bound(runs)
+
+
+def test_runs_of_several_schemes_have_the_bound_of_all() -> None:
+    """By hand: a job takes 40,000 s, or with copies on four servers, each worth 90 %, a quarter."""
+    alone, both = (lo.bound(simulated(*names)) for names in (["fifo"], ["fifo", "hadare"]))
+    assert list(alone.reading) == ["restart", "conserved"]
+    assert alone.jct_mean_bound_s.tolist() == pytest.approx([40000, 40000])
+    assert list(both.reading) == ["conserved"]
+    assert both.jct_mean_bound_s[0] < 12000
+    assert (alone.has_copies.any(), both.has_copies.all()) == (False, True)
+    with pytest.raises(lo.UserError, match="no such bound applies to scheme hadare"):
+        lo.bound(simulated("fifo", "hadare"), readings="restart")
+    with pytest.raises(lo.UserError, match="no bound applies to scheme pollux"):
+        lo.bound(simulated("fifo", "pollux"))
+
+
+@pytest.mark.parametrize(("scheme", "told"), [("hadare", None), ("pollux", "no bound applies")])
+def test_rows_of_before_are_read_by_the_name_of_their_scheme(scheme: str, told: str | None) -> None:
+    """Rows of version 0.2.0 do not say what their scheme may do; others count as they say."""
+    runs = simulated(scheme)
+    (run,) = runs.replays.runs
+    setting = {key: run.setting[key] for key in run.setting if key not in ("reading", "has_copies")}
+
+    def with_setting(setting: Mapping[str, Any], **figures: float) -> Runs:
+        changed = replace(run, setting=setting, figures={**(run.figures or {}), **figures})
+        return replace(runs, replays=replace(runs.replays, runs=(changed,)))
+
+    if told:
+        with pytest.raises(lo.UserError, match=told):
+            lo.bound(with_setting(setting))
+        return
+    assert lo.bound(with_setting(setting)).jct_mean_bound_s[0] < 12000
+    with pytest.raises(lo.UserError, match="no bound applies to scheme hadare"):
+        lo.bound(with_setting({**setting, "reading": None, "has_copies": True}))
+    with pytest.raises(lo.UserError, match="its row is damaged"):
+        lo.bound(with_setting({**setting, "reading": "free", "has_copies": True}))
+    with pytest.raises(lo.UserError, match="has 3 jobs, but its scenario now has 2"):
+        lo.bound(with_setting(setting, jobs=3))
+    with pytest.raises(SimulationError, match="jct_mean_s is 1.0, but proved to be at least"):
+        lo.bound(with_setting(setting, jct_mean_s=1.0))
+
+
+class Sharing(QueuePolicy):
+    """Lets the second job share the GPUs of the first, and does not say so."""
+
+    def decide(self, view: View) -> None:
+        """See `Policy`."""
+        (first, second) = self.waiting.values()
+        self.start(view, first, view.fit(first) or [])
+        shared = view.reserve(second, first.gpus, beside=first)
+        view.start(second, shared, beside=first)
+
+
+def test_a_policy_that_shares_gpus_has_to_say_so() -> None:
+    """Else bounds would be given for it that do not apply."""
+    (failed,) = simulated(Sharing).replays.failed
+    assert "does not say that it packs jobs" in (failed.message or "")
 
 
 def figures_of(name: str, *changes: tuple[str, Any]) -> Mapping[str, Mapping[str, Any]]:
@@ -89,14 +303,6 @@ def test_schemes_are_held_against_what_all_of_them_may_do(schemes: list[str], re
         assert figures["jct_above_bound_share"] >= 0
 
 
-def test_where_no_bound_holds_none_is_given() -> None:
-    """Found out before the first replay, in a line that names the key and the scheme."""
-    changes = {"bounds": True, "schemes": ["pollux"], "jobs.parameters.days": 1}
-    scenario = load_scenario("lyra-paper", [Change(*each) for each in changes.items()])
-    with pytest.raises(InputError, match="bounds: no bound applies to scheme pollux"):
-        replay_tasks(scenario)[0].setup()
-
-
 def test_clock_times_are_rounded_more_than_a_bound_is() -> None:
     """A replay in Unix time is no refutation: its moments are a quarter of a microsecond apart."""
     jobs = tuple(
@@ -111,3 +317,34 @@ def test_clock_times_are_rounded_more_than_a_bound_is() -> None:
         changes={"bounds": True},
     )
     assert not runs.replays.failed
+
+
+CHANGES = {"cluster.servers": 8, "jobs.parameters.days": 1}
+
+
+def test_what_is_left_is_the_distance_to_the_bound() -> None:
+    """A share of the wrong mean would promise gains that cannot be had."""
+    runs = lo.simulate(
+        "lyra-paper", schemes=["fifo", "lyra"], seeds=2, changes={**CHANGES, "bounds": True}
+    )
+    found = {each.scheme: each for each in winnable(variants_of(runs.replays.runs))}
+    assert list(found) == ["fifo", "lyra"]
+    for scheme, each in found.items():
+        rows = runs.summary[runs.summary.scheme == scheme]
+        shares = (1 - rows.jct_mean_bound_s / rows.jct_mean_s).tolist()
+        assert each.shares == pytest.approx(shares)
+        assert all(0 <= share < 1 for share in each.shares)
+        above_s = (rows.jct_mean_s - rows.least_run_mean_s).mean()
+        assert sum(each.parts_s.values()) == pytest.approx(above_s, rel=1e-6, abs=1e-6)
+    assert decisions_of(list(found.values()))
+    assert set(decisions_of(list(found.values()))) <= set(DECISIONS)
+    page = write_report(runs.replays).read_text()
+    assert "What could still be won" in page
+    assert "can win more than" in page
+
+
+def test_a_page_without_bounds_promises_nothing() -> None:
+    """There is no distance to what was not proved."""
+    runs = lo.simulate("lyra-paper", schemes=["fifo"], changes=CHANGES)
+    assert not list(winnable(variants_of(runs.replays.runs)))
+    assert "What could still be won" not in write_report(runs.replays).read_text()

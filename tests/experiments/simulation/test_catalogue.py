@@ -24,15 +24,15 @@ from lyra_opt.experiments.simulation.scenario.documents import bundled, with_cas
 from lyra_opt.experiments.simulation.scenario.keys import ScenarioTable
 from lyra_opt.experiments.simulation.scenario.loading import load_scenario, parse_change
 from lyra_opt.experiments.simulation.scenario.schemes import make_schemes
+from lyra_opt.instances.workloads.named import WORKLOADS
 from lyra_opt.instances.workloads.pollux import POLLUX_FILES
 from lyra_opt.simulation.scheme import SCHEMES, scheme_names
 from tests.conftest import assert_one_line_error
 from tests.experiments.simulation.conftest import HEADER, ONE_SERVER, changes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Run = Callable[..., tuple[int, str, str]]
+    from lyra_opt.core.plugins import Plugins
+    from tests.experiments.simulation.conftest import Run
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -186,18 +186,6 @@ class TestScenarios:
                 assert re.search(rf"^  {name}\b", of_key[key], re.MULTILINE), (key, name)
         assert "jobs.parameters: days, jobs" in " ".join(of_key["jobs.workload"].split())
 
-    def test_parts_that_cannot_be_had(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-        """It says what cannot be loaded, beside all that can."""
-        from lyra_opt.instances.workloads.named import WORKLOADS
-
-        broken = EntryPoint(name="odd", value="no_such_module:ODD", group="lyra_opt.workloads")
-        monkeypatch.setattr(WORKLOADS, "_points", {**WORKLOADS._points, "odd": broken})
-        exit_code, out, _ = run("scenarios", "parts")
-        assert exit_code == 0
-        told = out[out.index("not to be had:") :]
-        assert "workload 'odd': no_such_module:ODD cannot be" in " ".join(told.split())
-        assert "\n  lyra-like" in out
-
 
 class TestSchema:
     """``lyra-opt scenarios schema``, for editors."""
@@ -307,13 +295,26 @@ class TestSchemes:
         refused = run("schemes", *changes("cluster.servers=3"))
         assert_one_line_error(refused, "--set", "--for")
 
-    def test_without_a_package_that_is_broken(
-        self, run: Run, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """It says what cannot be loaded, beside all that can."""
-        broken = EntryPoint(name="odd", value="no_such_module:ODD", group="lyra_opt.schemes")
-        monkeypatch.setattr(SCHEMES, "_points", {**SCHEMES._points, "odd": broken})
-        exit_code, out, _ = run("schemes")
-        assert exit_code == 0
-        assert "odd: scheme 'odd': no_such_module:ODD cannot be loaded" in out
-        assert re.search("^dally ", out, re.MULTILINE)
+
+@pytest.mark.parametrize(
+    ("plugins", "command", "told", "beside"),
+    [
+        (WORKLOADS, ("scenarios", "parts"), "not to be had: odd workload 'odd': ", "  lyra-like"),
+        (SCHEMES, ("schemes",), "odd: scheme 'odd': ", "dally "),
+    ],
+)
+def test_a_package_that_is_broken(
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    plugins: Plugins,
+    command: tuple[str, ...],
+    told: str,
+    beside: str,
+) -> None:
+    """It is said what cannot be loaded, beside all that can."""
+    broken = EntryPoint(name="odd", value="no_such_module:ODD", group=plugins._group)
+    monkeypatch.setattr(plugins, "_points", {**plugins._points, "odd": broken})
+    exit_code, out, _ = run(*command)
+    assert exit_code == 0
+    assert f"{told}no_such_module:ODD cannot be" in " ".join(out.split())
+    assert re.search(f"^{beside}", out, re.MULTILINE)

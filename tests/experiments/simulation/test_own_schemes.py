@@ -13,10 +13,9 @@ from tests.conftest import assert_one_line_error
 from tests.experiments.simulation.conftest import THREE_JOBS, schemes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    Run = Callable[..., tuple[int, str, str]]
+    from tests.experiments.simulation.conftest import Run
 
 FILE = """
 from lyra_opt.reclaim.heuristics.greedy import LyraGreedy

@@ -16,9 +16,7 @@ from lyra_opt.core.loading import load_instance
 from lyra_opt.experiments.simulation.running.capture import (
     Capture,
     Reservoir,
-    lacks_free_gpus,
     lacks_gpus,
-    lacks_gpus_for_gangs,
     preempts_somebody,
 )
 from lyra_opt.experiments.simulation.running.replay import step_means
@@ -26,14 +24,7 @@ from lyra_opt.experiments.simulation.scenario.setup import (
     LONGEST_PLAN_DAYS,
     make_loaning,
     plan_days,
-    proportional_inference_servers,
 )
-from lyra_opt.heterogeneous.instance import GangJob, GpuServer, GpuType
-from lyra_opt.heterogeneous.instance import Instance as HeterogeneousInstance
-from lyra_opt.heterogeneous.instance import Objective as HeterogeneousObjective
-from lyra_opt.network.instance import Instance as NetworkInstance
-from lyra_opt.network.instance import Machine, WaitingJob
-from lyra_opt.network.instance import Objective as NetworkObjective
 from lyra_opt.reclaim.instance import Instance as ReclaimInstance
 from lyra_opt.reclaim.instance import Job as HostedJob
 from lyra_opt.reclaim.instance import Semantics, Server, WorkerGroup
@@ -127,35 +118,6 @@ class TestCapture:
     def test_contested_allocations(self, objective: Objective, gpus: int, lacks: bool) -> None:
         """In Lyra's phase 2 the GPUs are those that the base demands leave."""
         assert lacks_gpus(allocation(gpus, objective)) is lacks
-
-    @pytest.mark.parametrize(("gangs", "lacks"), [((3, 1), False), ((3, 2), True)])
-    def test_contested_decisions_on_gangs(self, gangs: tuple[int, ...], lacks: bool) -> None:
-        """Four GPUs, of whatever type or machine, that are free or not held by these gangs."""
-        rounds = HeterogeneousInstance(
-            name="round-at-0-s",
-            objective=HeterogeneousObjective.ROUND_PROGRESS,
-            gpu_types=(GpuType(name="a"), GpuType(name="b")),
-            servers=(GpuServer(id="s", gpus={"a": 1, "b": 1}), GpuServer(id="t", gpus={"b": 2})),
-            jobs=tuple(
-                GangJob(id=f"j{place}", gang=gang, steps=1.0, throughput={"a": 1.0, "b": 1.0})
-                for place, gang in enumerate(gangs)
-            ),
-            round_s=360.0,
-        )
-        assert lacks_gpus_for_gangs(rounds) is lacks
-        epoch = NetworkInstance(
-            name="epoch-at-0-s",
-            objective=NetworkObjective.EPOCH,
-            machines=(
-                Machine(id="m", rack="r", gpus=8, free_gpus=1),
-                Machine(id="n", rack="r", gpus=4, free_gpus=3),
-            ),
-            jobs=tuple(
-                WaitingJob(id=f"j{place}", gang=gang, efficiency={"machine": 1.0})
-                for place, gang in enumerate(gangs)
-            ),
-        )
-        assert lacks_free_gpus(epoch) is lacks
 
     def test_decisions_of_one_moment_are_all_kept(self, tmp_path: Path) -> None:
         """Moments are told in whole seconds; a file must not take the place of another."""
@@ -254,8 +216,3 @@ class TestPlan:
         assert 0 < max(loaning.plan.on_loan) <= 4
         assert loaning.plan.busy_share[:288] == loaning.demand.busy_share[:288]
         assert make_loaning(jobs, Cluster.of_servers(1), seed=0) is None
-
-    def test_proportions(self) -> None:
-        """Lyra's own clusters, and one too small to have a share."""
-        assert proportional_inference_servers(443 * 8) == 520
-        assert proportional_inference_servers(1) == 1

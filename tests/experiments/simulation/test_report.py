@@ -8,7 +8,6 @@ import re
 import statistics
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
-from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,11 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.__main__ import main
+from lyra_opt.core.pictures import house_style
 from lyra_opt.experiments.intervals import bootstrap_interval, student_interval
 from lyra_opt.experiments.simulation.measuring.comparison import RESAMPLES, differences
+from lyra_opt.experiments.simulation.measuring.measures import TIME_PARTS, Variant
 from lyra_opt.experiments.simulation.running.replays import load_replays
 from lyra_opt.experiments.simulation.showing.decision import decision
 from lyra_opt.experiments.simulation.showing.distributions import points
+from lyra_opt.experiments.simulation.showing.means import COLOURS, time_parts_plot
 from lyra_opt.experiments.simulation.showing.report import headline
 from lyra_opt.experiments.simulation.showing.results import print_replays
 from lyra_opt.experiments.simulation.showing.timelines import (
@@ -32,14 +34,15 @@ from lyra_opt.experiments.simulation.showing.timelines import (
     window_of,
 )
 from tests.conftest import assert_one_line_error
+from tests.experiments.simulation.conftest import TIME_PARTS as KEYS
+from tests.experiments.simulation.conftest import changes, schemes
+from tests.html_page import Page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from lyra_opt.experiments.records import ReplayRecord
-
-    Run = Callable[..., tuple[int, str, str]]
+    from tests.experiments.simulation.conftest import Run
 
 HOUR_S = 3600.0
 
@@ -65,46 +68,6 @@ CLUSTERS = {
 """Small scenarios, one of each kind that pages tell apart."""
 
 
-class Page(HTMLParser):
-    """What a page has, as far as tests look at it."""
-
-    VOID = frozenset({"meta", "link", "br", "img", "hr", "input", "use", "path"})
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.anchors: list[str] = []
-        self.ids: list[str] = []
-        self.outside: list[str] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in self.VOID:
-            self.open.append(tag)
-        for name, value in attrs:
-            if name == "id":
-                self.ids.append(value or "")
-            elif name in ("href", "xlink:href", "src"):
-                (self.anchors if (value or "").startswith("#") else self.outside).append(
-                    value or ""
-                )
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-        if tag not in self.VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in self.VOID:
-            assert self.open.pop() == tag
-
-
-@pytest.fixture
-def no_page() -> None:
-    """Leave the page in, which the other tests here leave out."""
-
-
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Return the results of each of `CLUSTERS`, with their pages."""
@@ -122,10 +85,8 @@ def test_pages_are_whole_and_need_no_other_file(folders: dict[str, Path], kind: 
     """Protects readers without a network, and links that lead nowhere."""
     text = (folders[kind] / "report.html").read_text(encoding="utf-8")
     page = Page(text)
-    assert page.open == []
-    assert page.outside == []
     assert len(page.ids) == len(set(page.ids))
-    assert {anchor.removeprefix("#") for anchor in page.anchors} <= set(page.ids)
+    assert set(page.addresses) <= {f"#{name}" for name in page.ids}
     assert "nan" not in re.sub(r"<[^>]*>", " ", text).lower().split()
 
 
@@ -363,3 +324,44 @@ def test_the_busiest_day_is_the_one_with_most_jobs_there() -> None:
     window = window_of([series], None)
     assert (window.from_s, window.until_s) == (moments[1], moments[2])
     assert window.in_words() == "hours 24 to 48"
+
+
+def test_every_part_has_a_row_and_a_look() -> None:
+    """A part without one would be left out of table or picture."""
+    assert tuple(part.key for part in TIME_PARTS) == KEYS == tuple(COLOURS)
+    assert len(set(COLOURS.values())) == len(COLOURS)
+
+
+def test_the_picture_of_a_scenario(three_jobs: Run, tmp_path: Path) -> None:
+    """Parts that nobody has are not named; the bound is a line where there is one."""
+    for bounds in (False, True):
+        folder = tmp_path / str(bounds)
+        given = changes(f"bounds={'true' if bounds else 'false'}")
+        exit_code, out, err = three_jobs(*given, *schemes("fifo", "sjf"), "--out", folder)
+        assert exit_code == 0, err
+        assert "JCT, of it queuing before the start (s)" in out
+        drawn = (folder / "plots" / "time_parts.svg").read_text()
+        assert "least run time" in drawn
+        assert "queuing before the start" in drawn
+        assert "lost work" not in drawn
+        assert ("nobody can be below" in drawn) == bounds
+        # FIFO takes 400 / 3 s.
+        assert ">2.22<" in drawn
+        page = (folder / "report.html").read_text()
+        assert "less of queuing before the start" in page
+        assert page.index("Where the time goes") < page.index("Waiting and completion of all jobs")
+
+
+def test_replays_that_do_not_tell_have_no_picture(three_jobs: Run, tmp_path: Path) -> None:
+    """Stores of before have no parts."""
+    exit_code, _, err = three_jobs(*schemes("fifo", "sjf"), "--out", tmp_path / "out")
+    assert exit_code == 0, err
+    replays = load_replays(tmp_path / "out")
+    first, *others = replays.runs
+    assert first.figures is not None
+    figures = {key: value for key, value in first.figures.items() if key != "pause_mean_s"}
+    runs = [replace(first, figures=figures), *others]
+    with house_style():
+        for of_scenario, is_drawn in ((replays.runs, True), (runs, False)):
+            plot = time_parts_plot(replays, Variant("", of_scenario), "time_parts")
+            assert (plot is not None) == is_drawn

@@ -1,4 +1,4 @@
-"""Scenario files: what is read, changed and refused, and what is made of it."""
+"""Scenario files, and files of cases: what is read, changed and refused, and what is made of it."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import lyra_opt as lo
 from lyra_opt.core.errors import InputError, UserError
 from lyra_opt.experiments.simulation.measuring.demand import demand_by_day
-from lyra_opt.experiments.simulation.running.tasks import replay_tasks
 from lyra_opt.experiments.simulation.scenario.building import make_cluster, make_setup
 from lyra_opt.experiments.simulation.scenario.documents import bundled, scenario_text
 from lyra_opt.experiments.simulation.scenario.loading import (
     Change,
     Scenario,
+    absent_cases,
     load_scenario,
     parse_change,
     variants,
 )
 from lyra_opt.experiments.simulation.scenario.schemes import make_schemes
+from lyra_opt.experiments.simulation.showing.report import write_report
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -134,9 +136,7 @@ class TestReading:
     @pytest.mark.parametrize(
         ("change", "part"),
         [
-            ("cluster.server=3", "cluster.server is 3: unknown key; did you mean servers?"),
             ("cluster.servers=0", "cluster.servers is 0: must be an integer of at least 1"),
-            ('cluster.like="hadar-60"', "must not stand beside"),
             ("cluster.network.links=shipped", "cluster.servers_per_rack"),
             ("jobs.workload=lyra-like", "jobs.workload"),
             ("jobs.parameters.jobs=3", "must not stand there without workload"),
@@ -166,12 +166,6 @@ class TestReading:
 
 class TestMaking:
     """From tables to what is simulated."""
-
-    def test_files_are_looked_for_beside_it(self, folder: Path) -> None:
-        """Whatever the current folder is."""
-        setup = make_setup(small(folder), make_schemes(small(folder)), 0)
-        assert [job.id for job in setup.workload.jobs] == ["a", "b", "c"]
-        assert (setup.cluster.gpus, setup.scenario, setup.loaning) == (8, "small", None)
 
     def test_own_types(self, folder: Path) -> None:
         """Added, or other than bundled; prices are kept."""
@@ -234,34 +228,6 @@ class TestMaking:
         with pytest.raises(UserError, match=part):
             make_schemes(small(folder, f"schemes=[{entry}]"))
 
-    def test_jobs_that_can_never_run(self, folder: Path) -> None:
-        """They are an error that says what helps, or left out and counted."""
-        few = small(folder, "cluster.servers=1")
-        with pytest.raises(
-            InputError, match=r"jobs\.csv: .*a needs 8 GPUs.*2 jobs.*oversized=drop"
-        ):
-            make_setup(few, make_schemes(few), 0)
-        dropped = small(folder, "cluster.servers=1", "jobs.oversized=drop")
-        setup = make_setup(dropped, make_schemes(dropped), 0)
-        assert (setup.dropped, len(setup.workload.jobs)) == (2, 1)
-        assert any("2 jobs left out" in sentence for sentence in setup.assumptions)
-
-    def test_axes_are_multiplied(self, folder: Path) -> None:
-        """Every combination with every seed and scheme, each with a key of its own."""
-        axes = 'axes={"cluster.servers"=[2, 3], "tenure.scaling_interval_s"=[0, 60]}'
-        scenario = small(folder, axes, "seeds=2", 'schemes=["fifo", "sjf"]')
-        assert [point for point, _ in variants(scenario)] == [
-            {"cluster.servers": servers, "tenure.scaling_interval_s": interval_s}
-            for servers in (2, 3)
-            for interval_s in (0, 60)
-        ]
-        tasks = replay_tasks(scenario)
-        assert len({task.key for task in tasks}) == len(tasks) == 16
-        assert tasks[0].setup().cluster.gpus == 8
-        assert tasks[-1].setup().cluster.gpus == 12
-        with pytest.raises(InputError, match=r"cluster\.servers is 0"):
-            replay_tasks(small(folder, 'axes={"cluster.servers"=[1, 0]}'))
-
     def test_axes_of_lists_and_tables(self, folder: Path) -> None:
         """They vary the scenario, and results name each by how it is written."""
         axes = (
@@ -309,3 +275,81 @@ class TestDemand:
         assert with_loans[0].load < alone[0].load
         # Three servers of 8 T4, a third as fast, at most.
         assert with_loans[0].load >= alone[0].load * 8 / (8 + 8)
+
+
+CASES = """\
+format = "lyra-opt/scenario"
+version = 1
+name = "several"
+schemes = ["fifo", "sjf"]
+cases = ["lyra-paper", "lyra-ideal", "philly"]
+[axes]
+"cluster.servers" = [3, 4]
+[jobs.assumptions]
+fungible_percent = 50
+"""
+
+
+@pytest.fixture
+def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write a file of three cases, the trace of the last of which is not there."""
+    monkeypatch.setenv("LYRA_OPT_TRACES", str(tmp_path))
+    path = tmp_path / "several.toml"
+    path.write_text(CASES)
+    return path
+
+
+def test_cases_are_replayed_with_keys_of_the_file(several: Path) -> None:
+    """What the file says comes before what a case says; axes come last."""
+    scenario = load_scenario(str(several))
+    found = variants(scenario)
+    assert [point for point, _ in found] == [
+        {"case": case, "cluster.servers": servers}
+        for case in ("lyra-paper", "lyra-ideal")
+        for servers in (3, 4)
+    ]
+    assumptions = [variant.table.jobs.assumptions for _, variant in found]
+    assert all(each is not None and each.fungible_percent == 50 for each in assumptions)
+    assert [each is not None and each.all_elastic for each in assumptions] == [
+        *(False, False, True, True)
+    ]
+    assert [variant.table.cluster.servers for _, variant in found] == [3, 4, 3, 4]
+    assert found[2][1].table.speed.mixed_efficiency == 1
+
+
+@pytest.mark.slow
+def test_a_case_without_its_trace_is_left_out_and_named(several: Path, tmp_path: Path) -> None:
+    """What was not simulated must not look as if it had not been asked for."""
+    assert absent_cases(load_scenario(str(several))) == {"philly": "philly_jobs.csv.gz"}
+    runs = lo.simulate(
+        several, changes={"axes": {"cluster.servers": [4]}, "jobs.parameters.days": 1}
+    )
+    assert list(runs.summary["case"]) == ["lyra-paper"] * 2 + ["lyra-ideal"] * 2
+    page = write_report(runs.replays).read_text()
+    assert "Case philly is left out: philly_jobs.csv.gz is not there." in page
+    assert tmp_path.name not in page.replace(str(several), "")
+
+
+def test_what_a_scenario_means_changes_with_its_cases(several: Path) -> None:
+    """A store must not be resumed with other cases, nor once a trace has come."""
+    scenario = load_scenario(str(several))
+    fewer = load_scenario(str(several), [Change("cases", ["lyra-paper"])])
+    assert scenario.meaning_hash != fewer.meaning_hash
+    before = scenario.meaning_hash
+    (several.parent / "philly_jobs.csv.gz").write_bytes(b"")
+    assert load_scenario(str(several)).meaning_hash != before
+
+
+@pytest.mark.parametrize(
+    ("cases", "told"),
+    [
+        (["nowhere"], "cases .*nowhere.* is none: scenario 'nowhere'"),
+        (["lyra-paper", "lyra-paper"], "must not have one twice"),
+        (["philly"], "cases: not there: philly_jobs.csv.gz"),
+        ([7], "cases"),
+    ],
+)
+def test_cases_that_are_none_are_refused(several: Path, cases: list[object], told: str) -> None:
+    """In a line that names the key."""
+    with pytest.raises(InputError, match=told):
+        variants(load_scenario(str(several), [Change("cases", cases)]))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from html.parser import HTMLParser
-from typing import Any
-
 import pytest
 
 import lyra_opt as lo
@@ -13,34 +10,7 @@ from lyra_opt.core.verifying import Verification
 from lyra_opt.instances.heterogeneous.clusters import GAVEL_108
 from lyra_opt.instances.workloads.named import LYRA_LIKE
 from lyra_opt.reclaim import Instance, Job, Server, Solution, WorkerGroup
-
-VOID = {"path", "use", "rect", "image", "circle", "br", "meta"}
-
-
-class Page(HTMLParser):
-    """What a browser would make of HTML: tags that are open, tags that there are, text."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[str] = []
-        self.words = ""
-        self.feed(html)
-        assert not self.open
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self.tags.append(tag)
-        self.open.append(tag)
-        assert not any(name.startswith("on") for name, _ in attrs)
-
-    def handle_startendtag(self, tag: str, attrs: Any) -> None:
-        self.tags.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.words += data
+from tests.html_page import Page
 
 
 def fleet(servers: int, name: str = "<script>alert(1)</script>") -> Instance:

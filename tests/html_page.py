@@ -1,0 +1,39 @@
+"""An HTML page as tests look at it: whether it is whole, and what it holds, links to and loads."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+
+class Page(HTMLParser):
+    """The tags, ids, words and addresses of a page; fails if a tag is not closed in its turn."""
+
+    VOID = frozenset({"br", "hr", "img", "input", "link", "meta", "path", "use"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.addresses: list[str] = []
+        self.words = ""
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag not in self.VOID:
+            self.open.append(tag)
+        for name, value in attrs:
+            assert not name.startswith("on"), "nothing runs that a name could have brought along"
+            if name == "id" and value:
+                self.ids.append(value)
+            if name in ("src", "href", "xlink:href", "data", "srcset") and value:
+                self.addresses.append(value)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert tag in self.VOID or self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
