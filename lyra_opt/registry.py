@@ -280,10 +280,9 @@ def _reclaim() -> Objects:
 
 def _schemes() -> Objects:
     """Return the schemes of the simulated cluster."""
-    from lyra_opt.simulation import schemes
-    from lyra_opt.simulation.scheme import Scheme
+    from lyra_opt.simulation.schemes import built_in_schemes
 
-    return _by_name(*_all_of(Scheme, schemes))
+    return _by_name(*built_in_schemes())
 
 
 def _workloads() -> Objects:
