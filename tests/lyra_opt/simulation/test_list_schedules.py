@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.simulation.clairvoyant.gangs import MICROSECONDS, Capacity, Gangs
-from lyra_opt.simulation.clairvoyant.lists import ListScheduler
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.metrics import measure, require_conserved
@@ -20,6 +18,7 @@ from lyra_opt.simulation.scheme import ComposedScheme, find_scheme
 from lyra_opt.simulation.workload import Workload
 from tests.draws import draws
 from tests.lyra_opt.simulation import on_racks
+from tests.lyra_opt.simulation.clairvoyant.small import by_the_second
 from tests.lyra_opt.simulation.replays import completions, job_of, lending, replay
 
 if TYPE_CHECKING:
@@ -42,28 +41,6 @@ class PlacingPolicy(ComposedPolicy):
         return ()
 
 
-def by_the_second(jobs: list[tuple[int, int, int]], gpus: int, scheme: Scheme) -> list[Any]:
-    """Return (start, end) of each job (submission, duration, GPUs), second by second."""
-    times: list[Any] = [None] * len(jobs)
-    second = min(submit for submit, _, _ in jobs)
-    while any(span is None or span[1] > second for span in times):
-        waiting = [j for j, span in enumerate(times) if span is None and jobs[j][0] <= second]
-        if scheme.name == "sjf":
-            waiting.sort(key=lambda j: jobs[j][1])  # stable: ties by submission, then file
-        for j in waiting:
-            busy = sum(
-                jobs[other][2]
-                for other, span in enumerate(times)
-                if span is not None and span[0] <= second < span[1]
-            )
-            if busy + jobs[j][2] <= gpus:
-                times[j] = (second, second + jobs[j][1])
-            elif scheme is STRICT:
-                break
-        second += 1
-    return times
-
-
 def training_jobs(fields: list[tuple[int, int, int]]) -> list[Any]:
     return [
         job_of(f"j{j}", submit, duration, workers, fungible=True)
@@ -79,25 +56,12 @@ def test_a_list_schedule_second_by_second(
     """Starts and completions are equal to the second, ties and simultaneous events included."""
     cluster = Cluster.of_servers(servers, gpus_per_server=6)
     simulation = replay(training_jobs(fields), cluster, scheme)
-    found = [(run.start_s, run.completion_s) for run in simulation.runs]
-    assert found == by_the_second(fields, cluster.gpus, scheme)
+    turn = [field[1] if scheme.name == "sjf" else 0 for field in fields]  # ties by submission
+    starts = by_the_second(fields, [(0, cluster.gpus)], turn, backfills=scheme is not STRICT)
+    assert [run.start_s for run in simulation.runs] == starts
+    ends = [start + field[1] for start, field in zip(starts, fields, strict=True)]
+    assert completions(simulation) == ends
     require_conserved(simulation)
-
-
-@pytest.mark.parametrize("scheme", [STRICT, OVERTAKING])
-@given(fields=JOBS)
-@draws(33)
-def test_the_compiled_schedule_is_the_replay(
-    scheme: Scheme, fields: list[tuple[int, int, int]]
-) -> None:
-    """By submission, with and without backfilling: what a calibration tries, it can believe."""
-    cluster = Cluster.of_servers(1, gpus_per_server=6)
-    simulation = replay(training_jobs(fields), cluster, scheme)
-    submit_s, run_s, gpus = np.array(fields, dtype=float).T
-    gangs = Gangs.of(submit_s, run_s, gpus)
-    scheduler = ListScheduler.of(gangs, Capacity.constant(cluster.gpus))
-    start_us = scheduler.schedule(submit_s, backfills=scheme is OVERTAKING)
-    assert (start_us / MICROSECONDS).tolist() == [run.start_s for run in simulation.runs]
 
 
 @SCHEMES

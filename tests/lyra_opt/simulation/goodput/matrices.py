@@ -1,4 +1,4 @@
-"""Epochs on small clusters, all of their allocation matrices, and Pollux's own search of them."""
+"""Epochs on small clusters, and all of their allocation matrices."""
 
 from __future__ import annotations
 
@@ -12,11 +12,7 @@ from lyra_opt.simulation.goodput.allocation import PolluxEpoch
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lyra_opt.allocation.knapsack.data import FloatArray, IntArray
     from lyra_opt.simulation.goodput.allocation import Row
-
-POPULATION = GENERATIONS = 40
-"""Of Pollux each is 100; it finds little more in them."""
 
 
 def drawn_epoch(
@@ -140,80 +136,3 @@ def _term(epoch: PolluxEpoch, job: int, row: Row) -> float:
     if row != epoch.held[job]:
         speed_up *= float(epoch.restart_factor[job])
     return speed_up + 0.001
-
-
-def evolved_fitness(epoch: PolluxEpoch, rng: np.random.Generator) -> float:
-    """Return that of the best matrix that a genetic algorithm finds.
-
-    A generation has as many children as parents; the fittest of both survive.
-
-    * Crossover of two parents at one point in the order of the jobs.
-    * Mutation: the row of a job goes back to what it has (1 in 10), single entries vanish (in a
-      tenth of the rows, 1 in 10), and about one entry of those with room, and one of those that
-      have workers already, grow to a number drawn above theirs.
-    * Repair: of spread jobs on a server the first one keeps its workers; no job has more than it
-      may, its servers taken in an order drawn; and jobs keep theirs while a server has GPUs.
-
-    Source: Pollux (OSDI 2021), section 4.2.1, and its public artifact, for jobs of one GPU a
-    worker; there NSGA-II selects, by a second objective beside the fitness.
-    """
-    assert np.all(epoch.gpus_per_worker == 1)
-    base = np.zeros((epoch.jobs, len(epoch.gpus)), np.int64)
-    for job, row in enumerate(epoch.held):
-        for server, workers in row.items():
-            base[job, server] = workers
-    people = np.repeat(base[None], POPULATION, axis=0)
-    scores = _scores(epoch, people, base)
-    for _ in range(GENERATIONS):
-        drawn = rng.integers(POPULATION, size=(2, 2, POPULATION))
-        mothers, fathers = people[np.where(scores[drawn[0]] >= scores[drawn[1]], *drawn)]
-        points = rng.integers(epoch.jobs, size=(POPULATION, 1, 1))
-        children = np.where(np.arange(epoch.jobs)[:, None] < points, mothers, fathers)
-        children = _repaired(epoch, _mutated(epoch, children, base, rng), rng)
-        everyone = np.concatenate((people, children))
-        of_all = np.concatenate((scores, _scores(epoch, children, base)))
-        kept = np.argsort(-of_all, kind="stable")[:POPULATION]
-        people, scores = everyone[kept], of_all[kept]
-    return float(scores.max())
-
-
-def _mutated(
-    epoch: PolluxEpoch, people: IntArray, base: IntArray, rng: np.random.Generator
-) -> IntArray:
-    reset = rng.random(people.shape[:2]) < 0.1
-    people = np.where(reset[:, :, None], base, people)
-    thinned = np.where(rng.random(people.shape[:2]) < 0.1, 0.1, 0.0)
-    people[rng.random(people.shape) < thinned[:, :, None]] = 0
-    has_room = np.broadcast_to((epoch.gpus > people.sum(axis=1))[:, None], people.shape)
-    chances = [
-        mask / np.maximum(mask.sum(axis=1, keepdims=True), 1)
-        for mask in (has_room, has_room & (people > 0))
-    ]
-    grows = rng.random(people.shape) < chances[0] + chances[1] - chances[0] * chances[1]
-    most = np.broadcast_to(epoch.gpus, people.shape)
-    grown: IntArray = np.where(grows, rng.integers(people, np.maximum(most, people) + 1), people)
-    return grown
-
-
-def _repaired(epoch: PolluxEpoch, people: IntArray, rng: np.random.Generator) -> IntArray:
-    is_spread = np.count_nonzero(people, axis=2) > 1
-    counted = np.cumsum((people > 0) & is_spread[:, :, None], axis=1)
-    people = np.where((people > 0) & is_spread[:, :, None] & (counted > 1), 0, people)
-    order = np.argsort(rng.random(people.shape), axis=2)
-    taken = np.take_along_axis(people, order, axis=2)
-    taken = np.minimum(np.cumsum(taken, axis=2), epoch.most[:, None])
-    taken = np.diff(taken, axis=2, prepend=0)
-    people = np.take_along_axis(taken, np.argsort(order, axis=2), axis=2)
-    people = np.diff(np.minimum(np.cumsum(people, axis=1), epoch.gpus), axis=1, prepend=0)
-    people[people.sum(axis=2) < epoch.least] = 0
-    return people
-
-
-def _scores(epoch: PolluxEpoch, people: IntArray, base: IntArray) -> FloatArray:
-    place = (np.count_nonzero(people, axis=2) > 1).astype(int)
-    speed_up = epoch.speed_up[place, np.arange(epoch.jobs), people.sum(axis=2)]
-    speed_up = np.where(people.sum(axis=2) > 0, speed_up, 0.0)
-    restarts = np.any(people != base, axis=2)
-    speed_up = speed_up * np.where(restarts, epoch.restart_factor, 1.0)
-    scores: FloatArray = 1 / np.mean(1 / (speed_up + 0.001), axis=1)
-    return scores

@@ -1,4 +1,4 @@
-"""Pollux's fitness, its bound and the search, against brute force and against Pollux's own."""
+"""Pollux's fitness, its bound and the search, against brute force and against the bound."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from lyra_opt.simulation.goodput.allocation import (
 )
 from tests.lyra_opt.simulation.goodput.matrices import (
     drawn_epoch,
-    evolved_fitness,
     fitness_as_written,
     greatest_fitness,
     is_possible,
@@ -79,15 +78,13 @@ def test_the_search_is_nearly_exact_on_several() -> None:
     assert np.mean(shares) > 0.97
 
 
-def test_the_search_is_fitter_than_the_genetic_algorithm() -> None:
-    """On clusters of the size of Pollux's testbed, and within a few percent of the bound."""
+def test_the_search_is_near_the_bound() -> None:
+    """On clusters of the size of Pollux's testbed."""
     for seed in range(2):
         epoch = cluster_epoch(seed)
         rows = best_allocation(epoch)
         assert is_possible(epoch, rows)
-        found = epoch.fitness(rows)
-        assert found >= evolved_fitness(epoch, np.random.default_rng(seed))
-        assert found >= 0.9 * fitness_bound(epoch)
+        assert epoch.fitness(rows) >= 0.9 * fitness_bound(epoch)
 
 
 def test_a_limit_leaves_a_possible_allocation() -> None:

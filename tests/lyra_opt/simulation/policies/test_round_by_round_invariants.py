@@ -26,6 +26,7 @@ from lyra_opt.simulation.workload import Job, Workload
 from tests.draws import draws
 from tests.lyra_opt.simulation.in_rounds import cluster_of, run_rule
 from tests.lyra_opt.simulation.replays import completions
+from tests.lyra_opt.simulation.watches import WatchedRounds
 
 if TYPE_CHECKING:
     import numpy as np
@@ -82,20 +83,6 @@ def cases(draw: st.DrawFn) -> Case:
     return cluster, Workload(name="drawn", jobs=tuple(jobs)), rounds
 
 
-class NeverQuiet(RoundPolicy):
-    """Another policy, which is asked in every round."""
-
-    def __init__(self, policy: RoundPolicy) -> None:
-        self.policy = policy
-        self.name, self.forks, self.takes_gangs = policy.name, policy.forks, policy.takes_gangs
-
-    def prepare(self, state: RoundState, rng: np.random.Generator) -> None:
-        self.policy.prepare(state, rng)
-
-    def decide(self, state: RoundState) -> Decision:
-        return self.policy.decide(state)
-
-
 def runnable(name: str, case: Case) -> Workload:
     """Return the jobs that a policy can run."""
     cluster, workload, rounds = case
@@ -125,7 +112,8 @@ def test_rounds_that_are_passed_over_are_not_missed(name: str, case: Case) -> No
     workload = runnable(name, case)
     # So that jobs of a minute or two see the policy change its mind.
     own = times_of(name, 500.0)
-    asked = run_rule(NeverQuiet(ROUND_POLICIES[name](**own)), workload, cluster, rounds)
+    never_quiet = WatchedRounds(ROUND_POLICIES[name](**own), workload, keeps_servers=True)
+    asked = run_rule(never_quiet, workload, cluster, rounds)
     quiet = simulate(name, case, **own)
     first, second = measure(quiet), measure(asked)
     assert first.decisions is not None
