@@ -583,13 +583,9 @@ class View:
 
     def _go_on_beside(self, run: JobRun, other: JobRun | None) -> None:
         """Let a job go on, where it is, beside another one or, with None, alone."""
-        self.account(run)
-        if run.rate < run.best_rates.best:
-            note_slowness(run, self.best_rates)
+        self._end_rate(run)
         run.beside = other
-        run.rated_s = run.running_s
-        self.speed.set_rate(run)
-        self._schedule(run)
+        self._set_rate(run)
 
     def _note_hosted(self, run: JobRun) -> None:
         if any(self.cluster.pools[part.pool].is_lent for part in run.parts):
@@ -699,7 +695,7 @@ class View:
             kinds = {self.cluster.pools[each.pool].is_lent for each in (*run.parts, part)}
             if len(kinds) > 1 and not job.heterogeneous:
                 raise self.error(run, "takes own or borrowed GPUs alone, but is to grow on both")
-        self.account(run)
+        self._end_rate(run)
         if part not in run.parts:
             run.parts.append(part)
         flexible = part.gpus[Group.FLEXIBLE]
@@ -716,7 +712,7 @@ class View:
             or not all(1 <= count <= flexible.get(host, 0) for host, count in gpus.items())
         ):
             raise self.error(run, "is to lose flexible workers that it does not have")
-        self.account(run)
+        self._end_rate(run)
         for host, count in gpus.items():
             left = flexible[host] - count
             if left:
@@ -727,8 +723,6 @@ class View:
         self._resize(run, part, -workers, -sum(gpus.values()))
 
     def _resize(self, run: JobRun, part: Part, workers: int, gpus: int) -> None:
-        if run.rate < run.best_rates.best:
-            note_slowness(run, self.best_rates)
         if self._notes_places:
             self._count_speed(run, -1)
         part.flexible += workers
@@ -741,18 +735,24 @@ class View:
         run.workers += workers
         run.held_gpus += gpus
         self._running_gpus += gpus
-        run.rated_s = run.running_s
-        self.speed.set_rate(run)
+        self._set_rate(run)
         if self._notes_places:
             self._count_speed(run, +1)
             self._note_span(run, run.gpus)
-        self._schedule(run)
 
     def renew_rate(self, run: JobRun) -> None:
         """Let a job that is tuned go on, where it is, at the rate of what it has come to."""
+        self._end_rate(run)
+        self._set_rate(run)
+
+    def _end_rate(self, run: JobRun) -> None:
+        """Account for what a job did, and lost, at the rate that it has had until now."""
         self.account(run)
         if run.rate < run.best_rates.best:
             note_slowness(run, self.best_rates)
+
+    def _set_rate(self, run: JobRun) -> None:
+        """Set the rate of a job by what it holds now, and say when it completes at that."""
         run.rated_s = run.running_s
         self.speed.set_rate(run)
         self._schedule(run)

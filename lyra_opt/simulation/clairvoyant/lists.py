@@ -72,75 +72,44 @@ class Space(NamedTuple):
 
 
 @kernel
-def push_waiting(heap: Any, first: int, size: int, rank: int) -> Any:
-    """Add a rank to a heap of `size`, which begins at `first`; return the new size."""
+def push(keys: Any, values: Any, first: int, size: int, key: int, value: int) -> Any:
+    """Add a key and its value to a heap of `size`, which begins at `first`; return the new size.
+
+    Keys and values may be the same array, where they are the same.
+    """
     place = size
     while place > 0:
         above = (place - 1) // 2
-        if heap[first + above] <= rank:
+        if keys[first + above] <= key:
             break
-        heap[first + place] = heap[first + above]
+        keys[first + place] = keys[first + above]
+        values[first + place] = values[first + above]
         place = above
-    heap[first + place] = rank
+    keys[first + place] = key
+    values[first + place] = value
     return size + 1
 
 
 @kernel
-def pop_waiting(heap: Any, first: int, size: int) -> Any:
-    """Take the least rank off a heap; return the new size."""
+def pop(keys: Any, values: Any, first: int, size: int) -> Any:
+    """Take the least key and its value off a heap; return the new size."""
     size -= 1
-    rank = heap[first + size]
+    key = keys[first + size]
+    value = values[first + size]
     place = 0
     while True:
         below = 2 * place + 1
         if below >= size:
             break
-        if below + 1 < size and heap[first + below + 1] < heap[first + below]:
+        if below + 1 < size and keys[first + below + 1] < keys[first + below]:
             below += 1
-        if rank <= heap[first + below]:
+        if key <= keys[first + below]:
             break
-        heap[first + place] = heap[first + below]
+        keys[first + place] = keys[first + below]
+        values[first + place] = values[first + below]
         place = below
-    heap[first + place] = rank
-    return size
-
-
-@kernel
-def push_running(end: Any, freed: Any, size: int, at: int, gpus: int) -> Any:
-    """Add a job that frees GPUs at a moment; return the new size."""
-    place = size
-    while place > 0:
-        above = (place - 1) // 2
-        if end[above] <= at:
-            break
-        end[place] = end[above]
-        freed[place] = freed[above]
-        place = above
-    end[place] = at
-    freed[place] = gpus
-    return size + 1
-
-
-@kernel
-def pop_running(end: Any, freed: Any, size: int) -> Any:
-    """Take the job that ends first off; return the new size."""
-    size -= 1
-    at = end[size]
-    gpus = freed[size]
-    place = 0
-    while True:
-        below = 2 * place + 1
-        if below >= size:
-            break
-        if below + 1 < size and end[below + 1] < end[below]:
-            below += 1
-        if at <= end[below]:
-            break
-        end[place] = end[below]
-        freed[place] = freed[below]
-        place = below
-    end[place] = at
-    freed[place] = gpus
+    keys[first + place] = key
+    values[first + place] = value
     return size
 
 
@@ -199,14 +168,15 @@ def list_schedule(work: Any, turns: Any, backfills: int, space: Any, starts: Any
             now = work.since[step + 1]
         while running > 0 and space.end[0] <= now:
             free += space.freed[0]
-            running = pop_running(space.end, space.freed, running)
+            running = pop(space.end, space.freed, 0, running)
         while step + 1 < steps and work.since[step + 1] <= now:
             step += 1
             free += work.capacity[step] - work.capacity[step - 1]
         while arrived < jobs and turns.earliest[turns.arrivals[arrived]] <= now:
             job = turns.arrivals[arrived]
             kind = work.kind[job]
-            size[kind] = push_waiting(heap, work.first[kind], size[kind], turns.rank[job])
+            rank = turns.rank[job]
+            size[kind] = push(heap, heap, work.first[kind], size[kind], rank, rank)
             arrived += 1
         aside = 0
         while True:
@@ -225,17 +195,18 @@ def list_schedule(work: Any, turns: Any, backfills: int, space: Any, starts: Any
                 starts[job] = now
                 until = start(work, job, now, step, space.held)
                 free -= work.gpus[job]
-                running = push_running(space.end, space.freed, running, until, work.gpus[job])
+                running = push(space.end, space.freed, 0, running, until, work.gpus[job])
             elif backfills and aside < len(space.aside):
                 space.aside[aside] = job
                 aside += 1
             else:
                 break
-            size[chosen] = pop_waiting(heap, work.first[chosen], size[chosen])
+            size[chosen] = pop(heap, heap, work.first[chosen], size[chosen])
         for place in range(aside):
             job = space.aside[place]
             kind = work.kind[job]
-            size[kind] = push_waiting(heap, work.first[kind], size[kind], turns.rank[job])
+            rank = turns.rank[job]
+            size[kind] = push(heap, heap, work.first[kind], size[kind], rank, rank)
     return starts
 
 

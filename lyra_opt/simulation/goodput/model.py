@@ -23,10 +23,11 @@ petuum/adaptdl, branch osdi21-artifact (Apache licence 2.0, copyright its author
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass, fields
+import tomllib
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -226,76 +227,12 @@ def fixed_duration_s(profile: ModelProfile, gpus: int, gpus_per_server: int) -> 
     )
 
 
-def _fitted(
-    name: str,
-    application: str,
-    times: tuple[float, ...],
-    batches: tuple[int, ...],
-    noise_scale: float,
-    work_samples: float,
-) -> ModelProfile:
-    """Return a profile; times and batches in the order of its fields."""
-    values = (name, application, *times, *batches, noise_scale, work_samples)
-    names = (field.name for field in fields(ModelProfile))
-    given: dict[str, Any] = dict(zip(names, values, strict=True))
-    return ModelProfile(**given)
+PROFILES = tuple(
+    ModelProfile(application=application, **fields)
+    for application, fields in tomllib.loads(
+        (files("lyra_opt.simulation.goodput") / "profiles.toml").read_text(encoding="utf-8")
+    ).items()
+)
+"""Models of Pollux's traces, with times that were fitted to the measurements of its artifact."""
 
-
-# The artifact ships measurements, not parameters. Times are fitted here to 37 to 54 of them for
-# each model (1 to 64 GPUs on 1 to 16 servers of 4 T4, placements.csv and scalability.csv) with the
-# objective of its own fit: mean error of the iteration 12% to 21%. Batch limits are its own. The
-# noise scale is the median over the epochs of the run with one medium batch size
-# (validation-*.csv: 800, 512, 64, 160), var / sqr * M_0; that of BERT, with two epochs that differ
-# 300-fold, is their geometric mean. The work is the progress after all epochs (90, 100, 50, 80, 2
-# and 10), times M_0.
-IMAGENET = _fitted(
-    "ResNet-50 on ImageNet",
-    "imagenet",
-    (0.0634, 0.00457, 0.0762, 3.43e-05, 0.346, 0.00574, 2.6),
-    (200, 12800, 20, 200),
-    26400.0,
-    115_305_119.0,
-)
-CIFAR = _fitted(
-    "ResNet-18 on CIFAR-10",
-    "cifar10",
-    (0.0185, 0.000698, 0.0417, 2.82e-05, 0.128, 0.00253, 2.28),
-    (128, 4096, 32, 1024),
-    10800.0,
-    5_000_052.0,
-)
-YOLO = _fitted(
-    "YOLOv3 on PASCAL VOC",
-    "yolov3",
-    (0.217, 0.0233, 0.129, 0.062, 0.863, 0.0121, 1.5),
-    (8, 512, 4, 8),
-    526.0,
-    827_552.0,
-)
-DEEP_SPEECH = _fitted(
-    "DeepSpeech2 on CMU-ARCTIC",
-    "deepspeech2",
-    (0.31, 0.0242, 0.241, 0.000104, 0.527, 0.00937, 1.57),
-    (20, 640, 10, 80),
-    24100.0,
-    570_720.0,
-)
-BERT = _fitted(
-    "BERT on SQuAD",
-    "bert",
-    (0.183, 0.0583, 0.207, 0.0247, 1.44, 0.00867, 1.66),
-    (12, 384, 4, 12),
-    122.0,
-    177_288.0,
-)
-# The artifact keeps NCF on one GPU, at a batch of 32,768 samples in two passes: the line through
-# its two measurements of a pass of 16,413 and of 32,768 samples.
-NCF = _fitted(
-    "NeuMF on MovieLens",
-    "ncf",
-    (0.00862, 3.876e-07, 0.0, 0.0, 0.0, 0.0, 1.0),
-    (256, 32768, 32768, 16384),
-    5_000_000.0,
-    49_708_544.0,
-)
-PROFILES = (IMAGENET, CIFAR, YOLO, DEEP_SPEECH, BERT, NCF)
+IMAGENET, CIFAR, YOLO, DEEP_SPEECH, BERT, NCF = PROFILES
