@@ -78,10 +78,10 @@ def _allocation_models() -> Objects:
 def _heterogeneous_solvers() -> Objects:
     """Return the heuristics and exact methods of our own for heterogeneous."""
     from lyra_opt.heterogeneous.exact.shares.water_filling import WaterFilling
+    from lyra_opt.heterogeneous.heuristics.gavel import RoundShares
     from lyra_opt.heterogeneous.heuristics.hadar.solver import HADAR, HADAR_COMMITTED
     from lyra_opt.heterogeneous.heuristics.list_schedule import ListSchedule
     from lyra_opt.heterogeneous.heuristics.policy_solver import SOLVERS
-    from lyra_opt.heterogeneous.heuristics.round_shares import RoundShares
 
     return _by_problem(
         HADAR,

@@ -28,9 +28,7 @@ class AllocationProblem(Problem):
     size_name = "jobs"
     variants = Objective
     default_solvers = {  # noqa: RUF012
-        Objective.JCT_REDUCTION: "mckp-core",
-        Objective.TWO_PHASE: "mckp-core",
-        Objective.JOINT: "mckp-core",
+        **dict.fromkeys(Objective, "mckp-core"),
         Objective.MEAN_JCT: "srw",
     }
     witnesses = ("mckp-dp", "cpsat-strengthened", "order-tree", "exact")

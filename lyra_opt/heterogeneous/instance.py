@@ -2,6 +2,10 @@
 
 Source: Hadar (arXiv 2503.10918; IPDPS 2024) for schedules in rounds, Gavel (OSDI 2020) for shares
 of time. See `formulations/heterogeneous/README.md` for the mathematics.
+
+Two jobs may share the same GPUs, each at a rate of its own: space sharing of Gavel (section 3.1,
+and its public code). Rows of its shares are single jobs and pairs of jobs with as many workers
+each, and a job does the steps of all its rows.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ import math
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import OneOfTables, Table, declared, key
@@ -19,15 +23,15 @@ from lyra_opt.core.instance import ProblemInstance
 from lyra_opt.core.rules import Choice, Flag, Integer, ListOf, Named, Number, OrNull, Text
 from lyra_opt.core.validation import require_sum
 from lyra_opt.core.variant import Variant
-from lyra_opt.heterogeneous.packing import PackedRate, require_sound_packing
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct, Quantity, Utility, UtilityTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     import networkx
 
     from lyra_opt.core.field_types import Field, TablesOf, VariantOf
+
 
 MOST_ROUNDS = 100_000
 MOST_GPUS = 1_000_000
@@ -228,6 +232,21 @@ class GangJob:
         if self.spread_throughput is not None:
             rates += self.spread_throughput.values()
         return max(rates)
+
+
+@declared()
+class PackedRate:
+    """How fast jobs of a kind are while another job runs on the same GPUs."""
+
+    kind: str = key(Text(), "the kind of a job")
+    beside: str = key(
+        Text(), "the kind of the job beside it, of the same gang; may be the same kind"
+    )
+    throughput: Mapping[str, float] = key(
+        Named(Quantity()),
+        "steps a second of the whole gang of the first, by GPU type; 0 or left out where the two "
+        "do not run together",
+    )
 
 
 @declared(
@@ -495,3 +514,104 @@ class TimeShares:
 
 Solution = RoundSchedule | TimeShares
 """`TimeShares` for `SHARE_OBJECTIVES`, a schedule for the other objectives."""
+
+
+class Pair(NamedTuple):
+    """Two jobs that may share GPUs.
+
+    Parameters
+    ----------
+    first, second
+        File positions, ascending.
+    rates
+        Of each, by those types on which both run, and of which there are GPUs for the gang.
+    """
+
+    first: int
+    second: int
+    rates: tuple[Mapping[str, float], Mapping[str, float]]
+
+
+def pairs_of(
+    jobs: Sequence[GangJob], packed: Sequence[PackedRate], gpus_of_type: Mapping[str, int]
+) -> list[Pair]:
+    """Return the pairs of jobs that may share GPUs, by file order; O(kinds^2 types + pairs).
+
+    Parameters
+    ----------
+    jobs, packed, gpus_of_type
+        Of an instance.
+    """
+    if not packed:
+        return []
+    members: dict[str, list[int]] = {}
+    for position, job in enumerate(jobs):
+        if job.kind is not None:
+            members.setdefault(job.kind, []).append(position)
+    known = {(entry.kind, entry.beside): entry.throughput for entry in packed}
+    pairs = []
+    for (kind, beside), rates in known.items():
+        others = known.get((beside, kind))
+        if others is None:
+            continue
+        gang = jobs[members[kind][0]].gang
+        types = [
+            name
+            for name, gpus in gpus_of_type.items()
+            if gang <= gpus and rates.get(name) and others.get(name)
+        ]
+        if not types:
+            continue
+        both = {name: rates[name] for name in types}, {name: others[name] for name in types}
+        pairs += [
+            Pair(first, second, both)
+            for first in members[kind]
+            for second in members[beside]
+            if first < second
+        ]
+    return sorted(pairs, key=lambda pair: pair[:2])
+
+
+def require_sound_packing(
+    jobs: Sequence[GangJob], packed: Sequence[PackedRate], gpu_types: Sequence[str]
+) -> None:
+    """Check what holds between kinds, jobs and packed rates of an instance.
+
+    Raises
+    ------
+    FieldError
+        That names the field and the rule.
+    """
+    of_kind = _jobs_of_kinds(jobs)
+    seen = set()
+    for position, entry in enumerate(packed):
+        path = f"packed[{position}]"
+        for name in ("kind", "beside"):
+            if getattr(entry, name) not in of_kind:
+                rule = "must be the kind of a job"
+                raise FieldError(f"{path}.{name}", getattr(entry, name), rule)
+        gang = of_kind[entry.kind].gang
+        if of_kind[entry.beside].gang != gang:
+            rule = f"must have the gang of {entry.kind}, {gang}, to share its GPUs"
+            raise FieldError(f"{path}.beside", entry.beside, rule)
+        if (entry.kind, entry.beside) in seen:
+            rule = f"must occur once only beside {entry.kind}"
+            raise FieldError(f"{path}.beside", entry.beside, rule)
+        seen.add((entry.kind, entry.beside))
+        for name in entry.throughput:
+            if name not in gpu_types:
+                rule = f"must be one of the gpu_types: {', '.join(sorted(gpu_types))}"
+                raise FieldError(f"{path}.throughput", name, rule)
+
+
+def _jobs_of_kinds(jobs: Sequence[GangJob]) -> dict[str, GangJob]:
+    """Return the first job of each kind; all of a kind are the same on GPUs."""
+    found: dict[str, GangJob] = {}
+    for position, job in enumerate(jobs):
+        if job.kind is None:
+            continue
+        first = found.setdefault(job.kind, job)
+        if (job.gang, job.throughput) != (first.gang, first.throughput):
+            rule = f"must have the gang and the throughput of job {first.id}, of the same kind"
+            raise FieldError(f"jobs[{position}].kind", job.kind, rule)
+    return found

@@ -32,15 +32,9 @@ class HeterogeneousProblem(Problem):
     size_name = "jobs"
     variants = Objective
     default_solvers = {  # noqa: RUF012
+        **dict.fromkeys(Objective, "priced-progress"),
+        **dict.fromkeys(SHARE_OBJECTIVES, "lp-sifting"),
         Objective.UTILITY: "hadar",
-        Objective.MAKESPAN: "priced-progress",
-        Objective.MEAN_JCT: "priced-progress",
-        Objective.ROUND_PROGRESS: "priced-progress",
-        Objective.MAX_MIN_SHARE: "lp-sifting",
-        Objective.FINISH_TIME_FAIRNESS: "lp-sifting",
-        Objective.MAKESPAN_SHARE: "lp-sifting",
-        Objective.THROUGHPUT: "lp-sifting",
-        Objective.COST: "lp-sifting",
     }
     witnesses = ("cpsat", "pulp-highs", "lp-highs", "lp-glop")
     instance_format = "lyra-opt/heterogeneous"

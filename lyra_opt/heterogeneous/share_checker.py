@@ -11,8 +11,7 @@ from fractions import Fraction
 from operator import mul
 from typing import TYPE_CHECKING
 
-from lyra_opt.heterogeneous.instance import Objective
-from lyra_opt.heterogeneous.packing import pairs_of
+from lyra_opt.heterogeneous.instance import Objective, pairs_of
 from lyra_opt.heterogeneous.utility import Deadline
 
 if TYPE_CHECKING:

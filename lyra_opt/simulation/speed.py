@@ -22,7 +22,7 @@ from lyra_opt.network.links import Tier
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from lyra_opt.heterogeneous.packing import PackedRate
+    from lyra_opt.heterogeneous.instance import PackedRate
     from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.goodput.tuning import JobTuning
     from lyra_opt.simulation.job_run import JobRun, Part

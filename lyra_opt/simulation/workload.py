@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from lyra_opt.heterogeneous.instance import GangJob
-    from lyra_opt.heterogeneous.packing import PackedRate
+    from lyra_opt.heterogeneous.instance import GangJob, PackedRate
 
 
 MOST_ELAPSED_S = 1e12

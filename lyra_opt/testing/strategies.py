@@ -32,6 +32,7 @@ from lyra_opt.heterogeneous.instance import (
     GangJob,
     GpuServer,
     GpuType,
+    PackedRate,
     RoundEntry,
     RoundSchedule,
 )
@@ -39,7 +40,6 @@ from lyra_opt.heterogeneous.instance import (
     Instance as HeterogeneousInstance,
 )
 from lyra_opt.heterogeneous.instance import Objective as HeterogeneousObjective
-from lyra_opt.heterogeneous.packing import PackedRate
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct, UtilityTable
 from lyra_opt.network.instance import (
     GangPlacement,

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.core.errors import FieldError
+from lyra_opt.core.result import SolveResult, Status
+from lyra_opt.core.solver import HeuristicSolver
 from lyra_opt.core.stopwatch import require_time, within_time
 from lyra_opt.core.validation import require_flag, require_number
 from lyra_opt.heterogeneous.heuristics.policy import (
+    NEVER,
+    ActiveJob,
     FreeGpus,
     RoundDraft,
     RoundPolicy,
+    RoundState,
     place_on_type,
 )
 from lyra_opt.heterogeneous.instance import Objective, TimeShares
@@ -25,9 +31,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from lyra_opt.core.solver import Solver
-    from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, Decision, RoundState
-    from lyra_opt.heterogeneous.instance import GangJob, Instance, Placement
-    from lyra_opt.heterogeneous.packing import PackedRate
+    from lyra_opt.heterogeneous.heuristics.policy import Decision
+    from lyra_opt.heterogeneous.instance import GangJob, Instance, PackedRate, Placement
 
     Shares = Mapping[str, Mapping[str, float]]
     """By job and type."""
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
     """Who runs on the same GPUs: a job, or two, by submission."""
     TeamShares = dict[Team, dict[str, float]]
     """By team and type."""
+
 
 LEAST_RESET_S = 1_920.0
 
@@ -548,3 +554,67 @@ def _without_late_deadline(job: GangJob) -> GangJob:
     """Return the job, without its deadline if that is over."""
     is_over = isinstance(job.utility, Deadline) and job.utility.deadline_s <= job.elapsed_s
     return replace(job, utility=InverseJct()) if is_over else job
+
+
+ROUNDS = 400
+"""Half a round that each job begins with, and the last rounds, blur shares by about one in 400."""
+
+
+class RoundShares(HeuristicSolver):
+    """The shares that 400 rounds of Gavel give jobs that never end.
+
+    `GavelRounds` computes the best shares once and has all the time to come near them, so that
+    what is short is lost for good: to gangs that do not fit beside one another, and to jobs that
+    run on another type than they were promised. A round on several servers counts as the part of
+    one that its steps are of those on a single server.
+
+    Complexity: 400 decisions, each as of `GavelRounds`, and one linear programme. Guarantee: none.
+    """
+
+    name = "gavel-rounds"
+    problem = "heterogeneous"
+    variants = (Objective.MAX_MIN_SHARE, Objective.THROUGHPUT)
+
+    def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[TimeShares]:
+        """Return the shares that the rounds give."""
+        shares = shares_of_rounds(instance, rng)
+        return SolveResult(
+            status=Status.FEASIBLE, solution=shares, objective=self.objective_of(instance, shares)
+        )
+
+
+def shares_of_rounds(
+    instance: Instance, rng: np.random.Generator, *, rounds: int = ROUNDS
+) -> TimeShares:
+    """Return what part of its time each job has had on each type when the rounds are over."""
+    state = RoundState(
+        gpu_types=instance.gpu_types,
+        servers=instance.servers,
+        now_s=0.0,
+        round_s=instance.round_s,
+    )
+    policy = GavelRounds(instance.objective)
+    policy.prepare(state, rng)
+    state.jobs = [
+        ActiveJob(job=replace(job, current={}), order=order, steps_left=job.steps, submitted_s=0.0)
+        for order, job in enumerate(within_time(instance.jobs, every=50))
+    ]
+    had: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for number in within_time(range(rounds)):
+        state.now_s = number * instance.round_s
+        decision = policy.decide(state)
+        state.is_changed = False
+        for active in state.jobs:
+            active.placements = decision.get(active.job.id, ())
+            active.waiting_since_s = NEVER if active.placements else state.now_s
+            for placement in active.placements:
+                (name,) = {name for types in placement.values() for name in types}
+                alone = active.job.throughput.get(name, 0.0)
+                if alone:
+                    had[active.job.id][name] += min(1.0, active.job.rate_of(placement) / alone)
+    return TimeShares(
+        {
+            job: {name: rounds_there / rounds for name, rounds_there in of_types.items()}
+            for job, of_types in had.items()
+        }
+    )

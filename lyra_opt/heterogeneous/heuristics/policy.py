@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from lyra_opt.heterogeneous.instance import GangJob, GpuServer, GpuType
-    from lyra_opt.heterogeneous.packing import PackedRate
+    from lyra_opt.heterogeneous.instance import GangJob, GpuServer, GpuType, PackedRate
 
 
 NEVER = -1.0

@@ -22,7 +22,7 @@ from lyra_opt.core.stopwatch import (
     within_time,
 )
 from lyra_opt.reclaim.exact.tree.kernel import Split, level_prices
-from lyra_opt.reclaim.exact.tree.search import price_unit, search_tree
+from lyra_opt.reclaim.exact.tree.search import TreeSearch, price_unit
 from lyra_opt.reclaim.incidence import Incidence
 from lyra_opt.reclaim.reduction import ReducedReclaim, SearchResult
 
@@ -108,7 +108,7 @@ def search_components(
     Parameters
     ----------
     reduced, incumbent, dual_bound
-        As for `search_tree`.
+        As for `TreeSearch`.
 
     Returns
     -------
@@ -187,11 +187,8 @@ class _Part:
     def settle(self, picks: int) -> int:
         """Try to make a point of the curve known; return the nodes that it took."""
         assert self.instance is not None
-        found = search_tree(
-            replace(self.instance, reclaim_servers=picks),
-            range(picks),
-            dual_bound=int(self.lower[picks]),
-        )
+        instance = replace(self.instance, reclaim_servers=picks)
+        found = TreeSearch(instance, range(picks), int(self.lower[picks])).search()
         # The curve does not fall.
         self.lower[picks:] = np.maximum(self.lower[picks:], found.bound)
         if found.objective == found.bound:

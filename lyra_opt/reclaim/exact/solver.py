@@ -12,7 +12,7 @@ from lyra_opt.core.trajectory import Improvements
 from lyra_opt.reclaim.bounds.semidefinite import semidefinite_bound
 from lyra_opt.reclaim.exact.components import search_components
 from lyra_opt.reclaim.exact.threshold.search import search_thresholds
-from lyra_opt.reclaim.exact.tree.search import TreeSearch, search_tree
+from lyra_opt.reclaim.exact.tree.search import TreeSearch
 from lyra_opt.reclaim.heuristics.fast import Fast
 from lyra_opt.reclaim.heuristics.greedy import LyraGreedy, LyraGreedyElastic, Marginal
 from lyra_opt.reclaim.heuristics.tabu import search_by_swaps
@@ -193,9 +193,7 @@ def _search_rigid(
     left = known.limits_left()
     if left.nodes is None or left.nodes > SHORT_SEARCH:
         with limited_to(replace(left, nodes=SHORT_SEARCH)):
-            known.take(
-                search_tree(reduced, known.places, dual_bound=known.bound, observer=known.observer)
-            )
+            known.take(TreeSearch(reduced, known.places, known.bound, known.observer).search())
         if known.is_proved or known.stopped_by in (StoppedBy.TIME, StoppedBy.MEMORY):
             return
         _walk(known, reduced, iter(()), LONG_WALK, rng)

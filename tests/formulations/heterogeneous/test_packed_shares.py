@@ -18,8 +18,7 @@ from lyra_opt.heterogeneous import PROBLEM, GangJob, GpuServer, GpuType, Instanc
 from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
 from lyra_opt.heterogeneous.exact.shares.programme import merged
 from lyra_opt.heterogeneous.exact.shares.water_filling import fill
-from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES
-from lyra_opt.heterogeneous.packing import PackedRate, pairs_of
+from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, PackedRate, pairs_of
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
 

@@ -16,8 +16,13 @@ import lyra_opt as lo
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.result import Status
 from lyra_opt.heterogeneous import PROBLEM
-from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Instance, Objective, TimeShares
-from lyra_opt.heterogeneous.packing import PackedRate
+from lyra_opt.heterogeneous.instance import (
+    SHARE_OBJECTIVES,
+    Instance,
+    Objective,
+    PackedRate,
+    TimeShares,
+)
 from lyra_opt.proofs.files import proof_of
 from lyra_opt.proofs.stand_alone import (
     Refuted,

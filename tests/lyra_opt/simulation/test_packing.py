@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lyra_opt.core.errors import UserError
-from lyra_opt.heterogeneous.instance import GangJob
-from lyra_opt.heterogeneous.packing import PackedRate
+from lyra_opt.heterogeneous.instance import GangJob, PackedRate
 from lyra_opt.simulation.metrics import measure, require_conserved
 from lyra_opt.simulation.scheme import find_scheme, simulate
 from lyra_opt.simulation.tenure import Rounds

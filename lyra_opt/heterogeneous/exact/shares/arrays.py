@@ -17,8 +17,7 @@ from lyra_opt.heterogeneous.exact.shares.programme import (
     SharePrices,
     ShareProgramme,
 )
-from lyra_opt.heterogeneous.instance import Objective, TimeShares
-from lyra_opt.heterogeneous.packing import pairs_of
+from lyra_opt.heterogeneous.instance import Objective, TimeShares, pairs_of
 from lyra_opt.heterogeneous.utility import Deadline
 
 if TYPE_CHECKING:

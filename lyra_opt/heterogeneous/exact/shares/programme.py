@@ -2,7 +2,7 @@ r"""The linear programmes over shares of time, and bounds that any prices prove.
 
 All objectives of shares become programmes of one form, over the shares :math:`x_{sk} \ge 0` of a
 set s of jobs on type k and, where there is one, a level v. A set is a job alone, or two that run on
-the same GPUs (`lyra_opt.heterogeneous.packing`):
+the same GPUs (`lyra_opt.heterogeneous.instance`):
 
 .. math::
     \max\ \sum_{sk} g_{sk} x_{sk} + [v] \quad\text{s.t.}\quad

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import floor
 from typing import TYPE_CHECKING
 
 from lyra_opt.heterogeneous.heuristics.hadar.rule import rounds_to_run, worth_at
@@ -19,10 +18,10 @@ class HadarE(RoundPolicy):
     """Gives each job a server, and then copies of jobs the servers that are left.
 
     Source: HadarE (arXiv 2503.10918): a job is forked into at most as many copies as there are
-    servers, copies train at once on separate servers, what is left is divided by their speeds
-    (`divided_steps`), and parameters are merged at the end of the round; that no server idles
-    while a job is left is stated there as a theorem. All but the idea is from memory with medium
-    confidence; how copies are given out is ours, since the paper's rule is not known to us:
+    servers, copies train at once on separate servers, what is left is divided by their speeds,
+    and parameters are merged at the end of the round; that no server idles while a job is left is
+    stated there as a theorem. All but the idea is from memory with medium confidence; how copies
+    are given out is ours, since the paper's rule is not known to us:
 
     1. Jobs by utility for each GPU of the gang, as in `Hadar`, take the fastest gang on one
        server; of those equally fast that on the server with the fewest free GPUs.
@@ -84,28 +83,6 @@ class HadarE(RoundPolicy):
             active, placement = chosen
             draft.give(active.job, placement)
             speeds[active.job.id] += active.job.rate_of(placement)
-
-
-def divided_steps(steps: float, rates: Sequence[float], round_s: float) -> list[float]:
-    """Return the steps that each copy does in a round.
-
-    In proportion to their speeds, so that all copies end together if the steps that are left end
-    within the round; else as many whole steps as fit into the round, but at least what fits if
-    that is less than one. Source: the idea of HadarE; the form is derived.
-
-    Parameters
-    ----------
-    steps
-        That are left.
-    rates
-        Steps a second of each copy, above 0.
-    round_s
-        Length of the round.
-    """
-    total = sum(rates)
-    if steps <= total * round_s:
-        return [steps * rate / total for rate in rates]
-    return [floor(rate * round_s) or rate * round_s for rate in rates]
 
 
 def _worth(active: ActiveJob, state: RoundState, rate: float) -> float:

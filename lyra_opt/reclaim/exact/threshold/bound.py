@@ -214,6 +214,11 @@ class NodeBound:
         Where to start from, shape (entries,), each at least 0; copied.
     value
         Proved before: no choice that keeps to the decisions costs less.
+
+    Attributes
+    ----------
+    decided : Decided
+        The decisions with all that follows.
     """
 
     def __init__(
@@ -230,7 +235,7 @@ class NodeBound:
         self._dominance = dominance
         self.value = value
         self.is_feasible = True
-        self._decided = Decided(
+        self.decided = Decided(
             constant=0,
             wanted=0,
             free=0,
@@ -277,53 +282,23 @@ class NodeBound:
         self._dominance = dominance
 
     @property
-    def server_state(self) -> Any:
-        """What is decided of each server."""
-        return self._decided.server_state
-
-    @property
-    def job_state(self) -> Any:
-        """What is decided of each job."""
-        return self._decided.job_state
-
-    @property
-    def residual(self) -> Any:
-        """How many more workers each open or kept job can lose."""
-        return self._decided.residual
-
-    @property
-    def wanted(self) -> int:
-        """How many servers are still to be chosen."""
-        return self._decided.wanted
-
-    @property
-    def constant(self) -> int:
-        """Weight of the jobs paid for and cost of the servers chosen, scaled as prices are."""
-        return self._decided.constant
-
-    @property
     def prices(self) -> Any:
         """The best prices so far, or those that `fix` was given last."""
         return self._ascent.best_prices
 
     @property
-    def free_servers(self) -> int:
-        """How many servers are neither chosen nor spared."""
-        return self._decided.free
-
-    @property
     def active_jobs(self) -> list[int]:
         """The jobs that are open or kept, in order."""
-        return [int(job) for job in self._decided.active_jobs[: self._decided.jobs]]
+        return [int(job) for job in self.decided.active_jobs[: self.decided.jobs]]
 
     @property
     def open_decisions(self) -> int:
         """How many servers and jobs are still to be decided on."""
-        return self._decided.free + self._decided.jobs
+        return self.decided.free + self.decided.jobs
 
     def propagate(self) -> None:
         """Draw the conclusions from the decisions; says whether there can be a choice."""
-        problem, decided = self._problem, self._decided
+        problem, decided = self._problem, self.decided
         self.is_feasible, wanted, server_state, job_state, residual = propagate.run(
             problem.reclaim_servers,
             problem.slack,
@@ -350,7 +325,7 @@ class NodeBound:
         constant = sum(problem.scaled_weight[is_paid].tolist()) + sum(
             problem.scaled_cost[is_chosen].tolist()
         )
-        self._decided = Decided(
+        self.decided = Decided(
             constant=constant,
             wanted=wanted,
             free=free,
@@ -372,7 +347,7 @@ class NodeBound:
             threshold,
             target,
             self._problem.priced,
-            self._decided,
+            self.decided,
             self._order,
             self._valuation(0),
             self._ascent,
@@ -399,20 +374,20 @@ class NodeBound:
         value, decisions, server_state, job_state, self._order = fix_by_prices.run(
             threshold,
             problem.priced,
-            self._decided,
+            self.decided,
             self.prices,
             self._order,
             self._valuation(most_given),
             **self._run,
         )
-        self._decided = self._decided._replace(server_state=server_state, job_state=job_state)
+        self.decided = self.decided._replace(server_state=server_state, job_state=job_state)
         self.value = max(self.value, value)
         return int(decisions)
 
     def choice(self) -> list[int]:
         """Return the choice that is cheapest by the prices last looked at, ascending."""
-        chosen = np.flatnonzero(np.asarray(self.server_state) == CHOSEN).tolist()
-        cheapest = [int(server) for server in self._order.servers[: self.wanted]]
+        chosen = np.flatnonzero(np.asarray(self.decided.server_state) == CHOSEN).tolist()
+        cheapest = [int(server) for server in self._order.servers[: self.decided.wanted]]
         return sorted({*chosen, *cheapest})
 
     def shares(self) -> tuple[list[float], list[float]]:

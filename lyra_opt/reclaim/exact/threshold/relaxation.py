@@ -356,17 +356,17 @@ class Relaxation:
         for option, value in OPTIONS.items():
             self._highs.setOptionValue(option, value)
         self._problem = problem
-        self._servers = np.flatnonzero(np.asarray(root.server_state) == FREE)
-        self._jobs = np.flatnonzero(np.asarray(root.job_state) <= KEPT)
+        self._servers = np.flatnonzero(np.asarray(root.decided.server_state) == FREE)
+        self._jobs = np.flatnonzero(np.asarray(root.decided.job_state) <= KEPT)
         losses, servers = problem.losses, len(self._servers)
         self._columns = servers + len(self._jobs)
         self._server_column = np.full(losses.servers, -1, dtype=np.int64)
         self._server_column[self._servers] = np.arange(servers)
         self._job_column = np.full(losses.jobs, -1, dtype=np.int64)
         self._job_column[self._jobs] = servers + np.arange(len(self._jobs))
-        self._residual = np.array(root.residual, dtype=np.int64)
-        self._wanted = root.wanted
-        self._constant = root.constant
+        self._residual = np.array(root.decided.residual, dtype=np.int64)
+        self._wanted = root.decided.wanted
+        self._constant = root.decided.constant
         # Weights beyond the incumbent's objective are as good as infinite; cut off there, they
         # do not blur the small ones.
         ceiling = problem.largest_price // problem.unit
@@ -407,8 +407,8 @@ class Relaxation:
         good for something even then, but the objective is not.
         """
         highs = self._highs
-        server_state = np.asarray(node.server_state)[self._servers]
-        job_state = np.asarray(node.job_state)[self._jobs]
+        server_state = np.asarray(node.decided.server_state)[self._servers]
+        job_state = np.asarray(node.decided.job_state)[self._jobs]
         highs.changeColsBounds(
             self._columns,
             np.arange(self._columns, dtype=np.int32),

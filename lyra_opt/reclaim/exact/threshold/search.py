@@ -126,13 +126,13 @@ class BranchingExperience:
         undecided = [
             job
             for job in node.active_jobs
-            if node.job_state[job] == OPEN and LEAST_SHARE < y[job] < 1.0 - LEAST_SHARE
+            if node.decided.job_state[job] == OPEN and LEAST_SHARE < y[job] < 1.0 - LEAST_SHARE
         ]
         if undecided:
             expected = {job: product(self.expected(job, y[job])) for job in undecided}
             undecided.sort(key=lambda job: (-expected[job], job))
             return [Decision(True, job) for job in undecided[:CANDIDATES]]
-        free = [server for server, state in enumerate(node.server_state) if state == FREE]
+        free = [server for server, state in enumerate(node.decided.server_state) if state == FREE]
         free.sort(key=lambda server: (abs(x[server] - 0.5), server))
         return [Decision(False, server) for server in free[:CANDIDATES]]
 
@@ -380,7 +380,7 @@ class _Search:
         """Whether nothing better than the incumbent is left below a node."""
         if not node.is_feasible or node.value > self._threshold:
             return True
-        if node.free_servers == 0:
+        if node.decided.free == 0:
             self._offer(node.choice())
             return True
         return False
@@ -391,8 +391,8 @@ class _Search:
             return
         kept = _OpenNode(
             value=node.value,
-            server_state=np.array(node.server_state, dtype=np.int8),
-            job_state=np.array(node.job_state, dtype=np.int8),
+            server_state=np.array(node.decided.server_state, dtype=np.int8),
+            job_state=np.array(node.decided.job_state, dtype=np.int8),
             prices=np.array(node.prices) if self._relaxation is None else None,
         )
         self._pushed += 1
@@ -479,7 +479,7 @@ class _Search:
         """Return the choice of the servers with the largest x."""
         assert self._relaxation is not None
         x, _ = self._relaxation.shares()
-        state = [int(state) for state in node.server_state]
+        state = [int(state) for state in node.decided.server_state]
         # Chosen (1) before free (0), spared (2) last.
         order = sorted(range(len(x)), key=lambda s: ((1, 0, 2)[state[s]], -x[s], s))
         return sorted(order[: self._problem.reclaim_servers])
@@ -540,8 +540,8 @@ class _Search:
         return sorted(sides, key=lambda side: -side.value)
 
     def _decided(self, node: NodeBound, decision: Decision, state: int) -> NodeBound:
-        server_state = np.array(node.server_state, dtype=np.int64)
-        job_state = np.array(node.job_state, dtype=np.int64)
+        server_state = np.array(node.decided.server_state, dtype=np.int64)
+        job_state = np.array(node.decided.job_state, dtype=np.int64)
         (job_state if decision.is_job else server_state)[decision.number] = state
         return self._node(node, server_state, job_state)
 

@@ -38,14 +38,8 @@ PATIENCE = 8
 """How many times the usual work a tree may do before compiled code is loaded for it."""
 
 
-def search_tree(
-    reduced: ReducedReclaim,
-    incumbent: Sequence[int],
-    *,
-    dual_bound: int,
-    observer: Callable[[str, int | float], None] | None = None,
-) -> SearchResult:
-    r"""Return the best choice of a rigid instance, or what is known when a limit is reached.
+class TreeSearch:
+    r"""The search for the best choice of a rigid instance; it can go on where a limit stopped it.
 
     A node has decided for some jobs that they are preempted (paid) and for some that they are
     not (kept). A paid job costs its weight and leaves the instance; the servers of a kept job can
@@ -74,18 +68,13 @@ def search_tree(
     Source: job branching from this project's study of minimum k-union; the bound is its own.
     Complexity: exponential at worst; a node takes O(entries) time, an open node a byte a job.
     """
-    return TreeSearch(reduced, incumbent, dual_bound, observer).search()
-
-
-class TreeSearch:
-    """A search that can go on where it stopped; see `search_tree`."""
 
     def __init__(
         self,
         reduced: ReducedReclaim,
         incumbent: Sequence[int],
         dual_bound: int,
-        observer: Callable[[str, int | float], None] | None,
+        observer: Callable[[str, int | float], None] | None = None,
     ) -> None:
         losses = reduced.losses
         self._reduced = reduced

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
-from lyra_opt.heterogeneous.heuristics.hadar.forking import HadarE, divided_steps
+from lyra_opt.heterogeneous.heuristics.hadar.forking import HadarE
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
 from tests.lyra_opt.heterogeneous.heuristics.cases import decided, instance_of, job, run, state_of
@@ -60,19 +57,3 @@ def test_each_job_has_a_server_before_any_has_two() -> None:
     jobs = [job("x", 1), job("y", 50), job("z", 60)]
     decision = decided(HadarE(), state_of(instance_of([{"a": 1}] * 4, jobs, forking=True)))
     assert sorted(map(len, decision.values())) == [1, 1, 2]
-
-
-@given(
-    steps=st.floats(0.1, 1e4),
-    rates=st.lists(st.floats(0.1, 50), min_size=1, max_size=5),
-    round_s=st.floats(1, 600),
-)
-def test_division_is_by_speed(steps: float, rates: list[float], round_s: float) -> None:
-    """No more than the steps that are left or than a round lasts; all copies end together."""
-    parts = divided_steps(steps, rates, round_s)
-    assert sum(parts) <= steps * (1 + 1e-12)
-    ends_s = [part / rate for part, rate in zip(parts, rates, strict=True)]
-    assert max(ends_s) <= round_s * (1 + 1e-12)
-    if steps <= sum(rates) * round_s:
-        assert sum(parts) == pytest.approx(steps)
-        assert all(one == pytest.approx(other) for one, other in pairwise(ends_s))

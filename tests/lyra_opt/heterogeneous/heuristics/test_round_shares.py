@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 from lyra_opt.core.result import Limits
 from lyra_opt.core.solver import find_solver
 from lyra_opt.heterogeneous import Objective, check
-from lyra_opt.heterogeneous.heuristics.gavel import at_attainable_rates
-from lyra_opt.heterogeneous.heuristics.round_shares import RoundShares, shares_of_rounds
+from lyra_opt.heterogeneous.heuristics.gavel import (
+    RoundShares,
+    at_attainable_rates,
+    shares_of_rounds,
+)
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
 from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of, job

@@ -16,7 +16,7 @@ from lyra_opt.core.solver import find_solver
 from lyra_opt.instances.family import generate
 from lyra_opt.reclaim.exact.components import _connected_places, search_components
 from lyra_opt.reclaim.exact.solver import Exact
-from lyra_opt.reclaim.exact.tree.search import search_tree
+from lyra_opt.reclaim.exact.tree.search import TreeSearch
 from lyra_opt.reclaim.reduction import reduce_instance
 from lyra_opt.testing.strategies import reclaim_instances
 from tests.draws import draws
@@ -105,7 +105,7 @@ def test_components_bracket_the_optimum_and_return_the_set(instance):
     reduced = reduce_instance(instance)
     worst = range(reduced.reclaim_servers)
     found = search_components(reduced, worst, dual_bound=0)
-    best = search_tree(reduced, worst, dual_bound=0).objective
+    best = TreeSearch(reduced, worst, dual_bound=0).search().objective
     assert found.bound <= best <= found.objective == reduced.objective(found.places)
     assert len(set(found.places)) == reduced.reclaim_servers
 

@@ -199,7 +199,9 @@ class TestProof:
             assert node.value <= min(known.values(), default=node.value)
             for places, cost in known.items():
                 if cost <= threshold:
-                    after = _cost_keeping_to(reduced, places, node.server_state, node.job_state)
+                    after = _cost_keeping_to(
+                        reduced, places, node.decided.server_state, node.decided.job_state
+                    )
                     assert after == costs[places]
 
         holds()
@@ -223,7 +225,10 @@ class TestProof:
             left = [
                 places
                 for places in choices(reduced)
-                if _cost_keeping_to(reduced, places, node.server_state, node.job_state) >= 0
+                if _cost_keeping_to(
+                    reduced, places, node.decided.server_state, node.decided.job_state
+                )
+                >= 0
             ]
             best = least_cost(reduced)
             assert min(cost_of(reduced, places) for places in left) == best

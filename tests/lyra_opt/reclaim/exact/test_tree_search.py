@@ -21,7 +21,7 @@ from lyra_opt.reclaim.exact.tree.kernel import (
     push_node,
     smallest_prices,
 )
-from lyra_opt.reclaim.exact.tree.search import search_tree
+from lyra_opt.reclaim.exact.tree.search import TreeSearch
 from lyra_opt.reclaim.reduction import ReducedReclaim, reduce_instance
 from lyra_opt.testing.strategies import reclaim_instances
 from tests.lyra_opt.reclaim.reduced import least_cost
@@ -35,7 +35,7 @@ def with_picks(reduced: ReducedReclaim, picks: int) -> ReducedReclaim:
 
 def search(reduced: ReducedReclaim, limits: Limits = Limits()):  # noqa: B008
     with limited_to(limits):
-        return search_tree(reduced, range(reduced.reclaim_servers), dual_bound=0)
+        return TreeSearch(reduced, range(reduced.reclaim_servers), dual_bound=0).search()
 
 
 @given(RIGID)
