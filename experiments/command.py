@@ -14,7 +14,7 @@ from lyra_opt.commands.arguments import (
     completed_by_solvers,
 )
 from lyra_opt.core.errors import InputError, UserError
-from lyra_opt.core.nearest import meant
+from lyra_opt.core.texts import meant
 
 if TYPE_CHECKING:
     import argparse

@@ -20,8 +20,8 @@ from lyra_opt.instances.library import library
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from lyra_opt.core.problem import Sense, Variant
     from lyra_opt.core.result import Number
-    from lyra_opt.core.variant import Sense, Variant
     from lyra_opt.experiments.records import SolverRecord
 
 RECORD = "the record of the library"

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.commands.messages import say
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.foreign import as_python
-from lyra_opt.core.rules import Rule
-from lyra_opt.core.validation import require_text
+from lyra_opt.core.rules import Rule, require_text
 from lyra_opt.experiments.pool import LocalProcesses, available_processors
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from lyra_opt.core.fields import parsed
 from lyra_opt.core.isolation.loading import find_solver_safely
 from lyra_opt.core.own_files import content_sha256, is_reference, located, path_in
 from lyra_opt.core.problem import problems
+from lyra_opt.core.rules import require_choice, require_choices
 from lyra_opt.core.solver import SOLVERS, find_solver
-from lyra_opt.core.validation import require_choice, require_choices
 from lyra_opt.experiments.study_cells import blocks_of, cells_of
 from lyra_opt.experiments.study_file import ALL_SOLVERS, StudyTable
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import FieldError, InputError, MissingFieldError, UserError
 from lyra_opt.core.loading import load_instance
-from lyra_opt.core.stand_ins import stand_in
-from lyra_opt.core.validation import require_choice
+from lyra_opt.core.own_files import stand_in
+from lyra_opt.core.rules import require_choice
 from lyra_opt.experiments.study_file import (
     LARGEST_STUDY_RUNS,
     FilesTable,

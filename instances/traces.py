@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.csv_text import csv_rows
 from lyra_opt.core.documents import read_text
 from lyra_opt.core.errors import InputError, show_value
+from lyra_opt.core.own_files import stand_in
 from lyra_opt.core.reading_memory import ReadingMemory
-from lyra_opt.core.stand_ins import stand_in
 from lyra_opt.instances.rows import BadRows, Row, require_columns, require_once
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from tests.reference import PROBLEMS, mean_jct
 
 if TYPE_CHECKING:
     from lyra_opt.core.documents import JsonObject
-    from lyra_opt.core.instance import ProblemInstance
+    from lyra_opt.core.problem import ProblemInstance
 
 
 def document_of(instance: ProblemInstance) -> JsonObject:

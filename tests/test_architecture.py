@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from functools import cache
 from graphlib import TopologicalSorter
 from importlib import import_module
 from inspect import signature
@@ -78,6 +79,12 @@ def modules() -> dict[str, Path]:
     return found
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """Return the syntax tree of a file, which several tests walk."""
+    return ast.parse(path.read_text())
+
+
 def package_of(module: str) -> str:
     """Return which of the five folders of the source tree holds a module of lyra_opt."""
     return next((part for part in module.split(".")[1:2] if part in MAY_IMPORT), "lyra_opt")
@@ -86,7 +93,7 @@ def package_of(module: str) -> str:
 def imported_by(path: Path) -> set[str]:
     """Return the dotted names that a file imports, at any depth, for types alone too."""
     names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -100,7 +107,7 @@ def test_nothing_is_imported_through_a_string() -> None:
     found = {
         module
         for module, path in modules().items()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if {getattr(node, "id", ""), getattr(node, "attr", ""), getattr(node, "name", "")}
         & WAYS_TO_IMPORT_BY_STRING
     }
@@ -205,7 +212,7 @@ def test_functions_are_short_enough_to_follow() -> None:
     longer = {
         f"{module}.{node.name}"
         for module, path in modules().items()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.FunctionDef)
         and (node.end_lineno or node.lineno) - node.lineno >= MOST_LINES
     }

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from lyra_opt.core.execution import Executor
     from lyra_opt.core.loading import LoadedInstance
+    from lyra_opt.core.problem import Variant
     from lyra_opt.core.result import Number
     from lyra_opt.core.solving import Answer
-    from lyra_opt.core.variant import Variant
     from lyra_opt.instances.library.documents import Entry
 
 

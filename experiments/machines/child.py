@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.messages import as_loud_as
 from lyra_opt.core.isolation.child import live, send
-from lyra_opt.core.stand_ins import work_as_in
+from lyra_opt.core.own_files import work_as_in
 from lyra_opt.experiments.machines.answers import answer_of
 from lyra_opt.experiments.machines.parcels import Unpickler
 from lyra_opt.experiments.pool import WORKER_DIED, attempt, in_words

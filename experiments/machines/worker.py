@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from distributed import Reschedule, Status, get_worker
 
 from lyra_opt.core.isolation.child import Child, ChildDiedError
-from lyra_opt.core.stand_ins import copy_below
+from lyra_opt.core.own_files import copy_below
 from lyra_opt.experiments.machines.answers import error_answer
 from lyra_opt.experiments.machines.child import COPIES, FAULT, HAS_DIED, OBJECTS, ROW, RUN, SHARE
 from lyra_opt.experiments.machines.parcels import versions_here

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.core.validation import require_integer
+from lyra_opt.core.rules import require_integer
 from lyra_opt.network.heuristics.delay_scheduling import DelayScheduling, TimerRule, most_hurt_first
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policies.placing_gangs import PlacingGangs

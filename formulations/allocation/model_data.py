@@ -15,7 +15,7 @@ import numpy as np
 
 from lyra_opt.allocation.instance import Objective
 from lyra_opt.allocation.knapsack.data import FLOAT_NOISE, VALUE_MARGIN
-from lyra_opt.core.rounding import float_up
+from lyra_opt.core.arithmetic import float_up
 from lyra_opt.formulations.backends.backend import CostUnit
 
 if TYPE_CHECKING:

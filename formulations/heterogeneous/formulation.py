@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lyra_opt.core.rounding import float_up
+from lyra_opt.core.arithmetic import float_up
 from lyra_opt.core.solver import Unsupported
 from lyra_opt.formulations.exact_model import Formulation, best_of
 from lyra_opt.formulations.heterogeneous.round_model import RoundModel

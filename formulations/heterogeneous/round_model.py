@@ -11,7 +11,7 @@ from collections import defaultdict
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.rounding import float_up
+from lyra_opt.core.arithmetic import float_up
 from lyra_opt.formulations.backends.backend import CostUnit
 from lyra_opt.formulations.heterogeneous.coding import coded, decoded
 from lyra_opt.formulations.heterogeneous.round_numbers import RoundNumbers, Variables

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from lyra_opt.core.rounding import float_up
+from lyra_opt.core.arithmetic import float_up
 from lyra_opt.formulations.heterogeneous.modes import modes_of, places_of
 from lyra_opt.heterogeneous.bounds.fastest import earliest_completion
 from lyra_opt.heterogeneous.checker import due_steps, worth

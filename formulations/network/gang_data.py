@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from lyra_opt.core.rounding import float_up
+from lyra_opt.core.arithmetic import float_up
 from lyra_opt.network.bounds.dual_bound import knapsack_bound, offers_of
 from lyra_opt.network.checker import value_of
 from lyra_opt.network.instance import COUNTING_OBJECTIVES, Objective

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.rounding import float_up
+from lyra_opt.core.arithmetic import float_up
 from lyra_opt.formulations.backends.backend import CostUnit
 from lyra_opt.formulations.network.gang_data import gang_data
 from lyra_opt.network.instance import COUNTING_OBJECTIVES, GangPlacement, Solution

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import FieldError, UserError
-from lyra_opt.core.validation import require_choice, require_integer, require_number
+from lyra_opt.core.rules import require_choice, require_integer, require_number
 from lyra_opt.heterogeneous.heuristics.gavel import at_attainable_rates
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Instance, Objective, PackedRate
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct

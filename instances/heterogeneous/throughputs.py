@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.core.validation import require_integer, require_number, require_text
+from lyra_opt.core.rules import require_integer, require_number, require_text
 from lyra_opt.heterogeneous.instance import GangJob, PackedRate
 from lyra_opt.heterogeneous.utility import InverseJct
 from lyra_opt.instances.traces import model_name

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import UserError
-from lyra_opt.core.validation import require_integer
+from lyra_opt.core.rules import require_integer
 from lyra_opt.instances.family import ParameterisedFamily
 from lyra_opt.instances.family_parameters import LARGEST_NETWORK_GPUS, NetworkParameters
 from lyra_opt.instances.network.jobs import BATCH, HOUR_MS

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING, TypeVar
 
-from lyra_opt.core.validation import require_integer, require_number
+from lyra_opt.core.rules import require_integer, require_number
 from lyra_opt.instances.randomness import IntegerStream
 from lyra_opt.instances.workloads import MOST_GENERATED_JOBS
 from lyra_opt.simulation.workload import Job, Workload

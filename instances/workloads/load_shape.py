@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.core.validation import require_integer
+from lyra_opt.core.rules import require_integer
 from lyra_opt.instances.randomness import IntegerStream
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.core.validation import require_integer
+from lyra_opt.core.rules import require_integer
 from lyra_opt.instances.randomness import IntegerStream
 from lyra_opt.instances.workloads import MOST_GENERATED_DAYS, MOST_GENERATED_JOBS
 from lyra_opt.instances.workloads.load_shape import (

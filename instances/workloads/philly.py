@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.documents import parse_json
 from lyra_opt.core.errors import FieldError, InputError, show_value
-from lyra_opt.core.validation import require_text
+from lyra_opt.core.rules import require_text
 from lyra_opt.instances.rows import NO_VALUE, moment_ms
 from lyra_opt.instances.traces import Clusters, TraceJob
 from lyra_opt.instances.workloads.layout import (

@@ -17,7 +17,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.core.errors import UserError
-from lyra_opt.core.validation import require_integer
+from lyra_opt.core.rules import require_integer
 from lyra_opt.instances.rows import MILLISECONDS
 from lyra_opt.instances.traces import NOT_THERE, TraceJob, locate, model_name
 from lyra_opt.instances.workloads.layout import NO_GPUS

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import FieldError, counted
-from lyra_opt.core.validation import require_flag, require_integer, require_number
+from lyra_opt.core.rules import require_flag, require_integer, require_number
 from lyra_opt.instances.randomness import IntegerStream
 from lyra_opt.simulation.workload import Workload
 

@@ -12,7 +12,7 @@ from lyra_opt.core.csv_text import csv_rows
 from lyra_opt.core.documents import read_text
 from lyra_opt.core.errors import FieldError, InputError
 from lyra_opt.core.reading_memory import ReadingMemory
-from lyra_opt.core.validation import require_integer
+from lyra_opt.core.rules import require_integer
 from lyra_opt.instances.rows import Row, require_columns
 from lyra_opt.instances.traces import LARGEST_TRACE_BYTES, name_of
 from lyra_opt.simulation.workload import InferenceDemand

@@ -44,7 +44,7 @@ from lyra_opt.allocation.instance import (
     WorkerAllocation,
 )
 from lyra_opt.core.fields import declared, key
-from lyra_opt.core.report import CheckReport
+from lyra_opt.core.problem import CheckReport
 from lyra_opt.core.result import RELATIVE_TOLERANCE
 from lyra_opt.core.rules import ANY_NUMBER, Integer, ListOf, Number, Text
 

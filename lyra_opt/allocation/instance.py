@@ -7,21 +7,29 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from lyra_opt.core.arithmetic import float_up
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import Table, declared, key
 from lyra_opt.core.frozen import FrozenDict
-from lyra_opt.core.instance import ProblemInstance
-from lyra_opt.core.rounding import float_up
-from lyra_opt.core.rules import Choice, Flag, Integer, ListOf, Named, Number, Text
-from lyra_opt.core.validation import LARGEST_INTEGER, require_sum
-from lyra_opt.core.variant import Variant
+from lyra_opt.core.problem import ProblemInstance, Variant
+from lyra_opt.core.rules import (
+    LARGEST_INTEGER,
+    Choice,
+    Flag,
+    Integer,
+    ListOf,
+    Named,
+    Number,
+    Text,
+    require_sum,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import networkx
 
-    from lyra_opt.core.field_types import TablesOf, TupleOf, VariantOf
+    from lyra_opt.core.fields import TablesOf, TupleOf, VariantOf
 
 LARGEST_AMOUNT = float(LARGEST_INTEGER)
 """The most work and the latest release: sums and quotients of them stay finite in floats."""

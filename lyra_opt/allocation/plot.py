@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.allocation.checker import check
 from lyra_opt.allocation.instance import NamedWorkers, Objective, Schedule
 from lyra_opt.allocation.schedules.evaluator import mean_jct_s
-from lyra_opt.core.block_rows import ROW_INCHES, add_colour_legend, rows_of
 from lyra_opt.core.errors import counted
 from lyra_opt.core.pictures import (
     MOST_NAMED,
+    ROW_INCHES,
     TEXT_POINTS,
     UNNAMED_COLOURS,
     Drawing,
+    add_colour_legend,
     add_panels,
     as_written,
+    block_rows_of,
     grid_of,
     handles_of_named,
     in_words,
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
         Solution,
         WorkerAllocation,
     )
-    from lyra_opt.core.block_rows import BlockRows
+    from lyra_opt.core.pictures import BlockRows
 
 
 MOST_JOBS = 40
@@ -82,7 +84,7 @@ def drawing_of_workers(
         jobs = [instance.jobs[place] for place in shown]
         names = [job.id for job in jobs]
         most = max(job.max_gpus for job in jobs)
-        rows = [rows_of(axes, names, most, PANEL_INCHES) for axes in panels]
+        rows = [block_rows_of(axes, names, most, PANEL_INCHES) for axes in panels]
         for axes in panels[-grid[1] :]:
             axes.set_xlabel("GPUs of the job's workers")
         if solutions:

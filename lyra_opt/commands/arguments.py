@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from lyra_opt.commands.help import FoldedHelp
 from lyra_opt.commands.messages import Loudness
 from lyra_opt.core.errors import one_line
-from lyra_opt.core.nearest import meant, nearest
-from lyra_opt.core.validation import LARGEST_INTEGER
+from lyra_opt.core.rules import LARGEST_INTEGER
+from lyra_opt.core.texts import meant, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -209,9 +209,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _find_problem(arguments: argparse.Namespace) -> str:
     """Return the problem that is asked for, or the only one that both solvers solve."""
     from lyra_opt.core.errors import UserError
-    from lyra_opt.core.nearest import meant, nearest
     from lyra_opt.core.own_files import is_reference
     from lyra_opt.core.solver import SOLVERS, find_solver, solver_names
+    from lyra_opt.core.texts import meant, nearest
     from lyra_opt.testing.counterexamples import OPTIMUM
     from lyra_opt.testing.small_instances import DOMAINS
 

@@ -19,9 +19,9 @@ from lyra_opt.core.trajectory import Improvements
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from lyra_opt.core.problem import Variant
     from lyra_opt.core.result import Number
     from lyra_opt.core.solver import Observer
-    from lyra_opt.core.variant import Variant
 
 SECONDS_BETWEEN_LINES = 15.0
 SECONDS_BETWEEN_LOOKS = 0.5

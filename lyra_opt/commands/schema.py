@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt.core.described import keys_text
     from lyra_opt.core.errors import UserError
     from lyra_opt.core.formats import formats
-    from lyra_opt.core.nearest import meant
+    from lyra_opt.core.texts import meant
 
     known = formats()
     if arguments.format not in known:

@@ -413,7 +413,7 @@ def _unfit(entry: LoadedInstance, solver: UnfitName, seed: int) -> Answer:
 def _draw(path: str, entry: LoadedInstance, answers: Sequence[Answer]) -> None:
     """Write a picture of what solvers found, and when."""
     from lyra_opt import plot
-    from lyra_opt.core.progress_plot import has_progress
+    from lyra_opt.core.plotting import has_progress
 
     if has_progress(answers) or any(answer.solution is not None for answer in answers):
         plot(entry.instance, answers, file=path)

@@ -12,8 +12,8 @@ from lyra_opt.core.result import Status, same_value
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from lyra_opt.core.problem import Variant
     from lyra_opt.core.result import Number
-    from lyra_opt.core.variant import Variant
 
 
 class Claim(NamedTuple):

@@ -19,8 +19,7 @@ from lyra_opt.core.trajectory import Recorder
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from lyra_opt.core.instance import ProblemInstance
-    from lyra_opt.core.problem import Problem
+    from lyra_opt.core.problem import Problem, ProblemInstance
     from lyra_opt.core.result import Limits, Number
     from lyra_opt.core.solver import Observer, Solver
     from lyra_opt.core.stopwatch import Interruption

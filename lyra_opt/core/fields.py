@@ -8,12 +8,21 @@ the keys for people (`lyra_opt.core.described`). Tables of TOML files, whose fie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from functools import wraps
 from inspect import cleandoc
 from textwrap import indent, wrap
-from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    dataclass_transform,
+    overload,
+)
 
 from lyra_opt.core.documents import Record, join_path, unknown_key
 from lyra_opt.core.errors import FieldError, MissingFieldError
@@ -21,11 +30,14 @@ from lyra_opt.core.foreign import as_python
 from lyra_opt.core.frozen import FrozenDict
 from lyra_opt.core.representations import html_of_object, short_repr
 from lyra_opt.core.rows import rows_as_documents
-from lyra_opt.core.rules import Number, OrNull, Rule
-from lyra_opt.core.validation import require_choice
+from lyra_opt.core.rules import Number, OrNull, Rule, require_choice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
+    from enum import StrEnum
+
+    import numpy as np
+
 
 TableT = TypeVar("TableT")
 
@@ -548,3 +560,45 @@ def with_change(document: Mapping[str, Any], path: str, value: Any) -> dict[str,
     except FieldError as error:
         raise error.inside(name) from None
     return changed
+
+
+# Types of declared fields that take more than they keep, for type checkers alone: a list of
+# dictionaries may be given where tuples of objects are kept, and a name where a variant is.
+KeptT = TypeVar("KeptT")
+GivenT = TypeVar("GivenT")
+EntryT = TypeVar("EntryT")
+VariantT = TypeVar("VariantT", bound="StrEnum")
+
+
+class Field(Generic[KeptT, GivenT]):
+    """A field that is given as one type and read as another."""
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Field[KeptT, GivenT]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> KeptT: ...
+    def __get__(self, instance: object, owner: type) -> Any:
+        """Return what is kept."""
+
+    def __set__(self, instance: object, value: GivenT) -> None:
+        """Take what is given."""
+
+
+class Frame(Protocol):
+    """What type checkers know of a data frame, whether they know pandas or not."""
+
+    @property
+    def columns(self) -> Any:
+        """Its columns."""
+
+
+TupleOf: TypeAlias = Field[tuple[EntryT, ...], "Sequence[EntryT] | np.ndarray"]
+"""Scalars, or an array of them."""
+
+TablesOf: TypeAlias = Field[
+    tuple[EntryT, ...], "Sequence[EntryT | Mapping[str, Any]] | Sequence[EntryT] | Frame"
+]
+"""Objects, each of which may be given as a document holds it, or all of them as a data frame."""
+
+VariantOf: TypeAlias = Field[VariantT, VariantT | str]
+"""A member of an enumeration, or its name."""

@@ -5,10 +5,13 @@ The formats of instances and solutions come with their problem; `lyra_opt.regist
 
 from __future__ import annotations
 
+import re
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lyra_opt.core.described import Described, described
+from lyra_opt.core.described import Described, described, markdown_table
 from lyra_opt.core.fields import format_schema, schema_of
 from lyra_opt.core.plugins import Plugins
 from lyra_opt.core.problem import Problem, problems
@@ -93,3 +96,22 @@ def formats() -> dict[str, FileFormat]:
         _OfProblem(name, problem) for problem in problems().values() for name in problem.formats
     ]
     return {each.format_name: each for each in (*of_problems, *FORMATS.all().values())}
+
+
+_TABLE = re.compile(r"(<!-- keys of (\S+) -->\n).*?(<!-- end of keys -->)", re.DOTALL)
+
+
+def with_tables(page: str) -> str:
+    """Return a page with its tables of keys as they are declared now; KeyError without a format."""
+
+    def table(found: re.Match[str]) -> str:
+        return f"{found[1]}\n{markdown_table(known[found[2]].keys())}\n\n{found[3]}"
+
+    known = formats()
+    return _TABLE.sub(table, page)
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        path = Path(name)
+        path.write_text(with_tables(path.read_text(encoding="utf-8")), encoding="utf-8")

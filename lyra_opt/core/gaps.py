@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from lyra_opt.core.result import same_value
 
 if TYPE_CHECKING:
+    from lyra_opt.core.problem import Sense, Variant
     from lyra_opt.core.result import Number
-    from lyra_opt.core.variant import Sense, Variant
 
 SMALLEST_SHOWN_PERCENT = 0.01
 

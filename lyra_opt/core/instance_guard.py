@@ -17,8 +17,7 @@ from lyra_opt.core.frozen import FrozenDict
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lyra_opt.core.instance import ProblemInstance
-    from lyra_opt.core.problem import Problem
+    from lyra_opt.core.problem import Problem, ProblemInstance
 
 
 class InstanceGuard:

@@ -20,13 +20,13 @@ from lyra_opt.core.documents import (
 from lyra_opt.core.errors import FieldError, InputError, show_value
 from lyra_opt.core.problem import Problem, problem_of_format
 from lyra_opt.core.result import Status
-from lyra_opt.core.validation import require_choice, require_number
+from lyra_opt.core.rules import require_choice, require_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from lyra_opt.core.instance import ProblemInstance
+    from lyra_opt.core.problem import ProblemInstance
     from lyra_opt.core.result import Number
 
 

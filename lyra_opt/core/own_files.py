@@ -8,6 +8,7 @@ the file can be imported by it; they hide none that are installed.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import sys
 import traceback
@@ -20,13 +21,38 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import InputError
-from lyra_opt.core.nearest import meant
-from lyra_opt.core.stand_ins import stand_in
+from lyra_opt.core.texts import meant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
+
+_copies: list[Path] = []
+
+
+def stand_in(path: str | Path) -> Path:
+    """Return where a file is to be read: its copy, if one came along, else where it is."""
+    if not _copies:
+        return Path(path)
+    path = Path(os.path.normpath(path))  # of "a/../b" there is no "a" among copies
+    if path.is_absolute() and (copy := copy_below(_copies[0], path)).exists():
+        return copy
+    return path
+
+
+def copy_below(folder: Path, path: str | Path) -> Path:
+    """Return where below a folder the copy of a file of another machine is; paths are absolute."""
+    return folder / Path(path).relative_to("/")
+
+
+def work_as_in(working_folder: str, copies: Path) -> None:
+    """Let this process, until it ends, read copies, and relative paths as in another's folder."""
+    here = copy_below(copies, working_folder)
+    here.mkdir(parents=True, exist_ok=True)
+    os.chdir(here)
+    _copies[:] = [copies]
+
 
 _MODULE = "lyra_opt_own_file_"
 _REFERENCE = re.compile(r"(?P<path>.+\.py):(?P<name>[^\W\d]\w*)", re.DOTALL)

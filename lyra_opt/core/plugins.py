@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.built_in import BUILT_IN, REMOVED
 from lyra_opt.core.errors import LONGEST_SHOWN_VALUE, FieldError, UserError
-from lyra_opt.core.nearest import meant
 from lyra_opt.core.own_files import is_reference, load_reference
+from lyra_opt.core.texts import meant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -1,28 +1,188 @@
-"""What the rest of the toolkit needs to know about a decision problem, and their registry."""
+"""A decision problem: its instances, their variants, the reports of its checker.
+
+`lyra_opt.core.plugins.PROBLEMS` finds a problem by name.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self
 
 from lyra_opt.core.described import Described, described
 from lyra_opt.core.documents import Record, require_format
 from lyra_opt.core.errors import FieldError, MissingFieldError, UserError, show_value
-from lyra_opt.core.fields import Key, format_schema, keys_of, parsed, schema_of, written
-from lyra_opt.core.instance import ProblemInstance
+from lyra_opt.core.fields import (
+    Key,
+    declared,
+    format_schema,
+    key,
+    keys_of,
+    parsed,
+    schema_of,
+    written,
+)
 from lyra_opt.core.plugins import PROBLEMS
-from lyra_opt.core.result import RELATIVE_TOLERANCE
+from lyra_opt.core.result import RELATIVE_TOLERANCE, Number
 from lyra_opt.core.rules import Named, Text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    import networkx
+    import pandas as pd
+
     from lyra_opt.core.documents import JsonObject
     from lyra_opt.core.pictures import Drawing
-    from lyra_opt.core.report import CheckReport
-    from lyra_opt.core.result import Number as AnyNumber
-    from lyra_opt.core.variant import Variant
+
+Sense = Literal["min", "max"]
+
+
+class Variant(StrEnum):
+    """A base of the variants of a problem, such as its objectives; see `Problem.variants`.
+
+    A member is its name in files, then its sense and, where floats take part, its proof gap.
+    """
+
+    sense: Sense
+    """Whether the objective is minimised or maximised."""
+    proof_gap: float
+    """The relative gap within which a bound in floats proves an objective."""
+
+    def __new__(
+        cls, name: str, sense: Sense = "min", proof_gap: float = RELATIVE_TOLERANCE
+    ) -> Self:
+        """Return the member called `name`."""
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.sense = sense
+        member.proof_gap = proof_gap
+        return member
+
+    def is_better(self, value: Number, than: Number) -> bool:
+        """Return whether one objective is better than another; so is one beyond a dual bound."""
+        return value < than if self.sense == "min" else value > than
+
+
+MOST_VIOLATIONS = 20
+"""Violations that are listed one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport:
+    """A base of the reports of checkers; the fields of a subclass are its measures.
+
+    Parameters
+    ----------
+    violations
+        Every rule that the solution breaks, up to 20, one line each; empty for a valid one. The
+        rest is None if not.
+    objective
+        The solution's value, recomputed.
+    """
+
+    violations: tuple[str, ...] = ()
+    objective: Number | None = None
+
+    @classmethod
+    def invalid(cls, violations: Sequence[str]) -> Self:
+        """Return the report of a solution that breaks rules."""
+        shown = tuple(violations[:MOST_VIOLATIONS])
+        if len(violations) > MOST_VIOLATIONS:
+            shown += (f"{len(violations) - MOST_VIOLATIONS} more violations",)
+        return cls(violations=shown)
+
+    @classmethod
+    def measure_keys(cls) -> tuple[str, ...]:
+        """Return the names of what is computed beside the objective."""
+        common = {each.name for each in fields(CheckReport)}
+        return tuple(each.name for each in fields(cls) if each.name not in common)
+
+    def measures(self) -> Mapping[str, Any]:
+        """Return the measures beside the objective by key of ``solve --json``."""
+        values = ((name, getattr(self, name)) for name in self.measure_keys())
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
+
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # with defaults, which Python has from 3.13 on
+
+    SolutionT = TypeVar("SolutionT", default=Any)
+else:
+    from typing import TypeVar
+
+    SolutionT = TypeVar("SolutionT")
+
+UNNAMED = "unnamed"
+"""What an instance is called that nobody has named."""
+
+
+@declared(slots=False)
+class ProblemInstance(ABC, Generic[SolutionT]):
+    """The data of one decision, of a problem whose solutions are of type `SolutionT`."""
+
+    problem: ClassVar[str]
+    """The name of the problem, such as ``reclaim``."""
+
+    name: str = key(
+        Text(), "its name, used to match solutions", default=UNNAMED, always_written=True
+    )
+
+    @property
+    @abstractmethod
+    def variant(self) -> Variant:
+        """What is asked of it: its objective or, for reclaiming, its semantics."""
+
+    @abstractmethod
+    def to_networkx(self) -> networkx.Graph:
+        """Return the instance as a graph, for analysis and drawing."""
+
+    def to_frames(self) -> dict[str, pd.DataFrame]:
+        """Return each list of the instance as a data frame, by name, which `from_frames` takes.
+
+        A row is an entry and a column a field. What a list inside of another holds, such as the
+        workers of jobs, has a frame of its own, whose first column names where it belongs. Time
+        O(entries times fields).
+        """
+        from lyra_opt.core.frames import frames_of
+
+        return frames_of(self)
+
+    @classmethod
+    def from_frames(cls, **fields: Any) -> Self:
+        """Return the instance whose lists are data frames, and whose other fields are given too.
+
+        A cell that is missing has the default of its field. A whole float is an integer where one
+        is asked for: pandas makes floats of a column of integers as soon as one is missing. A
+        column such as ``gpus.V100`` is an entry of a mapping, and an index that is called like a
+        field a column. A list inside of another, such as the workers of jobs, is a frame with a
+        column that names where each row belongs, or a column of lists. Time O(cells).
+
+        >>> import pandas as pd
+        >>> import lyra_opt as lo
+        >>> lo.reclaim.Instance.from_frames(
+        ...     servers=pd.DataFrame({"id": ["a", "b"], "gpus": 8}),
+        ...     jobs=pd.DataFrame({"id": ["j"], "weight": [5]}),
+        ...     workers=pd.DataFrame({"job": ["j", "j"], "server": ["a", "b"], "base": [1, 2]}),
+        ...     reclaim_servers=1,
+        ... ).jobs[0].base_workers
+        3
+
+        Parameters
+        ----------
+        fields
+            As of the class; frames for lists, whatever `to_frames` returns.
+
+        Raises
+        ------
+        FieldError
+            If a rule is broken; names frame, row (from 0) and column: ``workers[3].server``.
+        """
+        from lyra_opt.core.frames import of_frames
+
+        return of_frames(cls, fields)
+
 
 VERSION = 1
 """Of all formats of instances and solutions."""
@@ -166,7 +326,7 @@ class Problem(ABC):
         return f"{self.instance_format}-solution"
 
     def solution_document(
-        self, instance: ProblemInstance, solution: Any, objective: AnyNumber
+        self, instance: ProblemInstance, solution: Any, objective: Number
     ) -> JsonObject:
         """Return the solution, with its objective, as a JSON object for `parse_solution`."""
         return {
@@ -186,7 +346,7 @@ class Problem(ABC):
         """Recompute feasibility and objective from the instance alone."""
 
     @abstractmethod
-    def dual_bound(self, instance: Any) -> AnyNumber:
+    def dual_bound(self, instance: Any) -> Number:
         """Return a proved dual bound on the optimum, for ``--certify``."""
 
     def solver_of(self, policy: Any) -> Any:

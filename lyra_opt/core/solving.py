@@ -11,7 +11,7 @@ from lyra_opt.core.errors import InputError, failure_of, one_line
 from lyra_opt.core.evidence import Claim, Evidence
 from lyra_opt.core.execution import Call, execute
 from lyra_opt.core.gaps import finite, relative_gap
-from lyra_opt.core.instance import ProblemInstance, SolutionT
+from lyra_opt.core.problem import ProblemInstance, SolutionT
 from lyra_opt.core.representations import LARGEST_DRAWN, html_of, picture_of
 from lyra_opt.core.result import (
     Limits,
@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lyra_opt.core.execution import Execution, Executor
-    from lyra_opt.core.problem import Problem
+    from lyra_opt.core.problem import Problem, Sense, Variant
     from lyra_opt.core.solver import Observer, Solver
-    from lyra_opt.core.variant import Sense, Variant
 
 MaybeNone: TypeAlias = Any
 """Said of what may be None where a user who knows better need not ask; as typeshed has it."""

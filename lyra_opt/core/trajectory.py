@@ -13,10 +13,10 @@ from lyra_opt.core.texts import words
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from lyra_opt.core.problem import Variant
     from lyra_opt.core.result import Number
     from lyra_opt.core.solver import Observer
     from lyra_opt.core.stopwatch import Stopwatch
-    from lyra_opt.core.variant import Variant
 
 
 class TrajectoryPoint(NamedTuple):

@@ -14,10 +14,8 @@ from lyra_opt.core.texts import show_value_of, words
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lyra_opt.core.instance import ProblemInstance
-    from lyra_opt.core.problem import Problem
+    from lyra_opt.core.problem import Problem, ProblemInstance, Variant
     from lyra_opt.core.result import Number
-    from lyra_opt.core.variant import Variant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

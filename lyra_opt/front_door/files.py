@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lyra_opt.core.instance import ProblemInstance
+    from lyra_opt.core.problem import ProblemInstance
     from lyra_opt.core.solving import Answer
 
 InstanceT = TypeVar("InstanceT", bound="ProblemInstance")
@@ -68,8 +68,7 @@ def save(what: ProblemInstance | Answer, path: str | Path) -> None:
 
     from lyra_opt.core.documents import format_document, gzip_bytes, require_path, write_bytes
     from lyra_opt.core.errors import UserError, show_value
-    from lyra_opt.core.instance import ProblemInstance
-    from lyra_opt.core.problem import problem_of_instance
+    from lyra_opt.core.problem import ProblemInstance, problem_of_instance
     from lyra_opt.core.solving import Answer
 
     require_path(path)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ortools.math_opt.python import mathopt
     from ortools.sat.python import cp_model
 
-    from lyra_opt.core.instance import ProblemInstance
+    from lyra_opt.core.problem import ProblemInstance
 
 LANGUAGE_OF_SUFFIX = {".mps": "mathopt", ".lp": "mathopt", ".pb": "cpsat", ".txtpb": "cpsat"}
 """In which language a model is stated that a file of this kind holds."""

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from lyra_opt.core.evidence import Evidence
-    from lyra_opt.core.instance import ProblemInstance
-    from lyra_opt.core.problem import Problem
+    from lyra_opt.core.problem import Problem, ProblemInstance
     from lyra_opt.core.solver import Solver, SolverLike
     from lyra_opt.core.solving import Answer
     from lyra_opt.core.verifying import Verification

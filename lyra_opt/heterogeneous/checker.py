@@ -21,7 +21,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.fields import declared, key
-from lyra_opt.core.report import CheckReport
+from lyra_opt.core.problem import CheckReport
 from lyra_opt.core.rules import ANY_NUMBER, ListOf, Number, Text
 from lyra_opt.heterogeneous.instance import (
     SHARE_OBJECTIVES,

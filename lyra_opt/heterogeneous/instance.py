@@ -19,10 +19,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import OneOfTables, Table, declared, key
 from lyra_opt.core.frozen import FrozenDict
-from lyra_opt.core.instance import ProblemInstance
-from lyra_opt.core.rules import Choice, Flag, Integer, ListOf, Named, Number, OrNull, Text
-from lyra_opt.core.validation import require_sum
-from lyra_opt.core.variant import Variant
+from lyra_opt.core.problem import ProblemInstance, Variant
+from lyra_opt.core.rules import (
+    Choice,
+    Flag,
+    Integer,
+    ListOf,
+    Named,
+    Number,
+    OrNull,
+    Text,
+    require_sum,
+)
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct, Quantity, Utility, UtilityTable
 
 if TYPE_CHECKING:
@@ -30,7 +38,7 @@ if TYPE_CHECKING:
 
     import networkx
 
-    from lyra_opt.core.field_types import Field, TablesOf, VariantOf
+    from lyra_opt.core.fields import Field, TablesOf, VariantOf
 
 
 MOST_ROUNDS = 100_000

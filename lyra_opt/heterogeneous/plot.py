@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.core.block_rows import ROW_INCHES
 from lyra_opt.core.errors import counted
 from lyra_opt.core.pictures import (
     DARK_TEXT,
     FREE_COLOUR,
+    ROW_INCHES,
     TEXT_POINTS,
     Drawing,
     add_panels,

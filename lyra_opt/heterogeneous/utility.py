@@ -9,8 +9,7 @@ from typing import Any
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import declared, key
 from lyra_opt.core.foreign import as_python
-from lyra_opt.core.rules import Entry, ListOf, Rule
-from lyra_opt.core.validation import require_number
+from lyra_opt.core.rules import Entry, ListOf, Rule, require_number
 
 LEAST_QUANTITY, LARGEST_QUANTITY = 1e-60, 1e60
 

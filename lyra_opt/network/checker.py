@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.core import rules
 from lyra_opt.core.fields import declared, key
-from lyra_opt.core.report import CheckReport
+from lyra_opt.core.problem import CheckReport
 from lyra_opt.core.rules import ANY_NUMBER, Integer
 from lyra_opt.network.instance import COUNTING_OBJECTIVES, Objective
 from lyra_opt.network.links import TIER_OF_LABEL, Tier

@@ -12,10 +12,18 @@ from typing import TYPE_CHECKING
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import Table, declared, key
 from lyra_opt.core.frozen import FrozenDict
-from lyra_opt.core.instance import ProblemInstance
-from lyra_opt.core.rules import Choice, Flag, Integer, ListOf, Named, Number, OrNull, Text
-from lyra_opt.core.validation import require_sum
-from lyra_opt.core.variant import Variant
+from lyra_opt.core.problem import ProblemInstance, Variant
+from lyra_opt.core.rules import (
+    Choice,
+    Flag,
+    Integer,
+    ListOf,
+    Named,
+    Number,
+    OrNull,
+    Text,
+    require_sum,
+)
 from lyra_opt.network.links import TIER_OF_LABEL, Tier
 
 if TYPE_CHECKING:
@@ -23,7 +31,7 @@ if TYPE_CHECKING:
 
     import networkx
 
-    from lyra_opt.core.field_types import TablesOf, VariantOf
+    from lyra_opt.core.fields import TablesOf, VariantOf
 
 MOST_GPUS = 1_000_000
 LARGEST_NUMBER = 1e12

@@ -6,14 +6,16 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lyra_opt.core.block_rows import ROW_INCHES, add_colour_legend, rows_of
 from lyra_opt.core.errors import counted
 from lyra_opt.core.pictures import (
     FREE_COLOUR,
+    ROW_INCHES,
     TEXT_POINTS,
     Drawing,
+    add_colour_legend,
     add_panels,
     as_written,
+    block_rows_of,
     grid_of,
     shortened,
     text_inches,
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
 
-    from lyra_opt.core.block_rows import BlockRows
+    from lyra_opt.core.pictures import BlockRows
     from lyra_opt.network.instance import Instance, Solution, WaitingJob
 
 MOST_MACHINES, MOST_JOBS = 192, 40
@@ -177,7 +179,7 @@ def _floor(instance: Instance, solutions: Mapping[str, Solution]) -> _Floor:
 def _draw_machines(instance: Instance, floor: _Floor, axes: Axes, width: float) -> BlockRows:
     """Draw the machines, and what others hold of them; return what draws on."""
     total = floor.strips * floor.pitch
-    rows = rows_of(axes, [], total, width)
+    rows = block_rows_of(axes, [], total, width)
     axes.set_ylim(floor.rows - 0.4, -0.6)
     axes.set_xticks([])
     axes.spines["bottom"].set_visible(False)
@@ -226,7 +228,9 @@ def _draw_gangs(instance: Instance, solution: Solution, floor: _Floor, rows: Blo
 
 def _draw_waiting(instance: Instance, jobs: Sequence[WaitingJob], axes: Axes) -> None:
     """Draw the gangs that wait, in the colour of the furthest tier that each accepts now."""
-    rows = rows_of(axes, [job.id for job in jobs], max(job.gang for job in jobs), GANGS_INCHES)
+    rows = block_rows_of(
+        axes, [job.id for job in jobs], max(job.gang for job in jobs), GANGS_INCHES
+    )
     for row, job in enumerate(jobs):
         tiers = instance.tiers_of(job)
         rows.block(row, 0, job.gang, TIER_COLOURS[max(tiers)] if tiers else HELD_BACK)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.core.fixed_order import product
+from lyra_opt.core.arithmetic import product
 from lyra_opt.core.run_progress import within_run
 from lyra_opt.core.stopwatch import is_out_of_time, within_time
 from lyra_opt.pricing.kernel import (

@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lyra_opt.core.documents import JsonObject
-    from lyra_opt.core.instance import ProblemInstance
     from lyra_opt.core.loading import LoadedInstance
-    from lyra_opt.core.problem import Problem
+    from lyra_opt.core.problem import Problem, ProblemInstance
 
 
 def proof_of(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.fields import declared, key
-from lyra_opt.core.report import CheckReport
+from lyra_opt.core.problem import CheckReport
 from lyra_opt.core.rules import Integer, ListOf, Text
 from lyra_opt.reclaim.instance import Semantics
 

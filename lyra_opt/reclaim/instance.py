@@ -12,10 +12,8 @@ import numpy as np
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import Table, declared, key
 from lyra_opt.core.frozen import FrozenDict
-from lyra_opt.core.instance import ProblemInstance
-from lyra_opt.core.rules import Choice, Flag, Integer, ListOf, Text
-from lyra_opt.core.validation import LARGEST_INTEGER, require_sum
-from lyra_opt.core.variant import Variant
+from lyra_opt.core.problem import ProblemInstance, Variant
+from lyra_opt.core.rules import LARGEST_INTEGER, Choice, Flag, Integer, ListOf, Text, require_sum
 from lyra_opt.reclaim.incidence import Incidence, ReclaimIndex
 
 if TYPE_CHECKING:
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 
     import networkx
 
-    from lyra_opt.core.field_types import TablesOf, TupleOf, VariantOf
+    from lyra_opt.core.fields import TablesOf, TupleOf, VariantOf
 
 
 class Semantics(Variant):

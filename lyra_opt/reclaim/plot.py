@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lyra_opt.core.block_rows import ROW_INCHES, add_colour_legend, rows_of
 from lyra_opt.core.errors import counted
 from lyra_opt.core.pictures import (
     FREE_COLOUR,
+    ROW_INCHES,
     TEXT_POINTS,
     Drawing,
+    add_colour_legend,
     add_panels,
     as_written,
+    block_rows_of,
     grid_of,
     shortened,
 )
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import FigureBase
 
-    from lyra_opt.core.block_rows import BlockRows
+    from lyra_opt.core.pictures import BlockRows
     from lyra_opt.reclaim.instance import Instance, Job, Server, Solution, WorkerGroup
 
 MOST_SERVERS = 40
@@ -55,7 +57,7 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
         panels = add_panels(figure, max(len(solutions), 1), grid)
         ids = [server.id for server in shown]
         most = max((server.gpus for server in shown), default=1)
-        rows = [rows_of(axes, ids, most, PANEL_INCHES) for axes in panels]
+        rows = [block_rows_of(axes, ids, most, PANEL_INCHES) for axes in panels]
         for axes in panels[-grid[1] :]:
             axes.set_xlabel("GPUs")
         if solutions:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lyra_opt.core.exact_sums import exact_sum
+from lyra_opt.core.arithmetic import exact_sum
 from lyra_opt.core.stopwatch import within_time
 from lyra_opt.reclaim.incidence import Incidence, partial_sums, sums_of_runs
 from lyra_opt.reclaim.instance import Solution

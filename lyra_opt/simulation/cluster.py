@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import declared, key
 from lyra_opt.core.representations import html_of_object, short_repr
-from lyra_opt.core.rules import Flag
-from lyra_opt.core.validation import require_integer, require_number, require_text
+from lyra_opt.core.rules import Flag, require_integer, require_number, require_text
 from lyra_opt.heterogeneous import instance as heterogeneous
 from lyra_opt.network.links import TIER_OF_LABEL
 from lyra_opt.simulation.topology import Rack, Topology

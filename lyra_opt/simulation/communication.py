@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.core.documents import read_text
 from lyra_opt.core.errors import FieldError, InputError, UserError
-from lyra_opt.core.validation import require_integer, require_number, require_text
+from lyra_opt.core.rules import require_integer, require_number, require_text
 from lyra_opt.network.links import LINK_SETS, TIER_OF_LABEL, LinkSet, Tier
 
 if TYPE_CHECKING:

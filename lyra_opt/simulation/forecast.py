@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import numpy as np
 
 from lyra_opt.core.errors import UserError
-from lyra_opt.core.validation import require_integer, require_number
+from lyra_opt.core.rules import require_integer, require_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable

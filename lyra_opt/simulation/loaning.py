@@ -43,7 +43,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.core.validation import require_integer, require_number
+from lyra_opt.core.rules import require_integer, require_number
 from lyra_opt.simulation.cluster import LoanPlan
 
 if TYPE_CHECKING:

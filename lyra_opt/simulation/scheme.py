@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import FieldError, UserError
 from lyra_opt.core.plugins import Plugins, maker_of
-from lyra_opt.core.validation import require_choice, require_number, require_text
+from lyra_opt.core.rules import require_choice, require_number, require_text
 from lyra_opt.simulation.bounds.scope import Reading
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policies.composed import SCALING_INTERVAL_S, ComposedPolicy

@@ -16,7 +16,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.core.errors import FieldError, UserError
-from lyra_opt.core.validation import require_number
+from lyra_opt.core.rules import require_number
 from lyra_opt.network.links import Tier
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.core.validation import require_number
+from lyra_opt.core.rules import require_number
 
 if TYPE_CHECKING:
     from lyra_opt.simulation.job_run import JobRun

@@ -12,7 +12,7 @@ import numpy as np
 
 from lyra_opt.core.documents import Record, parse_toml, read_text, require_format
 from lyra_opt.core.errors import FieldError, InputError
-from lyra_opt.core.validation import require_choice, require_integer, require_text
+from lyra_opt.core.rules import require_choice, require_integer, require_text
 from lyra_opt.network.instance import MOST_GPUS
 from lyra_opt.network.links import LARGEST_LATENCY_S, LINK_SETS, Link, LinkSet, Tier
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.representations import html_of_object, short_repr
-from lyra_opt.core.validation import require_flag, require_integer, require_number, require_text
+from lyra_opt.core.rules import require_flag, require_integer, require_number, require_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

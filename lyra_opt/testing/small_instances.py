@@ -17,7 +17,7 @@ from lyra_opt.allocation.instance import Instance as AllocationInstance
 from lyra_opt.allocation.instance import Objective as AllocationObjective
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.problem import find_problem
-from lyra_opt.core.validation import require_choice, require_integer
+from lyra_opt.core.rules import require_choice, require_integer
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES
 from lyra_opt.reclaim.instance import Instance as ReclaimInstance
 from lyra_opt.reclaim.instance import Job, Semantics, Server, WorkerGroup

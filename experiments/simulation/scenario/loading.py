@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.documents import parse_toml
 from lyra_opt.core.errors import FieldError, InputError, UserError
 from lyra_opt.core.fields import parsed, rule_at, with_change
+from lyra_opt.core.own_files import stand_in
 from lyra_opt.core.rules import Text
-from lyra_opt.core.stand_ins import stand_in
 from lyra_opt.experiments.pool import SentOnce
 from lyra_opt.experiments.simulation.scenario.documents import (
     plain,

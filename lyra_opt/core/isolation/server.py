@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
     from lyra_opt.core.execution import Call, Execution
-    from lyra_opt.core.instance import ProblemInstance
-    from lyra_opt.core.problem import Problem
+    from lyra_opt.core.problem import Problem, ProblemInstance
     from lyra_opt.core.result import Number
     from lyra_opt.core.solver import Solver
 

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from resource import struct_rusage
 
     from lyra_opt.core.execution import Call
-    from lyra_opt.core.instance import ProblemInstance
-    from lyra_opt.core.problem import Problem
+    from lyra_opt.core.problem import Problem, ProblemInstance
     from lyra_opt.core.result import Number
     from lyra_opt.core.solver import Solver
     from lyra_opt.core.trajectory import TrajectoryPoint

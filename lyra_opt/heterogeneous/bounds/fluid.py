@@ -21,7 +21,7 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from lyra_opt.core.rounding import float_up
+from lyra_opt.core.arithmetic import float_up
 from lyra_opt.heterogeneous.bounds.fastest import earliest_completion, most_steps_a_round
 from lyra_opt.heterogeneous.checker import due_steps, jct_s, worth
 from lyra_opt.heterogeneous.instance import Objective

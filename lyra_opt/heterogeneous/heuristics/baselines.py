@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.core.validation import require_number
+from lyra_opt.core.rules import require_number
 from lyra_opt.heterogeneous.heuristics.policy import NEVER, GangPlacer, RoundDraft, RoundPolicy
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.result import SolveResult, Status
+from lyra_opt.core.rules import require_flag, require_number
 from lyra_opt.core.solver import HeuristicSolver
 from lyra_opt.core.stopwatch import require_time, within_time
-from lyra_opt.core.validation import require_flag, require_number
 from lyra_opt.heterogeneous.heuristics.policy import (
     NEVER,
     ActiveJob,

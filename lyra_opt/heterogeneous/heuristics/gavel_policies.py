@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.core.validation import require_number
+from lyra_opt.core.rules import require_number
 from lyra_opt.heterogeneous.heuristics.gavel import (
     LEAST_RESET_S,
     GavelRounds,

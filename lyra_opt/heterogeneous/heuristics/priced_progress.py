@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.core.fixed_order import product
-from lyra_opt.core.validation import require_number
+from lyra_opt.core.arithmetic import product
+from lyra_opt.core.rules import require_number
 from lyra_opt.heterogeneous.heuristics.policy import (
     FreeGpus,
     RoundDraft,

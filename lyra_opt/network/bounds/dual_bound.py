@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.core.rounding import float_up
+from lyra_opt.core.arithmetic import float_up
 from lyra_opt.core.stopwatch import within_time
 from lyra_opt.network.bounds.rack_pattern_kernel import (
     Demand,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.core.validation import require_integer, require_number
+from lyra_opt.core.rules import require_integer, require_number
 from lyra_opt.network.heuristics.free_machines import FirstFit
 from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy
 from lyra_opt.network.links import Tier

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lyra_opt.core.fixed_order import product
+from lyra_opt.core.arithmetic import product
 from lyra_opt.network.heuristics.packing import pack
 from lyra_opt.network.heuristics.policy import PlacementPolicy
 from lyra_opt.network.links import Tier

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lyra_opt.core.exact_sums import exact_sum
+from lyra_opt.core.arithmetic import exact_sum
 from lyra_opt.core.kernels import LARGEST_COMPILED_INTEGER
 from lyra_opt.core.stopwatch import loading, remaining_s
 from lyra_opt.reclaim.bounds.flow_kernel import (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lyra_opt.core.exact_sums import exact_sum
+from lyra_opt.core.arithmetic import exact_sum
 from lyra_opt.core.kernels import kernel
 from lyra_opt.core.stopwatch import (
     OutOfTimeError,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lyra_opt.core.arithmetic import exact_sum
 from lyra_opt.core.errors import require_returned
-from lyra_opt.core.exact_sums import exact_sum
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import HeuristicSolver
 from lyra_opt.reclaim.instance import Semantics, Solution

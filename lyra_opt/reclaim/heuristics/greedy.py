@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lyra_opt.core.exact_sums import FractionTerms, exact_sum
+from lyra_opt.core.arithmetic import FractionTerms, exact_sum
 from lyra_opt.core.kernels import LARGEST_COMPILED_INTEGER, read_only
 from lyra_opt.reclaim.bounds.dual_bound import PASSES as BOUND_PASSES
 from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic

@@ -10,7 +10,7 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from lyra_opt.core.report import CheckReport
+from lyra_opt.core.problem import CheckReport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.own_files import is_reference
-from lyra_opt.core.validation import require_choice, require_flag, require_number
+from lyra_opt.core.rules import require_choice, require_flag, require_number
 from lyra_opt.simulation.policies.run_time_caps import RunTimeCaps
 from lyra_opt.simulation.policies.voluntary_preemption import VoluntaryPreemption
 from lyra_opt.simulation.queues import ORDERS

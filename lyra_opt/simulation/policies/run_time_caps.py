@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from itertools import pairwise
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.core.validation import require_number
+from lyra_opt.core.rules import require_number
 
 HOUR_S = 3600.0
 DAY_S = 86_400.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush, nsmallest
 from typing import TYPE_CHECKING
 
-from lyra_opt.core.validation import require_number
+from lyra_opt.core.rules import require_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable

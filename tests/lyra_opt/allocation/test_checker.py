@@ -21,7 +21,7 @@ from lyra_opt.allocation import (
     check,
 )
 from lyra_opt.allocation.checker import started_by_two_phase
-from lyra_opt.core.report import MOST_VIOLATIONS
+from lyra_opt.core.problem import MOST_VIOLATIONS
 from lyra_opt.testing.strategies import allocation_instances
 from tests.lyra_opt.allocation.examples import (
     EXAMPLE_ROWS,

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lyra_opt as lo
-from lyra_opt.core import instance as instance_module
+from lyra_opt.core import problem as problem_module
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import keys_of
 from lyra_opt.core.problem import find_problem, problems
@@ -24,7 +24,7 @@ from lyra_opt.testing import strategies
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lyra_opt.core.instance import ProblemInstance
+    from lyra_opt.core.problem import ProblemInstance
 
 EVERY_PROBLEM = pytest.mark.parametrize("name", problems())
 
@@ -184,5 +184,5 @@ def test_examples_are_what_happens(capsys: pytest.CaptureFixture[str]) -> None:
     (example,) = re.findall(r"^```python\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
     exec(compile(example, "formats.md", "exec"), {})
     assert capsys.readouterr().out.strip() == example.splitlines()[-1].removeprefix("# ")
-    examples = doctest.testmod(instance_module)
+    examples = doctest.testmod(problem_module)
     assert examples.attempted > 0 == examples.failed

@@ -12,8 +12,7 @@ from jsonschema import Draft202012Validator
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import keys_of
-from lyra_opt.core.format_tables import with_tables
-from lyra_opt.core.formats import formats
+from lyra_opt.core.formats import formats, with_tables
 from lyra_opt.core.problem import find_problem, problems
 from lyra_opt.instances.family import find_family, generate
 from lyra_opt.instances.library import library

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from lyra_opt.core.report import MOST_VIOLATIONS
+from lyra_opt.core.problem import MOST_VIOLATIONS
 from lyra_opt.heterogeneous import Deadline, InverseJct, TimeShares, check
 from tests.lyra_opt.heterogeneous.examples import entry, instance, job, schedule
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.core.report import MOST_VIOLATIONS
+from lyra_opt.core.problem import MOST_VIOLATIONS
 from lyra_opt.network.checker import check, value_of
 from lyra_opt.network.links import Tier
 from lyra_opt.testing.strategies import network_instances, network_solutions_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.core.fixed_order import product
+from lyra_opt.core.arithmetic import product
 from lyra_opt.heterogeneous.exact.shares.programme import (
     DATA_ROUNDING,
     TOLERANCE,

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.core.fixed_order import product
+from lyra_opt.core.arithmetic import product
 from lyra_opt.heterogeneous.share_checker import SHARE_TOLERANCE
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.core.fixed_order import product
+from lyra_opt.core.arithmetic import product
 from lyra_opt.heterogeneous.exact.shares.programme import JobSets, SharePrices
 from lyra_opt.heterogeneous.exact.shares.solver import SharePoint
 from lyra_opt.heterogeneous.exact.shares.vertices import JobVertices

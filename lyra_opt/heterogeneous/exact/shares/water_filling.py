@@ -21,9 +21,9 @@ import numpy as np
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.result import SolveResult, Status
+from lyra_opt.core.rules import require_choice, require_number, require_text
 from lyra_opt.core.solver import HeuristicSolver
 from lyra_opt.core.stopwatch import require_time
-from lyra_opt.core.validation import require_choice, require_number, require_text
 from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
 from lyra_opt.heterogeneous.exact.shares.highs_model import LpHighs
 from lyra_opt.heterogeneous.instance import InnerPolicy, Objective

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.core.validation import require_integer, require_number
+from lyra_opt.core.rules import require_integer, require_number
 from lyra_opt.heterogeneous.heuristics.hadar.kernel import (
     Basket,
     Beam,

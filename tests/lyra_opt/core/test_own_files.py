@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lyra_opt.core import stand_ins
-from lyra_opt.core.own_files import files_of, load_reference
-from lyra_opt.core.stand_ins import copy_below, stand_in, work_as_in
+from lyra_opt.core import own_files
+from lyra_opt.core.own_files import copy_below, files_of, load_reference, stand_in, work_as_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder of copies; this process is here again afterwards."""
     monkeypatch.chdir(tmp_path)  # undone after the test
-    monkeypatch.setattr(stand_ins, "_copies", [])
+    monkeypatch.setattr(own_files, "_copies", [])
     return tmp_path / "copies"
 
 

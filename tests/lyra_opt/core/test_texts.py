@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.core.nearest import meant, nearest
+from lyra_opt.core.texts import meant, nearest
 
 NAMES = ["brute-force", "cpsat", "exact", "lyra-greedy", "pulp-cbc"]
 

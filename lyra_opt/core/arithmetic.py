@@ -1,15 +1,17 @@
-"""Sums of fractions that are compared exactly, as integers over one common denominator.
+"""Arithmetic that decisions rest on: exact sums, products in a fixed order, and safe rounding.
 
 Greedy rules add and compare terms such as w_j / |S_j|. In floating point two equal sums can
-differ in the last digit, and a tie would be broken by rounding noise. Here every term is an
-integer multiple of 1 / lcm(denominators). That multiple outgrows 64 bits on ordinary instances
-(the spans 1 to 64 have a common multiple of 90 bits), so compiled code carries it in two limbs.
+differ in the last digit, and a tie would be broken by rounding noise. `FractionTerms` therefore
+holds every term as an integer multiple of 1 / lcm(denominators). That multiple outgrows 64 bits on
+ordinary instances (the spans 1 to 64 have a common multiple of 90 bits), so compiled code carries
+it in two limbs.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -94,3 +96,32 @@ def _distinct(values: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         rank[distinct] = np.arange(len(distinct))
         return distinct, rank[values], counts[distinct]
     return np.unique(values, return_inverse=True, return_counts=True)
+
+
+def product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
+    """Return ``left @ right``, added up in an order that does not depend on the processor.
+
+    BLAS, which computes ``@``, has a kernel for each family of processors. The kernels add in
+    different orders, so the last bits differ, and with them every decision that compares the
+    result. Use this product wherever a result decides anything.
+
+    Parameters
+    ----------
+    left, right
+        Vectors or matrices.
+
+    Notes
+    -----
+    Time and memory are O(rows * columns * inner length).
+    """
+    if right.ndim == 1:
+        found: NDArray[np.float64] = (left * right).sum(axis=-1)
+    else:
+        found = (left[..., None] * right).sum(axis=-2)
+    return found
+
+
+def float_up(value: Fraction) -> float:
+    """Return the least float that is not below `value`."""
+    nearest = float(value)
+    return math.nextafter(nearest, math.inf) if Fraction(nearest) < value else nearest
