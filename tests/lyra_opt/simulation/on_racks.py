@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from lyra_opt.network.heuristics.policy import PlacementState, RunningGangs
+    from lyra_opt.simulation.communication import CommunicationModel
     from lyra_opt.simulation.view import Observer
 
     Case = tuple[Workload, Cluster, Leases]
+
 
 SLOWDOWN_OF_TIER = (1.0, 2.0, 4.0)
 """Efficiency 1, 1/2 and 1/4, so that times are whole seconds."""
@@ -219,3 +221,19 @@ def cases(draw: st.DrawFn, *, are_uniform: bool = False) -> Case:
     """Draw a cluster, gangs that fit it, and its leases."""
     cluster = draw(clusters(are_uniform=are_uniform))
     return draw(workloads(cluster)), cluster, draw(LEASES)
+
+
+def units_of(topology: Topology, machines: Iterable[int], gang: int) -> int:
+    """Return the GPUs in a machine, machines in a rack, or racks of the network that it spans."""
+    places = set(machines)
+    racks = {int(topology.rack_of_machine[machine]) for machine in places}
+    tier = topology.tier_of(places)
+    return gang if tier is Tier.MACHINE else len(places if tier is Tier.RACK else racks)
+
+
+def placed_efficiency(
+    form: CommunicationModel, model: str, gang: int, machines: Iterable[int], topology: Topology
+) -> float:
+    """Return the efficiency of a gang on these machines of a cluster."""
+    places = set(machines)
+    return form.efficiency(model, gang, topology.tier_of(places), units_of(topology, places, gang))

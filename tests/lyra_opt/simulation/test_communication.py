@@ -20,7 +20,7 @@ from lyra_opt.simulation.communication import (
 )
 from lyra_opt.simulation.topology import Rack, Topology
 from tests.conftest import assert_refused
-from tests.lyra_opt.simulation.places import placed_efficiency
+from tests.lyra_opt.simulation.on_racks import placed_efficiency
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,7 +23,7 @@ from lyra_opt.simulation.workload import Job, Workload
 from tests.lyra_opt.simulation import on_racks
 from tests.lyra_opt.simulation.bounds.optimum import states_of, states_on
 from tests.lyra_opt.simulation.bounds.small import draw
-from tests.lyra_opt.simulation.places import placed_efficiency
+from tests.lyra_opt.simulation.on_racks import placed_efficiency
 from tests.lyra_opt.simulation.replays import job_of
 
 

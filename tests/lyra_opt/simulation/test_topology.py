@@ -14,7 +14,7 @@ from lyra_opt.core.errors import FieldError, InputError, UserError
 from lyra_opt.network.links import LINK_SETS, Link, LinkSet, Tier, find_link_set
 from lyra_opt.simulation.topology import Rack, Topology, read_topology
 from tests.conftest import assert_refused
-from tests.lyra_opt.simulation.places import units_of
+from tests.lyra_opt.simulation.on_racks import units_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Caps on long jobs: learned from the past alone, and nobody is held back for ever."""
+"""Parts of composed schemes that are ours: caps on long jobs, and stops for short ones."""
 
 from __future__ import annotations
 
@@ -6,21 +6,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.metrics import require_conserved
 from lyra_opt.simulation.policies.run_time_caps import (
     SAMPLE_S,
     SAMPLES_PER_UPDATE,
     CapsInForce,
     RunTimeCaps,
 )
+from lyra_opt.simulation.policies.voluntary_preemption import VoluntaryPreemption
 from lyra_opt.simulation.scheme import ComposedScheme
-from tests.lyra_opt.simulation.replays import job_of, replay, starts
+from tests.lyra_opt.simulation.product import draw, kind_of
+from tests.lyra_opt.simulation.replays import job_of, lending, preemptions, replay, starts
 
 if TYPE_CHECKING:
     from lyra_opt.simulation.workload import Job
+
 
 HOUR_S = 3600.0
 GPUS = 100
@@ -160,3 +164,57 @@ def test_who_is_held_back_starts_in_the_end(jobs: list[tuple[int, int, int]]) ->
     done_s = max(run.completion_s for run in simulation.runs)
     assert min(starts(simulation)) >= 0
     assert done_s <= drawn[-1].submit_s + sum(job.duration_s for job in drawn) + 1e-6
+
+
+BESIDE_LOANS = [
+    seed
+    for seed in range(2000)
+    if (kind := kind_of(seed)).cluster == "pools+loans" and kind.policy_kind == "composed"
+]
+"""Seeds of small clusters beside servers that are lent, and of jobs for them."""
+
+
+@pytest.mark.parametrize(
+    ("changed", "pays"),
+    [
+        ({}, True),
+        ({"left_gpu_s": 1.9 * HOUR_S}, False),  # not twice as much
+        ({"left_s": 0.9 * HOUR_S}, False),  # too soon done
+        ({"lost_gpu_s": 0.2 * HOUR_S}, False),  # too much is lost
+    ],
+)
+def test_when_it_pays(changed: dict[str, float], pays: bool) -> None:
+    """Each of the three conditions is needed."""
+    asked = {
+        "waiting_gpu_s": HOUR_S,
+        "left_gpu_s": 2 * HOUR_S,
+        "left_s": HOUR_S,
+        "lost_gpu_s": 0.1 * HOUR_S,
+    }
+    assert VoluntaryPreemption().pays(**asked | changed) is pays
+
+
+@given(seed=st.sampled_from(BESIDE_LOANS))
+def test_the_budget_holds_and_nobody_is_lost(seed: int) -> None:
+    """Beside calls for servers on loan, which count as well."""
+    rule = VoluntaryPreemption(
+        budget=0.5, waited_run_times=0.0, least_left_h=0.0, lost_share=1.0, interval_s=0.0
+    )
+    stopping = ComposedScheme(
+        name="stopping",
+        summary="for tests",
+        queue="shortest-base",
+        reclaimer="lyra-greedy",
+        scaling="knapsack:mckp-core",
+        voluntary_preemption=rule,
+    )
+    drawn = draw(seed)
+    jobs = drawn.workload.jobs
+    plan = drawn.plan or lending(0)
+    assume(all(map(drawn.cluster.holds, jobs)))  # some draws are refused on purpose
+    assume(max(plan.on_loan) <= drawn.cluster.inference_servers)
+    simulation = replay(jobs, drawn.cluster, stopping, plan=plan, options=drawn.options)
+    require_conserved(simulation)
+    assert all(run.completion_s >= 0 for run in simulation.runs)
+    if not simulation.totals.reclaims:
+        assert preemptions(simulation) <= 0.5 * len(jobs)
