@@ -19,7 +19,6 @@ from lyra_opt.simulation.communication import (
     read_slowdowns,
 )
 from lyra_opt.simulation.topology import Rack, Topology
-from tests.conftest import assert_refused
 from tests.lyra_opt.simulation.on_racks import placed_efficiency
 
 if TYPE_CHECKING:
@@ -186,31 +185,3 @@ def test_a_table_in_code() -> None:
     """For those who measure themselves."""
     table = SlowdownTable({("x", 8, Tier.NETWORK): 2.0})
     assert table.efficiency("x", 8, Tier.NETWORK, 2) == 0.5
-
-
-BAD_TABLES = {
-    "empty": ("", "the file is empty"),
-    "header": ("model,gpus,slowdown\n", "line 1: the first line must be model,gpus,tier,slowdown"),
-    "nothing": ("model,gpus,tier,slowdown\n", "must have at least one line of slowdowns"),
-    "columns": (TABLE + "mine,2\n", 'line 6: line is "mine,2": must have 4 columns'),
-    "model": (TABLE + ",2,rack,2\n", 'line 6: model is "": must be a string'),
-    "gpus": (TABLE + "mine,two,rack,2\n", 'gpus is "two": must be an integer of at least 1'),
-    "gpus_0": (TABLE + "mine,0,rack,2\n", "gpus is 0: must be an integer of at least 1"),
-    "gpus_negative": (TABLE + "mine,-2,rack,2\n", 'gpus is "-2": must be an integer'),
-    "gpus_endless": (TABLE + f"mine,{'9' * 5000},rack,2\n", "must be an integer of at least 1"),
-    "tier": (TABLE + "mine,4,pod,2\n", 'tier is "pod": must be one of: machine, rack, network'),
-    "slowdown_text": (TABLE + "mine,4,rack,x\n", 'slowdown is "x": must be a number from 1 to'),
-    "slowdown_below_1": (TABLE + "mine,4,rack,0.5\n", 'slowdown is "0.5": must be a number'),
-    "slowdown_nan": (TABLE + "mine,4,rack,nan\n", 'slowdown is "nan": must be a number from 1'),
-    "slowdown_infinite": (TABLE + "mine,4,rack,inf\n", 'slowdown is "inf": must be a number'),
-    "twice": (TABLE + "mine,2,rack,2\n", 'model is "mine": must not have two lines for gpus'),
-    "quote": (TABLE + '"mine,2,rack,2\n', "line 6: unexpected end of data"),
-}
-
-
-@pytest.mark.parametrize("defect", BAD_TABLES)
-def test_defect_in_a_table_is_named(defect: str, write: Callable[..., Path]) -> None:
-    """On one line with file, line, field, value and rule."""
-    text, expected = BAD_TABLES[defect]
-    path = write(text)
-    assert_refused(read_slowdowns, path, expected)

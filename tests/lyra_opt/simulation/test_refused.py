@@ -1,6 +1,7 @@
 """Jobs, clusters, tenures and the like are what they say, or are refused: field, value and rule.
 
-``refused.toml`` lists what is refused, by the object that refuses it.
+``refused.toml`` lists what is refused, by the object that refuses it; ``refused_files.toml`` lists
+what is refused in files.
 """
 
 from __future__ import annotations
@@ -17,21 +18,31 @@ from lyra_opt.core.errors import FieldError
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.network.links import Link, LinkSet
 from lyra_opt.simulation.clairvoyant.gangs import Capacity, Gangs
+from lyra_opt.simulation.class_timers import read_timers
 from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
-from lyra_opt.simulation.communication import ClosedForm, TrainedModel
+from lyra_opt.simulation.communication import ClosedForm, TrainedModel, read_slowdowns
 from lyra_opt.simulation.forecast import Autoregressive, Oracle
 from lyra_opt.simulation.loaning import Orchestrator, clairvoyant_loans
-from lyra_opt.simulation.scheme import Options
+from lyra_opt.simulation.scheme import Options, find_scheme
 from lyra_opt.simulation.tenure import Epochs, Forever, Leases, Rounds
-from lyra_opt.simulation.topology import Topology
+from lyra_opt.simulation.topology import Topology, read_topology
 from lyra_opt.simulation.workload import InferenceDemand, Job
+from tests.conftest import assert_refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TABLES: dict[str, dict[str, tuple[dict[str, Any], str]]] = tomllib.loads(
-    Path(__file__).with_name("refused.toml").read_text(encoding="utf-8")
+TABLES, FILES = (
+    tomllib.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+    for name in ("refused.toml", "refused_files.toml")
 )
+VALID: dict[str, str] = FILES.pop("valid")
+READERS: dict[str, Callable[[Path], object]] = {
+    "topology": read_topology,
+    "racks": read_topology,
+    "timers": read_timers,
+    "slowdowns": read_slowdowns,
+}
 SERVERS = (
     {"id": "s0", "gpus": {"a": 4, "b": 2}},
     {"id": "s1", "gpus": {"b": 3, "a": 0}},
@@ -94,12 +105,15 @@ MAKERS: dict[str, Callable[..., object]] = {
     "Autoregressive": Autoregressive,
     "Gangs.of": partial(Gangs.of, release_s=[0.0], run_s=[1.0], gpus=[1], weight=[1.0]),
     "Capacity": capacity,
+    "lyra-reserve": lambda **parts: find_scheme("lyra-reserve").with_parameters(parts),
 }
 
 
-@pytest.mark.parametrize(
-    ("what", "why"), [(what, why) for what, table in TABLES.items() for why in table]
-)
+def cases(tables: dict[str, dict[str, Any]]) -> list[tuple[str, str]]:
+    return [(what, why) for what, table in tables.items() for why in table]
+
+
+@pytest.mark.parametrize(("what", "why"), cases(TABLES))
 def test_refused(what: str, why: str) -> None:
     """The error names the field, the value and the rule."""
     fields, message = TABLES[what][why]
@@ -107,3 +121,14 @@ def test_refused(what: str, why: str) -> None:
     with pytest.raises(FieldError) as caught:
         MAKERS[what](**given)
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(("kind", "why"), cases(FILES))
+def test_a_file_is_refused(kind: str, why: str, write: Callable[[str], Path]) -> None:
+    """On one line with file, field, value and rule; what is valid is read."""
+    old, new, message = FILES[kind][why]
+    valid = VALID[kind]
+    READERS[kind](write(valid))
+    text = new if old == "all" else valid + new if old == "end" else valid.replace(old, new)
+    assert text != valid
+    assert_refused(READERS[kind], write(text), message)

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from lyra_opt.core.errors import FieldError, InputError, UserError
 from lyra_opt.network.links import LINK_SETS, Link, LinkSet, Tier, find_link_set
 from lyra_opt.simulation.topology import Rack, Topology, read_topology
-from tests.conftest import assert_refused
 from tests.lyra_opt.simulation.on_racks import units_of
 
 if TYPE_CHECKING:
@@ -151,63 +150,6 @@ def test_a_file_of_unlike_racks(write: Callable[..., Path]) -> None:
     assert links.rack == Link(bandwidth_gb_per_s=10, latency_s=1e-6)
     assert links.network == LINK_SETS["congested-2"].network
     assert links.name == "congested-2, changed"
-
-
-DEFECTS = {
-    "no_toml": ("racks = ", "is not valid TOML"),
-    "empty": (" ", "the file is empty"),
-    "other_format": (UNIFORM.replace("topology", "other"), 'format is "lyra-opt/other": must be'),
-    "other_version": (UNIFORM.replace("version = 1", "version = 2"), "version is 2: must be 1"),
-    "no_name": (UNIFORM.replace('name = "four racks"\n', ""), "name is missing"),
-    "no_racks": (UNIFORM.replace("racks = 4\n", ""), "racks is missing"),
-    "racks_0": (UNIFORM.replace("racks = 4", "racks = 0"), "racks is 0: must be an integer of"),
-    "racks_true": (UNIFORM.replace("racks = 4", "racks = true"), "racks is true: must be an"),
-    "racks_many": (UNIFORM.replace("racks = 4", "racks = 10000000"), "must be at most 1000000"),
-    "machines_text": (
-        UNIFORM.replace("machines_per_rack = 8", 'machines_per_rack = "8"'),
-        'machines is "8": must be an integer of at least 1',
-    ),
-    "too_many_gpus": (UNIFORM.replace("racks = 4", "racks = 100000"), "at most 1000000 GPUs"),
-    "both": (UNIFORM + "[[rack]]\nmachines = 1\n", "racks is 4: must not stand beside [[rack]]"),
-    "rack_table": (
-        'format = "lyra-opt/topology"\nversion = 1\nname = "x"\nrack = 1\n',
-        "rack is 1: must be a list",
-    ),
-    "no_rack": (
-        'format = "lyra-opt/topology"\nversion = 1\nname = "x"\nrack = []\n',
-        "rack is []: must have at least one entry",
-    ),
-    "rack_key": (RACKS.replace("count = 2", "size = 2"), "rack[0].size is 2: unknown key"),
-    "rack_missing": (RACKS.replace("machines = 1\n", ""), "rack[1].machines is missing"),
-    "rack_zero": (RACKS.replace("machines = 1\n", "machines = 0\n"), "rack[1].machines is 0: must"),
-    "count_0": (RACKS.replace("count = 2", "count = 0"), "rack[0].count is 0: must be an integer"),
-    "count_many": (RACKS.replace("count = 2", "count = 9999999"), "rack[0].count is 9999999: must"),
-    "network": (RACKS.replace("congested-2", "fast"), 'network is "fast": must be one of: cong'),
-    "links_text": (RACKS.replace("[links.rack]", "[links.pod]"), "links.pod is"),
-    "bandwidth": (
-        RACKS.replace("bandwidth_gb_per_s = 10", "bandwidth_gb_per_s = 0"),
-        "links.rack.bandwidth_gb_per_s is 0: must be a finite number above 0",
-    ),
-    "latency": (RACKS.replace("latency_s = 1e-6", "latency_s = -1"), "links.rack.latency_s is -1:"),
-    "latency_missing": (RACKS.replace("latency_s = 1e-6\n", ""), "links.rack.latency_s is missing"),
-    "bandwidth_tiny": (
-        RACKS.replace("bandwidth_gb_per_s = 10", "bandwidth_gb_per_s = 1e-300"),
-        "links.rack.bandwidth_gb_per_s is 1e-300: must be from 1e-06 to 1e+06",
-    ),
-    "latency_huge": (
-        RACKS.replace("latency_s = 1e-6", "latency_s = 1e300"),
-        "links.rack.latency_s is 1e+300: must be from 0 to 1000",
-    ),
-    "link_key": (RACKS + "hops = 1\n", "links.rack.hops is 1: unknown key"),
-}
-
-
-@pytest.mark.parametrize("defect", DEFECTS)
-def test_defect_in_a_file_is_named(defect: str, write: Callable[..., Path]) -> None:
-    """On one line with file, field, value and rule."""
-    text, expected = DEFECTS[defect]
-    path = write(text)
-    assert_refused(read_topology, path, expected)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

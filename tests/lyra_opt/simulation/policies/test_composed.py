@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lyra_opt.core.errors import FieldError, UserError
+from lyra_opt.core.errors import UserError
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.reclaim.instance import Solution
@@ -155,37 +155,6 @@ def test_limits_of_the_loan_rule(left_h: float, admits: bool, prefers: bool) -> 
     rule = LoanRule(longest_h=2.0, first_h=0.5)
     assert rule.admits(left_h * 3600.0) is admits
     assert rule.prefers(left_h * 3600.0) is prefers
-
-
-@pytest.mark.parametrize(
-    ("parameters", "named"),
-    [
-        ({"loan_rule": {"longest": 3}}, r"loan_rule\.longest is 3: .*longest_h"),
-        ({"voluntary_preemption": 3}, "voluntary_preemption is 3: must be true, false or a table"),
-        ({"shrinks_longer_only": 1}, "shrinks_longer_only"),
-        *(
-            ({part: fields}, rf"{part}\.{named}")
-            for part, fields, named in (
-                ("loan_rule", {"longest_h": 0}, "longest_h"),
-                ("loan_rule", {"longest_h": 1, "first_h": 2}, "first_h"),
-                ("run_time_caps", {"classes_h": ()}, "classes_h"),
-                ("run_time_caps", {"classes_h": (2.0, 1.0)}, "classes_h"),
-                ("run_time_caps", {"classes_h": (0.0, 1.0)}, r"classes_h\[0\]"),
-                ("run_time_caps", {"percentile": 101}, "percentile"),
-                ("run_time_caps", {"long_demand": -1}, "long_demand"),
-                ("run_time_caps", {"short_demand": -1}, "short_demand"),
-                ("run_time_caps", {"window_days": 0}, "window_days"),
-                ("voluntary_preemption", {"budget": -1}, "budget"),
-                ("voluntary_preemption", {"area_ratio": 0.5}, "area_ratio"),
-                ("voluntary_preemption", {"lost_share": -1}, "lost_share"),
-            )
-        ),
-    ],
-)
-def test_bad_parts_are_refused(parameters: dict[str, object], named: str) -> None:
-    """With the key that is wrong."""
-    with pytest.raises(FieldError, match=named):
-        find_scheme("lyra-reserve").with_parameters(parameters)
 
 
 def test_a_part_is_a_flag_or_a_table_of_its_figures() -> None:
