@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import math
-import operator
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +25,7 @@ from lyra_opt.simulation.workload import Job, Workload
 from tests.lyra_opt.simulation import in_rounds, on_racks
 from tests.lyra_opt.simulation.product import Watch
 from tests.lyra_opt.simulation.replays import borrowing, job_from, job_of, lending
+from tests.lyra_opt.simulation.steps import STEPS, grows, numbered, starts, takes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,9 +36,9 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.job_run import JobRun
     from lyra_opt.simulation.tenure import Tenure
     from lyra_opt.simulation.view import View
+    from tests.lyra_opt.simulation.steps import Step
 
     Act = Callable[["Broken", View], None]
-    Step = Callable[["Broken", View, list[JobRun]], object]
 
 TABLES: dict[str, dict[str, Any]] = tomllib.loads(
     Path(__file__).with_name("broken.toml").read_text(encoding="utf-8")
@@ -52,11 +51,6 @@ POOLS = Cluster.of_servers(2, gpus_per_server=2)
 BORROWING = borrowing(2, 3, 2, INFERENCE_GPU)
 RACKS = on_racks.cluster_of()
 TYPED = in_rounds.cluster_of({"a": 2}, {"b": 2})
-
-
-def numbered(given: Any) -> Any:
-    """Return GPUs by number, whose keys are text in a file, and anything else as it is."""
-    return {int(host): gpus for host, gpus in given.items()} if isinstance(given, dict) else given
 
 
 def granted(grants: Any) -> Any:
@@ -139,86 +133,6 @@ def test_nothing_broken_is_not_refused() -> None:
 
 
 # What a policy does once; several things one after the other.
-
-
-def starts(job: int, gpus: dict[int, int], of: int | None = None) -> Step:
-    """Start a job on GPUs that are reserved for it, or for another."""
-    return lambda policy, view, runs: policy.start(
-        view, runs[job], view.reserve(runs[job if of is None else of], gpus)
-    )
-
-
-def starts_as_copies(job: int, *gpus: dict[int, int]) -> Step:
-    def act(policy: Broken, view: View, runs: list[JobRun]) -> None:
-        run = runs[job]
-        parts = [view.reserve(run, held, copy=copy) for copy, held in enumerate(gpus)]
-        policy.start(view, run, functools.reduce(operator.iadd, parts, []))
-
-    return act
-
-
-def stops_and_starts_there(job: int) -> Step:
-    def act(policy: Broken, view: View, runs: list[JobRun]) -> None:
-        held = runs[job].gpus
-        view.stop(runs[job])
-        policy.start(view, runs[job], view.reserve(runs[job], held))
-
-    return act
-
-
-def lifts_and_starts_there(job: int) -> Step:
-    def act(policy: Broken, view: View, runs: list[JobRun]) -> None:
-        held = runs[job].gpus
-        view.lift(runs[job])
-        view.start(runs[job], view.reserve(runs[job], held))
-
-    return act
-
-
-def all_start_on(gpus: dict[int, int]) -> Step:
-    def act(policy: Broken, view: View, runs: list[JobRun]) -> None:
-        parts = view.reserve(runs[0], gpus)
-        for run in runs:
-            policy.start(view, run, parts)
-
-    return act
-
-
-def takes(gpus: dict[int, int]) -> Step:
-    return lambda policy, view, runs: view.hosts.take(gpus)
-
-
-def grows(workers: int, gpus: dict[int, int]) -> Step:
-    return lambda policy, view, runs: view.grow(runs[0], runs[0].parts[0], workers, gpus)
-
-
-def on_job(act: Callable[..., object]) -> Callable[..., Step]:
-    """Return a step about a job, which stays in the queue of the policy, and GPUs."""
-    return lambda job, *gpus: lambda policy, view, runs: act(view, runs[job], *gpus)
-
-
-STEPS: dict[str, Callable[..., Step]] = {
-    "starts": starts,
-    "starts_as_copies": starts_as_copies,
-    "stops_and_starts_there": stops_and_starts_there,
-    "lifts_and_starts_there": lifts_and_starts_there,
-    "all_start_on": all_start_on,
-    "takes": takes,
-    "grows": grows,
-    "begins": on_job(lambda view, run, gpus: view.start(run, view.reserve(run, gpus))),
-    "starts_on_nothing": on_job(lambda view, run: view.start(run, [])),
-    "starts_on_what_fits": on_job(lambda view, run: view.start(run, view.fit(run))),
-    "starts_untaken": on_job(lambda view, run, gpus: view.start(run, [Part(0, gpus, 1, 1)])),
-    "reserves": on_job(lambda view, run, gpus: view.reserve(run, gpus)),
-    "stops": on_job(lambda view, run: view.stop(run)),
-    "lifts": on_job(lambda view, run: view.lift(run)),
-    "puts": on_job(lambda view, run, gpus: view.put(run, view.reserve(run, gpus))),
-    "puts_on_nothing": on_job(lambda view, run: view.put(run, [])),
-    "grows_anew": lambda gpus: lambda policy, view, runs: view.grow(runs[0], Part(0, {}), 1, gpus),
-    "shrinks": lambda gpus: (
-        lambda policy, view, runs: view.shrink(runs[0], runs[0].parts[0], 1, gpus)
-    ),
-}
 
 
 def one_after_the_other(*steps: Step, at_s: float = 0.0) -> Act:

@@ -14,7 +14,7 @@ from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.network.links import LINK_SETS
 from lyra_opt.simulation.cluster import Cluster, GpuType, Server
 from lyra_opt.simulation.communication import ClosedForm
-from lyra_opt.simulation.metrics import measure, require_conserved
+from lyra_opt.simulation.metrics import require_conserved
 from lyra_opt.simulation.scheme import (
     Options,
     PlacementScheme,
@@ -131,19 +131,6 @@ def test_captured_decisions_are_named(name: str, kind: str | None, what: str | N
 class TestElastic:
     """Lyra's schemes."""
 
-    def test_placed_by_hand(self) -> None:
-        """Best fit looks at GPUs alone, and the gang runs as its place allows."""
-        # x takes a machine's GPU; y fills the rest of it first, and spans a rack; z the other one.
-        workload = workload_of(job("x", 10), job("y", 10, gang=2), job("z", 10, gang=3))
-        simulation = run_scheme("fifo", workload, cluster_of())
-        assert completions(simulation) == [10, 20, 40]
-        by_tier = [run.allocations_by_tier for run in simulation.runs]
-        assert by_tier == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
-        metrics = measure(simulation)
-        assert metrics.decision_mean_s is metrics.decisions is None
-        assert metrics.allocations == 3
-        assert metrics.preemptions == metrics.migrations == metrics.losses == 0
-
     def test_unequal_machines_by_hand(self) -> None:
         """The fullest machine that suffices, then the smallest empty one."""
         known = cluster_of(racks=1, machines_per_rack=1, gpus_per_machine=9).communication
@@ -191,22 +178,6 @@ class TestElastic:
 
 class TestRounds:
     """Policies that decide in rounds."""
-
-    def test_placed_by_hand(self) -> None:
-        """A gang runs at the tier that it spans, whatever the policy was told of it."""
-        workload = workload_of(job("x", 30, gang=6), job("y", 5, gang=2, submit_s=1))
-        simulation = run_scheme("yarn-cs", workload, cluster_of())
-        first, second = simulation.runs
-        assert first.completion_s == 2 + 30 * 4
-        assert (first.queued_s, first.running_s, first.held_gpu_s) == (0, 120, 6 * 122)
-        assert first.allocations_by_tier == [0, 0, 1]
-        assert (second.start_s, second.completion_s) == (10, 17)
-        totals = simulation.totals
-        # GPUs stay with a round to its end; nothing happens after the last completion.
-        assert totals.handed_over_gpu_s == 2 * 3
-        assert totals.rounds == 13
-        # As x starts, as y does, and as it is gone.
-        assert totals.decisions == len(totals.decision_s) == 3
 
     def test_moves_and_waits(self) -> None:
         """A gang that goes elsewhere migrates, and one that pauses was preempted."""
