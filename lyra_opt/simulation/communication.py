@@ -8,13 +8,12 @@ table of the user's.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lyra_opt.core.csv_text import csv_rows
 from lyra_opt.core.documents import read_text
 from lyra_opt.core.errors import FieldError, InputError, UserError
 from lyra_opt.core.rules import require_integer, require_number, require_text
@@ -254,25 +253,21 @@ def read_slowdowns(path: str | Path) -> SlowdownTable:
         If the file cannot be read or a line breaks a rule; names file, line, field and rule.
     """
     source = str(path)
-    reader = csv.reader(io.StringIO(read_text(path, LARGEST_TABLE_BYTES)), strict=True)
+    rows = csv_rows(source, read_text(path, LARGEST_TABLE_BYTES))
     found: dict[tuple[str, int, Tier], float] = {}
-    try:
-        header = tuple(name.strip() for name in next(reader, []))
-        if header != TABLE_COLUMNS:
-            rule = f"the first line must be {','.join(TABLE_COLUMNS)}"
-            raise InputError(source, f"line 1: {rule}")
-        for row in reader:
-            if not row:
-                continue
-            try:
-                key, slowdown = _table_line(row)
-                if key in found:
-                    raise FieldError("model", key[0], "must not have two lines for gpus and tier")
-            except FieldError as error:
-                raise InputError(source, f"line {reader.line_num}: {error}") from None
-            found[key] = slowdown
-    except csv.Error as error:
-        raise InputError(source, f"line {reader.line_num}: {error}") from None
+    if tuple(name.strip() for name in next(rows, [])) != TABLE_COLUMNS:
+        rule = f"the first line must be {','.join(TABLE_COLUMNS)}"
+        raise InputError(source, f"line 1: {rule}")
+    for line, row in enumerate(rows, 2):
+        if not row:
+            continue
+        try:
+            key, slowdown = _table_line(row)
+            if key in found:
+                raise FieldError("model", key[0], "must not have two lines for gpus and tier")
+        except FieldError as error:
+            raise InputError(source, f"line {line}: {error}") from None
+        found[key] = slowdown
     if not found:
         raise InputError(source, "must have at least one line of slowdowns")
     return SlowdownTable(found, source=source)
