@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-Run = Callable[..., tuple[int, str, str]]
-"""Runs the command line: returns the exit code, stdout and stderr."""
 
 HEADER = "job_id,submit_time_s,duration_s,gpus\n"
 
@@ -26,17 +17,17 @@ TIME_PARTS = (
 
 
 @pytest.fixture
-def simulate(run: Run) -> Run:
+def simulate(run):
     """Return a function that runs ``lyra-opt simulate`` without worker processes."""
 
-    def in_this_process(*arguments: object) -> tuple[int, str, str]:
+    def in_this_process(*arguments):
         return run("simulate", *arguments, "--processes", 1)
 
     return in_this_process
 
 
 @pytest.fixture
-def trace(tmp_path: Path) -> Path:
+def trace(tmp_path):
     """Return the trace of three jobs."""
     path = tmp_path / "three.csv"
     path.write_text(THREE_JOBS)
@@ -44,21 +35,21 @@ def trace(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def three_jobs(simulate: Run, trace: Path) -> Run:
+def three_jobs(simulate, trace):
     """Return a function that simulates the three jobs on one server of two GPUs."""
 
-    def simulate_trace(*arguments: object) -> tuple[int, str, str]:
+    def simulate_trace(*arguments):
         return simulate("plain", "--jobs", trace, *ONE_SERVER, *arguments)
 
     return simulate_trace
 
 
-def changes(*texts: str) -> list[str]:
+def changes(*texts):
     """Return what changes keys of a scenario."""
     return [part for text in texts for part in ("--set", text)]
 
 
-def schemes(*names: str) -> list[str]:
+def schemes(*names):
     """Return what names schemes."""
     return [part for name in names for part in ("--scheme", name)]
 

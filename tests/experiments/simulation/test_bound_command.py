@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
@@ -13,10 +12,6 @@ import lyra_opt as lo
 from lyra_opt.__main__ import main
 from lyra_opt.core.run_progress import listening
 from lyra_opt.simulation.workload import Job, Workload
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 SMALL = ("--set", "cluster.servers=4", "--set", "jobs.parameters.days=1")
 CHANGES = {"cluster.servers": 4, "jobs.parameters.days": 1}
@@ -31,9 +26,7 @@ third,120,4,600
 """
 
 
-def test_a_trace_is_bounded_by_both_readings(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_trace_is_bounded_by_both_readings(tmp_path, capsys):
     """The keys that programs read; by hand: on one server the second waits for the first."""
     trace = tmp_path / "trace.csv"
     trace.write_text(TRACE)
@@ -58,9 +51,7 @@ def test_a_trace_is_bounded_by_both_readings(
     assert conserved > 1600
 
 
-def test_a_schedule_says_how_good_the_bound_is(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_schedule_says_how_good_the_bound_is(tmp_path, capsys):
     """By hand: the best order of three jobs on one server, two of which fill it."""
     trace = tmp_path / "trace.csv"
     trace.write_text(TRACE)
@@ -77,9 +68,7 @@ def test_a_schedule_says_how_good_the_bound_is(
     assert "mean JCT found (s)" in capsys.readouterr().out
 
 
-def test_saved_prices_can_be_checked_and_lies_are_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_saved_prices_can_be_checked_and_lies_are_told(tmp_path, capsys):
     """Exit code 1 where prices prove less than the file says."""
     folder = tmp_path / "proofs"
     assert main(["bound", "lyra-paper", *SMALL, "--save", str(folder)]) == 0
@@ -106,7 +95,7 @@ def test_saved_prices_can_be_checked_and_lies_are_told(
     assert 'must be "lyra-opt/cluster-bound"' in capsys.readouterr().err
 
 
-def test_the_mean_of_a_class_of_jobs_is_bounded_beside_all_others() -> None:
+def test_the_mean_of_a_class_of_jobs_is_bounded_beside_all_others():
     """By hand: of two jobs that cannot run at once the one asked for could always be first."""
     jobs = (
         Job(id="rigid", submit_s=0.0, work_worker_s=8 * 3600.0, min_workers=8, max_workers=8),
@@ -124,9 +113,7 @@ def test_the_mean_of_a_class_of_jobs_is_bounded_beside_all_others() -> None:
     assert (3600 + 1800) / 2 + 1 < found["all"] <= (1800 + 5400) / 2
 
 
-def test_prices_of_a_class_are_checked_for_that_class(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_prices_of_a_class_are_checked_for_that_class(tmp_path, capsys):
     """They prove nothing of others."""
     asked = ["bound", "lyra-paper", *SMALL, "--set", "jobs.assumptions.elastic_percent=50"]
     of_rigid = [*asked, "--of", "rigid", "--reading", "restart"]
@@ -142,7 +129,7 @@ def test_prices_of_a_class_are_checked_for_that_class(
     assert checked["proved_mean_s"] != changed["value_s"]
 
 
-def test_python_and_the_command_line_prove_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_python_and_the_command_line_prove_the_same(capsys):
     """And what a run is held against is what is proved alone."""
     assert main(["bound", "lyra-paper", *SMALL, "--reading", "restart", "--json"]) == 0
     (told,) = json.loads(capsys.readouterr().out)
@@ -161,7 +148,7 @@ def test_python_and_the_command_line_prove_the_same(capsys: pytest.CaptureFixtur
     assert measured["jct_mean_s"] >= told["jct_mean_bound_s"]
 
 
-def test_people_get_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_people_get_a_table(capsys):
     """With what it holds for."""
     assert main(["bound", "lyra-paper", *SMALL, "--seed", "0", "--seed", "1"]) == 0
     captured = capsys.readouterr()
@@ -170,12 +157,12 @@ def test_people_get_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert "proved in" in captured.err
 
 
-def test_progress_covers_all_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_covers_all_bounds(monkeypatch):
     """It rises over all seeds, classes and readings, and ends complete; the command shows it."""
     shown: list[float] = []
 
     @contextmanager
-    def progress(*_words: object, begun: Callable[[], float]) -> Iterator[None]:
+    def progress(*_words, begun):
         yield
         shown.append(begun())
 
@@ -206,9 +193,7 @@ def test_progress_covers_all_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_bad_input_is_told_in_one_line(
-    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_input_is_told_in_one_line(arguments, told, capsys):
     """With exit code 2."""
     try:
         code = main(arguments)
@@ -221,7 +206,7 @@ def test_bad_input_is_told_in_one_line(
     assert captured.err.count("\n") == 1
 
 
-def test_runs_have_jobs_of_their_own() -> None:
+def test_runs_have_jobs_of_their_own():
     """What is asked of others must not be answered for them."""
     runs = lo.simulate("lyra-paper", schemes=["fifo"], changes=CHANGES)
     with pytest.raises(lo.UserError, match="changes .* must be left out"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -29,22 +28,13 @@ from lyra_opt.simulation.workload import Job, Workload
 from tests.lyra_opt.simulation.in_rounds import cluster_of
 from tests.lyra_opt.simulation.test_packing import kind, workload_of
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from lyra_opt.experiments.simulation.showing.results import Runs
-    from lyra_opt.simulation.policy import Policy
-    from lyra_opt.simulation.scheme import Options
-    from lyra_opt.simulation.view import View
-
 TRACE = "job_id,submit_time_s,gpus,duration_s\n" + "".join(
     f"j{number},{300 * number},{1 + number % 2},{4000 + 3000 * (number % 4)}\n"
     for number in range(7)
 )
 FIGURE_OF = {MEAN_JCT: "jct_mean_s", MEAN_QUEUE: "queue_mean_s", MAKESPAN: "makespan_s"}
 TYPES = ["v100", "p100", "k80"]
-CLUSTERS: Mapping[str, Mapping[str, Any]] = {
+CLUSTERS = {
     "alike": {"cluster.servers": 2, "cluster.gpus_per_server": 2},
     "loans": {
         "cluster.servers": 1,
@@ -67,9 +57,7 @@ WITHOUT_BOUND = {"lyra-tuned", "pollux"}
 QUICK = ["fifo", "lyra", "lyra-tuned", "tiresias", "hadare", "dally"]
 
 
-def require_bounds_kept(
-    cluster: str, scheme: str, folder: Path, capsys: pytest.CaptureFixture[str], **more: Any
-) -> bool:
+def require_bounds_kept(cluster, scheme, folder, capsys, **more):
     """Check the bounds of every place for one scheme; return whether the scheme runs."""
     trace = folder / "trace.csv"
     trace.write_text(TRACE)
@@ -106,7 +94,7 @@ def require_bounds_kept(
     return True
 
 
-def as_toml(value: Any) -> str:
+def as_toml(value):
     """Return a value as ``--set`` takes it."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key} = {as_toml(each)}" for key, each in value.items()) + "}"
@@ -116,9 +104,7 @@ def as_toml(value: Any) -> str:
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
-def test_no_bound_is_above_a_replay(
-    cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_bound_is_above_a_replay(cluster, tmp_path, capsys):
     """A scheme with copies, one that tunes jobs, and usual ones."""
     ran = {name for name in QUICK if require_bounds_kept(cluster, name, tmp_path, capsys)}
     assert ran >= {"fifo", "tiresias", "hadare"}
@@ -128,9 +114,7 @@ def test_no_bound_is_above_a_replay(
 @pytest.mark.slow
 @pytest.mark.parametrize("cluster", CLUSTERS)
 @pytest.mark.parametrize("tenure", [None, *TENURES])
-def test_no_bound_is_above_a_replay_of_any_scheme(
-    cluster: str, tenure: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_bound_is_above_a_replay_of_any_scheme(cluster, tenure, tmp_path, capsys):
     """Every scheme with its own tenure, and some with every other tenure, on every cluster."""
     more = {} if tenure is None else {"tenure.all": tenure}
     ran = [
@@ -141,12 +125,12 @@ def test_no_bound_is_above_a_replay_of_any_scheme(
     assert ran
 
 
-def two_jobs(**job: Any) -> Workload:
+def two_jobs(**job):
     jobs = [Job(id=f"j{number}", submit_s=0.0, work_worker_s=40000.0, **job) for number in range(2)]
     return Workload(name="two", jobs=tuple(jobs))
 
 
-def simulated(*schemes: Any, jobs: Workload | None = None, **changes: Any) -> Runs:
+def simulated(*schemes, jobs=None, **changes):
     asked = {"cluster.servers": 4, **changes}
     return lo.simulate("plain", jobs=jobs or two_jobs(), schemes=schemes, changes=asked)
 
@@ -158,12 +142,12 @@ class Tuned(Scheme):
     name: str = "mine"
     summary: str = "tunes"
 
-    def policy(self, cluster: Cluster, options: Options) -> Policy:
+    def policy(self, cluster, options):
         """See `Scheme`."""
         return find_scheme("lyra-tuned").policy(cluster, options)
 
 
-def test_the_policy_counts_not_what_its_scheme_claims() -> None:
+def test_the_policy_counts_not_what_its_scheme_claims():
     """By hand: tuned jobs on eight GPUs need less than 40,000 / 8 s, which a bound would deny."""
     runs = simulated(Tuned(), jobs=two_jobs(max_workers=8))
     assert runs.summary.jct_mean_s[0] < 5000
@@ -171,7 +155,7 @@ def test_the_policy_counts_not_what_its_scheme_claims() -> None:
         lo.bound(runs)
 
 
-def test_no_bound_applies_to_jobs_that_share_gpus() -> None:
+def test_no_bound_applies_to_jobs_that_share_gpus():
     """By hand: two jobs on one GPU at 75 % each finish sooner than one after the other."""
     jobs = workload_of(kind("x", 6000), kind("y", 6000))
     cluster = cluster_of({"a": 1})
@@ -181,7 +165,7 @@ def test_no_bound_applies_to_jobs_that_share_gpus() -> None:
         lo.bound(runs)
 
 
-def test_runs_of_several_schemes_have_the_bound_of_all() -> None:
+def test_runs_of_several_schemes_have_the_bound_of_all():
     """By hand: a job takes 40,000 s, or with copies on four servers, each worth 90 %, a quarter."""
     alone, both = (lo.bound(simulated(*names)) for names in (["fifo"], ["fifo", "hadare"]))
     assert list(alone.reading) == ["restart", "conserved"]
@@ -196,13 +180,13 @@ def test_runs_of_several_schemes_have_the_bound_of_all() -> None:
 
 
 @pytest.mark.parametrize(("scheme", "told"), [("hadare", None), ("pollux", "no bound applies")])
-def test_rows_of_before_are_read_by_the_name_of_their_scheme(scheme: str, told: str | None) -> None:
+def test_rows_of_before_are_read_by_the_name_of_their_scheme(scheme, told):
     """Rows of version 0.2.0 do not say what their scheme may do; others count as they say."""
     runs = simulated(scheme)
     (run,) = runs.replays.runs
     setting = {key: run.setting[key] for key in run.setting if key not in ("reading", "has_copies")}
 
-    def with_setting(setting: Mapping[str, Any], **figures: float) -> Runs:
+    def with_setting(setting, **figures):
         changed = replace(run, setting=setting, figures={**(run.figures or {}), **figures})
         return replace(runs, replays=replace(runs.replays, runs=(changed,)))
 
@@ -224,7 +208,7 @@ def test_rows_of_before_are_read_by_the_name_of_their_scheme(scheme: str, told: 
 class Sharing(QueuePolicy):
     """Lets the second job share the GPUs of the first, and does not say so."""
 
-    def decide(self, view: View) -> None:
+    def decide(self, view):
         """See `Policy`."""
         (first, second) = self.waiting.values()
         self.start(view, first, view.fit(first) or [])
@@ -232,20 +216,20 @@ class Sharing(QueuePolicy):
         view.start(second, shared, beside=first)
 
 
-def test_a_policy_that_shares_gpus_has_to_say_so() -> None:
+def test_a_policy_that_shares_gpus_has_to_say_so():
     """Else bounds would be given for it that do not apply."""
     (failed,) = simulated(Sharing).replays.failed
     assert "does not say that it packs jobs" in (failed.message or "")
 
 
-def figures_of(name: str, *changes: tuple[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+def figures_of(name, *changes):
     """Return the figures of each scheme of a scenario."""
     replays = lo.simulate(name, changes={"bounds": True, **dict(changes)}).replays
     assert not replays.failed
     return {run.scheme: run.figures or {} for run in replays.runs}
 
 
-def test_what_forking_must_give_one_job() -> None:
+def test_what_forking_must_give_one_job():
     """By hand: an hour on the fastest GPU, or on all nodes with their rates together."""
     found = figures_of(
         "forking",
@@ -262,7 +246,7 @@ def test_what_forking_must_give_one_job() -> None:
         assert figures[MAKESPAN] < figures["makespan_s"] < 1.1 * figures[MAKESPAN]
 
 
-def test_both_are_proved_of_gangs_in_a_network() -> None:
+def test_both_are_proved_of_gangs_in_a_network():
     """The same for all schemes, none of which is better."""
     found = figures_of(
         "dally-batch", ("jobs.parameters.jobs", 20), ("schemes", ["dally", "best-fit", "hadar"])
@@ -274,7 +258,7 @@ def test_both_are_proved_of_gangs_in_a_network() -> None:
 
 
 @pytest.mark.parametrize("figure", ["makespan_s", "jct_mean_s", "queue_mean_s"])
-def test_a_replay_that_beats_what_is_proved_is_no_result(figure: str) -> None:
+def test_a_replay_that_beats_what_is_proved_is_no_result(figure):
     """One of the two is wrong then."""
     figures = {MAKESPAN: 10.0, MEAN_JCT: 10.0, MEAN_QUEUE: 10.0}
     figures |= {"makespan_s": 10.0, "jct_mean_s": 10.0, "queue_mean_s": 10.0}
@@ -289,7 +273,7 @@ def test_a_replay_that_beats_what_is_proved_is_no_result(figure: str) -> None:
     ("schemes", "reading"),
     [(["fifo", "lyra"], "restart"), (["fifo", "tiresias"], "conserved")],
 )
-def test_schemes_are_held_against_what_all_of_them_may_do(schemes: list[str], reading: str) -> None:
+def test_schemes_are_held_against_what_all_of_them_may_do(schemes, reading):
     """A scheme that resumes work may beat a bound for those that start again from nothing."""
     found = figures_of(
         "lyra-paper",
@@ -303,7 +287,7 @@ def test_schemes_are_held_against_what_all_of_them_may_do(schemes: list[str], re
         assert figures["jct_above_bound_share"] >= 0
 
 
-def test_clock_times_are_rounded_more_than_a_bound_is() -> None:
+def test_clock_times_are_rounded_more_than_a_bound_is():
     """A replay in Unix time is no refutation: its moments are a quarter of a microsecond apart."""
     jobs = tuple(
         Job(id=f"j{number}", submit_s=1.7e9 + number, work_worker_s=work)
@@ -322,7 +306,7 @@ def test_clock_times_are_rounded_more_than_a_bound_is() -> None:
 CHANGES = {"cluster.servers": 8, "jobs.parameters.days": 1}
 
 
-def test_what_is_left_is_the_distance_to_the_bound() -> None:
+def test_what_is_left_is_the_distance_to_the_bound():
     """A share of the wrong mean would promise gains that cannot be had."""
     runs = lo.simulate(
         "lyra-paper", schemes=["fifo", "lyra"], seeds=2, changes={**CHANGES, "bounds": True}
@@ -343,7 +327,7 @@ def test_what_is_left_is_the_distance_to_the_bound() -> None:
     assert "can win more than" in page
 
 
-def test_a_page_without_bounds_promises_nothing() -> None:
+def test_a_page_without_bounds_promises_nothing():
     """There is no distance to what was not proved."""
     runs = lo.simulate("lyra-paper", schemes=["fifo"], changes=CHANGES)
     assert not list(winnable(variants_of(runs.replays.runs)))

@@ -10,7 +10,6 @@ import shlex
 import tomllib
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
@@ -30,10 +29,6 @@ from lyra_opt.simulation.scheme import SCHEMES, scheme_names
 from tests.conftest import assert_one_line_error
 from tests.experiments.simulation.conftest import HEADER, ONE_SERVER, changes
 
-if TYPE_CHECKING:
-    from lyra_opt.core.plugins import Plugins
-    from tests.experiments.simulation.conftest import Run
-
 REPOSITORY = Path(__file__).parents[3]
 
 REDUCED = {
@@ -48,7 +43,7 @@ REDUCED = {
 
 
 @pytest.fixture
-def no_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def no_traces(tmp_path, monkeypatch):
     """Work in a folder with a trace of small jobs, and none elsewhere."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
@@ -72,7 +67,7 @@ def no_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("name", bundled())
-def test_bundled_scenarios_are_what_they_say(name: str, no_traces: Path) -> None:
+def test_bundled_scenarios_are_what_they_say(name, no_traces):
     """Each loads and builds at a reduced size, with all of its schemes and the servers it names."""
     document = tomllib.loads(bundled()[name].read_text(encoding="utf-8"))
     assert document["name"] == name
@@ -113,7 +108,7 @@ SHOWN = sorted(
 
 
 @pytest.mark.parametrize("command", SHOWN)
-def test_commands_that_are_shown_are_understood(command: str, no_traces: Path) -> None:
+def test_commands_that_are_shown_are_understood(command, no_traces):
     """Scenario, keys and schemes are there; jobs and files are the user's."""
     philly, itp = (
         no_traces.parent / f"{name}_jobs.csv.gz" for name in ("philly", "microsoft_itp2021")
@@ -130,7 +125,7 @@ def test_commands_that_are_shown_are_understood(command: str, no_traces: Path) -
 class TestScenarios:
     """``lyra-opt scenarios``."""
 
-    def test_list(self, run: Run) -> None:
+    def test_list(self, run):
         """Every name with what it is for."""
         exit_code, out, _ = run("scenarios", "list")
         assert exit_code == 0
@@ -141,7 +136,7 @@ class TestScenarios:
             )
 
     @pytest.mark.parametrize("name", ["plain", "lyra-paper"])
-    def test_show(self, run: Run, tmp_path: Path, name: str) -> None:
+    def test_show(self, run, tmp_path, name):
         """Word for word, so that what is shown means the same from a file."""
         exit_code, out, _ = run("scenarios", "show", name)
         assert exit_code == 0
@@ -154,7 +149,7 @@ class TestScenarios:
         )
         assert_one_line_error(run("scenarios", "show", "plan"), "'plan'", "did you mean plain?")
 
-    def test_keys(self, run: Run) -> None:
+    def test_keys(self, run):
         """Every key with its values, its default and a meaning, none of them empty."""
         exit_code, out, _ = run("scenarios", "keys")
         assert exit_code == 0
@@ -168,7 +163,7 @@ class TestScenarios:
         for part in ("cluster.loans.headroom", "tenure.rounds.round_s", "jobs.assumptions."):
             assert f"\n{part}" in out
 
-    def test_parts(self, run: Run) -> None:
+    def test_parts(self, run):
         """Whatever can be named, where it can be named."""
         exit_code, out, _ = run("scenarios", "parts")
         assert exit_code == 0
@@ -191,7 +186,7 @@ class TestSchema:
     """``lyra-opt scenarios schema``, for editors."""
 
     @pytest.fixture
-    def validator(self, run: Run) -> jsonschema.Draft202012Validator:
+    def validator(self, run):
         """Return what holds documents against the schema that is printed."""
         exit_code, out, _ = run("scenarios", "schema")
         assert exit_code == 0
@@ -199,7 +194,7 @@ class TestSchema:
         jsonschema.Draft202012Validator.check_schema(schema)
         return jsonschema.Draft202012Validator(schema)
 
-    def test_bundled_scenarios_are_valid(self, validator: jsonschema.Draft202012Validator) -> None:
+    def test_bundled_scenarios_are_valid(self, validator):
         """The parser and the schema agree on every one."""
         for name, entry in bundled().items():
             document = tomllib.loads(entry.read_text(encoding="utf-8"))
@@ -225,13 +220,7 @@ class TestSchema:
             ({"version": 2}, False),
         ],
     )
-    def test_it_agrees_with_the_parser(
-        self,
-        validator: jsonschema.Draft202012Validator,
-        tmp_path: Path,
-        changed: dict[str, Any],
-        is_valid: bool,
-    ) -> None:
+    def test_it_agrees_with_the_parser(self, validator, tmp_path, changed, is_valid):
         """What one takes the other takes, and unknown keys are refused by both."""
         document = {
             "format": "lyra-opt/scenario",
@@ -252,7 +241,7 @@ class TestSchema:
                 load_scenario(str(path))
 
 
-def toml(value: Any) -> str:
+def toml(value):
     """Return a value as TOML."""
     if isinstance(value, dict):
         return "{" + ", ".join(f'"{name}" = {toml(each)}' for name, each in value.items()) + "}"
@@ -264,7 +253,7 @@ def toml(value: Any) -> str:
 class TestSchemes:
     """``lyra-opt schemes``."""
 
-    def test_all(self, run: Run) -> None:
+    def test_all(self, run):
         """Every name with its paper, its tenure and what it does."""
         exit_code, out, _ = run("schemes")
         assert exit_code == 0
@@ -273,7 +262,7 @@ class TestSchemes:
         assert {row[2] for row in rows} == {"forever", "leases", "rounds", "epochs"}
         assert all(len(row) > 4 for row in rows)
 
-    def test_for_a_scenario(self, run: Run, tmp_path: Path) -> None:
+    def test_for_a_scenario(self, run, tmp_path):
         """Which run there, and why others do not, as `simulate` would say."""
         path = tmp_path / "jobs.csv"
         path.write_text(HEADER + "a,0,100,2\n")
@@ -290,7 +279,7 @@ class TestSchemes:
             if verdict != "runs":
                 assert_one_line_error(run("simulate", *scheme), verdict)
 
-    def test_a_change_needs_a_scenario(self, run: Run) -> None:
+    def test_a_change_needs_a_scenario(self, run):
         """Nothing given is without effect."""
         refused = run("schemes", *changes("cluster.servers=3"))
         assert_one_line_error(refused, "--set", "--for")
@@ -303,14 +292,7 @@ class TestSchemes:
         (SCHEMES, ("schemes",), "odd: scheme 'odd': ", "dally "),
     ],
 )
-def test_a_package_that_is_broken(
-    run: Run,
-    monkeypatch: pytest.MonkeyPatch,
-    plugins: Plugins,
-    command: tuple[str, ...],
-    told: str,
-    beside: str,
-) -> None:
+def test_a_package_that_is_broken(run, monkeypatch, plugins, command, told, beside):
     """It is said what cannot be loaded, beside all that can."""
     broken = EntryPoint(name="odd", value="no_such_module:ODD", group=plugins._group)
     monkeypatch.setattr(plugins, "_points", {**plugins._points, "odd": broken})

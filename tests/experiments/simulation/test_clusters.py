@@ -6,7 +6,6 @@ import json
 import re
 from collections import Counter
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
@@ -18,11 +17,6 @@ from lyra_opt.simulation.communication import MODELS
 from lyra_opt.simulation.scheme import scheme_names
 from tests.conftest import assert_one_line_error
 from tests.experiments.simulation.conftest import HEADER, ONE_SERVER, TIME_PARTS, changes, schemes
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.experiments.simulation.conftest import Run
 
 _QUEUES = ("queue_mean_s", "queue_p50_s", "queue_p95_s", "queue_p99_s", "queue_max_s")
 _JCTS = ("jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_p99_s", "jct_max_s")
@@ -67,7 +61,7 @@ REFUSED_ON_RACKS = {
 """Schemes that do not run Dally's jobs, and why."""
 
 
-def groups(**servers_of: int) -> list[str]:
+def groups(**servers_of):
     """Return the change to servers of one GPU by type."""
     tables = ", ".join(
         f'{{servers = {servers}, gpus_per_server = 1, gpu_type = "{name}"}}'
@@ -77,14 +71,14 @@ def groups(**servers_of: int) -> list[str]:
 
 
 @pytest.fixture
-def one_gpu_jobs(tmp_path: Path) -> Path:
+def one_gpu_jobs(tmp_path):
     """Return the trace of three jobs of one GPU."""
     path = tmp_path / "one-gpu.csv"
     path.write_text(ONE_GPU_JOBS)
     return path
 
 
-def result(ran: tuple[int, str, str]) -> dict[str, object]:
+def result(ran):
     """Return the only record of a run that must have succeeded."""
     exit_code, out, err = ran
     assert exit_code == 0, err
@@ -102,7 +96,7 @@ c,2020-06-09 18:41:02,10,1,CycleGAN,,1,9000,v100|k80
 class TestTypes:
     """GPUs of several types, in rounds."""
 
-    def test_what_jobs_ask_for(self, simulate: Run, tmp_path: Path) -> None:
+    def test_what_jobs_ask_for(self, simulate, tmp_path):
         """First come, first served: b waits for the V100, and c for b."""
         path = tmp_path / "wishes.csv"
         path.write_text(WISHING_JOBS)
@@ -130,7 +124,7 @@ class TestTypes:
         assert record["cost"] == pytest.approx(jobs.cost.sum())
         assert record["missed_deadlines"] == 1
 
-    def test_by_hand(self, simulate: Run, one_gpu_jobs: Path, tmp_path: Path) -> None:
+    def test_by_hand(self, simulate, one_gpu_jobs, tmp_path):
         """One V100, rounds of 200 s, first come, first served: a until 110 s with its start."""
         given = (*groups(v100=1), *changes("speed.throughputs=gavel", "tenure.rounds.round_s=200"))
         written = ("--out", tmp_path / "out", "--scheme", "yarn-cs", "--json")
@@ -152,7 +146,7 @@ class TestTypes:
         assert (series.gpus_held_v100[0], series.running_jobs[0]) == (1, 1)
 
     @pytest.mark.slow
-    def test_every_scheme(self, simulate: Run) -> None:
+    def test_every_scheme(self, simulate):
         """Each name of the registry runs, and says what it assumes."""
         needs_pairs = "gavel-gandiva"  # of which nothing is known here
         assert_one_line_error(simulate("hadare-lab", "--scheme", needs_pairs), "two are at once")
@@ -166,7 +160,7 @@ class TestTypes:
             assert (record["copies_max"] > 1) <= forks
             assert any("copies of a job" in text for text in record["assumptions"]) == forks
 
-    def test_keys_reach_the_simulation(self, simulate: Run) -> None:
+    def test_keys_reach_the_simulation(self, simulate):
         """Rounds, copies, GPUs, seed and rate of arrival."""
         given = (*changes("jobs.workload=mix-1"), "--scheme", "hadare", "--json")
         plain = result(simulate("hadare-lab", *given))
@@ -189,7 +183,7 @@ class TestTypes:
         )
         assert late_s > 10 * at_once_s
 
-    def test_jobs_that_would_wait_for_ever(self, simulate: Run, tmp_path: Path) -> None:
+    def test_jobs_that_would_wait_for_ever(self, simulate, tmp_path):
         """They are an error, or left out and counted, by every scheme that is asked for."""
         path = tmp_path / "jobs.csv"
         path.write_text(HEADER + "a,0,100,1\nb,0,100,2\nc,0,100,9\n")
@@ -208,7 +202,7 @@ class TestTypes:
         path.write_text(HEADER + "c,0,100,9\n")
         assert_one_line_error(simulate(*given, *drop), "no job can run")
 
-    def test_schemes_of_other_kinds(self, simulate: Run) -> None:
+    def test_schemes_of_other_kinds(self, simulate):
         """They run on the same GPUs and jobs, and say how; what is not theirs is null."""
         names = ("hadar", "lyra", "dally")
         given = (*schemes(*names), *changes("tenure.leases.lease_s=7200"), "--json")
@@ -230,9 +224,7 @@ class TestOwnTypes:
     @pytest.mark.parametrize(
         ("gpu_type", "speed"), [("v100", 1.0), ("a100", 1555 / 900), ("invented", 2.5)]
     )
-    def test_speed_of_the_only_type(
-        self, simulate: Run, one_gpu_jobs: Path, gpu_type: str, speed: float
-    ) -> None:
+    def test_speed_of_the_only_type(self, simulate, one_gpu_jobs, gpu_type, speed):
         """Times of a trace are those of the reference; twice as fast takes half as long."""
         given = (*changes(f"cluster.gpu_type={gpu_type}"), "--scheme", "fifo", "--json")
         own = changes("gpu_types.invented.relative_speed=2.5")
@@ -243,7 +235,7 @@ class TestOwnTypes:
         # Two GPUs: a alone on one, b and then c on the other.
         assert record["makespan_s"] == pytest.approx(max(100, 10 * speed + 50 + 30) / speed)
 
-    def test_loans_of_an_invented_type(self, simulate: Run, tmp_path: Path) -> None:
+    def test_loans_of_an_invented_type(self, simulate, tmp_path):
         """Fungible jobs run there as fast as the scenario says: three GPUs for one."""
         path, usage = tmp_path / "jobs.csv", tmp_path / "usage.csv"
         path.write_text(HEADER + "a,0,100000,1\nb,10,20000,1\n")
@@ -265,12 +257,12 @@ class TestOwnTypes:
         assert jobs.running_s["a"] == pytest.approx(100_000 / (1555 / 900))
         assert jobs.running_s["b"] == pytest.approx(20_000 / (3 * 0.4))
 
-    def test_the_model_of_a_trace_is_used(self, simulate: Run, tmp_path: Path) -> None:
+    def test_the_model_of_a_trace_is_used(self, simulate, tmp_path):
         """Its measured rates hold on unlike GPUs, and nothing is drawn where it is said."""
         path = tmp_path / "jobs.csv"
         rounds = changes("tenure.rounds={round_s=10, restart_s=0, merge_s=0}")
 
-        def makespans(model: str) -> list[float]:
+        def makespans(model):
             path.write_text(f"model,{HEADER}{model},a,0,1000,1\n")
             given = ("plain", "--jobs", path, *rounds, "--scheme", "yarn-cs", "--json")
             table = changes("speed.throughputs=gavel")
@@ -287,7 +279,7 @@ class TestOwnTypes:
 class TestRacks:
     """Gangs that compute the slower the farther apart they are."""
 
-    def test_by_hand(self, simulate: Run, one_gpu_jobs: Path, tmp_path: Path) -> None:
+    def test_by_hand(self, simulate, one_gpu_jobs, tmp_path):
         """One GPU that stays idle for a second between two jobs."""
         one = ("servers=1", "gpus_per_server=1", "servers_per_rack=1", "network={}", "name=one")
         given = changes(*(f"cluster.{each}" for each in one))
@@ -309,7 +301,7 @@ class TestRacks:
         assert jobs.machine_allocations.tolist() == [1, 1, 1]
         assert set(jobs.model) <= set(MODELS)
 
-    def test_slowdowns(self, simulate: Run, tmp_path: Path) -> None:
+    def test_slowdowns(self, simulate, tmp_path):
         """A gang of two on two machines, at half its speed; nothing is handed over but at ends."""
         table, jobs = tmp_path / "slowdowns.csv", tmp_path / "one.csv"
         rows = [f"{model},2,rack,2\n" for model in MODELS]
@@ -330,7 +322,7 @@ class TestRacks:
         assert record["makespan_s"] == pytest.approx(200 + 3 * 2)
         assert (record["allocations"], record["lease_losses"]) == (4, 3)
 
-    def test_slowdowns_that_lack_a_line(self, simulate: Run, tmp_path: Path) -> None:
+    def test_slowdowns_that_lack_a_line(self, simulate, tmp_path):
         """The file is named, with the model that it does not know, or the line that it lacks."""
         table, jobs = tmp_path / "slowdowns.csv", tmp_path / "jobs.csv"
         table.write_text("model,gpus,tier,slowdown\nmine,2,machine,1.5\n")
@@ -347,7 +339,7 @@ class TestRacks:
         assert_one_line_error(without, "job a trains 'yours'", "bert", "slowdowns")
 
     @pytest.mark.slow
-    def test_every_scheme(self, simulate: Run) -> None:
+    def test_every_scheme(self, simulate):
         """Each name of the registry runs, on the same cluster and the same jobs."""
         names = [name for name in scheme_names() if name not in REFUSED_ON_RACKS]
         links = changes("cluster.network.links=congested-1")
@@ -360,13 +352,13 @@ class TestRacks:
             assert 0 < record["computing_gpu_s"] <= record["gpu_s"]
 
     @pytest.mark.parametrize("scheme", REFUSED_ON_RACKS)
-    def test_refusals(self, simulate: Run, tmp_path: Path, scheme: str) -> None:
+    def test_refusals(self, simulate, tmp_path, scheme):
         """What a scheme cannot run is said before the first simulation."""
         given = (*SMALL_RACKS, *schemes("fifo", scheme), "--out", tmp_path / "out")
         assert_one_line_error(simulate(*given), f"scheme {scheme}: ", REFUSED_ON_RACKS[scheme])
         assert not (tmp_path / "out").exists()
 
-    def test_schemes_of_three_papers_side_by_side(self, simulate: Run) -> None:
+    def test_schemes_of_three_papers_side_by_side(self, simulate):
         """All in one table, the same work done by each, and how each is simulated is said."""
         names = ("dally", "lyra", "hadar")
         exit_code, out, _ = simulate(*SMALL_RACKS, *schemes(*names))
@@ -386,7 +378,7 @@ class TestRacks:
             [None, None, 360, 10],
         ]
 
-    def test_machines_of_unlike_sizes(self, simulate: Run, tmp_path: Path) -> None:
+    def test_machines_of_unlike_sizes(self, simulate, tmp_path):
         """No scheme needs machines that are alike."""
         path = tmp_path / "uneven.toml"
         path.write_text(
@@ -401,7 +393,7 @@ class TestRacks:
         records = json.loads(out)
         assert [(each["topology"], each["finished"]) for each in records] == [("uneven", 12)] * 3
 
-    def test_the_example_topology_is_that_of_the_scenario(self, simulate: Run) -> None:
+    def test_the_example_topology_is_that_of_the_scenario(self, simulate):
         """Racks said in a file, and in the scenario: the same cluster, the same figures."""
         few = (*changes("jobs.parameters.jobs=12"), "--scheme", "dally", "--json")
         path = files("lyra_opt.instances.network") / "four-racks.toml"
@@ -412,7 +404,7 @@ class TestRacks:
             assert (record["topology"], record["network"]) == ("four-racks", "shipped")
         assert records[0]["jct_mean_s"] == records[1]["jct_mean_s"]
 
-    def test_captured_decisions_are_solved(self, simulate: Run, run: Run, tmp_path: Path) -> None:
+    def test_captured_decisions_are_solved(self, simulate, run, tmp_path):
         """Placements and rounds are instances, contested where GPUs do not suffice for all."""
         folder = tmp_path / "decisions"
         given = (*TWO_RACKS, *changes("jobs.parameters.jobs=25", "capture.most=3"))
@@ -439,10 +431,10 @@ class TestRacks:
             assert exit_code == 0, err
             assert all(answer["objective"] is not None for answer in json.loads(out))
 
-    def test_keys_reach_the_simulation(self, simulate: Run) -> None:
+    def test_keys_reach_the_simulation(self, simulate):
         """Timers, overlap, leases, rounds, seed and rate of arrival."""
 
-        def record(*texts: str, scheme: str = "dally", seed: int = 0) -> dict[str, float]:
+        def record(*texts, scheme="dally", seed=0):
             given = (*changes(*texts), "--scheme", scheme, "--seed", seed, "--json")
             return result(simulate(*SMALL_RACKS, *given))
 
@@ -464,7 +456,7 @@ class TestRacks:
         slow, fast = (record(*few, f"jobs.parameters.jobs_per_day={rate}") for rate in (0.1, 100))
         assert slow["makespan_s"] > 5 * fast["makespan_s"]
 
-    def test_jobs_that_say_nothing_of_their_models_are_refused(self, simulate: Run) -> None:
+    def test_jobs_that_say_nothing_of_their_models_are_refused(self, simulate):
         """Before the first simulation, whatever the scheme."""
         given = ("plain", *changes("cluster.servers=4", "cluster.servers_per_rack=2"))
         jobs = changes("cluster.network={}", "jobs.workload=lyra-like", "jobs.parameters.days=1")
@@ -559,15 +551,7 @@ class TestBadInput:
             ("dally-poisson --set jobs.parameters.jobs_per_day=0", ["jobs_per_day is 0"]),
         ],
     )
-    def test_table(
-        self,
-        simulate: Run,
-        trace: Path,
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        arguments: str,
-        parts: list[str],
-    ) -> None:
+    def test_table(self, simulate, trace, tmp_path, monkeypatch, arguments, parts):
         """Whatever is wrong is found before the first simulation."""
         (tmp_path / "bad.csv").write_text(HEADER + "a,0,100,2\nb,10,soon,1\n")
         (tmp_path / "broken.toml").write_text("schemes = [")

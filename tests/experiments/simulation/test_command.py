@@ -6,7 +6,6 @@ import json
 import os
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
@@ -24,11 +23,6 @@ from tests.experiments.simulation.conftest import (
     changes,
     schemes,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.experiments.simulation.conftest import Run
 
 KEYS = [
     *("workload", "scenario", "scheme", "seed", "servers", "gpus_per_server"),
@@ -56,14 +50,7 @@ class TestFigures:
         ("scheme", "queue_mean_s", "queue_p50_s", "jct_mean_s"),
         [("fifo", (0 + 90 + 130) / 3, 90, 400 / 3), ("sjf", (0 + 120 + 80) / 3, 80, 380 / 3)],
     )
-    def test_list_schedules(
-        self,
-        three_jobs: Run,
-        scheme: str,
-        queue_mean_s: float,
-        queue_p50_s: float,
-        jct_mean_s: float,
-    ) -> None:
+    def test_list_schedules(self, three_jobs, scheme, queue_mean_s, queue_p50_s, jct_mean_s):
         """Two schedules that are quickly drawn by hand."""
         exit_code, out, err = three_jobs("--scheme", scheme, "--json")
         record = json.loads(out)
@@ -82,7 +69,7 @@ class TestFigures:
             assert record[key] is None
         assert "3 jobs over 0.0 days ask for 775.0 % of 2 GPUs" in err
 
-    def test_all_at_one_moment(self, simulate: Run, tmp_path: Path) -> None:
+    def test_all_at_one_moment(self, simulate, tmp_path):
         """There is no load then, and JSON has no infinity."""
         path = tmp_path / "jobs.csv"
         path.write_text(HEADER + "a,5,100,1\nb,5,50,1\n")
@@ -91,7 +78,7 @@ class TestFigures:
         assert record["training_usage_while_submitting"] is None
         assert record["makespan_s"] == 100
 
-    def test_side_by_side(self, three_jobs: Run) -> None:
+    def test_side_by_side(self, three_jobs):
         """Several schemes are an array, and columns of a table; a repeated one counts once."""
         named = schemes("fifo", "sjf", "fifo")
         records = json.loads(three_jobs(*named, "--json")[1])
@@ -102,7 +89,7 @@ class TestFigures:
         assert re.search(r"Training usage \(%\) +86.1 +86.1\n", out)
         assert "- Each worker of the trace's jobs holds one GPU" in out
 
-    def test_schemes_with_parameters_and_labels(self, three_jobs: Run) -> None:
+    def test_schemes_with_parameters_and_labels(self, three_jobs):
         """One scheme in two ways is two columns; a label names it on the command line too."""
         given = changes('schemes=["fifo", {name="fifo", queue="shortest", label="by-length"}]')
         records = json.loads(three_jobs(*given, "--json")[1])
@@ -112,25 +99,25 @@ class TestFigures:
         alone = json.loads(three_jobs(*given, "--scheme", "by-length", "--json")[1])
         assert alone["jct_mean_s"] == by_hand[1]
 
-    def test_a_trace_is_plain_unless_told_otherwise(self, three_jobs: Run) -> None:
+    def test_a_trace_is_plain_unless_told_otherwise(self, three_jobs):
         """Elasticity is assumed only where it is asked for, and said to be."""
         plain = json.loads(three_jobs("--json")[1])
         assert not any("Assumed by seed" in sentence for sentence in plain["assumptions"])
         ideal = json.loads(three_jobs(*changes("jobs.assumptions.all_elastic=true"), "--json")[1])
         assert any("100 % elastic" in sentence for sentence in ideal["assumptions"])
 
-    def test_a_part_of_a_trace(self, simulate: Run, tmp_path: Path) -> None:
+    def test_a_part_of_a_trace(self, simulate, tmp_path):
         """The first days, and of those the first jobs."""
         path = tmp_path / "jobs.csv"
         path.write_text(HEADER + "a,0,100,1\nb,60,100,1\nc,80000,100,1\nd,90000,100,1\n")
 
-        def jobs(*texts: str) -> int:
+        def jobs(*texts):
             given = ("plain", "--jobs", path, *ONE_SERVER, *changes(*texts))
             return json.loads(simulate(*given, "--json")[1])["jobs"]
 
         assert [jobs(), jobs("jobs.days=1"), jobs("jobs.days=1", "jobs.count=2")] == [4, 3, 2]
 
-    def test_loans(self, simulate: Run, tmp_path: Path) -> None:
+    def test_loans(self, simulate, tmp_path):
         """A usage series stands for the demand; the oracle never lends what will be missed."""
         usage = tmp_path / "usage.csv"
         rows = [
@@ -149,7 +136,7 @@ class TestFigures:
         assert record["inference_shortfall_share"] == 0
         assert any("measured share of GPUs" in sentence for sentence in record["assumptions"])
 
-    def test_schemes_of_other_kinds(self, simulate: Run) -> None:
+    def test_schemes_of_other_kinds(self, simulate):
         """Rules in rounds and with leases run on the same servers, and borrow some too."""
         names = ("lyra", "hadar", "dally")
         given = changes("tenure.rounds.round_s=600", "tenure.leases.hand_over_s_per_gpu=0")
@@ -175,7 +162,7 @@ class TestFigures:
 class TestRuns:
     """Seeds, axes, processes, and what a folder keeps of them."""
 
-    def test_seeds(self, simulate: Run) -> None:
+    def test_seeds(self, simulate):
         """A replay for each, and their means in the table; a repeated one counts once."""
         given = (*SMALL, "--scheme", "fifo", "--seed", 4, "--seed", 7, "--seed", 4)
         records = json.loads(simulate(*given, "--json")[1])
@@ -193,7 +180,7 @@ class TestRuns:
             record["jct_mean_s"] for record in records
         ]
 
-    def test_axes(self, three_jobs: Run, tmp_path: Path) -> None:
+    def test_axes(self, three_jobs, tmp_path):
         """All combinations are rows, and the axes columns of the data frame."""
         given = changes('axes={"cluster.servers" = [1, 2], "jobs.count" = [2, 3]}')
         written = ("--out", tmp_path / "out", *schemes("fifo", "sjf"))
@@ -217,7 +204,7 @@ class TestRuns:
         titles = re.findall(r"^scenario plain, (.*), three", printed, re.MULTILINE)
         assert titles == [f"cluster.servers = {s}, jobs.count = {j}" for s, j in points]
 
-    def test_tables(self, three_jobs: Run, tmp_path: Path) -> None:
+    def test_tables(self, three_jobs, tmp_path):
         """What became of each job, and the cluster over time: one line of pandas each."""
         out = tmp_path / "new" / "folder"
         exit_code, printed, _ = three_jobs(*schemes("fifo", "sjf"), "--out", out)
@@ -240,7 +227,7 @@ class TestRuns:
         held_gpu_s = (series.own_gpus_held[:-1] * series.time_s.diff()[1:].to_numpy()).sum()
         assert held_gpu_s == pytest.approx(310)
 
-    def test_series_counts_no_waits_of_no_time(self, simulate: Run, tmp_path: Path) -> None:
+    def test_series_counts_no_waits_of_no_time(self, simulate, tmp_path):
         """A job that is preempted and starts again at once does not wait for a step."""
         given = ("lyra-paper", *changes("cluster.servers=40", "jobs.parameters.days=1"))
         written = ("--out", tmp_path / "out", "--json")
@@ -253,10 +240,10 @@ class TestRuns:
         assert series.time_s.is_monotonic_increasing
         assert series.time_s.is_unique
 
-    def test_same_seed_same_files(self, run: Run, tmp_path: Path) -> None:
+    def test_same_seed_same_files(self, run, tmp_path):
         """From one process or two, decisions included; another seed gives another run."""
 
-        def files(name: str, seed: int, processes: int) -> dict[str, bytes]:
+        def files(name, seed, processes):
             out, capture = tmp_path / name / "out", tmp_path / name / "capture"
             named = schemes("lyra", "random")
             written = ("--seed", seed, "--out", out, "--capture", capture, "--json")
@@ -277,15 +264,13 @@ class TestRuns:
         assert files("again", 1, 2) == first
         assert files("other", 2, 1) != first
 
-    def test_resuming_repeats_nothing(
-        self, three_jobs: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_resuming_repeats_nothing(self, three_jobs, tmp_path, monkeypatch):
         """What finished before an interrupt is kept; other jobs are refused."""
         from lyra_opt.experiments.simulation.running import tasks
 
         ran: list[str] = []
 
-        def counting(setup: Any, scheme: Any, **others: Any) -> Any:
+        def counting(setup, scheme, **others):
             ran.append(scheme.name)
             if ran == ["fifo", "sjf"]:
                 raise KeyboardInterrupt
@@ -310,7 +295,7 @@ class TestRuns:
         assert "2 runs to do, 1 stored already" in err
         assert [record["scheme"] for record in json.loads(out)] == ["fifo", "sjf", "lyra"]
 
-    def test_the_store_keeps_the_scenario(self, three_jobs: Run, tmp_path: Path) -> None:
+    def test_the_store_keeps_the_scenario(self, three_jobs, tmp_path):
         """Word for word, with what was changed on the command line above it."""
         from lyra_opt.experiments.simulation.running.replays import load_replays
 
@@ -324,7 +309,7 @@ class TestRuns:
 class TestCapture:
     """Decisions met on the way are instances."""
 
-    def test_captured_decisions_are_solved(self, simulate: Run, run: Run, tmp_path: Path) -> None:
+    def test_captured_decisions_are_solved(self, simulate, run, tmp_path):
         """They are instance files like any others, under names of their own."""
         folder = tmp_path / "decisions"
         named = schemes("fifo", "lyra", "least-loss")
@@ -360,7 +345,7 @@ class TestCapture:
             answers = json.loads(run("solve", *these, "--solver", "lyra-greedy", "--json")[1])
             assert {answer["objective"] > 0 for answer in answers} == costs
 
-    def test_how_many_and_which(self, simulate: Run, tmp_path: Path) -> None:
+    def test_how_many_and_which(self, simulate, tmp_path):
         """The most holds for contested and easy decisions by themselves."""
         given = (*SMALL, "--scheme", "lyra", "--capture", tmp_path)
         assert simulate(*given, *changes("capture.most=2", 'capture.kinds=["reclaim"]'))[0] == 0
@@ -369,9 +354,7 @@ class TestCapture:
         assert set(kinds) <= {"reclaim-easy", "reclaim-contested"}
 
     @pytest.mark.parametrize("axes", ["", '"cluster.servers" = [1, 2]'])
-    def test_decisions_of_all_runs_are_kept(
-        self, three_jobs: Run, tmp_path: Path, axes: str
-    ) -> None:
+    def test_decisions_of_all_runs_are_kept(self, three_jobs, tmp_path, axes):
         """Runs that differ in an axis or a seed alone do not write over each other's files."""
         given = (*changes(f"axes={{{axes}}}"), "--scheme", "hadar", "--seed", 0, "--seed", 1)
         exit_code, _, err = three_jobs(*given, "--capture", tmp_path / "kept")
@@ -384,9 +367,7 @@ class TestCapture:
 class TestTraces:
     """Where files are found."""
 
-    def test_in_their_folder(
-        self, simulate: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_in_their_folder(self, simulate, tmp_path, monkeypatch):
         """Jobs and usage both; what is there as given comes first."""
         folder, here = tmp_path / "traces", tmp_path / "here"
         folder.mkdir()
@@ -407,9 +388,7 @@ class TestTraces:
         (here / "jobs.csv").write_text(HEADER + "a,0,100,2\n")
         assert json.loads(simulate(*given)[1])["jobs"] == 1
 
-    def test_beside_the_scenario(
-        self, simulate: Run, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_beside_the_scenario(self, simulate, trace, tmp_path, monkeypatch):
         """A folder with a scenario and its trace can be moved, and run from anywhere."""
         scenario = tmp_path / "mine.toml"
         scenario.write_text(
@@ -430,18 +409,14 @@ class TestTraces:
             ('[{"jobid": "a"}]', ["[0].vc is missing"]),
         ],
     )
-    def test_malformed_jobs(
-        self, three_jobs: Run, trace: Path, tmp_path: Path, content: str, parts: list[str]
-    ) -> None:
+    def test_malformed_jobs(self, three_jobs, trace, tmp_path, content, parts):
         """File, row, column, value and rule, as the readers tell them; nothing is written."""
         trace.write_text(content)
         written = ("--out", tmp_path / "out", "--capture", tmp_path / "capture")
         assert_one_line_error(three_jobs(*written, "--json"), str(trace), *parts)
         assert [path.name for path in tmp_path.iterdir()] == ["three.csv"]
 
-    def test_files_that_are_nowhere(
-        self, simulate: Run, three_jobs: Run, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_files_that_are_nowhere(self, simulate, three_jobs, monkeypatch):
         """Whoever has no traces reads where one belongs, of jobs and of usage."""
         monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
         usage = changes('cluster.loans={usage="nobody.csv", servers=2}')
@@ -451,7 +426,7 @@ class TestTraces:
         ):
             assert_one_line_error(ran, name, "is no file", "LYRA_OPT_TRACES")
 
-    def test_pipes(self, simulate: Run, tmp_path: Path) -> None:
+    def test_pipes(self, simulate, tmp_path):
         """Nobody waits for one that nobody writes to: scenarios and traces are files."""
         pipe = tmp_path / "pipe.toml"
         os.mkfifo(pipe)
@@ -459,7 +434,7 @@ class TestTraces:
         given = ("plain", *ONE_SERVER, "--jobs", pipe)
         assert_one_line_error(simulate(*given), str(pipe), "no regular file")
 
-    def test_resume_of_nothing(self, three_jobs: Run) -> None:
+    def test_resume_of_nothing(self, three_jobs):
         """There is nothing to go on with where no folder is named."""
         exit_code, out, err = three_jobs("--resume", "--json")
         assert exit_code == 0, err
@@ -469,12 +444,10 @@ class TestTraces:
 class TestFailures:
     """What goes wrong on the way."""
 
-    def test_failed_check(
-        self, three_jobs: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_failed_check(self, three_jobs, tmp_path, monkeypatch):
         """GPU-seconds that are not conserved make the run a failed row; others are reported."""
 
-        def refuse(simulation: Any) -> None:
+        def refuse(simulation):
             if simulation.policy.name == "fifo":
                 raise AssertionError("jobs held 3 GPU-seconds, but the cluster gave 2")
 
@@ -498,9 +471,7 @@ class TestFailures:
         assert three_jobs(*given, "--resume")[0] == 0
         assert [*load_study(tmp_path / "out").status] == ["finished", "finished"]
 
-    def test_a_policy_that_breaks_a_rule(
-        self, simulate: Run, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_policy_that_breaks_a_rule(self, simulate, monkeypatch):
         """It says so and is left out; the others are reported, and the exit code is 1."""
         from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
 
@@ -513,12 +484,10 @@ class TestFailures:
         assert "policy yarn-cs, at" in err
         assert "Traceback" not in err
 
-    def test_interrupt_leaves_no_empty_folders(
-        self, three_jobs: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_interrupt_leaves_no_empty_folders(self, three_jobs, tmp_path, monkeypatch):
         """An empty folder of decisions looks like a result."""
 
-        def interrupt(simulation: Any) -> None:
+        def interrupt(simulation):
             raise KeyboardInterrupt
 
         module = "lyra_opt.experiments.simulation.running.replay"
@@ -529,8 +498,8 @@ class TestFailures:
         assert [path.name for path in tmp_path.iterdir()] == ["three.csv"]
 
     def test_a_folder_that_cannot_be_made_costs_no_simulation(
-        self, three_jobs: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+        self, three_jobs, tmp_path, monkeypatch
+    ):
         """It is found out first; what was made on the way to it is gone again."""
         monkeypatch.setattr(
             "lyra_opt.experiments.simulation.running.tasks.replay", None
@@ -540,7 +509,7 @@ class TestFailures:
         assert not (tmp_path / "new").exists()
 
 
-def test_help(run: Run) -> None:
+def test_help(run):
     """What to type next, without loading what simulates."""
     exit_code, out, _ = run("simulate", "--help")
     assert exit_code == 0

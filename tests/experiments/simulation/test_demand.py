@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
 
 import lyra_opt as lo
 from lyra_opt.__main__ import main
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TYPES = {"A10": (4, 1), "A100": (8, 8)}
 TYPED = {
@@ -24,12 +20,12 @@ TYPED = {
 }
 
 
-def jobs_of(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
+def jobs_of(rows):
     names = ("job_id", "submit_time_s", "duration_s", "gpus", "gpu_types")
     return pd.DataFrame([dict(zip(names, row, strict=False)) for row in rows])
 
 
-def test_a_gang_that_starves_is_seen_on_every_cluster() -> None:
+def test_a_gang_that_starves_is_seen_on_every_cluster():
     """By hand: small gangs fill 99 % of all percentiles, and one large gang waits for all."""
     small = [(f"s{number}", 300 * number, 600, 8, "v100") for number in range(10)]
     jobs = jobs_of([*small, ("large", 100, 600, 16, "v100")])
@@ -53,9 +49,7 @@ def test_a_gang_that_starves_is_seen_on_every_cluster() -> None:
         assert "Queuing time, longest" in repr(runs)
 
 
-def test_the_load_of_each_type_is_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_load_of_each_type_is_reported(tmp_path, capsys):
     """By hand: 20 jobs of 1,000 s within 1,900 s on 4 GPUs are 263 %, whatever others idle."""
     rows = [
         (f"{name}-{number}", 100 * number, 1000, 1, name) for number in range(20) for name in TYPES
@@ -81,7 +75,7 @@ def test_the_load_of_each_type_is_reported(
     assert "type A100" not in told
 
 
-def test_no_load_by_type_without_types_or_time() -> None:
+def test_no_load_by_type_without_types_or_time():
     """One type has the load of the cluster; jobs of one moment have none."""
     at_once = jobs_of([("a", 0, 1000, 1, "A10"), ("b", 0, 1000, 1, "A100")])
     alike = jobs_of([("a", 0, 1000, 1), ("b", 50, 1000, 1)])

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from lyra_opt.core.errors import InputError, UserError
 from lyra_opt.experiments.simulation.scenario.building import make_setup
 from lyra_opt.experiments.simulation.scenario.loading import load_scenario, parse_change
-from lyra_opt.experiments.simulation.scenario.setup import DAY_S, Setup
+from lyra_opt.experiments.simulation.scenario.setup import DAY_S
 from lyra_opt.network.links import Tier, find_link_set
 from lyra_opt.simulation.speed import Speed
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SMALL = ("cluster.servers=4", "jobs.parameters.days=2")
 
 
-def setup_of(name: str, *changes: str, seed: int = 0) -> Setup:
+def setup_of(name, *changes, seed=0):
     """Return what a scenario simulates."""
     scenario = load_scenario(name, map(parse_change, changes))
     return make_setup(scenario, [], seed)
 
 
-def test_load_moves_submissions_and_nothing_else() -> None:
+def test_load_moves_submissions_and_nothing_else():
     """The same jobs ask for so much GPU time between the first and the last submission."""
     before = setup_of("lyra-paper", *SMALL).workload
     after = setup_of("lyra-paper", *SMALL, "jobs.load=1.5").workload
@@ -35,7 +30,7 @@ def test_load_moves_submissions_and_nothing_else() -> None:
         setup_of("lyra-paper", "jobs.load=0")
 
 
-def test_bootstrapped_days_are_days_of_the_jobs() -> None:
+def test_bootstrapped_days_are_days_of_the_jobs():
     """As many as asked for; another draw has others, whatever the seed of the jobs."""
     days = ("jobs.bootstrap.days=5", "jobs.bootstrap.draw=1")
     workload = setup_of("lyra-paper", *SMALL, *days).workload
@@ -48,7 +43,7 @@ def test_bootstrapped_days_are_days_of_the_jobs() -> None:
         setup_of("lyra-paper", "jobs.bootstrap.draw=1")
 
 
-def trace(tmp_path: Path) -> str:
+def trace(tmp_path):
     """Return a trace of ten jobs of which every second is too large for eight GPUs."""
     lines = [f"job-{place},{place * 3600},60,{1 if place % 2 else 16}" for place in range(10)]
     path = tmp_path / "jobs.csv"
@@ -56,7 +51,7 @@ def trace(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_sample_is_from_all_over_those_that_fit(tmp_path: Path) -> None:
+def test_sample_is_from_all_over_those_that_fit(tmp_path):
     """At even distances; without dropping anybody those that do not fit are refused."""
     changes = ("cluster.servers=1", f"jobs.trace={trace(tmp_path)}", "jobs.sample=2")
     workload = setup_of("plain", *changes, "jobs.oversized=drop").workload
@@ -69,7 +64,7 @@ def test_sample_is_from_all_over_those_that_fit(tmp_path: Path) -> None:
         setup_of("lyra-paper", "jobs.sample=2")
 
 
-def test_day_of_demand_passes_within_the_hours_of_a_testbed() -> None:
+def test_day_of_demand_passes_within_the_hours_of_a_testbed():
     """Its curve is that of a day, three times as fast; measured usage has its own clock."""
     setup = setup_of("lyra-testbed")
     assert setup.loaning is not None
@@ -79,7 +74,7 @@ def test_day_of_demand_passes_within_the_hours_of_a_testbed() -> None:
         setup_of("lyra-testbed", "cluster.loans.usage=usage.csv")
 
 
-def test_free_links_cost_nothing() -> None:
+def test_free_links_cost_nothing():
     """Whatever the tier, and a scenario may name them."""
     links = find_link_set("free")
     assert all(links.at(tier).latency_s == 0 for tier in Tier)
@@ -90,7 +85,7 @@ def test_free_links_cost_nothing() -> None:
     assert cluster.communication.efficiency(model, 16, Tier.NETWORK, 2) == pytest.approx(1)
 
 
-def test_hadars_jobs_without_the_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hadars_jobs_without_the_trace(tmp_path, monkeypatch):
     """They are refused, or drawn from generated ones where that is asked for."""
     monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
     monkeypatch.chdir(tmp_path)
@@ -130,8 +125,8 @@ ASKING = "job_id,submit_time_s,duration_s,gpus,gpu_types\na,0,1000,1,{}\n"
     ],
 )
 def test_running_times_are_those_of_the_gpus_on_which_they_were_measured(
-    tmp_path: Path, text: str, changes: tuple[str, ...], speed: float, said: str
-) -> None:
+    tmp_path, text, changes, speed, said
+):
     """By the scenario's key, the layout, or the only type that a job asks for, in this order."""
     path = tmp_path / "trace.csv"
     path.write_text(text)
@@ -145,9 +140,7 @@ def test_running_times_are_those_of_the_gpus_on_which_they_were_measured(
     assert len(told) == bool(said)
 
 
-def test_pollux_jobs_say_that_they_were_measured_on_t4(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pollux_jobs_say_that_they_were_measured_on_t4(tmp_path, monkeypatch):
     """At whatever relative speed of T4 they take as long on T4."""
     (tmp_path / "workload-6.csv").write_text(MEASURED)
     monkeypatch.setenv("LYRA_OPT_TRACES", str(tmp_path))
@@ -158,7 +151,7 @@ def test_pollux_jobs_say_that_they_were_measured_on_t4(
     assert found[0] == pytest.approx(found[1])
 
 
-def test_a_layout_and_bad_rows_are_named_in_the_scenario(tmp_path: Path) -> None:
+def test_a_layout_and_bad_rows_are_named_in_the_scenario(tmp_path):
     """The error of a bad row says how to drop such rows."""
     path = tmp_path / "trace.csv"
     path.write_text("job_id,num_gpu,submit_time,duration\na,1,0,10\nb,1,Unknown,10\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,11 +11,6 @@ from lyra_opt.experiments.simulation.running.replays import load_replays
 from lyra_opt.experiments.store import ResultStore
 from tests.conftest import assert_one_line_error
 from tests.experiments.simulation.conftest import THREE_JOBS, schemes
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.experiments.simulation.conftest import Run
 
 FILE = """
 from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
@@ -63,7 +58,7 @@ jobs = { trace = "three.csv" }
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """Return a folder with a file of one's own, a scenario that names it, and a trace."""
     (tmp_path / "mine.py").write_text(FILE)
     (tmp_path / "own.toml").write_text(SCENARIO)
@@ -74,7 +69,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_scenario_names_files_beside_it(folder: Path, run: Run) -> None:
+def test_a_scenario_names_files_beside_it(folder, run):
     """From any folder and in worker processes; results are called after the class."""
     out = folder / "runs"
     assert run("simulate", folder / "own.toml", "--processes", 2, "--out", out)[0] == 0
@@ -95,7 +90,7 @@ def test_a_scenario_names_files_beside_it(folder: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize("name", ["../mine.py:Shortest", "../mine.py:MIXED"])
-def test_named_on_the_command_line(name: str, folder: Path, simulate: Run) -> None:
+def test_named_on_the_command_line(name, folder, simulate):
     """A policy or a scheme; its path counts from the working directory."""
     scenario = folder / "own.toml"
     exit_code, out, _ = simulate(scenario, *schemes(name), "--json")
@@ -116,12 +111,12 @@ def test_named_on_the_command_line(name: str, folder: Path, simulate: Run) -> No
         ("../mine.py:MISSPELT", ["own.toml", "'lyra-gredy'", "did you mean lyra-greedy?"]),
     ],
 )
-def test_refused_before_the_run(name: str, parts: list[str], folder: Path, simulate: Run) -> None:
+def test_refused_before_the_run(name, parts, folder, simulate):
     """In one line; nothing is simulated."""
     assert_one_line_error(simulate(folder / "own.toml", *schemes(name)), *parts)
 
 
-def test_two_of_one_name_are_refused(folder: Path, simulate: Run) -> None:
+def test_two_of_one_name_are_refused(folder, simulate):
     """Their rows could not be told apart."""
     (folder / "theirs.py").write_text(FILE)
     both = schemes("../mine.py:Shortest", "../theirs.py:Shortest")
@@ -129,7 +124,7 @@ def test_two_of_one_name_are_refused(folder: Path, simulate: Run) -> None:
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_where_a_policy_failed(processes: int, folder: Path, run: Run) -> None:
+def test_where_a_policy_failed(processes, folder, run):
     """Its file and line, in a row and, where it is asked for, in a traceback."""
     text = FILE.replace("return self.sign *", "return self.sgn *")
     (folder / "mine.py").write_text(text)
@@ -142,7 +137,7 @@ def test_where_a_policy_failed(processes: int, folder: Path, run: Run) -> None:
     assert f'mine.py", line {line}' in run("simulate", *asked, "--debug")[2]
 
 
-def test_parameters_that_there_are_not(folder: Path, simulate: Run) -> None:
+def test_parameters_that_there_are_not(folder, simulate):
     """The nearest is named, of a policy of one's own too."""
     change = 'schemes=[{name="mine.py:Shortest", sing=1}]'
     result = simulate(folder / "own.toml", "--set", change)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -31,11 +30,8 @@ from lyra_opt.reclaim.instance import Semantics, Server, WorkerGroup
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.workload import Job, Workload
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-
-def workload(*jobs: tuple[float, float, int]) -> Workload:
+def workload(*jobs):
     """Return a workload of jobs (submission, duration, GPUs)."""
     return Workload(
         name="made",
@@ -55,7 +51,7 @@ def workload(*jobs: tuple[float, float, int]) -> Workload:
 class TestReservoir:
     """A uniform sample of a stream."""
 
-    def sample(self, entries: int, seed: int, most: int = 5) -> list[int]:
+    def sample(self, entries, seed, most=5):
         reservoir: Reservoir[int] = Reservoir(most, np.random.default_rng(seed))
         for entry in range(entries):
             reservoir.offer(entry)
@@ -63,13 +59,13 @@ class TestReservoir:
         return reservoir.kept
 
     @given(st.integers(0, 60), st.integers(0, 10))
-    def test_size(self, entries: int, seed: int) -> None:
+    def test_size(self, entries, seed):
         """As many as there are, up to the most; none twice; by seed; in their order."""
         kept = self.sample(entries, seed)
         assert len(set(kept)) == len(kept) == min(5, entries)
         assert kept == sorted(kept) == self.sample(entries, seed)
 
-    def test_every_entry_is_as_likely(self) -> None:
+    def test_every_entry_is_as_likely(self):
         """Each of 20 is kept by a quarter of 2,000 samples of 5, within five deviations."""
         counts = np.zeros(20)
         for seed in range(2000):
@@ -77,7 +73,7 @@ class TestReservoir:
         assert np.abs(counts - 500).max() < 5 * np.sqrt(2000 * 0.25 * 0.75)
 
 
-def reclaim(count: int, *, moment_s: int = 0, weight: int = 1) -> ReclaimInstance:
+def reclaim(count, *, moment_s=0, weight=1):
     """Return two free servers and one that a job holds, of which `count` are given back."""
     return ReclaimInstance(
         name=f"reclaim-at-{moment_s}-s",
@@ -88,7 +84,7 @@ def reclaim(count: int, *, moment_s: int = 0, weight: int = 1) -> ReclaimInstanc
     )
 
 
-def allocation(gpus: int, objective: Objective) -> AllocationInstance:
+def allocation(gpus, objective):
     """Return two jobs of 1 to 3 workers of 2 GPUs."""
     jobs = tuple(
         ElasticJob(id=name, min_workers=1, max_workers=3, work_worker_s=60, gpus_per_worker=2)
@@ -101,7 +97,7 @@ class TestCapture:
     """Contested and easy decisions are kept apart."""
 
     @pytest.mark.parametrize(("count", "pays"), [(0, False), (2, False), (3, True)])
-    def test_contested_reclaims(self, count: int, pays: bool) -> None:
+    def test_contested_reclaims(self, count, pays):
         """Two servers are free, the third one costs a job; a job of no weight costs nothing."""
         assert preempts_somebody(reclaim(count)) is pays
         assert not preempts_somebody(reclaim(count, weight=0))
@@ -115,11 +111,11 @@ class TestCapture:
             (Objective.MEAN_JCT, 11, True),
         ],
     )
-    def test_contested_allocations(self, objective: Objective, gpus: int, lacks: bool) -> None:
+    def test_contested_allocations(self, objective, gpus, lacks):
         """In Lyra's phase 2 the GPUs are those that the base demands leave."""
         assert lacks_gpus(allocation(gpus, objective)) is lacks
 
-    def test_decisions_of_one_moment_are_all_kept(self, tmp_path: Path) -> None:
+    def test_decisions_of_one_moment_are_all_kept(self, tmp_path):
         """Moments are told in whole seconds; a file must not take the place of another."""
         capture = Capture(workload="w", scheme="s", seed=0)
         for count in (1, 2, 1):
@@ -137,7 +133,7 @@ class TestCapture:
         assert [instance.reclaim_servers for instance in instances] == [1, 2, 1]
         assert len({instance.name for instance in instances}) == 3
 
-    def test_samples(self, tmp_path: Path) -> None:
+    def test_samples(self, tmp_path):
         """Each as large as may be, whatever the other one is; files say which is which."""
         capture = Capture(workload="w", scheme="s", seed=0, most=3)
         assert capture.in_words() == "scheme s puts no decision to a solver: nothing captured"
@@ -161,10 +157,10 @@ class TestCapture:
         kept = load_instance(path).instance
         assert kept == replace(reclaim(3, moment_s=9), name="w-reclaim-s-at-9-s")
 
-    def test_by_seed(self) -> None:
+    def test_by_seed(self):
         """The same seed keeps the same decisions; the draws of a sample are its own."""
 
-        def kept(seed: int, *, contested: int) -> str:
+        def kept(seed, *, contested):
             capture = Capture(workload="w", scheme="s", seed=seed, most=2)
             for moment_s in range(30):
                 if moment_s < contested:
@@ -184,7 +180,7 @@ class TestMeans:
         st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=12),
         st.integers(1, 7),
     )
-    def test_against_seconds_one_by_one(self, steps: list[tuple[int, int]], length: int) -> None:
+    def test_against_seconds_one_by_one(self, steps, length):
         """The mean of a bin is that of its seconds; the last value holds on."""
         time_s = np.cumsum([0, *(duration for duration, _ in steps)])
         values = np.array([*(value for _, value in steps), 3])
@@ -197,7 +193,7 @@ class TestMeans:
 class TestPlan:
     """Loans are planned for as long as a run takes."""
 
-    def test_days(self) -> None:
+    def test_days(self):
         """Ten days to drain at least, more where work is left, and an end."""
         day_s = 86_400.0
         cluster = Cluster.of_servers(1, inference_servers=2)
@@ -205,7 +201,7 @@ class TestPlan:
         assert plan_days(workload((0, 10 * day_s, 8), (day_s, 10 * day_s, 8)), cluster) == 61
         assert plan_days(workload((0, 1e11, 1)), cluster) == LONGEST_PLAN_DAYS
 
-    def test_loans_cover_the_plan(self) -> None:
+    def test_loans_cover_the_plan(self):
         """One number of servers for each five minutes; none without inference servers."""
         jobs = workload((0, 60, 1), (86_400, 60, 1))
         loaning = make_loaning(

@@ -8,7 +8,6 @@ import re
 import statistics
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -38,12 +37,6 @@ from tests.experiments.simulation.conftest import TIME_PARTS as KEYS
 from tests.experiments.simulation.conftest import changes, schemes
 from tests.html_page import Page
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lyra_opt.experiments.records import ReplayRecord
-    from tests.experiments.simulation.conftest import Run
-
 HOUR_S = 3600.0
 
 CLUSTERS = {
@@ -69,7 +62,7 @@ CLUSTERS = {
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def folders(tmp_path_factory):
     """Return the results of each of `CLUSTERS`, with their pages."""
     from lyra_opt.__main__ import main
 
@@ -81,7 +74,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("kind", CLUSTERS)
-def test_pages_are_whole_and_need_no_other_file(folders: dict[str, Path], kind: str) -> None:
+def test_pages_are_whole_and_need_no_other_file(folders, kind):
     """Protects readers without a network, and links that lead nowhere."""
     text = (folders[kind] / "report.html").read_text(encoding="utf-8")
     page = Page(text)
@@ -91,9 +84,7 @@ def test_pages_are_whole_and_need_no_other_file(folders: dict[str, Path], kind: 
 
 
 @pytest.mark.parametrize("kind", CLUSTERS)
-def test_every_plot_is_a_file_of_its_own_and_names_every_scheme(
-    folders: dict[str, Path], kind: str
-) -> None:
+def test_every_plot_is_a_file_of_its_own_and_names_every_scheme(folders, kind):
     """Protects legends: a line that nobody can name says nothing."""
     plots = sorted((folders[kind] / "plots").glob("*.svg"))
     assert {"distributions.svg", "over_time.svg", "jobs.svg"} <= {path.name for path in plots}
@@ -104,7 +95,7 @@ def test_every_plot_is_a_file_of_its_own_and_names_every_scheme(
         assert set(shown) <= texts, path.name
 
 
-def test_the_page_names_every_scheme_command_scenario_and_version(folders: dict[str, Path]) -> None:
+def test_the_page_names_every_scheme_command_scenario_and_version(folders):
     """Protects that a page can be made again by somebody who has only the page."""
     text = (folders["loans"] / "report.html").read_text(encoding="utf-8")
     assert "lyra-opt simulate lyra-paper" in text
@@ -114,9 +105,7 @@ def test_the_page_names_every_scheme_command_scenario_and_version(folders: dict[
     assert "UTC" in text
 
 
-def test_report_makes_the_same_page_from_the_store_alone(
-    folders: dict[str, Path], run: Run
-) -> None:
+def test_report_makes_the_same_page_from_the_store_alone(folders, run):
     """Protects the second way to a page, which has only what was stored."""
     page = folders["types"] / "report.html"
     before = page.read_bytes()
@@ -127,7 +116,7 @@ def test_report_makes_the_same_page_from_the_store_alone(
     assert "hadar" in out
 
 
-def test_a_window_is_drawn_and_a_wrong_one_refused(folders: dict[str, Path], run: Run) -> None:
+def test_a_window_is_drawn_and_a_wrong_one_refused(folders, run):
     """Protects ``--window``: hours, in order, and only of replays."""
     code, _, _ = run("report", folders["types"], "--window", "1,2.5")
     assert code == 0
@@ -138,7 +127,7 @@ def test_a_window_is_drawn_and_a_wrong_one_refused(folders: dict[str, Path], run
     assert_one_line_error(refused, "hours 90,000 to 90,001")
 
 
-def test_headline_over_seeds_is_a_paired_t_interval(folders: dict[str, Path]) -> None:
+def test_headline_over_seeds_is_a_paired_t_interval(folders):
     """Protects the interval against another way to compute it, from the stored means."""
     replays = load_replays(folders["loans"])
     (of_jct, _) = differences(replays.runs, replays.jobs)
@@ -154,7 +143,7 @@ def test_headline_over_seeds_is_a_paired_t_interval(folders: dict[str, Path]) ->
     assert of_jct.high_s == pytest.approx(statistics.fmean(changes) + half)
 
 
-def test_headline_of_one_seed_pairs_jobs(folders: dict[str, Path]) -> None:
+def test_headline_of_one_seed_pairs_jobs(folders):
     """Protects the interval of one seed: by job, near the normal one, and said to be so."""
     replays = load_replays(folders["racks"])
     of_jct, _ = differences(replays.runs, replays.jobs)
@@ -180,9 +169,7 @@ def test_headline_of_one_seed_pairs_jobs(folders: dict[str, Path]) -> None:
         ),
     ],
 )
-def test_seeds_of_one_trace_are_no_sample_of_jobs(
-    changes: dict[str, int], told: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_seeds_of_one_trace_are_no_sample_of_jobs(changes, told, capsys, tmp_path):
     """Protects readers from an interval of another draw of jobs where none is drawn."""
     trace = tmp_path / "trace.csv"
     rows = [f"j{number},{60 * number},{1 + number % 4},{900 + 77 * number}" for number in range(30)]
@@ -209,9 +196,7 @@ def test_seeds_of_one_trace_are_no_sample_of_jobs(
     assert ("by seed " in of_jct.interval_in_words()) == bool(changes)
 
 
-def test_means_over_seeds_have_their_spread(
-    folders: dict[str, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_means_over_seeds_have_their_spread(folders, capsys):
     """Protects readers of a mean, in the terminal and in Python, from taking it for certain."""
     replays = load_replays(folders["loans"])
     of_scheme = [run.figures["jct_mean_s"] for run in replays.runs if run.scheme == "fifo"]
@@ -219,13 +204,13 @@ def test_means_over_seeds_have_their_spread(
     assert f"({min(of_scheme):,.0f} – {max(of_scheme):,.0f})" in capsys.readouterr().out
 
 
-def test_intervals_of_values_that_do_not_vary_are_points() -> None:
+def test_intervals_of_values_that_do_not_vary_are_points():
     """Protects schemes that do the same: no division by zero, no interval of nothing."""
     assert student_interval(np.zeros(3)) == (0.0, 0.0)
     assert bootstrap_interval(np.full(5, 2.0), RESAMPLES) == (2.0, 2.0)
 
 
-def test_the_best_of_a_row_is_marked(folders: dict[str, Path]) -> None:
+def test_the_best_of_a_row_is_marked(folders):
     """Protects the green cells: the least mean JCT has one, the greatest none."""
     replays = load_replays(folders["types"])
     means = [run.figures["jct_mean_s"] for run in replays.runs]
@@ -235,7 +220,7 @@ def test_the_best_of_a_row_is_marked(folders: dict[str, Path]) -> None:
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=3000))
-def test_drawn_distributions_lie_on_the_exact_ones(values: list[int]) -> None:
+def test_drawn_distributions_lie_on_the_exact_ones(values):
     """Protects thinned curves: every point is one of the exact curve, the ends are among them."""
     found, shares = points(np.array(values, dtype=np.float64))
     ordered = sorted(values)
@@ -245,9 +230,7 @@ def test_drawn_distributions_lie_on_the_exact_ones(values: list[int]) -> None:
         assert ordered[round(share * len(ordered)) - 1] == value
 
 
-def test_a_captured_decision_is_drawn_as_two_solvers_take_it(
-    folders: dict[str, Path], figure_5_document: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_captured_decision_is_drawn_as_two_solvers_take_it(folders, figure_5_document, tmp_path):
     """Protects the picture of one decision, pages whose files are gone, and all other files."""
     name = "reclaim-contested-lyra-at-300-s.json"
     replays = load_replays(folders["loans"])
@@ -258,7 +241,7 @@ def test_a_captured_decision_is_drawn_as_two_solvers_take_it(
     (elsewhere / name).write_text(json.dumps(figure_5_document))
     (store.folder / "linked").symlink_to(elsewhere)
 
-    def of(folder: Path | str, file: str = name) -> list[ReplayRecord]:
+    def of(folder, file=name):
         files = {"captured_in": str(folder), "captured_files": [file]}
         return [replace(run, setting=dict(run.setting) | files) for run in replays.runs]
 
@@ -275,7 +258,7 @@ def test_a_captured_decision_is_drawn_as_two_solvers_take_it(
     assert "solver exact" in plot.svg
 
 
-def test_a_head_with_many_schemes_begins_with_the_best(folders: dict[str, Path]) -> None:
+def test_a_head_with_many_schemes_begins_with_the_best(folders):
     """Protects readers of many schemes, who would look for the best one."""
     replays = load_replays(folders["types"])
     (of_jct, of_queue) = differences(replays.runs, replays.jobs)
@@ -290,7 +273,7 @@ def test_a_head_with_many_schemes_begins_with_the_best(folders: dict[str, Path])
     assert [who.split()[0] for who, _ in headline({"": many[:4]}, replays.runs)] == ["s0", "s1"]
 
 
-def jobs(starts_h: list[float], hours: float = 1.0) -> pd.DataFrame:
+def jobs(starts_h, hours=1.0):
     """Return jobs of one GPU that start then and run for so long."""
     start_s = HOUR_S * np.array(starts_h)
     return pd.DataFrame(
@@ -303,7 +286,7 @@ def jobs(starts_h: list[float], hours: float = 1.0) -> pd.DataFrame:
     )
 
 
-def test_jobs_of_a_window_are_those_that_hold_gpus_then() -> None:
+def test_jobs_of_a_window_are_those_that_hold_gpus_then():
     """Protects who is drawn: no job that ended before or starts after, the largest of many."""
     window = Window(2 * HOUR_S, 4 * HOUR_S, 0.0)
     chosen, there = chosen_jobs({"a": jobs([0.5, 1.5, 3.9, 4.0])}, window)
@@ -315,7 +298,7 @@ def test_jobs_of_a_window_are_those_that_hold_gpus_then() -> None:
     assert chosen[-1] == f"j{MOST_JOBS + 4}"
 
 
-def test_the_busiest_day_is_the_one_with_most_jobs_there() -> None:
+def test_the_busiest_day_is_the_one_with_most_jobs_there():
     """Protects the default window, counted from the first submission."""
     moments = HOUR_S * np.array([5.0, 5 + 24, 5 + 48, 5 + 72])
     series = pd.DataFrame(
@@ -326,13 +309,13 @@ def test_the_busiest_day_is_the_one_with_most_jobs_there() -> None:
     assert window.in_words() == "hours 24 to 48"
 
 
-def test_every_part_has_a_row_and_a_look() -> None:
+def test_every_part_has_a_row_and_a_look():
     """A part without one would be left out of table or picture."""
     assert tuple(part.key for part in TIME_PARTS) == KEYS == tuple(COLOURS)
     assert len(set(COLOURS.values())) == len(COLOURS)
 
 
-def test_the_picture_of_a_scenario(three_jobs: Run, tmp_path: Path) -> None:
+def test_the_picture_of_a_scenario(three_jobs, tmp_path):
     """Parts that nobody has are not named; the bound is a line where there is one."""
     for bounds in (False, True):
         folder = tmp_path / str(bounds)
@@ -352,7 +335,7 @@ def test_the_picture_of_a_scenario(three_jobs: Run, tmp_path: Path) -> None:
         assert page.index("Where the time goes") < page.index("Waiting and completion of all jobs")
 
 
-def test_replays_that_do_not_tell_have_no_picture(three_jobs: Run, tmp_path: Path) -> None:
+def test_replays_that_do_not_tell_have_no_picture(three_jobs, tmp_path):
     """Stores of before have no parts."""
     exit_code, _, err = three_jobs(*schemes("fifo", "sjf"), "--out", tmp_path / "out")
     assert exit_code == 0, err

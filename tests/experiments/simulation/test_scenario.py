@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,7 +13,6 @@ from lyra_opt.experiments.simulation.scenario.building import make_cluster, make
 from lyra_opt.experiments.simulation.scenario.documents import bundled, scenario_text
 from lyra_opt.experiments.simulation.scenario.loading import (
     Change,
-    Scenario,
     absent_cases,
     load_scenario,
     parse_change,
@@ -22,9 +20,6 @@ from lyra_opt.experiments.simulation.scenario.loading import (
 )
 from lyra_opt.experiments.simulation.scenario.schemes import make_schemes
 from lyra_opt.experiments.simulation.showing.report import write_report
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SMALL = """\
 format = "lyra-opt/scenario"
@@ -44,14 +39,14 @@ JOBS = "job_id,submit_time_s,duration_s,gpus\na,0,86400,8\nb,0,86400,8\nc,172800
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """Return a folder with a scenario and its trace."""
     (tmp_path / "small.toml").write_text(SMALL)
     (tmp_path / "jobs.csv").write_text(JOBS)
     return tmp_path
 
 
-def small(folder: Path, *changes: str, **given: Any) -> Scenario:
+def small(folder, *changes, **given):
     """Return the scenario of the folder, changed."""
     return load_scenario(str(folder / "small.toml"), map(parse_change, changes), **given)
 
@@ -59,7 +54,7 @@ def small(folder: Path, *changes: str, **given: Any) -> Scenario:
 class TestReading:
     """From text to tables."""
 
-    def test_bundled_ones_are_called_as_their_files(self) -> None:
+    def test_bundled_ones_are_called_as_their_files(self):
         """And all can be read but for ``plain``, of whose servers nobody knows the number."""
         assert {"plain", "lyra-paper", "hadar-60", "dally-batch"} <= set(bundled())
         for name in bundled():
@@ -68,7 +63,7 @@ class TestReading:
         with pytest.raises(InputError, match="cluster must say which servers there are|servers"):
             load_scenario("plain")
 
-    def test_names_that_there_are_not(self) -> None:
+    def test_names_that_there_are_not(self):
         """The nearest is named; a file says that it cannot be read."""
         with pytest.raises(UserError, match="did you mean lyra-paper"):
             scenario_text("lyra-papers")
@@ -87,28 +82,28 @@ class TestReading:
             ("name=a=b", "name", "a=b", None),
         ],
     )
-    def test_changes(self, text: str, path: str, value: Any, typed: str | None) -> None:
+    def test_changes(self, text, path, value, typed):
         """Values are TOML, or else text."""
         assert parse_change(text) == Change(path, value, typed)
 
     @pytest.mark.parametrize("text", ["cluster.servers", "=3", "a..b=3", ".a=1"])
-    def test_what_is_no_change(self, text: str) -> None:
+    def test_what_is_no_change(self, text):
         """The form is said."""
         with pytest.raises(UserError, match="must be KEY=VALUE"):
             parse_change(text)
 
-    def test_text_may_look_like_a_number(self, folder: Path) -> None:
+    def test_text_may_look_like_a_number(self, folder):
         """A virtual cluster may be called 6214e9."""
         assert small(folder, "jobs.vc=6214e9").table.jobs.vc == "6214e9"
         assert small(folder, "jobs.vc=007").table.jobs.vc == "007"
 
-    def test_jobs_take_the_place_of_a_workload(self) -> None:
+    def test_jobs_take_the_place_of_a_workload(self):
         """With its parameters; what is assumed of jobs stays."""
         table = load_scenario("lyra-paper", jobs="mine.csv").table.jobs
         assert (table.trace, table.workload, table.parameters) == ("mine.csv", None, {})
         assert table.assumptions is not None
 
-    def test_what_was_changed_is_said(self, folder: Path) -> None:
+    def test_what_was_changed_is_said(self, folder):
         """So that a stored scenario says what was run."""
         text = small(folder, "cluster.servers=5", jobs="jobs.csv").text
         assert "# run with cluster.servers = 5\n" in text
@@ -119,14 +114,14 @@ class TestReading:
             'For tests. Here with description = "For tests."; cluster.servers = 5.'
         )
 
-    def test_layout_and_description_mean_nothing(self, folder: Path) -> None:
+    def test_layout_and_description_mean_nothing(self, folder):
         """Two files that say the same share their results; a value makes others."""
         first = small(folder).meaning_hash
         (folder / "small.toml").write_text("# other\n" + SMALL)
         assert small(folder, "description=else").meaning_hash == first
         assert small(folder, "cluster.servers=3").meaning_hash != first
 
-    def test_workers_are_sent_it(self, folder: Path) -> None:
+    def test_workers_are_sent_it(self, folder):
         """It arrives as it was."""
         scenario = small(folder, "gpu_types.odd.relative_speed=0.5")
         found = pickle.loads(pickle.dumps(scenario))
@@ -156,7 +151,7 @@ class TestReading:
             ("version=2", "version is 2"),
         ],
     )
-    def test_bad_keys(self, folder: Path, change: str, part: str) -> None:
+    def test_bad_keys(self, folder, change, part):
         """File, key, value and rule in one line."""
         with pytest.raises(InputError) as caught:
             small(folder, change)
@@ -167,7 +162,7 @@ class TestReading:
 class TestMaking:
     """From tables to what is simulated."""
 
-    def test_own_types(self, folder: Path) -> None:
+    def test_own_types(self, folder):
         """Added, or other than bundled; prices are kept."""
         groups = 'cluster.groups=[{servers=1,gpu_type="odd"},{servers=2,gpu_type="v100"}]'
         text = SMALL.replace("servers = 2\ngpus_per_server = 4\n", "")
@@ -180,7 +175,7 @@ class TestMaking:
         with pytest.raises(UserError, match=r"cluster.groups\[0\].gpu_type is .odd.: unknown type"):
             make_cluster(small(folder, groups))
 
-    def test_networks_stand_on_any_servers(self, folder: Path) -> None:
+    def test_networks_stand_on_any_servers(self, folder):
         """Racks of servers that are alike, with loans beside them."""
         network = ("cluster.servers_per_rack=1", "cluster.network.links=congested-2")
         cluster = make_cluster(small(folder, *network, "cluster.loans.servers=3"))
@@ -189,13 +184,13 @@ class TestMaking:
         assert (len(cluster.topology.racks), cluster.network) == (3, "congested-2")
         assert cluster.inference_servers == 3
 
-    def test_loans_in_proportion(self) -> None:
+    def test_loans_in_proportion(self):
         """Lyra's own clusters, and smaller ones."""
         assert make_cluster(load_scenario("lyra-paper")).inference_servers == 520
         changed = load_scenario("lyra-paper", [Change("cluster.servers", 10)])
         assert make_cluster(changed).inference_servers == 12
 
-    def test_schemes_have_parameters_and_tenures(self, folder: Path) -> None:
+    def test_schemes_have_parameters_and_tenures(self, folder):
         """They are called by what is other, or by a label."""
         given = (
             'schemes=["fifo", {name="fifo", tenure="leases"}, {name="dally", window_leases=3},'
@@ -223,12 +218,12 @@ class TestMaking:
             ('{name="none"}', "scheme 'none'"),
         ],
     )
-    def test_bad_parameters(self, folder: Path, entry: str, part: str) -> None:
+    def test_bad_parameters(self, folder, entry, part):
         """Of a scheme: name, parameter and rule."""
         with pytest.raises(UserError, match=part):
             make_schemes(small(folder, f"schemes=[{entry}]"))
 
-    def test_axes_of_lists_and_tables(self, folder: Path) -> None:
+    def test_axes_of_lists_and_tables(self, folder):
         """They vary the scenario, and results name each by how it is written."""
         axes = (
             'axes={"tenure.rounds.copy_efficiency"=[[1.0], [1.0, 0.9]], '
@@ -247,7 +242,7 @@ class TestMaking:
 class TestDemand:
     """How much is asked, before anything is simulated."""
 
-    def test_by_hand(self, folder: Path) -> None:
+    def test_by_hand(self, folder):
         """Two days of 8 GPUs asked for on the first day, next to nothing on the third."""
         scenario = small(folder)
         days = demand_by_day(make_setup(scenario, make_schemes(scenario), 0))
@@ -255,7 +250,7 @@ class TestDemand:
         assert [day.backlog_days for day in days] == pytest.approx([1.0, 3600 / (8 * 86_400)])
 
     @pytest.mark.parametrize("speed", [0.5, 2.0])
-    def test_own_gpus_count_by_their_speed(self, folder: Path, speed: float) -> None:
+    def test_own_gpus_count_by_their_speed(self, folder, speed):
         """Slower and faster ones than the reference alike."""
         text = SMALL.replace("servers = 2\ngpus_per_server = 4\n", "")
         (folder / "small.toml").write_text(text)
@@ -264,7 +259,7 @@ class TestDemand:
         days = demand_by_day(make_setup(own, make_schemes(own), 0))
         assert days[0].load == pytest.approx(2.0 / speed)
 
-    def test_loans_count(self, folder: Path) -> None:
+    def test_loans_count(self, folder):
         """By the speed of their GPUs."""
         own = small(folder)
         lent = small(folder, "cluster.loans.servers=3", "cluster.loans.headroom=0")
@@ -291,7 +286,7 @@ fungible_percent = 50
 
 
 @pytest.fixture
-def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def several(tmp_path, monkeypatch):
     """Write a file of three cases, the trace of the last of which is not there."""
     monkeypatch.setenv("LYRA_OPT_TRACES", str(tmp_path))
     path = tmp_path / "several.toml"
@@ -299,7 +294,7 @@ def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_cases_are_replayed_with_keys_of_the_file(several: Path) -> None:
+def test_cases_are_replayed_with_keys_of_the_file(several):
     """What the file says comes before what a case says; axes come last."""
     scenario = load_scenario(str(several))
     found = variants(scenario)
@@ -318,7 +313,7 @@ def test_cases_are_replayed_with_keys_of_the_file(several: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_case_without_its_trace_is_left_out_and_named(several: Path, tmp_path: Path) -> None:
+def test_a_case_without_its_trace_is_left_out_and_named(several, tmp_path):
     """What was not simulated must not look as if it had not been asked for."""
     assert absent_cases(load_scenario(str(several))) == {"philly": "philly_jobs.csv.gz"}
     runs = lo.simulate(
@@ -330,7 +325,7 @@ def test_a_case_without_its_trace_is_left_out_and_named(several: Path, tmp_path:
     assert tmp_path.name not in page.replace(str(several), "")
 
 
-def test_what_a_scenario_means_changes_with_its_cases(several: Path) -> None:
+def test_what_a_scenario_means_changes_with_its_cases(several):
     """A store must not be resumed with other cases, nor once a trace has come."""
     scenario = load_scenario(str(several))
     fewer = load_scenario(str(several), [Change("cases", ["lyra-paper"])])
@@ -349,7 +344,7 @@ def test_what_a_scenario_means_changes_with_its_cases(several: Path) -> None:
         ([7], "cases"),
     ],
 )
-def test_cases_that_are_none_are_refused(several: Path, cases: list[object], told: str) -> None:
+def test_cases_that_are_none_are_refused(several, cases, told):
     """In a line that names the key."""
     with pytest.raises(InputError, match=told):
         variants(load_scenario(str(several), [Change("cases", cases)]))
