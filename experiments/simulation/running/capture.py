@@ -62,23 +62,20 @@ def lacks_gpus(instance: AllocationInstance) -> bool:
     return wanted > instance.gpus
 
 
-def lacks_gpus_for_gangs(instance: HeterogeneousInstance) -> bool:
-    """Return whether the GPUs, of whatever types, do not suffice for every job's gang."""
-    gpus = sum(sum(server.gpus.values()) for server in instance.servers)
-    return sum(job.gang for job in instance.jobs) > gpus
-
-
-def lacks_free_gpus(instance: NetworkInstance) -> bool:
-    """Return whether the free GPUs do not suffice for every waiting gang."""
-    return sum(job.gang for job in instance.jobs) > instance.free_gpus
+def _asked(instance: HeterogeneousInstance | NetworkInstance) -> int:
+    """Return the GPUs that the gangs of an instance ask for together."""
+    return sum(job.gang for job in instance.jobs)
 
 
 _IS_CONTESTED: Mapping[str, Callable[[Any], bool]] = {
     "reclaim": preempts_somebody,
     "allocation": lacks_gpus,
-    "heterogeneous": lacks_gpus_for_gangs,
-    "network": lacks_free_gpus,
+    "heterogeneous": lambda instance: (
+        _asked(instance) > sum(sum(server.gpus.values()) for server in instance.servers)
+    ),
+    "network": lambda instance: _asked(instance) > instance.free_gpus,
 }
+"""A decision on gangs is contested if the GPUs do not suffice for all of them."""
 
 
 class Reservoir(Generic[EntryT]):
@@ -136,11 +133,6 @@ class Capture:
         self._workload, self._scheme, self._most = workload, scheme, most
         self._seed = seed
         self._samples: dict[tuple[str, str], Reservoir[Any]] = {}
-
-    @property
-    def seen(self) -> Counter[tuple[str, str]]:
-        """Decisions met, by kind and sample."""
-        return Counter({key: sample.seen for key, sample in self._samples.items()})
 
     def __call__(self, kind: str, instance: Any) -> None:
         """Take note of a decision."""

@@ -44,55 +44,21 @@ if TYPE_CHECKING:
 LEAST_CPU_TIME_S = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class Effort:
-    """What a simulation took.
-
-    Parameters
-    ----------
-    wall_time_s, cpu_time_s
-        Of the simulation alone; loading solvers and compiling their kernels not counted in the
-        former.
-    """
-
-    wall_time_s: float
-    cpu_time_s: float
-
-
-def jobs_per_cpu_s(jobs: int, cpu_time_s: float) -> float:
-    """Return how many jobs a simulation got done in a second of the processor's."""
-    return jobs / max(cpu_time_s, LEAST_CPU_TIME_S)
-
-
-def carry_out(simulation: Kernel, *, scheme: str) -> Effort:
-    """Run a simulation and check what it comes to.
-
-    Parameters
-    ----------
-    simulation
-        Which has not run.
-    scheme
-        Name of the scheme whose run it is.
-
-    Raises
-    ------
-    SimulationError
-        If the policy breaks a rule, a solver has no answer, or GPU-seconds, work or time are not
-        conserved; names the scheme, the time and a job.
-    """
+def _carry_out(simulation: Kernel, scheme: Scheme) -> tuple[float, float]:
+    """Run a simulation and check it; return its wall time and CPU time in seconds."""
     cpu_before_s = time.process_time()
     stopwatch = Stopwatch()
     try:
         simulation.run()
     except PolicyError as error:
-        raise SimulationError(f"scheme {scheme}: {error}") from error
-    effort = Effort(stopwatch.elapsed_s, time.process_time() - cpu_before_s)
+        raise SimulationError(f"scheme {scheme.name}: {error}") from error
+    times_s = stopwatch.elapsed_s, time.process_time() - cpu_before_s
     try:
         require_conserved(simulation)
     except AssertionError as error:
-        wrong = f"scheme {scheme}, at {simulation.now_s:g} s: the simulation is wrong: {error}"
-        raise SimulationError(wrong) from error
-    return effort
+        where = f"scheme {scheme.name}, at {simulation.now_s:g} s"
+        raise SimulationError(f"{where}: the simulation is wrong: {error}") from error
+    return times_s
 
 
 ENGINE_NAMES = {FOREVER: "elastic", LEASES: LEASES, ROUNDS: ROUNDS, EPOCHS: EPOCHS}
@@ -202,36 +168,10 @@ class Replay:
     cpu_time_s: float
 
     @property
-    def first_submission_s(self) -> float:
-        """When the first job is submitted."""
-        return self.setup.workload.jobs[0].submit_s
-
-    @property
-    def last_submission_s(self) -> float:
-        """When the last job is submitted."""
-        return self.setup.workload.jobs[-1].submit_s
-
-    @property
-    def gpu_usage_over_time(self) -> np.ndarray:
-        """Share of the own GPUs that jobs hold, in the mean over each step of the series."""
-        usage: np.ndarray = self.series.own_gpus_held / self.setup.cluster.gpus
-        return usage
-
-    @property
-    def overall_usage_over_time(self) -> np.ndarray:
-        """Share of the GPUs of both clusters that jobs hold or inference needs, likewise."""
-        cluster, series = self.setup.cluster, self.series
-        busy: np.ndarray = series.own_gpus_held + series.gpus_held_on_loan + series.gpus_serving
-        return busy / (cluster.gpus + cluster.inference_gpus)
-
-    @property
     def assumptions(self) -> tuple[str, ...]:
         """What is assumed, a sentence each; those of the setup, and of this run."""
         setup, scheme, plan = self.setup, self.scheme, self.setup.plan
-        if setup.kind == RACKS:
-            sentences = (*setup.assumptions, setup.tenure_in_words(scheme.tenure))
-        else:
-            sentences = setup.assumptions_under(scheme.tenure)
+        sentences = setup.assumptions_under(scheme.tenure)
         if scheme.has_copies:
             rounds = setup.options.rounds
             worth = ", ".join(f"{share:g}" for share in rounds.copy_efficiency)
@@ -252,20 +192,11 @@ class Replay:
 
     def _while_submitting(self, values: np.ndarray) -> float | None:
         """Return the mean of values of the series from the first submission to the last."""
-        edges_s = np.array([self.first_submission_s, self.last_submission_s])
+        jobs = self.setup.workload.jobs
+        edges_s = np.array([jobs[0].submit_s, jobs[-1].submit_s])
         if edges_s[0] == edges_s[1]:
             return None
         return float(step_means(self.series.time_s, values, edges_s)[0])
-
-    @property
-    def _loan_usage_while_submitting(self) -> float | None:
-        """Share of the GPUs on loan that jobs hold; None without loans."""
-        series, cluster = self.series, self.setup.cluster
-        held = self._while_submitting(series.gpus_held_on_loan)
-        servers = self._while_submitting(series.servers_on_loan)
-        if held is None or not servers:
-            return None
-        return held / (servers * cluster.inference_gpus / cluster.inference_servers)
 
     def as_json_object(self) -> dict[str, Any]:
         """Return the object of ``simulate --json``; its keys depend on the kind of the setup."""
@@ -291,7 +222,7 @@ class Replay:
             **{key: figures[key] for key in WISH_FIGURES if figures[key] is not None},
             **of_run(),
             "wall_time_s": self.wall_time_s,
-            "jobs_per_cpu_s": jobs_per_cpu_s(self.metrics.jobs, self.cpu_time_s),
+            "jobs_per_cpu_s": self.metrics.jobs / max(self.cpu_time_s, LEAST_CPU_TIME_S),
             "assumptions": list(self.assumptions),
         }
 
@@ -324,11 +255,17 @@ class Replay:
         }
 
     def _of_loans(self) -> dict[str, Any]:
-        loaning = self.setup.loaning
+        cluster, series, loaning = self.setup.cluster, self.series, self.setup.loaning
+        own, lent = series.own_gpus_held, series.gpus_held_on_loan
+        busy = (own + lent + series.gpus_serving) / (cluster.gpus + cluster.inference_gpus)
+        held, servers = map(self._while_submitting, (lent, series.servers_on_loan))
+        loan_usage = None
+        if held is not None and servers:
+            loan_usage = held / (servers * cluster.inference_gpus / cluster.inference_servers)
         return {
-            "training_usage_while_submitting": self._while_submitting(self.gpu_usage_over_time),
-            "overall_usage_while_submitting": self._while_submitting(self.overall_usage_over_time),
-            "loan_usage_while_submitting": self._loan_usage_while_submitting,
+            "training_usage_while_submitting": self._while_submitting(own / cluster.gpus),
+            "overall_usage_while_submitting": self._while_submitting(busy),
+            "loan_usage_while_submitting": loan_usage,
             "inference_shortfall_share": (
                 loaning.shortfall_share(self.metrics.makespan_s)
                 if loaning is not None and self.borrows
@@ -415,7 +352,7 @@ def replay(
         options=setup.options,
         observers=observers,
     )
-    effort = carry_out(simulation, scheme=scheme.name)
+    wall_time_s, cpu_time_s = _carry_out(simulation, scheme)
     return Replay(
         setup=setup,
         scheme=scheme,
@@ -423,8 +360,8 @@ def replay(
         jobs=_jobs(simulation),
         series=series.series,
         borrows=simulation.loans.is_active,
-        wall_time_s=effort.wall_time_s,
-        cpu_time_s=effort.cpu_time_s,
+        wall_time_s=wall_time_s,
+        cpu_time_s=cpu_time_s,
     )
 
 

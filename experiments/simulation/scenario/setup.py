@@ -14,7 +14,7 @@ from lyra_opt.instances.workloads.lyra_like import (
     PUBLISHED_TRAINING_GPUS,
 )
 from lyra_opt.simulation.cluster import TRAINING_GPU
-from lyra_opt.simulation.scheme import EPOCHS, FOREVER, LEASES, ROUNDS
+from lyra_opt.simulation.scheme import EPOCHS, LEASES, ROUNDS
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.tenure import RESTART_S
 
@@ -41,8 +41,6 @@ LONGEST_PLAN_DAYS = 1000
 
 POOLS, TYPES, RACKS = "pools", "types", "racks"
 """What a simulation is about: servers of its own and on loan, unlike GPUs, or a network."""
-
-USUAL_TENURE = {POOLS: FOREVER, TYPES: ROUNDS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,22 +113,17 @@ class Setup:
             f"suits it best, of {cluster.gpus:,} GPUs ({cluster.name})"
         )
 
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """What is assumed, a sentence each; of tenures the one that is usual for its kind."""
-        return self.assumptions_under(USUAL_TENURE.get(self.kind))
-
-    def assumptions_under(self, tenure: str | None) -> tuple[str, ...]:
-        """Return what is assumed, a sentence each, where jobs have a tenure; None leaves it out."""
+    def assumptions_under(self, tenure: str) -> tuple[str, ...]:
+        """Return what is assumed, a sentence each, where jobs have a tenure."""
         from lyra_opt.instances.heterogeneous.clusters import speeds_in_words
 
-        of_tenure = () if tenure is None else (self.tenure_in_words(tenure),)
+        of_loans = () if self.loaning is None else self._loans_in_words(self.loaning)
+        of_tenure = self.tenure_in_words(tenure)
         return (
             *self.workload.assumptions,
             *self.cluster.assumptions,
             *speeds_in_words(self.workload, self.cluster),
-            *of_tenure,
-            *(() if self.loaning is None else self._loans_in_words(self.loaning)),
+            *((*of_loans, of_tenure) if self.kind == RACKS else (of_tenure, *of_loans)),
         )
 
     def tenure_in_words(self, tenure: str) -> str:
@@ -290,32 +283,17 @@ def make_loaning(
     if not servers:
         return None
     days = plan_days(workload, cluster)
-    if usage is None:
-        return generated_loaning(
-            days=math.ceil(days * DAY_S / day_s),
-            servers=servers,
-            seed=seed,
-            forecaster=forecaster,
-            headroom=headroom,
-            day_s=day_s,
-        )
-    return _loaning(read_usage(usage), days * DAY_S, servers, forecaster, headroom)
+    if usage is not None:
+        return _loaning(read_usage(usage), days * DAY_S, servers, forecaster, headroom)
+    days = math.ceil(days * DAY_S / day_s)
+    return _generated_loaning(days, servers, seed, forecaster, headroom, day_s)
 
 
 @lru_cache(maxsize=16)
-def generated_loaning(
-    *,
-    days: int,
-    servers: int,
-    seed: int,
-    forecaster: str = DEFAULT_FORECASTER,
-    headroom: float = DEFAULT_HEADROOM,
-    day_s: float = DAY_S,
+def _generated_loaning(
+    days: int, servers: int, seed: int, forecaster: str, headroom: float, day_s: float
 ) -> Loaning:
-    """Return loans of generated demand; kept, because many runs share them and fits take time.
-
-    Parameters as in `make_loaning`.
-    """
+    """Return loans of generated demand; kept, because many runs share them and fits take time."""
     from lyra_opt.instances.workloads.lyra_like import inference_demand
 
     demand = inference_demand(days=days, seed=seed, servers=servers)
