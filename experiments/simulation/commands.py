@@ -121,14 +121,8 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_simulate(subparsers: argparse._SubParsersAction[Any]) -> None:
-    parser = add_command(
-        subparsers,
-        "simulate",
-        "replay jobs on a simulated cluster",
-        SIMULATE_DESCRIPTION,
-        SIMULATE_EXAMPLES,
-    )
+def _add_scenario(parser: argparse.ArgumentParser) -> None:
+    """Add the scenario, and the options that change it."""
     scenario = parser.add_argument("scenario", metavar="SCENARIO", help="its name, or a TOML file")
     completed_by(scenario, scenario_names)
     add_changes(parser)
@@ -137,6 +131,17 @@ def _add_simulate(subparsers: argparse._SubParsersAction[Any]) -> None:
     add_repeated_option(
         parser, "--seed", "N", "in place of the scenario's seeds", type=integer_from(0)
     )
+
+
+def _add_simulate(subparsers: argparse._SubParsersAction[Any]) -> None:
+    parser = add_command(
+        subparsers,
+        "simulate",
+        "replay jobs on a simulated cluster",
+        SIMULATE_DESCRIPTION,
+        SIMULATE_EXAMPLES,
+    )
+    _add_scenario(parser)
     parser.add_argument(
         "--out", metavar="DIR", help="keep the runs there, with a page, plots and tables"
     )
@@ -286,7 +291,6 @@ after Ctrl-C.
 
 
 def _add_bound(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Add the sub-command."""
     parser = add_command(
         subparsers,
         "bound",
@@ -294,14 +298,7 @@ def _add_bound(subparsers: argparse._SubParsersAction[Any]) -> None:
         BOUND_DESCRIPTION,
         BOUND_EXAMPLES,
     )
-    scenario = parser.add_argument("scenario", metavar="SCENARIO", help="its name, or a TOML file")
-    completed_by(scenario, scenario_names)
-    add_changes(parser)
-    scheme = add_repeated_option(parser, "--scheme", "NAME", "in place of the scenario's schemes")
-    completed_by(scheme, scheme_names)
-    add_repeated_option(
-        parser, "--seed", "N", "in place of the scenario's seeds", type=integer_from(0)
-    )
+    _add_scenario(parser)
     parser.add_argument(
         "--reading",
         action="append",
@@ -406,38 +403,12 @@ def _check_bounds(scenario: Scenario, arguments: argparse.Namespace) -> int:
 def _print_bounds(found: list[Proved]) -> None:
     from lyra_opt.commands.output import print_line, print_table
 
-    axes = list(found[0].point)
-    seeds = len({proved.seed for proved in found}) > 1
-    classes = any(proved.job_class != ALL for proved in found)
-    searched = found[0].schedule is not None
-    print_table(
-        [
-            *axes,
-            *(["seed"] if seeds else []),
-            *(["of"] if classes else []),
-            "reading",
-            "mean JCT at least (s)",
-            "least run time, mean (s)",
-            "excess at least (s)",
-            "queuing at least (s)",
-            *(["mean JCT found (s)", "gap"] if searched else []),
-        ],
-        [
-            [
-                *(str(proved.point[axis]) for axis in axes),
-                *([str(proved.seed)] if seeds else []),
-                *([proved.job_class] if classes else []),
-                proved.bound.reading.value,
-                f"{proved.bound.jct_mean_bound_s:,.1f}",
-                f"{proved.bound.least_run_mean_s:,.1f}",
-                f"{proved.bound.excess_mean_bound_s:,.1f}",
-                f"{proved.bound.queue_mean_bound_s:,.1f}",
-                *_found_cells(proved),
-            ]
-            for proved in found
-        ],
-        right=len(axes) + seeds + classes + 1,
-    )
+    has_seeds = len({proved.seed for proved in found}) > 1
+    has_classes = any(proved.job_class != ALL for proved in found)
+    rows = [_bound_row(proved, has_seeds, has_classes) for proved in found]
+    headings = list(rows[0])
+    right = headings.index("reading") + 1
+    print_table(headings, [list(row.values()) for row in rows], right=right)
     copies = "" if found[0].has_copies else " and a single copy of each job"
     print_line(
         "No schedule of these jobs has less, whatever it knows, that does what the reading permits "
@@ -445,10 +416,22 @@ def _print_bounds(found: list[Proved]) -> None:
     )
 
 
-def _found_cells(proved: Proved) -> list[str]:
-    """Return what was found beside what is proved, as a table has it."""
+def _bound_row(proved: Proved, has_seeds: bool, has_classes: bool) -> dict[str, str]:
+    """Return a row of the table by heading; what was found stands beside what is proved."""
     from lyra_opt.core.gaps import percent_text
 
-    if proved.schedule is None or proved.gap is None:
-        return []
-    return [f"{proved.schedule.jct_mean_s:,.1f}", percent_text(proved.gap)]
+    bound, schedule = proved.bound, proved.schedule
+    row = {axis: str(value) for axis, value in proved.point.items()}
+    if has_seeds:
+        row["seed"] = str(proved.seed)
+    if has_classes:
+        row["of"] = proved.job_class
+    row["reading"] = bound.reading.value
+    row["mean JCT at least (s)"] = f"{bound.jct_mean_bound_s:,.1f}"
+    row["least run time, mean (s)"] = f"{bound.least_run_mean_s:,.1f}"
+    row["excess at least (s)"] = f"{bound.excess_mean_bound_s:,.1f}"
+    row["queuing at least (s)"] = f"{bound.queue_mean_bound_s:,.1f}"
+    if schedule is not None and proved.gap is not None:
+        row["mean JCT found (s)"] = f"{schedule.jct_mean_s:,.1f}"
+        row["gap"] = percent_text(proved.gap)
+    return row

@@ -19,7 +19,7 @@ from lyra_opt.simulation.speed import Speed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from lyra_opt.experiments.simulation.measuring.measures import Variant
+    from lyra_opt.experiments.simulation.measuring.measures import VariantRuns
     from lyra_opt.experiments.simulation.scenario.setup import Setup
     from lyra_opt.simulation.bounds.scope import Reading
     from lyra_opt.simulation.bounds.whole import ClusterBound
@@ -232,7 +232,7 @@ class Winnable:
 COLUMNS = ("Mean JCT", "No schedule is below", "At most to be won")
 
 
-def winnable(variants: Iterable[Variant]) -> Iterator[Winnable]:
+def winnable(variants: Iterable[VariantRuns]) -> Iterator[Winnable]:
     """Yield what each scheme leaves to be won, variant by variant, of those that have bounds."""
     for variant in variants:
         for scheme, runs in variant.by_scheme.items():

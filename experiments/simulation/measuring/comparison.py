@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from lyra_opt.experiments.records import ReplayRecord
-    from lyra_opt.experiments.simulation.measuring.measures import Measure, Unit, Variant
+    from lyra_opt.experiments.simulation.measuring.measures import Measure, Unit, VariantRuns
 
 
 RESAMPLES = 2000
@@ -39,7 +39,7 @@ ENOUGH_SEEDS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class ComparedMean:
     """A mean that schemes are compared by.
 
     Parameters
@@ -60,8 +60,8 @@ class Compared:
 JCT = "jct_mean_s"
 
 COMPARED = (
-    Compared(key=JCT, column="jct_s", name="mean JCT"),
-    Compared(key="queue_mean_s", column="queued_s", name="mean queuing time"),
+    ComparedMean(key=JCT, column="jct_s", name="mean JCT"),
+    ComparedMean(key="queue_mean_s", column="queued_s", name="mean queuing time"),
 )
 
 
@@ -153,7 +153,7 @@ class Difference:
         "" and 0 where nothing differs.
     """
 
-    compared: Compared
+    compared: ComparedMean
     scheme: str
     baseline: str
     mean_s: float
@@ -371,7 +371,7 @@ MOST_BEST = 2 / 3
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ShownValue:
     """A value of a measure under a scheme.
 
     Parameters
@@ -398,7 +398,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class MeasureRow:
     """A measure under each scheme.
 
     Parameters
@@ -412,10 +412,10 @@ class Line:
     key: str
     name: str
     unit: str
-    cells: Sequence[Cell]
+    cells: Sequence[ShownValue]
 
 
-def lines_of(variant: Variant, shown: Sequence[ReplayRecord]) -> list[Line]:
+def lines_of(variant: VariantRuns, shown: Sequence[ReplayRecord]) -> list[MeasureRow]:
     """Return every measure that says something, under each scheme of a variant.
 
     Parameters
@@ -426,7 +426,7 @@ def lines_of(variant: Variant, shown: Sequence[ReplayRecord]) -> list[Line]:
     return [_line(measure, variant, shown) for measure in shown_measures(shown)]
 
 
-def main_lines(lines: Sequence[Line]) -> list[Line]:
+def main_lines(lines: Sequence[MeasureRow]) -> list[MeasureRow]:
     """Return those of the short table, in its order."""
     by_key = {line.key: line for line in lines}
     return [by_key[key] for key in MAIN_MEASURES if key in by_key]
@@ -450,7 +450,7 @@ def _shown_as(
     return measure.name, "", measure.show
 
 
-def _line(measure: Measure, variant: Variant, shown: Sequence[ReplayRecord]) -> Line:
+def _line(measure: Measure, variant: VariantRuns, shown: Sequence[ReplayRecord]) -> MeasureRow:
     name, unit, show = _shown_as(measure, shown)
     cells = [cell_of(measure.key, runs, show) for runs in variant.by_scheme.values()]
     values = [cell.value for cell in cells if cell.value is not None]
@@ -459,20 +459,20 @@ def _line(measure: Measure, variant: Variant, shown: Sequence[ReplayRecord]) -> 
         best_text = next(cell.text for cell in cells if cell.value == best)
         if sum(cell.text == best_text for cell in cells) <= MOST_BEST * len(values):
             cells = [replace(cell, is_best=cell.text == best_text) for cell in cells]
-    return Line(measure.key, name, unit, cells)
+    return MeasureRow(measure.key, name, unit, cells)
 
 
-def cell_of(key: str, runs: Sequence[ReplayRecord], show: Callable[[Any], str]) -> Cell:
+def cell_of(key: str, runs: Sequence[ReplayRecord], show: Callable[[Any], str]) -> ShownValue:
     """Return a figure of the runs of one scheme: its mean over seeds, and the spread."""
     known = [value for run in runs if (value := (run.figures or {}).get(key)) is not None]
     if not known:
-        return Cell(NOTHING, None)
+        return ShownValue(NOTHING, None)
     if not all(isinstance(value, int | float) for value in known):
-        return Cell(show(known[0]) if len(known) == 1 else NOTHING, None)
+        return ShownValue(show(known[0]) if len(known) == 1 else NOTHING, None)
     mean = statistics.fmean(known)
     least, greatest = show(min(known)), show(max(known))
     spread = f"{least} – {greatest}" if least != greatest else ""
     if not all(isinstance(value, int) for value in known):
-        return Cell(show(mean), mean, spread)
+        return ShownValue(show(mean), mean, spread)
     has_decimals = mean < FEW and mean != round(mean)
-    return Cell(three_digits(mean) if has_decimals else show(round(mean)), mean, spread)
+    return ShownValue(three_digits(mean) if has_decimals else show(round(mean)), mean, spread)

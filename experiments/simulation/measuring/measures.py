@@ -153,7 +153,7 @@ TIME_PART_NAMES = {
 
 
 @dataclass(frozen=True, eq=False)
-class Variant:
+class VariantRuns:
     """The runs of one variant of a scenario that finished.
 
     Parameters
@@ -195,13 +195,13 @@ class Variant:
         return ", ".join(filter(None, (words, self.name, *details)))
 
 
-def variants_of(runs: Iterable[ReplayRecord]) -> list[Variant]:
+def variants_of(runs: Iterable[ReplayRecord]) -> list[VariantRuns]:
     """Return the variants of a scenario that some runs are of, in order."""
 
     def in_words(run: ReplayRecord) -> str:
         return ", ".join(f"{name} = {value}" for name, value in run.point.items())
 
-    return [Variant(name, list(group)) for name, group in groupby(runs, key=in_words)]
+    return [VariantRuns(name, list(group)) for name, group in groupby(runs, key=in_words)]
 
 
 def shown_measures(runs: Iterable[ReplayRecord]) -> list[Measure]:

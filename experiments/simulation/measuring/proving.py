@@ -90,6 +90,13 @@ def applicable_readings(
     return wanted or tuple(Reading)
 
 
+BOUND_FIGURES = (
+    *("jct_mean_bound_s", "least_run_mean_s", "excess_mean_bound_s", "queue_mean_bound_s"),
+    *("cpu_s", "jobs", "cell_s"),
+)
+"""Figures of a bound that ``bound --json`` has under their own names."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proved:
     """What is proved of a variant of a scenario with a seed, by a reading.
@@ -149,13 +156,12 @@ class Proved:
 
     def as_json_object(self) -> dict[str, Any]:
         """Return the object of ``bound --json``."""
-        bound, schedule = self.bound, self.schedule
         found = {}
-        if schedule is not None:
+        if self.schedule is not None:
             found = {
-                "jct_mean_found_s": schedule.jct_mean_s,
+                "jct_mean_found_s": self.schedule.jct_mean_s,
                 "found_above_bound_share": self.gap,
-                "schedule_cpu_s": schedule.cpu_s,
+                "schedule_cpu_s": self.schedule.cpu_s,
             }
         return {
             **({"axes": dict(self.point)} if self.point else {}),
@@ -163,16 +169,10 @@ class Proved:
             "workload": self.setup.workload.name,
             "cluster": self.setup.cluster.name,
             "seed": self.seed,
-            "reading": bound.reading.value,
+            "reading": self.bound.reading.value,
             "has_copies": self.has_copies,
             "job_class": self.job_class,
-            "jct_mean_bound_s": bound.jct_mean_bound_s,
-            "least_run_mean_s": bound.least_run_mean_s,
-            "excess_mean_bound_s": bound.excess_mean_bound_s,
-            "queue_mean_bound_s": bound.queue_mean_bound_s,
-            "cpu_s": bound.cpu_s,
-            "jobs": bound.jobs,
-            "cell_s": bound.cell_s,
+            **{key: getattr(self.bound, key) for key in BOUND_FIGURES},
             **found,
         }
 
@@ -277,7 +277,7 @@ def _require_kept(runs: Sequence[ReplayRecord], bound: ClusterBound, setup: Setu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class CheckedPrices:
     """What saved prices prove.
 
     Parameters
@@ -322,7 +322,7 @@ class Checked:
         }
 
 
-def check(scenario: Scenario, file: str, *, schemes: Sequence[str] = ()) -> Checked:
+def check(scenario: Scenario, file: str, *, schemes: Sequence[str] = ()) -> CheckedPrices:
     """Return what saved prices prove of a scenario of one variant and seed.
 
     Parameters
@@ -356,4 +356,4 @@ def check(scenario: Scenario, file: str, *, schemes: Sequence[str] = ()) -> Chec
         )
     except FieldError as error:
         raise InputError(file, str(error)) from None
-    return Checked(file=file, certificate=certificate, proved_s=proved_s)
+    return CheckedPrices(file=file, certificate=certificate, proved_s=proved_s)

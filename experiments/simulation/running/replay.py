@@ -131,7 +131,7 @@ def step_means(time_s: np.ndarray, values: np.ndarray, edges_s: np.ndarray) -> n
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replay:
+class FinishedReplay:
     """A finished and checked run of one scheme.
 
     Parameters
@@ -316,7 +316,7 @@ def replay(
     capture: Callable[[str, Any], None] | None = None,
     captured_kinds: Collection[str] = DECISION_KINDS,
     progress: Callable[[float, int, int], None] | None = None,
-) -> Replay:
+) -> FinishedReplay:
     """Run a scheme.
 
     Parameters
@@ -353,7 +353,7 @@ def replay(
         observers=observers,
     )
     wall_time_s, cpu_time_s = _carry_out(simulation, scheme)
-    return Replay(
+    return FinishedReplay(
         setup=setup,
         scheme=scheme,
         metrics=measure(simulation),

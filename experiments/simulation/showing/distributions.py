@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from lyra_opt.experiments.plots.figures import Plot
-    from lyra_opt.experiments.simulation.measuring.measures import Variant
+    from lyra_opt.experiments.simulation.measuring.measures import VariantRuns
     from lyra_opt.experiments.simulation.running.replays import Replays
 
 
@@ -60,7 +60,7 @@ def points(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return ordered[places], (places + 1) / len(ordered)
 
 
-def distributions(replays: Replays, variant: Variant, name: str) -> Plot:
+def distributions(replays: Replays, variant: VariantRuns, name: str) -> Plot:
     """Return the plot of both for a variant, a line per scheme.
 
     Parameters
@@ -85,7 +85,7 @@ def distributions(replays: Replays, variant: Variant, name: str) -> Plot:
     return plot_of(figure, name, title, caption)
 
 
-def draw_distributions(left: Axes, right: Axes, replays: Replays, variant: Variant) -> None:
+def draw_distributions(left: Axes, right: Axes, replays: Replays, variant: VariantRuns) -> None:
     """Draw queuing times on one panel and job completion times on another, of all seeds."""
     import pandas as pd
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.experiments.plots.figures import Plot
     from lyra_opt.experiments.simulation.measuring.comparison import Difference
-    from lyra_opt.experiments.simulation.measuring.measures import Variant
+    from lyra_opt.experiments.simulation.measuring.measures import VariantRuns
     from lyra_opt.experiments.simulation.running.replays import Replays
 
 MOST_VARIANTS_DRAWN = 4
@@ -65,7 +65,7 @@ class PlotGroup:
 
 def draw_plots(
     replays: Replays,
-    variants: Sequence[Variant],
+    variants: Sequence[VariantRuns],
     found: Mapping[str, Sequence[Difference]],
     window_h: tuple[float, float] | None,
 ) -> list[PlotGroup]:
@@ -86,7 +86,7 @@ def draw_plots(
         note = f"Drawn for the first {len(drawn)} of {len(variants)} variants."
 
     def for_each(
-        anchor: str, name: str, file: str, draw: Callable[[Replays, Variant, str], Plot | None]
+        anchor: str, name: str, file: str, draw: Callable[[Replays, VariantRuns, str], Plot | None]
     ) -> PlotGroup:
         files = [file if place == 0 else f"{file}_{place + 1}" for place in range(len(drawn))]
         plots = [draw(replays, *each) for each in zip(drawn, files, strict=True)]
@@ -135,7 +135,7 @@ def overview(replays: Replays) -> Drawing:
     return Drawing(OVERVIEW_INCHES, OVERVIEW_ROW_INCHES * len(drawn) + LEGEND_INCHES, draw)
 
 
-def _draw_held(axes: Axes, replays: Replays, variant: Variant) -> None:
+def _draw_held(axes: Axes, replays: Replays, variant: VariantRuns) -> None:
     """Draw the GPUs that jobs hold over time under each scheme, with the first seed."""
     runs = variant.of_first_seed
     axis = TimeAxis(replays, runs)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.plots.figures import Plot
     from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.experiments.simulation.measuring.comparison import Difference
-    from lyra_opt.experiments.simulation.measuring.measures import Variant
+    from lyra_opt.experiments.simulation.measuring.measures import VariantRuns
     from lyra_opt.experiments.simulation.running.replays import Replays
 
 
@@ -272,7 +272,7 @@ COLOURS: Mapping[str, str] = {
 """Of parts: Okabe and Ito's, beside a grey."""
 
 
-def time_parts_plot(replays: Replays, variant: Variant, name: str) -> Plot | None:
+def time_parts_plot(replays: Replays, variant: VariantRuns, name: str) -> Plot | None:
     """Return the plot of a variant: a bar per scheme, in the mean over seeds.
 
     None where the replays are of a time when they did not tell.

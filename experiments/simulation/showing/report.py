@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.experiments.simulation.measuring.comparison import Difference
-    from lyra_opt.experiments.simulation.measuring.measures import Variant
+    from lyra_opt.experiments.simulation.measuring.measures import VariantRuns
     from lyra_opt.experiments.simulation.running.replays import Replays
     from lyra_opt.experiments.simulation.showing.figures import PlotGroup
 
@@ -74,7 +74,7 @@ def parse_window(text: str) -> tuple[float, float]:
 
 def page_text(
     replays: Replays,
-    variants: Sequence[Variant],
+    variants: Sequence[VariantRuns],
     found: Mapping[str, Sequence[Difference]],
     groups: Sequence[PlotGroup],
 ) -> str:
@@ -170,7 +170,7 @@ def _one_scheme(runs: Sequence[ReplayRecord]) -> list[tuple[str, str]]:
     return sentences
 
 
-def _section(variant: Variant, shown: Sequence[ReplayRecord]) -> dict[str, Any]:
+def _section(variant: VariantRuns, shown: Sequence[ReplayRecord]) -> dict[str, Any]:
     lines = lines_of(variant, shown)
     return {
         "name": variant.name,
@@ -180,7 +180,7 @@ def _section(variant: Variant, shown: Sequence[ReplayRecord]) -> dict[str, Any]:
     }
 
 
-def _setting(variant: Variant) -> str:
+def _setting(variant: VariantRuns) -> str:
     """Return what was simulated, in sentences."""
     first = variant.runs[0]
     gpus = ", ".join(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.experiments.plots.figures import Plot
     from lyra_opt.experiments.records import ReplayRecord
-    from lyra_opt.experiments.simulation.measuring.measures import Variant
+    from lyra_opt.experiments.simulation.measuring.measures import VariantRuns
     from lyra_opt.experiments.simulation.running.replays import Replays
 
 
@@ -85,7 +85,7 @@ def capacity(run: ReplayRecord, series: pd.DataFrame) -> np.ndarray:
     return there
 
 
-def over_time(replays: Replays, variant: Variant, name: str) -> Plot:
+def over_time(replays: Replays, variant: VariantRuns, name: str) -> Plot:
     """Return the plot of a variant with its first seed: two panels per scheme.
 
     Parameters
@@ -259,7 +259,11 @@ def window_of(series: Sequence[pd.DataFrame], window_h: tuple[float, float] | No
 
 
 def gantt(
-    replays: Replays, variant: Variant, name: str, *, window_h: tuple[float, float] | None = None
+    replays: Replays,
+    variant: VariantRuns,
+    name: str,
+    *,
+    window_h: tuple[float, float] | None = None,
 ) -> Plot:
     """Return the plot of a variant with its first seed: each job has one row under all schemes.
 

@@ -19,7 +19,7 @@ from lyra_opt.__main__ import main
 from lyra_opt.core.pictures import house_style
 from lyra_opt.experiments.intervals import bootstrap_interval, student_interval
 from lyra_opt.experiments.simulation.measuring.comparison import RESAMPLES, differences
-from lyra_opt.experiments.simulation.measuring.measures import TIME_PARTS, Variant
+from lyra_opt.experiments.simulation.measuring.measures import TIME_PARTS, VariantRuns
 from lyra_opt.experiments.simulation.running.replays import load_replays
 from lyra_opt.experiments.simulation.showing.decision import decision
 from lyra_opt.experiments.simulation.showing.distributions import points
@@ -346,5 +346,5 @@ def test_replays_that_do_not_tell_have_no_picture(three_jobs, tmp_path):
     runs = [replace(first, figures=figures), *others]
     with house_style():
         for of_scenario, is_drawn in ((replays.runs, True), (runs, False)):
-            plot = time_parts_plot(replays, Variant("", of_scenario), "time_parts")
+            plot = time_parts_plot(replays, VariantRuns("", of_scenario), "time_parts")
             assert (plot is not None) == is_drawn
