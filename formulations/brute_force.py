@@ -1,15 +1,17 @@
-"""What trying everything is, whatever the problem: slow, plain, and right; the tests' oracle."""
+"""Trying everything, whatever the problem: the solver, ways to take GPUs, best ways in stages."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar
+from fractions import Fraction
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from lyra_opt.core.result import StoppedBy
 from lyra_opt.core.solver import Solver, Unsupported
-from lyra_opt.core.stopwatch import OutOfTimeError, grace
+from lyra_opt.core.stopwatch import OutOfTimeError, grace, require_time
 from lyra_opt.formulations.exact_solver import (
     concluded,
     valued,
@@ -17,7 +19,7 @@ from lyra_opt.formulations.exact_solver import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import numpy as np
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 
 LONGEST_NUMBER = 10**15
+STATES_BETWEEN_LOOKS_AT_THE_CLOCK = 100
 
 
 class BruteForceSolver(Solver):
@@ -122,3 +125,75 @@ def too_many(choices: int, most: int, said: str) -> Unsupported | None:
         return None
     number = str(choices) if choices < LONGEST_NUMBER else f"10^{math.log10(choices):.0f}"
     return Unsupported(f"{said.format(number)}; brute force tries at most {most}")
+
+
+def takings(free: Sequence[int], gang: int) -> Iterator[tuple[int, ...]]:
+    """Yield every way to take `gang` of these counts, the first count slowest, less of it first."""
+    if not free:
+        if not gang:
+            yield ()
+        return
+    for count in range(min(free[0], gang) + 1):
+        for rest in takings(free[1:], gang - count):
+            yield (count, *rest)
+
+
+def count_takings(free: Iterable[int], gang: int) -> int:
+    """Return the number of ways to take `gang` of these counts; complexity O(counts * gang)."""
+    ways = [1] + [0] * gang
+    for there in free:
+        sums = [0, *accumulate(ways)]
+        ways = [sums[n + 1] - sums[max(0, n - there)] for n in range(gang + 1)]
+    return ways[gang]
+
+
+class Reached(NamedTuple):
+    """The best way found to a state: its value, the state before, and the choice made there."""
+
+    value: Fraction
+    before: Any
+    choice: Any
+
+
+def best_ways(
+    start: Any, stages: Iterable[Callable[[Any], Iterable[tuple[Any, Fraction, Any]]]]
+) -> list[dict[Any, Reached]]:
+    """Return the states before each stage and after the last, each with the best way to it.
+
+    Of equal ways the first found is kept. Complexity O(states choices) for each stage.
+
+    Parameters
+    ----------
+    start
+        The only state before the first stage.
+    stages
+        Each yields, from a state, the states that follow, what each adds to the value, and the
+        choice that leads to it.
+
+    Raises
+    ------
+    OutOfTimeError
+        When the time is over.
+    """
+    layers = [{start: Reached(Fraction(0), None, None)}]
+    for follow in stages:
+        require_time()
+        layer: dict[Any, Reached] = {}
+        for tried, (state, reached) in enumerate(layers[-1].items()):
+            if tried % STATES_BETWEEN_LOOKS_AT_THE_CLOCK == 0:
+                require_time()
+            for after, added, choice in follow(state):
+                value = reached.value + added
+                if after not in layer or value > layer[after].value:
+                    layer[after] = Reached(value, state, choice)
+        layers.append(layer)
+    return layers
+
+
+def choices_to(layers: Sequence[dict[Any, Reached]], state: Any) -> list[Any]:
+    """Return the choices, first stage first, that lead to a state of the last layer."""
+    chosen = []
+    for layer in reversed(layers[1:]):
+        chosen.append(layer[state].choice)
+        state = layer[state].before
+    return chosen[::-1]

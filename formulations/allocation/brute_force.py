@@ -1,4 +1,4 @@
-"""One-shot allocation by trying every choice: slow, plain, and right; the oracle of the tests."""
+"""One-shot allocation by trying every choice: slow, plain, and right."""
 
 from __future__ import annotations
 

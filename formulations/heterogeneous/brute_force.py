@@ -1,14 +1,22 @@
-"""Schedules in rounds by trying everything: slow, plain, and right; the oracle of the tests."""
+"""Schedules in rounds by trying everything: slow, plain, and right."""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from lyra_opt.core.solver import Unsupported
 from lyra_opt.core.stopwatch import require_time
-from lyra_opt.formulations.brute_force import BruteForceSolver, too_many
+from lyra_opt.formulations.brute_force import (
+    STATES_BETWEEN_LOOKS_AT_THE_CLOCK,
+    BruteForceSolver,
+    best_ways,
+    choices_to,
+    count_takings,
+    takings,
+    too_many,
+)
 from lyra_opt.formulations.heterogeneous.formulation import rounded_bound
 from lyra_opt.heterogeneous.checker import due_steps, jct_s, steps_in_round, worth
 from lyra_opt.heterogeneous.instance import (
@@ -20,27 +28,18 @@ from lyra_opt.heterogeneous.instance import (
 from lyra_opt.heterogeneous.problem import PROBLEM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lyra_opt.heterogeneous.instance import GangJob, Instance, Placement
 
     Cell = tuple[str, str]
+    Steps = tuple[Fraction, ...]
     Copies = tuple[Placement, ...]
     Choice = tuple[Copies, ...]
 
 MOST_CHOICES = 50_000
 MOST_ROUNDS = 8
-STATES_BETWEEN_LOOKS_AT_THE_CLOCK = 100
-
 COMPLETE = Fraction(0)
-
-
-class _Node(NamedTuple):
-    """The best way found to a state: what completions have added, and the round before."""
-
-    value: Fraction
-    before: tuple[Fraction, ...] | None
-    choice: Choice
 
 
 class BruteForce(BruteForceSolver):
@@ -92,38 +91,31 @@ def _search(instance: Instance) -> RoundSchedule | None:
     if instance.objective is Objective.ROUND_PROGRESS:
         best = max(choices, key=lambda steps: _progress(instance, steps))
         return _schedule(instance, [choices[best]])
-    layers = [{tuple(due_steps(job) for job in instance.jobs): _Node(Fraction(0), None, ())}]
-    for t in range(instance.horizon_rounds):
-        require_time()
-        layer: dict[tuple[Fraction, ...], _Node] = {}
-        for tried, (state, node) in enumerate(layers[-1].items()):
-            if tried % STATES_BETWEEN_LOOKS_AT_THE_CLOCK == 0:
-                require_time()
+
+    def stage(t: int) -> Callable[[Steps], Iterator[tuple[Steps, Fraction, Choice]]]:
+        def follow(state: Steps) -> Iterator[tuple[Steps, Fraction, Choice]]:
             for steps, choice in choices.items():
-                if not _is_allowed(instance, t, state, steps):
-                    continue
-                left = tuple(max(COMPLETE, d - s) for d, s in zip(state, steps, strict=True))
-                value = node.value + sum(
-                    (
+                if _is_allowed(instance, t, state, steps):
+                    left = tuple(max(COMPLETE, d - s) for d, s in zip(state, steps, strict=True))
+                    added = [
                         _value(instance, job, t)
                         for job, old, new in zip(instance.jobs, state, left, strict=True)
                         if old and not new
-                    ),
-                    Fraction(0),
-                )
-                if left not in layer or value > layer[left].value:
-                    layer[left] = _Node(value, state, choice)
-        layers.append(layer)
-    done = (COMPLETE,) * len(instance.jobs)
+                    ]
+                    yield left, sum(added, Fraction(0)), choice
+
+        return follow
+
+    start = tuple(due_steps(job) for job in instance.jobs)
+    layers = best_ways(start, map(stage, range(instance.horizon_rounds)))
+    last = (COMPLETE,) * len(instance.jobs)
     if instance.objective is Objective.UTILITY:
         last = max(layers[-1], key=lambda state: layers[-1][state].value)
-        return _traced(instance, layers, len(layers) - 1, last)
-    if done not in layers[-1]:
+    elif last not in layers[-1]:
         return None
     if instance.objective is Objective.MAKESPAN:
-        first = next(place for place, layer in enumerate(layers) if done in layer)
-        return _traced(instance, layers, first, done)
-    return _traced(instance, layers, len(layers) - 1, done)
+        layers = layers[: 1 + next(t for t, layer in enumerate(layers) if last in layer)]
+    return _schedule(instance, choices_to(layers, last))
 
 
 def _value(instance: Instance, job: GangJob, t: int) -> Fraction:
@@ -132,39 +124,20 @@ def _value(instance: Instance, job: GangJob, t: int) -> Fraction:
     return -jct_s(instance, job, t)
 
 
-def _progress(instance: Instance, steps: Sequence[Fraction]) -> Fraction:
-    return sum(
-        (
-            Fraction(job.weight) * min(Fraction(1), done / Fraction(job.steps))
-            for job, done in zip(instance.jobs, steps, strict=True)
-        ),
-        Fraction(0),
+def _progress(instance: Instance, steps: Steps) -> Fraction:
+    parts = (
+        Fraction(job.weight) * min(Fraction(1), done / Fraction(job.steps))
+        for job, done in zip(instance.jobs, steps, strict=True)
     )
+    return sum(parts, Fraction(0))
 
 
-def _is_allowed(
-    instance: Instance, t: int, state: Sequence[Fraction], steps: Sequence[Fraction]
-) -> bool:
+def _is_allowed(instance: Instance, t: int, state: Steps, steps: Steps) -> bool:
     """Whether only released jobs that are not complete run."""
     return all(
         not done or (left and t >= instance.first_round(job))
         for job, left, done in zip(instance.jobs, state, steps, strict=True)
     )
-
-
-def _traced(
-    instance: Instance,
-    layers: Sequence[Mapping[tuple[Fraction, ...], _Node]],
-    last: int,
-    state: tuple[Fraction, ...],
-) -> RoundSchedule:
-    chosen: list[Choice] = []
-    for layer in reversed(layers[1 : last + 1]):
-        node = layer[state]
-        chosen.append(node.choice)
-        assert node.before is not None
-        state = node.before
-    return _schedule(instance, chosen[::-1])
 
 
 def _schedule(instance: Instance, chosen: Sequence[Choice]) -> RoundSchedule:
@@ -189,31 +162,19 @@ def _cells(instance: Instance) -> list[tuple[Cell, int]]:
 def _count(instance: Instance, job: GangJob) -> int:
     """Return the ways to place a job in a round, none included, those at rate 0 too."""
     if not instance.forking:
-        return 1 + _ways([count for _, count in _cells(instance)], job.gang)
-    return math.prod(1 + _ways(list(server.gpus.values()), job.gang) for server in instance.servers)
+        return 1 + count_takings((count for _, count in _cells(instance)), job.gang)
+    return math.prod(1 + count_takings(each.gpus.values(), job.gang) for each in instance.servers)
 
 
-def _ways(counts: Sequence[int], gang: int) -> int:
-    ways = [1] + [0] * gang
-    for count in counts:
-        ways = [sum(ways[max(0, g - count) : g + 1]) for g in range(gang + 1)]
-    return ways[gang]
-
-
-def _placements(
-    cells: Sequence[tuple[Cell, int]], gang: int, chosen: tuple[tuple[Cell, int], ...] = ()
-) -> Iterator[Placement]:
-    """Yield every way to take `gang` GPUs of the cells."""
-    if not gang:
+def _placements(cells: Sequence[tuple[Cell, int]], job: GangJob) -> Iterator[Placement]:
+    """Yield every way to run the job's gang on GPUs of the cells."""
+    for counts in takings([there for _, there in cells], job.gang):
         placement: Placement = {}
-        for (server, name), count in chosen:
-            placement.setdefault(server, {})[name] = count
-        yield placement
-    elif cells:
-        (cell, there), *rest = cells
-        for count in range(min(there, gang) + 1):
-            more = ((cell, count),) if count else ()
-            yield from _placements(rest, gang - count, chosen + more)
+        for ((server, name), _), count in zip(cells, counts, strict=True):
+            if count:
+                placement.setdefault(server, {})[name] = count
+        if job.rate_of(placement):
+            yield placement
 
 
 def _of_job(instance: Instance, job: GangJob) -> Iterator[Copies]:
@@ -224,14 +185,12 @@ def _of_job(instance: Instance, job: GangJob) -> Iterator[Copies]:
         return
     if not instance.forking:
         yield ()
-        for placement in _placements(cells, job.gang):
-            if job.rate_of(placement):
-                yield (placement,)
+        yield from ((placement,) for placement in _placements(cells, job))
         return
     ways: list[Copies] = [()]
     for server in instance.servers:
         own = [entry for entry in cells if entry[0][0] == server.id]
-        here = [placement for placement in _placements(own, job.gang) if job.rate_of(placement)]
+        here = list(_placements(own, job))
         ways += [(*copies, placement) for copies in ways for placement in here]
     yield from ways
 

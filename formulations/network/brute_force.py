@@ -1,21 +1,27 @@
-"""The network problem by trying everything: slow, plain, and right; the oracle of the tests."""
+"""The network problem by trying everything: slow, plain, and right."""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
-from itertools import accumulate
+from operator import sub
 from typing import TYPE_CHECKING
 
-from lyra_opt.core.stopwatch import require_time
-from lyra_opt.formulations.brute_force import BruteForceSolver, too_many
+from lyra_opt.formulations.brute_force import (
+    BruteForceSolver,
+    best_ways,
+    choices_to,
+    count_takings,
+    takings,
+    too_many,
+)
 from lyra_opt.formulations.network.gang_data import simple_bound
 from lyra_opt.network.checker import value_of
 from lyra_opt.network.instance import GangPlacement, Objective, Solution
 from lyra_opt.network.problem import PROBLEM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from lyra_opt.core.solver import Unsupported
     from lyra_opt.network.instance import Instance, WaitingJob
@@ -24,7 +30,6 @@ if TYPE_CHECKING:
     Choice = tuple[int, ...]
 
 MOST_CHOICES = 2_000_000
-STATES_BETWEEN_LOOKS_AT_THE_CLOCK = 100
 
 
 class BruteForce(BruteForceSolver):
@@ -69,32 +74,33 @@ class BruteForce(BruteForceSolver):
 def _search(instance: Instance) -> Solution:
     """Return the best placement."""
     start = tuple(machine.free_gpus for machine in instance.machines)
-    layers: list[dict[Free, tuple[Fraction, Free, Choice]]] = [{start: (Fraction(0), start, ())}]
-    for job in instance.jobs:
+
+    def stage(job: WaitingJob) -> Callable[[Free], Iterator[tuple[Free, Fraction, Choice]]]:
         ways = list(_ways(instance, job))
-        layer: dict[Free, tuple[Fraction, Free, Choice]] = {}
-        for tried, (free, (value, _, _)) in enumerate(layers[-1].items()):
-            if tried % STATES_BETWEEN_LOOKS_AT_THE_CLOCK == 0:
-                require_time()
+
+        def follow(free: Free) -> Iterator[tuple[Free, Fraction, Choice]]:
             for held, worth in ways:
-                left = tuple(there - taken for there, taken in zip(free, held, strict=True))
-                total = value + worth
-                if min(left) >= 0 and (left not in layer or total > layer[left][0]):
-                    layer[left] = (total, free, held)
-        layers.append(layer)
-    last = max(layers[-1], key=lambda free: layers[-1][free][0] - _fragmented(instance, free))
+                left = tuple(map(sub, free, held))
+                if min(left) >= 0:
+                    yield left, worth, held
+
+        return follow
+
+    layers = best_ways(start, map(stage, instance.jobs))
+    last = max(layers[-1], key=lambda free: layers[-1][free].value - _fragmented(instance, free))
     placements = []
-    for job, layer in zip(reversed(instance.jobs), reversed(layers), strict=False):
-        _, last, held = layer[last]
-        gpus = {
-            machine.id: count
-            for machine, count in zip(instance.machines, held, strict=True)
-            if count
-        }
+    for job, held in zip(instance.jobs, choices_to(layers, last), strict=True):
+        gpus = _by_machine(instance, held)
         if gpus:
             tier = instance.tier_of(gpus)
             placements.append(GangPlacement(job=job.id, tier=tier.label, gpus=gpus))
-    return Solution(tuple(reversed(placements)))
+    return Solution(tuple(placements))
+
+
+def _by_machine(instance: Instance, held: Choice) -> dict[str, int]:
+    return {
+        machine.id: count for machine, count in zip(instance.machines, held, strict=True) if count
+    }
 
 
 def _fragmented(instance: Instance, free: Free) -> int:
@@ -109,34 +115,14 @@ def _fragmented(instance: Instance, free: Free) -> int:
 def _ways(instance: Instance, job: WaitingJob) -> Iterator[tuple[Choice, Fraction]]:
     """Yield no GPUs, then every way to give the job its GPUs where it may run, and its worth."""
     yield (0,) * len(instance.machines), Fraction(0)
-    for held in _taken([machine.free_gpus for machine in instance.machines], job.gang):
-        gpus = {
-            machine.id: count
-            for machine, count in zip(instance.machines, held, strict=True)
-            if count
-        }
-        tier = instance.tier_of(gpus)
+    for held in takings([machine.free_gpus for machine in instance.machines], job.gang):
+        tier = instance.tier_of(_by_machine(instance, held))
         if tier in instance.tiers_of(job):
             yield held, value_of(instance, job, tier)
-
-
-def _taken(free: Sequence[int], gang: int) -> Iterator[Choice]:
-    """Yield every way to take `gang` GPUs of these machines."""
-    if not free:
-        if not gang:
-            yield ()
-        return
-    for count in range(min(free[0], gang) + 1):
-        for rest in _taken(free[1:], gang - count):
-            yield (count, *rest)
 
 
 def _count(instance: Instance, job: WaitingJob) -> int:
     """Return the ways to take the job's GPUs, those where it may not run too."""
     if job.gang > instance.free_gpus:
         return 0
-    ways = [1] + [0] * job.gang
-    for machine in instance.machines:
-        sums = [0, *accumulate(ways)]
-        ways = [sums[n + 1] - sums[max(0, n - machine.free_gpus)] for n in range(job.gang + 1)]
-    return ways[job.gang]
+    return count_takings((machine.free_gpus for machine in instance.machines), job.gang)

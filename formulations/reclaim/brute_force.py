@@ -1,8 +1,9 @@
-"""Reclaiming by trying every choice: slow, plain, and right; the oracle of the tests."""
+"""Reclaiming by trying every choice: slow, plain, and right."""
 
 from __future__ import annotations
 
 import math
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.stopwatch import require_time
@@ -64,23 +65,16 @@ def _choices(instance: Instance) -> Iterator[tuple[tuple[int, ...], int]]:
     """
     on_loan = [position for position, server in enumerate(instance.servers) if server.on_loan]
     counter = _LossCounter(instance)
-    size = instance.reclaim_servers
-    chosen = list(range(size))  # numbers in on_loan, ascending
-    for number in chosen:
-        counter.take(on_loan[number])
-    while True:
-        yield tuple(on_loan[number] for number in chosen), counter.cost
-        last_movable = size - 1
-        while last_movable >= 0 and chosen[last_movable] == len(on_loan) - size + last_movable:
-            last_movable -= 1
-        if last_movable < 0:
-            return
-        for number in chosen[last_movable:]:
-            counter.give_back(on_loan[number])
-        first = chosen[last_movable] + 1
-        chosen[last_movable:] = range(first, first + size - last_movable)
-        for number in chosen[last_movable:]:
-            counter.take(on_loan[number])
+    before: tuple[int, ...] = ()
+    for chosen in combinations(on_loan, instance.reclaim_servers):
+        pairs = enumerate(zip(before, chosen, strict=False))
+        first = next((place for place, (old, new) in pairs if old != new), 0)
+        for position in before[first:]:
+            counter.count(position, -1)
+        for position in chosen[first:]:
+            counter.count(position, 1)
+        yield chosen, counter.cost
+        before = chosen
 
 
 class _LossCounter:
@@ -101,18 +95,10 @@ class _LossCounter:
                     hosted.setdefault(group.server, []).append((number, losses))
         self._hosted_at = [hosted.get(server.id, []) for server in instance.servers]
 
-    def take(self, position: int) -> None:
-        """Count the workers on the server at `position` as lost."""
-        for job, workers in self._hosted_at[position]:
-            survived = self._lost[job] <= self._slack[job]
-            self._lost[job] += workers
-            if survived and self._lost[job] > self._slack[job]:
-                self.cost += self._weight[job]
-
-    def give_back(self, position: int) -> None:
-        """Count the workers on the server at `position` as not lost any more."""
+    def count(self, position: int, sign: int) -> None:
+        """Count the workers on the server at `position` as lost, 1, or as not lost any more, -1."""
         for job, workers in self._hosted_at[position]:
             was_preempted = self._lost[job] > self._slack[job]
-            self._lost[job] -= workers
-            if was_preempted and self._lost[job] <= self._slack[job]:
-                self.cost -= self._weight[job]
+            self._lost[job] += sign * workers
+            if was_preempted is not (self._lost[job] > self._slack[job]):
+                self.cost += sign * self._weight[job]
