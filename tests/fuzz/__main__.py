@@ -18,6 +18,8 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pandas as pd
+
 from tests.fuzz.running import FILES, Tally, reduced, try_many
 from tests.reference import PROBLEMS
 
@@ -116,20 +118,10 @@ def limit_memory() -> None:
 def table(tally: Tally, columns: Sequence[str]) -> str:
     """Return counts, a line for each variant or kind of file and one for all."""
     names = sorted({(of, variant) for of, variant, what in tally.counts if what == columns[0]})
-    lines = [["", *columns]]
-    for of, variant in names:
-        counts = (tally.counts[of, variant, column] for column in columns)
-        lines.append([f"{of} {variant}", *(f"{count:,}" for count in counts)])
-    totals = (sum(tally.counts[*name, column] for name in names) for column in columns)
-    lines.append(["all", *(f"{total:,}" for total in totals)])
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if place else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-        )
-        for line in lines
-    )
+    counts = [[tally.counts[*name, column] for column in columns] for name in names]
+    frame = pd.DataFrame(counts, index=list(map(" ".join, names)), columns=list(columns))
+    frame.loc["all"] = frame.sum()
+    return frame.map("{:,}".format).to_string()
 
 
 def write_failures(failures: Sequence[Failure | FileFailure], folder: Path) -> None:

@@ -54,38 +54,10 @@ EDGES = (
 )
 """Numbers at the edges of rules, and times of clocks."""
 ODD_CELLS = (
-    *(
-        "",
-        " ",
-        "0",
-        "-1",
-        "1",
-        "0.5",
-        "-0",
-        "1e400",
-        "1e-400",
-        "nan",
-        "inf",
-        "-inf",
-        "None",
-        "null",
-    ),
-    *(
-        "9" * 400,
-        "9007199254740993",
-        "1_000",
-        "0x1",
-        "x",
-        "ä",
-        '"',
-        "'",
-        "\0",
-        ",",
-        ";",
-        "\t",
-        "[]",
-    ),
-    *("{}", "true", "2020-02-30 00:00:00", "9999-12-31 23:59:59", "0001-01-01", "1,000", "۳"),
+    *("", " ", "0", "-1", "1", "0.5", "-0", "1e400", "1e-400", "nan", "inf", "-inf", "None"),
+    *("null", "9" * 400, "9007199254740993", "1_000", "0x1", "x", "ä", '"', "'", "\0", ",", ";"),
+    *("\t", "[]", "{}", "true", "2020-02-30 00:00:00", "9999-12-31 23:59:59"),
+    *("0001-01-01", "1,000", "۳"),
 )
 """The same for tables and TOML."""
 CELL = re.compile(rb"[^\s,|=\[\]{}\"]+")
@@ -332,14 +304,19 @@ class DamagedFile:
         path = folder / self.name
         path.write_bytes(self.data)
         _, read = readers()[self.kind]
-        try:
-            read(path)
-        except UserError as error:
-            said = str(error)
-            is_one_line = "\n" not in said and said.startswith(str(path))
-            return "refused" if is_one_line else f"refusal: {said!r}"
-        except Exception as error:
-            return f"exception: {type(error).__name__}: {error}"
-        finally:
-            path.unlink()
-        return "read"
+        said = outcome(read, path)
+        path.unlink()
+        return said
+
+
+def outcome(read: Callable[[Path], object], path: Path) -> str:
+    """Return the outcome of reading a path: "read", "refused", or a fault of the reader."""
+    try:
+        read(path)
+    except UserError as error:
+        said = str(error)
+        is_one_line = "\n" not in said and said.startswith(str(path))
+        return "refused" if is_one_line else f"refusal: {said!r}"
+    except Exception as error:
+        return f"exception: {type(error).__name__}: {error}"
+    return "read"

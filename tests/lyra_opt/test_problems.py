@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -43,6 +44,28 @@ def test_instance_comes_back_from_its_file(name: str, data: st.DataObject) -> No
     back = problem.parse_instance(json.loads(text))
     assert back == drawn
     assert content_hash(problem, back) == content_hash(problem, drawn)
+
+
+@EVERY_PROBLEM
+def test_defaults_that_are_written_out_change_nothing(name: str) -> None:
+    """Nor do integers in the place of floats."""
+    problem = find_problem(name)
+    instance: Any = problem.parse_instance(INSTANCES[name].valid)
+    document = problem.instance_document(instance)
+    records = [(instance, document)]
+    for key, rows in document.items():
+        if isinstance(rows, list):
+            records += zip(getattr(instance, key), rows, strict=True)
+    for record, row in records:
+        for each in fields(record):
+            value = getattr(record, each.name)
+            if each.name != "problem" and isinstance(value, int | float | str):
+                is_whole = isinstance(value, float) and value.is_integer()
+                row.setdefault(each.name, value)
+                row[each.name] = int(value) if is_whole else row[each.name]
+    written = problem.parse_instance(json.loads(json.dumps(document)))
+    assert written == instance
+    assert content_hash(problem, written) == content_hash(problem, instance)
 
 
 @EVERY_PROBLEM

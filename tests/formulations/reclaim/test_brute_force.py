@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 
 from lyra_opt.core.problem import find_problem
-from lyra_opt.core.result import Limits, Status, StoppedBy
-from lyra_opt.core.seeding import generator
+from lyra_opt.core.result import Status
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.formulations.reclaim.brute_force import BruteForce
 from lyra_opt.reclaim import Solution
 from lyra_opt.testing.strategies import reclaim_instances
-from tests.formulations.reclaim.exact_solvers import last_servers, scattered_jobs
+from tests.formulations.reclaim.exact_solvers import scattered_jobs
 from tests.optima import document_of, objective
 from tests.reference.reclaim import choices
 
@@ -48,21 +46,3 @@ def test_nearly_all_of_many_servers_are_no_deep_recursion():
     """There are 2000 choices, each a long one; every job has a second server."""
     instance = scattered_jobs(2000, [2, 2, 2], 1999)
     assert solve_and_check(RECLAIM, instance, BruteForce()).objective == 3
-
-
-@pytest.mark.parametrize("time_s", [0, 0.0001])
-def test_time_limit_claims_nothing(time_s):
-    instance = scattered_jobs(22, [3] * 30, 11)
-    result = BruteForce().solve(instance, limits=Limits(time_s=time_s), rng=generator(seed=0))
-    assert (result.status, result.stopped_by) == (Status.FEASIBLE, StoppedBy.TIME)
-    assert result.dual_bound == 0
-
-
-def test_stopped_run_is_no_worse_than_its_start():
-    instance = scattered_jobs(22, [3] * 30, 11)
-    first = Solution(next(choices(document_of(instance))))
-    for start in (first, last_servers(instance), Solution(first.servers[::-1])):
-        result = BruteForce().solve(
-            instance, limits=Limits(time_s=0), rng=generator(seed=0), warm_start=start
-        )
-        assert result.objective <= objective(instance, start)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,11 +11,9 @@ from lyra_opt.allocation import ElasticJob, Objective, Schedule, WorkerAllocatio
 from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.core.documents import format_document
 from lyra_opt.core.errors import FieldError
-from lyra_opt.core.loading import content_hash
 from lyra_opt.core.verifying import verify
 from tests.lyra_opt.allocation.examples import LONG, example, example_schedule
 
-JOB_DEFAULTS = {"gpus_per_worker": 1, "release_s": 0.0, "running": False, "scaling_loss": 0.0}
 EXAMPLE = {
     "format": "lyra-opt/allocation",
     "version": 1,
@@ -24,21 +21,10 @@ EXAMPLE = {
     "objective": "mean_jct",
     "gpus": 8,
     "jobs": [
-        {"id": "A", "min_workers": 2, "max_workers": 6, "work_worker_s": 300.0, **JOB_DEFAULTS},
+        {"id": "A", "min_workers": 2, "max_workers": 6, "work_worker_s": 300.0},
         {"id": "B", "min_workers": 2, "max_workers": 6, "work_worker_s": 120},
     ],
 }
-
-
-def test_defaults_and_integers_are_the_same_content() -> None:
-    """300 and 300.0 are one instance, and so are defaults that are written out."""
-    instance = PROBLEM.parse_instance(EXAMPLE)
-    assert instance.jobs == example().jobs
-    jobs = [{**JOB_DEFAULTS, **job, "release_s": 0} for job in EXAMPLE["jobs"]]
-    same = PROBLEM.parse_instance({**EXAMPLE, "jobs": jobs})
-    assert content_hash(PROBLEM, same) == content_hash(PROBLEM, instance)
-    whole = replace(instance, jobs=(replace(LONG, work_worker_s=300), instance.jobs[1]))
-    assert content_hash(PROBLEM, whole) == content_hash(PROBLEM, instance)
 
 
 def test_schedule_comes_back_from_its_file_in_order() -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from lyra_opt.core.loading import content_hash
 from lyra_opt.heterogeneous import Objective, TimeShares
 from lyra_opt.heterogeneous.problem import PROBLEM
 from tests.lyra_opt.heterogeneous.examples import entry, instance, job, schedule
-from tests.malformed import HETEROGENEOUS_DOCUMENT
 
 
 def test_shares_come_back_from_their_file() -> None:
@@ -17,22 +15,6 @@ def test_shares_come_back_from_their_file() -> None:
     assert answer == {"allocation": {"a": {"fast": 0.25}}}
     parsed, _ = PROBLEM.parse_solution({"instance": "example", **answer})
     assert PROBLEM.check(one, parsed) == PROBLEM.check(one, solution)
-
-
-def test_defaults_and_integers_are_the_same_content() -> None:
-    """8 and 8.0 are one instance, and so are defaults that are written out."""
-    plain = {
-        **HETEROGENEOUS_DOCUMENT,
-        "jobs": [{"id": "b", "gang": 1, "steps": 8, "throughput": {"fast": 4}}],
-    }
-    written = {
-        **plain,
-        "restart_s": 0,
-        "forking": False,
-        "jobs": [{**plain["jobs"][0], "weight": 1, "utility": {"kind": "inverse_jct", "scale": 1}}],
-    }
-    first, second = PROBLEM.parse_instance(plain), PROBLEM.parse_instance(written)
-    assert content_hash(PROBLEM, first) == content_hash(PROBLEM, second)
 
 
 def test_senses() -> None:

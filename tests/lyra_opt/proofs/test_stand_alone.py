@@ -36,12 +36,11 @@ from lyra_opt.proofs.stand_alone import (
     proved_cost,
 )
 from lyra_opt.reclaim.instance import Job, Server
+from tests.malformed import changed
 from tests.reference import allocation, heterogeneous, network, reclaim
 from tests.reference.drawing import INFEASIBLE, UNKNOWN, Draw
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lyra_opt.core.documents import JsonObject
 
 FILE = Path(stand_alone.__file__)
@@ -195,78 +194,37 @@ def test_no_tree_and_no_multipliers_prove_too_much() -> None:
     assert accepted > 200
 
 
-def without_a_node(proof: JsonObject) -> None:
-    """Leave a branch open."""
-    proof["nodes"].pop()
+DAMAGED: dict[str, tuple[JsonObject, str]] = {
+    "a branch is left open": ({"nodes": []}, "ends before"),
+    "no branch leads to a leaf": ({"nodes": [{"multipliers": []}] * 99}, "no branch leads to"),
+    "a branch splits nothing": (
+        {"nodes": [{"branch": 0, "at_most": 1}, {"multipliers": []}, {"multipliers": []}]},
+        "does not split",
+    ),
+    "a row is taken the wrong way round": ({"nodes": [{"multipliers": [0, 2, 1, -1]}]}, "below 0"),
+    "floats are none of our numbers": ({"nodes": [{"multipliers": [0, 1.5]}]}, "no such integer"),
+    "nothing is said to be there": (
+        {"nodes": [{"multipliers": [0, 1], "is_empty": True}]},
+        "not shown to be empty",
+    ),
+    "a server has other jobs": ({"dominance": [["a", "b"]]}, "does not dominate"),
+    "all signs are turned around": ({"denominator": -1}, "denominator"),
+    "a preempted job is left out": (
+        {"solution": {"server a": 1, "server b": 1}},
+        "does not keep row",
+    ),
+    "another fleet": ({"sha256": content_hash(FLEET | {"name": "other"})}, "another instance"),
+}
 
 
-def with_a_node_too_many(proof: JsonObject) -> None:
-    """Add a leaf that no branch leads to."""
-    proof["nodes"].append({"multipliers": []})
-
-
-def with_a_gap(proof: JsonObject) -> None:
-    """Split nothing."""
-    proof["nodes"] = [{"branch": 0, "at_most": 1}, {"multipliers": []}, {"multipliers": []}]
-
-
-def with_a_negative_multiplier(proof: JsonObject) -> None:
-    """Take a row the wrong way round."""
-    proof["nodes"] = [{"multipliers": [0, 2, 1, -1]}]
-
-
-def with_a_fraction(proof: JsonObject) -> None:
-    """Floats are none of our numbers."""
-    proof["nodes"] = [{"multipliers": [0, 1.5]}]
-
-
-def with_an_empty_leaf(proof: JsonObject) -> None:
-    """Claim that nothing is there."""
-    proof["nodes"] = [{"multipliers": [0, 1], "is_empty": True}]
-
-
-def with_a_false_order(proof: JsonObject) -> None:
-    """Claim that a server is no worse than another with other jobs."""
-    proof["dominance"] = [["a", "b"]]
-
-
-def with_a_negative_denominator(proof: JsonObject) -> None:
-    """Turn all signs around."""
-    proof["denominator"] = -1
-
-
-def with_another_solution(proof: JsonObject) -> None:
-    """Give back a server, and preempt nobody."""
-    proof["solution"] = {"server a": 1, "server b": 1}
-
-
-def of_another_instance(proof: JsonObject) -> None:
-    """Take the proof of another fleet."""
-    proof["sha256"] = content_hash(FLEET | {"name": "other"})
-
-
-@pytest.mark.parametrize(
-    ("damage", "told"),
-    [
-        (without_a_node, "ends before"),
-        (with_a_node_too_many, "no branch leads to"),
-        (with_a_gap, "does not split"),
-        (with_a_negative_multiplier, "below 0"),
-        (with_a_fraction, "no such integer"),
-        (with_an_empty_leaf, "not shown to be empty"),
-        (with_a_false_order, "does not dominate"),
-        (with_a_negative_denominator, "denominator"),
-        (with_another_solution, "does not keep row"),
-        (of_another_instance, "another instance"),
-    ],
-)
-def test_damaged_proofs_are_refuted(damage: Callable[[JsonObject], None], told: str) -> None:
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_damaged_proofs_are_refuted(damage: str) -> None:
     """Each with the reason."""
     proof = proved(FLEET)
     check(FLEET, proof)
-    damage(proof)
+    changes, told = DAMAGED[damage]
     with pytest.raises(Refuted, match=told):
-        check(FLEET, proof)
+        check(FLEET, proof | changes)
 
 
 RECORDS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -362,41 +320,28 @@ def test_a_deep_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "RecursionError" in capsys.readouterr().err
 
 
-def a_server_without_workers(fleet: JsonObject) -> None:
-    """Charge a job for a server on which it has nothing."""
-    fleet["jobs"][0]["workers"][0]["base"] = 0
-
-
-def a_negative_weight(fleet: JsonObject) -> None:
-    """Gain by a preemption."""
-    fleet["jobs"][0]["weight"] = -1
-
-
-def a_server_twice(fleet: JsonObject) -> None:
-    """Hide one server behind another."""
-    fleet["servers"].append({"id": "a", "gpus": 8})
-
-
-def workers_twice(fleet: JsonObject) -> None:
-    """Hide the workers of a job behind others on the same server."""
-    fleet["jobs"][0]["workers"].append({"server": "a", "base": 0, "flexible": 1})
-
-
-def a_half(fleet: JsonObject) -> None:
-    """Give back half a server more."""
-    fleet["reclaim_servers"] = 1.5
-
-
 @pytest.mark.parametrize(
-    "change", [a_server_without_workers, a_negative_weight, a_server_twice, workers_twice, a_half]
+    "changes",
+    [
+        {"jobs[0].workers[0].base": 0},
+        {"jobs[0].weight": -1},
+        {"servers": [*FLEET["servers"], {"id": "a", "gpus": 8}]},
+        {
+            "jobs[0].workers": [
+                *FLEET["jobs"][0]["workers"],
+                {"server": "a", "base": 0, "flexible": 1},
+            ]
+        },
+        {"reclaim_servers": 1.5},
+    ],
+    ids=["server without workers", "weight", "server twice", "workers twice", "half a server"],
 )
 def test_instances_that_mislead_its_arithmetic_are_refused(
-    change: Callable[[JsonObject], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    changes: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By the stand-alone checker, which does not check the rest of an instance, too."""
-    fleet, proof = json.loads(json.dumps(FLEET)), proved(FLEET)
-    change(fleet)
-    refusals(tmp_path, fleet, proof | {"sha256": content_hash(fleet)}, capsys)
+    fleet = changed(FLEET, changes)
+    refusals(tmp_path, fleet, proved(FLEET) | {"sha256": content_hash(fleet)}, capsys)
 
 
 def test_a_gang_of_one_spans_nothing() -> None:

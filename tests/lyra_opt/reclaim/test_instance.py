@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.core.loading import content_hash, load_instance
+from lyra_opt.core.loading import load_instance
 from lyra_opt.core.problem import find_problem
 from lyra_opt.reclaim import Instance, Job, Server, WorkerGroup
 
@@ -39,18 +39,6 @@ def test_defaults(write_json: Callable[[str, Any], Path]) -> None:
     (job,) = instance.jobs
     assert (job.weight, job.gpus_per_worker, job.min_workers) == (1, 1, 2)
     assert (job.base_workers, job.total_workers) == (2, 3)
-
-
-def test_explicit_defaults_are_the_defaults(
-    figure_5: Instance, figure_5_document: dict[str, Any]
-) -> None:
-    """The format's own example spells some defaults out; it is the same instance."""
-    figure_5_document["servers"][2]["on_loan"] = True
-    figure_5_document["jobs"][0] |= {"weight": 1, "gpus_per_worker": 1, "min_workers": 12}
-    figure_5_document["jobs"][0]["workers"][0]["flexible"] = 0
-    spelled_out = PROBLEM.parse_instance(figure_5_document)
-    assert spelled_out == figure_5
-    assert content_hash(PROBLEM, spelled_out) == content_hash(PROBLEM, figure_5)
 
 
 def test_gzip_is_known_by_its_content(

@@ -237,17 +237,6 @@ def test_ends_of_the_segment_are_optimal_for_their_size(instance: Instance) -> N
     assert len(bound.lower_servers) <= instance.reclaim_servers <= len(bound.upper_servers)
 
 
-@given(reclaim_instances(semantics="rigid", max_servers=6), st.sampled_from([10**9, 2**40]))
-@draws(50)
-def test_huge_weights_do_not_overflow(instance: Instance, factor: int) -> None:
-    """Bound and optimum scale together."""
-    scaled = _scaled(instance, factor)
-    unscaled, bound = rigid_bound(instance), rigid_bound(scaled)
-    value = Fraction(bound.bound, factor)
-    assert unscaled.bound - 1 < value <= unscaled.bound
-    assert bound.bound <= factor * optimum(instance)
-
-
 def test_products_beyond_64_bits() -> None:
     """One job of the largest weight on 1,200 servers: capacities of the cut exceed 2^62."""
     servers = tuple(Server(id=f"s{i}", gpus=1) for i in range(1200))
