@@ -13,7 +13,7 @@ import numpy as np
 from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, RoundState
 from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
-from lyra_opt.instances.heterogeneous.clusters import find_cluster, hadar_60
+from lyra_opt.instances.heterogeneous.clusters import find_cluster
 from lyra_opt.instances.heterogeneous.generated_jobs import MIX_SIZES, PHILLY_TRACE, gavel_like, mix
 from lyra_opt.instances.traces import locate
 from lyra_opt.paper_figures.comparison import MISSING, Found, FurtherTable
@@ -415,7 +415,7 @@ def decision_times(part: Part, *, jobs: Sequence[int]) -> Found:
 
 def _decision_s(scheme: str, count: int) -> float:
     """Return the median of the wall times, a first run to load and compile left out."""
-    cluster = hadar_60()
+    cluster = find_cluster("hadar-60")
     jobs = _gangs_of(gavel_like(jobs=count, seed=0, gpu_types=cluster.gpu_types))
     times_s = []
     for _ in range(REPEATS + 1):

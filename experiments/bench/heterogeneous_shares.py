@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lyra_opt.experiments.bench.timing import Figure, timed_figure
 from lyra_opt.experiments.bench.trials import interleaved, proved_within
 from lyra_opt.heterogeneous.instance import Instance, Objective
-from lyra_opt.instances.heterogeneous.clusters import gavel_108
+from lyra_opt.instances.heterogeneous.clusters import find_cluster
 from lyra_opt.instances.heterogeneous.generated_jobs import gavel_like
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def share_instance(
         Whether no two weights are equal: many jobs have the same model, batch size and gang, and
         solvers solve jobs that differ in nothing as one.
     """
-    cluster = gavel_108()
+    cluster = find_cluster("gavel-108")
     workload = gavel_like(
         jobs=jobs,
         seed=seed,

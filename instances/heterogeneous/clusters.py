@@ -266,69 +266,58 @@ def _prices_in_words(types: Sequence[GpuType]) -> tuple[str, ...]:
     )
 
 
-def hadar_60() -> Cluster:
-    """Return the simulated cluster of Hadar (IPDPS 2024): 15 nodes, three types."""
-    return cluster_of(
-        {"v100": 20, "p100": 20, "k80": 20},
-        name="hadar-60",
-        assumptions=(
-            "Cluster of 20 V100, 20 P100 and 20 K80 on 15 nodes (Hadar, by a secondary source); "
-            "that each node has 4 GPUs of one type follows from it if nodes are alike.",
-        ),
-    )
+def _of_a_paper(
+    name: str,
+    summary: str,
+    gpus: Mapping[str, int],
+    assumption: str,
+    *,
+    gpus_per_server: int = GPUS_PER_SERVER,
+) -> NamedCluster:
+    def make() -> Cluster:
+        return cluster_of(
+            gpus, gpus_per_server=gpus_per_server, name=name, assumptions=(assumption,)
+        )
+
+    return NamedCluster(name, summary, make)
 
 
-def gavel_108() -> Cluster:
-    """Return the simulated cluster of Gavel (OSDI 2020), on servers of 4 GPUs."""
-    return cluster_of(
-        {"v100": 36, "p100": 36, "k80": 36},
-        name="gavel-108",
-        assumptions=(
-            "Cluster of 36 V100, 36 P100 and 36 K80 (Gavel). Assumed: 4 GPUs a server, as in "
-            "Hadar's cluster; the scripts of Gavel's simulator have 1 by default, and its rates "
-            "are those of gangs on one server wherever they are.",
-        ),
-    )
-
-
-def hadare_aws() -> Cluster:
-    """Return a testbed like HadarE's at AWS: five nodes of one GPU."""
-    return cluster_of(
-        {"v100": 2, "t4": 2, "k80": 1},
-        gpus_per_server=1,
-        name="hadare-aws",
-        assumptions=(
-            "Testbed of five nodes of 1 GPU at AWS: p3.2xlarge (V100), g4dn.xlarge (T4) and "
-            "p2.xlarge (K80), from memory with little confidence. Assumed: 2, 2 and 1 of them; "
-            "their numbers were not found.",
-        ),
-    )
-
-
-def hadare_lab() -> Cluster:
-    """Return a testbed like that of HadarE's laboratory: five nodes of one GPU."""
-    return cluster_of(
-        dict.fromkeys(("rtx-3090", "titan-rtx", "t4", "rtx-a2000", "t400"), 1),
-        gpus_per_server=1,
-        name="hadare-lab",
-        assumptions=(
-            "Testbed of five nodes of 1 GPU in a laboratory: Titan RTX, T4, T400, RTX 3090 and "
-            "RTX A2000, from memory with little confidence.",
-        ),
-    )
-
-
-HADAR_60 = NamedCluster(
-    "hadar-60", "20 V100, 20 P100 and 20 K80, 4 a server (Hadar's simulation)", hadar_60
+HADAR_60 = _of_a_paper(
+    "hadar-60",
+    "20 V100, 20 P100 and 20 K80, 4 a server (Hadar's simulation)",
+    {"v100": 20, "p100": 20, "k80": 20},
+    "Cluster of 20 V100, 20 P100 and 20 K80 on 15 nodes (Hadar, by a secondary source); "
+    "that each node has 4 GPUs of one type follows from it if nodes are alike.",
 )
-GAVEL_108 = NamedCluster(
-    "gavel-108", "36 V100, 36 P100 and 36 K80, 4 a server (Gavel's simulation)", gavel_108
+"""The simulated cluster of Hadar (IPDPS 2024): 15 nodes, three types."""
+
+GAVEL_108 = _of_a_paper(
+    "gavel-108",
+    "36 V100, 36 P100 and 36 K80, 4 a server (Gavel's simulation)",
+    {"v100": 36, "p100": 36, "k80": 36},
+    "Cluster of 36 V100, 36 P100 and 36 K80 (Gavel). Assumed: 4 GPUs a server, as in "
+    "Hadar's cluster; the scripts of Gavel's simulator have 1 by default, and its rates "
+    "are those of gangs on one server wherever they are.",
 )
-HADARE_AWS = NamedCluster(
-    "hadare-aws", "2 V100, 2 T4 and 1 K80, 1 a server (like HadarE's testbed at AWS)", hadare_aws
+"""The simulated cluster of Gavel (OSDI 2020), on servers of 4 GPUs."""
+
+HADARE_AWS = _of_a_paper(
+    "hadare-aws",
+    "2 V100, 2 T4 and 1 K80, 1 a server (like HadarE's testbed at AWS)",
+    {"v100": 2, "t4": 2, "k80": 1},
+    "Testbed of five nodes of 1 GPU at AWS: p3.2xlarge (V100), g4dn.xlarge (T4) and "
+    "p2.xlarge (K80), from memory with little confidence. Assumed: 2, 2 and 1 of them; "
+    "their numbers were not found.",
+    gpus_per_server=1,
 )
-HADARE_LAB = NamedCluster(
+"""A testbed like HadarE's at AWS: five nodes of one GPU."""
+
+HADARE_LAB = _of_a_paper(
     "hadare-lab",
     "RTX 3090, Titan RTX, T4, RTX A2000, T400 (like HadarE's in a laboratory)",
-    hadare_lab,
+    dict.fromkeys(("rtx-3090", "titan-rtx", "t4", "rtx-a2000", "t400"), 1),
+    "Testbed of five nodes of 1 GPU in a laboratory: Titan RTX, T4, T400, RTX 3090 and "
+    "RTX A2000, from memory with little confidence.",
+    gpus_per_server=1,
 )
+"""A testbed like that of HadarE's laboratory: five nodes of one GPU."""

@@ -14,7 +14,7 @@ import tempfile
 import time
 import tomllib
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,13 +22,7 @@ import numpy as np
 
 from lyra_opt.heterogeneous.heuristics.gavel_policies import gavel_policies
 from lyra_opt.heterogeneous.instance import GangJob
-from lyra_opt.instances.heterogeneous.clusters import (
-    cluster_of,
-    gavel_108,
-    hadar_60,
-    hadare_aws,
-    hadare_lab,
-)
+from lyra_opt.instances.heterogeneous.clusters import cluster_of, find_cluster
 from lyra_opt.instances.heterogeneous.generated_jobs import gavel_like, mix
 from lyra_opt.instances.heterogeneous.throughput_files import gavel_throughputs
 from lyra_opt.instances.heterogeneous.workload_throughputs import with_throughputs
@@ -364,10 +358,10 @@ def _gangs(
 TYPED_CLUSTERS: Mapping[str, Callable[[], Cluster]] = {
     "three-types": _three_types,
     "two-on-a-server": _two_on_a_server,
-    "hadar-60": hadar_60,
-    "gavel-108": gavel_108,
-    "hadare-aws": hadare_aws,
-    "hadare-lab": hadare_lab,
+    **{
+        name: partial(find_cluster, name)
+        for name in ("hadar-60", "gavel-108", "hadare-aws", "hadare-lab")
+    },
 }
 
 
