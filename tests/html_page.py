@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 
@@ -37,3 +38,16 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.words += data
+
+
+def assert_needs_no_other_file(text: str) -> None:
+    """Plots are inside, nothing is loaded, no id stands twice."""
+    page = Page(text)
+    assert all(address.startswith("#") for address in page.addresses)
+    assert "svg" in page.tags
+    assert not {"link", "img", "iframe", "object"} & set(page.tags)
+    assert len(page.ids) == len(set(page.ids))
+    assert "@import" not in text
+    assert re.findall(r"url\((?!#)", text) == []
+    names = r"http://www\.w3\.org/(2000/svg|1999/xlink)"  # of XML vocabularies, never loaded
+    assert re.sub(names, "", text).count("://") == 0

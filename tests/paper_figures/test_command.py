@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +12,7 @@ from lyra_opt.__main__ import main
 from lyra_opt.experiments.simulation.running.replays import load_replays
 from lyra_opt.experiments.simulation.scenario.setup import SimulationError
 from tests.conftest import assert_one_line_error
+from tests.html_page import Page, assert_needs_no_other_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -188,32 +188,13 @@ def test_table_5_from_end_to_end(folder):
     assert (folder / "plots" / "table_5.svg").is_file()
 
 
-class _Links(HTMLParser):
-    """Collects what a page would load, its elements and its ids."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.loaded: list[str] = []
-        self.tags: set[str] = set()
-        self.ids: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        for name, value in attrs:
-            if name in ("src", "href", "xlink:href", "data", "srcset") and value:
-                self.loaded.append(value)
-            if name == "id" and value:
-                self.ids.append(value)
-
-
 @pytest.mark.slow
 def test_page_says_how_it_was_made_and_where_what_is(folder):
     """Version, date and command line; contents lead to every table, and to how it was run."""
     page = (folder / "index.html").read_text()
-    links = _Links()
-    links.feed(page)
-    assert {"#all", "#lyra-table-5", "#how"} <= set(links.loaded)
-    assert {link.removeprefix("#") for link in links.loaded} <= set(links.ids)
+    links = Page(page)
+    assert {"#all", "#lyra-table-5", "#how"} <= set(links.addresses)
+    assert {link.removeprefix("#") for link in links.addresses} <= set(links.ids)
     assert f"lyra-opt {__version__}, 20" in page
     assert "lyra-opt paper lyra --table 5 --scale 0.01" in page
     assert "(21 runs)" in page  # of 14 schemes, and under other readings of their queues and loans
@@ -276,14 +257,4 @@ def test_dally_from_end_to_end(dally_folder):
 @pytest.mark.slow
 @pytest.mark.parametrize("made", ["folder", "hadar_folder", "dally_folder"])
 def test_page_needs_no_other_file(made, request):
-    """Plots are inside, nothing is loaded, no id stands twice."""
-    page = (request.getfixturevalue(made) / "index.html").read_text()
-    links = _Links()
-    links.feed(page)
-    assert all(link.startswith("#") for link in links.loaded)
-    assert "svg" in links.tags
-    assert not {"link", "img", "iframe", "object"} & links.tags
-    assert re.findall(r"url\((?!#)", page) == []
-    names = r"http://www\.w3\.org/(2000/svg|1999/xlink)"  # of XML vocabularies, never loaded
-    assert re.sub(names, "", page).count("://") == 0
-    assert len(links.ids) == len(set(links.ids))
+    assert_needs_no_other_file((request.getfixturevalue(made) / "index.html").read_text())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from lyra_opt.experiments.library.plan import read_plan
 from lyra_opt.instances.library import library
 from lyra_opt.instances.library.documents import Grade, Proof
 from lyra_opt.instances.library.shelf import Library
+from tests.instances.library.parts import part_of_library
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,40 +27,23 @@ DAY, NEXT = "2026-11-23", "2099-01-01"
 @pytest.fixture
 def shelf(tmp_path: Path) -> Library:
     """Return a library of two instances with the record of the first day alone."""
-    folder, whole = tmp_path / "library", library().folder
-    for name in ("catalogues", "solutions", "proofs", "records"):
-        (folder / name).mkdir(parents=True)
-    for name in (PROVED, OPEN):
-        shutil.copy(whole / f"{name}.json", folder)
-        shutil.copy(library().solution_file(name), folder / "solutions")
-    for kind, file in (
-        ("catalogues", "library-2026.1.json"),
-        ("records", f"best-known-{DAY}.json"),
-    ):
-        document = json.loads((whole / kind / file).read_text())
-        document["instances"] = [
-            each for each in document["instances"] if each["id"] in (PROVED, OPEN)
-        ]
-        (folder / kind / file).write_text(json.dumps(document))
+    folder = part_of_library(tmp_path / "library", PROVED, OPEN).folder
+    kept = ("library-2026.1.json", f"best-known-{DAY}.json")
+    for kind in ("catalogues", "records", "proofs"):
+        for path in (folder / kind).iterdir():
+            if path.name not in kept:
+                path.unlink()
     return Library(folder)
 
 
 def run(shelf: Library, name: str, method: str, engine: str, **others: object) -> GradingRun:
     return GradingRun(
-        **{
-            "id": name,
-            "sha256": shelf.entry(name).sha256,
-            "method": method,
-            "engine": engine,
-            "is_exact": method in ("exact", "order-tree"),
-            "is_started": False,
-            "status": "optimal",
-            "objective": None,
-            "dual_bound": None,
-            "time_limit_s": 4.0,
-            "time_s": 0.1,
-            **others,
-        }
+        id=name,
+        sha256=shelf.entry(name).sha256,
+        method=method,
+        engine=engine,
+        is_exact=method in ("exact", "order-tree"),
+        **{"status": "optimal", "time_limit_s": 4.0, "time_s": 0.1, **others},
     )
 
 
