@@ -25,7 +25,7 @@ from lyra_opt.simulation.scheme import (
 )
 from lyra_opt.simulation.series import CaptureObserver
 from lyra_opt.simulation.tenure import Forever, Leases, Rounds
-from lyra_opt.simulation.topology import Rack, Topology
+from lyra_opt.simulation.topology import Topology
 from lyra_opt.simulation.workload import Job, Workload
 from tests.draws import draws
 from tests.lyra_opt.simulation.on_racks import cases, cluster_of, job, workloads
@@ -130,22 +130,6 @@ def test_captured_decisions_are_named(name: str, kind: str | None, what: str | N
 
 class TestElastic:
     """Lyra's schemes."""
-
-    def test_unequal_machines_by_hand(self) -> None:
-        """The fullest machine that suffices, then the smallest empty one."""
-        known = cluster_of(racks=1, machines_per_rack=1, gpus_per_machine=9).communication
-        assert known is not None
-        racks = (Rack(machines=1, gpus_per_machine=4), Rack(machines=2, gpus_per_machine=2))
-        cluster = Cluster.of_racks(Topology(name="odd", racks=racks), known)
-        workload = workload_of(
-            job("x", 10, gang=2), job("y", 10, gang=3), job("z", 10, gang=3, submit_s=1)
-        )
-        simulation = run_scheme("fifo", workload, cluster)
-        # Worker by worker: x fills a machine, y the other one of its size and a GPU of the large
-        # one, and z the rest of that.
-        assert completions(simulation) == [10, 40, 11]
-        by_tier = [run.allocations_by_tier for run in simulation.runs]
-        assert by_tier == [[1, 0, 0], [0, 0, 1], [1, 0, 0]]
 
     @pytest.mark.parametrize("name", ELASTIC_NAMES)
     @draws(15)

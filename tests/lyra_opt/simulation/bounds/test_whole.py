@@ -14,7 +14,6 @@ from lyra_opt.simulation.bounds.whole import whole_bound
 from lyra_opt.simulation.cluster import Cluster, LoanPlan
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.workload import Workload
-from tests.lyra_opt.simulation.bounds.optimum import least_jct_in_pieces
 from tests.lyra_opt.simulation.bounds.small import Small, draw, safe_values
 from tests.lyra_opt.simulation.replays import borrowing, job_of
 
@@ -51,9 +50,6 @@ def require_below_optimum(seed: int, reading: Reading) -> tuple[float, float]:
         proved = [mean_s[is_queue] * total, *safe_values(small, reading, is_queue=is_queue)]
         most = least[is_queue] + TOLERANCE * (1 + abs(least[is_queue]))
         assert max(proved) <= most, f"seed {seed}, queue {is_queue}: {proved} above {most}: {small}"
-        if not is_queue and all(job.is_one_piece for job in problem.jobs):
-            by_hand = least_jct_in_pieces(problem.jobs, problem.rooms)
-            assert least[False] <= by_hand + TOLERANCE * (1 + by_hand), f"seed {seed}: {small}"
     return mean_s[False] * total, least[False]
 
 
