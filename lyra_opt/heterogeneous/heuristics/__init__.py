@@ -1,1 +1,1 @@
-"""Rules that decide round by round, one a file."""
+"""Rules that decide round by round."""

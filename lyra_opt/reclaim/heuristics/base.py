@@ -1,4 +1,4 @@
-"""What all heuristics of reclaiming share; each adds its rule in a file of its own."""
+"""What all heuristics of reclaiming share; each adds its rule."""
 
 from __future__ import annotations
 
