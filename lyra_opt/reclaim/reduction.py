@@ -12,7 +12,7 @@ The proofs in full: ``formulations/reclaim/README.md``, section 4.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lyra_opt.core.result import StoppedBy
+    from lyra_opt.core.solver import Observer
     from lyra_opt.reclaim.incidence import IntArray
     from lyra_opt.reclaim.instance import Instance
 
@@ -314,3 +315,37 @@ class SearchResult(NamedTuple):
     """Nodes of a tree whose bound was computed."""
     moves: int = 0
     """Swaps of servers that were made."""
+
+
+@dataclass(slots=True)
+class BestKnown:
+    """Incumbent and bound, from whatever step of a solver, and whom to tell."""
+
+    observer: Observer | None
+    places: list[int] = field(default_factory=list)
+    objective: int | None = None
+    bound: int = 0
+    nodes: int = 0
+    stopped_by: StoppedBy | None = None
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether nothing can be better than the incumbent."""
+        return self.objective is not None and self.objective <= self.bound
+
+    def keep_if_better(self, places: Sequence[int], objective: int) -> None:
+        """Make a choice of servers the incumbent where it is better."""
+        if self.objective is None or objective < self.objective:
+            self.places, self.objective = list(places), objective
+            if self.observer is not None:
+                self.observer("objective", objective)
+
+    def take(self, found: SearchResult) -> None:
+        """Keep what a step has found where it is better."""
+        self.keep_if_better(found.places, found.objective)
+        if found.bound > self.bound:
+            self.bound = found.bound
+            if self.observer is not None:
+                self.observer("dual_bound", found.bound)
+        self.nodes += found.nodes
+        self.stopped_by = found.stopped_by

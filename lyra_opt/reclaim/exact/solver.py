@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
@@ -17,10 +18,10 @@ from lyra_opt.reclaim.heuristics.fast import Fast
 from lyra_opt.reclaim.heuristics.greedy import LyraGreedy, LyraGreedyElastic, Marginal
 from lyra_opt.reclaim.heuristics.tabu import search_by_swaps
 from lyra_opt.reclaim.instance import Semantics, Solution
-from lyra_opt.reclaim.reduction import SearchResult, reduce_instance
+from lyra_opt.reclaim.reduction import BestKnown, SearchResult, reduce_instance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
     import numpy as np
 
@@ -77,7 +78,7 @@ class Exact(Solver):
         observer: Observer | None = None,
     ) -> SolveResult[Solution]:
         """Prove the optimum within the limits; see `lyra_opt.core.solver.Solver.solve`."""
-        known = _Known(None if observer is None else Improvements(observer, instance.semantics))
+        known = BestKnown(None if observer is None else Improvements(observer, instance.semantics))
         quick = Fast().solve(
             instance, limits=limits, rng=rng, warm_start=warm_start, observer=known.observer
         )
@@ -119,59 +120,25 @@ class Exact(Solver):
         )
 
 
-class _Known:
-    """Incumbent and bound, from whatever step, and whom to tell."""
-
-    def __init__(self, observer: Improvements | None) -> None:
-        self.observer = observer
-        self.places: list[int] = []
-        self.objective: int | None = None
-        self.bound = 0
-        self.nodes = 0
-        self.stopped_by: StoppedBy | None = None
-
-    @property
-    def is_proved(self) -> bool:
-        """Whether nothing can be better than the incumbent."""
-        return self.objective is not None and self.objective <= self.bound
-
-    def take(self, found: SearchResult) -> None:
-        """Keep what a step has found where it is better."""
-        if self.objective is None or found.objective < self.objective:
-            self.objective, self.places = found.objective, found.places
-            if self.observer is not None:
-                self.observer("objective", found.objective)
-        if found.bound > self.bound:
-            self.bound = found.bound
-            if self.observer is not None:
-                self.observer("dual_bound", found.bound)
-        self.nodes += found.nodes
-        self.stopped_by = found.stopped_by
-
-    def limits_left(self) -> Limits:
-        """Return the limits in force without the nodes that were made."""
-        limits = limits_in_force()
-        nodes = None if limits.nodes is None else max(0, limits.nodes - self.nodes)
-        return replace(limits, nodes=nodes)
+def _limits_left(known: BestKnown) -> Limits:
+    """Return the limits in force without the nodes that were made."""
+    limits = limits_in_force()
+    nodes = None if limits.nodes is None else max(0, limits.nodes - known.nodes)
+    return replace(limits, nodes=nodes)
 
 
 def _walk(
-    known: _Known,
+    known: BestKnown,
     reduced: ReducedReclaim,
-    more_starts: Iterator[list[int]],
+    more_starts: Iterable[list[int]],
     moves: int,
     rng: np.random.Generator,
 ) -> None:
     """Swap servers, from the incumbent first."""
-
-    def starts() -> Iterator[list[int]]:
-        yield known.places
-        yield from more_starts
-
     known.take(
         search_by_swaps(
             reduced,
-            starts(),
+            chain([known.places], more_starts),
             moves_per_start=moves,
             rng=rng,
             bound=known.bound,
@@ -181,7 +148,7 @@ def _walk(
 
 
 def _search_rigid(
-    known: _Known,
+    known: BestKnown,
     reduced: ReducedReclaim,
     rng: np.random.Generator,
 ) -> None:
@@ -190,26 +157,26 @@ def _search_rigid(
         known.take(search_components(reduced, known.places, dual_bound=known.bound))
     if known.is_proved:
         return
-    left = known.limits_left()
+    left = _limits_left(known)
     if left.nodes is None or left.nodes > SHORT_SEARCH:
         with limited_to(replace(left, nodes=SHORT_SEARCH)):
             known.take(TreeSearch(reduced, known.places, known.bound, known.observer).search())
         if known.is_proved or known.stopped_by in (StoppedBy.TIME, StoppedBy.MEMORY):
             return
-        _walk(known, reduced, iter(()), LONG_WALK, rng)
+        _walk(known, reduced, (), LONG_WALK, rng)
     if not known.is_proved:
         _search_long(known, reduced, linear_bound, rng)
 
 
 def _search_long(
-    known: _Known,
+    known: BestKnown,
     reduced: ReducedReclaim,
     linear_bound: int,
     rng: np.random.Generator,
 ) -> None:
     """Search the tree, and where it comes forward slowly look for a better bound in between."""
     search = TreeSearch(reduced, known.places, known.bound, known.observer)
-    limits, left_s = known.limits_left(), remaining_s()
+    limits, left_s = _limits_left(known), remaining_s()
     trial_s = TRIAL_S if left_s is None else min(TRIAL_S, TRIAL_SHARE * left_s)
     with limited_to(replace(limits, time_s=trial_s)):
         known.take(search.search())
@@ -226,12 +193,12 @@ def _search_long(
 
 
 def _search_interchangeable(
-    known: _Known,
+    known: BestKnown,
     reduced: ReducedReclaim,
     rng: np.random.Generator,
 ) -> None:
     if not known.is_proved:
-        _walk(known, reduced, iter(()), LONG_WALK, rng)
+        _walk(known, reduced, (), LONG_WALK, rng)
     if not known.is_proved:
         known.take(
             search_thresholds(

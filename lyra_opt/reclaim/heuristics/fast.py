@@ -21,12 +21,13 @@ from lyra_opt.reclaim.heuristics.greedy import (
     peel_servers,
 )
 from lyra_opt.reclaim.instance import Semantics, Solution
-from lyra_opt.reclaim.reduction import reduce_with_rows
+from lyra_opt.reclaim.reduction import BestKnown, reduce_with_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from lyra_opt.core.result import Limits
+    from lyra_opt.core.solver import Observer
     from lyra_opt.reclaim.bounds.dual_bound import RigidBound
     from lyra_opt.reclaim.instance import Instance
     from lyra_opt.reclaim.reduction import ReducedReclaim
@@ -66,86 +67,53 @@ class Fast(Solver):
         limits: Limits,  # noqa: ARG002
         rng: np.random.Generator,
         warm_start: Solution | None = None,
-        observer: Callable[[str, int | float], None] | None = None,
+        observer: Observer | None = None,
     ) -> SolveResult[Solution]:
         """Return the best answer found and the bound; see `lyra_opt.core.solver.Solver.solve`.
 
         The time limit is looked at between two heuristics, and by the linear programme.
         """
-        incumbent = _Incumbent(instance, warm_start, observer)
-        bound = 0
+        known = BestKnown(observer)
+
+        def offer(positions: Sequence[int]) -> None:
+            known.keep_if_better(positions, preempted_weight(instance.index, positions))
+
+        if warm_start is not None:
+            offer(warm_start.positions(instance))
         segment = None
         if instance.semantics is Semantics.RIGID:
             reduction = reduce_with_rows(instance)
             segment = rigid_bound(instance, reduction)
-            bound = segment.bound
+            known.bound = segment.bound
             candidates = _around_segment(instance, reduction[0], segment)
         else:
             candidates = _aware_of_slack(instance, rng)
-        stopped_by = None
-        while not incumbent.meets(bound):
+        offers = 0
+        while not known.is_proved and known.stopped_by is None:
             positions = next(candidates, None)
             if positions is None:
                 break
-            incumbent.offer(positions)
+            offers += 1
+            offer(positions)
             if is_out_of_time():
-                stopped_by = StoppedBy.TIME
-                break
-        if segment is None and stopped_by is None and not incumbent.meets(0):
-            bound = interchangeable_bound(instance)
-            if is_out_of_time() and not incumbent.meets(bound):
-                stopped_by = StoppedBy.TIME
+                known.stopped_by = StoppedBy.TIME
+        if segment is None and known.stopped_by is None and not known.is_proved:
+            known.bound = interchangeable_bound(instance)
+            if is_out_of_time() and not known.is_proved:
+                known.stopped_by = StoppedBy.TIME
         if observer is not None:
-            observer("dual_bound", bound)
+            observer("dual_bound", known.bound)
         return SolveResult(
-            status=Status.OPTIMAL if incumbent.meets(bound) else Status.FEASIBLE,
-            stopped_by=stopped_by,
-            solution=incumbent.solution(),
-            objective=incumbent.objective,
-            dual_bound=bound,
+            status=Status.OPTIMAL if known.is_proved else Status.FEASIBLE,
+            stopped_by=known.stopped_by,
+            solution=Solution.of_positions(instance, known.places),
+            objective=known.objective,
+            dual_bound=known.bound,
             counters={
-                "heuristics": incumbent.offers,
+                "heuristics": offers,
                 "minimum_cuts": 0 if segment is None else segment.minimum_cuts,
             },
         )
-
-
-class _Incumbent:
-    """The best choice of servers so far."""
-
-    def __init__(
-        self,
-        instance: Instance,
-        warm_start: Solution | None,
-        observer: Callable[[str, int | float], None] | None,
-    ) -> None:
-        self._instance = instance
-        self._observer = observer
-        self._positions: Sequence[int] = ()
-        self.objective: int | None = None
-        self.offers = 0
-        if warm_start is not None:
-            self._keep_if_better(warm_start.positions(instance))
-
-    def offer(self, positions: Sequence[int]) -> None:
-        """Take a heuristic's choice if it is better than the best so far."""
-        self.offers += 1
-        self._keep_if_better(positions)
-
-    def _keep_if_better(self, positions: Sequence[int]) -> None:
-        objective = preempted_weight(self._instance.index, positions)
-        if self.objective is None or objective < self.objective:
-            self._positions, self.objective = positions, objective
-            if self._observer is not None:
-                self._observer("objective", objective)
-
-    def meets(self, bound: int) -> bool:
-        """Whether the best so far is proved to be best by `bound`."""
-        return self.objective is not None and self.objective <= bound
-
-    def solution(self) -> Solution:
-        """Return the best so far."""
-        return Solution.of_positions(self._instance, self._positions)
 
 
 def _around_segment(
