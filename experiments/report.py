@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Report:
+class StudyReport:
     """What a report says, before it is written in any form.
 
     Parameters
@@ -146,7 +146,7 @@ def write_report(folder: Path) -> int:
     return 1 if report.contradictions else 0
 
 
-def write_files(report: Report, folder: Path) -> None:
+def write_files(report: StudyReport, folder: Path) -> None:
     """Write tables, plots and page; `UserError` if a file cannot be written."""
     overall = report.analysis.overall_table()
     for name, table in (("gap_table", report.gaps), ("overall_table", overall)):
@@ -159,7 +159,7 @@ def write_files(report: Report, folder: Path) -> None:
     write_text(folder / PAGE, page_text(report))
 
 
-def make_report(folder: Path) -> Report:
+def make_report(folder: Path) -> StudyReport:
     """Read the store in `folder` and compute what its report says; errors as `write_report`."""
     with ResultStore.open(folder) as store:
         study = store.study
@@ -172,7 +172,7 @@ def make_report(folder: Path) -> Report:
     plots = [] if scoreboard is None else draw_profiles(scoreboard)
     if scoreboard is None or len(analysis.problems) == 1:  # a hundred solvers are no picture
         plots += draw_plots(analysis, headline_solvers)
-    return Report(
+    return StudyReport(
         study=study,
         analysis=analysis,
         headline_solvers=headline_solvers,
@@ -193,7 +193,7 @@ def _headline_solvers(study: StudyRecord, analysis: Analysis) -> list[str]:
     return [label for name in chosen for label in analysis.configurations if solvers[label] == name]
 
 
-def page_text(report: Report) -> str:
+def page_text(report: StudyReport) -> str:
     """Return the report as one HTML page that needs no other file."""
     failed = report.with_status(Status.ERROR)
     unsupported = report.with_status(Status.UNSUPPORTED)
@@ -263,7 +263,7 @@ def _without_optima(row: Any, words: GapWords) -> str:
     return f"solutions of {solved}, and not all have a bound above 0 to say how far that is"
 
 
-def _print_report(report: Report) -> None:
+def _print_report(report: StudyReport) -> None:
     """Print both tables, the detailed one for the headline's solvers only."""
     detailed = report.gaps[report.gaps.configuration.isin(report.headline_solvers)]
     if len(detailed):

@@ -255,7 +255,7 @@ class FurtherTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Computed:
     """The numbers that a function of a paper computes for a table or figure.
 
     Parameters

@@ -15,7 +15,7 @@ import numpy as np
 from lyra_opt.instances.network.jobs import BATCH
 from lyra_opt.instances.traces import TRACES_VARIABLE
 from lyra_opt.network.links import LINK_SETS, Tier
-from lyra_opt.paper_figures.comparison import MISSING, Found, FurtherTable
+from lyra_opt.paper_figures.comparison import MISSING, Computed, FurtherTable
 from lyra_opt.paper_figures.dally_reductions import (
     CONSOLIDATION,
     DALLY,
@@ -105,7 +105,7 @@ def standings(part: Part, situation: str, schemes: Sequence[str]) -> list[Standi
 
 def schemes_of_all_papers(
     part: Part, *, orders: Mapping[str, str], left_out: Mapping[str, str]
-) -> Found:
+) -> Computed:
     """Return all schemes side by side.
 
     Parameters
@@ -118,7 +118,7 @@ def schemes_of_all_papers(
     """
     by_situation = {name: standings(part, name, list(orders)) for name in SITUATIONS}
     ideal_h = _ideal_h(part)
-    return Found(
+    return Computed(
         findings=_findings(by_situation),
         tables=[
             *(
@@ -345,7 +345,7 @@ def _more_or_less(value: float, reference: float) -> str:
 GANG = 16
 
 
-def over_links(part: Part, *, claims: Sequence[str], situations: Sequence[str]) -> Found:
+def over_links(part: Part, *, claims: Sequence[str], situations: Sequence[str]) -> Computed:
     """Return the reductions over links, and what these mean for a gang."""
     found = held_against(part, claims=claims, situations=situations, only_series=True)
     return replace(found, tables=[_links()])
@@ -421,7 +421,7 @@ def missing_traces(part: Part, *, situations: Sequence[str]) -> list[str]:
     ]
 
 
-FUNCTIONS: Mapping[str, Callable[..., Found | str | list[str]]] = by_name(
+FUNCTIONS: Mapping[str, Callable[..., Computed | str | list[str]]] = by_name(
     held_against,
     in_one_situation,
     schemes_of_all_papers,

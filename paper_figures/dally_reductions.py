@@ -7,7 +7,7 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lyra_opt.paper_figures.comparison import MISSING, Found, FurtherTable
+from lyra_opt.paper_figures.comparison import MISSING, Computed, FurtherTable
 from lyra_opt.paper_figures.results import HOUR_S, short, there
 from lyra_opt.paper_figures.setting import PaperRun
 
@@ -139,7 +139,7 @@ def held_against(
     situations: Sequence[str],
     shares: bool = False,
     only_series: bool = False,
-) -> Found:
+) -> Computed:
     """Return the claims beside the largest reductions, and everything that was run.
 
     Parameters
@@ -168,7 +168,7 @@ def held_against(
         )
     series = _series(part, [CLAIMS[name] for name in claims], known)
     if only_series:
-        return Found(values=values, series=series)
+        return Computed(values=values, series=series)
     tables = [
         table(part, CLAIMS[name], known)
         for name in claims
@@ -177,7 +177,7 @@ def held_against(
     ]
     if shares:
         tables.append(_shares(part, known))
-    return Found(
+    return Computed(
         values=values,
         findings=[sentence for name in claims for sentence in _findings(part, CLAIMS[name], known)],
         tables=tables,
@@ -185,7 +185,7 @@ def held_against(
     )
 
 
-def in_one_situation(part: Part, *, against: str, situations: Sequence[str]) -> Found:
+def in_one_situation(part: Part, *, against: str, situations: Sequence[str]) -> Computed:
     """Return all claims beside Dally's reductions in each of some situations, a row each.
 
     Parameters
@@ -203,7 +203,7 @@ def in_one_situation(part: Part, *, against: str, situations: Sequence[str]) -> 
             found = reduction(part, claim, situation, DALLY, against)
             given = (None, None) if found is None else (found.percent, found.spread)
             values[row.name, column.name] = given
-    return Found(
+    return Computed(
         values=values,
         tables=[_beside(part, claim, against, situations) for claim in CLAIMS.values()],
     )

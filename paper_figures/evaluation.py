@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import UserError
 from lyra_opt.paper_figures import dally, hadar, lyra
-from lyra_opt.paper_figures.comparison import Bound, Comparison, Entry, Found, Gains, Judged
+from lyra_opt.paper_figures.comparison import Bound, Comparison, Computed, Entry, Gains, Judged
 from lyra_opt.paper_figures.document import BOUNDED, MORE, MOST, OVER, RUN, SOURCES, name_of
 from lyra_opt.paper_figures.results import Part, Results, gains_of, mean_and_spread, paired_gain
 from lyra_opt.paper_figures.setting import Draw, PaperRun, frozen
@@ -77,7 +77,7 @@ def _runs_of_row(part: Part, row: RowTable) -> Iterator[PaperRun]:
 def compared(results: Results, publication: PublicationTable) -> Comparison:
     """Return a table or figure beside ours."""
     part = Part(publication, results)
-    found = Found()
+    found = Computed()
     if publication.computed is not None:
         found = called(part, publication.computed)
     grid = _Grid(part, found)
@@ -173,7 +173,7 @@ def _over(publication: PublicationTable, row: RowTable, column: ColumnTable) -> 
 class _Grid:
     """The numbers of a table, row by row."""
 
-    def __init__(self, part: Part, found: Found) -> None:
+    def __init__(self, part: Part, found: Computed) -> None:
         self._part, self._found = part, found
         self._rows = {row.name: row for row in part.publication.rows}
 

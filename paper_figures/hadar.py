@@ -16,7 +16,7 @@ from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
 from lyra_opt.instances.heterogeneous.clusters import find_cluster
 from lyra_opt.instances.heterogeneous.generated_jobs import MIX_SIZES, PHILLY_TRACE, gavel_like, mix
 from lyra_opt.instances.traces import locate
-from lyra_opt.paper_figures.comparison import MISSING, Found, FurtherTable
+from lyra_opt.paper_figures.comparison import MISSING, Computed, FurtherTable
 from lyra_opt.paper_figures.document import GEOMETRIC, MORE, Measure, by_name
 from lyra_opt.paper_figures.results import HOUR_S, gains_of, mean_and_spread, short, there
 from lyra_opt.paper_figures.setting import PaperRun, frozen
@@ -57,7 +57,7 @@ BOUNDS = {
 # Jobs of a trace.
 
 
-def measured(part: Part, *, curves: bool = False) -> Found:
+def measured(part: Part, *, curves: bool = False) -> Computed:
     """Return what was measured of each scheme, and how soon jobs complete with the first seed."""
     rows, series = [], {}
     for name in part.publication.also:
@@ -87,7 +87,7 @@ def measured(part: Part, *, curves: bool = False) -> Found:
                 ),
             ]
         )
-    return Found(
+    return Computed(
         tables=[
             FurtherTable(
                 title="What was measured, means over seeds",
@@ -162,7 +162,7 @@ def waits_in_words(part: Part) -> list[str]:
     ]
 
 
-def by_restart_cost(part: Part, *, table: int, row: str) -> Found:
+def by_restart_cost(part: Part, *, table: int, row: str) -> Computed:
     """Return TTDs by what a restart costs, and from which cost on Hadar gains what is claimed.
 
     Parameters
@@ -204,7 +204,7 @@ def by_restart_cost(part: Part, *, table: int, row: str) -> Found:
     header.append("no scheduler below (h)")
     for scheme in others:
         header += [f"{called[scheme]} / Hadar", f"{called[scheme]} / bound"]
-    return Found(
+    return Computed(
         findings=_where_attained(claimed, called[others[0]], gained, attainable),
         tables=[
             FurtherTable(
@@ -272,7 +272,7 @@ def _usage_by_type(outcomes: Sequence[Outcome]) -> str:
 # Mixes on testbeds.
 
 
-def mixes(part: Part) -> Found:
+def mixes(part: Part) -> Computed:
     """Return TTD and CRU of every mix, and HadarE's over Hadar's for the plot."""
     (product,) = part.publication.products
     tables, series = [], {}
@@ -301,7 +301,7 @@ def mixes(part: Part) -> Found:
         for called, measure in (("TTD", TTD), ("CRU", CRU)):
             gains = part.gains(measure, runs["hadar"], runs["hadare"], better=MORE)
             series[f"{called}, {place}"] = list(zip(MIX_SIZES, gains, strict=False))
-    return Found(tables=tables, series=series)
+    return Computed(tables=tables, series=series)
 
 
 def testbeds_in_words(part: Part) -> list[str]:
@@ -329,7 +329,7 @@ def most_that_forking_gives(part: Part) -> str:
     )
 
 
-def best_slots(part: Part, *, small_mixes: int) -> Found:
+def best_slots(part: Part, *, small_mixes: int) -> Computed:
     """Return the slot with the least TTD over all mixes, and over the first few of them."""
     slots_s = {
         int(product.changes.get("tenure.rounds.round_s", ROUND_S)): frozen(product.changes)
@@ -354,7 +354,7 @@ def best_slots(part: Part, *, small_mixes: int) -> Found:
             values[row, "slot of least TTD (s)"] = (None if best is None else float(best), None)
             series[row] = list(known.items())
             rows.append([row, *("" if m is None else f"{m:.3f}" for m in means.values())])
-    return Found(
+    return Computed(
         values=values,
         tables=[
             FurtherTable(
@@ -380,13 +380,13 @@ def _clusters(part: Part) -> dict[str, str]:
 # Decisions.
 
 
-def decision_times(part: Part, *, jobs: Sequence[int]) -> Found:
+def decision_times(part: Part, *, jobs: Sequence[int]) -> Computed:
     """Return the wall time of the first decision on so many jobs, on 60 GPUs."""
     schemes = ("hadar", "gavel-las", "gavel-makespan", "priced-progress")
     called = part.results.paper.called
     time_s = {scheme: [_decision_s(scheme, count) for count in jobs] for scheme in schemes}
     (column,) = part.publication.columns
-    return Found(
+    return Computed(
         values={
             (f"Hadar over {called[scheme]}", column.name): (
                 time_s["hadar"][-1] / time_s[scheme][-1],
@@ -454,7 +454,7 @@ def _hours(seconds: float) -> str:
     return f"{seconds / HOUR_S:.1f}"
 
 
-FUNCTIONS: Mapping[str, Callable[..., Found | str | list[str]]] = by_name(
+FUNCTIONS: Mapping[str, Callable[..., Computed | str | list[str]]] = by_name(
     measured,
     jobs_in_words,
     why_ttd_differs,

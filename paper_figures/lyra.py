@@ -34,7 +34,7 @@ from lyra_opt.instances.workloads.lyra_like import (
     STEPS_PER_HOUR,
     inference_demand,
 )
-from lyra_opt.paper_figures.comparison import MISSING, Entry, Found, FurtherTable
+from lyra_opt.paper_figures.comparison import MISSING, Computed, Entry, FurtherTable
 from lyra_opt.paper_figures.document import LESS, Measure, by_name
 from lyra_opt.paper_figures.results import there
 from lyra_opt.reclaim.heuristics.greedy import LyraGreedy, server_preemption_costs
@@ -103,10 +103,10 @@ RANKS = (50.0, 75.0, 95.0, 99.0)
 MEANS = {"mean queue": Measure(of="queue_mean_s"), "mean JCT": Measure(of="jct_mean_s")}
 
 
-def _grid(part: Part, values: Mapping[str, Iterable[float]]) -> Found:
+def _grid(part: Part, values: Mapping[str, Iterable[float]]) -> Computed:
     """Return values by row as what was found, in the order of the columns."""
     columns = [column.name for column in part.publication.columns]
-    return Found(
+    return Computed(
         values={
             (row, column): (float(value), None)
             for row, of_row in values.items()
@@ -118,7 +118,7 @@ def _grid(part: Part, values: Mapping[str, Iterable[float]]) -> Found:
 # Table 5.
 
 
-def beside_table_5(part: Part, *, readings: Sequence[Mapping[str, str]]) -> Found:
+def beside_table_5(part: Part, *, readings: Sequence[Mapping[str, str]]) -> Computed:
     """Return what the jobs are calibrated on, rows under other readings, and both usages.
 
     Parameters
@@ -127,7 +127,7 @@ def beside_table_5(part: Part, *, readings: Sequence[Mapping[str, str]]) -> Foun
         Of what the paper does not say: each with a ``row`` of the table, a ``run`` of it, and its
         ``reading`` in words.
     """
-    return Found(tables=[_calibrated(), _other_readings(part, readings), _usage_by_window(part)])
+    return Computed(tables=[_calibrated(), _other_readings(part, readings), _usage_by_window(part)])
 
 
 def _calibrated() -> FurtherTable:
@@ -213,7 +213,7 @@ def _other_readings(part: Part, readings: Sequence[Mapping[str, str]]) -> Furthe
 # Worked examples.
 
 
-def server_prices(part: Part) -> Found:
+def server_prices(part: Part) -> Computed:
     """Return three ways to price the servers of Figure 5: jobs, GPU and server fractions."""
     instance: ReclaimInstance = load_library_instance("lyra-figure-5").instance
     jobs = dict.fromkeys((server.id for server in instance.servers), 0)
@@ -229,7 +229,7 @@ def server_prices(part: Part) -> Found:
     )
 
 
-def two_jobs(part: Part) -> Found:
+def two_jobs(part: Part) -> Computed:
     """Return the jobs of the example as the library has them."""
     return _grid(
         part,
@@ -240,7 +240,7 @@ def two_jobs(part: Part) -> Found:
     )
 
 
-def jcts_of_starts(part: Part, *, example: str) -> Found:
+def jcts_of_starts(part: Part, *, example: str) -> Computed:
     """Return JCTs and their mean for each start, and the least mean of any schedule.
 
     The best of the paper's means is what it calls the optimum.
@@ -273,7 +273,7 @@ def phase_2_on_example(part: Part) -> str:  # noqa: ARG001
     )
 
 
-def preemptions_by_servers(part: Part) -> Found:
+def preemptions_by_servers(part: Part) -> Computed:
     """Return the preemptions of the greedy and of the proved optimum for each N_R of the rows."""
     problem = find_problem("reclaim")
     example: ReclaimInstance = load_library_instance("lyra-figure-5").instance
@@ -290,7 +290,7 @@ def preemptions_by_servers(part: Part) -> Found:
     return _grid(part, values)
 
 
-def items_of_phase_2(part: Part) -> Found:
+def items_of_phase_2(part: Part) -> Computed:
     """Return weight and value of the items of the knapsack; a row is ``JOB, WORKERS extra``."""
     instance = load_library_instance("lyra-figure-6").instance
     task = AllocationKnapsack.of(instance)
@@ -303,7 +303,7 @@ def items_of_phase_2(part: Part) -> Found:
     return _grid(part, values)
 
 
-def inference_demand_of_a_week(part: Part) -> Found:
+def inference_demand_of_a_week(part: Part) -> Computed:
     """Return what the hourly curve of our generated demand comes to."""
     demand = inference_demand(days=DAYS_OF_WEEK, seed=0)
     hourly = np.reshape(demand.busy_share, (24 * DAYS_OF_WEEK, STEPS_PER_HOUR)).mean(axis=1)
@@ -511,7 +511,7 @@ def _gains(part: Part, run: str) -> dict[str, str]:
     }
 
 
-FUNCTIONS: Mapping[str, Callable[..., Found | str | list[str]]] = by_name(
+FUNCTIONS: Mapping[str, Callable[..., Computed | str | list[str]]] = by_name(
     beside_table_5,
     server_prices,
     two_jobs,

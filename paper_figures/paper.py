@@ -47,7 +47,7 @@ OVERVIEW = "overview.md"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class PaperReport:
     """All that was made of a paper.
 
     Parameters
@@ -77,7 +77,7 @@ class Report:
     failed: Mapping[str, str]
 
 
-def write_pages(report: Report, folder: Path, *, command: str) -> Path:
+def write_pages(report: PaperReport, folder: Path, *, command: str) -> Path:
     """Write everything into a folder that is there; return the path of the HTML page.
 
     Parameters
@@ -101,7 +101,7 @@ def write_pages(report: Report, folder: Path, *, command: str) -> Path:
     return folder / PAGE
 
 
-def overview_text(report: Report, how: HowRun) -> str:
+def overview_text(report: PaperReport, how: HowRun) -> str:
     """Return in Markdown how many verdicts of each kind there are, how it was run, and the rule."""
     counted = counts_of_verdicts(report.comparisons)
     found = [each for each in map(str, Verdict) if any(counts[each] for _, _, counts in counted)]
@@ -135,7 +135,7 @@ def counts_of_verdicts(
     return counted + [("all", what, counts) for what, counts in whole.items()]
 
 
-def page_text(report: Report, command: str, made_at: str) -> str:
+def page_text(report: PaperReport, command: str, made_at: str) -> str:
     """Return everything as one HTML page that needs no other file."""
     verdicts = [str(verdict) for verdict in Verdict]
     counted = counts_of_verdicts(report.comparisons)
@@ -160,7 +160,7 @@ def page_text(report: Report, command: str, made_at: str) -> str:
     )
 
 
-def _how(report: Report, command: str, made_at: str) -> HowRun:
+def _how(report: PaperReport, command: str, made_at: str) -> HowRun:
     moments = sorted(run.started_at[:16].replace("T", " ") for run in report.runs)
     dates = f"page made {made_at}"
     if moments:
@@ -243,7 +243,7 @@ def tasks_of(setting: Setting, publications: Sequence[PublicationTable]) -> list
     return [setting.task(run, draw, position) for position, (run, draw) in enumerate(ordered)]
 
 
-def report_of(results: Results, publications: Sequence[PublicationTable]) -> Report:
+def report_of(results: Results, publications: Sequence[PublicationTable]) -> PaperReport:
     """Return tables and figures beside ours, with their plots."""
     paper = results.paper
     comparisons = [compared(results, each) for each in publications]
@@ -253,7 +253,7 @@ def report_of(results: Results, publications: Sequence[PublicationTable]) -> Rep
             for publication, comparison in zip(publications, comparisons, strict=True)
             if publication.plot is not None
         }
-    return Report(
+    return PaperReport(
         title=paper.title,
         introduction=paper.introduction,
         setting=results.setting.in_words(),

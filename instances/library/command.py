@@ -43,6 +43,12 @@ checker of the problem, and its certificate by the stand-alone checker, in exact
 
 Exit code: 0 if all is right, 1 if something is not, 2 for bad input."""
 
+KNOWN = (
+    *("grade", "status", "best_known", "best_bound", "proof", "proved_with"),
+    *("found_by", "found_with", "bound_by", "bound_with"),
+)
+"""What ``list --json`` says of what is known of an instance, in order."""
+
 OWN_FOLDER = "lyra-opt-library"
 """Where a user's own records are unless they say otherwise."""
 
@@ -165,18 +171,9 @@ def described(library: Library, entry: Entry) -> dict[str, Any]:
     from lyra_opt.core.fields import written
 
     best = library.known.get(entry.id)
-    known: dict[str, Any] = {
-        "grade": best and str(best.grade),
-        "status": best and best.status,
-        "best_known": best and best.best_known,
-        "best_bound": best and best.best_bound,
-        "proof": best and str(best.proof),
-        "proved_with": list(best.proved_with) if best else [],
-        "found_by": best and best.found_by,
-        "found_with": best and best.found_with,
-        "bound_by": best and best.bound_by,
-        "bound_with": best and best.bound_with,
-    }
+    known = {name: getattr(best, name, None) for name in KNOWN}
+    known |= {"grade": best and str(best.grade), "proof": best and str(best.proof)}
+    known |= {"proved_with": list(best.proved_with) if best else []}
     return {
         "id": entry.id,
         "problem": entry.problem,

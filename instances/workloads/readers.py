@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.core.csv_text import require_commas
 from lyra_opt.core.documents import read_text
-from lyra_opt.core.errors import FieldError, InputError, show_value
+from lyra_opt.core.errors import FieldError, InputError, counted, show_value
 from lyra_opt.core.plugins import Plugins
 from lyra_opt.core.reading_memory import ReadingMemory
 from lyra_opt.instances.rows import MILLISECONDS
@@ -198,10 +198,7 @@ def _workload_of(source: str, found: Found, measured_on: str | None = None) -> W
             "Each worker of the trace's jobs holds one GPU, and no job is elastic "
             "unless the opposite is said below.",
             *found.remarks,
-            *(
-                f"{said} ({count:,} job{'s' * (count != 1)})."
-                for said, count in sorted(found.noted.items())
-            ),
+            *(f"{said} ({counted(count, 'job')})." for said, count in sorted(found.noted.items())),
             *((RENAMED.format(renamed),) if renamed else ()),
             *((f"Jobs of the trace left out: {left_out}.",) if left_out else ()),
         ),

@@ -19,7 +19,7 @@ from lyra_opt.experiments.analysis import Analysis
 from lyra_opt.experiments.plots.excess import excess_ticks, plot_excess_over_axis
 from lyra_opt.experiments.plots.figures import draw_plots, excess_over_axes, over_axis
 from lyra_opt.experiments.plots.times import plot_solve_time
-from lyra_opt.experiments.report import Report
+from lyra_opt.experiments.report import StudyReport
 from lyra_opt.experiments.store import ResultStore
 from lyra_opt.experiments.tables import gap_table
 from tests.experiments.records import MAXIMISING, make_run, make_study
@@ -559,7 +559,7 @@ def test_contradiction_is_reported_loudly(folder, capsys):
 )
 def test_no_headline_is_infinite(runs, headline):
     """Also of a study that has just begun, or where an optimum is 0 or has no bound."""
-    report = Report(
+    report = StudyReport(
         study=make_study(len(runs)),
         analysis=Analysis(runs),
         headline_solvers=["quick"],
