@@ -235,17 +235,6 @@ def test_one_more_than_room_does_not_fit(mixes_groups: bool) -> None:
             assert fit.room(3, Group.BASE) == 0
 
 
-def test_the_smallest_empty_server_that_suffices_is_taken() -> None:
-    """Of those in use the fullest, of empty ones the smallest, the first among equals."""
-    _, fit = fit_of(8, 4, 2, 4, 2)
-    assert fit.place(1, 3, Group.BASE) == {2: 3}
-    assert fit.place(1, 2, Group.BASE) == {3: 2}
-    assert fit.place(1, 1, Group.BASE) == {2: 1}
-    assert fit.place(1, 5, Group.BASE) == {1: 5}
-    assert fit.place(1, 3, Group.BASE) == {1: 3}
-    assert fit.place(3, 2, Group.BASE) == {5: 2, 4: 4}
-
-
 @given(st.lists(st.tuples(st.integers(1, 5), st.booleans()), max_size=20), st.integers(1, 4))
 def test_counting_is_enough_for_one_gpu_workers(
     steps: list[tuple[int, bool]], gpus_per_server: int

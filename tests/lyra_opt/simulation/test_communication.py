@@ -14,11 +14,10 @@ from lyra_opt.network.links import LINK_SETS, Link, LinkSet, Tier
 from lyra_opt.simulation.communication import (
     MODELS,
     ClosedForm,
-    SlowdownTable,
     TrainedModel,
     read_slowdowns,
 )
-from lyra_opt.simulation.topology import Rack, Topology
+from lyra_opt.simulation.topology import Topology
 from tests.lyra_opt.simulation.on_racks import placed_efficiency
 
 if TYPE_CHECKING:
@@ -142,19 +141,6 @@ def test_tier_efficiencies_are_those_of_the_fewest_units(gang: int, model: str, 
             assert placed <= found[tier] * (1 + 1e-12) or 8 * len(places) < gang
 
 
-def test_single_machines_and_racks_cannot_be_spanned() -> None:
-    """What there is one of."""
-    lone = Topology.uniform(racks=1, machines_per_rack=1, gpus_per_machine=8)
-    assert SHIPPED.tier_efficiency("bert", 4, lone)[1:] == (0.0, 0.0)
-    thin = Topology.uniform(racks=3, machines_per_rack=1, gpus_per_machine=8)
-    assert SHIPPED.tier_efficiency("bert", 4, thin)[1] == 0.0
-    # The rack that holds the gang is one machine, and the one of two machines is too small.
-    racks = (Rack(machines=1, gpus_per_machine=8), Rack(machines=2, gpus_per_machine=2))
-    odd = Topology(name="odd", racks=racks)
-    assert SHIPPED.tier_efficiency("bert", 8, odd)[1] == 0.0
-    assert SHIPPED.tier_efficiency("bert", 4, odd)[1] > 0
-
-
 def test_an_unknown_model_names_those_that_are_known() -> None:
     """Before anything is computed."""
     with pytest.raises(UserError, match="model 'gpt': must be one of: resnet50, resnet18"):
@@ -179,9 +165,3 @@ def test_a_table_of_slowdowns(write: Callable[..., Path]) -> None:
     assert table.efficiency("mine", 1, Tier.MACHINE, 1) == 1.0
     with pytest.raises(UserError, match="no line for model 'mine' on 4 GPUs, tier rack"):
         table.efficiency("mine", 4, Tier.RACK, 2)
-
-
-def test_a_table_in_code() -> None:
-    """For those who measure themselves."""
-    table = SlowdownTable({("x", 8, Tier.NETWORK): 2.0})
-    assert table.efficiency("x", 8, Tier.NETWORK, 2) == 0.5

@@ -15,7 +15,6 @@ from lyra_opt.simulation.loaning import (
     compare_forecasters,
     lendable_servers,
     peak_shares,
-    returned_servers,
     shortfalls,
     value,
 )
@@ -67,11 +66,6 @@ def test_a_loan_meets_the_demand_of_the_next_tick_too():
     assert peak_shares(demand, interval_s=600, intervals=2) == [0.5, 0.5]
 
 
-def test_within_a_step_the_demand_does_not_change():
-    demand = demand_of([0.1, 0.5, 0.2])
-    assert peak_shares(demand, interval_s=150, intervals=6) == [0.1, 0.5, 0.5, 0.5, 0.2, 0.2]
-
-
 def test_shortfalls_by_hand():
     demand = demand_of([0.1, 0.5, 0.2])
     # 10 servers; the greatest needs are 5, 5 and 2.
@@ -111,12 +105,6 @@ def test_last_value_falls_short_on_a_steep_ramp():
     loans = orchestrator(forecaster=LastValue()).plan(demand, 14).on_loan
     # Each step brings 5 busy servers, of which the headroom holds 2.
     assert shortfalls(demand, loans, servers=100, interval_s=300) == [3] * 14
-
-
-def test_the_headroom_is_enough_for_a_gentle_ramp():
-    demand = demand_of([0.2 + 0.02 * step for step in range(15)])
-    loans = orchestrator(forecaster=LastValue()).plan(demand, 14).on_loan
-    assert not any(shortfalls(demand, loans, servers=100, interval_s=300))
 
 
 @given(demands(), st.integers(0, 90), st.sampled_from([0.0, 0.02, 0.3]), INTERVALS)
@@ -185,17 +173,6 @@ def test_what_is_worth_nothing_is_not_lent(lendable, interval_s, return_cost_s):
 )
 def test_clairvoyant_loans_by_hand(lendable, return_cost_s, loans):
     assert clairvoyant_loans(lendable, interval_s=300, return_cost_s=return_cost_s) == loans
-
-
-def test_value_by_hand():
-    loans = [2, 5, 1, 3, 3]
-    assert returned_servers(loans) == 4
-    assert value(loans, interval_s=300, return_cost_s=100) == 14 * 300 - 400
-
-
-@given(SERIES)
-def test_free_returns_lend_all_that_can_be_lent(lendable):
-    assert clairvoyant_loans(lendable, interval_s=300, return_cost_s=0) == lendable
 
 
 @given(SERIES, st.integers(0, 12), st.integers(0, 12))
@@ -278,14 +255,6 @@ def test_where_nothing_can_be_lent_there_is_no_share():
     records = compare_forecasters(demand_of([1.0, 1.0]), EVERY, servers=10, return_cost_s=0)
     assert {record.share_of_clairvoyant for record in records} == {None}
     assert {record.value_server_s for record in records} == {0.0}
-
-
-def test_the_same_question_has_the_same_answer():
-    demand = sine(2)
-    first, second = (
-        compare_forecasters(demand, EVERY, servers=520, return_cost_s=63) for _ in range(2)
-    )
-    assert first == second
 
 
 def test_less_than_an_interval_cannot_be_compared():

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lyra_opt.core.errors import FieldError, InputError, UserError
+from lyra_opt.core.errors import FieldError, UserError
 from lyra_opt.network.links import LINK_SETS, Link, LinkSet, Tier, find_link_set
 from lyra_opt.simulation.topology import Rack, Topology, read_topology
 from tests.lyra_opt.simulation.on_racks import units_of
@@ -51,21 +51,6 @@ def test_what_a_gang_spans(machines: list[int], tier: Tier, units: int) -> None:
     assert units_of(MIXED, machines, gang=6) == units
 
 
-@pytest.mark.parametrize(
-    ("gang", "fewest"),
-    [
-        (1, (1, None, None)),
-        (8, (8, 2, 2)),
-        (9, (None, 2, 2)),
-        (16, (None, 2, 2)),
-        (17, (None, None, 2)),
-    ],
-)
-def test_fewest_units(gang: int, fewest: tuple[int | None, ...]) -> None:
-    """At least two of what is spanned, and as many as hold the gang, where it fits at all."""
-    assert fewest_of(MIXED, gang) == fewest
-
-
 def fewest_of(topology: Topology, gang: int) -> tuple[int | None, ...]:
     """Return the fewest units at each tier, None where there is no room."""
     return tuple(
@@ -97,14 +82,6 @@ def test_room_is_there_exactly_where_some_machines_span_the_tier(
                 fewest = found[tier]
                 found[tier] = units if fewest is None else min(fewest, units)
     assert fewest_of(topology, gang) == tuple(found)
-
-
-@given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 5))
-def test_uniform_is_what_it_says(racks: int, machines: int, gpus: int) -> None:
-    """Counts multiply."""
-    made = Topology.uniform(racks=racks, machines_per_rack=machines, gpus_per_machine=gpus)
-    assert (made.machines, made.gpus) == (racks * machines, racks * machines * gpus)
-    assert len(set(made.machine_names())) == made.machines
 
 
 UNIFORM = """\
@@ -150,12 +127,6 @@ def test_a_file_of_unlike_racks(write: Callable[..., Path]) -> None:
     assert links.rack == Link(bandwidth_gb_per_s=10, latency_s=1e-6)
     assert links.network == LINK_SETS["congested-2"].network
     assert links.name == "congested-2, changed"
-
-
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    """Is named."""
-    with pytest.raises(InputError, match=r"none\.toml: cannot be read"):
-        read_topology(tmp_path / "none.toml")
 
 
 def test_link_sets_are_those_of_the_configurations() -> None:

@@ -102,13 +102,6 @@ class TestJob:
         gain = job.rate(workers + 1) - job.rate(workers)
         assert gain == pytest.approx(1 - job.scaling_loss, abs=1e-9)
 
-    @given(JOBS, st.integers(0, 100))
-    def test_rate_at_the_ends_of_the_loss(self, job: Job, extra: int) -> None:
-        """Without a loss speed-up is linear; with a full one further workers do nothing."""
-        workers = job.min_workers + extra
-        assert replace(job, scaling_loss=0).rate(workers) == workers
-        assert replace(job, scaling_loss=1).rate(workers) == job.min_workers
-
     @given(JOBS)
     def test_duration(self, job: Job) -> None:
         """The base demand does the work in that time."""
@@ -197,30 +190,6 @@ class TestWorkload:
         """And no scaling loss, for that depends on how a job is run."""
         job = replace(PLAIN_JOB, gpus_per_worker=4, scaling_loss=1)
         assert Workload(name="made", jobs=(job,)).gpu_work_s == 240
-
-    @given(
-        st.lists(
-            st.tuples(st.floats(0, 1e6), st.floats(1e-3, 1e6), st.integers(1, 64)),
-            min_size=2,
-            max_size=20,
-        ),
-        st.integers(1, 10_000),
-        st.randoms(),
-    )
-    def test_load(self, drawn: list[tuple[float, float, int]], gpus: int, random: Any) -> None:
-        """Twice the GPUs halve it, and who asks first does not matter to the work."""
-        moments = sorted(submit_s for submit_s, _, _ in drawn)
-        sizes = [(duration_s, width) for _, duration_s, width in drawn]
-
-        def submitted() -> Workload:
-            jobs = zip(moments, sizes, strict=True)
-            return workload(*((str(n), at, *size) for n, (at, size) in enumerate(jobs)))
-
-        first = submitted()
-        random.shuffle(sizes)
-        assert submitted().gpu_work_s == first.gpu_work_s
-        assert first.load(2 * gpus) == pytest.approx(first.load(gpus) / 2)
-        assert first.load(gpus) > 0
 
 
 class TestInferenceDemand:

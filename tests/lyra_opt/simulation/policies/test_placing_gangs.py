@@ -1,35 +1,75 @@
-"""Rules that say who starts where, on leases, with gangs few enough to follow by hand."""
+"""Rules that say who starts where: on leases by hand, on every small cluster, and captured."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.core.errors import UserError
-from lyra_opt.network.links import Tier
-from lyra_opt.simulation.cluster import GpuType, LoanPlan
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.solver import find_solver
+from lyra_opt.core.solving import solve_and_check
+from lyra_opt.instances.network.jobs import dally_batch
+from lyra_opt.network.checker import check, value_of
+from lyra_opt.network.heuristics.delay_scheduling import (
+    AutoTuner,
+    DelayScheduling,
+    consolidated,
+    manual,
+    no_wait,
+)
+from lyra_opt.network.heuristics.policy_solver import (
+    PLACEMENT_POLICIES,
+    SUMMARIES,
+    Epoch,
+    solution_of,
+    state_of,
+)
+from lyra_opt.network.links import LINK_SETS, Tier
+from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan
+from lyra_opt.simulation.communication import ClosedForm
 from lyra_opt.simulation.kernel import Kernel
-from lyra_opt.simulation.metrics import require_conserved
-from lyra_opt.simulation.policies.placing_gangs import PlacingGangs, network_sensitivity
+from lyra_opt.simulation.metrics import measure, require_conserved
+from lyra_opt.simulation.policies.placing_gangs import (
+    PlacingGangs,
+    instance_of,
+    network_sensitivity,
+)
+from lyra_opt.simulation.series import CaptureObserver
 from lyra_opt.simulation.tenure import Leases
+from lyra_opt.simulation.topology import Rack, Topology
 from lyra_opt.simulation.view import PolicyError
-from lyra_opt.simulation.workload import Workload
+from lyra_opt.simulation.workload import Job, Workload
+from tests.draws import draws
+from tests.lyra_opt.network.heuristics.cases import gang, state_for
 from tests.lyra_opt.simulation.on_racks import (
     FirstGpus,
     Repeating,
     Scripted,
+    cases,
     cluster_of,
     job,
+    linked,
+    run_rule,
     simulate,
 )
 
 if TYPE_CHECKING:
-    from lyra_opt.network.heuristics.policy import Grant, PlacementState, RunningGangs
+    from lyra_opt.network.heuristics.policy import (
+        Grant,
+        PlacementPolicy,
+        PlacementState,
+        RunningGangs,
+    )
+    from lyra_opt.network.instance import Instance, Solution
+    from lyra_opt.simulation.job_run import JobRun
+    from lyra_opt.simulation.view import Observer, View
+    from tests.lyra_opt.simulation.on_racks import Case
 
 
 class TestByHand:
@@ -200,21 +240,6 @@ class TestLoans:
 class TestRefusals:
     """What a policy may not do, and what cannot be."""
 
-    def test_waiting_for_ever(self) -> None:
-        """A policy that starts nobody is stopped, whether it asks to be asked again or not."""
-        message = "job x and 1 other wait for ever"
-        jobs = [job("x", 1), job("y", 1)]
-        with pytest.raises(PolicyError, match=f"{message}: no GPU is in use"):
-            simulate(jobs, policy=Scripted(lambda state: {}))
-        for rule in (lambda _: 0.0, lambda _: 10.0):
-            with pytest.raises(PolicyError, match=f"{message}: asked again"):
-                simulate(jobs, policy=Scripted(lambda state: {}, next_decision_s=rule))
-
-    def test_gangs_too_large(self) -> None:
-        """A gang that the cluster does not hold is refused before the first decision."""
-        with pytest.raises(UserError, match="job x needs 9 GPUs, but 2x2x2 has 8"):
-            simulate([job("x", 1, gang=9)])
-
     def test_leases_in_which_nothing_is_done(self) -> None:
         """Beside a time so large, a lease does not end later than it began; that is said."""
         slow = cluster_of(slowdowns=(1e9, 1e9, 1e9))
@@ -300,3 +325,165 @@ def test_ends_of_the_scale() -> None:
     assert network_sensitivity(done_share=0.3, running_s=3.0, ideal_s=10.0) == 0.9 + 0.1
     assert network_sensitivity(done_share=0.1, running_s=10.0, ideal_s=10.0) == 0.1
     assert network_sensitivity(done_share=1.0, running_s=9.999999, ideal_s=10.0) == 1.0
+
+
+def ruled(rule: PlacementPolicy, case: Case, *observers: Observer) -> Kernel:
+    workload, cluster, leases = case
+    return run_rule(rule, workload, cluster, leases, observers=observers)
+
+
+@pytest.mark.parametrize("name", PLACEMENT_POLICIES)
+@pytest.mark.parametrize("links", LINK_SETS)
+def test_nobody_waits_for_a_tier_that_cannot_be(name: str, links: str) -> None:
+    """A machine of 8 GPUs is the largest rack; the rack of two machines does not hold the gang."""
+    racks = (Rack(machines=1, gpus_per_machine=8), Rack(machines=2, gpus_per_machine=2))
+    cluster = linked(Topology(name="odd", racks=racks), links)
+    assert cluster.communication is not None
+    for model in cluster.communication.models():
+        job = Job.rigid(id="j0", submit_s=0, gpus=8, work_gpu_s=8 * 9000, model=model)
+        workload = Workload(name="alone", jobs=(job,))
+        (run,) = ruled(PLACEMENT_POLICIES[name](), (workload, cluster, Leases())).runs
+        assert run.start_s == 0
+
+
+@draws(20)
+@given(case=cases())
+def test_no_gang_moves_in_the_instant_in_which_it_starts(case: Case) -> None:
+    """That would be a lease of no time, and GPUs handed over for nothing."""
+    held_s, simulation = noted(*case)
+    assert min(held_s) > 0
+    assert len(held_s) <= sum(run.allocations for run in simulation.runs)
+
+
+def noted(workload: Workload, cluster: Cluster, leases: Leases) -> tuple[list[float], Kernel]:
+    """Return for how long each lease is held under a rule that moves gangs, and the run."""
+    held_s: list[float] = []
+
+    class Noting(PlacingGangs):
+        def gives_back(self, view: View, run: JobRun) -> None:
+            held_s.append(view.now_s - run.began_s)
+            super().gives_back(view, run)
+
+    policy = Noting(PLACEMENT_POLICIES["gandiva-affinity"], reclaimer=None)
+    return held_s, Kernel(workload, cluster, policy, tenure=leases).run()
+
+
+def test_a_gang_that_started_far_apart_moves_later() -> None:
+    """Six GPUs over two racks, beside a rack of three machines: it moves as the next job comes."""
+    racks = (Rack(machines=1, gpus_per_machine=4), Rack(machines=3, gpus_per_machine=4))
+    cluster = linked(Topology(name="odd", racks=racks))
+    large = Job.rigid(id="j0", submit_s=0, gpus=6, work_gpu_s=6 * 2000, model="resnet50")
+    small = Job.rigid(id="j1", submit_s=100, gpus=1, work_gpu_s=10, model="resnet50")
+    for jobs, by_tier in (((large,), [0, 0, 1]), ((large, small), [0, 1, 1])):
+        held_s, simulation = noted(Workload(name="large", jobs=jobs), cluster, Leases())
+        first = simulation.runs[0]
+        assert first.allocations_by_tier == by_tier
+        assert first.migrations == len(jobs) - 1
+        assert held_s[0] > 0
+
+
+@pytest.mark.parametrize(
+    ("leases", "other"), [(0.0, no_wait), (math.inf, consolidated)], ids=["zero", "for ever"]
+)
+@draws(20)
+@given(case=cases())
+def test_timers_of_dally(leases: float, other: type[PlacementPolicy], case: Case) -> None:
+    """Timers of 0 are no-wait and infinite ones consolidated, on every figure."""
+    first, second = ruled(manual(leases, leases), case), ruled(other(), case)
+    assert measure(first) == measure(second)
+
+
+@draws(20)
+@given(case=cases())
+def test_consolidated_stays_at_the_nearest_tier(case: Case) -> None:
+    """With infinite timers no gang spans more than the least that the empty cluster allows."""
+    topology = case[1].topology
+    assert topology is not None
+    for run in ruled(consolidated(), case).runs:
+        lowest = next(tier for tier in Tier if topology.can_span(tier, run.job.min_gpus))
+        assert run.allocations == run.allocations_by_tier[lowest]
+
+
+def test_every_policy_has_a_summary() -> None:
+    """The command line prints a line on each."""
+    assert SUMMARIES.keys() == PLACEMENT_POLICIES.keys()
+
+
+class WatchedDally(DelayScheduling):
+    """Dally, which keeps what it decides on, and what it decides."""
+
+    def __init__(self) -> None:
+        super().__init__("dally", AutoTuner())
+        self.found: list[tuple[Instance, Solution]] = []
+
+    def decide(self, state: PlacementState) -> list[Grant]:
+        """Decide as Dally does."""
+        if len(state.waiting) < 2:
+            return super().decide(state)
+        instance = instance_of(state, name="decision", timers_s=self.held_s(state))
+        grants = super().decide(state)
+        epoch = Epoch(state=state, machine_order=range(len(instance.machines)))
+        self.found.append((instance, solution_of(instance, epoch, grants)))
+        return grants
+
+
+@pytest.fixture(scope="module")
+def decisions() -> list[tuple[Instance, Solution]]:
+    """What is decided on 30 jobs, on 32 GPUs in two racks; it is what an observer is given."""
+    captured: list[Any] = []
+    dally = WatchedDally()
+    cluster = Cluster.of_racks(
+        Topology.uniform(racks=2, machines_per_rack=2),
+        ClosedForm(links=LINK_SETS["congested-2"]),
+    )
+    workload = dally_batch(seed=1, jobs=30)
+    jobs = [job for job in workload.jobs if job.min_gpus <= cluster.gpus]
+    policy = PlacingGangs(lambda: dally, reclaimer=None)
+    Kernel(
+        replace(workload, jobs=tuple(jobs)),
+        cluster,
+        policy,
+        tenure=Leases(),
+        observers=[
+            CaptureObserver(lambda _, decision: captured.append(decision), frozenset({"network"}))
+        ],
+    ).run()
+    several = [decision.jobs for decision in captured if len(decision.jobs) > 1]
+    assert several == [instance.jobs for instance, _ in dally.found]
+    return dally.found
+
+
+def test_dally_decides_by_itself_as_it_did_in_the_run(
+    decisions: list[tuple[Instance, Solution]],
+) -> None:
+    """With the timers of the moment in the instance its decision is worth the same."""
+    held = [instance for instance, _ in decisions if any(job.rack_timer_s for job in instance.jobs)]
+    assert len(held) > 10
+    for instance, taken in decisions:
+        alone = solve_and_check(
+            find_problem("network"), instance, find_solver("network", "dally"), certify=False
+        )
+        assert alone.objective == pytest.approx(check(instance, taken).objective)
+
+
+def test_instance_of_a_state_and_back(
+    decisions: list[tuple[Instance, Solution]],
+) -> None:
+    """No number is lost on the way, timers among them."""
+    for instance, _ in decisions:
+        assert instance_of(state_of(instance).state, name="decision") == instance
+
+
+@pytest.mark.parametrize("pace", [0.5, 1.0, 2.5])
+def test_gangs_on_gpus_of_any_speed_are_worth_what_they_are(pace: float) -> None:
+    """Weight times what it computes, and time over what it computes, also where that is above 1."""
+    state = state_for([[8, 8]], gang(4, weight=3.0, remaining_s=600.0))
+    waiting = replace(state.waiting, efficiency=state.waiting.efficiency * pace)
+    instance = instance_of(replace(state, waiting=waiting), name="fast")
+    (job,) = instance.jobs
+    waits = 1 + Fraction(instance.waiting_weight_per_s) * Fraction(job.waiting_s)
+    for tier in (Tier.MACHINE, Tier.RACK):
+        efficiency = float(waiting.efficiency[0, tier])
+        worth = float(value_of(instance, job, tier))
+        assert worth == pytest.approx(3.0 * 4 * efficiency * float(waits))
+        assert job.remaining_s / job.efficiency[tier.label] == pytest.approx(600 / efficiency)
