@@ -22,7 +22,7 @@ from lyra_opt.core.seeding import derive_seed
 from lyra_opt.core.solver import find_solver
 from lyra_opt.reclaim.instance import Instance as ReclaimInstance
 from lyra_opt.reclaim.instance import Job, Semantics, Server, WorkerGroup
-from lyra_opt.simulation.best_fit import Group
+from lyra_opt.simulation.hosts import Group
 from lyra_opt.simulation.job_run import added
 
 if TYPE_CHECKING:

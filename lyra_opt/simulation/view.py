@@ -11,8 +11,7 @@ from heapq import heappush
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import counted
-from lyra_opt.simulation.best_fit import BestFit, Group
-from lyra_opt.simulation.hosts import Hosts
+from lyra_opt.simulation.hosts import BestFit, Group, Hosts
 from lyra_opt.simulation.job_run import NEVER, JobRun, Part, Totals
 from lyra_opt.simulation.least_run import BestRates, note_slowness
 from lyra_opt.simulation.speed import Room

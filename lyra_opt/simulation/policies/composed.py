@@ -13,10 +13,9 @@ from __future__ import annotations
 from heapq import heapify, heappop, heapreplace
 from typing import TYPE_CHECKING
 
-from lyra_opt.simulation.best_fit import Group, PoolRoom
+from lyra_opt.simulation.hosts import Group, PoolRoom
 from lyra_opt.simulation.job_run import Part
-from lyra_opt.simulation.policies.run_time_caps import CapsInForce
-from lyra_opt.simulation.policies.voluntary_preemption import PreemptionsInBudget
+from lyra_opt.simulation.policies.parts import CapsInForce, PreemptionsInBudget
 from lyra_opt.simulation.policy import Policy
 from lyra_opt.simulation.queues import FIRST_COME, ORDERS, JobQueue
 from lyra_opt.simulation.speed import Room

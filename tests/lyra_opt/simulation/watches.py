@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lyra_opt.heterogeneous.heuristics.policy import NEVER, RoundPolicy
 from lyra_opt.network.heuristics.policy import PlacementPolicy
 from lyra_opt.network.links import Tier
-from lyra_opt.simulation.best_fit import Group
+from lyra_opt.simulation.hosts import Group
 from lyra_opt.simulation.policies.composed import ComposedPolicy
 from lyra_opt.simulation.view import Observer
 

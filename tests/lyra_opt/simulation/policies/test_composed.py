@@ -13,7 +13,7 @@ from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.reclaim.instance import Solution
 from lyra_opt.simulation.cluster import Cluster, GpuType, Server
 from lyra_opt.simulation.decisions import DecisionError, ReclaimRule
-from lyra_opt.simulation.policies.composition import LoanRule
+from lyra_opt.simulation.policies.parts import LoanRule
 from lyra_opt.simulation.scheme import ComposedScheme, find_scheme, prepare
 from lyra_opt.simulation.series import CaptureObserver
 from lyra_opt.simulation.workload import Job, Workload

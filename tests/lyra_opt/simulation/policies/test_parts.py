@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.metrics import require_conserved
-from lyra_opt.simulation.policies.run_time_caps import (
+from lyra_opt.simulation.policies.parts import (
     SAMPLE_S,
     SAMPLES_PER_UPDATE,
     CapsInForce,
     RunTimeCaps,
+    VoluntaryPreemption,
 )
-from lyra_opt.simulation.policies.voluntary_preemption import VoluntaryPreemption
 from lyra_opt.simulation.scheme import ComposedScheme
 from tests.lyra_opt.simulation.product import draw, kind_of
 from tests.lyra_opt.simulation.replays import job_of, lending, preemptions, replay, starts

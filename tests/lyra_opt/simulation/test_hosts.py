@@ -19,9 +19,8 @@ from hypothesis.stateful import (
     rule,
 )
 
-from lyra_opt.simulation.best_fit import MOST_STALE, BestFit, CountedFit, Group
 from lyra_opt.simulation.cluster import Cluster, GpuType, Server
-from lyra_opt.simulation.hosts import Hosts
+from lyra_opt.simulation.hosts import MOST_STALE, BestFit, CountedFit, Group, Hosts
 from tests.draws import draws
 
 GROUPS = st.sampled_from(list(Group))
