@@ -399,14 +399,14 @@ def _numbers_of_units(tier: Tier, gang: int, topology: Topology) -> range:
 # Of a whole workload.
 
 
-def best_rates(
+def least_run_s(
     workload: Workload,
     speed: Speed,
     *,
     borrows: bool,
     copy_efficiency: Sequence[float] | None = None,
 ) -> FloatArray:
-    """Return the best rate of each job in its unit of work a second, float64, shape (jobs,).
+    """Return for how long each job runs at least, at its best rate, float64, shape (jobs,).
 
     Parameters
     ----------
@@ -426,19 +426,8 @@ def best_rates(
     if not best.all():
         job = workload.jobs[int(np.argmin(best))].id
         raise UserError(f"job {job} has no speed on any GPUs of {speed.cluster.name} that hold it")
-    return best
-
-
-def least_run_s(
-    workload: Workload,
-    speed: Speed,
-    *,
-    borrows: bool,
-    copy_efficiency: Sequence[float] | None = None,
-) -> FloatArray:
-    """Return for how long each job runs at least, float64, shape (jobs,); see `best_rates`."""
-    rates = best_rates(workload, speed, borrows=borrows, copy_efficiency=copy_efficiency)
-    return np.array([speed.unit_of(job).work for job in workload.jobs]) / rates
+    least_s: FloatArray = np.array([speed.unit_of(job).work for job in workload.jobs]) / best
+    return least_s
 
 
 # Where the time of a job goes.

@@ -16,7 +16,7 @@ from lyra_opt.simulation.bounds.scope import Reading
 from lyra_opt.simulation.cluster import Cluster, GpuType, Server
 from lyra_opt.simulation.communication import ClosedForm, SlowdownTable
 from lyra_opt.simulation.goodput.tuning import TunedSpeed
-from lyra_opt.simulation.least_run import BestRates, best_efficiency, best_rates, least_run_s
+from lyra_opt.simulation.least_run import BestRates, best_efficiency, least_run_s
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.topology import Topology
 from lyra_opt.simulation.workload import Job, Workload
@@ -127,8 +127,8 @@ def test_a_tuned_job_is_as_fast_as_tuning_makes_it() -> None:
     cluster = Cluster.of_servers(1, gpus_per_server=8)
     tuned = TunedSpeed(seed=1, gpus_per_server=8)
     speed = Speed(cluster, tuned=tuned)
-    best = best_rates(workload_of(job), speed, borrows=False)
-    assert best.tolist() == [max(tuned.rates(job))]
+    found = least_run_s(workload_of(job), speed, borrows=False)
+    assert found.tolist() == [3600 / max(tuned.rates(job))]
 
 
 def test_a_job_that_never_runs_is_refused() -> None:
