@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
 
 from lyra_opt.allocation import (
     ElasticJob,
@@ -20,9 +18,7 @@ from lyra_opt.allocation import (
     WorkerAllocation,
     check,
 )
-from lyra_opt.allocation.checker import started_by_two_phase
 from lyra_opt.core.problem import MOST_VIOLATIONS
-from lyra_opt.testing.strategies import allocation_instances
 from tests.lyra_opt.allocation.examples import (
     EXAMPLE_ROWS,
     LONG,
@@ -78,19 +74,6 @@ def test_two_phase_counts_what_is_started() -> None:
         "job 'A' must wait: base demands go by work / w_max, after the running jobs'; "
         "job 'B' must be started: base demands go by work / w_max, after the running jobs'"
     )
-
-
-def test_two_phase_keeps_running_jobs_first_and_skips_what_does_not_fit() -> None:
-    """The running job, then c and d in file order of equal keys, of which d does not fit."""
-    jobs = (
-        ElasticJob(id="wide", min_workers=6, max_workers=6, work_worker_s=6),
-        ElasticJob(id="c", min_workers=2, max_workers=2, work_worker_s=20),
-        ElasticJob(id="d", min_workers=2, max_workers=4, work_worker_s=40),
-        ElasticJob(id="running", min_workers=3, max_workers=3, work_worker_s=900, running=True),
-        ElasticJob(id="small", min_workers=1, max_workers=1, work_worker_s=1000),
-    )
-    instance = Instance(name="x", objective="two_phase", gpus=6, jobs=jobs)
-    assert started_by_two_phase(instance) == [False, True, False, True, True]
 
 
 def test_joint_charges_a_waiting_job_with_the_horizon() -> None:
@@ -258,26 +241,6 @@ def test_long_lists_of_violations_are_cut() -> None:
     report = check(instance, WorkerAllocation((3,) * 100))
     assert len(report.violations) == MOST_VIOLATIONS + 1
     assert report.violations[-1] == "81 more violations"
-
-
-@given(allocation_instances(objective="mean_jct"))
-def test_one_after_the_other_is_a_schedule(instance: Instance) -> None:
-    """Where no job is running: each alone with its base demand, after the one before."""
-    assume(not any(job.running for job in instance.jobs))
-    pieces, end_s, total = [], Fraction(0), Fraction(0)
-    for job in instance.jobs:
-        start_s = max(end_s, Fraction(job.release_s))
-        end_s = start_s + job.duration_s(job.min_workers)
-        total += end_s - Fraction(job.release_s)
-        pieces.append(
-            SchedulePiece(
-                job=job.id, start_s=float(start_s), end_s=float(end_s), workers=job.min_workers
-            )
-        )
-    report = check(instance, Schedule(tuple(pieces)))
-    assert report.violations == ()
-    assert report.objective is not None
-    assert math.isclose(report.objective, total / len(instance.jobs), rel_tol=1e-12)
 
 
 FAR_S = 1e12

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,41 +13,6 @@ from lyra_opt.testing.strategies import network_instances, network_solutions_of
 from tests.lyra_opt.network.examples import MACHINES, instance, job
 
 ALL = (Tier.MACHINE, Tier.RACK, Tier.NETWORK)
-
-
-@pytest.mark.parametrize(
-    ("fields", "accepted"),
-    [
-        ({}, ALL),
-        ({"waiting_s": 9.0, "rack_timer_s": 10.0}, (Tier.MACHINE, Tier.NETWORK)),
-        ({"waiting_s": 10.0, "rack_timer_s": 10.0}, ALL),
-        ({"waiting_s": 10.0, "network_timer_s": 10.5}, (Tier.MACHINE, Tier.RACK)),
-        ({"waiting_s": 1e12, "rack_timer_s": None, "network_timer_s": None}, (Tier.MACHINE,)),
-        ({"efficiency": {"rack": 1.0}}, (Tier.RACK,)),
-        ({"efficiency": {"rack": 1.0}, "rack_timer_s": None}, ()),
-    ],
-)
-def test_timers_and_missing_tiers(fields: dict, accepted: tuple[Tier, ...]) -> None:
-    """A timer that has run for exactly its time is over; one that is None never is."""
-    one = instance(job(**fields))
-    assert one.tiers_of(one.jobs[0]) == accepted
-
-
-@pytest.mark.parametrize(
-    ("gang", "accepted"),
-    [
-        (4, (Tier.MACHINE,)),
-        (5, (Tier.MACHINE, Tier.RACK)),
-        (8, (Tier.MACHINE, Tier.RACK)),
-        (9, ALL),
-    ],
-)
-def test_large_gangs_do_not_wait_for_what_cannot_hold_them(
-    gang: int, accepted: tuple[Tier, ...]
-) -> None:
-    """Machines have 4 GPUs and racks 8, free or not."""
-    one = instance(job(gang=gang, rack_timer_s=None, network_timer_s=None))
-    assert one.tiers_of(one.jobs[0]) == accepted
 
 
 def test_derived_quantities() -> None:

@@ -30,7 +30,6 @@ from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Status, same_value
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.testing.strategies import allocation_instances
-from tests.lyra_opt.allocation.examples import NARROW, SHORT
 from tests.optima import optimum
 
 ALLOCATION = find_problem("allocation")
@@ -115,58 +114,8 @@ def test_first_phase_tells_quotients_apart_that_are_one_float():
     assert started == [True, False, True, False, False, True]
 
 
-@pytest.mark.parametrize(
-    ("gpus", "best"), [(0, 0), (1, 20), (2, 50), (3, 70), (4, 80), (5, 86), (6, 90), (99, 90)]
-)
-@every_exact
-def test_figure_6_of_lyra(solver, gpus, best):
-    """Items A (2 GPUs, 50 s) and B (1, 20), (2, 30), (3, 36), (4, 40)."""
-    jobs = (replace(NARROW, gpus_per_worker=2), SHORT)
-    instance = Instance(name="6", objective="jct_reduction", gpus=gpus, jobs=jobs)
-    answer = solve_and_check(ALLOCATION, instance, solver)
-    assert (answer.status, answer.objective) == (Status.OPTIMAL, pytest.approx(best, rel=1e-12))
-
-
 def job(name, least, most, work, **more):
     return ElasticJob(id=name, min_workers=least, max_workers=most, work_worker_s=work, **more)
-
-
-EDGES = {
-    "inelastic": ("jct_reduction", 5, [job("a", 3, 3, 10.0), job("b", 1, 1, 7.0)], [3, 1]),
-    "no GPUs": ("jct_reduction", 0, [job("a", 1, 4, 10.0), job("b", 2, 2, 7.0)], [1, 2]),
-    "an item between does not fit": (
-        "jct_reduction",
-        3,
-        [job("a", 1, 3, 1000.0, gpus_per_worker=4), job("b", 1, 9, 7.0)],
-        [1, 4],
-    ),
-    "total loss": (
-        "jct_reduction",
-        4,
-        [job("a", 1, 5, 1e6, scaling_loss=1), job("b", 1, 3, 1.0, scaling_loss=0.5)],
-        [1, 3],
-    ),
-    "nobody starts": ("two_phase", 1, [job("a", 2, 4, 10.0)], [0]),
-    "nobody may start": ("joint", 1, [job("a", 2, 4, 10.0)], [0]),
-    "only the running": (
-        "joint",
-        2,
-        [job("a", 2, 4, 1e9), job("b", 2, 4, 1.0, running=True)],
-        [0, 2],
-    ),
-    "waiting without speed-up": ("joint", 9, [job("a", 2, 4, 10.0, scaling_loss=1)], [2]),
-}
-
-
-@pytest.mark.parametrize("edge", EDGES)
-@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.name)
-def test_edges(edge, solver):
-    """Rows that a public re-implementation of this knapsack loses: no item, or none that fits."""
-    objective, gpus, jobs, workers = EDGES[edge]
-    instance = Instance(name=edge, objective=objective, gpus=gpus, jobs=tuple(jobs))
-    answer = solve_and_check(ALLOCATION, instance, solver)
-    assert answer.status is (Status.OPTIMAL if solver.gives_bound else Status.FEASIBLE)
-    assert list(answer.solution.workers) == workers
 
 
 def fleet(jobs, seed, objective="jct_reduction", sizes=(1, 2, 4, 8), gpus=None):
