@@ -110,6 +110,7 @@ def test_an_answer_of_a_rule_is_right(problem: str, name: str, data: st.DataObje
 
 
 @every_problem
+@draws(200)
 @given(data=st.data())
 def test_the_checker_says_what_the_reference_says(problem: str, data: st.DataObject) -> None:
     """Whether a solution is valid, and every measure of it."""

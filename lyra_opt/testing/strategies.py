@@ -489,7 +489,8 @@ def round_schedules_of(draw: DrawFn, instance: HeterogeneousInstance) -> RoundSc
                 continue
             on = [{place: free[place]} for place in free] if instance.forking else [free]
             for part in on:
-                gpus = _taken(draw, part, job.gang) if draw(st.booleans()) else {}
+                is_placed = draw(st.sampled_from((True, True, True, False)))
+                gpus = _taken(draw, part, job.gang) if is_placed else {}
                 if gpus and job.rate_of(gpus):
                     entries.append(RoundEntry(job=job.id, round=number, gpus=gpus))
                     done[job.id] += Fraction(job.rate_of(gpus)) * Fraction(instance.round_s)

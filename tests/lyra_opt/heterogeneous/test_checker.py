@@ -88,6 +88,22 @@ def test_copies() -> None:
     assert "must be on one" in check(wide, spread).violations[0]
 
 
+def test_round_progress() -> None:
+    """A restart is paid wherever the GPUs are not the current ones, and no job exceeds 1."""
+    stays = job("a", 1, 8.0, current={"s1": {"fast": 1}})
+    one = instance(
+        stays,
+        job("b", 1, 1.0, weight=2.0),
+        objective="round_progress",
+        horizon_rounds=1,
+        restart_s=0.25,
+    )
+    assert check(one, schedule(entry("a", 0, s1={"fast": 1}))).objective == 0.5
+    assert check(one, schedule(entry("a", 0, s1={"slow": 1}))).objective == 0.75 / 8
+    report = check(one, schedule(entry("b", 0, s1={"fast": 1})))
+    assert (report.objective, report.completed) == (2.0, ("b",))
+
+
 def test_many_violations_are_cut() -> None:
     """Twenty, and how many more there are."""
     entries = [entry("x", 0, s1={"fast": 1})] * 30
