@@ -415,7 +415,7 @@ class MeasureRow:
     cells: Sequence[ShownValue]
 
 
-def lines_of(variant: VariantRuns, shown: Sequence[ReplayRecord]) -> list[MeasureRow]:
+def rows_of(variant: VariantRuns, shown: Sequence[ReplayRecord]) -> list[MeasureRow]:
     """Return every measure that says something, under each scheme of a variant.
 
     Parameters
@@ -423,10 +423,10 @@ def lines_of(variant: VariantRuns, shown: Sequence[ReplayRecord]) -> list[Measur
     shown
         All runs of the page, by which units and rows are chosen, so that its tables agree.
     """
-    return [_line(measure, variant, shown) for measure in shown_measures(shown)]
+    return [_row(measure, variant, shown) for measure in shown_measures(shown)]
 
 
-def main_lines(lines: Sequence[MeasureRow]) -> list[MeasureRow]:
+def main_rows(lines: Sequence[MeasureRow]) -> list[MeasureRow]:
     """Return those of the short table, in its order."""
     by_key = {line.key: line for line in lines}
     return [by_key[key] for key in MAIN_MEASURES if key in by_key]
@@ -450,7 +450,7 @@ def _shown_as(
     return measure.name, "", measure.show
 
 
-def _line(measure: Measure, variant: VariantRuns, shown: Sequence[ReplayRecord]) -> MeasureRow:
+def _row(measure: Measure, variant: VariantRuns, shown: Sequence[ReplayRecord]) -> MeasureRow:
     name, unit, show = _shown_as(measure, shown)
     cells = [cell_of(measure.key, runs, show) for runs in variant.by_scheme.values()]
     values = [cell.value for cell in cells if cell.value is not None]

@@ -211,12 +211,7 @@ def run_scenario(
                 say(f"case {name} is left out: {trace} is not there")
             say_demand(setup)
             status = run_stored(
-                study,
-                tasks,
-                kept,
-                engine=engine,
-                resume=resume,
-                is_kept=out is not None,
+                study, tasks, kept, engine=engine, resume=resume, is_kept=out is not None
             )
             replays = load_replays(kept, captured=capture)
             weakref.finalize(replays, unless_done.pop_all().close)

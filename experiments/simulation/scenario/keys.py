@@ -174,9 +174,7 @@ class NetworkTable:
         shown="those of the topology, else shipped",
     )
     overlap: float = key(
-        Number(0, 1),
-        "share of an iteration's computing behind which communication can hide",
-        0.0,
+        Number(0, 1), "share of an iteration's computing behind which communication can hide", 0.0
     )
     machine_latency_s: float | None = key(
         Number(0, LARGEST_LATENCY_S), "of a hop between GPUs of a machine", None, shown="the links'"

@@ -220,10 +220,7 @@ class Loaning:
         intervals = max(1, math.ceil(duration_s / self.plan.interval_s))
         loans = self.plan.on_loan[:intervals]
         lacking = shortfalls(
-            self.demand,
-            loans,
-            servers=self.orchestrator.servers,
-            interval_s=self.plan.interval_s,
+            self.demand, loans, servers=self.orchestrator.servers, interval_s=self.plan.interval_s
         )
         return sum(servers > 0 for servers in lacking) / len(loans)
 

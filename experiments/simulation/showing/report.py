@@ -11,9 +11,9 @@ from lyra_opt.experiments.page import PAGE, how_run, render_page, write_plots
 from lyra_opt.experiments.simulation.measuring.bounds import COLUMNS, decisions_of, winnable
 from lyra_opt.experiments.simulation.measuring.comparison import (
     differences,
-    lines_of,
-    main_lines,
+    main_rows,
     method_in_words,
+    rows_of,
 )
 from lyra_opt.experiments.simulation.measuring.measures import shown_measures, variants_of
 from lyra_opt.experiments.simulation.showing.axes import scheme_colour
@@ -171,12 +171,12 @@ def _one_scheme(runs: Sequence[ReplayRecord]) -> list[tuple[str, str]]:
 
 
 def _section(variant: VariantRuns, shown: Sequence[ReplayRecord]) -> dict[str, Any]:
-    lines = lines_of(variant, shown)
+    lines = rows_of(variant, shown)
     return {
         "name": variant.name,
         "schemes": list(variant.by_scheme),
         "lines": lines,
-        "main": main_lines(lines),
+        "main": main_rows(lines),
     }
 
 

@@ -14,15 +14,11 @@ from lyra_opt.experiments.records import ReplayRecord
 from lyra_opt.experiments.simulation.measuring.bounds import MEAN_JCT
 from lyra_opt.experiments.simulation.measuring.comparison import (
     cell_of,
-    lines_of,
-    main_lines,
+    main_rows,
+    rows_of,
     what_seeds_vary,
 )
-from lyra_opt.experiments.simulation.measuring.measures import (
-    MEASURES,
-    shown_measures,
-    variants_of,
-)
+from lyra_opt.experiments.simulation.measuring.measures import MEASURES, shown_measures, variants_of
 from lyra_opt.experiments.simulation.showing.figures import overview
 
 if TYPE_CHECKING:
@@ -177,7 +173,7 @@ class Runs:
             words.append(
                 f"means over {counted(seeds, 'seed')} (least – greatest)" if seeds > 1 else ""
             )
-            lines = main_lines(lines_of(variant, self.replays.runs))
+            lines = main_rows(rows_of(variant, self.replays.runs))
             table = pd.DataFrame(
                 [[cell.with_spread for cell in line.cells] for line in lines],
                 index=[f"{line.name} ({line.unit})" if line.unit else line.name for line in lines],

@@ -270,16 +270,12 @@ def test_a_replay_that_beats_what_is_proved_is_no_result(figure):
 
 
 @pytest.mark.parametrize(
-    ("schemes", "reading"),
-    [(["fifo", "lyra"], "restart"), (["fifo", "tiresias"], "conserved")],
+    ("schemes", "reading"), [(["fifo", "lyra"], "restart"), (["fifo", "tiresias"], "conserved")]
 )
 def test_schemes_are_held_against_what_all_of_them_may_do(schemes, reading):
     """A scheme that resumes work may beat a bound for those that start again from nothing."""
     found = figures_of(
-        "lyra-paper",
-        ("cluster.servers", 8),
-        ("jobs.parameters.days", 1),
-        ("schemes", schemes),
+        "lyra-paper", ("cluster.servers", 8), ("jobs.parameters.days", 1), ("schemes", schemes)
     )
     for figures in found.values():
         assert figures["bound_reading"] == reading

@@ -475,10 +475,7 @@ class TestBadInput:
             ("broken.toml", ["broken.toml", "is not valid TOML"]),
             ("plain", ["scenario plain: cluster", "one of servers, like"]),
             ("plain --set cluster.servers", ["--set", "KEY=VALUE"]),
-            (
-                "plain --set cluster.server=1",
-                ["cluster.server is 1: unknown", "mean servers?"],
-            ),
+            ("plain --set cluster.server=1", ["cluster.server is 1: unknown", "mean servers?"]),
             ("ONE --set cluster.servers.x=1", ["cluster.servers is 1", "is no table"]),
             ("plain --set cluster=3", ["cluster is 3"]),
             ("plain --set cluster.servers=1", ["jobs", "--jobs FILE"]),
@@ -528,10 +525,7 @@ class TestBadInput:
             ('ONE --set schemes=[{name="manual",timers="no.toml"}]', ["no.toml", "cannot be"]),
             ('ONE --set schemes=[{name="fifo",queue="odd"}]', ["schemes.fifo.queue", "shortest"]),
             ("gavel-108 --set jobs.parameters.jobs=0", ["jobs.parameters.jobs is 0"]),
-            (
-                "gavel-108 --set jobs.parameters.job=9",
-                ["jobs.parameters.job", "mean jobs?"],
-            ),
+            ("gavel-108 --set jobs.parameters.job=9", ["jobs.parameters.job", "mean jobs?"]),
             ("hadare-lab --set jobs.workload=mix-2", ["workload 'mix-2'", "did you mean mix-"]),
             ("hadare-lab --set jobs.parameters.jobs=2", ["jobs.parameters.jobs", "unknown key"]),
             ("hadare-lab --scheme pollux", ["pollux", "goodput model of its own"]),
