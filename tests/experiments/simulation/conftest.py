@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 HEADER = "job_id,submit_time_s,duration_s,gpus\n"
@@ -42,6 +44,13 @@ def three_jobs(simulate, trace):
         return simulate("plain", "--jobs", trace, *ONE_SERVER, *arguments)
 
     return simulate_trace
+
+
+def figures(ran):
+    """Return what a run wrote to stdout as JSON; it must have succeeded."""
+    exit_code, out, err = ran
+    assert exit_code == 0, err
+    return json.loads(out)
 
 
 def changes(*texts):

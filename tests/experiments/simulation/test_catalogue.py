@@ -27,7 +27,7 @@ from lyra_opt.instances.workloads.named import WORKLOADS
 from lyra_opt.instances.workloads.pollux import POLLUX_FILES
 from lyra_opt.simulation.scheme import SCHEMES, scheme_names
 from tests.conftest import assert_one_line_error
-from tests.experiments.simulation.conftest import HEADER, ONE_SERVER, changes
+from tests.experiments.simulation.conftest import HEADER, ONE_SERVER, changes, figures
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -188,9 +188,7 @@ class TestSchema:
     @pytest.fixture
     def validator(self, run):
         """Return what holds documents against the schema that is printed."""
-        exit_code, out, _ = run("scenarios", "schema")
-        assert exit_code == 0
-        schema = json.loads(out)
+        schema = figures(run("scenarios", "schema"))
         jsonschema.Draft202012Validator.check_schema(schema)
         return jsonschema.Draft202012Validator(schema)
 

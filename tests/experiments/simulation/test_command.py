@@ -21,6 +21,7 @@ from tests.experiments.simulation.conftest import (
     THREE_JOBS,
     TIME_PARTS,
     changes,
+    figures,
     schemes,
 )
 
@@ -73,7 +74,7 @@ class TestFigures:
         """There is no load then, and JSON has no infinity."""
         path = tmp_path / "jobs.csv"
         path.write_text(HEADER + "a,5,100,1\nb,5,50,1\n")
-        record = json.loads(simulate("plain", "--jobs", path, *ONE_SERVER, "--json")[1])
+        record = figures(simulate("plain", "--jobs", path, *ONE_SERVER, "--json"))
         assert record["load"] is None
         assert record["training_usage_while_submitting"] is None
         assert record["makespan_s"] == 100
@@ -81,7 +82,7 @@ class TestFigures:
     def test_side_by_side(self, three_jobs):
         """Several schemes are an array, and columns of a table; a repeated one counts once."""
         named = schemes("fifo", "sjf", "fifo")
-        records = json.loads(three_jobs(*named, "--json")[1])
+        records = figures(three_jobs(*named, "--json"))
         assert [record["scheme"] for record in records] == ["fifo", "sjf"]
         out = three_jobs(*named)[1]
         assert out.startswith("scenario plain, three on 1x2:\n")
@@ -92,18 +93,18 @@ class TestFigures:
     def test_schemes_with_parameters_and_labels(self, three_jobs):
         """One scheme in two ways is two columns; a label names it on the command line too."""
         given = changes('schemes=["fifo", {name="fifo", queue="shortest", label="by-length"}]')
-        records = json.loads(three_jobs(*given, "--json")[1])
+        records = figures(three_jobs(*given, "--json"))
         assert [record["scheme"] for record in records] == ["fifo", "by-length"]
         by_hand = [pytest.approx(400 / 3), pytest.approx(380 / 3)]
         assert [record["jct_mean_s"] for record in records] == by_hand
-        alone = json.loads(three_jobs(*given, "--scheme", "by-length", "--json")[1])
+        alone = figures(three_jobs(*given, "--scheme", "by-length", "--json"))
         assert alone["jct_mean_s"] == by_hand[1]
 
     def test_a_trace_is_plain_unless_told_otherwise(self, three_jobs):
         """Elasticity is assumed only where it is asked for, and said to be."""
-        plain = json.loads(three_jobs("--json")[1])
+        plain = figures(three_jobs("--json"))
         assert not any("Assumed by seed" in sentence for sentence in plain["assumptions"])
-        ideal = json.loads(three_jobs(*changes("jobs.assumptions.all_elastic=true"), "--json")[1])
+        ideal = figures(three_jobs(*changes("jobs.assumptions.all_elastic=true"), "--json"))
         assert any("100 % elastic" in sentence for sentence in ideal["assumptions"])
 
     def test_a_part_of_a_trace(self, simulate, tmp_path):
@@ -113,7 +114,7 @@ class TestFigures:
 
         def jobs(*texts):
             given = ("plain", "--jobs", path, *ONE_SERVER, *changes(*texts))
-            return json.loads(simulate(*given, "--json")[1])["jobs"]
+            return figures(simulate(*given, "--json"))["jobs"]
 
         assert [jobs(), jobs("jobs.days=1"), jobs("jobs.days=1", "jobs.count=2")] == [4, 3, 2]
 
@@ -129,7 +130,7 @@ class TestFigures:
             *(f"cluster.loans.usage={usage}", "cluster.loans.forecaster=oracle"),
             "cluster.loans.headroom=0.1",
         )
-        record = json.loads(simulate(*SMALL, *given, "--scheme", "lyra", "--json")[1])
+        record = figures(simulate(*SMALL, *given, "--scheme", "lyra", "--json"))
         assert (record["forecaster"], record["headroom"]) == ("oracle", 0.1)
         assert record["loans"] > 0
         assert record["reclaims"] > 0
@@ -140,9 +141,7 @@ class TestFigures:
         """Rules in rounds and with leases run on the same servers, and borrow some too."""
         names = ("lyra", "hadar", "dally")
         given = changes("tenure.rounds.round_s=600", "tenure.leases.hand_over_s_per_gpu=0")
-        exit_code, out, err = simulate(*SMALL, *schemes(*names), *given, "--json")
-        assert exit_code == 0, err
-        records = json.loads(out)
+        records = figures(simulate(*SMALL, *schemes(*names), *given, "--json"))
         assert [record["scheme"] for record in records] == list(names)
         for record in records:
             assert list(record) == KEYS
@@ -165,7 +164,7 @@ class TestRuns:
     def test_seeds(self, simulate):
         """A replay for each, and their means in the table; a repeated one counts once."""
         given = (*SMALL, "--scheme", "fifo", "--seed", 4, "--seed", 7, "--seed", 4)
-        records = json.loads(simulate(*given, "--json")[1])
+        records = figures(simulate(*given, "--json"))
         assert [record["seed"] for record in records] == [4, 7]
         assert records[0]["jct_mean_s"] != records[1]["jct_mean_s"]
         out = simulate(*given)[1]
@@ -231,7 +230,7 @@ class TestRuns:
         """A job that is preempted and starts again at once does not wait for a step."""
         given = ("lyra-paper", *changes("cluster.servers=40", "jobs.parameters.days=1"))
         written = ("--out", tmp_path / "out", "--json")
-        record = json.loads(simulate(*given, "--scheme", "lyra", *written)[1])
+        record = figures(simulate(*given, "--scheme", "lyra", *written))
         assert record["preemptions"] > 0, "or the test says nothing"
         assert record["queue_mean_s"] == 0, "or the test says nothing"
         series = pd.read_csv(table_path(tmp_path / "out", "lyra seed=0", "series"))
@@ -382,11 +381,11 @@ class TestTraces:
         monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
         assert_one_line_error(simulate(*given), "jobs.csv: is no file", "LYRA_OPT_TRACES")
         monkeypatch.setenv("LYRA_OPT_TRACES", str(folder))
-        record = json.loads(simulate(*given, *loans)[1])
+        record = figures(simulate(*given, *loans))
         assert record["jobs"] == 3
         assert any("covers 0.0417 days" in sentence for sentence in record["assumptions"])
         (here / "jobs.csv").write_text(HEADER + "a,0,100,2\n")
-        assert json.loads(simulate(*given)[1])["jobs"] == 1
+        assert figures(simulate(*given))["jobs"] == 1
 
     def test_beside_the_scenario(self, simulate, trace, tmp_path, monkeypatch):
         """A folder with a scenario and its trace can be moved, and run from anywhere."""
@@ -397,7 +396,7 @@ class TestTraces:
         )
         (tmp_path / "elsewhere").mkdir()
         monkeypatch.chdir(tmp_path / "elsewhere")
-        record = json.loads(simulate(scenario, "--json")[1])
+        record = figures(simulate(scenario, "--json"))
         assert (record["scenario"], record["jobs"]) == ("mine", 3)
 
     @pytest.mark.parametrize(
@@ -415,16 +414,6 @@ class TestTraces:
         written = ("--out", tmp_path / "out", "--capture", tmp_path / "capture")
         assert_one_line_error(three_jobs(*written, "--json"), str(trace), *parts)
         assert [path.name for path in tmp_path.iterdir()] == ["three.csv"]
-
-    def test_files_that_are_nowhere(self, simulate, three_jobs, monkeypatch):
-        """Whoever has no traces reads where one belongs, of jobs and of usage."""
-        monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
-        usage = changes('cluster.loans={usage="nobody.csv", servers=2}')
-        for ran, name in (
-            (simulate("philly"), "philly_jobs.csv.gz"),
-            (three_jobs(*usage), "nobody.csv"),
-        ):
-            assert_one_line_error(ran, name, "is no file", "LYRA_OPT_TRACES")
 
     def test_pipes(self, simulate, tmp_path):
         """Nobody waits for one that nobody writes to: scenarios and traces are files."""
@@ -471,19 +460,6 @@ class TestFailures:
         assert three_jobs(*given, "--resume")[0] == 0
         assert [*load_study(tmp_path / "out").status] == ["finished", "finished"]
 
-    def test_a_policy_that_breaks_a_rule(self, simulate, monkeypatch):
-        """It says so and is left out; the others are reported, and the exit code is 1."""
-        from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
-
-        monkeypatch.setattr(ROUND_POLICIES["yarn-cs"], "decide", lambda self, state: {})
-        given = ("gavel-108", *changes("jobs.parameters.jobs=6", "tenure.rounds.round_s=3600"))
-        exit_code, out, err = simulate(*given, *schemes("hadar", "yarn-cs"), "--json")
-        assert exit_code == 1
-        assert [record["scheme"] for record in json.loads(out)] == ["hadar"]
-        assert "failed: yarn-cs seed=0: " in err
-        assert "policy yarn-cs, at" in err
-        assert "Traceback" not in err
-
     def test_interrupt_leaves_no_empty_folders(self, three_jobs, tmp_path, monkeypatch):
         """An empty folder of decisions looks like a result."""
 
@@ -507,12 +483,3 @@ class TestFailures:
         given = ("--out", tmp_path / "new" / ("x" * 300))  # too long for any file system
         assert_one_line_error(three_jobs(*given), "cannot be made")
         assert not (tmp_path / "new").exists()
-
-
-def test_help(run):
-    """What to type next, without loading what simulates."""
-    exit_code, out, _ = run("simulate", "--help")
-    assert exit_code == 0
-    for part in ("lyra-opt scenarios keys", "\nexamples:\n", "130 after Ctrl-C"):
-        assert part in out
-    assert max(map(len, out.splitlines())) <= 100

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 
 from lyra_opt.experiments.simulation.running.replays import load_replays
 from lyra_opt.experiments.store import ResultStore
 from tests.conftest import assert_one_line_error
-from tests.experiments.simulation.conftest import THREE_JOBS, schemes
+from tests.experiments.simulation.conftest import THREE_JOBS, figures, schemes
 
 FILE = """
 from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
@@ -93,13 +90,11 @@ def test_a_scenario_names_files_beside_it(folder, run):
 def test_named_on_the_command_line(name, folder, simulate):
     """A policy or a scheme; its path counts from the working directory."""
     scenario = folder / "own.toml"
-    exit_code, out, _ = simulate(scenario, *schemes(name), "--json")
-    assert exit_code == 0
     like = {"../mine.py:Shortest": "sjf", "../mine.py:MIXED": "fifo"}[name]
-    figures: dict[str, Any] = json.loads(out)
-    other = json.loads(simulate(scenario, *schemes(like), "--json")[1])
-    assert figures["scheme"] == name.partition(":")[2]
-    assert figures["jct_mean_s"] == other["jct_mean_s"]
+    mine = figures(simulate(scenario, *schemes(name), "--json"))
+    other = figures(simulate(scenario, *schemes(like), "--json"))
+    assert mine["scheme"] == name.partition(":")[2]
+    assert mine["jct_mean_s"] == other["jct_mean_s"]
 
 
 @pytest.mark.parametrize(
