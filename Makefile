@@ -24,7 +24,7 @@ help:
 	@echo "make lint         ruff and mypy"
 	@echo "make docs         build the documentation into $(RESULTS)/docs, its examples run (about three minutes)"
 	@echo "make links        ask the network whether what the documentation links to elsewhere is there"
-	@echo "make bench        measure the figures of speed into $(RESULTS)/bench (about forty minutes, on a quiet machine)"
+	@echo "make bench        measure the figures of speed into $(RESULTS)/bench (about two hours, on a quiet machine)"
 	@echo "make figures      reproduce the published tables into $(RESULTS)/figures and figures-PAPER (about sixteen minutes)"
 	@echo "make papers       the same at the papers' own sizes, into the documentation (hours; needs the traces in LYRA_OPT_TRACES)"
 	@echo "make scoreboard   run every solver on the instance library, and write the page of the documentation (about forty minutes)"

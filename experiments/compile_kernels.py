@@ -8,6 +8,8 @@ from __future__ import annotations
 import multiprocessing
 import sys
 from contextlib import suppress
+from functools import cache
+from typing import Any
 
 from lyra_opt.core import kernels
 from lyra_opt.core.problem import find_problem
@@ -15,7 +17,6 @@ from lyra_opt.core.result import Limits
 from lyra_opt.core.seeding import generator
 from lyra_opt.core.solver import find_solver, solver_names
 from lyra_opt.core.stopwatch import OutOfTimeError, limited_to
-from lyra_opt.experiments.bench.overshoot import VARIANTS, case_of, is_own
 from lyra_opt.instances.family import generate
 
 SIZES = (10, 60)
@@ -23,14 +24,58 @@ SIZES = (10, 60)
 
 LIMIT_S = 0.3
 
+VARIANTS = {
+    "reclaim": ("rigid", "interchangeable"),
+    "allocation": ("jct_reduction", "two_phase", "joint", "mean_jct"),
+    "heterogeneous": ("utility", "makespan", "mean_jct", "max_min_share", "throughput"),
+    "network": ("epoch", "work_rate"),
+}
+
+
+def parameters_of(problem: str, variant: str, size: int) -> dict[str, Any]:
+    """Return family and parameters of an instance in which there is much to decide."""
+    parameters: dict[str, dict[str, Any]] = {
+        "reclaim": {"family": "messy-dist", "servers": size, "semantics": variant},
+        "allocation": {
+            "family": "load",
+            "jobs": size,
+            "objective": variant,
+            "load_percent": 150,
+            "release_percent": 50 if variant == "mean_jct" else 0,
+            "gpus_per_worker": "mixed",
+        },
+        "heterogeneous": {
+            "family": "offline",
+            "jobs": size,
+            "objective": variant,
+            "gpus_of_type": 4 * max(1, size // 20),
+            **({} if variant in ("max_min_share", "throughput") else {"rounds": 100}),
+        },
+        "network": {
+            "family": "epoch",
+            "jobs": size,
+            "objective": variant,
+            "timers": "none",
+            "racks": 4,
+            "machines_per_rack": 8,
+        },
+    }
+    return parameters[problem]
+
+
+@cache
+def has_backend(problem: str, name: str) -> bool:
+    """Return whether a solver is a model that a library solves, not a method of the toolkit."""
+    return ".formulations" in type(find_solver(problem, name)).__module__
+
 
 def compile_kernels(problem: str) -> None:
     """Run all own solvers and the bound of a problem, and compile each kernel at its first use."""
     kernels.COMPILE_FROM_WORK = 0
-    names = [name for _, name in solver_names(problem) if is_own(problem, name)]
+    names = [name for _, name in solver_names(problem) if not has_backend(problem, name)]
     for variant in VARIANTS[problem]:
         for size in SIZES:
-            instance = generate(problem, **case_of(problem, variant, size).parameters)
+            instance = generate(problem, **parameters_of(problem, variant, size))
             for name in names:
                 solver = find_solver(problem, name)
                 if not (solver.availability() or solver.supports(instance)):

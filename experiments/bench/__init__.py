@@ -1,4 +1,6 @@
-"""Figures of speed: what is timed, how often, and against which target.
+"""Figures of speed: benchmarks for pytest-benchmark, and the targets of studies and benchmarks.
 
-Timings hold for one machine and one run; they live here and in no test.
+``python -m lyra_opt.experiments.bench`` runs them. A target is a row of ``targets.csv``; what it is
+about is measured by a module of this folder, which pytest runs, or by a study of
+``experiments/studies``. Timings hold for one machine and one run: no test has one.
 """

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
 import sys
-from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -14,20 +16,16 @@ from lyra_opt.commands.arguments import above_zero, integer_from
 from lyra_opt.core.csv_text import frame_text
 from lyra_opt.core.documents import write_text
 from lyra_opt.core.errors import UserError, one_line
-from lyra_opt.experiments.analysis import ASKED_SIZE, FAMILY, GROUP
-from lyra_opt.experiments.bench import (
-    allocation,
-    cluster_bounds,
-    heterogeneous,
-    heterogeneous_decisions,
-    heterogeneous_shares,
-    network,
-    overshoot,
-    reclaim,
-    replays,
+from lyra_opt.experiments.analysis import ASKED_SIZE, GROUP
+from lyra_opt.experiments.bench.targets import (
+    SMALL_VARIABLE,
+    benchmark_frame,
+    figures_of,
+    figures_table,
+    read_targets,
+    study_frame,
 )
-from lyra_opt.experiments.bench.studies import YARDSTICK, comparison_figures, exact_figures
-from lyra_opt.experiments.bench.timing import figures_table
+from lyra_opt.experiments.command import STUDIES
 from lyra_opt.experiments.executor import EXIT_INTERRUPTED
 from lyra_opt.experiments.page import PLOTS_FOLDER
 from lyra_opt.experiments.pool import LocalProcesses
@@ -39,166 +37,110 @@ from lyra_opt.experiments.study import read_study
 from lyra_opt.experiments.tables import speed_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from lyra_opt.experiments.analysis import Analysis
-    from lyra_opt.experiments.bench.timing import Figure
 
-COMPARISON = Path(__file__).parent / "reclaim-speed.toml"
-EXACT = Path(__file__).parent / "reclaim-exact.toml"
-DEFAULT_SEEDS = 5
 PAGE = "bench.md"
 
-DESCRIPTION = """\
-Measure the figures of speed, part by part, and write into DIR, after each figure anew, bench.md
-(all tables) and figures.csv. The parts:
+TARGETS = read_targets()
+PARTS = list(dict.fromkeys(TARGETS.part))
+BENCHMARKS = [part for part in PARTS if Path(__file__).with_name(f"{part}.py").is_file()]
+"""Modules of this folder that pytest runs; all other parts are studies that come along."""
 
-  greedy      lyra-greedy and the bounds, in this process
-  fast        time and certified gap of fast, in this process
-  processes   the command line as a process, and compiling
-  allocation  knapsacks, schedules, proofs and certified gaps of elastic allocation, in this
-              process
-  offline     proofs of schedules in rounds on unlike GPUs, in this process
-  shares      shares of time on unlike GPUs: max-min fairness and the like, in this process
-  bounds      what is proved of whole replays: certified gaps, CPU time and memory
-  simulation  jobs per CPU second of the simulated cluster, its growth and its memory
-  decisions   one decision of the round policies on unlike GPUs with 2,048 jobs
-  rounds      480 jobs on unlike GPUs, simulated in rounds under each scheme
-  network     decisions, proofs and simulations of gangs in a network of tiers
-  overshoot   by how much each solver exceeds a limit of 0.3 s, at most 0.2 s if it is our own
-              and 1 s if it runs a backend; up to 50,000 jobs or servers, seven minutes
-  machines    runs through a scheduler: two workers, and a thousand simulated ones
-  exact       experiments/bench/reclaim-exact.toml, and exact within a second
-  comparison  experiments/bench/reclaim-speed.toml: heuristics, exact and general solvers, in
-              turn on the same instances in one process
+DESCRIPTION = f"""\
+Measure the figures of speed, part by part, and write into DIR, after each part anew, bench.md (all
+tables) and figures.csv: each target of experiments/bench/targets.csv with what was measured.
 
-The last two are studies in DIR/exact and DIR/comparison: each run is stored as it completes, and
---resume goes on after an interruption. Their folders hold the report of the study, and that of
-the comparison speed_by_*.csv, the ratios to the times of exact, too.
+Benchmarks: {", ".join(BENCHMARKS)}. pytest-benchmark times them into DIR/PART.json; to
+run some of them alone: pytest experiments/bench/simulation.py -k rounds
+
+Studies: {", ".join(PARTS[len(BENCHMARKS) :])}.
+Each is run as "lyra-opt study PART" does, in one process, the solvers in turn on each instance, and
+each run is stored in DIR/PART as it completes. DIR/PART also holds the report, and for studies with
+a headline speed_by_*.csv, the ratios of the solvers' times.
 
 Exit code: 0; 1 if a target was missed, a run failed or results contradict one another; 2 for bad
 usage; 130 after Ctrl-C.
-"""
 
-EXAMPLES = """\
 examples:
-  python -m lyra_opt.experiments.bench --only comparison --seeds 5 --time-limit 60 --out long
-  python -m lyra_opt.experiments.bench --only fast --only exact
+  python -m lyra_opt.experiments.bench --only reclaim-speed --seeds 5 --time-limit 60 --out long
+  python -m lyra_opt.experiments.bench --only decisions --only machines --small
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print each figure as it comes, write the page; 1 if something is not as meant."""
+    """Measure, print the figures of each part, write the page; 1 if something is not as meant."""
     parser = argparse.ArgumentParser(
         prog="python -m lyra_opt.experiments.bench",
         description=DESCRIPTION,
-        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--out", type=Path, default=Path("results/bench"), metavar="DIR")
-    parser.add_argument(
-        "--only", action="append", choices=list(PARTS), help="a part; may be given more than once"
-    )
-    parser.add_argument(
-        "--seeds",
-        type=integer_from(1),
-        metavar="N",
-        help=f"seeds of each kind of instance (default: {DEFAULT_SEEDS}, comparison: 1)",
-    )
-    parser.add_argument(
-        "--time-limit",
-        type=above_zero("seconds"),
-        metavar="S",
-        help="seconds for each run of the comparison (default: 10)",
-    )
-    parser.add_argument(
-        "--resume",
-        action="store_true",
-        help="keep the runs that DIR/exact and DIR/comparison hold; without it they are replaced",
-    )
+    option = parser.add_argument
+    option("--out", type=Path, default=Path("results/bench"), metavar="DIR")
+    option("--only", action="append", choices=PARTS, help="a part; may be repeated")
+    option("--small", action="store_true", help="small benchmarks, once, to see that they run")
+    option("--seeds", type=integer_from(1), metavar="N", help="of studies, in place of theirs")
+    seconds = above_zero("seconds")
+    option("--time-limit", type=seconds, metavar="S", help="of studies, in place of theirs")
+    option("--resume", action="store_true", help="keep the runs of studies that DIR holds")
     options = parser.parse_args(arguments)
     bench = Bench(options)
     try:
-        options.out.mkdir(parents=True, exist_ok=True)
-        for name in options.only or PARTS:
-            for figure in PARTS[name](bench):
-                bench.add(figure)
-            bench.write_page()
+        for part in options.only or PARTS:
+            bench.measure(part)
     except UserError as error:
         parser.exit(2, f"{parser.prog}: error: {one_line(str(error))}\n")
     except KeyboardInterrupt:
-        bench.write_page()
         print(f"{options.out / PAGE}: what was measured so far", file=sys.stderr)
         return EXIT_INTERRUPTED
     print(f"{options.out / PAGE}: all tables")
-    return bench.exit_code()
+    return int(bench.has_failed)
 
 
 class Bench:
-    """What was asked for, and what has been measured so far.
-
-    Parameters
-    ----------
-    options
-        The parsed command line.
-    """
+    """The options of the command line, and what has been measured so far."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        self.folder: Path = options.out
-        self.seeds: int = options.seeds or DEFAULT_SEEDS
-        self._comparison_changes: dict[str, int | float] = {
-            key: value
-            for key, value in (("seeds", options.seeds), ("time_limit_s", options.time_limit))
-            if value is not None
-        }
-        self._resume: bool = options.resume
-        self._figures: list[Figure] = []
+        self._options = options
+        self._folder: Path = options.out
+        self._figures: list[dict[str, Any]] = []
         self._sections: list[str] = []
-        self._study_failed = False
+        self.has_failed = False
 
-    def add(self, figure: Figure) -> None:
-        """Print a figure, and write the page and the table with it."""
-        self._figures.append(figure)
-        print(" | ".join(figures_table([figure]).rows()[0]), flush=True)
-        write_text(
-            self.folder / "figures.csv",
-            frame_text(pd.DataFrame(map(asdict, self._figures), dtype=object)),
-        )
-        self.write_page()
+    def measure(self, part: str) -> None:
+        """Measure a part, print its figures, and write the page with them."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        measured = self._benchmarks(part) if part in BENCHMARKS else self._study(part)
+        of_part = TARGETS[TARGETS.part == part].itertuples()
+        new = [figure for target in of_part for figure in figures_of(target, measured)]
+        figures_table(new).print()
+        self.has_failed |= any(figure.get("verdict") == "MISSED" for figure in new)
+        self._figures += new
+        page = [_head(), figures_table(self._figures).markdown(), *self._sections]
+        write_text(self._folder / PAGE, "\n".join(page))
+        write_text(self._folder / "figures.csv", frame_text(pd.DataFrame(self._figures)))
 
-    def exit_code(self) -> int:
-        """Return 1 if a target was missed or a study had failures, else 0."""
-        missed = any(figure.verdict == "MISSED" for figure in self._figures)
-        return 1 if missed or self._study_failed else 0
+    def _benchmarks(self, part: str) -> pd.DataFrame:
+        """Have pytest run the benchmarks of a module; one without its trace is skipped."""
+        if find_spec("pytest_benchmark") is None:
+            raise UserError("benchmarks need pytest-benchmark, pip install 'lyra-opt[dev]'")
+        file = self._folder / f"{part}.json"
+        module = str(Path(__file__).with_name(f"{part}.py"))
+        command = [sys.executable, "-m", "pytest", module, f"--benchmark-json={file}", "--quiet"]
+        command += ["-p", "no:cacheprovider", "-W", "ignore", "-o", "timeout=0"]
+        sizes = {SMALL_VARIABLE: "1"} if self._options.small else {}
+        if subprocess.run(command, env=os.environ | sizes, check=False).returncode:  # noqa: S603
+            self._fail(f"{part}: a benchmark failed: see the output of pytest.")
+        return benchmark_frame(file)
 
-    def exact(self) -> Iterator[Figure]:
-        """Run the study of `exact`, then measure what it certifies within a second."""
-        yield from exact_figures(self._run(EXACT, "exact", {"seeds": self.seeds}).frame)
-        yield from reclaim.limited_figures(self.seeds)
-
-    def comparison(self) -> Iterator[Figure]:
-        """Run the comparison, and write its tables of ratios."""
-        analysis = self._run(COMPARISON, "comparison", self._comparison_changes)
-        self._sections.append(_comparison_in_words(analysis.frame))
-        by = {
-            "group": (GROUP,),
-            "size": (GROUP, ASKED_SIZE),
-            "family_and_size": (FAMILY, analysis.size_name),
-        }
-        for name, columns in by.items():
-            rows = analysis.speed_table(YARDSTICK, *columns)
-            write_text(self.folder / "comparison" / f"speed_by_{name}.csv", frame_text(rows))
-            table = speed_table(rows, YARDSTICK)
-            if name == "size":
-                table.print()
-            title = f"By {name}".replace("_", " ")
-            self._sections.append(f"### {title}\n\n{table.markdown()}")
-        yield from comparison_figures(analysis.frame)
-
-    def _run(self, path: Path, name: str, changes: Mapping[str, int | float]) -> Analysis:
-        """Run a study in one process, write its report, and return its analysis."""
-        folder = self.folder / name
-        study = read_study(path, changes=changes)
-        if not self._resume:
+    def _study(self, part: str) -> pd.DataFrame:
+        """Run a study in one process, write its report, and return its runs."""
+        folder = self._folder / part
+        asked = {"seeds": self._options.seeds, "time_limit_s": self._options.time_limit}
+        changes = {key: value for key, value in asked.items() if value is not None}
+        study = read_study(STUDIES / f"{part}.toml", changes=changes)
+        if not self._options.resume:
             (folder / STORE_FILE).unlink(missing_ok=True)
         status = run_study(study, folder, engine=LocalProcesses(1), resume=True)
         if status == EXIT_INTERRUPTED:
@@ -206,63 +148,42 @@ class Bench:
         report = make_report(folder)
         write_files(report, folder)
         if status:
-            self._study_failed = True
-            self._sections.append(
-                f"**{name}: {len(report.contradictions)} contradictions between results, and "
-                "failed runs if any: see its report. Do not rely on its numbers.**\n"
+            self._fail(
+                f"{part}: {len(report.contradictions)} contradictions between results, and failed "
+                "runs if any: see its report. Do not rely on its numbers."
             )
-        return report.analysis
+        if study.headline:
+            self._sections += _speed_tables(report.analysis, study.headline[0], folder)
+        return study_frame(report.analysis)
 
-    def write_page(self) -> None:
-        """Write all that has been measured so far."""
-        machine = current_environment()
-        head = (
-            "# Figures of speed\n\n"
-            f"Measured on {machine.cpu}, {machine.cores} cores, "
-            f"Python {machine.versions['python']}. Times compare only within this page.\n"
-        )
-        table = figures_table(self._figures).markdown()
-        write_text(self.folder / PAGE, "\n".join([head, table, *self._sections]))
+    def _fail(self, message: str) -> None:
+        self.has_failed = True
+        self._sections.append(f"**{message}**\n")
 
 
-def _comparison_in_words(runs: pd.DataFrame) -> str:
-    limits = sorted(runs.time_limit_s.dropna().unique())
-    shown = ", ".join(f"{limit:g}" for limit in limits)
-    instances = runs.cell.nunique()
+def _head() -> str:
+    machine = current_environment()
     return (
-        "## Comparison\n\n"
-        f"{instances} instances, each solved by all solvers in turn, in one process on one thread, "
-        f"at most {shown} s each. Ratios are geometric means of the time over that of "
-        f"`{YARDSTICK}` on the same instance; in those of times to proof a run without a proof "
-        "counts as the limit. A proof of a heuristic is the problem's own bound, whose time is "
-        "included there.\n\n"
-        f"![Instances proved over time](comparison/{PLOTS_FOLDER}/cactus.svg)\n"
+        f"# Figures of speed\n\nMeasured on {machine.cpu}, {machine.cores} cores, "
+        f"Python {machine.versions['python']}. Times compare only within this page.\n"
     )
 
 
-def _machine_figures() -> Iterator[Figure]:
-    from lyra_opt.experiments.bench.machines import machine_figures  # needs the extra `cluster`
-
-    return machine_figures()
-
-
-PARTS: Mapping[str, Callable[[Bench], Iterator[Figure]]] = {
-    "greedy": lambda _: reclaim.greedy_figures(),
-    "fast": lambda bench: reclaim.fast_figures(bench.seeds),
-    "processes": lambda _: reclaim.process_figures(),
-    "allocation": lambda bench: allocation.allocation_figures(bench.seeds),
-    "offline": lambda bench: heterogeneous.offline_figures(bench.seeds),
-    "shares": lambda bench: heterogeneous_shares.share_figures(bench.seeds),
-    "bounds": lambda _: cluster_bounds.cluster_bound_figures(),
-    "simulation": lambda _: replays.simulation_figures(),
-    "decisions": lambda bench: heterogeneous_decisions.decision_figures(bench.seeds),
-    "rounds": lambda _: replays.round_figures(),
-    "network": lambda bench: network.network_figures(bench.seeds),
-    "overshoot": lambda _: overshoot.overshoot_figures(),
-    "machines": lambda _: _machine_figures(),
-    "exact": Bench.exact,
-    "comparison": Bench.comparison,
-}
+def _speed_tables(analysis: Analysis, yardstick: str, folder: Path) -> Iterator[str]:
+    """Write the tables of ratios of a study, and return what the page says of it."""
+    yield (
+        f"## {folder.name}\n\n"
+        f"{analysis.frame.cell.nunique()} instances, each solved by the solvers in turn, in one "
+        "process on one thread. Ratios are geometric means of the time over that of "
+        f"`{yardstick}` on the same instance; in those of times to proof a run without a proof "
+        "counts as the limit. A proof of a heuristic is the problem's own bound, whose time is "
+        "included there.\n\n"
+        f"![Instances proved over time]({folder.name}/{PLOTS_FOLDER}/cactus.svg)\n"
+    )
+    for name, columns in {"group": (GROUP,), "size": (GROUP, ASKED_SIZE)}.items():
+        rows = analysis.speed_table(yardstick, *columns)
+        write_text(folder / f"speed_by_{name}.csv", frame_text(rows))
+        yield f"### By {name}\n\n{speed_table(rows, yardstick).markdown()}"
 
 
 if __name__ == "__main__":

@@ -1,22 +1,23 @@
-"""The figures of many machines: two workers, and what a thousand ask of scheduler and store."""
+"""Benchmarks of many machines: two workers, and what a thousand ask of scheduler and store."""
 
 from __future__ import annotations
 
-import statistics
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
+import pytest
 
-from lyra_opt.core.temporary import TemporaryFolder
+from lyra_opt.experiments.bench import simulated_workers
 from lyra_opt.experiments.bench.cluster import Cluster
-from lyra_opt.experiments.bench.timing import Figure, timed_figure
+from lyra_opt.experiments.bench.timing import sized, timed
 from lyra_opt.experiments.executor import run_stored
 from lyra_opt.experiments.machines.engine import Machines
 from lyra_opt.experiments.pool import LocalProcesses
@@ -33,22 +34,17 @@ from lyra_opt.experiments.study import read_study
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pytest_benchmark.fixture import BenchmarkFixture
+
     from lyra_opt.experiments.pool import Engine
 
 STUDY = Path(__file__).parent / "machines.toml"
-REPETITIONS = 3
-
-EMPTY_TASKS = 2000
-OVERHEAD_TARGET_S = 0.005
-
-SIMULATED_WORKERS = 1000
-SIMULATED_PROCESSES = 4
-SIMULATED_TASK_S = 10.0
-SIMULATED_TASKS = 5000
-
-ROWS, ROWS_WITH_FILES, FILES_BESIDE = 5000, 500, 2
-FIGURES = 40
-"""Of a row: about as many as a replay has."""
+ENGINES = ("2 workers", "pool of 2")
+EMPTY_TASKS = sized(2_000, 20)
+WORKERS, WORKER_PROCESSES = sized((1_000, 4), (8, 2))
+WORKER_TASKS, WORKER_TASK_S = sized((5_000, 10.0), (16, 0.1))
+ROWS_BY_FILES = {0: sized(5_000, 20), 2: sized(500, 4)}
+"""Rows that the store takes, by how many files of 20 KB are written beside each."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +65,7 @@ class Nap:
     def run(self) -> ReplayRecord:
         """Return its row."""
         time.sleep(self.takes_s)
-        figures = {f"figure_{number}": number / 7 for number in range(FIGURES)}
+        figures = {f"figure_{number}": number / 7 for number in range(40)}  # as a replay has
         return self._row(ReplayStatus.FINISHED, figures=figures)
 
     def failed(self, started_at: datetime, message: str) -> ReplayRecord:  # noqa: ARG002
@@ -77,174 +73,123 @@ class Nap:
         return self._row(ReplayStatus.ERROR, message=message)
 
     def _row(self, status: ReplayStatus, **outcome: Any) -> ReplayRecord:
-        columns: dict[str, Any] = {
-            "study": "naps",
-            "position": self.position,
-            "key": self.key,
-            "seed": 0,
-            "status": status,
-            "scenario": "naps",
-            "scheme": "",
-            "workload": "",
-            "cluster": "",
-            "started_at": datetime.now(UTC).isoformat(),
+        blank: dict[str, Any] = dict.fromkeys(("scenario", "scheme", "workload", "cluster"), "")
+        return ReplayRecord(
+            study="naps",
+            position=self.position,
+            key=self.key,
+            seed=0,
+            status=status,
+            **blank,
+            started_at=datetime.now(UTC).isoformat(),
             **asdict(current_environment()),
-        }
-        return ReplayRecord(**(columns | outcome))
-
-
-def machine_figures() -> Iterator[Figure]:
-    """Measure runs through a scheduler, on this machine."""
-    with TemporaryFolder() as folder:
-        yield from _store_figures(Path(folder))
-        cluster = Cluster(Path(folder))
-        try:
-            cluster.start(workers=2)
-            yield from _two_worker_figures(Path(folder), cluster)
-        finally:
-            cluster.stop()
-        yield from _thousand_worker_figures(Path(folder))
-
-
-def _two_worker_figures(folder: Path, cluster: Cluster) -> Iterator[Figure]:
-    engines: dict[str, Engine] = {"there": Machines(cluster.address), "here": LocalProcesses(2)}
-    study = read_study(STUDY)
-    studies: dict[str, list[float]] = {name: [] for name in engines}
-    for repetition in range(REPETITIONS):
-        for name, engine in engines.items():
-            started_s = time.perf_counter()
-            run_study(study, folder / f"study-{name}-{repetition}", engine=engine)
-            studies[name].append(time.perf_counter() - started_s)
-    ratios = [there / here for there, here in zip(studies["there"], studies["here"], strict=True)]
-    here_s, there_s = (statistics.median(studies[name]) for name in ("here", "there"))
-    yield Figure(
-        what=f"a study of {len(list(study.runs()))} runs, 2 workers against a pool of 2",
-        runs=REPETITIONS,
-        statistic="median ratio of times",
-        measured=statistics.median(ratios),
-        remark=f"{min(ratios):.2f} to {max(ratios):.2f}; {there_s:.1f} s against {here_s:.1f} s",
-    )
-    for name, engine in engines.items():
-        _naps_s(engine, 2, 0.0, folder / f"warm-{name}")
-        before_s = _cpu_s(cluster)
-        times_s = [
-            _naps_s(engine, EMPTY_TASKS, 0.0, folder / f"naps-{name}-{repetition}") / EMPTY_TASKS
-            for repetition in range(REPETITIONS)
-        ]
-        yield timed_figure(
-            f"a task that does nothing, {'2 workers' if name == 'there' else 'pool of 2'}",
-            times_s,
-            remark=f"what it adds to a study, its row stored; medians of {EMPTY_TASKS:,}",
+            **outcome,
         )
-        if name == "there":
-            yield Figure(
-                what="the same, CPU of scheduler, workers and command, a task",
-                runs=REPETITIONS * EMPTY_TASKS,
-                statistic="mean",
-                measured=1000 * (_cpu_s(cluster) - before_s) / (REPETITIONS * EMPTY_TASKS),
-                target=1000 * OVERHEAD_TARGET_S,
-                unit="ms",
-            )
 
 
-def _naps_s(engine: Engine, count: int, takes_s: float, folder: Path) -> float:
-    """Return how long so many tasks take, rows stored."""
-    tasks = [Nap(position, takes_s) for position in range(count)]
-    started_s = time.perf_counter()
-    if run_stored(_naps(count), tasks, folder, engine=engine):
+def study_of(naps: int) -> StudyRecord:
+    """Return the study of so many naps."""
+    return StudyRecord(name="naps", kind="replay", text="", meaning_hash=str(naps), runs=naps)
+
+
+def take_naps(engine: Engine, naps: int, takes_s: float, folder: Path) -> None:
+    """Run so many naps, rows stored."""
+    tasks = [Nap(position, takes_s) for position in range(naps)]
+    if run_stored(study_of(naps), tasks, folder, engine=engine):
         raise RuntimeError("a task failed, or it was interrupted")
-    return time.perf_counter() - started_s
 
 
-def _naps(count: int) -> StudyRecord:
-    return StudyRecord(
-        name="naps", kind=ReplayRecord.kind, text="", meaning_hash=str(count), runs=count
-    )
+def cpu_time_s(*processes: subprocess.Popen[bytes] | None) -> float:
+    """Return the CPU seconds so far of processes with those that they have started."""
+    families = [psutil.Process(each.pid) for each in processes if each is not None]
+    families += [child for first in families for child in first.children(recursive=True)]
+    times = [each.cpu_times() for each in families]
+    return float(sum(each.user + each.system for each in times))
 
 
-def _store_figures(folder: Path) -> Iterator[Figure]:
-    """Measure what the one process stores that writes, alone and with files beside rows."""
-    rows = [Nap(position, 0.0).run() for position in range(ROWS)]
-    for files, what in ((0, ""), (FILES_BESIDE, f" with {FILES_BESIDE} files of 20 KB beside it")):
-        beside = {f"runs/{number}.csv.gz": bytes(20_000) for number in range(files)}
-        store_folder = folder / f"rows-{files}"
-        with ResultStore.create(store_folder, _naps(ROWS)).start_writing() as store:
-            kept = rows if not files else rows[:ROWS_WITH_FILES]
-            started_s = time.perf_counter()
-            for row in kept:
-                write_beside(store_folder, beside)
-                store.add(row)
-            elapsed_s = time.perf_counter() - started_s
-        yield Figure(
-            what=f"the store, a transaction a row{what}",
-            runs=len(kept),
-            statistic="rows a second",
-            measured=len(kept) / elapsed_s,
-        )
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """Return a scheduler that a benchmark starts."""
+    made = Cluster(tmp_path / "cluster")
+    yield made
+    made.stop()
 
 
-def _thousand_worker_figures(folder: Path) -> Iterator[Figure]:
-    """Measure what scheduler and command take for each task of workers that only wait."""
-    cluster = Cluster(folder)
-    with _simulated_workers(cluster) as scheduler:
+def engine_of(name: str, cluster: Cluster) -> Engine:
+    """Return one of `ENGINES`, started."""
+    if name != ENGINES[0]:
+        return LocalProcesses(2)
+    cluster.start(workers=2)
+    return Machines(cluster.address)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_study(benchmark: BenchmarkFixture, name: str, cluster: Cluster, tmp_path: Path) -> None:
+    """The same study of 300 runs on two workers and in a pool of two."""
+    study = read_study(STUDY, changes=sized({}, {"seeds": 1, "time_limit_s": 0.1}))
+    engine, number = engine_of(name, cluster), count()
+
+    def run() -> None:
+        run_study(study, tmp_path / str(next(number)), engine=engine)
+
+    timed(benchmark, run, rounds=3, warms_up=False)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_empty_tasks(
+    benchmark: BenchmarkFixture, name: str, cluster: Cluster, tmp_path: Path
+) -> None:
+    """What a task that does nothing adds to a study, its row stored; also in CPU time."""
+    engine, number = engine_of(name, cluster), count()
+    take_naps(engine, 2, 0.0, tmp_path / "warm")
+    processes = (cluster.scheduler, *cluster.workers)
+    before_s = cpu_time_s(*processes) + time.process_time()
+
+    def run() -> None:
+        take_naps(engine, EMPTY_TASKS, 0.0, tmp_path / str(next(number)))
+
+    timed(benchmark, run, rounds=3, warms_up=False)
+    taken_s = cpu_time_s(*processes) + time.process_time() - before_s
+    benchmark.extra_info |= {
+        "task_s": benchmark.stats.stats.median / EMPTY_TASKS,
+        "task_cpu_time_s": taken_s / (next(number) * EMPTY_TASKS),
+    }
+
+
+@pytest.mark.parametrize("files", ROWS_BY_FILES)
+def test_store(benchmark: BenchmarkFixture, files: int, tmp_path: Path) -> None:
+    """The store, which one process writes, a transaction a row, with files beside rows."""
+    rows = [Nap(position, 0.0).run() for position in range(ROWS_BY_FILES[files])]
+    beside = {f"runs/{number}.csv.gz": bytes(20_000) for number in range(files)}
+
+    def store_rows(store: ResultStore) -> None:
+        for row in rows:
+            write_beside(tmp_path, beside)
+            store.add(row)
+
+    with ResultStore.create(tmp_path, study_of(len(rows))).start_writing() as store:
+        timed(benchmark, store_rows, store, warms_up=False)
+    benchmark.extra_info["rows_per_s"] = len(rows) / benchmark.stats.stats.median
+
+
+def test_simulated_workers(benchmark: BenchmarkFixture, cluster: Cluster, tmp_path: Path) -> None:
+    """What scheduler and command take for each task of workers that only wait."""
+    cluster.start(workers=0)
+    each = str(WORKERS // WORKER_PROCESSES)
+    command = [sys.executable, "-m", simulated_workers.__name__, cluster.address, each]
+    with ExitStack() as until_the_end:
+        for _ in range(WORKER_PROCESSES):
+            process = until_the_end.enter_context(subprocess.Popen(command))  # noqa: S603
+            until_the_end.callback(process.kill)
+        cluster.wait_for(WORKERS)
         engine = Machines(cluster.address)
-        _naps_s(engine, SIMULATED_WORKERS, 0.0, folder / "warm")
-        before_s, own_before_s = _cpu_of_family_s(scheduler), time.process_time()
-        wall_s = _naps_s(engine, SIMULATED_TASKS, SIMULATED_TASK_S, folder / "simulated")
-        scheduler_s = (_cpu_of_family_s(scheduler) - before_s) / SIMULATED_TASKS
-        own_s = (time.process_time() - own_before_s) / SIMULATED_TASKS
-    least_s = SIMULATED_TASK_S * SIMULATED_TASKS / SIMULATED_WORKERS
-    what = f"{SIMULATED_WORKERS:,} simulated workers, {SIMULATED_TASKS:,} tasks of "
-    what += f"{SIMULATED_TASK_S:g} s"
-    yield Figure(
-        what=what,
-        runs=SIMULATED_TASKS,
-        statistic="tasks a second",
-        measured=SIMULATED_TASKS / wall_s,
-        remark=f"at most {SIMULATED_TASKS / least_s:.0f} with workers that never wait; scheduler, "
-        "command and all workers share this machine",
-    )
-    for of, cpu_s in {"scheduler": scheduler_s, "command, which stores": own_s}.items():
-        yield Figure(
-            what=f"the same, CPU of the {of}, a task",
-            runs=SIMULATED_TASKS,
-            statistic="mean",
-            measured=1000 * cpu_s,
-            unit="ms",
-            remark=f"one core sustains {1 / cpu_s:.0f} tasks a second",
-        )
-
-
-def _cpu_s(cluster: Cluster) -> float:
-    """Return the CPU seconds so far of a cluster and of this process."""
-    of_cluster = [process for process in (cluster.scheduler, *cluster.workers) if process]
-    return time.process_time() + sum(_cpu_of_family_s(each.pid) for each in of_cluster)
-
-
-def _cpu_of_family_s(process: int) -> float:
-    """Return the CPU seconds so far of a process and those that it has started."""
-    first = psutil.Process(process)
-    taken = [each.cpu_times() for each in (first, *first.children(recursive=True))]
-    return float(sum(each.user + each.system for each in taken))
-
-
-@contextmanager
-def _simulated_workers(cluster: Cluster) -> Iterator[int]:
-    """Start a scheduler and workers of which many share a process; yield the scheduler's id."""
-    each = SIMULATED_WORKERS // SIMULATED_PROCESSES
-    command = [sys.executable, "-m", "lyra_opt.experiments.bench.simulated_workers"]
-    processes: list[subprocess.Popen[bytes]] = []
-    try:
-        cluster.start(workers=0)
-        assert cluster.scheduler is not None, "it was started"
-        processes += [
-            subprocess.Popen([*command, cluster.address, str(each)])  # noqa: S603
-            for _ in range(SIMULATED_PROCESSES)
-        ]
-        cluster.wait_for(SIMULATED_WORKERS)
-        yield cluster.scheduler.pid
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-        cluster.stop()
+        take_naps(engine, WORKERS, 0.0, tmp_path / "warm")
+        own_before_s, before_s = time.process_time(), cpu_time_s(cluster.scheduler)
+        run = (engine, WORKER_TASKS, WORKER_TASK_S, tmp_path / "naps")
+        timed(benchmark, take_naps, *run, warms_up=False)
+        benchmark.extra_info |= {
+            "tasks_per_s": WORKER_TASKS / benchmark.stats.stats.median,
+            "most_tasks_per_s": WORKERS / WORKER_TASK_S,
+            "scheduler_cpu_time_s": (cpu_time_s(cluster.scheduler) - before_s) / WORKER_TASKS,
+            "command_cpu_time_s": (time.process_time() - own_before_s) / WORKER_TASKS,
+        }

@@ -6,6 +6,7 @@ import asyncio
 import io
 import logging
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import dask
@@ -35,16 +36,8 @@ def carry_out(
 async def serve(scheduler: str, count: int) -> None:
     """Be so many workers of one thread each, until this process is ended."""
     with TemporaryFolder() as folder:
-        workers = [
-            Worker(
-                scheduler,
-                nthreads=1,
-                local_directory=folder,
-                memory_limit=0,
-                dashboard=False,
-            )
-            for _ in range(count)
-        ]
+        each = partial(Worker, scheduler, nthreads=1, memory_limit=0, dashboard=False)
+        workers = [each(local_directory=folder) for _ in range(count)]
         await asyncio.gather(*workers)
         await asyncio.gather(*(each.finished() for each in workers))
 

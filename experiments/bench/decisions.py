@@ -1,0 +1,122 @@
+"""Benchmarks of single decisions: of round-based policies, in a network, and of shares of time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from itertools import cycle
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from lyra_opt.core.result import Limits, Status
+from lyra_opt.core.seeding import generator
+from lyra_opt.core.solver import find_solver
+from lyra_opt.experiments.bench.timing import sized, timed
+from lyra_opt.front_door.solving import solve
+from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, RoundState
+from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
+from lyra_opt.instances.family import generate
+from lyra_opt.instances.heterogeneous.clusters import cluster_of
+from lyra_opt.instances.heterogeneous.generated_jobs import gavel_like
+from lyra_opt.instances.network.epoch import epoch_instance
+from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES, state_of
+from lyra_opt.simulation.topology import Topology
+
+if TYPE_CHECKING:
+    from pytest_benchmark.fixture import BenchmarkFixture
+
+    from lyra_opt.heterogeneous.instance import Instance
+    from lyra_opt.network.heuristics.policy import PlacementState
+
+SEEDS = range(sized(5, 1))
+JOBS = sized(2_048, 20)
+
+TYPES = ("v100", "p100", "k80")
+ROUND_BASED = ("hadar", "priced-progress", "gavel-las", "tiresias", "yarn-cs")
+ROUND_S = 360.0
+
+CLUSTER = Topology.uniform(racks=sized(64, 2), machines_per_rack=8)
+WAITING = sized(500, 10)
+LEASE_S = 3600.0
+
+SHARE_SOLVERS = ("lp-sifting", "lp-highs", "lp-glop")
+"""The first is the default; rounds use the second; the third is of another library."""
+
+
+def crowded_round(gpus_of_type: int, seed: int) -> RoundState:
+    """Return a round that begins with many jobs of Gavel's generator, none of which runs."""
+    cluster = cluster_of(dict.fromkeys(TYPES, gpus_of_type))
+    drawn = gavel_like(jobs=JOBS, seed=seed, gpu_types=cluster.gpu_types).jobs
+    gangs = [job.measured for job in drawn if job.measured is not None]
+    return RoundState(
+        gpu_types=cluster.problem_types,
+        servers=cluster.problem_servers(),
+        now_s=0.0,
+        round_s=ROUND_S,
+        jobs=[
+            ActiveJob(job=gang, order=order, steps_left=gang.steps, submitted_s=0.0)
+            for order, gang in enumerate(gangs)
+        ],
+    )
+
+
+def decide_round(policy: str, state: RoundState) -> None:
+    """Make one decision with a policy that has seen none of the jobs before."""
+    fresh = ROUND_POLICIES[policy]()
+    fresh.prepare(state, np.random.default_rng(0))
+    fresh.decide(state)
+
+
+def decide_placement(policy: str, state: PlacementState) -> None:
+    """Make one decision with a policy that remembers no other one."""
+    fresh = PLACEMENT_POLICIES[policy]()
+    fresh.prepare(state.machines, LEASE_S, np.random.default_rng(0))
+    fresh.decide(state)
+
+
+@pytest.mark.parametrize("gpus_of_type", [20, 200])
+@pytest.mark.parametrize("policy", ROUND_BASED)
+def test_round(benchmark: BenchmarkFixture, policy: str, gpus_of_type: int) -> None:
+    """The first decision of a round-based policy on three types of GPUs."""
+    turns = cycle([crowded_round(gpus_of_type, seed) for seed in SEEDS])
+    timed(benchmark, lambda: decide_round(policy, next(turns)), rounds=3 * len(SEEDS))
+
+
+@pytest.mark.parametrize("busy_percent", [0, 60, 95])
+@pytest.mark.parametrize("policy", PLACEMENT_POLICIES)
+def test_placement(benchmark: BenchmarkFixture, policy: str, busy_percent: int) -> None:
+    """A decision of a placement policy beside a cluster that is partly busy."""
+    drawn = partial(epoch_instance, CLUSTER, jobs=WAITING, busy_percent=busy_percent)
+    turns = cycle([state_of(drawn(seed=seed)).state for seed in SEEDS])
+    timed(benchmark, lambda: decide_placement(policy, next(turns)), rounds=5 * len(SEEDS))
+
+
+def share_instance(seed: int, kind: str) -> Instance:
+    """Return jobs of Gavel's kinds on its cluster of 108 GPUs, a fifth of them of weight 5.
+
+    Solvers solve jobs that differ in nothing as one. Of the kind "no two alike" all weights differ.
+    """
+    drawn: Instance = generate(
+        "heterogeneous", "offline", seed=seed, jobs=JOBS, gpus_of_type=36, objective="max_min_share"
+    )
+    spread = 1 / JOBS if kind == "no two alike" else 0.0
+    jobs = [
+        replace(job, weight=(1.0 if number % 5 else 5.0) * (1 + spread * number))
+        for number, job in enumerate(drawn.jobs)
+    ]
+    return replace(drawn, jobs=tuple(jobs))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("kind", ["Gavel's kinds", "no two alike"])
+@pytest.mark.parametrize("solver", SHARE_SOLVERS)
+def test_shares(benchmark: BenchmarkFixture, solver: str, kind: str, seed: int) -> None:
+    """The greatest least share of time, model building included; proved, by another solver too."""
+    instance = share_instance(seed, kind)
+    first, second = (solve(instance, name) for name in (solver, "lp-highs"))
+    assert first.status is second.status is Status.OPTIMAL
+    assert first.objective == pytest.approx(second.objective, rel=1e-6)
+    called = partial(find_solver("heterogeneous", solver).solve, limits=Limits())
+    timed(benchmark, partial(called, rng=generator(seed=0)), instance, rounds=3)

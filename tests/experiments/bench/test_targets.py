@@ -1,0 +1,133 @@
+"""Targets: how they are evaluated, and that each is about something that is measured."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from lyra_opt.core.result import Status
+from lyra_opt.experiments.analysis import Analysis
+from lyra_opt.experiments.bench.__main__ import BENCHMARKS, PARTS, TARGETS
+from lyra_opt.experiments.bench.targets import (
+    STATISTICS,
+    figures_of,
+    figures_table,
+    study_frame,
+)
+from lyra_opt.experiments.command import STUDIES
+from lyra_opt.experiments.compile_kernels import has_backend
+from lyra_opt.experiments.study import read_study
+from tests.experiments.records import make_run
+
+OPTIMAL, FEASIBLE = Status.OPTIMAL, Status.FEASIBLE
+
+MEASURED = pd.DataFrame(
+    [("a1", "a", 1.0, 40), ("a2", "a", 3.0, 10), ("b1", "b", 8.0, 20)],
+    columns=["key", "cell", "time_s", "size"],
+)
+
+
+def figures(**columns: Any) -> list[dict[str, Any]]:
+    """Return the figures of a target on `MEASURED`: by default the maximum, at most 4 s."""
+    plain = {"part": "p", "what": "times", "rows": "", "measure": "time_s", "unit": "s", "by": ""}
+    plain |= {"statistic": "maximum", "bound": "at most", "limit": 4.0}
+    return list(figures_of(SimpleNamespace(**plain | columns), MEASURED))
+
+
+@pytest.mark.parametrize(
+    ("statistic", "value"),
+    [
+        ("median", 3.0),
+        ("mean", 4.0),
+        ("maximum", 8.0),
+        ("sum", 12.0),
+        ("95th percentile", 8.0),
+        ("geometric mean", 24 ** (1 / 3)),
+        ("mean of the instances' best", 4.5),
+        ("largest of the instances' best", 8.0),
+        ("largest sum of an instance", 8.0),
+        ("largest ratio for twice the size", 8 / 3),
+    ],
+)
+def test_statistics(statistic: str, value: float) -> None:
+    (figure,) = figures(statistic=statistic)
+    assert figure["measured"] == pytest.approx(value)
+
+
+def test_verdicts() -> None:
+    (missed,) = figures()
+    assert (missed["verdict"], missed["runs"]) == ("MISSED", 3)
+    assert missed["remark"] == "1 above the limit: b1: 8"
+    (reached,) = figures(rows="cell == 'a'", unit="ms", limit=3000.0)
+    assert (reached["measured"], reached["verdict"], reached["remark"]) == (3000.0, "reached", "")
+    by_cell = figures(by="cell", bound="at least", limit=4.0)
+    assert [(each["what"], each["verdict"]) for each in by_cell] == [
+        ("times: a", "MISSED"),
+        ("times: b", "reached"),
+    ]
+    (plain,) = figures(bound="", limit=math.nan)
+    (none,) = figures(rows="cell == 'c'")
+    assert (plain["verdict"], none["runs"], none["remark"]) == ("", 0, "not measured")
+    assert figures_table([plain, none]).rows()[0][:6] == ("times", "3", "3", "8", "maximum", "8")
+
+
+def test_runs_are_compared_with_the_best_reference_of_each_instance() -> None:
+    """A run without a proof counts as the limit; what only a reference proves is beaten."""
+    times = {"exact": {"c1": 0.1, "c2": None}, "cpsat": {"c1": 0.9, "c2": 1.0}}
+    times["pulp-highs"] = {"c1": 0.4, "c2": None}
+    runs = [
+        make_run(
+            cell,
+            solver,
+            FEASIBLE if time_s is None else OPTIMAL,
+            wall_time_s=time_s or 10.1,
+            time_limit_s=10.0,
+            certify_time_s=1.0 if solver == "exact" else None,
+            objective=3,
+            dual_bound=2 if time_s is None else 3,
+            reference=solver != "exact",
+        )
+        for solver, by_cell in times.items()
+        for cell, time_s in by_cell.items()
+    ]
+    frame = study_frame(Analysis(runs)).iloc[:2]
+    assert list(frame.rival_ratio) == pytest.approx([0.4 / 1.1, 1.0 / 10.0])
+    assert list(frame.is_beaten) == [False, True]
+    assert list(frame.proof_s) == [0.1, math.inf]
+    assert list(frame.certified_s) == pytest.approx([1.1, 11.1])
+    assert list(frame.gap_percent) == [0.0, 50.0]
+    assert list(frame.bound_gap_percent) == pytest.approx([0.0, 100 / 3])
+    assert list(frame.overshoot_s) == pytest.approx([0.0, 0.1])
+    assert has_backend("reclaim", "cpsat")
+    assert not frame.has_backend.any()
+
+
+def test_targets_can_be_evaluated() -> None:
+    assert set(TARGETS.statistic) <= STATISTICS.keys()
+    assert set(TARGETS.bound) == {"", "at most", "at least"}
+    assert ((TARGETS.bound == "") == TARGETS.limit.isna()).all()
+
+
+@pytest.mark.parametrize("part", PARTS[len(BENCHMARKS) :])
+def test_targets_select_runs_of_their_study(part: str) -> None:
+    """A query with a misspelt group or solver would leave a target without a figure for ever."""
+    study = read_study(STUDIES / f"{part}.toml")
+    planned = pd.DataFrame(
+        {
+            **dict(cell.parameters),
+            "family_group": cell.group,
+            "family": cell.family,
+            "solver": configuration.solver,
+            "time_limit_s": configuration.time_limit_s,
+            "size": dict(cell.parameters).get("servers", 0),
+            "has_backend": has_backend(study.problems[0], configuration.solver),
+            "is_answered": True,
+        }
+        for cell, configuration in study.runs()
+    )
+    for query in filter(None, TARGETS.rows[TARGETS.part == part]):
+        assert len(planned.query(query, engine="python")), query
