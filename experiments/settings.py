@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.messages import say
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.foreign import as_python
-from lyra_opt.core.rules import Rule, require_text
+from lyra_opt.core.rules import require_text
 from lyra_opt.experiments.pool import LocalProcesses, available_processors
 
 if TYPE_CHECKING:
@@ -20,28 +19,13 @@ SCHEDULER_VARIABLE = "LYRA_OPT_SCHEDULER"
 _ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+):[0-9]{1,5}")
 
 
-@dataclass(frozen=True, slots=True)
-class Address(Rule):
-    """Where a Dask scheduler listens."""
-
-    def check(self, path: str, value: Any) -> str:
-        """See `lyra_opt.core.rules.Rule`."""
-        address = require_text(path, as_python(value))
-        if not _ADDRESS.fullmatch(address):
-            rule = "must be tls://HOST:PORT or tcp://HOST:PORT, as the scheduler prints it"
-            raise FieldError(path, address, rule)
-        return address
-
-    def schema(self) -> dict[str, Any]:
-        """See `lyra_opt.core.rules.Rule`."""
-        return {"type": "string", "pattern": f"^{_ADDRESS.pattern}$"}
-
-    def in_words(self) -> str:
-        """See `lyra_opt.core.rules.Rule`."""
-        return "address"
-
-
-ADDRESS = Address()
+def checked_address(path: str, value: Any) -> str:
+    """Return where a Dask scheduler listens; `FieldError` if it is no address."""
+    address = require_text(path, as_python(value))
+    if not _ADDRESS.fullmatch(address):
+        rule = "must be tls://HOST:PORT or tcp://HOST:PORT, as the scheduler prints it"
+        raise FieldError(path, address, rule)
+    return address
 
 
 def engine_of(scheduler: str | None, processes: int | None, *, spares_one: bool = False) -> Engine:
@@ -69,7 +53,7 @@ def engine_of(scheduler: str | None, processes: int | None, *, spares_one: bool 
     if scheduler is not None:
         from lyra_opt.experiments.machines.engine import Machines
 
-        machines = Machines(ADDRESS.check(source, scheduler))
+        machines = Machines(checked_address(source, scheduler))
         say(f"the workers of scheduler {scheduler} ({source}) do the runs")
         return machines
     return LocalProcesses(processes or available_processors(), spares_one=spares_one)

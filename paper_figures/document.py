@@ -92,15 +92,6 @@ class Calling(Rule):
             },
         )
 
-    def schema(self) -> dict[str, Any]:
-        """See `lyra_opt.core.rules.Rule`."""
-        table = {"type": "object", "properties": {"of": Text().schema()}, "required": ["of"]}
-        return {"anyOf": [Text().schema(), table]}
-
-    def in_words(self) -> str:
-        """See `lyra_opt.core.rules.Rule`."""
-        return "text, or table with of and arguments"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
@@ -148,14 +139,6 @@ class Measuring(Rule):
         }
         return Measure(of=call.of, parameters=tuple(arguments.items()), **own)
 
-    def schema(self) -> dict[str, Any]:
-        """See `lyra_opt.core.rules.Rule`."""
-        return Calling().schema()
-
-    def in_words(self) -> str:
-        """See `lyra_opt.core.rules.Rule`."""
-        return "name, or table with of, over, times, where_none, beside and arguments"
-
 
 @dataclass(frozen=True, slots=True)
 class Printed(Rule):
@@ -170,14 +153,6 @@ class Printed(Rule):
         except ValueError:
             raise FieldError(path, value, "must be a number as printed, or empty") from None
         return value
-
-    def schema(self) -> dict[str, Any]:
-        """See `lyra_opt.core.rules.Rule`."""
-        return {"type": "string", "pattern": r"^(-?[0-9]+(\.[0-9]+)?)?$"}
-
-    def in_words(self) -> str:
-        """See `lyra_opt.core.rules.Rule`."""
-        return "number as printed, in quotes"
 
 
 @dataclass(frozen=True, kw_only=True)

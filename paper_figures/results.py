@@ -19,7 +19,7 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.experiments.simulation.running.replay import step_means
 from lyra_opt.experiments.simulation.running.replays import load_replays
 from lyra_opt.paper_figures.document import GEOMETRIC, MORE, by_name
-from lyra_opt.paper_figures.setting import Draw, PaperRun, named_run
+from lyra_opt.paper_figures.setting import Draw, PaperRun, frozen
 from lyra_opt.paper_figures.verdicts import gain
 
 if TYPE_CHECKING:
@@ -269,7 +269,12 @@ class Part:
     def run(self, name: str, changes: Iterable[KeyValue] = ()) -> PaperRun:
         """Return a run of the file as this table has it."""
         table = self.results.paper.runs[name]
-        return named_run(table, scenario=self.publication.scenario, changes=changes)
+        return PaperRun(
+            scenario=self.publication.scenario or table.scenario,
+            scheme=table.scheme,
+            parameters=frozen(table.parameters),
+            changes=(*frozen(table.changes), *changes),
+        )
 
     def outcomes(self, run: str | PaperRun) -> Outcomes:
         """Return what came of a run, by draw of the table; None for what failed or was not run."""

@@ -15,9 +15,9 @@ from lyra_opt.instances.traces import locate
 from lyra_opt.simulation.scheme import scheme_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from lyra_opt.paper_figures.document import PaperTable, PublicationTable, RunTable
+    from lyra_opt.paper_figures.document import PaperTable, PublicationTable
 
 KeyValue = tuple[str, Any]
 
@@ -195,18 +195,6 @@ class Setting:
 def _plain(value: Any) -> Any:
     """Return a value as a scenario file has it."""
     return [_plain(each) for each in value] if isinstance(value, tuple) else value
-
-
-def named_run(
-    table: RunTable, *, scenario: str | None = None, changes: Iterable[KeyValue] = ()
-) -> PaperRun:
-    """Return a run of the file, in another scenario and with more changes where these are given."""
-    return PaperRun(
-        scenario=scenario or table.scenario,
-        scheme=table.scheme,
-        parameters=frozen(table.parameters),
-        changes=(*frozen(table.changes), *changes),
-    )
 
 
 def frozen(changes: Mapping[str, Any]) -> tuple[KeyValue, ...]:

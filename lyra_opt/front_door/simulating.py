@@ -222,10 +222,10 @@ def _checked(processes: int, out: object) -> int:
 
 def _engine(scheduler: str | None, processes: int, scenario: Scenario) -> Engine:
     from lyra_opt.experiments.pool import LocalProcesses
-    from lyra_opt.experiments.settings import ADDRESS, engine_of
+    from lyra_opt.experiments.settings import checked_address, engine_of
 
     if scheduler is not None:
-        return engine_of(ADDRESS.check("scheduler", scheduler), None)
+        return engine_of(checked_address("scheduler", scheduler), None)
     return LocalProcesses(processes if _can_be_sent(scenario) else 1, spares_one=True)
 
 
