@@ -18,7 +18,6 @@ from lyra_opt.core.stopwatch import (
     OutOfTimeError,
     grace,
     is_out_of_time,
-    remaining_s,
     require_time,
     within_time,
 )
@@ -160,10 +159,11 @@ class ExactModelSolver(Solver):
     variant's proof gap of the objective: equal to it, where that is an integer. The seed of the
     backend comes from the generator.
 
-    Of the limits only the time is kept: nodes and memory are not passed on, because the backends
-    count neither alike. The start and the numbers of the model keep it within 0.2 s; the backends
-    look at the clock between steps of their own: HiGHS has taken 2.7 s where 0.3 s were allowed,
-    on a reclaim model of 520 servers. Backends get the time that is left once the model is theirs.
+    Of the limits time and threads are kept: nodes and memory are not passed on, because the
+    backends count neither alike. The start and the numbers of the model keep the time within 0.2 s;
+    the backends look at the clock between steps of their own: HiGHS has taken 2.7 s where 0.3 s
+    were allowed, on a reclaim model of 520 servers. Backends get the time that is left once the
+    model is theirs.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ class ExactModelSolver(Solver):
         self,
         instance: Any,
         *,
-        limits: Limits,
+        limits: Limits,  # noqa: ARG002
         rng: np.random.Generator,
         warm_start: Any = None,
         observer: Observer | None = None,
@@ -273,9 +273,8 @@ class ExactModelSolver(Solver):
             ending |= {"stopped_by": StoppedBy.TIME, "counters": {BACKEND_RUNS: 0}}
             return concluded(instance, incumbent, bound, **ending)
         watch = None if observer is None else _Watch(self, instance, data, observer)
-        settings = Settings(time_s=remaining_s(), seed=seed, threads=limits.threads, watch=watch)
         try:
-            run = self.backend.run(built, start, settings)
+            run = self.backend.run(built, start, Settings(seed=seed, watch=watch))
         except Exception as error:
             if isinstance(error, NoSolutionError) and not form.is_exact:
                 ending["message"] = (

@@ -60,7 +60,7 @@ def _allocation_models() -> Objects:
     from lyra_opt.formulations.allocation import mathopt_model, pulp_model
     from lyra_opt.formulations.allocation.brute_force import BruteForce
     from lyra_opt.formulations.allocation.cpsat_model import CPSAT_STRENGTHENED
-    from lyra_opt.formulations.allocation.cpsat_solver import CpsatSolver
+    from lyra_opt.formulations.allocation.mean_jct.cpsat_model import CpsatSolver
     from lyra_opt.formulations.allocation.mean_jct.mathopt_model import TIME_INDEXED
     from lyra_opt.formulations.allocation.mean_jct.order_tree import OrderTree
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.formulations.allocation.formulation import PLAIN, STRENGTHENED
+from lyra_opt.formulations.allocation.model_data import PLAIN, STRENGTHENED
 from lyra_opt.formulations.backends.cpsat import BACKEND, integers, weighted
 from lyra_opt.formulations.exact_model import ExactModelSolver, Statement
 

@@ -1,4 +1,4 @@
-"""The numbers that the knapsack models are made of, in plain and in strengthened form.
+"""The knapsacks of allocation as exact models see them: numbers in two forms, and where to begin.
 
 Both forms give the same `KnapsackModel`, so that each backend states its model once. The symbols
 are those of the README beside this file.
@@ -7,24 +7,34 @@ are those of the README beside this file.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from lyra_opt.allocation.heuristics.mckp_greedy import MckpGreedy
 from lyra_opt.allocation.instance import Objective
 from lyra_opt.allocation.knapsack.data import FLOAT_NOISE, VALUE_MARGIN
+from lyra_opt.allocation.knapsack.of_instance import (
+    KNAPSACK_OBJECTIVES,
+    AllocationKnapsack,
+    knapsack_bound,
+    refusal,
+)
+from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.core.arithmetic import float_up
+from lyra_opt.core.solver import Unsupported
 from lyra_opt.formulations.backends.backend import CostUnit
+from lyra_opt.formulations.exact_model import Formulation, best_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from lyra_opt.allocation.instance import WorkerAllocation
+    from lyra_opt.allocation.instance import Instance, NamedWorkers, WorkerAllocation
     from lyra_opt.allocation.knapsack.data import FloatArray, IntArray
-    from lyra_opt.allocation.knapsack.of_instance import AllocationKnapsack
     from lyra_opt.formulations.backends.backend import Values
+    from lyra_opt.formulations.exact_solver import Incumbent
 
 COST_BITS = 33
 """Bits of the costs beyond those that count the classes: rounding is below 2**-32 in all."""
@@ -216,3 +226,58 @@ def _exponent(none_s: FloatArray, cost_s: FloatArray, objective: float, classes:
     wanted = COST_BITS + classes.bit_length() - math.frexp(size)[1]
     most = MOST_COST_BITS - classes.bit_length() - math.frexp(largest)[1]
     return min(wanted, most)
+
+
+LARGEST_CAPACITY_IN_FLOATS = 10**5
+
+
+def supports(instance: Instance, in_floats: bool) -> Unsupported | None:
+    """Return why the instance is no knapsack, or beyond a backend's arithmetic.
+
+    In floats a variable within 1e-6 of an integer is taken for that integer, and the sum of the
+    weights taken may be off by that times the capacity, which must stay well below one GPU. For
+    integers costs are scaled so that they fit 64 bits.
+    """
+    refused = refusal(instance)
+    if refused is not None or not in_floats or instance.gpus <= LARGEST_CAPACITY_IN_FLOATS:
+        return refused
+    return Unsupported(
+        f"gpus is {instance.gpus}; the model is exact in floating-point arithmetic up to "
+        f"{LARGEST_CAPACITY_IN_FLOATS}"
+    )
+
+
+def _tidied(instance: Instance, solution: WorkerAllocation | NamedWorkers) -> WorkerAllocation:
+    """Return the workers by position, without those that add nothing."""
+    task = AllocationKnapsack.of(instance)
+    return task.allocation(task.choice(task.workers(task.allocation_of(solution))))
+
+
+def _data(form: Callable[..., KnapsackModel]) -> Callable[..., KnapsackModel]:
+    def data(instance: Instance, start: Incumbent[Any] | None, in_floats: bool) -> KnapsackModel:
+        task = AllocationKnapsack.of(instance)
+        if start is None:
+            nothing = np.full(task.knapsack.classes, NONE)
+            return form(task, nothing, 0.0, in_floats=in_floats)
+        chosen = task.choice(task.workers(start[0]))
+        return form(task, chosen, float(start[1]), in_floats=in_floats)
+
+    return data
+
+
+PLAIN = Formulation(
+    problem=PROBLEM,
+    variants=KNAPSACK_OBJECTIVES,
+    supports=supports,
+    data=_data(plain),
+    begin=best_of(MckpGreedy()),
+    simple_bound=knapsack_bound,
+    summary="Textbook model",
+    tidied=_tidied,
+)
+STRENGTHENED = replace(
+    PLAIN,
+    data=_data(strengthened),
+    summary="Model without dominated choices",
+    suffix="-strengthened",
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.formulations.allocation.formulation import PLAIN, STRENGTHENED
+from lyra_opt.formulations.allocation.model_data import PLAIN, STRENGTHENED
 from lyra_opt.formulations.backends.pulp import CBC, HIGHS, integers, total
 from lyra_opt.formulations.exact_model import ExactModelSolver, Statement
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from lyra_opt.core.stopwatch import remaining_s, within_time
+from lyra_opt.core.stopwatch import OutOfTimeError, interruption_in_force, within_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -99,40 +102,18 @@ class Watch(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How a backend is to run.
+    """How a backend is to run, beside the limits in force: time, and as many threads at most.
 
     Parameters
     ----------
-    time_s
-        Wall-clock seconds at the start, None for no limit.
     seed
         From 0 to 2**31 - 2.
-    threads
-        At most so many.
     watch
         Who is told of solutions and bounds as they come, by backends that have callbacks.
     """
 
-    time_s: float | None = None
     seed: int = 0
-    threads: int = 1
     watch: Watch | None = None
-
-    @property
-    def left_s(self) -> float | None:
-        """Seconds that the limit leaves now: the backend's model has been built meanwhile."""
-        left_s = remaining_s()
-        return self.time_s if left_s is None else left_s
-
-
-class Run(Protocol):
-    """What runs a model."""
-
-    def __call__(self, built: Built, start: Values | None, settings: Settings) -> BackendRun:
-        """Minimise from values of all variables, if any.
-
-        RuntimeError if the backend fails.
-        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +127,7 @@ class Backend:
     new_model
         What makes an empty model.
     run
-        What runs one.
+        Minimises from values of all variables, if any; RuntimeError if the backend fails.
     in_floats
         Whether it computes in floats, or in integers alone.
     modules
@@ -171,7 +152,7 @@ class Backend:
 
     name: str
     new_model: Callable[[], Any]
-    run: Run
+    run: Callable[[Built, Values | None, Settings], BackendRun]
     in_floats: bool
     modules: tuple[str, ...]
     engine: str = ""
@@ -212,3 +193,70 @@ def added(largest: KindsT, add: Callable[[str, int], Any]) -> KindsT:
 def name_of(kind: str, key: object) -> str:
     """Return the name of a variable, such as ``rack_3_0``; ``M`` where the key is empty."""
     return "_".join(map(str, (kind, *(key if isinstance(key, tuple) else (key,)))))
+
+
+ResultT = TypeVar("ResultT")
+
+PATIENCE_S = 0.2
+"""How long an interrupted run may take to end before it is left to itself."""
+
+
+def interruptible(
+    run: Callable[[], ResultT], interrupt: Callable[[], object] | None = None
+) -> ResultT:
+    """Return what `run` does, in a thread of its own while this one waits for it.
+
+    Python hears Ctrl-C between its own steps alone, and of a backend's run all is one step. The
+    time limit in force is that of the thread too. In other threads than the main one, which hear
+    no Ctrl-C, it is run at once. Where Ctrl-C asks the run to end
+    (`lyra_opt.core.interrupting`), the run is interrupted and its result returned.
+
+    Parameters
+    ----------
+    run
+        Calls machine code that lets other threads run.
+    interrupt
+        Makes it end soon. Without it, it goes on unheeded until its limit or the process ends.
+
+    Raises
+    ------
+    OutOfTimeError
+        If Ctrl-C asks a run to end that cannot be interrupted.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return run()
+    results: list[ResultT] = []
+    errors: list[BaseException] = []
+    is_done = threading.Event()  # a thread whose `join` was interrupted counts as ended
+
+    def keep() -> None:
+        try:
+            results.append(run())
+        except BaseException as error:  # raised where somebody waits for it
+            errors.append(error)
+        finally:
+            is_done.set()
+
+    def end_soon() -> None:
+        if interrupt is None:
+            raise OutOfTimeError
+        with suppress(Exception):
+            interrupt()
+
+    listeners = interruption_in_force().listeners
+    thread = threading.Thread(target=copy_context().run, args=(keep,), daemon=True)
+    try:
+        listeners.append(end_soon)
+        thread.start()
+        is_done.wait()
+    except BaseException:
+        if interrupt is not None:
+            with suppress(Exception):
+                interrupt()
+        is_done.wait(PATIENCE_S)
+        raise
+    finally:
+        listeners.remove(end_soon)
+    if errors:
+        raise errors[0]
+    return results[0]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.result import StoppedBy
-from lyra_opt.core.stopwatch import is_out_of_time
-from lyra_opt.formulations.backends.backend import Backend, BackendRun, added
-from lyra_opt.formulations.backends.native import interruptible
+from lyra_opt.core.stopwatch import is_out_of_time, limits_in_force, remaining_s
+from lyra_opt.formulations.backends.backend import Backend, BackendRun, added, interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -79,8 +78,8 @@ def run_cpsat(built: Built, start: Values | None, settings: Settings) -> Backend
         for variable, value in zip(variables, start, strict=True):
             model.add_hint(variable, value)
     solver = cp_model.CpSolver()
-    solver.parameters.num_workers = settings.threads
-    if settings.threads > 1:
+    solver.parameters.num_workers = limits_in_force().threads
+    if limits_in_force().threads > 1:
         solver.parameters.subsolvers.extend(WORKERS)
     solver.parameters.linearization_level = 2
     solver.parameters.random_seed = settings.seed
@@ -89,7 +88,7 @@ def run_cpsat(built: Built, start: Values | None, settings: Settings) -> Backend
     solver.parameters.presolve_inclusion_work_limit = 0
     # Else Ctrl-C would end it like a limit: `interruptible` is for that.
     solver.parameters.catch_sigint_signal = False
-    if (time_s := settings.left_s) is not None:
+    if (time_s := remaining_s()) is not None:
         solver.parameters.max_time_in_seconds = time_s
     callback = None if settings.watch is None else _callback(solver, variables, settings.watch)
     status = interruptible(lambda: solver.solve(model, callback), solver.stop_search)

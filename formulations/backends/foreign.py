@@ -10,13 +10,13 @@ how.
 from __future__ import annotations
 
 import inspect
-import time
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.result import StoppedBy
 from lyra_opt.core.solver import find_solver, solver_names
+from lyra_opt.core.stopwatch import is_out_of_time, limits_in_force, remaining_s
 from lyra_opt.core.temporary import TemporaryFolder
 from lyra_opt.formulations.backends import mathopt as of_mathopt
 from lyra_opt.formulations.backends import pulp as of_pulp
@@ -41,7 +41,7 @@ PULP_PARAMETERS: Mapping[str, Callable[[Settings], dict[str, Any]]] = {
         "manageEnv": True,  # or it prints what is set here
         "envOptions": {
             "OutputFlag": 0,
-            "Threads": settings.threads,
+            "Threads": limits_in_force().threads,
             "Seed": settings.seed,
             "MIPGapAbs": 0.0,
             "IntFeasTol": 1e-6,
@@ -144,17 +144,16 @@ def _run_by_pulp(solver: Any, built: Built, start: Values | None, settings: Sett
     of_pulp.set_start(variables, start)
     wanted = {
         "msg": False,
-        "timeLimit": settings.left_s,
+        "timeLimit": remaining_s(),
         "gapRel": 0.0,
         "gapAbs": 0.0,
-        "threads": settings.threads,
+        "threads": limits_in_force().threads,
         "warmStart": start is not None,
     }
     taken = _parameters(solver)
     given = {name: value for name, value in wanted.items() if name in taken and value is not None}
     own_of = PULP_PARAMETERS.get(solver.name)
     own = {} if own_of is None else own_of(settings)
-    begun_s = time.perf_counter()
     with TemporaryFolder() as directory:
         one = solver(**given, **own)
         one.tmpDir = str(directory)  # of those that exchange files
@@ -163,14 +162,12 @@ def _run_by_pulp(solver: Any, built: Built, start: Values | None, settings: Sett
         bound = None if bound_of is None else bound_of(model.solverModel)
         if hasattr(one, "close"):
             one.close()
-    elapsed_s = time.perf_counter() - begun_s
     has_solution = model.sol_status in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible)
     values = [variable.value() for variable in variables] if has_solution else None
-    limited = settings.time_s is not None and elapsed_s >= settings.time_s
     return BackendRun(
         values=None if values is None or None in values else values,
         bound=bound,
-        stopped_by=StoppedBy.TIME if limited else None,
+        stopped_by=StoppedBy.TIME if is_out_of_time() else None,
     )
 
 
@@ -214,7 +211,7 @@ def _missing_of_mathopt(solver_type: str) -> str | None:
 def _run_by_mathopt(
     solver_type: str, built: Built, start: Values | None, settings: Settings
 ) -> BackendRun:
-    return of_mathopt.run(solver_type, built, start, settings, threads=settings.threads)
+    return of_mathopt.run(solver_type, built, start, settings, threads=limits_in_force().threads)
 
 
 PULP = ForeignSolvers("pulp-highs", pulp_backends)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lyra_opt.core.result import StoppedBy
-from lyra_opt.core.stopwatch import within_time
+from lyra_opt.core.stopwatch import remaining_s, within_time
 from lyra_opt.formulations.backends.backend import Backend, BackendRun, added
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Row(NamedTuple):
 
 
 @dataclass(slots=True)
-class Programme:
+class LinearModel:
     """Minimise costs over columns from 0 to `most`, subject to rows."""
 
     most: list[int] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Programme:
         return Fraction(total, scale)
 
 
-def columns(model: Programme, largest: KindsT) -> KindsT:
+def columns(model: LinearModel, largest: KindsT) -> KindsT:
     """Add columns from 0 to what `largest`, a named tuple of mappings, says."""
     return added(largest, lambda _, most: model.column(most))
 
@@ -135,7 +135,7 @@ def presolve_within(time_s: float | None, columns: int) -> str:
 def run_highs(
     built: Built,
     start: Values | None,  # noqa: ARG001
-    settings: Settings,
+    settings: Settings,  # noqa: ARG001
 ) -> BackendRun:
     """Solve a programme on one thread; the bound is exact, the values are those of HiGHS.
 
@@ -146,7 +146,7 @@ def run_highs(
     """
     import highspy
 
-    programme: Programme = built.model
+    programme: LinearModel = built.model
     model = highspy.Highs()
     model.silent()
     model.setOptionValue("threads", 1)
@@ -158,7 +158,7 @@ def run_highs(
         [row.limit if row.is_equation else -math.inf for row in programme.rows],
         limits,
     )
-    if (time_s := settings.left_s) is not None:
+    if (time_s := remaining_s()) is not None:
         model.setOptionValue("time_limit", time_s)
     model.run()
     status, solution = model.getModelStatus(), model.getSolution()
@@ -174,5 +174,5 @@ def run_highs(
 
 
 BACKEND = Backend(
-    name="lp-highs", new_model=Programme, run=run_highs, in_floats=True, modules=("highspy",)
+    name="lp-highs", new_model=LinearModel, run=run_highs, in_floats=True, modules=("highspy",)
 )

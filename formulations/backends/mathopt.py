@@ -7,9 +7,15 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.result import StoppedBy
-from lyra_opt.formulations.backends.backend import Backend, BackendRun, NoSolutionError, added
+from lyra_opt.core.stopwatch import remaining_s
+from lyra_opt.formulations.backends.backend import (
+    Backend,
+    BackendRun,
+    NoSolutionError,
+    added,
+    interruptible,
+)
 from lyra_opt.formulations.backends.linear import presolve_within
-from lyra_opt.formulations.backends.native import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,7 +78,7 @@ def run_highs(built: Built, start: Values | None, settings: Settings) -> Backend
     """
     from ortools.math_opt.solvers import highs_pb2
 
-    presolve = presolve_within(settings.left_s, len(built.in_order))
+    presolve = presolve_within(remaining_s(), len(built.in_order))
     options = highs_pb2.HighsOptionsProto(
         int_options={"threads": 1}, string_options={"presolve": presolve}
     )
@@ -97,7 +103,7 @@ def run(
     if start is not None:
         values = {x: float(value) for x, value in zip(variables, start, strict=True)}
         hints.append(mathopt.SolutionHint(variable_values=values))
-    time_s = settings.left_s
+    time_s = remaining_s()
     result = solve(
         built.model,
         solver_type,

@@ -18,11 +18,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lyra_opt.core.result import StoppedBy
-from lyra_opt.core.stopwatch import interruption_in_force, is_out_of_time, require_time
+from lyra_opt.core.stopwatch import (
+    interruption_in_force,
+    is_out_of_time,
+    limits_in_force,
+    remaining_s,
+    require_time,
+)
 from lyra_opt.core.temporary import TemporaryFolder
-from lyra_opt.formulations.backends.backend import Backend, BackendRun, added
+from lyra_opt.formulations.backends.backend import Backend, BackendRun, added, interruptible
 from lyra_opt.formulations.backends.linear import add_columns, add_rows, presolve_within
-from lyra_opt.formulations.backends.native import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -116,13 +121,13 @@ def run_cbc(built: Built, start: Values | None, settings: Settings) -> BackendRu
             solver.writesol(str(begin), built.model, *names)
             command += ["-mips", str(begin)]
         require_time()
-        if (time_s := settings.left_s) is not None:
+        if (time_s := remaining_s()) is not None:
             command += ["-sec", str(time_s)]
         command += ["-randomCbcSeed", str(settings.seed), *CBC_OPTIONS]
         # With "-threads 1" CBC starts a thread beside its own, and about once in 1,000 runs it
         # waits for 10 s: 3 of 3,048 runs, none of 5,074 without the option.
-        if settings.threads > 1:
-            command += ["-threads", str(settings.threads)]
+        if limits_in_force().threads > 1:
+            command += ["-threads", str(limits_in_force().threads)]
         command += ["-solve", "-solution", str(found)]
         latest_s = None if time_s is None else time_s + CBC_PATIENCE_S
         listeners = interruption_in_force().listeners
@@ -210,7 +215,7 @@ def run_highs(built: Built, start: Values | None, settings: Settings) -> Backend
     for option, value in (
         ("mip_rel_gap", 0.0),
         ("mip_abs_gap", 0.0),
-        ("threads", settings.threads),
+        ("threads", limits_in_force().threads),
         ("random_seed", settings.seed),
     ):
         highs.setOptionValue(option, value)
@@ -225,12 +230,12 @@ def run_highs(built: Built, start: Values | None, settings: Settings) -> Backend
     if settings.watch is not None:
         _watch_highs(highs, [variable.index for variable in variables], settings.watch)
     highs.HandleUserInterrupt = True
-    highs.setOptionValue("presolve", presolve_within(settings.left_s, len(variables)))
-    if (left_s := settings.left_s) is not None:  # handing the model over has taken its part
+    highs.setOptionValue("presolve", presolve_within(remaining_s(), len(variables)))
+    if (left_s := remaining_s()) is not None:  # handing the model over has taken its part
         highs.setOptionValue("time_limit", max(left_s, LEAST_TIME_S))
 
     def run() -> None:
-        with _threads_of_highs(settings.threads):
+        with _threads_of_highs(limits_in_force().threads):
             highs.run()
 
     interruptible(run, highs.cancelSolve)

@@ -17,7 +17,7 @@ from lyra_opt.formulations.brute_force import (
     takings,
     too_many,
 )
-from lyra_opt.formulations.heterogeneous.formulation import rounded_bound
+from lyra_opt.formulations.heterogeneous.round_model import rounded_bound
 from lyra_opt.heterogeneous.checker import due_steps, jct_s, steps_in_round, worth
 from lyra_opt.heterogeneous.instance import (
     SHARE_OBJECTIVES,

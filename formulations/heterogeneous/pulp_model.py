@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.formulations.backends.pulp import CBC, HIGHS, integers, total, weighted
 from lyra_opt.formulations.exact_model import ExactModelSolver, Statement
-from lyra_opt.formulations.heterogeneous.formulation import ROUNDS
+from lyra_opt.formulations.heterogeneous.round_model import ROUNDS
 
 if TYPE_CHECKING:
     from lyra_opt.formulations.heterogeneous.round_model import RoundModel

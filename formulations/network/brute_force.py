@@ -15,7 +15,7 @@ from lyra_opt.formulations.brute_force import (
     takings,
     too_many,
 )
-from lyra_opt.formulations.network.gang_data import simple_bound
+from lyra_opt.formulations.network.placing import simple_bound
 from lyra_opt.network.checker import value_of
 from lyra_opt.network.instance import GangPlacement, Objective, Solution
 from lyra_opt.network.problem import PROBLEM

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.formulations.backends.cpsat import BACKEND, integers, total
 from lyra_opt.formulations.exact_model import ExactModelSolver, Statement
-from lyra_opt.formulations.reclaim.formulation import PLAIN, STRENGTHENED
+from lyra_opt.formulations.reclaim.model_data import PLAIN, STRENGTHENED
 
 if TYPE_CHECKING:
     from lyra_opt.formulations.reclaim.model_data import ReclaimModel, Variables

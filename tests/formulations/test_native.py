@@ -16,7 +16,7 @@ from lyra_opt.core.result import Limits
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.core.stopwatch import OutOfTimeError, limited_to, remaining_s
-from lyra_opt.formulations.backends.native import interruptible
+from lyra_opt.formulations.backends.backend import interruptible
 from lyra_opt.instances.family import generate
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from lyra_opt.allocation.exact.mean_jct.orders import Kind
 from lyra_opt.core.stopwatch import remaining_s, require_time, within_time
-from lyra_opt.formulations.allocation.mean_jct.price_bound import Shares
+from lyra_opt.formulations.allocation.mean_jct.partial_orders import Shares
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from lyra_opt.formulations.allocation.mean_jct.partial_orders import (
         PartialOrder,
+        Tail,
         WholeNumbers,
     )
-    from lyra_opt.formulations.allocation.mean_jct.price_bound import Tail
 
     FloatArray = NDArray[np.float64]
 

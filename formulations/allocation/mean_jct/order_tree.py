@@ -1,11 +1,25 @@
-"""Exact for mean JCT, a second time: a tree of orders of events, refuted by prices in integers."""
+"""Exact for mean JCT, a second time: a tree of orders of events, refuted by prices in integers.
+
+The tree of orders as data (`OrderCertificate`) is what a checker needs to prove the bound again.
+Nodes stand in the order in which they are met from the root down, each before its children; orders
+that cannot be have none. A node is
+
+``{"next": true}``
+    the order goes on with the next release or a completion: a child for each that the rules allow;
+``{"start": j}``
+    a child for each interval in which the job at that place of the file may start;
+``{"work": [...], "busy": [...], "height": [...], "after": [...], "times": [...]}``
+    a leaf: ``p_j``, ``alpha_j``, ``beta_j``, ``gamma_j`` of each job, as multiples of
+    ``1 / denominator``, and the times of the tail in ticks, of which a second has ``ticks``; of a
+    complete order ``work`` alone.
+"""
 
 from __future__ import annotations
 
 import heapq
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,16 +40,20 @@ from lyra_opt.core.solver import Solver
 from lyra_opt.core.stopwatch import OutOfTimeError, limit_reached, require_time
 from lyra_opt.core.trajectory import Improvements
 from lyra_opt.formulations.allocation.mean_jct.glop_programme import GlopProgramme
-from lyra_opt.formulations.allocation.mean_jct.partial_orders import PartialOrder, WholeNumbers
-from lyra_opt.formulations.allocation.mean_jct.price_bound import PriceBound, tail_of
+from lyra_opt.formulations.allocation.mean_jct.partial_orders import (
+    OrderPriceBound,
+    PartialOrder,
+    WholeNumbers,
+    tail_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lyra_opt.allocation.instance import Instance
+    from lyra_opt.allocation.instance import Instance, Schedule
     from lyra_opt.core.solver import Observer
     from lyra_opt.formulations.allocation.mean_jct.glop_programme import Point
-    from lyra_opt.formulations.allocation.mean_jct.price_bound import Prices
+    from lyra_opt.formulations.allocation.mean_jct.partial_orders import Prices
 
 PRUNING_GAP = Fraction(1, 2 * 10**6)
 """How much better a branch must be to be looked into."""
@@ -117,7 +135,7 @@ class OrderSearch:
         self.instance = instance
         self.observer = None if observer is None else Improvements(observer, instance.objective)
         self.numbers = WholeNumbers(instance)
-        self.priced = PriceBound(self.numbers)
+        self.priced = OrderPriceBound(self.numbers)
         self.programme = GlopProgramme(self.numbers)
         self.data = OrderData(instance)
         self.releases = sum(self.numbers.release)
@@ -353,3 +371,90 @@ def _with_starts(order: PartialOrder, point: Point, *, early: bool) -> tuple[Eve
         found.extend(Event(Kind.START, job) for at, _, job in starts if at == place)
         found.append(event)
     return tuple(found)
+
+
+FRACTION_BITS = 44
+"""Of numbers in leaves, beside those of the number of GPUs."""
+
+
+class OrderCertificate(NamedTuple):
+    """A tree of orders that proves a bound.
+
+    Parameters
+    ----------
+    denominator, ticks
+        Units of the numbers in leaves and of their times.
+    nodes
+        As the module says.
+    """
+
+    denominator: int
+    ticks: int
+    nodes: list[dict[str, Any]]
+
+
+def order_certificate(instance: Instance, schedule: Schedule | None = None) -> OrderCertificate:
+    """Return the tree by which `order-tree` proves its optimum, without limits but that of time.
+
+    Parameters
+    ----------
+    schedule
+        To start from; the tree is smaller with a better one.
+    """
+    search = OrderSearch(instance, schedule, None)
+    search.tree = {}
+    search.run()
+    numbers, priced = search.numbers, search.priced
+    denominator = 1 << (FRACTION_BITS + numbers.gpus.bit_length())
+    nodes: list[dict[str, Any]] = []
+    waiting: list[tuple[Event, ...]] = [()]
+    while waiting:
+        events = waiting.pop()
+        order = PartialOrder(numbers, events)
+        if not order.is_possible:
+            continue
+        said = search.tree[events]
+        if isinstance(said, Branched):
+            nodes.append({"next": True} if said.job is None else {"start": said.job})
+            waiting.extend(reversed(said.children))
+        else:
+            nodes.append(_leaf(priced, order, said, denominator))
+    return OrderCertificate(denominator, numbers.ticks, nodes)
+
+
+def _leaf(
+    priced: OrderPriceBound, order: PartialOrder, prices: Prices, denominator: int
+) -> dict[str, Any]:
+    """Return the prices of a leaf as they are borne, in fractions rounded down."""
+    numbers = order.numbers
+    tail = tail_of(order) if order.following else None
+    prices = priced.borne(order, prices, tail)
+    one = 1 << priced.bits
+
+    def rounded(values: list[Fraction]) -> list[int]:
+        return [int(each * denominator) for each in values]
+
+    if tail is None:
+        return {"work": rounded([Fraction(each, one) for each in prices.work])}
+    jobs = range(numbers.jobs)
+    busy = [Fraction(prices.decay[job] * numbers.area[job], one) for job in jobs]
+    top = [Fraction(rate, 1 << numbers.yield_bits) for rate in numbers.top_rate]
+    height = [
+        max(Fraction(0), Fraction(prices.rest[job], one) * top[job] - busy[job] / 2) for job in jobs
+    ]
+    leaf = {
+        "busy": rounded(busy),
+        "height": rounded(height),
+        "after": rounded([Fraction(each, one) for each in prices.after_release]),
+        "times": sorted({time for times, _ in tail.stretches for time in times}),
+    }
+    # After the last time nothing may be earned, with the rounded numbers either.
+    most = [Fraction(leaf["busy"][job] * tail.end, numbers.area[job] * denominator) for job in jobs]
+    following = frozenset(order.following)
+    leaf["work"] = rounded(
+        [
+            min(Fraction(price, one), most[job]) if job in following else Fraction(price, one)
+            for job, price in enumerate(prices.work)
+        ]
+    )
+    return leaf

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lyra_opt.formulations.network.gang_data import MOST_COLUMNS
-from lyra_opt.formulations.network.placing import Assignment, PlacementModel
+from lyra_opt.formulations.network.placing import (
+    MOST_COLUMNS,
+    Assignment,
+    PlacementModel,
+    limits_of_size,
+)
+from lyra_opt.formulations.network.tiers.data import TIERS
 from lyra_opt.network.heuristics.list_placement import best_placement, filled
 from lyra_opt.network.instance import Objective
 from lyra_opt.network.links import Tier
@@ -399,3 +405,21 @@ def pattern_columns(instance: Instance) -> int:
             if packed <= free:
                 columns += count * (free - packed + 1 if counts_machines else 1)
     return columns
+
+
+PATTERNS = replace(
+    TIERS,
+    supports=limits_of_size(pattern_columns),
+    data=lambda instance, _, in_floats: PatternModel.of(instance, in_floats=in_floats),
+    summary="Model of patterns of gangs in racks",
+    suffix="-patterns",
+)
+RELAXED_PATTERNS = replace(
+    PATTERNS,
+    # The bound is exact whatever the size, so that only the number of variables counts.
+    supports=lambda instance, _: PATTERNS.supports(instance, False),
+    data=lambda instance, _, in_floats: RelaxedPatterns.of(instance, in_floats=in_floats),
+    summary="Linear relaxation of the patterns, a bound alone",
+    suffix="",
+    is_exact=False,
+)

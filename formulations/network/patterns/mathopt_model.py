@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.formulations.backends.mathopt import GSCIP, HIGHS, integers, total, weighted
 from lyra_opt.formulations.exact_model import ExactModelSolver, Statement
-from lyra_opt.formulations.network.formulation import PATTERNS
+from lyra_opt.formulations.network.patterns.data import PATTERNS
 from lyra_opt.formulations.network.tiers.mathopt_model import network_gpus, spans_racks
 
 if TYPE_CHECKING:

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lyra_opt.formulations.network.placing import Assignment, PlacementModel
+from lyra_opt.formulations.exact_model import Formulation, best_of
+from lyra_opt.formulations.network.placing import (
+    Assignment,
+    PlacementModel,
+    limits_of_size,
+    simple_bound,
+)
+from lyra_opt.network.heuristics.list_placement import ListPlacement
+from lyra_opt.network.instance import Objective
 from lyra_opt.network.links import Tier
+from lyra_opt.network.problem import PROBLEM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -165,3 +174,14 @@ class TierModel(PlacementModel):
 def tier_columns(instance: Instance) -> int:
     """Return about how many variables the model has."""
     return len(instance.jobs) * (len(instance.machines) + len(instance.racks) + 1)
+
+
+TIERS = Formulation(
+    problem=PROBLEM,
+    variants=tuple(Objective),
+    supports=limits_of_size(tier_columns),
+    data=lambda instance, _, in_floats: TierModel.of(instance, in_floats=in_floats),
+    begin=best_of(ListPlacement()),
+    simple_bound=simple_bound,
+    summary="Model of gangs and tiers",
+)

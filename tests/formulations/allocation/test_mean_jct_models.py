@@ -21,8 +21,7 @@ from lyra_opt.allocation.exact.mean_jct.solver import MeanJctExact
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, Status
 from lyra_opt.core.solving import solve_and_check
-from lyra_opt.formulations.allocation.cpsat_solver import CpsatSolver
-from lyra_opt.formulations.allocation.mean_jct.cpsat_model import schedule_on_grid
+from lyra_opt.formulations.allocation.mean_jct.cpsat_model import CpsatSolver, schedule_on_grid
 from lyra_opt.formulations.allocation.mean_jct.grid import ScheduleModel
 from lyra_opt.formulations.allocation.mean_jct.mathopt_model import time_indexed
 from lyra_opt.formulations.backends.backend import Settings

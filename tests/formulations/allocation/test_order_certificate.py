@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.allocation import PROBLEM, ElasticJob, Instance
-from lyra_opt.formulations.allocation.mean_jct.order_certificate import order_certificate
+from lyra_opt.formulations.allocation.mean_jct.order_tree import order_certificate
 from lyra_opt.instances.library import library
 from lyra_opt.testing.strategies import allocation_instances
 from tests.draws import draws, sampled

@@ -12,8 +12,13 @@ from hypothesis import strategies as st
 from lyra_opt.allocation import ElasticJob, Instance, Schedule
 from lyra_opt.allocation.exact.mean_jct.orders import Event, Kind
 from lyra_opt.core.result import Limits
-from lyra_opt.formulations.allocation.mean_jct.partial_orders import PartialOrder, WholeNumbers
-from lyra_opt.formulations.allocation.mean_jct.price_bound import PriceBound, Shares, tail_of
+from lyra_opt.formulations.allocation.mean_jct.partial_orders import (
+    OrderPriceBound,
+    PartialOrder,
+    Shares,
+    WholeNumbers,
+    tail_of,
+)
 from lyra_opt.instances.library import library
 from lyra_opt.testing.strategies import allocation_instances
 from tests.draws import draws, sampled
@@ -64,7 +69,7 @@ def test_no_prices_bound_a_schedule_from_above(
         [Fraction(float(each) * scale) for each in rng.random(jobs)],
         *(rng.random(jobs) * rng.choice([0.0, 1.0, 3.0]) for _ in range(3)),
     )
-    priced, tail = PriceBound(numbers), tail_of(order) if order.following else None
+    priced, tail = OrderPriceBound(numbers), tail_of(order) if order.following else None
     bound = priced.bound(order, priced.prices(order, shares, tail), tail)
     total = Fraction(best.objective) * jobs * numbers.ticks + sum(numbers.release)
     assert bound <= total * (1 + Fraction(1, 10**9))
@@ -75,7 +80,7 @@ def test_prices_say_the_optimum_of_one_job_exactly() -> None:
     job = ElasticJob(id="one", min_workers=1, max_workers=3, work_worker_s=6.0, scaling_loss=0.5)
     numbers = WholeNumbers(Instance(name="one", objective="mean_jct", gpus=9, jobs=(job,)))
     order = PartialOrder(numbers, [Event(Kind.START, 0), Event(Kind.COMPLETION, 0)])
-    priced = PriceBound(numbers)
+    priced = OrderPriceBound(numbers)
     for price, expected in ((Fraction(1, 2), 3), (Fraction(1, 4), Fraction(3, 2)), (5, 3)):
         shares = Shares([Fraction(price)], [0.0], [0.0], [0.0])
         bound = priced.bound(order, priced.prices(order, shares, None), None)

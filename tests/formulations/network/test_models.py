@@ -17,11 +17,11 @@ from lyra_opt.core.solving import Answer, solve_and_check
 from lyra_opt.formulations.backends.backend import Settings
 from lyra_opt.formulations.backends.cpsat import run_cpsat
 from lyra_opt.formulations.network.brute_force import BruteForce
-from lyra_opt.formulations.network.gang_data import gang_data, simple_bound
 from lyra_opt.formulations.network.patterns.cpsat_model import CPSAT_PATTERNS
 from lyra_opt.formulations.network.patterns.data import PatternModel, pattern_columns
 from lyra_opt.formulations.network.patterns.linear_model import LP_HIGHS
 from lyra_opt.formulations.network.patterns.pulp_model import PULP_HIGHS_PATTERNS
+from lyra_opt.formulations.network.placing import gang_data, simple_bound
 from lyra_opt.formulations.network.tiers.cpsat_model import CPSAT
 from lyra_opt.formulations.network.tiers.data import TierModel
 from lyra_opt.formulations.network.tiers.pulp_model import PULP_HIGHS

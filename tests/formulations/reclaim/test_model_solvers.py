@@ -14,7 +14,7 @@ from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.formulations.reclaim.brute_force import BruteForce
 from lyra_opt.formulations.reclaim.cpsat_model import CPSAT, CPSAT_STRENGTHENED
-from lyra_opt.formulations.reclaim.formulation import LARGEST_WEIGHT_IN_FLOATS
+from lyra_opt.formulations.reclaim.model_data import LARGEST_WEIGHT_IN_FLOATS
 from lyra_opt.formulations.reclaim.pulp_model import PULP_HIGHS
 from lyra_opt.reclaim import Instance, Job, Server, WorkerGroup
 from lyra_opt.testing.strategies import reclaim_instances
