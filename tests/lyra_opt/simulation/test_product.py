@@ -138,27 +138,6 @@ def workload_of(*jobs: Job) -> Workload:
     return Workload(name="small", jobs=jobs)
 
 
-def test_what_gangs_span_where_distance_costs_nothing() -> None:
-    """It is counted all the same."""
-    near = replay([job_of("x", 0, 30, 2)], Cluster.of_servers(2, gpus_per_server=1), "fifo")
-    assert measure(near).gpu_s_by_tier is None
-    racks = Cluster.of_servers(2, gpus_per_server=1, servers_per_rack=1)
-    for found in (
-        replay([job_of("x", 0, 30, 2)], racks, "fifo"),
-        simulate(
-            workload_of(on_racks.job("x", 30, gang=2)),
-            on_racks.cluster_of(2, 1, 1),
-            "fifo",
-            ignores_distance=True,
-        ),
-    ):
-        metrics = measure(found)
-        assert metrics.gpu_s_by_tier is not None
-        assert list(metrics.gpu_s_by_tier.values()) == [0, 0, 60]
-        assert metrics.allocations_by_tier is not None
-        assert list(metrics.allocations_by_tier.values()) == [0, 0, 1]
-
-
 def test_leases_are_not_passed_over_when_servers_move() -> None:
     """Loans end, and begin, while the last job runs."""
     cluster = Cluster.of_servers(
