@@ -9,7 +9,13 @@ from lyra_opt.core.pictures import COLOURS, as_written
 from lyra_opt.experiments.plots.style import line_style
 from lyra_opt.paper_figures.dally_reductions import CLAIMS, CONSOLIDATION, DALLY, OURS, series_name
 from lyra_opt.paper_figures.document import Call, by_name, find_paper, name_of
-from lyra_opt.paper_figures.plots import PAPER_COLOUR, draw_lines, new_figure, with_legend
+from lyra_opt.paper_figures.plots import (
+    PAPER_COLOUR,
+    draw_lines,
+    name_rows,
+    new_figure,
+    with_legend,
+)
 from lyra_opt.simulation.scheme import find_scheme
 
 if TYPE_CHECKING:
@@ -84,10 +90,8 @@ def reductions_by_scheme(comparison: Comparison) -> Plot:
         linestyle="--",
         label=f"abstract: up to {entry.paper} %",
     )
-    axes.set_yticks(range(len(called)), [as_written(name) for name in called])
-    axes.set_ylim(len(called) - 0.5, -0.5)
+    name_rows(axes, called)
     axes.set_xlim(left=max(axes.get_xlim()[0], LOWEST_PERCENT - 5), right=105)
-    axes.grid(visible=False, axis="y")
     axes.set_xlabel(f"{claim.title} less under Dally by (%)")
     table = name.rpartition("_")[2]
     return with_legend(
@@ -170,9 +174,7 @@ def gains_on_traces(comparison: Comparison) -> Plot | None:
                     **line_style(trace, traces) | {"linestyle": ""},
                 )
         axes.axvline(0, color="black", linewidth=0.8)
-        axes.set_yticks(range(len(called)), [as_written(name) for name in called])
-        axes.set_ylim(len(called) - 0.5, -0.5)
-        axes.grid(visible=False, axis="y")
+        name_rows(axes, called)
         axes.set_xlabel(f"{claim.title} less under Dally by (%)")
     panels[1].set_yticklabels([])
     return with_legend(

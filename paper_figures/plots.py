@@ -95,6 +95,13 @@ def bars(
     axes.grid(visible=False, axis="y")
 
 
+def name_rows(axes: Axes, names: Sequence[str]) -> None:
+    """Name the rows of a panel, the first on top."""
+    axes.set_yticks(range(len(names)), [as_written(name) for name in names])
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.grid(visible=False, axis="y")
+
+
 def draw_lines(
     axes: Axes, series: Mapping[str, Sequence[tuple[float, float]]], **changed: Any
 ) -> None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.core.pictures import as_written, house_style, make_logarithmic, svg_text
+from lyra_opt.core.pictures import house_style, make_logarithmic, svg_text
 from lyra_opt.experiments.plots.figures import Plot
-from lyra_opt.experiments.plots.style import add_legend, line_style, new_panels
+from lyra_opt.experiments.plots.style import add_legend, draw_steps, new_panels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,19 +51,11 @@ def plot_profiles(
     right = 1.05 * frame[column].max()
     for configuration in configurations:
         of_solver = frame[frame.configuration == configuration]
-        values = np.sort(of_solver[column].dropna().to_numpy(float))
-        if not len(values):
+        values = np.sort(of_solver[column].dropna().to_numpy(float)).tolist()
+        if not values:
             continue
-        share = 100 * np.arange(1, len(values) + 1) / len(of_solver)
-        style = line_style(configuration, configurations) | {"marker": ""}
-        axes.step(
-            [values[0], *values, right],
-            [0.0, *share, share[-1]],
-            where="post",
-            label=as_written(configuration),
-            linewidth=1.4,
-            **style,
-        )
+        share = (100 * np.arange(1, len(values) + 1) / len(of_solver)).tolist()
+        draw_steps(axes, configuration, configurations, values, share, right)
     axes.set_xlim(right=right)
     axes.set_ylim(0, 104)
     axes.set_ylabel("Instances that it takes (%)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.pictures import COLOURS
+from lyra_opt.core.pictures import COLOURS, as_written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,6 +49,26 @@ def line_style(configuration: str, configurations: Sequence[str]) -> dict[str, A
         "marker": MARKERS[position % len(MARKERS)],
         "linestyle": DASHES[position % len(DASHES)],
     }
+
+
+def draw_steps(
+    axes: Axes,
+    configuration: str,
+    configurations: Sequence[str],
+    values: Sequence[float],
+    heights: Sequence[float],
+    right: float,
+) -> None:
+    """Draw the line of a configuration that rises at each value to a height, and goes on right."""
+    style = line_style(configuration, configurations) | {"marker": ""}
+    axes.step(
+        [values[0], *values, right],
+        [0.0, *heights, heights[-1]],
+        where="post",
+        label=as_written(configuration),
+        linewidth=1.4,
+        **style,
+    )
 
 
 def mark_points(marker: str, points: float) -> float:

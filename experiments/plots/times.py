@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.pictures import as_written, make_logarithmic
-from lyra_opt.experiments.plots.style import line_style, mark_points, stretches
+from lyra_opt.experiments.plots.style import draw_steps, line_style, mark_points, stretches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,16 +32,9 @@ def plot_cactus(
     longest = 1.1 * proved.proof_time_s.max()
     for configuration in configurations:
         times = proved.proof_time_s[proved.configuration == configuration].tolist()
-        style = line_style(configuration, configurations) | {"marker": ""}
         if times:
-            axes.step(
-                [times[0], *times, longest],
-                [0, *range(1, len(times) + 1), len(times)],
-                where="post",
-                label=as_written(configuration),
-                linewidth=1.4,
-                **style,
-            )
+            counts = range(1, len(times) + 1)
+            draw_steps(axes, configuration, configurations, times, counts, longest)
     axes.axhline(instances, color="#808080", linewidth=0.8, linestyle=":", zorder=1)
     make_logarithmic(axes.xaxis)
     axes.set_xlim(right=longest)
