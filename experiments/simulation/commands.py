@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.simulation.measuring.proving import Proved
     from lyra_opt.experiments.simulation.scenario.loading import Scenario
 
-
 SIMULATE_DESCRIPTION = """\
 Replay the jobs of a scenario on a simulated cluster under one or more schemes, and report queuing
 times, job completion times (JCT), usage and preemptions. A scenario is a TOML file, or the name of
@@ -58,6 +57,39 @@ SCENARIOS_COMMANDS = {
     "parts": "what can be named in one: workloads, clusters, types of GPUs, tables, links",
     "schema": "the JSON schema of scenarios, for editors",
 }
+
+BOUND_DESCRIPTION = """\
+Prove what no schedule of the jobs of a scenario can beat, not even that of somebody who knows the
+future: a lower bound on the mean job completion time (JCT), hence on what is lost beside the least
+run times (the excess), and one of its own on the mean queuing time; a job that holds GPUs does not
+queue.
+
+A bound holds for what a reading permits. "restart": a rigid job without checkpoints that is stopped
+starts from nothing; so it is under Lyra and other schemes under which jobs keep their GPUs.
+"conserved": jobs may be stopped, resized and moved at any moment and lose nothing; so it is at best
+under leases and rounds. It is the weaker bound, and holds for schemes of both kinds.
+
+The clusters, loans and speeds are those of the scenario. Only readings that cover all of its
+schemes are used; with copies of jobs if one of the schemes runs some. No bound applies to a scheme
+that lets jobs share GPUs, or tunes them while they run. "lyra-opt simulate --bound" puts the bound
+beside each scheme."""
+
+BOUND_EXAMPLES = """\
+examples:
+  lyra-opt bound lyra-paper --set cluster.servers=44 --set jobs.parameters.days=2
+  lyra-opt bound plain --jobs trace.csv --set cluster.servers=60 --json
+      a trace of your own, as it is
+  lyra-opt bound plain --jobs trace.csv --set cluster.servers=60 --schedule
+      and the best schedule found by somebody who knows it all: how good the bound is
+  lyra-opt bound lyra-paper --set cluster.servers=44 --save proofs
+  lyra-opt bound lyra-paper --set cluster.servers=44 --check proofs/seed0-restart-jct_mean.json
+      prices that anybody can check
+  lyra-opt simulate lyra-paper --set cluster.servers=44 --set jobs.parameters.days=2 --bound
+      how far each scheme is from the best that there is
+
+Exit code: 0; 1 if prices prove less than a file that is checked says; 2 for bad input or usage; 130
+after Ctrl-C.
+"""
 
 
 def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -254,40 +286,6 @@ def run_schemes(arguments: argparse.Namespace) -> int:
         raise UserError("--set and --jobs change a scenario: name it with --for")
     print_schemes(None if arguments.scenario is None else given_scenario(arguments))
     return 0
-
-
-BOUND_DESCRIPTION = """\
-Prove what no schedule of the jobs of a scenario can beat, not even that of somebody who knows the
-future: a lower bound on the mean job completion time (JCT), hence on what is lost beside the least
-run times (the excess), and one of its own on the mean queuing time; a job that holds GPUs does not
-queue.
-
-A bound holds for what a reading permits. "restart": a rigid job without checkpoints that is stopped
-starts from nothing; so it is under Lyra and other schemes under which jobs keep their GPUs.
-"conserved": jobs may be stopped, resized and moved at any moment and lose nothing; so it is at best
-under leases and rounds. It is the weaker bound, and holds for schemes of both kinds.
-
-The clusters, loans and speeds are those of the scenario. Only readings that cover all of its
-schemes are used; with copies of jobs if one of the schemes runs some. No bound applies to a scheme
-that lets jobs share GPUs, or tunes them while they run. "lyra-opt simulate --bound" puts the bound
-beside each scheme."""
-
-BOUND_EXAMPLES = """\
-examples:
-  lyra-opt bound lyra-paper --set cluster.servers=44 --set jobs.parameters.days=2
-  lyra-opt bound plain --jobs trace.csv --set cluster.servers=60 --json
-      a trace of your own, as it is
-  lyra-opt bound plain --jobs trace.csv --set cluster.servers=60 --schedule
-      and the best schedule found by somebody who knows it all: how good the bound is
-  lyra-opt bound lyra-paper --set cluster.servers=44 --save proofs
-  lyra-opt bound lyra-paper --set cluster.servers=44 --check proofs/seed0-restart-jct_mean.json
-      prices that anybody can check
-  lyra-opt simulate lyra-paper --set cluster.servers=44 --set jobs.parameters.days=2 --bound
-      how far each scheme is from the best that there is
-
-Exit code: 0; 1 if prices prove less than a file that is checked says; 2 for bad input or usage; 130
-after Ctrl-C.
-"""
 
 
 def _add_bound(subparsers: argparse._SubParsersAction[Any]) -> None:

@@ -26,12 +26,24 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.workload import Workload
 
-
 MAKESPAN, MEAN_JCT, MEAN_QUEUE = "makespan_bound_s", "jct_mean_bound_s", "queue_mean_bound_s"
 """Figures of a replay."""
 
 TOLERANCE, MOST_ROUNDINGS = 1e-9, 4
 """For the rounding of what is measured: relative, and of moments as floats have them."""
+
+DECISIONS: Mapping[str, tuple[str, ...]] = {
+    "order: waits to start": ("queue_first_mean_s",),
+    "preemption, reclaiming: waits again, lost work, pauses": (
+        *("queue_again_mean_s", "lost_work_mean_s", "pause_mean_s"),
+    ),
+    "allocation: fewer workers than most": ("fewer_workers_mean_s",),
+    "types: slower GPUs": ("slower_type_mean_s",),
+    "placement: further apart": ("slower_placement_mean_s",),
+}
+"""Parts of the mean JCT above the least run time by the decision that they follow from."""
+
+COLUMNS = ("Mean JCT", "No schedule is below", "At most to be won")
 
 
 def speed_of(setup: Setup) -> Speed:
@@ -158,18 +170,6 @@ def _of_types(workload: Workload, cluster: Cluster, *, forking: bool) -> Mapping
     return {MAKESPAN: found.least_s}
 
 
-DECISIONS: Mapping[str, tuple[str, ...]] = {
-    "order: waits to start": ("queue_first_mean_s",),
-    "preemption, reclaiming: waits again, lost work, pauses": (
-        *("queue_again_mean_s", "lost_work_mean_s", "pause_mean_s"),
-    ),
-    "allocation: fewer workers than most": ("fewer_workers_mean_s",),
-    "types: slower GPUs": ("slower_type_mean_s",),
-    "placement: further apart": ("slower_placement_mean_s",),
-}
-"""Parts of the mean JCT above the least run time by the decision that they follow from."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Winnable:
     """What a scheme leaves to be won.
@@ -227,9 +227,6 @@ class Winnable:
         unit = unit_of(self.jct_mean_s)
         parts = [duration(self.parts_s[name], unit) for name in decisions]
         return [duration(self.jct_mean_s, unit), duration(self.bound_s, unit), self.most, *parts]
-
-
-COLUMNS = ("Mean JCT", "No schedule is below", "At most to be won")
 
 
 def winnable(variants: Iterable[VariantRuns]) -> Iterator[Winnable]:

@@ -31,11 +31,45 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.experiments.simulation.measuring.measures import Measure, Unit, VariantRuns
 
-
 RESAMPLES = 2000
 
 ENOUGH_SEEDS = 5
 """With fewer, Student's t has tails so long that most intervals reach over 0."""
+
+JCT = "jct_mean_s"
+
+OF_JOBS = ("submit_s", "work_worker_s", "min_workers", "gpus_per_worker")
+
+OF_ASSUMPTIONS = (
+    *("max_workers", "fungible", "heterogeneous", "checkpoints", "model", "gpu_types", "steps"),
+    *("weight", "deadline_s"),
+)
+"""Columns of the table of jobs that say which jobs there are, and what is assumed of them."""
+
+OTHER_JOBS = (
+    "For a confidence interval over other draws of these jobs, set jobs.bootstrap.days and vary "
+    "jobs.bootstrap.draw."
+)
+
+MAIN_MEASURES = (
+    *("jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_max_s", "queue_mean_s", "queue_p95_s"),
+    *("queue_max_s", "makespan_s"),
+    *("fairness_mean", "training_usage_while_submitting", "gpu_usage", "computing_usage"),
+    "preemptions",
+)
+"""Keys of the short table, as far as runs have them."""
+
+ONE_UNIT = ("queue_", "jct_")
+"""What begins with one of these is shown in one unit, the mean's; parts of JCTs in that of JCTs."""
+
+OWN_UNIT = frozenset({"wall_time_s", "decision_mean_s", "decision_p99_s", "decision_max_s"})
+"""Measures that are no time of the simulated cluster."""
+
+FEW = 100
+"""Means of counts below it have decimals."""
+
+MOST_BEST = 2 / 3
+"""Share of the schemes that may be the best of a row; if more of them are, none is marked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,24 +91,9 @@ class ComparedMean:
     name: str
 
 
-JCT = "jct_mean_s"
-
 COMPARED = (
     ComparedMean(key=JCT, column="jct_s", name="mean JCT"),
     ComparedMean(key="queue_mean_s", column="queued_s", name="mean queuing time"),
-)
-
-
-OF_JOBS = ("submit_s", "work_worker_s", "min_workers", "gpus_per_worker")
-OF_ASSUMPTIONS = (
-    *("max_workers", "fungible", "heterogeneous", "checkpoints", "model", "gpu_types", "steps"),
-    *("weight", "deadline_s"),
-)
-"""Columns of the table of jobs that say which jobs there are, and what is assumed of them."""
-
-OTHER_JOBS = (
-    "For a confidence interval over other draws of these jobs, set jobs.bootstrap.days and vary "
-    "jobs.bootstrap.draw."
 )
 
 
@@ -346,28 +365,6 @@ def method_in_words(found: Sequence[Difference]) -> str:
 def _figures(run: ReplayRecord) -> Mapping[str, float]:
     assert run.figures is not None, "it finished"
     return run.figures
-
-
-MAIN_MEASURES = (
-    *("jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_max_s", "queue_mean_s", "queue_p95_s"),
-    *("queue_max_s", "makespan_s"),
-    *("fairness_mean", "training_usage_while_submitting", "gpu_usage", "computing_usage"),
-    "preemptions",
-)
-"""Keys of the short table, as far as runs have them."""
-
-ONE_UNIT = ("queue_", "jct_")
-"""What begins with one of these is shown in one unit, the mean's; parts of JCTs in that of JCTs."""
-
-OWN_UNIT = frozenset({"wall_time_s", "decision_mean_s", "decision_p99_s", "decision_max_s"})
-"""Measures that are no time of the simulated cluster."""
-
-
-FEW = 100
-"""Means of counts below it have decimals."""
-
-MOST_BEST = 2 / 3
-"""Share of the schemes that may be the best of a row; if more of them are, none is marked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from lyra_opt.experiments.simulation.scenario.setup import Setup
 
-
 MOST_DAYS_SHOWN = 31
 
 

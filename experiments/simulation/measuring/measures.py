@@ -14,8 +14,12 @@ if TYPE_CHECKING:
 
     from lyra_opt.experiments.records import ReplayRecord
 
-
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
+
+LESS, MORE = "less", "more"
+
+PART = "JCT, of it "
+"""Begins the names of the parts of the mean JCT."""
 
 
 class Unit(NamedTuple):
@@ -78,12 +82,6 @@ def duration(value_s: float, unit: Unit | None = None) -> str:
     """
     chosen = unit or unit_of(value_s)
     return f"{three_digits(value_s / chosen.seconds)} {chosen.symbol}".replace("-", "−")
-
-
-LESS, MORE = "less", "more"
-
-PART = "JCT, of it "
-"""Begins the names of the parts of the mean JCT."""
 
 
 def _by_tier(show: Callable[[Any], str], by_tier: Mapping[str, float]) -> str:

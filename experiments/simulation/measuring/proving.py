@@ -46,6 +46,12 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.clairvoyant.best import CheckedSchedule
     from lyra_opt.simulation.scheme import Scheme
 
+BOUND_FIGURES = (
+    *("jct_mean_bound_s", "least_run_mean_s", "excess_mean_bound_s", "queue_mean_bound_s"),
+    *("cpu_s", "jobs", "cell_s"),
+)
+"""Figures of a bound that ``bound --json`` has under their own names."""
+
 
 def recorded_abilities(run: ReplayRecord) -> Abilities | None:
     """Return what the row of a run says of its scheme; None for rows of version 0.2.0 and before.
@@ -88,13 +94,6 @@ def applicable_readings(
             )
         return [Reading.CONSERVED]
     return wanted or tuple(Reading)
-
-
-BOUND_FIGURES = (
-    *("jct_mean_bound_s", "least_run_mean_s", "excess_mean_bound_s", "queue_mean_bound_s"),
-    *("cpu_s", "jobs", "cell_s"),
-)
-"""Figures of a bound that ``bound --json`` has under their own names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

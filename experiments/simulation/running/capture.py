@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from lyra_opt.network.instance import Instance as NetworkInstance
     from lyra_opt.reclaim import Instance as ReclaimInstance
 
-
 MOST_CAPTURED = 50
 """Contested decisions of each kind that are kept of one run, and easy ones, by default."""
 

@@ -40,26 +40,7 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.series import Series
     from lyra_opt.simulation.view import Observer
 
-
 LEAST_CPU_TIME_S = 1e-9
-
-
-def _carry_out(simulation: Kernel, scheme: Scheme) -> tuple[float, float]:
-    """Run a simulation and check it; return its wall time and CPU time in seconds."""
-    cpu_before_s = time.process_time()
-    stopwatch = Stopwatch()
-    try:
-        simulation.run()
-    except PolicyError as error:
-        raise SimulationError(f"scheme {scheme.name}: {error}") from error
-    times_s = stopwatch.elapsed_s, time.process_time() - cpu_before_s
-    try:
-        require_conserved(simulation)
-    except AssertionError as error:
-        where = f"scheme {scheme.name}, at {simulation.now_s:g} s"
-        raise SimulationError(f"{where}: the simulation is wrong: {error}") from error
-    return times_s
-
 
 ENGINE_NAMES = {FOREVER: "elastic", LEASES: LEASES, ROUNDS: ROUNDS, EPOCHS: EPOCHS}
 """What ``simulate --json`` calls tenures, under ``engine``, where there is a network."""
@@ -112,6 +93,23 @@ WISH_FIGURES = (
 
 METRIC_OF = {"training_usage": "gpu_usage", "ttd_s": "makespan_s", "lease_losses": "losses"}
 """The field of a key of another name."""
+
+
+def _carry_out(simulation: Kernel, scheme: Scheme) -> tuple[float, float]:
+    """Run a simulation and check it; return its wall time and CPU time in seconds."""
+    cpu_before_s = time.process_time()
+    stopwatch = Stopwatch()
+    try:
+        simulation.run()
+    except PolicyError as error:
+        raise SimulationError(f"scheme {scheme.name}: {error}") from error
+    times_s = stopwatch.elapsed_s, time.process_time() - cpu_before_s
+    try:
+        require_conserved(simulation)
+    except AssertionError as error:
+        where = f"scheme {scheme.name}, at {simulation.now_s:g} s"
+        raise SimulationError(f"{where}: the simulation is wrong: {error}") from error
+    return times_s
 
 
 def step_means(time_s: np.ndarray, values: np.ndarray, edges_s: np.ndarray) -> np.ndarray:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.records import StudyRecord
     from lyra_opt.experiments.simulation.scenario.loading import Scenario
 
-
 TEXT = {"job_id": str, "model": str, "gpu_types": str}
 """Columns of tables that may look like numbers."""
 

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.simulation.scenario.setup import Setup
     from lyra_opt.simulation.scheme import Scheme
 
-
 SETUPS_KEPT = 2
 """Schemes of one setup follow one another."""
 

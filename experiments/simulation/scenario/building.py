@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.scheme import Scheme
     from lyra_opt.simulation.workload import Job, Workload
 
-
 _OF_A_ROW = re.compile(r"row (?!1:)|\[[0-9]")
 DEFAULT_THROUGHPUTS = "gavel"
 """Where own GPUs are unlike and nothing else is said."""

@@ -20,6 +20,11 @@ LARGEST_SCENARIO_BYTES = 2**20
 COLLECTIONS = Plugins("lyra_opt.scenarios", "collection of scenarios")
 """Packages that hold scenario files, in the tree or outside of it."""
 
+OF_CASE = ("cluster", "gpu_types", "jobs", "speed", "tenure")
+"""Keys that a case brings along."""
+
+BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
 
 @lru_cache(maxsize=1)
 def bundled() -> dict[str, Any]:
@@ -62,10 +67,6 @@ def scenario_text(name_or_path: str) -> tuple[str, str, Path]:
     return entry.read_text(encoding="utf-8"), f"scenario {name_or_path}", Path(str(entry)).parent
 
 
-OF_CASE = ("cluster", "gpu_types", "jobs", "speed", "tenure")
-"""Keys that a case brings along."""
-
-
 def with_case(document: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return what a scenario says with one of its cases.
 
@@ -102,9 +103,6 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
         else:
             found[name] = value
     return found
-
-
-BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def is_user_object(value: object) -> bool:

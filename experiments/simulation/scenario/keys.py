@@ -40,6 +40,31 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.cluster import GpuType
     from lyra_opt.simulation.scheme import Scheme
 
+SCENARIO_FORMAT = "lyra-opt/scenario"
+
+SCENARIO_VERSION = 1
+
+LARGEST_CLUSTER = 1_000_000
+
+LARGEST_SERVER = 1024
+
+MOST_DAYS = 1000
+
+MOST_SEEDS = 10_000
+
+MOST_COMBINATIONS = 10_000
+
+DEFAULT_FORECASTER = "autoregressive"
+"""Of those that do not know the future the one with the least error on the generated demand."""
+
+DEFAULT_HEADROOM = 0.02
+
+NO_AXES = ("format", "version", "name", "description", "seeds", "axes", "cases", "schemes")
+"""Keys that no axis varies: what a scenario is, and what is a list by itself."""
+
+DECISION_KINDS = ("reclaim", "allocation", "heterogeneous", "network")
+"""The problems whose instances can be captured."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemeEntry:
@@ -64,26 +89,6 @@ class SchemeEntry:
     tenure: str | None = None
     parameters: tuple[tuple[str, Any], ...] = field(default=(), hash=False)
     own: Scheme | None = field(default=None, hash=False)
-
-
-SCENARIO_FORMAT = "lyra-opt/scenario"
-SCENARIO_VERSION = 1
-
-LARGEST_CLUSTER = 1_000_000
-LARGEST_SERVER = 1024
-MOST_DAYS = 1000
-MOST_SEEDS = 10_000
-MOST_COMBINATIONS = 10_000
-
-DEFAULT_FORECASTER = "autoregressive"
-"""Of those that do not know the future the one with the least error on the generated demand."""
-
-DEFAULT_HEADROOM = 0.02
-NO_AXES = ("format", "version", "name", "description", "seeds", "axes", "cases", "schemes")
-"""Keys that no axis varies: what a scenario is, and what is a list by itself."""
-
-DECISION_KINDS = ("reclaim", "allocation", "heterogeneous", "network")
-"""The problems whose instances can be captured."""
 
 
 @dataclass(frozen=True, slots=True)

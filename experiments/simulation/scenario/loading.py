@@ -40,13 +40,24 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.workload import Workload
 
-
 NAMED_JOBS = ("trace", "workload", "parameters", "vc")
 """Keys of ``jobs`` that say which jobs there are."""
 OF_TRACES = ("days", "count", "sample")
 """Keys of ``jobs`` that choose among those of a trace."""
 LENT = ("servers", "gpus_per_server", "gpu_type")
 """Keys of ``cluster.loans`` that say which servers there are."""
+
+NAMELESS = {"format": SCENARIO_FORMAT, "version": SCENARIO_VERSION, "name": "scenario"}
+"""What a scenario that is no file need not say."""
+
+CHANGED = "# run with "
+"""Begins a line of a scenario's text that says what is other than in the file."""
+
+CASE = "case"
+"""What results call the axis of cases."""
+
+POINTS = ("axes", "cases")
+"""Keys that a variant of a scenario has no more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,19 +155,6 @@ def _content(value: Any) -> Any:
     if "__dict__" in dir(value) and not callable(getattr(value, "tolist", None)):
         return type(value).__name__, _content(vars(value))
     return value.tolist() if hasattr(value, "tolist") else value
-
-
-NAMELESS = {"format": SCENARIO_FORMAT, "version": SCENARIO_VERSION, "name": "scenario"}
-"""What a scenario that is no file need not say."""
-
-CHANGED = "# run with "
-"""Begins a line of a scenario's text that says what is other than in the file."""
-
-CASE = "case"
-"""What results call the axis of cases."""
-
-POINTS = ("axes", "cases")
-"""Keys that a variant of a scenario has no more."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

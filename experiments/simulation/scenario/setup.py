@@ -26,21 +26,22 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.scheme import Options
     from lyra_opt.simulation.workload import InferenceDemand, Workload
 
-
-class SimulationError(Exception):
-    """A simulation came to no result, or to one that cannot be right."""
-
-
 HOUR_S = 3600
+
 DAY_S = 86_400
 
 LOAN_INTERVAL_S = 300.0
 
 LEAST_DRAIN_DAYS = 10
+
 LONGEST_PLAN_DAYS = 1000
 
 POOLS, TYPES, RACKS = "pools", "types", "racks"
 """What a simulation is about: servers of its own and on loan, unlike GPUs, or a network."""
+
+
+class SimulationError(Exception):
+    """A simulation came to no result, or to one that cannot be right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,12 +23,28 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.simulation.measuring.measures import Unit
     from lyra_opt.experiments.simulation.running.replays import Replays
 
-
 WIDEST_POINTS, NARROWEST_POINTS = 3.4, 1.2
 LEGEND_LINE = {"handlelength": 3.4}
 """Of legends: lines are so long that their gaps are seen."""
 
 OWN_GPUS_LINE: dict[str, Any] = {"color": "#222222", "linewidth": 0.8, "linestyle": (0, (1, 1.5))}
+
+BIN_LENGTHS_S = (
+    *(1, 5, 10, 30, MINUTE_S, 2 * MINUTE_S, 5 * MINUTE_S, 10 * MINUTE_S, 30 * MINUTE_S),
+    *(HOUR_S, 2 * HOUR_S, 4 * HOUR_S, 8 * HOUR_S, DAY_S),
+)
+
+MOST_BINS = 360
+"""Bins of the shortest of `BIN_LENGTHS_S` are at most so many, if one of them is long enough."""
+
+SHORTEST_IN_UNITS = 2
+
+NEARLY_ALL = 0.99
+"""Share of the jobs whose completion ends a run on time axes: a few long ones drain for days."""
+
+LONGEST_SHOWN_RATIO = 1.5
+"""How much longer than the shortest run time axes are, and how much more of the longest run there
+must be for it to be cut off: a scheme that drains for ever would squeeze what matters."""
 
 
 def plot_of(figure: Figure, name: str, title: str, caption: str) -> Plot:
@@ -89,23 +105,6 @@ def scheme_colour(scheme: str, schemes: Sequence[str]) -> str:
     """Return the colour of a scheme, by its place among all of the page."""
     colour: str = line_style(scheme, schemes)["color"]
     return colour
-
-
-BIN_LENGTHS_S = (
-    *(1, 5, 10, 30, MINUTE_S, 2 * MINUTE_S, 5 * MINUTE_S, 10 * MINUTE_S, 30 * MINUTE_S),
-    *(HOUR_S, 2 * HOUR_S, 4 * HOUR_S, 8 * HOUR_S, DAY_S),
-)
-MOST_BINS = 360
-"""Bins of the shortest of `BIN_LENGTHS_S` are at most so many, if one of them is long enough."""
-
-SHORTEST_IN_UNITS = 2
-
-NEARLY_ALL = 0.99
-"""Share of the jobs whose completion ends a run on time axes: a few long ones drain for days."""
-
-LONGEST_SHOWN_RATIO = 1.5
-"""How much longer than the shortest run time axes are, and how much more of the longest run there
-must be for it to be cut off: a scheme that drains for ever would squeeze what matters."""
 
 
 class TimeAxis:

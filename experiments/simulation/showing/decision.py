@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.experiments.simulation.running.replays import Replays
 
-
 KIND, PREFIX = "reclaim", "reclaim-contested-"
 YARDSTICK = "exact"
 """What is held against the only solver where schemes have no two."""

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.simulation.measuring.measures import VariantRuns
     from lyra_opt.experiments.simulation.running.replays import Replays
 
-
 NEARLY_NONE = 0.01
 LEAST_SHOWN_S = 1.0
 """Left end of logarithmic time axes; jobs that wait less are counted there."""

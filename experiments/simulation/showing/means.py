@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.simulation.measuring.measures import VariantRuns
     from lyra_opt.experiments.simulation.running.replays import Replays
 
-
 MEANS_INCHES = 9.6
 DIFFERENCE_INCHES = 0.27
 DIFFERENCES_FRAME_INCHES = 0.8
@@ -46,6 +45,32 @@ MOST_HEADING_LETTERS = 110
 
 FAR = 20.0
 """A scheme this many times further away than the median one bends the axis."""
+
+OVER_AXIS_INCHES = (9.6, 3.2)
+
+SPREAD = 0.2
+"""Room that the marks of one value take, so that whiskers stand side by side."""
+
+LETTERS_IN_A_ROW = 40
+"""Labels of more letters in all are slanted, so that they do not run into one another."""
+
+BAR_INCHES = 0.3
+BARS_FRAME_INCHES = 1.15
+
+BAR_HEIGHT = 0.72
+"""Height of a bar, as a part of its row."""
+
+COLOURS: Mapping[str, str] = {
+    "least_run_mean_s": "#d3d7dd",
+    "queue_first_mean_s": "#0072b2",
+    "queue_again_mean_s": "#56b4e9",
+    "lost_work_mean_s": "#d55e00",
+    "fewer_workers_mean_s": "#e69f00",
+    "slower_type_mean_s": "#cc79a7",
+    "slower_placement_mean_s": "#009e73",
+    "pause_mean_s": "#000000",
+}
+"""Of parts: Okabe and Ito's, beside a grey."""
 
 
 def differences_plot(
@@ -169,14 +194,6 @@ def _heights(
     return heights, labels
 
 
-OVER_AXIS_INCHES = (9.6, 3.2)
-SPREAD = 0.2
-"""Room that the marks of one value take, so that whiskers stand side by side."""
-
-LETTERS_IN_A_ROW = 40
-"""Labels of more letters in all are slanted, so that they do not run into one another."""
-
-
 def means_over_axes(runs: Sequence[ReplayRecord], schemes: Sequence[str]) -> Iterator[Plot]:
     """Yield a plot for each axis: a panel for each mean, a line for each scheme.
 
@@ -252,24 +269,6 @@ def _over_axis(
         caption += " Whiskers reach from the least to the greatest of what a mark is the mean of."
     title = f"Mean JCT and queuing time over {axis}"
     return plot_of(figure, f"over_axis_{place + 1}", title, caption)
-
-
-BAR_INCHES = 0.3
-BARS_FRAME_INCHES = 1.15
-BAR_HEIGHT = 0.72
-"""Height of a bar, as a part of its row."""
-
-COLOURS: Mapping[str, str] = {
-    "least_run_mean_s": "#d3d7dd",
-    "queue_first_mean_s": "#0072b2",
-    "queue_again_mean_s": "#56b4e9",
-    "lost_work_mean_s": "#d55e00",
-    "fewer_workers_mean_s": "#e69f00",
-    "slower_type_mean_s": "#cc79a7",
-    "slower_placement_mean_s": "#009e73",
-    "pause_mean_s": "#000000",
-}
-"""Of parts: Okabe and Ito's, beside a grey."""
 
 
 def time_parts_plot(replays: Replays, variant: VariantRuns, name: str) -> Plot | None:

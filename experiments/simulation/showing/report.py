@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.simulation.running.replays import Replays
     from lyra_opt.experiments.simulation.showing.figures import PlotGroup
 
-
 MOST_SENTENCES = 4
 """Of the head of a page; of more schemes those with the least mean JCT come first."""
 

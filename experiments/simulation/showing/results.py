@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.simulation.running.replays import Replays
     from lyra_opt.experiments.simulation.scenario.loading import Scenario
 
+COSTS = ("wall_time_s", "cpu_time_s", "peak_memory_mib")
+"""What a replay took of the machine that it ran on."""
+
 
 def print_replays(replays: Replays) -> None:
     """Print schemes side by side, in the mean over seeds, and what is assumed of them."""
@@ -67,10 +70,6 @@ def print_replays(replays: Replays) -> None:
     print("What is assumed:")
     for sentence in dict.fromkeys(each for run in replays.runs for each in run.assumptions):
         print_line(f"- {sentence}", indent="  ")
-
-
-COSTS = ("wall_time_s", "cpu_time_s", "peak_memory_mib")
-"""What a replay took of the machine that it ran on."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.simulation.measuring.measures import VariantRuns
     from lyra_opt.experiments.simulation.running.replays import Replays
 
-
 SCHEMES_A_ROW = 3
 WIDTHS_INCHES = (7.0, 9.9, 9.9)
 LEGEND_INCHES = 0.5
@@ -48,7 +47,23 @@ GREY = "#808080"
 LEAST_SHARE = 1e-3
 """Share of the cluster below which a layer is left out; of a bar, below which it has no stripe."""
 
-HELD, LOAN = "gpus_held_", "on loan"
+HELD = "gpus_held_"
+
+MOST_JOBS = 60
+GANTTS_A_ROW = 4
+WIDTH_INCHES = 9.9
+JOB_INCHES = 0.105
+FRAME_INCHES = 1.2
+
+PALE = 0.22
+"""Opacity of the time before a job first runs."""
+
+WIDTHS = ((1, "1 GPU"), (2, "2 to 7"), (8, "8 to 31"), (32, "32 or more"))
+DARKNESS = (0.4, 0.62, 0.82, 1.0)
+"""Jobs of more GPUs are darker: opacity by place in `WIDTHS`."""
+
+BAR, STRIPE = 0.82, 0.2
+"""Heights of a bar, and of the white stripe in one."""
 
 
 def layers(run: ReplayRecord, series: pd.DataFrame) -> dict[str, tuple[np.ndarray, str]]:
@@ -187,23 +202,6 @@ def _finish(axis: TimeAxis, grid: np.ndarray, count: int, columns: int) -> None:
         if not is_lowest:
             axes.set_xlabel("")
         axes.tick_params(labelbottom=is_lowest)
-
-
-MOST_JOBS = 60
-GANTTS_A_ROW = 4
-WIDTH_INCHES = 9.9
-JOB_INCHES = 0.105
-FRAME_INCHES = 1.2
-
-PALE = 0.22
-"""Opacity of the time before a job first runs."""
-
-WIDTHS = ((1, "1 GPU"), (2, "2 to 7"), (8, "8 to 31"), (32, "32 or more"))
-DARKNESS = (0.4, 0.62, 0.82, 1.0)
-"""Jobs of more GPUs are darker: opacity by place in `WIDTHS`."""
-
-BAR, STRIPE = 0.82, 0.2
-"""Heights of a bar, and of the white stripe in one."""
 
 
 @dataclass(frozen=True, slots=True)
