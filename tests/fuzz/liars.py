@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
     Lie = Callable[[Draw, Truth, Any, SolveResult[Any]], Any]
 
-FAR = 1.25
-"""By which factor lies are off: far beyond all tolerances."""
-
 
 @dataclass(frozen=True)
 class Liar(Solver):

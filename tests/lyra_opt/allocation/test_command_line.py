@@ -10,7 +10,6 @@ import pytest
 from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.core.loading import instance_text, save_solution
 from lyra_opt.core.solving import COMMON_ANSWER_KEYS
-from tests.conftest import assert_one_line_error
 from tests.lyra_opt.allocation.examples import LONG, example, example_schedule
 
 if TYPE_CHECKING:
@@ -64,26 +63,6 @@ def test_table_shows_workers_and_no_empty_column(run: Any, joint_file: Path) -> 
     assert "makespan" not in out
 
 
-def test_solution_file_and_answer_are_verified(run: Any, joint_file: Path, tmp_path: Path) -> None:
-    """Both forms, and a false claim in each."""
-    solution, answer = tmp_path / "solution.json", tmp_path / "answer.json"
-    _, out, _ = run("solve", joint_file, "--solver", "brute-force", "--json", "--out", solution)
-    answer.write_text(out)
-    for path in (solution, answer):
-        assert run("verify", joint_file, path)[:2] == (
-            0,
-            "valid\nobjective: 100\nstarted: A, B\nused GPUs: 8\n",
-        )
-        path.write_text(path.read_text().replace('"B": 3', '"B": 2'))
-        exit_code, out, _ = run("verify", joint_file, path)
-        assert exit_code == 1
-        assert "objective is claimed to be 100.0, but is 120.0" in out
-    answer.write_text(answer.read_text().replace('"B": 2', '"C": 2'))
-    exit_code, out, _ = run("verify", joint_file, answer)
-    assert exit_code == 1
-    assert "job 'C' is not in the instance" in out
-
-
 def test_schedule_is_verified(run: Any, schedule_files: tuple[Path, Path]) -> None:
     """As text and as JSON; a schedule that breaks a rule is invalid, not bad input."""
     instance, schedule = schedule_files
@@ -97,29 +76,3 @@ def test_schedule_is_verified(run: Any, schedule_files: tuple[Path, Path]) -> No
     assert exit_code == 1
     assert json.loads(out)["objective"] is None
     assert "its range is 2 to 6" in json.loads(out)["violations"][0]
-
-
-def test_default_solver_depends_on_the_objective(run: Any, tmp_path: Path) -> None:
-    """And runs."""
-    for objective, name in PROBLEM.default_solvers.items():
-        path = tmp_path / "instance.json"
-        path.write_text(instance_text(PROBLEM, example(objective=str(objective))))
-        answer = json.loads(run("solve", path, "--json")[1])[0]
-        assert answer["solver"] == name
-        assert answer["status"] in ("feasible", "optimal")
-
-
-def test_reclaim_solver_for_an_allocation_file(run: Any, joint_file: Path) -> None:
-    """A solver of another problem is none of this one."""
-    result = run("solve", joint_file, "--solver", "lyra-greedy")
-    assert_one_line_error(result, "solver 'lyra-greedy': is a solver of reclaim, not of allocation")
-
-
-def test_files_of_two_problems_in_one_run(run: Any, joint_file: Path) -> None:
-    """Each file by the solver of its own problem, in one table."""
-    from tests.conftest import FIGURE_5
-
-    exit_code, out, _ = run("solve", FIGURE_5, joint_file, "--solver", "brute-force")
-    assert exit_code == 0
-    assert "preempted jobs" in out
-    assert "workers A 5, B 3" in out

@@ -113,7 +113,6 @@ def test_many_violations_are_cut() -> None:
 
 
 SHARED = (job("a", 1, 8.0), job("b", 2, 8.0, throughput={"fast": 2.0, "slow": 1.0}, weight=2.0))
-SHARES = TimeShares({"a": {"fast": 0.5, "slow": 0.5}, "b": {"fast": 0.75}})
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,6 @@ EXACT = SOLVERS[:2]
 drawn = st.sampled_from(KNAPSACK_OBJECTIVES).flatmap(
     lambda objective: allocation_instances(objective=objective)
 )
-every_exact = pytest.mark.parametrize("solver", EXACT, ids=lambda solver: solver.name)
 
 
 @given(drawn)

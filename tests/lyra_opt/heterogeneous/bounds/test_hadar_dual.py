@@ -17,6 +17,7 @@ from lyra_opt.heterogeneous.heuristics.hadar.solver import certify_hadar
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
 from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of, job, proved_optimum, solved
+from tests.reference.rounds import takings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,17 +43,14 @@ def placements(instance: Instance, job: GangJob) -> list[dict[tuple[int, int], i
         for kind, gpu_type in enumerate(instance.gpu_types)
         if gpu_type.name in of_server.gpus
     ]
-    found = []
-    for counts in product(*(range(min(there, job.gang) + 1) for *_, there in cells)):
-        if sum(counts) == job.gang:
-            found.append(
-                {
-                    (server, kind): count
-                    for (server, kind, _), count in zip(cells, counts, strict=True)
-                    if count
-                }
-            )
-    return found
+    return [
+        {
+            (server, kind): count
+            for (server, kind, _), count in zip(cells, counts, strict=True)
+            if count
+        }
+        for counts in takings(job.gang, [there for *_, there in cells])
+    ]
 
 
 def best_payoff(instance: Instance, job: GangJob, prices: NDArray[np.float64]) -> float:

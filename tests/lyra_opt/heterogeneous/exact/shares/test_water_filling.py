@@ -101,16 +101,10 @@ def test_first_level_is_max_min_share() -> None:
     arrays = ShareArrays.of(instance)
     filled = fill(arrays)
     result = find_solver("heterogeneous", "lp-highs")
-    answer = result.solve(instance, limits=_no_limits(), rng=np.random.default_rng(0))
+    answer = result.solve(instance, limits=Limits(), rng=np.random.default_rng(0))
     assert (filled.levels / arrays.weight).min() == pytest.approx(answer.objective, rel=1e-6)
     assert filled.largest_rise <= 1e-6
     assert filled.rounds > 1
-
-
-def _no_limits():
-    from lyra_opt.core.result import Limits
-
-    return Limits()
 
 
 def one_type(jobs: int, gpus: int, **more: object) -> ShareArrays:
