@@ -18,14 +18,8 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from lyra_opt.allocation.instance import (
-    ElasticJob,
-    Objective,
-    WorkerAllocation,
-)
-from lyra_opt.allocation.instance import (
-    Instance as AllocationInstance,
-)
+from lyra_opt.allocation.instance import ElasticJob, Objective, WorkerAllocation
+from lyra_opt.allocation.instance import Instance as AllocationInstance
 from lyra_opt.heterogeneous.checker import due_steps
 from lyra_opt.heterogeneous.instance import (
     SHARE_OBJECTIVES,
@@ -36,20 +30,11 @@ from lyra_opt.heterogeneous.instance import (
     RoundEntry,
     RoundSchedule,
 )
-from lyra_opt.heterogeneous.instance import (
-    Instance as HeterogeneousInstance,
-)
+from lyra_opt.heterogeneous.instance import Instance as HeterogeneousInstance
 from lyra_opt.heterogeneous.instance import Objective as HeterogeneousObjective
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct, UtilityTable
-from lyra_opt.network.instance import (
-    GangPlacement,
-    Machine,
-    Solution,
-    WaitingJob,
-)
-from lyra_opt.network.instance import (
-    Instance as NetworkInstance,
-)
+from lyra_opt.network.instance import GangPlacement, Machine, Solution, WaitingJob
+from lyra_opt.network.instance import Instance as NetworkInstance
 from lyra_opt.network.instance import Objective as NetworkObjective
 from lyra_opt.network.links import Tier
 from lyra_opt.reclaim.instance import Instance as ReclaimInstance

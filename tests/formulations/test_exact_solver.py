@@ -11,11 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lyra_opt.core.result import Status, StoppedBy
-from lyra_opt.formulations.exact_solver import (
-    concluded,
-    next_multiple,
-    proved_cost,
-)
+from lyra_opt.formulations.exact_solver import concluded, next_multiple, proved_cost
 from lyra_opt.heterogeneous import Objective
 from lyra_opt.reclaim import Semantics
 from lyra_opt.reclaim.heuristics.fast import Fast

@@ -9,13 +9,7 @@ import numpy as np
 import pytest
 
 import lyra_opt as lo
-from lyra_opt.allocation import (
-    ElasticJob,
-    Instance,
-    Objective,
-    Schedule,
-    WorkerAllocation,
-)
+from lyra_opt.allocation import ElasticJob, Instance, Objective, Schedule, WorkerAllocation
 from lyra_opt.allocation.checker import check
 from lyra_opt.allocation.exact.mean_jct.solver import MeanJctExact
 from lyra_opt.core.problem import find_problem

@@ -10,12 +10,7 @@ from hypothesis import given
 from matplotlib.image import imread
 
 from lyra_opt.allocation.heuristics.policy_solver import ShortestJobFirst, SmallestRemainingWork
-from lyra_opt.allocation.plot import (
-    MOST_BANDS,
-    _stacked,
-    drawing_of_schedules,
-    job_colours,
-)
+from lyra_opt.allocation.plot import MOST_BANDS, _stacked, drawing_of_schedules, job_colours
 from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.core.loading import instance_text
 from lyra_opt.core.pictures import MOST_NAMED, UNNAMED_COLOURS, save_picture

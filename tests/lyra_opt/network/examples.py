@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lyra_opt.network.instance import (
-    GangPlacement,
-    Instance,
-    Machine,
-    Solution,
-    WaitingJob,
-)
+from lyra_opt.network.instance import GangPlacement, Instance, Machine, Solution, WaitingJob
 
 EFFICIENCY = {"machine": 1.0, "rack": 0.5, "network": 0.25}
 MACHINES = tuple(

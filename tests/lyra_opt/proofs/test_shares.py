@@ -24,13 +24,7 @@ from lyra_opt.heterogeneous.instance import (
     TimeShares,
 )
 from lyra_opt.proofs.files import proof_of
-from lyra_opt.proofs.stand_alone import (
-    Refuted,
-    check,
-    cost_of,
-    programme_of,
-    proved_cost,
-)
+from lyra_opt.proofs.stand_alone import Refuted, check, cost_of, programme_of, proved_cost
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
 

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lyra_opt.reclaim import Instance, Job, Semantics, Server, Solution, WorkerGroup
-from lyra_opt.reclaim.plot import (
-    GIVEN_BACK,
-    KEPT,
-    MOST_SERVERS,
-    PREEMPTED,
-    SCALED_IN,
-    drawing_of,
-)
+from lyra_opt.reclaim.plot import GIVEN_BACK, KEPT, MOST_SERVERS, PREEMPTED, SCALED_IN, drawing_of
 
 if TYPE_CHECKING:
     from pathlib import Path

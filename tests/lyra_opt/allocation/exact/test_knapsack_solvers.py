@@ -11,11 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.allocation import (
-    ElasticJob,
-    Instance,
-    NamedWorkers,
-)
+from lyra_opt.allocation import ElasticJob, Instance, NamedWorkers
 from lyra_opt.allocation.checker import started_by_two_phase
 from lyra_opt.allocation.exact.mckp_core import MckpCore
 from lyra_opt.allocation.exact.mckp_dp import MckpDp

@@ -13,13 +13,7 @@ from lyra_opt.network.bounds import dual_bound as module
 from lyra_opt.network.bounds.dual_bound import dual_bound, knapsack_bound, offers_of, price_bound
 from lyra_opt.network.bounds.rack_pattern_kernel import fill_racks
 from lyra_opt.network.checker import check
-from lyra_opt.network.instance import (
-    Instance,
-    Machine,
-    Objective,
-    Solution,
-    WaitingJob,
-)
+from lyra_opt.network.instance import Instance, Machine, Objective, Solution, WaitingJob
 from lyra_opt.testing.strategies import network_instances, network_solutions_of
 from tests.draws import draws
 from tests.lyra_opt.network.heuristics.cases import gang, instance_of

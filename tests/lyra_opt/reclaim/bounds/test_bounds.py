@@ -19,11 +19,7 @@ from lyra_opt.core.solving import solve_and_check
 from lyra_opt.instances.family import generate
 from lyra_opt.reclaim import Instance, Job, Server, WorkerGroup
 from lyra_opt.reclaim.bounds import dual_bound as bounds
-from lyra_opt.reclaim.bounds.dual_bound import (
-    PriceCertificate,
-    interchangeable_bound,
-    rigid_bound,
-)
+from lyra_opt.reclaim.bounds.dual_bound import PriceCertificate, interchangeable_bound, rigid_bound
 from lyra_opt.reclaim.heuristics.base import preempted_weight
 from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
 from lyra_opt.testing.strategies import reclaim_instances
