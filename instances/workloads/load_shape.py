@@ -160,16 +160,25 @@ class LoadShape:
 class ShapedClass(NamedTuple):
     """Jobs of like length.
 
-    ``share`` of all jobs; ``quantiles`` of running times in seconds at parts per thousand;
-    ``gpu_shares`` as weights; ``light_percent`` of the hours in which few are submitted; ``mark``
-    is handed on.
+    Parameters
+    ----------
+    share
+        Of all jobs, as a weight.
+    quantiles
+        Running time in seconds at parts per thousand of the class, linear in between.
+    gpu_shares
+        Weights of the numbers of GPUs that jobs ask for.
+    mark
+        Whether these are the jobs that are elastic in Lyra's Basic scenario.
+    light_percent
+        Submissions in light hours, of those in heavy ones.
     """
 
     share: int
     quantiles: Sequence[tuple[int, int]]
     gpu_shares: Sequence[int]
-    light_percent: int
-    mark: bool
+    mark: bool = False
+    light_percent: int = 100
 
 
 class ShapedJobs(NamedTuple):

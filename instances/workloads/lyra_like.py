@@ -15,7 +15,7 @@ be spread smoothly: they must lie in narrow bands at the percentiles, as `_CLASS
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
@@ -56,28 +56,6 @@ VERSION = 1
 GPUS_PER_JOB = (1, 2, 4, 8, 16, 32, 64)
 
 
-@dataclass(frozen=True, slots=True)
-class _JobClass:
-    """Jobs of like length.
-
-    Parameters
-    ----------
-    share
-        Of all jobs, in parts of 100,000.
-    quantiles
-        Running time in seconds at parts per thousand of the class, linear in between.
-    gpu_shares
-        How many in a thousand jobs of the class ask for each number of `GPUS_PER_JOB`.
-    is_elastic_kind
-        Whether these are the jobs that are elastic in Lyra's Basic scenario.
-    """
-
-    share: int
-    quantiles: tuple[tuple[int, int], ...]
-    gpu_shares: tuple[int, ...]
-    is_elastic_kind: bool = False
-
-
 _HALF_A_DAY_OR_LESS = ((0, 26_000), (1000, 27_500))
 _A_DAY = ((0, 77_000), (1000, 81_000))
 _DAYS = ((0, 360_000), (1000, 384_000))
@@ -87,18 +65,18 @@ _ELASTIC_JOBS = (0, 0, 280, 469, 199, 44, 8)
 
 _WIDE_JOBS = (0, 0, 0, 300, 400, 200, 100)
 
-_CLASSES = (
-    _JobClass(
+_CLASSES = (  # shares in parts of 100,000, of GPUs per mille by `GPUS_PER_JOB`
+    ShapedClass(
         72_940,
         ((0, 60), (137, 120), (411, 260), (685, 640), (890, 1300), (1000, 3000)),
         _SHORT_JOBS,
     ),
-    _JobClass(18_150, _HALF_A_DAY_OR_LESS, _LONG_JOBS),
-    _JobClass(3_030, _A_DAY, _LONG_JOBS),
-    _JobClass(880, _DAYS, _LONG_JOBS),
-    _JobClass(3_690, _HALF_A_DAY_OR_LESS, _ELASTIC_JOBS, is_elastic_kind=True),
-    _JobClass(1_130, _A_DAY, _ELASTIC_JOBS, is_elastic_kind=True),
-    _JobClass(180, _DAYS, _ELASTIC_JOBS, is_elastic_kind=True),
+    ShapedClass(18_150, _HALF_A_DAY_OR_LESS, _LONG_JOBS),
+    ShapedClass(3_030, _A_DAY, _LONG_JOBS),
+    ShapedClass(880, _DAYS, _LONG_JOBS),
+    ShapedClass(3_690, _HALF_A_DAY_OR_LESS, _ELASTIC_JOBS, mark=True),
+    ShapedClass(1_130, _A_DAY, _ELASTIC_JOBS, mark=True),
+    ShapedClass(180, _DAYS, _ELASTIC_JOBS, mark=True),
 )
 _LONGEST_SHORT_JOB_MS = 3_000_000
 _PARTS = 1 << 20  # of an interval that a draw can hit
@@ -241,7 +219,9 @@ def lyra_shaped(
             for plain, more in zip(kind.gpu_shares, _WIDE_JOBS, strict=True)
         ]
         light = shape.light_percent_of_short if is_short else shape.light_percent
-        classes.append(ShapedClass(kind.share, quantiles, gpu_shares, light, kind.is_elastic_kind))
+        classes.append(
+            kind._replace(quantiles=quantiles, gpu_shares=gpu_shares, light_percent=light)
+        )
     return shaped_jobs(
         classes,
         GPUS_PER_JOB,
@@ -297,7 +277,7 @@ def _sizes(jobs: int, seed: int) -> list[tuple[int, int, bool]]:
         gpus.shuffle(gpus_of)
         for interval in range(count):
             duration_ms = _quantile_ms(kind.quantiles, interval, count, durations)
-            sizes.append((duration_ms, GPUS_PER_JOB[gpus_of[interval]], kind.is_elastic_kind))
+            sizes.append((duration_ms, GPUS_PER_JOB[gpus_of[interval]], kind.mark))
     order.shuffle(sizes)
     return sizes
 

@@ -26,8 +26,8 @@ SHAPE = LoadShape(stand_ins_per_100000=200)
 def drawn(shape: LoadShape = SHAPE, **changed: int) -> Any:
     """Return jobs of two classes, short ones even and long ones in working hours."""
     classes = [
-        ShapedClass(3, ((0, 60), (500, 100), (1000, 300)), (1, 1), 100, mark=False),
-        ShapedClass(1, ((0, 1000), (1000, 2000)), (1, 3), shape.light_percent, mark=True),
+        ShapedClass(3, ((0, 60), (500, 100), (1000, 300)), (1, 1)),
+        ShapedClass(1, ((0, 1000), (1000, 2000)), (1, 3), True, shape.light_percent),
     ]
     asked = {"jobs": 8016, "days": 14, "training_gpus": 100, "seed": 0, **changed}
     return shaped_jobs(classes, (1, 4), shape, **asked)
