@@ -158,8 +158,7 @@ def run_study_command(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt study``; return the exit code."""
     import json
 
-    from lyra_opt.commands.folders import require_folder_path
-    from lyra_opt.commands.output import text_width
+    from lyra_opt.commands.output import require_folder_path, text_width
     from lyra_opt.core.described import keys_text
     from lyra_opt.core.fields import document_schema
     from lyra_opt.experiments.runner import run_study

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.folders import make_folder
+from lyra_opt.commands.output import make_folder
 from lyra_opt.core.documents import write_text
 from lyra_opt.core.errors import one_line
 

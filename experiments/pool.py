@@ -17,8 +17,13 @@ from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lyra_opt.commands.messages import Loudness, as_loud_as, loudness, show_traceback
-from lyra_opt.commands.streams import forgiving_stderr
+from lyra_opt.commands.messages import (
+    Loudness,
+    as_loud_as,
+    forgiving_stderr,
+    loudness,
+    show_traceback,
+)
 from lyra_opt.core.errors import DiskFullError
 from lyra_opt.core.run_progress import listening
 from lyra_opt.experiments.store import files_beside, write_beside

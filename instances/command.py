@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.arguments import OneLineParser, add_command, completed_by
-from lyra_opt.commands.folders import make_folder, require_folder_path
 from lyra_opt.commands.messages import say
+from lyra_opt.commands.output import make_folder, require_folder_path
 from lyra_opt.core.errors import UserError, show_value
 from lyra_opt.instances.family_parameters import (
     AllocationParameters,

@@ -11,6 +11,8 @@ The front door, for ``import lyra_opt as lo``: the same words for the four probl
 `lyra_opt.front_door` holds the words. It is imported when the first of them is used.
 """
 
+# ruff: noqa: F405 - the words come from the front door
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -18,34 +20,8 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt import registry as _registry  # noqa: F401  (lists the built-in components)
 
 if TYPE_CHECKING:
-    from lyra_opt.front_door import (
-        Answer,
-        Cluster,
-        HeuristicSolver,
-        Solver,
-        SolveResult,
-        Status,
-        UserError,
-        Workload,
-        __version__,
-        allocation,
-        bound,
-        compare,
-        export_model,
-        generate,
-        heterogeneous,
-        load,
-        load_study,
-        model,
-        network,
-        plot,
-        plot_progress,
-        reclaim,
-        save,
-        simulate,
-        solve,
-        verify,
-    )
+    from lyra_opt.front_door import *  # noqa: F403 - the words below
+    from lyra_opt.front_door import __version__
 
 __all__ = [
     "Answer",

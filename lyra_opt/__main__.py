@@ -8,7 +8,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING
 
-from lyra_opt.commands.streams import forgiving_stderr
+from lyra_opt.commands.messages import forgiving_stderr
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser

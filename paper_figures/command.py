@@ -116,8 +116,7 @@ def _scale(text: str) -> float:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
-    from lyra_opt.commands.folders import output_folder, require_folder_path
-    from lyra_opt.commands.output import stdout_kept_clean
+    from lyra_opt.commands.output import output_folder, require_folder_path, stdout_kept_clean
     from lyra_opt.core.errors import UserError
     from lyra_opt.experiments.executor import EXIT_INTERRUPTED
     from lyra_opt.experiments.settings import engine_of

@@ -339,9 +339,13 @@ def _add_bound(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run_bound(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt bound``; return the exit code."""
-    from lyra_opt.commands.folders import output_folder, require_folder_path
     from lyra_opt.commands.messages import say
-    from lyra_opt.commands.output import print_json, stdout_kept_clean
+    from lyra_opt.commands.output import (
+        output_folder,
+        print_json,
+        require_folder_path,
+        stdout_kept_clean,
+    )
     from lyra_opt.commands.progress import progress
     from lyra_opt.core.documents import format_document, write_text
     from lyra_opt.core.run_progress import listening

@@ -88,9 +88,14 @@ def run(arguments: argparse.Namespace) -> int:
     import tempfile
     from contextlib import ExitStack
 
-    from lyra_opt.commands.folders import output_folder, require_folder_path
     from lyra_opt.commands.messages import complain, say
-    from lyra_opt.commands.output import print_json, stdout_kept_clean, text_width
+    from lyra_opt.commands.output import (
+        output_folder,
+        print_json,
+        require_folder_path,
+        stdout_kept_clean,
+        text_width,
+    )
     from lyra_opt.core.described import keys_text
     from lyra_opt.core.errors import UserError
     from lyra_opt.core.fields import document_schema

@@ -252,7 +252,7 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 def run_get(arguments: argparse.Namespace) -> int:
     """Run ``get``; return the exit code."""
-    from lyra_opt.commands.folders import make_folder, require_folder_path
+    from lyra_opt.commands.output import make_folder, require_folder_path
     from lyra_opt.core.documents import write_text
     from lyra_opt.core.errors import UserError
 
@@ -306,8 +306,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
 
 def run_submit(arguments: argparse.Namespace) -> int:
     """Run ``submit``; return the exit code."""
-    from lyra_opt.commands.folders import require_folder_path
-    from lyra_opt.commands.output import print_json, print_line
+    from lyra_opt.commands.output import print_json, print_line, require_folder_path
     from lyra_opt.instances.library import library
     from lyra_opt.instances.library.own import LibraryWithOwn, submitted, write_submissions
 

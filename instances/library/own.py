@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.folders import make_folder
+from lyra_opt.commands.output import make_folder
 from lyra_opt.core.documents import format_document, parse_json, read_text, write_text
 from lyra_opt.core.errors import InputError, UserError
 from lyra_opt.core.fields import written

@@ -6,6 +6,7 @@ import argparse
 import re
 import sys
 from contextlib import contextmanager
+from math import isinf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,16 @@ from lyra_opt.commands.arguments import (
     integer_from,
     ratio,
 )
+from lyra_opt.commands.messages import complain, is_quiet, write_traceback
+from lyra_opt.commands.output import (
+    print_json,
+    print_line,
+    require_file_path,
+    stdout_kept_clean,
+)
+from lyra_opt.core.documents import gzip_bytes, write_bytes
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.texts import meant, nearest, show_seconds, show_value_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -140,14 +151,6 @@ def _limit(text: str) -> tuple[str, int]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
-    from lyra_opt.commands.messages import complain, write_traceback
-    from lyra_opt.commands.output import (
-        print_json,
-        print_line,
-        require_file_path,
-        stdout_kept_clean,
-    )
-    from lyra_opt.core.errors import UserError
     from lyra_opt.core.isolation.loading import find_solver_safely, require_loadable
     from lyra_opt.testing.counterexamples import (
         OPTIMUM,
@@ -208,10 +211,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _find_problem(arguments: argparse.Namespace) -> str:
     """Return the problem that is asked for, or the only one that both solvers solve."""
-    from lyra_opt.core.errors import UserError
     from lyra_opt.core.own_files import is_reference
     from lyra_opt.core.solver import SOLVERS, find_solver, solver_names
-    from lyra_opt.core.texts import meant, nearest
     from lyra_opt.testing.counterexamples import OPTIMUM
     from lyra_opt.testing.small_instances import DOMAINS
 
@@ -267,8 +268,6 @@ def _beside(out: Path, solver: str) -> Path:
 @contextmanager
 def _progress() -> Iterator[Callable[[Mapping[str, Number]], None] | None]:
     """Show on a terminal the smallest counterexample so far; nothing elsewhere."""
-    from lyra_opt.commands.messages import is_quiet
-
     if is_quiet() or not sys.stderr.isatty():
         yield None
         return
@@ -280,7 +279,6 @@ def _progress() -> Iterator[Callable[[Mapping[str, Number]], None] | None]:
 
 def _write(found: Counterexample, files: list[Path]) -> None:
     """Write instance and solutions, and verify what was written."""
-    from lyra_opt.core.documents import gzip_bytes, write_bytes
     from lyra_opt.core.loading import instance_text, load_instance, load_solution, save_solution
     from lyra_opt.core.verifying import verify
     from lyra_opt.testing.counterexamples import SolverFailedError
@@ -305,8 +303,6 @@ def _record(
     files: list[Path],
 ) -> dict[str, Any]:
     """Return the object of ``--json``: every key present, null where it has no value."""
-    from math import isinf
-
     found = search.counterexample
     return {
         "found": found is not None,
@@ -343,9 +339,6 @@ def _lines(
     arguments: argparse.Namespace,
     files: list[Path],
 ) -> Iterator[str]:
-    from math import isinf
-
-    from lyra_opt.core.texts import show_seconds, show_value_of
 
     found = search.counterexample
     names = f"{arguments.heuristic} is worse than {arguments.against}"

@@ -6,6 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.arguments import add_command, completed_by
+from lyra_opt.commands.output import text_width
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.texts import meant
 
 if TYPE_CHECKING:
     import argparse
@@ -47,11 +50,8 @@ def _formats() -> list[str]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
-    from lyra_opt.commands.output import text_width
     from lyra_opt.core.described import keys_text
-    from lyra_opt.core.errors import UserError
     from lyra_opt.core.formats import formats
-    from lyra_opt.core.texts import meant
 
     known = formats()
     if arguments.format not in known:

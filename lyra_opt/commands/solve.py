@@ -17,6 +17,9 @@ from lyra_opt.commands.arguments import (
     integer_from,
 )
 from lyra_opt.commands.messages import complain, say, write_traceback
+from lyra_opt.commands.output import print_json, require_file_path, stdout_kept_clean
+from lyra_opt.core.documents import format_document, read_json_object, write_text
+from lyra_opt.core.errors import UserError, counted
 
 if TYPE_CHECKING:
     import argparse
@@ -152,8 +155,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
     from lyra_opt import export_model
     from lyra_opt.commands.answers import print_answers
-    from lyra_opt.commands.output import print_json, stdout_kept_clean
-    from lyra_opt.core.errors import UserError, counted
     from lyra_opt.core.interrupting import heeding_signals
     from lyra_opt.core.isolation.workers import Workers
     from lyra_opt.core.loading import load_instance, load_solution, save_solution
@@ -230,8 +231,6 @@ START = "the file of --start"
 
 def _require_outputs(arguments: argparse.Namespace) -> None:
     """Raise `UserError` unless each file can be written, and is neither read nor another one."""
-    from lyra_opt.commands.output import require_file_path
-    from lyra_opt.core.errors import UserError
     from lyra_opt.core.pictures import require_picture_path
 
     if arguments.proof is not None and arguments.files[0] == "-":
@@ -256,8 +255,6 @@ def _require_outputs(arguments: argparse.Namespace) -> None:
 
 def _prove(arguments: argparse.Namespace, entry: LoadedInstance, best: Answer | None) -> bool:
     """Write the proof of the best answer; return whether there is one."""
-    from lyra_opt.core.documents import format_document, read_json_object, write_text
-    from lyra_opt.core.errors import UserError, counted
     from lyra_opt.core.result import Limits
     from lyra_opt.core.stopwatch import OutOfTimeError, limited_to
     from lyra_opt.proofs.files import proof_of
@@ -292,7 +289,6 @@ def _runs(
     loaded: Sequence[LoadedInstance], names: Sequence[str]
 ) -> list[tuple[LoadedInstance, list[Solver | UnfitName]]]:
     """Return the solvers of each file; `UserError` where a name fits the problem of none."""
-    from lyra_opt.core.errors import UserError
     from lyra_opt.core.isolation.loading import find_solver_safely
     from lyra_opt.core.solver import require_different_names
 

@@ -7,6 +7,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.arguments import add_command, completed_by_problems
+from lyra_opt.commands.output import print_json, print_line, print_table, stdout_kept_clean
+from lyra_opt.core.errors import UserError
 
 if TYPE_CHECKING:
     import argparse
@@ -43,7 +45,6 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
-    from lyra_opt.commands.output import print_json, print_line, stdout_kept_clean
     from lyra_opt.core.problem import find_problem
     from lyra_opt.core.solver import MAKERS, made_solver_names, solver_names
 
@@ -68,8 +69,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _print(records: Sequence[Mapping[str, Any]]) -> None:
     """Print the solvers of a problem."""
-    from lyra_opt.commands.output import print_table
-
     columns = ["solver", "what it is", "proves optima of", "takes", "gives a bound", "available"]
     rows = [
         [
@@ -89,7 +88,6 @@ def _print(records: Sequence[Mapping[str, Any]]) -> None:
 
 def _record(problem: str, name: str) -> dict[str, Any]:
     """Return what is known of a solver; somebody's own may be one that cannot be loaded."""
-    from lyra_opt.core.errors import UserError
     from lyra_opt.core.isolation.loading import find_solver_safely
 
     record: dict[str, Any] = {"name": name, "problem": problem}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.arguments import add_command, add_json_option
+from lyra_opt.commands.output import print_json, print_line
+from lyra_opt.core.errors import UserError
 
 if TYPE_CHECKING:
     import argparse
@@ -49,8 +51,6 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
-    from lyra_opt.commands.output import print_json, print_line
-    from lyra_opt.core.errors import UserError
     from lyra_opt.core.loading import load_instance, load_solution
     from lyra_opt.core.verifying import verify
 
@@ -71,7 +71,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check_proof(arguments: argparse.Namespace) -> int:
     """Check a proof; return the exit code."""
-    from lyra_opt.commands.output import print_json, print_line
     from lyra_opt.proofs.files import checked
 
     found = checked(arguments.instance, arguments.proof)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from lyra_opt.core.own_files import is_reference, load_reference
 from lyra_opt.core.texts import meant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from importlib.metadata import EntryPoint
 
 
@@ -55,6 +55,12 @@ def maker_of(given: Any) -> Callable[[], Any]:
     """Return what makes one for each run: a class or function does, an object is copied."""
     maker: Callable[[], Any] = given if callable(given) else Copies(given)
     return maker
+
+
+@cache
+def _made(components: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the built-in components of a function of the registry, which is called once."""
+    return components()
 
 
 class Plugins:
@@ -120,7 +126,7 @@ class Plugins:
         """Return the built-in component of a key; None if the toolkit has no such component."""
         groups = BUILT_IN.get(self._group, {})
         for components in groups.get(key.partition(".")[0] if "" not in groups else "", ()):
-            found = components().get(key)
+            found = _made(components).get(key)
             if found is not None:
                 return found
         return None
@@ -129,7 +135,9 @@ class Plugins:
         """Return the keys of all components, or of those of one problem, in order."""
         groups = BUILT_IN.get(self._group, {})
         chosen = groups.values() if problem is None else [groups.get(problem, ())]
-        keys = {key for functions in chosen for components in functions for key in components()}
+        keys = {
+            key for functions in chosen for components in functions for key in _made(components)
+        }
         prefix = "" if problem is None else f"{problem}."
         return sorted(keys | {key for key in self._points if key.startswith(prefix)})
 

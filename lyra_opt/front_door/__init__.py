@@ -1,54 +1,36 @@
 """The words of ``import lyra_opt as lo``: files, solving, comparing, simulating, pictures.
 
-A composition root: it sees every package and holds no logic.
+A composition root: it sees every package and holds no logic. ``lyra_opt.__all__`` lists the words;
+each is imported here under its own name, which type checkers read as an export.
 """
+
+# ruff: noqa: F401 - the words are there to be exported
 
 import lyra_opt.allocation as allocation
 import lyra_opt.heterogeneous as heterogeneous
 import lyra_opt.network as network
 import lyra_opt.reclaim as reclaim
-from lyra_opt.core.errors import UserError
-from lyra_opt.core.plotting import plot, plot_progress
-from lyra_opt.core.result import SolveResult, Status
-from lyra_opt.core.solver import HeuristicSolver, Solver
-from lyra_opt.core.solving import Answer
+from lyra_opt.core.errors import UserError as UserError
+from lyra_opt.core.plotting import plot as plot
+from lyra_opt.core.plotting import plot_progress as plot_progress
+from lyra_opt.core.result import SolveResult as SolveResult
+from lyra_opt.core.result import Status as Status
+from lyra_opt.core.solver import HeuristicSolver as HeuristicSolver
+from lyra_opt.core.solver import Solver as Solver
+from lyra_opt.core.solving import Answer as Answer
 from lyra_opt.core.version import VERSION
-from lyra_opt.experiments.frames import load_study
-from lyra_opt.front_door.files import load, save
-from lyra_opt.front_door.generating import generate
-from lyra_opt.front_door.models import export_model, model
-from lyra_opt.front_door.simulating import bound, simulate
-from lyra_opt.front_door.solving import compare, solve, verify
-from lyra_opt.simulation.cluster import Cluster
-from lyra_opt.simulation.workload import Workload
+from lyra_opt.experiments.frames import load_study as load_study
+from lyra_opt.front_door.files import load as load
+from lyra_opt.front_door.files import save as save
+from lyra_opt.front_door.generating import generate as generate
+from lyra_opt.front_door.models import export_model as export_model
+from lyra_opt.front_door.models import model as model
+from lyra_opt.front_door.simulating import bound as bound
+from lyra_opt.front_door.simulating import simulate as simulate
+from lyra_opt.front_door.solving import compare as compare
+from lyra_opt.front_door.solving import solve as solve
+from lyra_opt.front_door.solving import verify as verify
+from lyra_opt.simulation.cluster import Cluster as Cluster
+from lyra_opt.simulation.workload import Workload as Workload
 
 __version__ = VERSION
-
-__all__ = [
-    "Answer",
-    "Cluster",
-    "HeuristicSolver",
-    "SolveResult",
-    "Solver",
-    "Status",
-    "UserError",
-    "Workload",
-    "__version__",
-    "allocation",
-    "bound",
-    "compare",
-    "export_model",
-    "generate",
-    "heterogeneous",
-    "load",
-    "load_study",
-    "model",
-    "network",
-    "plot",
-    "plot_progress",
-    "reclaim",
-    "save",
-    "simulate",
-    "solve",
-    "verify",
-]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from pathlib import Path
+from typing import Any, TypeVar, overload
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lyra_opt.core.problem import ProblemInstance
-    from lyra_opt.core.solving import Answer
+from lyra_opt.core.documents import format_document, gzip_bytes, require_path, write_bytes
+from lyra_opt.core.errors import FieldError, InputError, UserError, show_value
+from lyra_opt.core.loading import load_instance
+from lyra_opt.core.problem import ProblemInstance, problem_of_instance
+from lyra_opt.core.solving import Answer
 
 InstanceT = TypeVar("InstanceT", bound="ProblemInstance")
 
@@ -36,9 +37,6 @@ def load(path: str | Path, of: type[Any] | None = None) -> Any:
     InputError
         Naming file, field, value and rule; also if it is of another problem.
     """
-    from lyra_opt.core.errors import FieldError, InputError
-    from lyra_opt.core.loading import load_instance
-
     if of is not None and not isinstance(of, type):
         raise FieldError("of", of, "must be a class of instances, such as lo.reclaim.Instance")
     loaded = load_instance(path)
@@ -64,13 +62,6 @@ def save(what: ProblemInstance | Answer, path: str | Path) -> None:
     UserError
         If the file cannot be written, or the answer has no solution.
     """
-    from pathlib import Path
-
-    from lyra_opt.core.documents import format_document, gzip_bytes, require_path, write_bytes
-    from lyra_opt.core.errors import UserError, show_value
-    from lyra_opt.core.problem import ProblemInstance, problem_of_instance
-    from lyra_opt.core.solving import Answer
-
     require_path(path)
     if not isinstance(what, Answer | ProblemInstance):
         rule = "must be an instance, or an answer of `solve`, which is saved as its solution"

@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from lyra_opt.core.errors import FieldError, UserError
+from lyra_opt.instances.parameters import named_as_in_python
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -106,9 +109,7 @@ def generate(
     >>> [fleet.name.removeprefix("messy-dist-v1-") for fleet in fleets]
     ['s20-k6-seed0', 's20-k6-seed1', 's40-k12-seed0', 's40-k12-seed1']
     """
-    from lyra_opt.core.errors import FieldError, UserError
     from lyra_opt.instances import family as families
-    from lyra_opt.instances.parameters import named_as_in_python
 
     if seed is not None and seeds is not None:
         raise UserError("seed must not be given beside seeds")

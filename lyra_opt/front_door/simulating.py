@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import pickle
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.commands.messages import Loudness, as_loud_as
+from lyra_opt.core.errors import FieldError, UserError
+from lyra_opt.core.rules import Integer
+from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.workload import Workload
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Sequence
 
     import pandas as pd
 
@@ -14,9 +23,7 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.simulation.scenario.keys import SchemeEntry
     from lyra_opt.experiments.simulation.scenario.loading import Scenario
     from lyra_opt.experiments.simulation.showing.results import Runs
-    from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.scheme import SchemeLike
-    from lyra_opt.simulation.workload import Workload
 
 
 def simulate(  # noqa: PLR0913 - all but the first are given by name
@@ -94,9 +101,6 @@ def simulate(  # noqa: PLR0913 - all but the first are given by name
     >>> list(runs.summary.scheme), bool(runs.summary.jct_mean_s.gt(0).all())
     (['fifo', 'lyra'], True)
     """
-    from pathlib import Path
-
-    from lyra_opt.commands.messages import Loudness, as_loud_as
     from lyra_opt.experiments.executor import EXIT_INTERRUPTED
     from lyra_opt.experiments.simulation.running.replays import run_scenario
     from lyra_opt.experiments.simulation.showing.results import Runs
@@ -175,7 +179,6 @@ def bound(
     """
     import pandas as pd
 
-    from lyra_opt.core.errors import FieldError
     from lyra_opt.experiments.simulation.measuring.proving import prove
     from lyra_opt.experiments.simulation.showing.results import Runs
     from lyra_opt.simulation.bounds.scope import Reading
@@ -210,11 +213,6 @@ def bound(
 
 def _checked(processes: int, out: object) -> int:
     """Return a number of processes; `FieldError` if it or the folder is none."""
-    from pathlib import Path
-
-    from lyra_opt.core.errors import FieldError
-    from lyra_opt.core.rules import Integer
-
     if out is not None and not isinstance(out, str | Path):
         raise FieldError("out", str(out), "must be the path of a folder")
     return Integer(1).check("processes", processes)
@@ -230,9 +228,6 @@ def _engine(scheduler: str | None, processes: int, scenario: Scenario) -> Engine
 
 
 def _changes(changes: Mapping[str, Any] | None) -> dict[str, Any]:
-    from collections.abc import Mapping
-
-    from lyra_opt.core.errors import FieldError
 
     if changes is not None and not isinstance(changes, Mapping):
         rule = 'must be a dictionary of keys and values, such as {"cluster.servers": 44}'
@@ -242,9 +237,6 @@ def _changes(changes: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def _entries(schemes: Sequence[SchemeLike | Mapping[str, Any]]) -> dict[str, SchemeEntry | None]:
     """Return what is asked for by label; None for what the scenario or a name says."""
-    from collections.abc import Iterable, Mapping
-
-    from lyra_opt.core.errors import UserError
     from lyra_opt.experiments.simulation.scenario.keys import scheme_entry
 
     is_one = isinstance(schemes, str | type | Mapping) or not isinstance(schemes, Iterable)
@@ -271,10 +263,6 @@ def _scenario(
     entries: Mapping[str, SchemeEntry | None],
 ) -> Scenario:
     """Return the scenario that is asked for, with the objects that are given."""
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from lyra_opt.core.errors import FieldError
     from lyra_opt.experiments.simulation.scenario.documents import plain
     from lyra_opt.experiments.simulation.scenario.loading import (
         Change,
@@ -283,8 +271,6 @@ def _scenario(
         load_scenario,
     )
     from lyra_opt.instances.workloads.readers import workload_of_frame
-    from lyra_opt.simulation.cluster import Cluster
-    from lyra_opt.simulation.workload import Workload
 
     if not isinstance(scenario, str | Path | Mapping | Scenario):
         rule = "must be a name, a TOML file, a dictionary or a Scenario"
@@ -322,8 +308,6 @@ def _scenario(
 
 def _can_be_sent(scenario: Scenario) -> bool:
     """Return whether another process can have a scenario, with the objects that are given."""
-    import pickle
-
     try:
         sent = pickle.dumps(scenario)
     except Exception:  # whatever somebody's own object raises
@@ -332,7 +316,6 @@ def _can_be_sent(scenario: Scenario) -> bool:
 
 
 def _is_watched() -> bool:
-    import sys
 
     is_terminal = sys.stderr is not None and sys.stderr.isatty()
     return is_terminal or "ipykernel" in sys.modules

@@ -4,18 +4,35 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.execution import execute
+from lyra_opt.core.interrupting import heeding_signals
+from lyra_opt.core.isolation.workers import Workers
+from lyra_opt.core.loading import load_solution
+from lyra_opt.core.problem import problem_of_instance
+from lyra_opt.core.result import Limits
+from lyra_opt.core.rules import Integer, Number
+from lyra_opt.core.solver import find_solver, is_built_in, require_different_names
+from lyra_opt.core.solving import (
+    Answer,
+    evidence_of,
+    refute_claims,
+    require_valid_start,
+    solve_and_check,
+)
+from lyra_opt.core.witnesses import solve_and_certify
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     import pandas as pd
 
     from lyra_opt.core.evidence import Evidence
     from lyra_opt.core.problem import Problem, ProblemInstance
     from lyra_opt.core.solver import Solver, SolverLike
-    from lyra_opt.core.solving import Answer
     from lyra_opt.core.verifying import Verification
 
 SolutionT = TypeVar("SolutionT")
@@ -79,16 +96,6 @@ def solve(
         After a second Ctrl-C. Only the main thread hears Ctrl-C; a handler of your own is back
         afterwards.
     """
-    from lyra_opt.core.execution import execute
-    from lyra_opt.core.interrupting import heeding_signals
-    from lyra_opt.core.isolation.workers import Workers
-    from lyra_opt.core.problem import problem_of_instance
-    from lyra_opt.core.result import Limits
-    from lyra_opt.core.rules import Integer, Number
-    from lyra_opt.core.solver import is_built_in
-    from lyra_opt.core.solving import solve_and_check
-    from lyra_opt.core.witnesses import solve_and_certify
-
     if time_limit_s is not None:
         time_limit_s = Number(above=True).check("time_limit_s", time_limit_s)
     if memory_limit_mib is not None:
@@ -171,12 +178,6 @@ def compare(
         As `solve`; before anything is run if a solver is unknown, or two are called the same.
     """
     import pandas as pd
-
-    from lyra_opt.core.errors import UserError
-    from lyra_opt.core.interrupting import heeding_signals
-    from lyra_opt.core.problem import problem_of_instance
-    from lyra_opt.core.solver import require_different_names
-    from lyra_opt.core.solving import evidence_of, refute_claims
 
     problem = problem_of_instance(instance)
     listed = [] if isinstance(solvers, str) or not isinstance(solvers, Iterable) else list(solvers)
@@ -266,7 +267,6 @@ def verify(
         If the file cannot be read, or what is given is nothing that can be verified.
     """
     from lyra_opt.core import verifying
-    from lyra_opt.core.problem import problem_of_instance
 
     problem = problem_of_instance(instance)
     solution, claims = _solution(problem, claimed)
@@ -275,16 +275,12 @@ def verify(
 
 def _solver(problem: Problem, instance: ProblemInstance, given: SolverLike | None) -> Solver:
     """Return the solver that is given, or the problem's own choice."""
-    from lyra_opt.core.solver import find_solver
-
     chosen = problem.default_solver_of(instance.variant) if given is None else given
     return find_solver(problem.name, chosen)
 
 
 def _checked_start(problem: Problem, instance: ProblemInstance[SolutionT], given: Any) -> SolutionT:
     """Return the solution to start from; `UserError` if it is none for the instance."""
-    from lyra_opt.core.solving import require_valid_start
-
     solution, claims = _solution(problem, given)
     require_valid_start(problem, instance, solution, claims, "start")
     found: SolutionT = solution
@@ -293,12 +289,6 @@ def _checked_start(problem: Problem, instance: ProblemInstance[SolutionT], given
 
 def _solution(problem: Problem, given: Any) -> tuple[Any, Mapping[str, Any]]:
     """Return the solution that an answer, a file or an object is, with what is claimed of it."""
-    from pathlib import Path
-
-    from lyra_opt.core.errors import UserError
-    from lyra_opt.core.loading import load_solution
-    from lyra_opt.core.solving import Answer
-
     if isinstance(given, Answer):
         return given.solution, given.claims()
     if isinstance(given, str | Path):

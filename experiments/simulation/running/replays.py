@@ -9,8 +9,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lyra_opt.commands.folders import output_folder, require_folder_path
 from lyra_opt.commands.messages import say
+from lyra_opt.commands.output import output_folder, require_folder_path
 from lyra_opt.core.csv_text import read_frame
 from lyra_opt.core.errors import FieldError, InputError
 from lyra_opt.core.temporary import TemporaryFolder
