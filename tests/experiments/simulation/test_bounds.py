@@ -26,7 +26,7 @@ from lyra_opt.simulation.policy import QueuePolicy
 from lyra_opt.simulation.scheme import Scheme, find_scheme, scheme_names
 from lyra_opt.simulation.workload import Job, Workload
 from tests.lyra_opt.simulation.in_rounds import cluster_of
-from tests.lyra_opt.simulation.test_packing import kind, workload_of
+from tests.lyra_opt.simulation.policies.test_round_by_round import kind, workload_of
 
 TRACE = "job_id,submit_time_s,gpus,duration_s\n" + "".join(
     f"j{number},{300 * number},{1 + number % 2},{4000 + 3000 * (number % 4)}\n"
