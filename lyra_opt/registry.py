@@ -95,24 +95,14 @@ def _heterogeneous_solvers() -> Objects:
 
 def _heterogeneous_models() -> Objects:
     """Return the exact models solved by other libraries for heterogeneous."""
+    from lyra_opt.core.solver import Solver
+    from lyra_opt.formulations.heterogeneous import cpsat_model, mathopt_model, pulp_model
     from lyra_opt.formulations.heterogeneous.brute_force import BruteForce
-    from lyra_opt.formulations.heterogeneous.cpsat_model import CPSAT
-    from lyra_opt.formulations.heterogeneous.mathopt_model import MATHOPT_GSCIP, MATHOPT_HIGHS
-    from lyra_opt.formulations.heterogeneous.pulp_model import PULP_CBC, PULP_HIGHS
     from lyra_opt.formulations.heterogeneous.shares.mathopt_model import LpGlop
     from lyra_opt.heterogeneous.exact.shares.highs_model import LpHighs, LpSifting
 
-    return _by_problem(
-        BruteForce,
-        CPSAT,
-        MATHOPT_GSCIP,
-        MATHOPT_HIGHS,
-        PULP_CBC,
-        PULP_HIGHS,
-        LpGlop,
-        LpHighs,
-        LpSifting,
-    )
+    models = _all_of(Solver, cpsat_model, mathopt_model, pulp_model)
+    return _by_problem(BruteForce, *models, LpGlop, LpHighs, LpSifting)
 
 
 def _network_solvers() -> Objects:
@@ -126,35 +116,17 @@ def _network_solvers() -> Objects:
 
 def _network_models() -> Objects:
     """Return the exact models solved by other libraries for network."""
+    from lyra_opt.core.solver import Solver
     from lyra_opt.formulations.network.brute_force import BruteForce
-    from lyra_opt.formulations.network.patterns.cpsat_model import CPSAT_PATTERNS
-    from lyra_opt.formulations.network.patterns.linear_model import LP_HIGHS
-    from lyra_opt.formulations.network.patterns.mathopt_model import (
-        MATHOPT_GSCIP_PATTERNS,
-        MATHOPT_HIGHS_PATTERNS,
-    )
-    from lyra_opt.formulations.network.patterns.pulp_model import (
-        PULP_CBC_PATTERNS,
-        PULP_HIGHS_PATTERNS,
-    )
-    from lyra_opt.formulations.network.tiers.cpsat_model import CPSAT
-    from lyra_opt.formulations.network.tiers.mathopt_model import MATHOPT_GSCIP, MATHOPT_HIGHS
-    from lyra_opt.formulations.network.tiers.pulp_model import PULP_CBC, PULP_HIGHS
+    from lyra_opt.formulations.network.patterns import cpsat_model as patterns_cpsat
+    from lyra_opt.formulations.network.patterns import linear_model as patterns_linear
+    from lyra_opt.formulations.network.patterns import mathopt_model as patterns_mathopt
+    from lyra_opt.formulations.network.patterns import pulp_model as patterns_pulp
+    from lyra_opt.formulations.network.tiers import cpsat_model, mathopt_model, pulp_model
 
-    return _by_problem(
-        BruteForce,
-        CPSAT,
-        CPSAT_PATTERNS,
-        MATHOPT_GSCIP,
-        MATHOPT_HIGHS,
-        MATHOPT_GSCIP_PATTERNS,
-        MATHOPT_HIGHS_PATTERNS,
-        PULP_CBC,
-        PULP_HIGHS,
-        PULP_CBC_PATTERNS,
-        PULP_HIGHS_PATTERNS,
-        LP_HIGHS,
-    )
+    tiers = _all_of(Solver, cpsat_model, mathopt_model, pulp_model)
+    patterns = _all_of(Solver, patterns_cpsat, patterns_linear, patterns_mathopt, patterns_pulp)
+    return _by_problem(BruteForce, *tiers, *patterns)
 
 
 def _reclaim_solvers() -> Objects:
@@ -187,17 +159,10 @@ def _reclaim_solvers() -> Objects:
 def _reclaim_models() -> Objects:
     """Return the exact models solved by other libraries for reclaim."""
     from lyra_opt.core.solver import Solver
-    from lyra_opt.formulations.reclaim import mathopt_model, pulp_model
+    from lyra_opt.formulations.reclaim import cpsat_model, mathopt_model, pulp_model
     from lyra_opt.formulations.reclaim.brute_force import BruteForce
-    from lyra_opt.formulations.reclaim.cpsat_model import CPSAT, CPSAT_STRENGTHENED
 
-    return _by_problem(
-        BruteForce,
-        *_all_of(Solver, pulp_model),
-        CPSAT,
-        CPSAT_STRENGTHENED,
-        *_all_of(Solver, mathopt_model),
-    )
+    return _by_problem(BruteForce, *_all_of(Solver, cpsat_model, mathopt_model, pulp_model))
 
 
 def _allocation_families() -> Objects:
@@ -369,9 +334,9 @@ def _scenarios() -> Objects:
     return {"lyra-opt": scenarios}
 
 
-def _all_of(kind: type, module: ModuleType) -> list[Any]:
-    """Return the constants of a module that are components of a kind."""
-    return [each for each in vars(module).values() if isinstance(each, kind)]
+def _all_of(kind: type, *modules: ModuleType) -> list[Any]:
+    """Return the constants of modules that are components of a kind."""
+    return [each for module in modules for each in vars(module).values() if isinstance(each, kind)]
 
 
 def _by_name(*objects: Any) -> Objects:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
@@ -469,19 +469,16 @@ def evidence_of(answers: Sequence[Answer]) -> Evidence:
 
 def _as_error(answer: Answer, message: str) -> Answer:
     """Return the answer as an error: what was run stays, what was claimed goes."""
-    return Answer(
-        problem=answer.problem,
-        instance=answer.instance,
-        solver=answer.solver,
-        seed=answer.seed,
+    return replace(
+        answer,
         status=Status.ERROR,
-        stopped_by=answer.stopped_by,
-        wall_time_s=answer.wall_time_s,
-        cpu_time_s=answer.cpu_time_s,
-        peak_memory_mib=answer.peak_memory_mib,
-        counters=answer.counters,
+        solution=None,
+        objective=None,
+        dual_bound=None,
+        witness=None,
+        measures={},
+        trajectory=(),
         message=message,
-        traceback=answer.traceback,
     )
 
 
