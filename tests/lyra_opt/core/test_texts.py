@@ -1,4 +1,4 @@
-"""Names that there are not."""
+"""Unknown names, and the nearest known ones."""
 
 from __future__ import annotations
 
