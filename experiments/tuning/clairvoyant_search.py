@@ -1,19 +1,19 @@
 """A schedule by one who knows all jobs beforehand: found by search, so that it can be had.
 
 With the proved bounds of `lyra_opt.simulation.bounds` it brackets the best
-schedule there is. What is searched are plans that a `DelayScheduling` carries out: each job has
-timers of its own, and chooses in Dally's order or by how little it has left,
+schedule there is. The search chooses an order and timers, which a `DelayScheduling` carries out:
+each job has timers of its own, and chooses in Dally's order or by how little it has left,
 
     remaining time at the best tier * gang ** exponent * factor of the job,
 
 the least first: between shortest remaining time (exponent 0) and smallest remaining area (1). With
-Dally's order kept, the plan knows the future only in where and when to wait, which is what timers
+Dally's order kept, the future is known only in where and when to wait, which is what timers
 decide; so the search tells what is lost by timers from what is lost by the order.
 
 The search tries every exponent with every pair of timers for all jobs, and then changes the timers
-or factors of a few jobs at a time and keeps what is no worse. Each plan is judged by simulating it:
-what is found is the mean JCT of a schedule that was carried out. No guarantee on how good it is;
-the bound says how far from the best it is at most.
+or factors of a few jobs at a time and keeps what is no worse. Each candidate is simulated: what is
+found is the mean JCT of a schedule that was carried out. No guarantee on how good it is; the bound
+says how far from the best it is at most.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ FACTOR_SPREAD = 0.7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class OrderAndTimers:
     """Who chooses first, and how long each job waits for what.
 
     Parameters
@@ -71,7 +71,7 @@ class Plan:
     pairs: np.ndarray
 
     def policy(self, workload: Workload) -> DelayScheduling:
-        """Return what carries the plan out, in one run of the workload it was made for."""
+        """Return the policy that carries it out, in one run of the workload it was made for."""
         place_of = {job.id: place for place, job in enumerate(workload.jobs)}
         timers = _TimersByJob(place_of, self.pairs)
         if self.exponent is None:
@@ -95,26 +95,7 @@ class _TimersByJob(TimerRule):
         return rack * state.lease_s, network * state.lease_s
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundPlan:
-    """The best plan that was simulated.
-
-    Parameters
-    ----------
-    plan
-        What it is.
-    mean_jct_s
-        Of the schedule that it gives.
-    simulations
-        How many there were.
-    """
-
-    plan: Plan
-    mean_jct_s: float
-    simulations: int
-
-
-def search_plan(
+def search_schedule(
     workload: Workload,
     cluster: Cluster,
     rng: np.random.Generator,
@@ -122,8 +103,8 @@ def search_plan(
     leases: Leases,
     changes: int,
     keeps_order: bool = False,
-) -> FoundPlan:
-    """Return a plan of small mean JCT.
+) -> tuple[OrderAndTimers, float]:
+    """Return an order and timers of small mean JCT, and that mean in seconds.
 
     Parameters
     ----------
@@ -132,7 +113,7 @@ def search_plan(
     rng
         Draws the changes.
     changes
-        Plans that are tried beside the plain ones, at least 0.
+        Candidates that are tried beside the plain ones, at least 0.
     keeps_order
         Whether jobs choose in Dally's order.
 
@@ -143,23 +124,23 @@ def search_plan(
 
     Notes
     -----
-    Source: this project. Complexity: one simulation a plan; there are ``len(PAIRS)`` plain plans
-    with Dally's order, and as many for each exponent without.
+    Source: this project. Complexity: one simulation per candidate; there are ``len(PAIRS)`` plain
+    ones with Dally's order, and as many for each exponent without.
     """
     require_integer("changes", changes, minimum=0)
     jobs = len(workload.jobs)
 
-    def mean_jct_s(plan: Plan) -> float:
-        policy = PlacingGangs(lambda: plan.policy(workload), reclaimer=None)
+    def mean_jct_s(candidate: OrderAndTimers) -> float:
+        policy = PlacingGangs(lambda: candidate.policy(workload), reclaimer=None)
         simulation = Kernel(workload, cluster, policy, tenure=leases)
         return math.fsum(run.jct_s for run in simulation.run().runs) / jobs
 
     plain = [
-        Plan(exponent=exponent, factors=np.ones(jobs), pairs=np.full(jobs, pair))
+        OrderAndTimers(exponent=exponent, factors=np.ones(jobs), pairs=np.full(jobs, pair))
         for exponent in ((None,) if keeps_order else EXPONENTS)
         for pair in range(len(PAIRS))
     ]
-    values = [mean_jct_s(plan) for plan in plain]
+    values = [mean_jct_s(each) for each in plain]
     best_s = min(values)
     best = plain[values.index(best_s)]
     for _ in range(changes):
@@ -167,19 +148,19 @@ def search_plan(
         value_s = mean_jct_s(changed)
         if value_s <= best_s:
             best, best_s = changed, value_s
-    return FoundPlan(plan=best, mean_jct_s=best_s, simulations=len(plain) + changes)
+    return best, best_s
 
 
-def _changed(plan: Plan, rng: np.random.Generator) -> Plan:
-    """Return a plan with other timers or another factor of a few jobs."""
-    jobs = len(plan.pairs)
+def _changed(best: OrderAndTimers, rng: np.random.Generator) -> OrderAndTimers:
+    """Return the best so far with other timers or another factor of a few jobs."""
+    jobs = len(best.pairs)
     few = rng.choice(
         jobs, size=min(jobs, int(rng.integers(1, MOST_CHANGED_JOBS + 1))), replace=False
     )
-    if plan.exponent is None or rng.random() < 0.5:
-        pairs = plan.pairs.copy()
+    if best.exponent is None or rng.random() < 0.5:
+        pairs = best.pairs.copy()
         pairs[few] = rng.integers(len(PAIRS), size=len(few))
-        return replace(plan, pairs=pairs)
-    factors = plan.factors.copy()
+        return replace(best, pairs=pairs)
+    factors = best.factors.copy()
     factors[few] *= np.exp(FACTOR_SPREAD * rng.standard_normal(len(few)))
-    return replace(plan, factors=factors)
+    return replace(best, factors=factors)

@@ -153,7 +153,8 @@ class TuningTable:
     )
     clairvoyant: int | None = key(
         Integer(0, MOST_TRIALS),
-        "changes of plans in a search for the schedule of somebody who knows all jobs, for gangs "
+        "changes of order and timers in a search for the schedule of somebody who knows all jobs, "
+        "for gangs "
         "in a network and measure jct_mean_s",
         None,
         shown="no such search",
