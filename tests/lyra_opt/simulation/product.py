@@ -698,6 +698,43 @@ def grow(view: View, draw: random.Random) -> Callable[[JobRun], None]:
     return act
 
 
+class Growing(QueuePolicy):
+    """First come, first served, and whoever is elastic grows by a worker now and then.
+
+    Parameters
+    ----------
+    draw
+        Who grows and shrinks.
+    """
+
+    def __init__(self, draw: random.Random) -> None:
+        super().__init__("growing")
+        self._draw = draw
+        self._changes = 40
+
+    def decide(self, view: View) -> None:
+        for run in view.running.values():
+            if run.flexible_workers and self._draw.random() < 0.5:
+                shrink(view)(run)
+        for run in list(self.waiting.values()):
+            parts = view.fit(run)
+            if parts is None:
+                # All that was given beyond base demands makes room.
+                for other in view.running.values():
+                    shrink(view)(other)
+                parts = view.fit(run)
+            if parts is None:
+                break
+            self.start(view, run, parts)
+        for run in view.running.values():
+            if self._changes and run.workers < run.job.max_workers and self._draw.random() < 0.7:
+                self._changes -= 1
+                grow(view, self._draw)(run)
+        if self._changes and view.running:
+            self._changes -= 1
+            self.wake_s = view.now_s + self._draw.choice([1.0, 5.0, 12.0])
+
+
 def grows_anywhere(view: View, run: JobRun) -> bool:
     """Whether a running job may have workers on any host of its pool."""
     job = run.job
@@ -768,6 +805,7 @@ class OwnFitting(OwnScheme):
 OWN: Mapping[str, Callable[[random.Random], QueuePolicy]] = {
     "least-left": lambda draw: LeastLeft("least-left"),
     "any-legal": AnyLegal,
+    "growing": Growing,
 }
 
 
