@@ -154,8 +154,7 @@ class TuningTable:
     clairvoyant: int | None = key(
         Integer(0, MOST_TRIALS),
         "changes of order and timers in a search for the schedule of somebody who knows all jobs, "
-        "for gangs "
-        "in a network and measure jct_mean_s",
+        "for gangs in a network and measure jct_mean_s",
         None,
         shown="no such search",
     )
