@@ -102,7 +102,7 @@ def imported_by(path: Path) -> set[str]:
     return names
 
 
-def test_nothing_is_imported_through_a_string() -> None:
+def test_nothing_is_imported_through_a_string():
     """An installed package has other names at the top, and neither ruff nor a test sees it."""
     found = {
         module
@@ -114,7 +114,7 @@ def test_nothing_is_imported_through_a_string() -> None:
     assert found == set(IMPORT_BY_STRING)
 
 
-def test_libraries_take_solvers_and_not_their_names() -> None:
+def test_libraries_take_solvers_and_not_their_names():
     """A solver that is asked for by name is a dependency that no rule of imports sees."""
     found = {
         module
@@ -132,7 +132,7 @@ def is_root(module: str) -> bool:
 
 
 @pytest.mark.parametrize("package", MAY_IMPORT)
-def test_packages_import_one_way(package: str) -> None:
+def test_packages_import_one_way(package):
     """lyra_opt <- formulations, instances <- experiments <- paper_figures."""
     forbidden = set(MAY_IMPORT) - MAY_IMPORT[package] - {package}
     for module, path in modules().items():
@@ -142,7 +142,7 @@ def test_packages_import_one_way(package: str) -> None:
 
 
 @pytest.mark.parametrize("room", ROOMS_MAY_IMPORT)
-def test_rooms_import_one_way(room: str) -> None:
+def test_rooms_import_one_way(room):
     """Core <- problems, none of which knows another, <- simulation, and testing <- commands."""
     forbidden = set(ROOMS_MAY_IMPORT) - ROOMS_MAY_IMPORT[room] - {room}
     for module, path in modules().items():
@@ -151,7 +151,7 @@ def test_rooms_import_one_way(room: str) -> None:
             assert not used & {f"lyra_opt.{other}" for other in forbidden}, module
 
 
-def test_the_reference_shares_no_code_with_the_packages() -> None:
+def test_the_reference_shares_no_code_with_the_packages():
     """An error of the product cannot be repeated by importing it."""
     for path in (ROOT / "tests" / "reference").glob("*.py"):
         tree = ast.parse(path.read_text())
@@ -160,7 +160,7 @@ def test_the_reference_shares_no_code_with_the_packages() -> None:
         assert not [name for name in names if name.startswith("lyra_opt")], path
 
 
-def test_no_circles() -> None:
+def test_no_circles():
     """Not even for types: a module can be read after those that it imports."""
     known = modules()
     graph = {
@@ -172,7 +172,7 @@ def test_no_circles() -> None:
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_every_problem_has_the_same_rooms(problem: str) -> None:
+def test_every_problem_has_the_same_rooms(problem):
     """Whoever knows one problem knows where to look in all."""
     folder = ROOT / "lyra_opt" / problem
     files = {"README.md", "__init__.py", "instance.py", "checker.py", "problem.py", "plot.py"}
@@ -187,7 +187,7 @@ def test_every_problem_has_the_same_rooms(problem: str) -> None:
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_folders_stand_for_prefixes(problem: str) -> None:
+def test_folders_stand_for_prefixes(problem):
     """No two modules of a folder begin with the same word unless they mirror one another."""
     for folder in (ROOT / "lyra_opt" / problem).rglob("*"):
         prefixes = Counter(
@@ -196,7 +196,7 @@ def test_folders_stand_for_prefixes(problem: str) -> None:
         assert all(count <= MOST_OF_A_PREFIX for count in prefixes.values()), (folder, prefixes)
 
 
-def test_the_root_holds_the_front_door_and_rooms() -> None:
+def test_the_root_holds_the_front_door_and_rooms():
     """What is neither a command nor a problem has a room with a name."""
     root = ROOT / "lyra_opt"
     files = {path.name for path in root.iterdir() if path.is_file()}
@@ -207,7 +207,7 @@ def test_the_root_holds_the_front_door_and_rooms() -> None:
     assert rooms == {*ROOMS_MAY_IMPORT, "front_door"}
 
 
-def test_functions_are_short_enough_to_follow() -> None:
+def test_functions_are_short_enough_to_follow():
     """With their docstrings; ruff counts parameters. What is longer says why."""
     longer = {
         f"{module}.{node.name}"

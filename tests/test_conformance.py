@@ -211,7 +211,7 @@ TAKEN = [
 
 
 @pytest.mark.parametrize(("problem", "name", "position"), sampled(TAKEN, 3))
-def test_solver_conforms(problem: str, name: str, position: int) -> None:
+def test_solver_conforms(problem, name, position):
     """Proofs, claims, seeds, warm starts and limits, as `assert_conforms` lists them."""
     best_solution, best = best_of(problem, position)
     answer = assert_conforms(
@@ -241,9 +241,7 @@ def _load() -> Iterator[None]:
     ("problem", "name", "position"),
     [pair for pair in TAKEN if find_solver(*pair[:2]).exact_variants],
 )
-def test_exact_solvers_conform_beside_busy_processes(
-    problem: str, name: str, position: int
-) -> None:
+def test_exact_solvers_conform_beside_busy_processes(problem, name, position):
     """Wherever in its work a limit ends a run, nothing is claimed that is not so."""
     best_solution, best = best_of(problem, position)
     assert_conforms(
@@ -256,7 +254,7 @@ def test_exact_solvers_conform_beside_busy_processes(
     )
 
 
-def test_every_solver_solves_a_case_of_each_variant_that_it_claims() -> None:
+def test_every_solver_solves_a_case_of_each_variant_that_it_claims():
     """A solver that is registered and takes none of the cases would go untested."""
     solved = {
         (problem, name, INSTANCES[problem][position].variant)
@@ -271,7 +269,7 @@ def test_every_solver_solves_a_case_of_each_variant_that_it_claims() -> None:
     assert claimed == solved
 
 
-def test_what_always_ends_with_a_proof_is_said_to() -> None:
+def test_what_always_ends_with_a_proof_is_said_to():
     """The converse of rule 6: a bound that always meets the objective is a promise not made."""
     proves_all: dict[tuple[str, str, str], bool] = {}
     for problem, name, position in TAKEN:
@@ -286,7 +284,7 @@ def test_what_always_ends_with_a_proof_is_said_to() -> None:
     assert {key[:2] for key, proved in proves_all.items() if proved} <= lucky
 
 
-def test_every_solver_says_in_a_line_what_it_is() -> None:
+def test_every_solver_says_in_a_line_what_it_is():
     """The list of solvers is of use to who does not know their names."""
     summaries = {
         (problem, name): find_solver(problem, name).summary for problem, name in solver_names()
@@ -298,7 +296,7 @@ def test_every_solver_says_in_a_line_what_it_is() -> None:
     assert len({(of, summary) for (of, _), summary in summaries.items()}) == len(summaries)
 
 
-def test_an_instance_that_is_not_taken_is_refused_with_the_reason() -> None:
+def test_an_instance_that_is_not_taken_is_refused_with_the_reason():
     """By the solver, and by the suite, which would otherwise pass without solving."""
     problem, name, position = next(pair for pair in PAIRS if pair not in TAKEN)
     solver, instance = find_solver(problem, name), INSTANCES[problem][position]

@@ -44,7 +44,7 @@ def first_example() -> str:
     return found[1]
 
 
-def test_the_oldest_versions_are_those_asked_for() -> None:
+def test_the_oldest_versions_are_those_asked_for():
     """Each dependency by its lowest version, and none that is no dependency."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     asked = dict(
@@ -60,7 +60,7 @@ def test_the_oldest_versions_are_those_asked_for() -> None:
         assert (pinned[name] + ".").startswith(version + "."), name
 
 
-def test_the_versions_of_python_are_those_that_are_tested() -> None:
+def test_the_versions_of_python_are_those_that_are_tested():
     """With an upper bound: the pinned solvers have no wheels for a newer Python."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     minors = [int(python.removeprefix("python3.")) for python in PYTHONS]
@@ -72,9 +72,7 @@ def test_the_versions_of_python_are_those_that_are_tested() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("python", "versions"), CASES)
-def test_an_empty_environment_runs_the_first_example(
-    python: str, versions: list[str], wheel: Path, tmp_path: Path
-) -> None:
+def test_an_empty_environment_runs_the_first_example(python, versions, wheel, tmp_path):
     """Protects who installs it: versions that are asked for, and data files that come along."""
     found = interpreter(python)
     if found is None:

@@ -60,7 +60,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return python
 
 
-def test_a_wheel_has_one_package(wheel: Path) -> None:
+def test_a_wheel_has_one_package(wheel):
     """Five generic names at the top of site-packages would clash with a user's own."""
     names = zipfile.ZipFile(wheel).namelist()
     top = {name.partition("/")[0] for name in names}
@@ -68,7 +68,7 @@ def test_a_wheel_has_one_package(wheel: Path) -> None:
     assert len(names) == len(set(names))
 
 
-def test_the_source_archive_makes_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+def test_the_source_archive_makes_the_same_wheel(wheel, tmp_path):
     """It holds no links, and each file once."""
     archive = built(ROOT, tmp_path / "sdist", "sdist")
     with tarfile.open(archive) as opened:
@@ -88,14 +88,14 @@ def output_of(command: list[Path | str], folder: Path) -> str:
 
 
 @pytest.mark.slow
-def test_an_installed_wheel_has_every_package(installed: Path, tmp_path: Path) -> None:
+def test_an_installed_wheel_has_every_package(installed, tmp_path):
     """Under its own name alone: a second copy of a module has classes of its own."""
     assert output_of([installed, "-c", MADE_IN_IT], tmp_path) == "True\n"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
-def test_an_installed_wheel_runs(command: str, installed: Path, tmp_path: Path) -> None:
+def test_an_installed_wheel_runs(command, installed, tmp_path):
     """Papers, studies, simulations, bounds and the library find their parts and their files."""
     printed = output_of([installed.with_name("lyra-opt"), *shlex.split(command)], tmp_path)
     made = COMMANDS[command]
@@ -103,7 +103,7 @@ def test_an_installed_wheel_runs(command: str, installed: Path, tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_an_installed_wheel_runs_the_gallery(installed: Path, tmp_path: Path) -> None:
+def test_an_installed_wheel_runs_the_gallery(installed, tmp_path):
     """A script as a reader downloads it."""
     script = shutil.copy(ROOT / "docs/gallery/plot_08_four_papers_one_trace.py", tmp_path)
     output_of([installed, "-W", "ignore", script], tmp_path)

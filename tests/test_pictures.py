@@ -44,13 +44,13 @@ BREAKS: dict[str, Callable[[Figure, Any], object]] = {
 """By what is said of it."""
 
 
-def test_a_plain_panel_keeps_the_rules() -> None:
+def test_a_plain_panel_keeps_the_rules():
     """None of them is broken by what every picture has."""
     assert faults_of(panel()[0]) == []
 
 
 @pytest.mark.parametrize("fault", BREAKS)
-def test_what_breaks_a_rule_is_found(fault: str) -> None:
+def test_what_breaks_a_rule_is_found(fault):
     """And nothing else is said."""
     figure, axes = panel()
     with house_style():
@@ -58,13 +58,13 @@ def test_what_breaks_a_rule_is_found(fault: str) -> None:
     assert {bool(re.search(fault, found)) for found in faults_of(figure)} == {True}
 
 
-def test_a_picture_wider_than_a_page_is_found() -> None:
+def test_a_picture_wider_than_a_page_is_found():
     """A page would make it smaller, and its text with it."""
     (fault,) = faults_of(panel(MOST_WIDTH_INCHES + 1)[0])
     assert "inches wide" in fault
 
 
-def test_no_picture_that_tests_write_breaks_a_rule() -> None:
+def test_no_picture_that_tests_write_breaks_a_rule():
     """Whoever writes one hears of it."""
     figure, axes = panel()
     axes.set_xlabel("")
@@ -73,7 +73,7 @@ def test_no_picture_that_tests_write_breaks_a_rule() -> None:
 
 
 @pytest.mark.parametrize("width_inches", [2.5, 4.0, 6.0, 10.0])
-def test_a_legend_above_has_as_many_columns_as_there_is_room_for(width_inches: float) -> None:
+def test_a_legend_above_has_as_many_columns_as_there_is_room_for(width_inches):
     """None is cut off, and on a wide figure all stand in one row."""
     figure, axes = panel(width_inches)
     with house_style():
@@ -86,7 +86,7 @@ def test_a_legend_above_has_as_many_columns_as_there_is_room_for(width_inches: f
 
 
 @pytest.mark.parametrize("ends", [(1.0, 30.0), (0.0002, 8.0), (1.0, 1e7)])
-def test_a_logarithmic_axis_has_plain_numbers(ends: tuple[float, float]) -> None:
+def test_a_logarithmic_axis_has_plain_numbers(ends):
     """Several, however long it is, and no exponents."""
     figure, axes = panel()
     with house_style():
@@ -110,7 +110,7 @@ LARGE = {
 
 @pytest.mark.parametrize("problem", LARGE)
 @pytest.mark.parametrize("answers", [0, 3])
-def test_large_instances_are_no_wider_than_a_page(problem: str, answers: int) -> None:
+def test_large_instances_are_no_wider_than_a_page(problem, answers):
     """Alone, and with several answers, which then stand in several rows."""
     instance = lo.generate(problem, **LARGE[problem])
     solved = [lo.solve(instance, time_limit_s=10)] * answers

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -23,9 +23,6 @@ from lyra_opt.core.problem import find_problem, problems
 from lyra_opt.core.solver import solver_names
 from lyra_opt.simulation.scheme import ComposedScheme, find_scheme, scheme_names
 from lyra_opt.testing.conformance import assert_conforms
-
-if TYPE_CHECKING:
-    from lyra_opt.reclaim import Instance as ReclaimInstance
 
 ROOT = Path(__file__).parent.parent
 MADE = ("docs/_gallery", "docs/api/generated", "docs/example_scheme")
@@ -82,13 +79,13 @@ def saved_files(page: str) -> dict[str, str]:
     return dict(shown)
 
 
-def test_a_page_has_its_readers_save_a_file() -> None:
+def test_a_page_has_its_readers_save_a_file():
     """The fleet of one's own with which they begin."""
     assert set(saved_files("docs/get_started.md")) == {"mine.json"}
 
 
 @pytest.mark.parametrize(("page", "session"), sessions())
-def test_terminal(page: str, session: str, tmp_path: Path) -> None:
+def test_terminal(page, session, tmp_path):
     """Every command, run in order, prints what is shown; times aside."""
     (tmp_path / "instances").symlink_to(ROOT / "instances")
     for name, text in saved_files(page).items():
@@ -121,9 +118,7 @@ SNIPPETS = [
 
 
 @pytest.mark.parametrize(("page", "snippet"), SNIPPETS)
-def test_python(
-    page: str, snippet: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_python(page, snippet, capsys, monkeypatch):
     """The snippet prints what its last comments say."""
     monkeypatch.chdir(ROOT)
     exec(compile(snippet, page, "exec"), {})
@@ -135,7 +130,7 @@ def test_python(
     assert capsys.readouterr().out.splitlines() == said
 
 
-def test_pages_show_python() -> None:
+def test_pages_show_python():
     """Each of these has a snippet that is run."""
     assert {case.values[0] for case in SNIPPETS} >= {
         "README.md",
@@ -154,7 +149,7 @@ def commands(page: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", [page for page in SITE if commands(page)])
-def test_commands_are_understood(page: str) -> None:
+def test_commands_are_understood(page):
     """Words and options are there; what they name is the user's, or tested with scenarios."""
     parser = make_parser()
     for command in commands(page):
@@ -162,7 +157,7 @@ def test_commands_are_understood(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", SITE)
-def test_targets_of_make_exist(page: str) -> None:
+def test_targets_of_make_exist(page):
     """And the studies that they run."""
     makefile = (ROOT / "Makefile").read_text()
     for target, study in re.findall(r"`?make ([a-z-]+)(?:\s+STUDY=([\w-]+))?`", text_of(page)):
@@ -171,18 +166,18 @@ def test_targets_of_make_exist(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", [*SITE, *(f"lyra_opt/{name}/README.md" for name in problems())])
-def test_links_lead_somewhere(page: str) -> None:
+def test_links_lead_somewhere(page):
     """To files and folders of the tree."""
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text_of(page)):
         assert (ROOT / page).parent.joinpath(target).exists(), target
 
 
-def test_the_readme_is_short() -> None:
+def test_the_readme_is_short():
     """It is read before anything is built; what is longer is a page of the site."""
     assert len((ROOT / "README.md").read_bytes()) <= 8 * 1024
 
 
-def test_instance() -> None:
+def test_instance():
     """The example of the format is an instance."""
     (text,) = blocks("json", text_of("docs/problems/reclaim.md"))
     instance = find_problem("reclaim").parse_instance(json.loads(text))
@@ -190,7 +185,7 @@ def test_instance() -> None:
 
 
 @pytest.mark.parametrize("problem", problems())
-def test_the_table_of_a_problem_has_its_solvers(problem: str) -> None:
+def test_the_table_of_a_problem_has_its_solvers(problem):
     """Named in the first column, and no others: `exact` of one problem says nothing of another."""
     text = text_of(f"docs/problems/{problem}.md")
     (table,) = re.findall(r"^\| solver \| what.*?\n(?=\n|$)", text, flags=re.MULTILINE | re.DOTALL)
@@ -203,7 +198,7 @@ def test_the_table_of_a_problem_has_its_solvers(problem: str) -> None:
     assert named == {name for _, name in solver_names(problem)}
 
 
-def test_every_composed_scheme_is_in_the_table() -> None:
+def test_every_composed_scheme_is_in_the_table():
     """Named in the first column, those that belong together in one row."""
     text = text_of("docs/cluster/index.md")
     (table,) = re.findall(r"^\| scheme \|.*?\n(?=\n)", text, flags=re.MULTILINE | re.DOTALL)
@@ -224,13 +219,13 @@ def shown_in_the_guide(file: str) -> dict[str, Any]:
     return module
 
 
-def test_the_solver_that_is_shown_conforms(figure_5: ReclaimInstance) -> None:
+def test_the_solver_that_is_shown_conforms(figure_5):
     """The file that it shows is a solver, and passes the suite."""
     solver = shown_in_the_guide("first_in_file.py")["FirstInFile"]()
     assert_conforms(solver, find_problem("reclaim"), figure_5, optimum=1)
 
 
-def test_the_policy_that_is_shown_conforms() -> None:
+def test_the_policy_that_is_shown_conforms():
     """It gives the longer of two jobs all that it can use, and what is left to the other."""
     instance = AllocationInstance(
         name="two-jobs",
@@ -336,13 +331,13 @@ def names_of_nothing(page: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PROSE)
-def test_what_a_page_names_exists(page: str) -> None:
+def test_what_a_page_names_exists(page):
     """Python files, and dotted names of ours."""
     assert not paths_of_nothing(page)
     assert not names_of_nothing(page)
 
 
-def test_what_docstrings_name_exists() -> None:
+def test_what_docstrings_name_exists():
     """As for pages."""
     missing = {page: paths_of_nothing(page) + names_of_nothing(page) for page in SOURCES}
     assert not {page: names for page, names in missing.items() if names}
@@ -352,7 +347,7 @@ ANSWER_KEYS = (ROOT / "docs/formats.md").read_text().partition("\n## Answer (`so
 
 
 @pytest.mark.parametrize("problem", problems())
-def test_every_key_of_an_answer_is_explained(problem: str) -> None:
+def test_every_key_of_an_answer_is_explained(problem):
     """In a row that names the problem."""
     rows = re.findall(r"^\| (.*?) \| (.*) \|$", ANSWER_KEYS.partition("\n## ")[0], re.MULTILINE)
     explained = {

@@ -96,7 +96,7 @@ UNFILTERED = {"suppress_health_check": [HealthCheck.filter_too_much, HealthCheck
 @pytest.mark.parametrize(("problem", "name"), MODELS)
 @draws(100, **UNFILTERED)
 @given(data=st.data())
-def test_an_answer_of_a_model_is_right(problem: str, name: str, data: st.DataObject) -> None:
+def test_an_answer_of_a_model_is_right(problem, name, data):
     """By each backend; a constraint that is missing shows in few instances."""
     assert_right(problem, name, data)
 
@@ -104,7 +104,7 @@ def test_an_answer_of_a_model_is_right(problem: str, name: str, data: st.DataObj
 @pytest.mark.parametrize(("problem", "name"), sorted({*solver_names()} - {*MODELS}))
 @draws(20, **UNFILTERED)
 @given(data=st.data())
-def test_an_answer_of_a_rule_is_right(problem: str, name: str, data: st.DataObject) -> None:
+def test_an_answer_of_a_rule_is_right(problem, name, data):
     """Of every other solver, exact or not."""
     assert_right(problem, name, data)
 
@@ -112,7 +112,7 @@ def test_an_answer_of_a_rule_is_right(problem: str, name: str, data: st.DataObje
 @every_problem
 @draws(200)
 @given(data=st.data())
-def test_the_checker_says_what_the_reference_says(problem: str, data: st.DataObject) -> None:
+def test_the_checker_says_what_the_reference_says(problem, data):
     """Whether a solution is valid, and every measure of it."""
     variants, solutions = SOLUTIONS[problem]
     instance = data.draw(st.sampled_from(variants).flatmap(lambda v: instances_of(problem, v)))
@@ -133,7 +133,7 @@ def test_the_checker_says_what_the_reference_says(problem: str, data: st.DataObj
 
 @every_problem
 @given(data=st.data())
-def test_the_bound_is_not_beyond_the_optimum(problem: str, data: st.DataObject) -> None:
+def test_the_bound_is_not_beyond_the_optimum(problem, data):
     """That which needs no search, with which ``--certify`` proves answers."""
     variants = PROBLEMS[problem].VARIANTS
     instance = data.draw(st.sampled_from(variants).flatmap(lambda v: instances_of(problem, v)))
@@ -169,9 +169,7 @@ def shuffled(data: st.DataObject, document: JsonObject) -> JsonObject:
 @every_problem
 @draws(40)
 @given(data=st.data())
-def test_the_bound_depends_neither_on_file_order_nor_on_ids(
-    problem: str, data: st.DataObject
-) -> None:
+def test_the_bound_depends_neither_on_file_order_nor_on_ids(problem, data):
     """But for mean JCT, whose prices are found job by job, and for who starts in two phases."""
     variants = set(PROBLEMS[problem].VARIANTS)
     if problem == "allocation":

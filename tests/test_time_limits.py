@@ -91,7 +91,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> LookedAt:
 
 @pytest.mark.usefixtures("clock")
 @pytest.mark.parametrize(("problem", "name", "instance"), TAKEN)
-def test_what_can_be_slow_is_stopped_by_a_limit_of_0(problem: str, name: str, instance: Any):
+def test_what_can_be_slow_is_stopped_by_a_limit_of_0(problem, name, instance):
     """Unless it proves its answer before it looks at the clock."""
     answer = solve_and_check(
         find_problem(problem), instance, find_solver(problem, name), limits=Limits(time_s=0)
@@ -115,9 +115,7 @@ def test_what_can_be_slow_is_stopped_by_a_limit_of_0(problem: str, name: str, in
         if "formulations" not in type(find_solver(*map(str, case.values[:2]))).__module__
     ],
 )
-def test_a_solver_stops_soon_after_the_time_is_over(
-    clock: LookedAt, problem: str, name: str, instance: Any, limit_s: int
-) -> None:
+def test_a_solver_stops_soon_after_the_time_is_over(clock, problem, name, instance, limit_s):
     """Wherever in its work that is; and what it says of the instance then is true.
 
     Backends keep a clock of their own.

@@ -47,13 +47,13 @@ every_found = pytest.mark.parametrize("finds", [True, False], ids=["solution", "
 
 @pytest.mark.parametrize("is_done", [True, False])
 @pytest.mark.parametrize("bound", [*NOTHING, np.float64("nan"), np.float64(1e20)])
-def test_nothing_known_proves_nothing(bound: Any, is_done: bool) -> None:
+def test_nothing_known_proves_nothing(bound, is_done):
     """At the end as on the way."""
     assert proved_cost(bound, is_done=is_done) is None
 
 
 @pytest.mark.parametrize("zero", [0, 0.0, -0.0, np.int64(0)])
-def test_a_zero_before_the_end_is_a_default(zero: Any) -> None:
+def test_a_zero_before_the_end_is_a_default(zero):
     """CP-SAT and HiGHS hold one before there is a bound; of a run that is done it is believed."""
     assert proved_cost(zero, is_done=False) is None
     assert Fraction(-2, 10**6) < proved_cost(zero, is_done=True) <= 0
@@ -61,16 +61,14 @@ def test_a_zero_before_the_end_is_a_default(zero: Any) -> None:
 
 
 @pytest.mark.parametrize("bound", ["7", True, [7], 7j])
-def test_what_is_no_number_is_an_error(bound: Any) -> None:
+def test_what_is_no_number_is_an_error(bound):
     """Not a bound of 1 or of 7."""
     with pytest.raises(RuntimeError, match="the backend's bound is .*, which is no number"):
         proved_cost(bound, is_done=True)
 
 
 @given(st.floats(-1e19, 1e19), st.booleans())
-def test_a_float_is_moved_to_the_safe_side_by_its_own_rounding_at_least(
-    bound: float, is_done: bool
-) -> None:
+def test_a_float_is_moved_to_the_safe_side_by_its_own_rounding_at_least(bound, is_done):
     """At 1e12 and beyond too, where a step of 1e-6 would be lost in the rounding of the float."""
     proved = proved_cost(bound, is_done=is_done)
     if proved is None:
@@ -84,9 +82,7 @@ def test_a_float_is_moved_to_the_safe_side_by_its_own_rounding_at_least(
 @every_end
 @pytest.mark.parametrize("bound", NOTHING, ids=str)
 @every_problem
-def test_an_answer_without_a_bound_of_the_backend_has_our_own(
-    problem: str, bound: Any, end: str, finds: bool
-) -> None:
+def test_an_answer_without_a_bound_of_the_backend_has_our_own(problem, bound, end, finds):
     """The formulation's simple one, which alone may prove what was found."""
     case, solver = CASES[problem], backend_of(problem)
     values = values_of(problem, case.poor) if finds else None
@@ -102,9 +98,7 @@ def test_an_answer_without_a_bound_of_the_backend_has_our_own(
 @every_end
 @pytest.mark.parametrize("cost", [1e5, 1e12, 10**12 + 1, 1e15, 1e19])
 @every_problem
-def test_a_bound_on_the_wrong_side_is_an_error_with_both_numbers(
-    problem: str, cost: float, end: str, finds: bool
-) -> None:
+def test_a_bound_on_the_wrong_side_is_an_error_with_both_numbers(problem, cost, end, finds):
     """However large, whatever the sense: a cost of so much for each solution there is."""
     case, solver = CASES[problem], backend_of(problem)
     values = values_of(problem, case.poor) if finds else None
@@ -116,7 +110,7 @@ def test_a_bound_on_the_wrong_side_is_an_error_with_both_numbers(
 
 @every_end
 @every_problem
-def test_bounds_on_the_way_go_through_the_same_place(problem: str, end: str) -> None:
+def test_bounds_on_the_way_go_through_the_same_place(problem, end):
     """A run that is ended from outside has those that the observer was told, and no other."""
     case, solver, told = CASES[problem], backend_of(problem), []
 
@@ -162,7 +156,7 @@ def failing_after(part: float) -> Callable[..., BackendRun]:
     return run
 
 
-def test_a_failure_at_the_limit_costs_only_what_the_backend_found() -> None:
+def test_a_failure_at_the_limit_costs_only_what_the_backend_found():
     """CBC crashes there, or writes no result; the start that was known stays."""
     case = CASES["reclaim"]
     answer = solve_with(backend_of("reclaim"), failing_after(1.01), case, time_s=0.5)
@@ -172,7 +166,7 @@ def test_a_failure_at_the_limit_costs_only_what_the_backend_found() -> None:
 
 
 @pytest.mark.parametrize("time_s", [None, 3600.0])
-def test_a_failure_before_the_limit_is_an_error(time_s: float | None) -> None:
+def test_a_failure_before_the_limit_is_an_error(time_s):
     """It is nothing that the limit did."""
     answer = solve_with(backend_of("reclaim"), failing_after(0.0), CASES["reclaim"], time_s=time_s)
     assert answer.status is Status.ERROR
@@ -182,7 +176,7 @@ def test_a_failure_before_the_limit_is_an_error(time_s: float | None) -> None:
 
 
 @pytest.mark.parametrize("end", [0.0, 1e-4])
-def test_cp_sat_has_no_bound_before_it_has_one(end: float) -> None:
+def test_cp_sat_has_no_bound_before_it_has_one(end):
     """Its default is 0, which is wrong here: the optimum is below."""
     model = new_model()
     variables = {k: model.new_int_var(0, 1, f"x{k}") for k in range(400)}
@@ -203,7 +197,7 @@ def programme(limit: int) -> LinearModel:
     return made
 
 
-def test_a_linear_programme_says_how_it_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_linear_programme_says_how_it_ended(monkeypatch):
     """Only the time limit is one; no solution for another reason is an error that names it."""
     found = run_highs(Built(programme(6), []), None, Settings())
     assert (found.values, found.bound, found.stopped_by) == ([3.0], -3, None)
@@ -215,7 +209,7 @@ def test_a_linear_programme_says_how_it_ended(monkeypatch: pytest.MonkeyPatch) -
 
 
 @every_problem
-def test_highs_gets_the_model_that_pulp_would_give_it(problem: str) -> None:
+def test_highs_gets_the_model_that_pulp_would_give_it(problem):
     """Kinds of variables too: some models have variables that are no integers."""
     pulp = pytest.importorskip("pulp")
     solver, instance = backend_of(problem), CASES[problem].instance
@@ -232,20 +226,20 @@ def test_highs_gets_the_model_that_pulp_would_give_it(problem: str) -> None:
         assert list(getattr(ours.a_matrix_, vector)) == list(getattr(theirs.a_matrix_, vector))
 
 
-def test_no_presolve_that_may_take_longer_than_the_limit_leaves() -> None:
+def test_no_presolve_that_may_take_longer_than_the_limit_leaves():
     """HiGHS does not look at the clock meanwhile."""
     assert presolve_within(None, 10**6) == presolve_within(1.0, 100) == "choose"
     assert presolve_within(1.0, 10**6) == "off"
 
 
 @pytest.mark.parametrize("multiplier", [math.nan, math.inf, -math.inf, 0.0, 1e6, -1e6])
-def test_any_multipliers_prove_a_bound(multiplier: float) -> None:
+def test_any_multipliers_prove_a_bound(multiplier):
     """In exact arithmetic; what is no number counts as 0."""
     assert programme(6).least([multiplier]) <= -3
 
 
 @pytest.mark.parametrize("name", [*BACKENDS, "cpsat-patterns"])
-def test_limits_of_milliseconds_give_no_wrong_bound(name: str) -> None:
+def test_limits_of_milliseconds_give_no_wrong_bound(name):
     """On a maximisation, where a bound of 0 on the cost excludes every solution."""
     case = CASES["network"]
     for time_s in (1e-4, 1e-3, 2e-3, 4e-3, 8e-3):
@@ -259,9 +253,7 @@ def test_limits_of_milliseconds_give_no_wrong_bound(name: str) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_cbc_starts_no_thread_that_it_does_not_need(
-    threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cbc_starts_no_thread_that_it_does_not_need(threads, monkeypatch):
     """With ``threads 1`` it waited for a thread of its own, once in 1,000 runs for 10 s."""
     told, original = [], subprocess.Popen
 

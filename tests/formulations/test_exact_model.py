@@ -84,7 +84,7 @@ def values_of(problem: str, solution: Any) -> Any:
 
 
 @every_model
-def test_no_time_at_all_returns_the_start_itself(problem: str, name: str) -> None:
+def test_no_time_at_all_returns_the_start_itself(problem, name):
     """With a bound, and no claim."""
     case = CASES[problem]
     result = find_solver(problem, name).solve(
@@ -99,7 +99,7 @@ def test_no_time_at_all_returns_the_start_itself(problem: str, name: str) -> Non
 
 
 @every_problem
-def test_a_cbc_that_ignores_its_limit_is_killed(problem: str, monkeypatch, tmp_path) -> None:
+def test_a_cbc_that_ignores_its_limit_is_killed(problem, monkeypatch, tmp_path):
     """Its first linear programme has taken seconds where 0.3 s were left."""
     pulp = pytest.importorskip("pulp")
     program = tmp_path / "cbc"
@@ -117,7 +117,7 @@ def test_a_cbc_that_ignores_its_limit_is_killed(problem: str, monkeypatch, tmp_p
 
 
 @every_model
-def test_the_start_is_improved_to_a_proved_optimum(problem: str, name: str) -> None:
+def test_the_start_is_improved_to_a_proved_optimum(problem, name):
     """The observer is told the start, what is better, and bounds, each better than the last."""
     case, seen = CASES[problem], []
     answer = solve_and_check(
@@ -139,7 +139,7 @@ def test_the_start_is_improved_to_a_proved_optimum(problem: str, name: str) -> N
 
 
 @every_model
-def test_an_invalid_start_is_refused(problem: str, name: str) -> None:
+def test_an_invalid_start_is_refused(problem, name):
     """Not repaired in silence."""
     case = CASES[problem]
     with pytest.raises(ValueError, match="the warm start is not valid"):
@@ -152,7 +152,7 @@ def test_an_invalid_start_is_refused(problem: str, name: str) -> None:
 
 
 @every_problem
-def test_a_bound_beyond_the_optimum_is_an_error(problem: str) -> None:
+def test_a_bound_beyond_the_optimum_is_an_error(problem):
     """A backend that claims nothing better than nothing to exist, whatever the sense."""
     case = CASES[problem]
     sign = 1 if case.instance.variant.sense == "min" else -1
@@ -163,7 +163,7 @@ def test_a_bound_beyond_the_optimum_is_an_error(problem: str) -> None:
 
 
 @every_problem
-def test_a_worse_solution_does_not_replace_the_start(problem: str) -> None:
+def test_a_worse_solution_does_not_replace_the_start(problem):
     """What a backend offers is judged by the checker."""
     case, of = CASES[problem], find_problem(problem)
     best = solve_and_check(of, case.instance, find_solver(problem, "cpsat"))

@@ -33,7 +33,7 @@ def run_by_pulp(problem: str, solver: Any, form: str = "") -> ExactModelSolver:
 
 
 @every_problem
-def test_every_form_has_every_name(problem: str) -> None:
+def test_every_form_has_every_name(problem):
     """And its own: the model is that of the registered twin."""
     for form in CASES[problem].forms:
         for maker in MAKERS.all().values():
@@ -47,14 +47,14 @@ def test_every_form_has_every_name(problem: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["pulp-gurobbi", "pulp-gurobi-patterns", "mathopt-glop", "pulp"])
-def test_a_name_that_nobody_has_is_refused(name: str) -> None:
+def test_a_name_that_nobody_has_is_refused(name):
     """A form of another problem and a solver of linear programmes included."""
     with pytest.raises(UserError, match="no such solver"):
         find_solver("reclaim", name)
 
 
 @every_problem
-def test_what_is_not_installed_is_unsupported_with_the_reason(problem: str) -> None:
+def test_what_is_not_installed_is_unsupported_with_the_reason(problem):
     """No error, and no guess."""
     instance = CASES[problem].instance
     for name, reason in (("pulp-mipcl-cmd", "PuLP finds no MIPCL_CMD"), ("mathopt-glpk", "GLPK")):
@@ -64,7 +64,7 @@ def test_what_is_not_installed_is_unsupported_with_the_reason(problem: str) -> N
 
 
 @every_problem
-def test_an_optimum_without_a_bound_is_feasible(problem: str) -> None:
+def test_an_optimum_without_a_bound_is_feasible(problem):
     """HiGHS as a stranger: PuLP calls it optimal, but all that is proved is our simple bound."""
     case = CASES[problem]
     for form in case.forms:
@@ -77,7 +77,7 @@ def test_an_optimum_without_a_bound_is_feasible(problem: str) -> None:
         assert answer.dual_bound == stranger.formulation.simple_bound(case.instance)
 
 
-def test_a_limit_that_pulp_calls_optimal_is_a_limit() -> None:
+def test_a_limit_that_pulp_calls_optimal_is_a_limit():
     """Nothing is found in a millisecond, and the start stays."""
     answer = solve_and_check(
         find_problem("reclaim"),
@@ -101,14 +101,14 @@ class Liar(pulp.LpSolver):
         return int(lp.assignStatus(pulp.LpStatusOptimal, pulp.LpSolutionOptimal))
 
 
-def test_what_is_no_solution_is_an_error() -> None:
+def test_what_is_no_solution_is_an_error():
     """Whatever the backend calls it."""
     answer = solve_and_check(find_problem("reclaim"), FLEET, run_by_pulp("reclaim", Liar))
     assert answer.status is Status.ERROR
     assert "chooses 0 servers, not 6" in answer.message
 
 
-def test_cp_sat_through_mathopt_finds_the_optimum() -> None:
+def test_cp_sat_through_mathopt_finds_the_optimum():
     """A backend that nobody registered, and that is always there."""
     instance = CASES["network"].instance
     answer = lo.solve(instance, "mathopt-cp-sat-patterns")
@@ -117,7 +117,7 @@ def test_cp_sat_through_mathopt_finds_the_optimum() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("time_s", [1e-3, 0.3])
-def test_cp_sat_through_mathopt_keeps_what_it_has_at_its_limit(time_s: float) -> None:
+def test_cp_sat_through_mathopt_keeps_what_it_has_at_its_limit(time_s):
     """The start at least, whether it found a solution of its own or none."""
     fleet = lo.generate("reclaim", "messy-dist", servers=200, seed=1)
     answer = lo.solve(fleet, "mathopt-cp-sat", time_limit_s=time_s)
@@ -128,7 +128,7 @@ def test_cp_sat_through_mathopt_keeps_what_it_has_at_its_limit(time_s: float) ->
     ("name", "package"), [("pulp-gurobi", "gurobipy"), ("pulp-scip-py", "pyscipopt")]
 )
 @every_problem
-def test_bounds_that_are_believed_prove_the_optimum(problem: str, name: str, package: str) -> None:
+def test_bounds_that_are_believed_prove_the_optimum(problem, name, package):
     """Where these solvers are installed."""
     pytest.importorskip(package)
     case = CASES[problem]
@@ -138,7 +138,7 @@ def test_bounds_that_are_believed_prove_the_optimum(problem: str, name: str, pac
         assert answer.objective == lo.solve(case.instance, "cpsat").objective
 
 
-def test_an_unknown_name_is_answered_with_a_made_one() -> None:
+def test_an_unknown_name_is_answered_with_a_made_one():
     """Which no list of registered solvers has."""
     with pytest.raises(UserError, match=r"'gurobi': .*; did you mean pulp-gurobi\?$"):
         find_solver("reclaim", "gurobi")

@@ -21,7 +21,7 @@ from lyra_opt.instances.family import generate
 
 
 @pytest.mark.usefixtures("heard")
-def test_ctrl_c_interrupts_what_looks_at_nothing() -> None:
+def test_ctrl_c_interrupts_what_looks_at_nothing():
     is_interrupted, has_ended = threading.Event(), threading.Event()
 
     def run() -> None:
@@ -35,7 +35,7 @@ def test_ctrl_c_interrupts_what_looks_at_nothing() -> None:
 
 
 @pytest.mark.usefixtures("heard")
-def test_ctrl_c_does_not_wait_for_what_cannot_be_interrupted() -> None:
+def test_ctrl_c_does_not_wait_for_what_cannot_be_interrupted():
     never = threading.Event()
 
     def run() -> None:
@@ -48,7 +48,7 @@ def test_ctrl_c_does_not_wait_for_what_cannot_be_interrupted() -> None:
 
 
 @pytest.mark.usefixtures("heard")
-def test_an_interrupted_run_returns_what_it_has() -> None:
+def test_an_interrupted_run_returns_what_it_has():
     is_interrupted = threading.Event()
 
     def run() -> str:
@@ -63,7 +63,7 @@ def test_an_interrupted_run_returns_what_it_has() -> None:
         interruptible(lambda: (os.kill(os.getpid(), signal.SIGINT), threading.Event().wait(600)))
 
 
-def test_results_errors_and_the_time_left_are_those_of_the_run() -> None:
+def test_results_errors_and_the_time_left_are_those_of_the_run():
     def fail() -> None:
         raise RuntimeError("of the backend")
 
@@ -84,9 +84,7 @@ def test_results_errors_and_the_time_left_are_those_of_the_run() -> None:
         ("pulp-highs", "pulp"),
     ],
 )
-def test_machine_code_of_each_backend_is_interruptible(
-    monkeypatch: pytest.MonkeyPatch, name: str, module: str
-) -> None:
+def test_machine_code_of_each_backend_is_interruptible(monkeypatch, name, module):
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 

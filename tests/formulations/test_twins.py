@@ -64,7 +64,7 @@ def stated(module: ModuleType) -> list[tuple[str, str | None]]:
 
 
 @every_group
-def test_twins_state_the_same_inequalities_in_the_same_order(group: str) -> None:
+def test_twins_state_the_same_inequalities_in_the_same_order(group):
     """Line by line; whoever mends one file has to mend its twins."""
     first, *others = TWINS[group]
     assert all(doc and "``" in doc for _, doc in stated(first))
@@ -73,7 +73,7 @@ def test_twins_state_the_same_inequalities_in_the_same_order(group: str) -> None
 
 
 @every_group
-def test_constraints_are_added_in_the_order_of_the_file(group: str) -> None:
+def test_constraints_are_added_in_the_order_of_the_file(group):
     """Those that two models share stand in one file, the others as they are added."""
     for module in TWINS[group]:
         own = [each for each in module.CONSTRAINTS if each.__module__ == module.__name__]
@@ -127,7 +127,7 @@ MODELS: dict[str, tuple[st.SearchStrategy[Any], Any]] = {
 @pytest.mark.parametrize("group", MODELS)
 @given(data=st.data())
 @draws(20)
-def test_twins_hold_the_same_rows(group: str, data: st.DataObject) -> None:
+def test_twins_hold_the_same_rows(group, data):
     """By name, in order."""
     strategy, models = MODELS[group]
     for model in models(data.draw(strategy)):
@@ -146,7 +146,7 @@ def test_twins_hold_the_same_rows(group: str, data: st.DataObject) -> None:
         ("patterns", network),
     ],
 )
-def test_every_constraint_is_in_the_readme(group: str, package: ModuleType) -> None:
+def test_every_constraint_is_in_the_readme(group, package):
     """By its name."""
     from pathlib import Path
 

@@ -6,7 +6,6 @@ import gzip
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,9 +15,6 @@ from lyra_opt.core.reading_memory import MEMORY_VARIABLE
 from lyra_opt.instances.workloads.readers import read_workload
 from tests.fuzz.damage import readers, undamaged
 from tests.reference.drawing import Draw
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ELEMENTS = ("{}", "[]", '{"a":0}', '"ab"', "1.5", "[[1.5]]", '[{"":[]}]')
 UNIQUE_ROWS = {"usage": "{},8,1\n", "throughputs": "m{},16,1,1,1,1\n"}
@@ -39,9 +35,7 @@ def bomb(kind: str) -> str:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in readers() if kind != "slowdowns"])
-def test_bombs_are_refused_by_every_reader(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+def test_bombs_are_refused_by_every_reader(tmp_path, monkeypatch, kind):
     """In one line that names the file and the variable that sets the limit.
 
     Tables of slowdowns have no such limit, because they must not have more than 4 MiB.
@@ -57,7 +51,7 @@ def test_bombs_are_refused_by_every_reader(
     assert MEMORY_VARIABLE in said
 
 
-def test_the_limit_is_a_number_of_mib(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_is_a_number_of_mib(monkeypatch):
     """Above 0; a larger one reads what a smaller one refuses."""
     text = "[" + "{}," * 20_000 + "{}]"
     for limit in ("0", "-1", "many", "1e3"):
@@ -92,7 +86,7 @@ assert added < limit, f"{added:.0f} MiB, for a limit of {limit} MiB"
 @pytest.mark.slow
 @pytest.mark.parametrize("row", [*ELEMENTS, "a,0,1,1", "9.5,0.5,2.5,70000"])
 @pytest.mark.parametrize("count", [150_000, 2_000_000])
-def test_the_estimate_is_above_what_is_needed(tmp_path: Path, row: str, count: int) -> None:
+def test_the_estimate_is_above_what_is_needed(tmp_path, row, count):
     """Read or refused, a file never takes more memory than the limit says."""
     if row in ELEMENTS:
         path, text = tmp_path / "x.json.gz", '{"x":[' + f"{row}," * count + "0]}"
@@ -104,7 +98,7 @@ def test_the_estimate_is_above_what_is_needed(tmp_path: Path, row: str, count: i
     subprocess.run(command, check=True, env={MEMORY_VARIABLE: "150"}, cwd=tmp_path)
 
 
-def test_a_row_of_hundreds_of_thousands_of_fields_is_refused(tmp_path: Path) -> None:
+def test_a_row_of_hundreds_of_thousands_of_fields_is_refused(tmp_path):
     """Rows are limited one by one, for a single one can fill the memory."""
     path = tmp_path / "wide.csv"
     path.write_text("job_id,submit_time_s,duration_s,gpus\n" + "," * 2**21)
@@ -112,7 +106,7 @@ def test_a_row_of_hundreds_of_thousands_of_fields_is_refused(tmp_path: Path) -> 
         read_workload(path)
 
 
-def test_wide_characters_count_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wide_characters_count_in_full(tmp_path, monkeypatch):
     """A single character outside of the basic plane makes a text four times as large."""
     path = tmp_path / "wide.txt"
     monkeypatch.setenv(MEMORY_VARIABLE, "1")

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.fuzz.test_kills import STUDY, rows_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SMALL = STUDY.replace('"slowly.py:Slowly"', '"lyra-greedy"').replace("seeds = 40", "seeds = 2")
 COMMAND = 'exec "$0" -m lyra_opt study "$1" --processes 2 --verbose --out "$2" '
 
 
 @pytest.mark.parametrize("streams", ["2>/dev/full", "2>&-", "2>&- <&-", "2> >(exit)"])
-def test_a_study_stores_every_row(streams: str, tmp_path: Path) -> None:
+def test_a_study_stores_every_row(streams, tmp_path):
     """The exit code is that of the study, and no message goes to stdout or into the store."""
     (tmp_path / "small.toml").write_text(SMALL)
     given = [sys.executable, str(tmp_path / "small.toml"), str(tmp_path / "out")]

@@ -22,13 +22,13 @@ def assert_faultless(tally: Tally) -> None:
     assert tally.total("read") > len(readers())
 
 
-def test_damaged_files_are_read_or_refused_in_a_line() -> None:
+def test_damaged_files_are_read_or_refused_in_a_line():
     """Whatever is damaged: bytes, values of every type, keys, lines, archives."""
     assert_faultless(try_many(SEED, FILES, range(SAMPLE * len(readers()))))
 
 
 @pytest.mark.slow
-def test_many_damaged_files_are_read_or_refused_in_a_line() -> None:
+def test_many_damaged_files_are_read_or_refused_in_a_line():
     """The same for more."""
     numbers = range(SAMPLE * len(readers()), MANY * len(readers()))
     assert_faultless(try_many(SEED, FILES, numbers))

@@ -17,7 +17,6 @@ from tests.reference.drawing import Draw
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 SEED = 1
 SAMPLE = 60
@@ -37,20 +36,20 @@ def assert_faultless(problem: str, numbers: range) -> None:
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_answers_agree_with_brute_force(problem: str) -> None:
+def test_answers_agree_with_brute_force(problem):
     """No false optimum, no bound beyond it, no invalid solution, no error, limits or not."""
     assert_faultless(problem, range(SAMPLE))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_many_answers_agree_with_brute_force(problem: str) -> None:
+def test_many_answers_agree_with_brute_force(problem):
     """The same for more."""
     assert_faultless(problem, range(SAMPLE, SAMPLE + MANY))
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_every_solver_is_asked(problem: str) -> None:
+def test_every_solver_is_asked(problem):
     """Sooner or later, those that are registered later too."""
     names = set()
     for number in range(MANY):
@@ -78,9 +77,7 @@ def _a_liar_among_them(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_a_liar_among_them")
-def test_a_failure_is_made_small_and_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failure_is_made_small_and_shown(tmp_path, capsys):
     """What is written is as small as can be, and the command names it."""
     tally = try_many(SEED, "reclaim", range(20, 24))
     assert tally.total("faults") == len(tally.failures) == tally.total("runs") > 0

@@ -68,7 +68,7 @@ def rows_of(folder: Path) -> dict[tuple[str, str], Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
-def test_rows_outlive_every_kill(seed: int, tmp_path: Path) -> None:
+def test_rows_outlive_every_kill(seed, tmp_path):
     """The study's process alone is killed or asked to end, or its workers are killed with it."""
     draw = Draw(f"{seed} kills")
     (tmp_path / "slowly.py").write_text(SLOWLY)
@@ -119,7 +119,7 @@ class Tells(LyraGreedy):
     [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL],
     ids=lambda each: each.name,
 )
-def test_answers_outlive_every_end(number: signal.Signals, tmp_path: Path) -> None:
+def test_answers_outlive_every_end(number, tmp_path):
     """What a solver told is printed and written, and what it started is gone, session or not."""
     (tmp_path / "tells.py").write_text(TELLS)
     fleet = lo.generate("reclaim", "messy-dist", servers=20)

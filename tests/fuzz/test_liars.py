@@ -48,7 +48,7 @@ def told_and_true(lie: str, problem: str, number: int) -> tuple[Answer, Answer] 
 
 
 @pytest.mark.parametrize(("lie", "problem"), sampled(product(LIES, PROBLEMS), 3))
-def test_a_lie_is_never_an_answer(lie: str, problem: str) -> None:
+def test_a_lie_is_never_an_answer(lie, problem):
     """It is an error in one line, at the latest beside another solver's solution."""
     found = [told_and_true(lie, problem, number) for number in range(TOLD // len(PROBLEMS))]
     assert any(found)

@@ -43,9 +43,7 @@ def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         (*SIMULATE, "--jobs", "three.csv", "--set", "schemes=[lyra]"),
     ],
 )
-def test_one_line_and_nothing_else(
-    command: tuple[str, ...], trace: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_line_and_nothing_else(command, trace, capsys):
     assert main(list(command)) == 2
     written = capsys.readouterr()
     assert (written.out, written.err.count("\n")) == ("", 1)
@@ -55,7 +53,7 @@ def test_one_line_and_nothing_else(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["nonsense", "module://nowhere", "qtagg"])
-def test_a_page_is_drawn(backend: str, trace: str, tmp_path: Path) -> None:
+def test_a_page_is_drawn(backend, trace, tmp_path):
     """Whatever backend a notebook leaves behind, in a folder whose name is not UTF-8."""
     out = os.fsdecode(b"o\xff")
     command = [sys.executable, "-m", "lyra_opt", *SIMULATE, "--jobs", trace, "--out", out]

@@ -31,7 +31,7 @@ def start(folder: Path, barrier: threading.Barrier, said: list[int | str], resum
 
 
 @pytest.mark.parametrize("resume", [False, True])
-def test_one_of_several_commands_wins(resume: bool, tmp_path: Path) -> None:
+def test_one_of_several_commands_wins(resume, tmp_path):
     """Locks and SQLite connections belong to a thread as they belong to a process."""
     for number in range(RACES):
         folder, barrier, said = tmp_path / str(number), threading.Barrier(COMMANDS), []

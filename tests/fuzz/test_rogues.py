@@ -28,7 +28,6 @@ from tests.experiments.test_executor import STUDY, Replay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
-    from pathlib import Path
 
 THEIRS = "theirs"
 ran_in: set[str] = set()
@@ -126,13 +125,7 @@ def rogues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_a_rogue_worker_spoils_its_row_alone(
-    name: str,
-    rogues: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_rogue_worker_spoils_its_row_alone(name, rogues, tmp_path, monkeypatch, capsys):
     """Whatever it answers is one failed row: no code runs, and no other file is written."""
     monkeypatch.setattr(engine, "FIRST_ANSWER_S", 600.0)
     monkeypatch.setattr(worker, "carry_out", lambda *_: ANSWERS[name]())
@@ -148,7 +141,7 @@ def test_a_rogue_worker_spoils_its_row_alone(
 
 
 @pytest.mark.parametrize("sent", [ToPickle(Hostile()), [{"op": ToPickle(Hostile())}]])
-def test_a_rogue_scheduler_runs_no_code(sent: object) -> None:
+def test_a_rogue_scheduler_runs_no_code(sent):
     """Dask's protocol unpickles parts of messages whatever a client asks for."""
     ran_in.clear()
     address: list[str] = []

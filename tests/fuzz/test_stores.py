@@ -96,9 +96,7 @@ def report(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["study", "replays"])
-def test_a_damaged_store_is_read_or_refused(
-    kind: str, stores: dict[str, Path], tmp_path: Path
-) -> None:
+def test_a_damaged_store_is_read_or_refused(kind, stores, tmp_path):
     """In Python, where rows are a data frame."""
     assert try_damaged(stores[kind], tmp_path / "damaged", range(MANY // 4), load_study) > 0
 
@@ -106,9 +104,7 @@ def test_a_damaged_store_is_read_or_refused(
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:constrained_layout not applied")  # beside a long name
 @pytest.mark.parametrize("kind", ["study", "replays"])
-def test_a_damaged_store_has_a_page_or_is_refused(
-    kind: str, stores: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_store_has_a_page_or_is_refused(kind, stores, tmp_path, monkeypatch):
     # A damaged name may be too long for a picture; the page is written all the same.
     monkeypatch.setattr("tests.conftest.faults_of", lambda *_, **__: [])
     assert try_damaged(stores[kind], tmp_path / "damaged", range(MANY), report) > 0
@@ -143,9 +139,7 @@ SPOILED: dict[str, tuple[str, Callable[[Path], object] | str, str]] = {
 
 
 @pytest.mark.parametrize("name", SPOILED)
-def test_a_report_names_file_and_row(
-    name: str, stores: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_names_file_and_row(name, stores, tmp_path, capsys):
     kind, change, message = SPOILED[name]
     folder = shutil.copytree(stores[kind], tmp_path / "spoiled")
     if isinstance(change, str):

@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,10 +19,6 @@ from lyra_opt.core.solving import COMMON_ANSWER_KEYS
 from lyra_opt.reclaim.heuristics.greedy import SmallestCountFirst
 from tests.conftest import FIGURE_5, assert_one_line_error
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
 Run = "Callable[..., tuple[int, str, str]]"
 RECLAIM_KEYS = {"servers", "preempted_jobs", "collateral_gpus", "scaled_in_workers"}
 
@@ -30,7 +26,7 @@ RECLAIM_KEYS = {"servers", "preempted_jobs", "collateral_gpus", "scaled_in_worke
 class TestSolve:
     """``lyra-opt solve``."""
 
-    def test_json_has_every_key_in_order_of_files_then_solvers(self, run: Any) -> None:
+    def test_json_has_every_key_in_order_of_files_then_solvers(self, run):
         """One object for each (file, solver), nothing else on stdout."""
         files = [str(FIGURE_5), os.path.relpath(FIGURE_5)]
         exit_code, out, _ = run(
@@ -51,13 +47,13 @@ class TestSolve:
             assert (answer["collateral_gpus"], answer["scaled_in_workers"]) == (0, 0)
             assert answer["wall_time_s"] > 0
 
-    def test_certify_proves_a_heuristic(self, run: Any) -> None:
+    def test_certify_proves_a_heuristic(self, run):
         """With a bound, the greedy's answer is optimal and the status says so."""
         _, out, _ = run("solve", FIGURE_5, "--certify", "--json")
         (answer,) = json.loads(out)
         assert (answer["status"], answer["dual_bound"], answer["gap"]) == ("optimal", 1, 0.0)
 
-    def test_table_names_what_was_chosen(self, run: Any) -> None:
+    def test_table_names_what_was_chosen(self, run):
         """For people: a table, and the chosen servers below it."""
         exit_code, out, _ = run("solve", FIGURE_5, "--certify")
         assert exit_code == 0
@@ -65,9 +61,7 @@ class TestSolve:
         assert "optimal" in out
         assert "lyra-greedy: servers s1, s2; preempted jobs a" in out
 
-    def test_an_exact_solver_runs_beside_the_default_one(
-        self, run: Any, write_json: Callable[[str, Any], Path]
-    ) -> None:
+    def test_an_exact_solver_runs_beside_the_default_one(self, run, write_json):
         """Its time is an option; what is proved already is not proved again."""
 
         def names_of(*options: Any) -> list[str]:
@@ -83,7 +77,7 @@ class TestSolve:
         assert answers[0]["optimum"] == answers[1]["dual_bound"] == 1
         assert run("verify", FIGURE_5, write_json("both.json", answers))[0] == 0
 
-    def test_distances_come_from_all_answers_of_the_call(self, run: Any) -> None:
+    def test_distances_come_from_all_answers_of_the_call(self, run):
         """A heuristic that has no bound is measured against the proof beside it."""
         solvers = ["--solver", "random", "--solver", "exact", "--solver", "scf"]
         exit_code, out, _ = run("solve", FIGURE_5, *solvers)
@@ -97,7 +91,7 @@ class TestSolve:
         assert [answer["gap"] for answer in answers] == [None, 0.0, None]
         assert {answer["optimum"] for answer in answers} == {1}
 
-    def test_a_contradiction_is_named(self, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_contradiction_is_named(self, run, monkeypatch):
         """A solver that proves that there is no solution, beside one that has found one."""
         claim = SolveResult(status=Status.INFEASIBLE)
         monkeypatch.setattr(SmallestCountFirst, "solve", lambda *_, **__: claim)
@@ -107,7 +101,7 @@ class TestSolve:
         assert f"scf: contradiction: {sentence}" in out
         assert run("solve", FIGURE_5, "--solver", "scf")[0] == 0  # nothing contradicts it
 
-    def test_a_solver_that_fits_another_file_is_a_row(self, run: Any) -> None:
+    def test_a_solver_that_fits_another_file_is_a_row(self, run):
         """The batch goes on; a solver that fits none of the files is bad input."""
         files = [FIGURE_5, FIGURE_5.with_name("hadar-motivating.json")]
         solvers = ["--solver", "scf", "--solver", "gavel-las"]
@@ -123,7 +117,7 @@ class TestSolve:
         assert "'scf': is a solver of reclaim" in answers[2]["message"]
         assert_one_line_error(run("solve", *files, "--solver", "sfc"), "'sfc'")
 
-    def test_a_skip_carries_its_reason(self, run: Any) -> None:
+    def test_a_skip_carries_its_reason(self, run):
         """Status unsupported; where nothing else was solved, exit code 1."""
         exit_code, out, errors = run("solve", FIGURE_5, "--solver", "lyra-greedy-elastic", "--json")
         (answer,) = json.loads(out)
@@ -134,7 +128,7 @@ class TestSolve:
         assert "interchangeable" in answer["message"]
         assert answer["wall_time_s"] is None
 
-    def test_out_writes_the_best_solution(self, run: Any, tmp_path: Path) -> None:
+    def test_out_writes_the_best_solution(self, run, tmp_path):
         """A solution file that `verify` accepts; of equals, the solver named first."""
         out = tmp_path / "best.json"
         assert (
@@ -151,7 +145,7 @@ class TestSolve:
         assert run("verify", FIGURE_5, out)[0] == 0
         assert [path.name for path in tmp_path.iterdir()] == ["best.json"]
 
-    def test_seed_decides_the_random_choice(self, run: Any) -> None:
+    def test_seed_decides_the_random_choice(self, run):
         """Same seed, same answer; among ten seeds not all answers are equal."""
 
         def chosen(seed: int) -> list[str]:
@@ -161,7 +155,7 @@ class TestSolve:
         assert chosen(3) == chosen(3)
         assert len({tuple(chosen(seed)) for seed in range(10)}) > 1
 
-    def test_reads_gzip(self, run: Any, tmp_path: Path) -> None:
+    def test_reads_gzip(self, run, tmp_path):
         """As the plain file."""
         packed = tmp_path / "figure.json.gz"
         packed.write_bytes(gzip.compress(FIGURE_5.read_bytes()))
@@ -169,9 +163,7 @@ class TestSolve:
         assert (exit_code, json.loads(out)[0]["objective"]) == (0, 1)
 
     @pytest.mark.parametrize("compressed", [False, True])
-    def test_the_standard_input_is_a_file(
-        self, run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, compressed: bool
-    ) -> None:
+    def test_the_standard_input_is_a_file(self, run, monkeypatch, tmp_path, compressed):
         """An instance can come from another program, and what is wrong with it is named so."""
 
         def given(text: str) -> None:
@@ -189,9 +181,7 @@ class TestSolve:
         given('{"format": "lyra-opt/reclaim", "version": 1}')
         assert_one_line_error(run("solve", "-"), "the standard input: reclaim_servers is missing")
 
-    def test_a_failing_solver_is_exit_code_1(
-        self, run: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_failing_solver_is_exit_code_1(self, run, monkeypatch):
         """The failure is an answer among the others, with its message."""
         monkeypatch.setattr(
             "lyra_opt.reclaim.heuristics.greedy.Peeling.choose",
@@ -206,7 +196,7 @@ class TestSolve:
         assert first["message"].startswith("RuntimeError: broken (test_command_line.py, line ")
         assert second["status"] == "feasible"
 
-    def test_debug_writes_the_traceback(self, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_debug_writes_the_traceback(self, run, monkeypatch):
         """On stderr, and only where it is asked for."""
         from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
 
@@ -222,9 +212,7 @@ class TestSolve:
         assert (exit_code, err) == (1, "")
         assert "ZeroDivisionError: oh" in out
 
-    def test_what_solvers_print_goes_to_stderr(
-        self, run: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_what_solvers_print_goes_to_stderr(self, run, monkeypatch):
         """Python's prints and native code's: stdout holds the JSON array alone."""
         from lyra_opt.reclaim.heuristics.greedy import Peeling
 
@@ -266,12 +254,12 @@ class TestSolve:
             ([], ["FILE"]),
         ],
     )
-    def test_bad_usage(self, run: Any, arguments: list[object], parts: list[str]) -> None:
+    def test_bad_usage(self, run, arguments, parts):
         """One line, exit code 2, nothing on stdout."""
         assert_one_line_error(run("solve", *arguments), *parts)
 
     @pytest.mark.parametrize("option", ["--out", "--proof"])
-    def test_an_instance_is_not_replaced(self, run: Any, tmp_path: Path, option: str) -> None:
+    def test_an_instance_is_not_replaced(self, run, tmp_path, option):
         """A solution or a proof that would be written over its instance, by any name of it."""
         fleet = tmp_path / "fleet.json"
         fleet.write_bytes(FIGURE_5.read_bytes())
@@ -282,9 +270,7 @@ class TestSolve:
         assert fleet.read_bytes() == FIGURE_5.read_bytes()
 
     @pytest.mark.parametrize("option", ["--proof", "--export", "--plot"])
-    def test_a_start_is_replaced_by_solutions_alone(
-        self, run: Any, tmp_path: Path, option: str
-    ) -> None:
+    def test_a_start_is_replaced_by_solutions_alone(self, run, tmp_path, option):
         """A better solution may take the place of its start, of which nothing else is left."""
         ending = {"--export": "mps", "--plot": "svg"}.get(option, "json")
         start = tmp_path / f"start.{ending}"
@@ -295,9 +281,7 @@ class TestSolve:
         assert start.read_bytes() == before
         assert run(*given, "--out", start)[0] == 0
 
-    def test_every_file_is_validated_before_the_first_solve(
-        self, run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_every_file_is_validated_before_the_first_solve(self, run, tmp_path, monkeypatch):
         """A bad second file stops the first from being solved, and nothing is written."""
         bad = tmp_path / "bad.json"
         bad.write_text("{}")
@@ -306,7 +290,7 @@ class TestSolve:
         )
         assert_one_line_error(run("solve", FIGURE_5, bad), str(bad), "format")
 
-    def test_line_breaks_in_a_file_name_stay_on_one_line(self, run: Any, tmp_path: Path) -> None:
+    def test_line_breaks_in_a_file_name_stay_on_one_line(self, run, tmp_path):
         """Control characters are escaped."""
         assert_one_line_error(run("solve", tmp_path / "two\nlines.json"), "two\\nlines.json")
 
@@ -323,7 +307,7 @@ class TestVerify:
             **fields,
         }
 
-    def test_valid(self, run: Any, write_json: Callable[[str, Any], Path]) -> None:
+    def test_valid(self, run, write_json):
         """Exit code 0 and what the checker computes; a claim is optional."""
         for name, fields in (("silent", {}), ("claiming", {"objective": 3})):
             path = write_json(f"{name}.json", self.solution(**fields))
@@ -348,13 +332,7 @@ class TestVerify:
             ({"instance": "other"}, 'for the instance "other", not for "lyra-figure-5"'),
         ],
     )
-    def test_invalid(
-        self,
-        run: Any,
-        write_json: Callable[[str, Any], Path],
-        fields: dict[str, Any],
-        violation: str,
-    ) -> None:
+    def test_invalid(self, run, write_json, fields, violation):
         """Exit code 1, and the violation is named, in both forms of output."""
         path = write_json("solution.json", self.solution(**fields))
         exit_code, out, _ = run("verify", FIGURE_5, path, "--json")
@@ -366,15 +344,13 @@ class TestVerify:
         assert out.startswith("invalid\n")
         assert violation in out
 
-    def test_an_instance_is_no_solution(self, run: Any) -> None:
+    def test_an_instance_is_no_solution(self, run):
         """It is refused by what it is, not by its keys."""
         rule = 'format is "lyra-opt/reclaim": must be "lyra-opt/reclaim-solution"'
         assert_one_line_error(run("verify", FIGURE_5, FIGURE_5), rule)
 
     @pytest.mark.parametrize("as_array", [False, True])
-    def test_accepts_an_object_of_solve_json(
-        self, run: Any, write_json: Callable[[str, Any], Path], as_array: bool
-    ) -> None:
+    def test_accepts_an_object_of_solve_json(self, run, write_json, as_array):
         """Alone or as the array of one that `solve --json` writes; every claim is checked."""
         _, out, _ = run("solve", FIGURE_5, "--json", "--exact-time", "0")
         (answer,) = json.loads(out)
@@ -400,9 +376,7 @@ class TestVerify:
             ({"gap": 0.0}, "gap is claimed to be 0.0, but there is none without a dual bound"),
         ],
     )
-    def test_a_false_proof(
-        self, run: Any, write_json: Callable[[str, Any], Path], lie: dict[str, Any], violation: str
-    ) -> None:
+    def test_a_false_proof(self, run, write_json, lie, violation):
         """Status, bound and gap of an answer must agree with its objective."""
         _, out, _ = run("solve", FIGURE_5, "--json", "--exact-time", "0")
         (answer,) = json.loads(out)
@@ -410,9 +384,7 @@ class TestVerify:
         assert exit_code == 1
         assert violation in out
 
-    def test_an_answer_without_a_solution(
-        self, run: Any, write_json: Callable[[str, Any], Path]
-    ) -> None:
+    def test_an_answer_without_a_solution(self, run, write_json):
         """Nothing to verify is not valid."""
         _, out, _ = run("solve", FIGURE_5, "--solver", "lyra-greedy-elastic", "--json")
         exit_code, out, _ = run("verify", FIGURE_5, write_json("a.json", json.loads(out)), "--json")
@@ -423,7 +395,7 @@ class TestVerify:
 class TestSolvers:
     """``lyra-opt solvers``."""
 
-    def test_json(self, run: Any) -> None:
+    def test_json(self, run):
         """One object for each name and problem, with what the solver can do."""
         exit_code, out, _ = run("solvers", "--json")
         records = json.loads(out)
@@ -444,7 +416,7 @@ class TestSolvers:
         assert by_name["cpsat"]["proves_optimality"]
         assert by_name["cpsat"]["gives_bound"]
 
-    def test_table_and_filter(self, run: Any) -> None:
+    def test_table_and_filter(self, run):
         """For people, and for one problem."""
         _, out, _ = run("solvers")
         assert "lyra-greedy" in out
@@ -453,9 +425,7 @@ class TestSolvers:
         assert "pulp-gurobi, " in run("solvers", "--backends")[1]
         assert_one_line_error(run("solvers", "--problem", "chess"), "chess", "reclaim")
 
-    def test_a_solver_that_cannot_be_loaded_is_listed_with_the_reason(
-        self, run: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_solver_that_cannot_be_loaded_is_listed_with_the_reason(self, run, monkeypatch):
         """Somebody's broken package does not take the listing down."""
         from importlib.metadata import EntryPoint
 
@@ -473,7 +443,7 @@ class TestSolvers:
 class TestWhole:
     """The program as a process."""
 
-    def test_version_and_help(self, run: Any) -> None:
+    def test_version_and_help(self, run):
         """Every command explains itself, with examples."""
         assert run("--version")[1] == f"lyra-opt {__version__}\n"
         for command in (
@@ -494,11 +464,11 @@ class TestWhole:
             assert "\nexample" in out
 
     @pytest.mark.parametrize("command", [(), ("generate",), ("scenarios",)])
-    def test_no_command(self, run: Any, command: tuple[str, ...]) -> None:
+    def test_no_command(self, run, command):
         """The help, for whoever does not know yet what there is."""
         assert run(*command) == run(*command, "--help")
 
-    def test_light_commands_load_no_heavy_package(self) -> None:
+    def test_light_commands_load_no_heavy_package(self):
         """Help, lists and heuristics answer at once because these stay out."""
         heavy = {"numba", "scipy", "pulp", "ortools", "highspy", "matplotlib", "pandas"}
         program = (
@@ -520,9 +490,7 @@ class TestWhole:
         ],
     )
     @pytest.mark.parametrize("command", ["solvers --json", f"solve {FIGURE_5}"])
-    def test_an_output_that_cannot_be_written(
-        self, command: str, redirection: str, reason: str
-    ) -> None:
+    def test_an_output_that_cannot_be_written(self, command, redirection, reason):
         """One line and exit code 2, as for any other file."""
         done = subprocess.run(
             f"{sys.executable} -m lyra_opt {command} {redirection}",
@@ -535,7 +503,7 @@ class TestWhole:
         assert done.stderr.count("\n") == 1
         assert reason in done.stderr
 
-    def test_json_does_not_depend_on_the_encoding_of_the_output(self, tmp_path: Path) -> None:
+    def test_json_does_not_depend_on_the_encoding_of_the_output(self, tmp_path):
         """Names beyond ASCII arrive whole, and people see them escaped."""
         path = tmp_path / "accents.json"
         path.write_text(FIGURE_5.read_text().replace('"s1"', '"sérvér"'))
@@ -545,9 +513,7 @@ class TestWhole:
         assert json.loads(done.stdout)[0]["servers"] == ["sérvér", "s2"]
         assert subprocess.run(command, capture_output=True, env=environment).returncode == 0
 
-    def test_control_characters_in_names_do_not_reach_the_terminal(
-        self, run: Any, tmp_path: Path
-    ) -> None:
+    def test_control_characters_in_names_do_not_reach_the_terminal(self, run, tmp_path):
         """A job's name cannot colour the screen or break a line."""
         path = tmp_path / "escape.json"
         path.write_text(FIGURE_5.read_text().replace('"a"', '"a\\u001b[31m\\nb"'))
@@ -555,7 +521,7 @@ class TestWhole:
         assert "\x1b" not in out
         assert "preempted jobs a\\x1b[31m\\nb" in out
 
-    def test_a_reader_that_leaves_is_no_failure(self) -> None:
+    def test_a_reader_that_leaves_is_no_failure(self):
         """As when the reader is `head`: nothing is said, and the exit code is that of a signal."""
         done = subprocess.run(
             f"{sys.executable} -m lyra_opt solvers | head -n 1; echo ${{PIPESTATUS[0]}}",
@@ -567,9 +533,7 @@ class TestWhole:
         assert (done.stdout, done.stderr) == ("allocation:\n141\n", "")
 
     @pytest.mark.parametrize("place", [0, 1])
-    def test_how_much_is_said_is_a_choice_of_every_command(
-        self, run: Any, tmp_path: Path, place: int
-    ) -> None:
+    def test_how_much_is_said_is_a_choice_of_every_command(self, run, tmp_path, place):
         """Before the sub-command or behind it: results alone, remarks, or what is done."""
         generate = ["generate", "reclaim", "--family", "net", "--reclaim", 6, "--out", tmp_path]
 
@@ -586,9 +550,7 @@ class TestWhole:
         assert remarks in errors
         assert f"writing {usual.splitlines()[0]}" in errors
 
-    def test_faults_are_one_line_unless_asked(
-        self, run: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_faults_are_one_line_unless_asked(self, run, monkeypatch):
         """A fault of ours, or of a plug-in, tells people what to do, and its mender where it is."""
 
         def broken(*_: object) -> None:
@@ -601,9 +563,7 @@ class TestWhole:
         assert errors.count("\n") == 1
         assert "in broken" in run("solve", FIGURE_5, "--debug")[2]
 
-    def test_debug_shows_what_an_error_in_one_line_came_of(
-        self, run: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_debug_shows_what_an_error_in_one_line_came_of(self, run, monkeypatch):
         """Where somebody's own solver failed to load: file and line."""
         from importlib.metadata import EntryPoint
 
@@ -617,7 +577,7 @@ class TestWhole:
             "ModuleNotFoundError: No module named 'no_such_package'" in run(*command, "--debug")[2]
         )
 
-    def test_an_interrupt_is_one_line(self, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_interrupt_is_one_line(self, run, monkeypatch):
         """At the first moment too, while the commands are put together."""
 
         def interrupted() -> None:

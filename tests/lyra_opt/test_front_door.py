@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
 import lyra_opt as lo
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-
-def test_every_word_is_there() -> None:
+def test_every_word_is_there():
     """Every listed word can be used, and completion shows the same words."""
     assert set(dir(lo)) == set(lo.__all__)
     for word in lo.__all__:
         assert getattr(lo, word) is not None
 
 
-def test_other_words_are_unknown() -> None:
+def test_other_words_are_unknown():
     """As in any module."""
     with pytest.raises(AttributeError, match="no attribute 'sovle'"):
         lo.sovle  # type: ignore[attr-defined]  # noqa: B018
 
 
-def test_nothing_heavy_is_imported() -> None:
+def test_nothing_heavy_is_imported():
     """`import lyra_opt` loads the table of built-in components and nothing else."""
     code = "import sys; old = set(sys.modules); import lyra_opt; print(*set(sys.modules) - old)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -41,7 +37,7 @@ def test_nothing_heavy_is_imported() -> None:
     }
 
 
-def test_a_package_of_the_user_may_have_any_name(tmp_path: Path) -> None:
+def test_a_package_of_the_user_may_have_any_name(tmp_path):
     """Such as `experiments`, which many have beside their scripts."""
     for name in ("experiments", "instances", "formulations", "paper_figures"):
         (tmp_path / name).mkdir()

@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import gzip
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lyra_opt.core.documents import LARGEST_DOCUMENT_BYTES
 from lyra_opt.core.loading import load_instance
 from tests.conftest import FIGURE_5, assert_one_line_error, assert_refused
-from tests.malformed import INSTANCES, SOLUTIONS, Defect, defects
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+from tests.malformed import INSTANCES, SOLUTIONS, defects
 
 
 @pytest.mark.parametrize(("name", "defect"), defects(INSTANCES), ids=str)
-def test_defect_in_an_instance_is_named(
-    name: str, defect: Defect, run: Any, write_json: Callable[[str, Any], Path]
-) -> None:
+def test_defect_in_an_instance_is_named(name, defect, run, write_json):
     """Whatever the format."""
     path = write_json("bad.json", defect.in_(INSTANCES[name].valid))
     assert_one_line_error(run("solve", path), f"{path}: ", defect.expected)
 
 
 @pytest.mark.parametrize(("name", "defect"), defects(SOLUTIONS), ids=str)
-def test_defect_in_a_solution_is_named(
-    name: str, defect: Defect, run: Any, write_json: Callable[[str, Any], Path]
-) -> None:
+def test_defect_in_a_solution_is_named(name, defect, run, write_json):
     """A file that is no solution at all is bad input, not an invalid solution."""
     instance = write_json("instance.json", INSTANCES[name.partition("-")[0]].valid)
     path = write_json("bad.json", defect.in_(SOLUTIONS[name].valid))
@@ -70,7 +61,7 @@ RAW_FILES: dict[str, tuple[str, bytes, str]] = {
 
 
 @pytest.mark.parametrize("defect", RAW_FILES)
-def test_defect_in_the_bytes_is_named(defect: str, tmp_path: Path) -> None:
+def test_defect_in_the_bytes_is_named(defect, tmp_path):
     """What is no JSON object in UTF-8 is refused before any field is looked at."""
     name, data, expected = RAW_FILES[defect]
     path = tmp_path / name
@@ -78,7 +69,7 @@ def test_defect_in_the_bytes_is_named(defect: str, tmp_path: Path) -> None:
     assert_refused(load_instance, path, expected)
 
 
-def test_file_beyond_the_largest_size(tmp_path: Path) -> None:
+def test_file_beyond_the_largest_size(tmp_path):
     """A huge file is refused by its size, without parsing it."""
     path = tmp_path / "huge.json"
     with path.open("wb") as stream:
@@ -86,7 +77,7 @@ def test_file_beyond_the_largest_size(tmp_path: Path) -> None:
     assert_refused(load_instance, path, "is larger than 64 MiB once unpacked")
 
 
-def test_gzip_beyond_the_largest_size(tmp_path: Path) -> None:
+def test_gzip_beyond_the_largest_size(tmp_path):
     """A small file that unpacks into a huge one is refused too."""
     path = tmp_path / "bomb.json.gz"
     with gzip.open(path, "wb", compresslevel=1) as stream:
@@ -96,7 +87,7 @@ def test_gzip_beyond_the_largest_size(tmp_path: Path) -> None:
     assert_refused(load_instance, path, "is larger than 64 MiB once unpacked")
 
 
-def test_missing_file_and_folder(tmp_path: Path) -> None:
+def test_missing_file_and_folder(tmp_path):
     """What cannot be opened is named."""
     assert_refused(
         load_instance, tmp_path / "none.json", "cannot be read: No such file or directory"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,15 +18,11 @@ from lyra_opt.testing import strategies
 from tests.malformed import INSTANCES
 from tests.test_right_answers import SOLUTIONS, instances_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
 EVERY_PROBLEM = pytest.mark.parametrize("name", problems())
 
 
 @EVERY_PROBLEM
-def test_every_variant_has_a_default_solver(name: str) -> None:
+def test_every_variant_has_a_default_solver(name):
     """One that exists and takes the variant."""
     problem = find_problem(name)
     assert problem.name == name
@@ -36,7 +32,7 @@ def test_every_variant_has_a_default_solver(name: str) -> None:
 
 @EVERY_PROBLEM
 @given(data=st.data())
-def test_instance_comes_back_from_its_file(name: str, data: st.DataObject) -> None:
+def test_instance_comes_back_from_its_file(name, data):
     """Through JSON text, every field, and with the same content hash."""
     problem = find_problem(name)
     drawn = data.draw(getattr(strategies, f"{name}_instances")())
@@ -47,7 +43,7 @@ def test_instance_comes_back_from_its_file(name: str, data: st.DataObject) -> No
 
 
 @EVERY_PROBLEM
-def test_defaults_that_are_written_out_change_nothing(name: str) -> None:
+def test_defaults_that_are_written_out_change_nothing(name):
     """Nor do integers in the place of floats."""
     problem = find_problem(name)
     instance: Any = problem.parse_instance(INSTANCES[name].valid)
@@ -70,7 +66,7 @@ def test_defaults_that_are_written_out_change_nothing(name: str) -> None:
 
 @EVERY_PROBLEM
 @given(data=st.data())
-def test_solution_comes_back_from_its_file(name: str, data: st.DataObject) -> None:
+def test_solution_comes_back_from_its_file(name, data):
     """With its claims; it is worth the same, and is shown in the same order."""
     problem, (variants, solutions) = find_problem(name), SOLUTIONS[name]
     instance = data.draw(st.sampled_from(variants).flatmap(lambda v: instances_of(name, v)))
@@ -83,9 +79,7 @@ def test_solution_comes_back_from_its_file(name: str, data: st.DataObject) -> No
 
 
 @EVERY_PROBLEM
-def test_what_solve_prints_verify_accepts(
-    name: str, run: Any, write_json: Callable[[str, Any], Path]
-) -> None:
+def test_what_solve_prints_verify_accepts(name, run, write_json):
     """An answer as it was printed; with another objective it is refused."""
     problem = find_problem(name)
     path = write_json("instance.json", INSTANCES[name].valid)

@@ -19,7 +19,7 @@ PART = "reclaim-speed"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", bench.BENCHMARKS)
-def test_benchmarks_measure_every_target(part: str, tmp_path: Path) -> None:
+def test_benchmarks_measure_every_target(part, tmp_path):
     """All but what needs a trace, or the kernels that set-up compiles, and all of them pass."""
     status = bench.main(["--small", "--only", part, "--out", str(tmp_path)])
     figures = pd.read_csv(tmp_path / "figures.csv")
@@ -48,7 +48,7 @@ def run(path: Path, *more: str) -> tuple[int, list[str]]:
 
 
 @pytest.mark.slow
-def test_a_study_is_run_shown_and_resumed(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_study_is_run_shown_and_resumed(tiny, capsys):
     changes = ("--seeds", "3", "--time-limit", "4")
     status, first = run(tiny, *changes)
     assert (status, len(first)) == (0, 3 * 2 * 2)
@@ -66,7 +66,7 @@ def test_a_study_is_run_shown_and_resumed(tiny: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.slow
-def test_contradicting_solvers_fail_the_bench(tiny: Path, plugin: Path) -> None:
+def test_contradicting_solvers_fail_the_bench(tiny, plugin):
     """`boasting` calls the first servers of the file optimal, which no checker can refute."""
     tiny.write_text(tiny.read_text().replace('"scf"', '"boasting"'))
     assert run(tiny)[0] == 1

@@ -53,12 +53,12 @@ def figures(**columns: Any) -> list[dict[str, Any]]:
         ("largest ratio for twice the size", 8 / 3),
     ],
 )
-def test_statistics(statistic: str, value: float) -> None:
+def test_statistics(statistic, value):
     (figure,) = figures(statistic=statistic)
     assert figure["measured"] == pytest.approx(value)
 
 
-def test_verdicts() -> None:
+def test_verdicts():
     (missed,) = figures()
     assert (missed["verdict"], missed["runs"]) == ("MISSED", 3)
     assert missed["remark"] == "1 above the limit: b1: 8"
@@ -75,7 +75,7 @@ def test_verdicts() -> None:
     assert figures_table([plain, none]).rows()[0][:6] == ("times", "3", "3", "8", "maximum", "8")
 
 
-def test_runs_are_compared_with_the_best_reference_of_each_instance() -> None:
+def test_runs_are_compared_with_the_best_reference_of_each_instance():
     """A run without a proof counts as the limit; what only a reference proves is beaten."""
     times = {"exact": {"c1": 0.1, "c2": None}, "cpsat": {"c1": 0.9, "c2": 1.0}}
     times["pulp-highs"] = {"c1": 0.4, "c2": None}
@@ -106,14 +106,14 @@ def test_runs_are_compared_with_the_best_reference_of_each_instance() -> None:
     assert not frame.has_backend.any()
 
 
-def test_targets_can_be_evaluated() -> None:
+def test_targets_can_be_evaluated():
     assert set(TARGETS.statistic) <= STATISTICS.keys()
     assert set(TARGETS.bound) == {"", "at most", "at least"}
     assert ((TARGETS.bound == "") == TARGETS.limit.isna()).all()
 
 
 @pytest.mark.parametrize("part", PARTS[len(BENCHMARKS) :])
-def test_targets_select_runs_of_their_study(part: str) -> None:
+def test_targets_select_runs_of_their_study(part):
     """A query with a misspelt group or solver would leave a target without a figure for ever."""
     study = read_study(STUDIES / f"{part}.toml")
     planned = pd.DataFrame(

@@ -31,7 +31,6 @@ from tests.experiments.test_executor import STUDY, Replay
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from lyra_opt.experiments.bench.cluster import Cluster
     from lyra_opt.experiments.pool import Engine, Task
     from lyra_opt.experiments.records import RunRecord
 
@@ -105,7 +104,7 @@ def require_as_at_home(folder: str) -> None:
     assert rows_of(Path(folder)) == rows_of(Path("here"))
 
 
-def test_a_machine_that_goes_costs_nothing(home: Path, frail_machines: Cluster) -> None:
+def test_a_machine_that_goes_costs_nothing(home, frail_machines):
     """One of two, with its nanny, in mid-study: its running task is done by the other one."""
     first, _ = frail_machines.workers
     frail = After(Machines(frail_machines.address), 5, lambda: kill(first))
@@ -113,9 +112,7 @@ def test_a_machine_that_goes_costs_nothing(home: Path, frail_machines: Cluster) 
     require_as_at_home("there")
 
 
-def test_a_scheduler_that_is_restarted_costs_nothing(
-    home: Path, frail_machines: Cluster, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_scheduler_that_is_restarted_costs_nothing(home, frail_machines, capsys):
     """It knows nothing of the study then, and its workers are others."""
 
     def restart() -> None:
@@ -128,9 +125,7 @@ def test_a_scheduler_that_is_restarted_costs_nothing(
     require_as_at_home("there")
 
 
-def test_a_scheduler_that_stays_away_ends_with_one_line(
-    home: Path, frail_machines: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_scheduler_that_stays_away_ends_with_one_line(home, frail_machines, monkeypatch):
     """What is stored stays, and goes on anywhere."""
     monkeypatch.setattr(engine, "LONGEST_ABSENCE_S", 1.0)
     study = read_study("study.toml")
@@ -147,9 +142,7 @@ def test_a_scheduler_that_stays_away_ends_with_one_line(
     require_as_at_home("there")
 
 
-def test_a_message_that_is_lost_loses_no_task(
-    tmp_path: Path, frail_machines: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_message_that_is_lost_loses_no_task(tmp_path, frail_machines, monkeypatch):
     """A connection may break at any moment, also while tasks are handed out."""
     real, calls = Client.map, count(1)
 
@@ -165,9 +158,7 @@ def test_a_message_that_is_lost_loses_no_task(
     assert [row["key"] for row in rows_of(tmp_path)] == [task.key for task in tasks]
 
 
-def test_workers_may_come_late(
-    tmp_path: Path, frail_machines: Cluster, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_workers_may_come_late(tmp_path, frail_machines, capsys):
     """As they do where they are queued: the command says that it waits."""
     for worker in frail_machines.workers:
         kill(worker)
@@ -189,7 +180,7 @@ class WorkerKiller(Replay):
         time.sleep(60)
 
 
-def test_what_kills_workers_is_a_row(tmp_path: Path, frail_machines: Cluster) -> None:
+def test_what_kills_workers_is_a_row(tmp_path, frail_machines):
     """Else it would go through all machines of a cluster, one after the other."""
     tasks = [Replay("a", 0), WorkerKiller("b", 1), Replay("c", 2)]
     assert run_stored(STUDY, tasks, tmp_path, engine=Machines(frail_machines.address)) == 1
@@ -198,7 +189,7 @@ def test_what_kills_workers_is_a_row(tmp_path: Path, frail_machines: Cluster) ->
     assert rows[1]["message"] == WORKER_DIED
 
 
-def test_sigterm_leaves_what_resume_goes_on_with(home: Path, frail_machines: Cluster) -> None:
+def test_sigterm_leaves_what_resume_goes_on_with(home, frail_machines):
     """As batch systems end a command; the workers are free at once."""
     command = [sys.executable, "-m", "lyra_opt", "study", "study.toml", "--out", "there"]
     with subprocess.Popen([*command, "--scheduler", frail_machines.address]) as process:

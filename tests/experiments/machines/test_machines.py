@@ -25,7 +25,6 @@ from tests.experiments.test_executor import STUDY, Replay
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lyra_opt.experiments.bench.cluster import Cluster
     from lyra_opt.simulation.view import View
 
 LIBRARY = Path(__file__).parents[3] / "instances" / "library"
@@ -111,7 +110,7 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
         ]
 
 
-def test_a_study_comes_out_as_at_home(home: Path, machines: Cluster) -> None:
+def test_a_study_comes_out_as_at_home(home, machines):
     """Instances, a solver and what it imports travel, and rows are the same in all columns."""
     study = read_study("study.toml")
     assert run_study(study, Path("there"), engine=Machines(machines.address)) == 0
@@ -121,7 +120,7 @@ def test_a_study_comes_out_as_at_home(home: Path, machines: Cluster) -> None:
 
 
 @pytest.mark.slow
-def test_only_files_of_one_call_are_read(home: Path, machines: Cluster) -> None:
+def test_only_files_of_one_call_are_read(home, machines):
     """A module beside the solver that has changed is the new one, though workers live on."""
     study = read_study("study.toml")
     assert run_study(study, Path("before"), engine=Machines(machines.address)) == 0
@@ -136,7 +135,7 @@ def test_only_files_of_one_call_are_read(home: Path, machines: Cluster) -> None:
 
 
 @pytest.mark.slow
-def test_a_fault_costs_one_row(tmp_path: Path, machines: Cluster) -> None:
+def test_a_fault_costs_one_row(tmp_path, machines):
     """As with processes at home: what raises, exits or kills its process; tables come back."""
     tasks = [
         Replay("a/b, seed=0", 0),
@@ -158,7 +157,7 @@ def test_a_fault_costs_one_row(tmp_path: Path, machines: Cluster) -> None:
 
 
 @pytest.mark.slow
-def test_how_far_runs_are_is_seen(tmp_path: Path, machines: Cluster) -> None:
+def test_how_far_runs_are_is_seen(tmp_path, machines):
     """What a run tells arrives while it runs, and is gone when it is done."""
     seen = tmp_path / "seen"
     started = Machines(machines.address).start([Replay("a", waits_until=seen)], tmp_path)
@@ -196,9 +195,7 @@ def _every_moment(call: Callable[[], None]) -> Callable[[], None]:
 
 
 @pytest.mark.slow
-def test_other_versions_are_one_line(
-    tmp_path: Path, machines: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_versions_are_one_line(tmp_path, machines, monkeypatch):
     """Rows of two versions of the program must not be mixed, nor a study end in tracebacks."""
     errand = engine.new_errand()
     other = replace(errand, versions=errand.versions | {"lyra-opt": "0.0.1"})
@@ -208,13 +205,13 @@ def test_other_versions_are_one_line(
 
 
 @pytest.mark.slow
-def test_what_cannot_be_sent_is_one_line(tmp_path: Path, machines: Cluster) -> None:
+def test_what_cannot_be_sent_is_one_line(tmp_path, machines):
     task = replace(Replay("a"), calls=threading.Lock())
     with pytest.raises(UserError, match="a: cannot be sent to other machines: TypeError"):
         run_stored(STUDY, [task], tmp_path / "out", engine=Machines(machines.address))
 
 
-def test_nobody_there_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_there_is_one_line(tmp_path, monkeypatch):
     """Before anything is written, so that the same command can be tried again."""
     monkeypatch.setattr(engine, "FIRST_ANSWER_S", 0.2)
     with pytest.raises(UserError, match=r"scheduler tcp://127.0.0.1:1: cannot be reached: "):
@@ -232,7 +229,7 @@ class ByArrival(QueuePolicy):
 
 
 @pytest.mark.slow
-def test_objects_and_captured_decisions_travel(home: Path, machines: Cluster) -> None:
+def test_objects_and_captured_decisions_travel(home, machines):
     """A policy that only this process knows, jobs as an object, and instance files of a run."""
     import lyra_opt as lo
     from lyra_opt.experiments.simulation.running.replays import run_scenario
@@ -262,7 +259,7 @@ c,120,300,1
 
 
 @pytest.mark.slow
-def test_traces_travel(home: Path, machines: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_traces_travel(home, machines, monkeypatch):
     """One beside the command and one of the folder of traces, which no worker has."""
     import lyra_opt as lo
 
@@ -279,7 +276,7 @@ def test_traces_travel(home: Path, machines: Cluster, monkeypatch: pytest.Monkey
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("heard")
-def test_an_end_ends_what_runs(tmp_path: Path, machines: Cluster) -> None:
+def test_an_end_ends_what_runs(tmp_path, machines):
     """After Ctrl-C no worker goes on with what nobody waits for: the next study begins at once."""
     never = tmp_path / "never"
     tasks = [Replay(str(place), place, waits_until=never) for place in range(2)]
@@ -302,9 +299,7 @@ def test_an_end_ends_what_runs(tmp_path: Path, machines: Cluster) -> None:
 
 
 @pytest.mark.slow
-def test_a_search_makes_the_same_choices_anywhere(
-    run: Any, machines: Cluster, tmp_path: Path
-) -> None:
+def test_a_search_makes_the_same_choices_anywhere(run, machines, tmp_path):
     """Batch by batch, as its result says, and in the order of its trials."""
     changes = 'changes={axes={}, "jobs.parameters.jobs"=6}'
     given = ("tuner-regret", "--set", changes, "--set", "seeds=2", "--set", "judged=[2]")

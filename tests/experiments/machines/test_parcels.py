@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import site
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 import pytest
 
 from lyra_opt.experiments.machines.parcels import Contents
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MARK = "a text of a function"
 MODULE = f"""
@@ -24,9 +20,7 @@ class Task:
 
 
 @pytest.mark.parametrize("is_installed", [True, False])
-def test_code_goes_only_where_it_may_not_be(
-    is_installed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_goes_only_where_it_may_not_be(is_installed, tmp_path, monkeypatch):
     """What pip has installed for a user alone is installed: much of it cannot be sent at all."""
     name = f"module_{is_installed}".lower()
     (tmp_path / f"{name}.py").write_text(MODULE)

@@ -37,7 +37,7 @@ FEW = dally_batch(seed=3, jobs=8)
 @pytest.mark.parametrize("name", PLACEMENT_POLICIES)
 @pytest.mark.parametrize("network", ["shipped", "congested-2"])
 @pytest.mark.parametrize("lease_s", [3600.0, 1e5])
-def test_no_policy_beats_the_bounds(name: str, network: str, lease_s: float) -> None:
+def test_no_policy_beats_the_bounds(name, network, lease_s):
     """Whatever the leases; a bound above a schedule that was carried out is wrong."""
     cluster = cluster_with(network)
     workload = dally_poisson(seed=1, jobs=10, jobs_per_day=30.0)
@@ -47,7 +47,7 @@ def test_no_policy_beats_the_bounds(name: str, network: str, lease_s: float) -> 
 
 
 @pytest.mark.parametrize("keeps_order", [False, True])
-def test_what_is_found_is_a_schedule(keeps_order: bool) -> None:
+def test_what_is_found_is_a_schedule(keeps_order):
     """Carrying it out again gives the same mean JCT, and so does another search with the seed."""
     (found, mean_jct_s), (_, again_s) = (
         search_schedule(
@@ -68,7 +68,7 @@ def test_what_is_found_is_a_schedule(keeps_order: bool) -> None:
     assert (found.exponent is None) is keeps_order
 
 
-def test_more_changes_are_no_worse() -> None:
+def test_more_changes_are_no_worse():
     """A change that is worse is not kept."""
     values = [
         search_schedule(FEW, CONGESTED, np.random.default_rng(5), leases=Leases(), changes=changes)[
@@ -79,7 +79,7 @@ def test_more_changes_are_no_worse() -> None:
     assert values[1] <= values[0]
 
 
-def test_in_dallys_order_it_is_no_worse_than_timers_that_are_the_same_for_all() -> None:
+def test_in_dallys_order_it_is_no_worse_than_timers_that_are_the_same_for_all():
     """No wait and consolidated are plain candidates."""
     _, found_s = search_schedule(
         FEW, CONGESTED, np.random.default_rng(0), leases=Leases(), changes=0, keeps_order=True
@@ -90,7 +90,7 @@ def test_in_dallys_order_it_is_no_worse_than_timers_that_are_the_same_for_all() 
         assert found_s <= mean_s * (1 + 1e-12)
 
 
-def test_one_job_runs_at_its_best() -> None:
+def test_one_job_runs_at_its_best():
     """Then bound and schedule are the same."""
     one = Workload(name="one", jobs=FEW.jobs[:1])
     _, found_s = search_schedule(

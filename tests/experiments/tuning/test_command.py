@@ -70,9 +70,7 @@ def small(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_compiled_trials_are_what_the_cluster_measures(
-    run: Run, small: Path, tmp_path: Path
-) -> None:
+def test_compiled_trials_are_what_the_cluster_measures(run, small, tmp_path):
     """The simulated cluster has the figures for which values were chosen; all rows are stored."""
     folder = tmp_path / "out"
     code, out, err = run("tune", small, "--json", "--out", folder)
@@ -100,9 +98,7 @@ def test_compiled_trials_are_what_the_cluster_measures(
 
 
 @pytest.mark.slow
-def test_an_interrupted_search_goes_on(
-    run: Run, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_search_goes_on(run, small, tmp_path, monkeypatch):
     """Its end is the same as without the interruption, and no stored run is done again."""
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     add, stored = ResultStore.add, []
@@ -126,7 +122,7 @@ def test_an_interrupted_search_goes_on(
     assert load_study(cut).key.to_list() == load_study(whole).key.to_list()
 
 
-def test_a_figure_that_is_missed_is_no_success(run: Run, small: Path) -> None:
+def test_a_figure_that_is_missed_is_no_success(run, small):
     """Exit code 1, and a line that names it; the table is printed all the same."""
     small.write_text(SMALL.replace("value = 700, tolerance = 5", "value = 7, tolerance = 0.1"))
     code, out, err = run("tune", small, "--set", "refinements=0", "--set", "judged=[2]")
@@ -149,7 +145,7 @@ def test_a_figure_that_is_missed_is_no_success(run: Run, small: Path) -> None:
         ("trials = 4", "trails = 4", "trails"),
     ],
 )
-def test_bad_files_are_one_line(run: Run, small: Path, old: str, new: str, named: str) -> None:
+def test_bad_files_are_one_line(run, small, old, new, named):
     """Naming file, field and rule; nothing is written."""
     text = SMALL
     if "philly" in new:
@@ -164,7 +160,7 @@ def test_bad_files_are_one_line(run: Run, small: Path, old: str, new: str, named
     assert not (small.parent / "out").exists()
 
 
-def test_names_keys_and_schema(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_keys_and_schema(run, monkeypatch):
     """The nearest name is given; keys need no file; bundled files keep the schema."""
     assert_one_line_error(run("tune", "lyra-3"), "lyra-2")
     assert_one_line_error(run("tune"), "FILE is missing")
@@ -177,7 +173,7 @@ def test_names_keys_and_schema(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.slow
-def test_each_point_of_the_axes_is_tuned(run: Run, tmp_path: Path) -> None:
+def test_each_point_of_the_axes_is_tuned(run, tmp_path):
     """By itself, with timers of its own; no schedule is below the proved bound."""
     folder = tmp_path / "tuned"
     axes = f'changes={{"jobs.parameters.jobs"=8, axes={{"{LINKS}"=["shipped", "congested-2"]}}}}'
@@ -204,7 +200,7 @@ def test_each_point_of_the_axes_is_tuned(run: Run, tmp_path: Path) -> None:
     assert not (folder / "runs").exists()
 
 
-def test_setups_are_checked_before_the_first_run(run: Run, tmp_path: Path) -> None:
+def test_setups_are_checked_before_the_first_run(run, tmp_path):
     """For judged draws too: hours of simulation must not end with a line that is missing."""
     table = tmp_path / "slowdowns.csv"
     table.write_text("model,gpus,tier,slowdown\n")
@@ -217,9 +213,7 @@ def test_setups_are_checked_before_the_first_run(run: Run, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["lyra-2", "lyra-2-percentiles"])
-def test_frozen_results_are_those_of_their_files(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_frozen_results_are_those_of_their_files(name, monkeypatch):
     """The least loss of all trials, with its figures and its first trials again today.
 
     The scenario of the name has the chosen values.

@@ -62,7 +62,7 @@ def means(candidates: Sequence[Steps]) -> list[Mapping[str, float]]:
     return [{"queue_mean_s": 60.0 + c["a"], "jct_mean_s": 930.0 + c["b"]} for c in candidates]
 
 
-def test_the_best_is_found_and_kept() -> None:
+def test_the_best_is_found_and_kept():
     """Small changes of the best end where nothing is better; no trial gets lost on the way."""
     found = search(table(trials=20, refinements=150), means)
     assert len(found) == 170
@@ -72,7 +72,7 @@ def test_the_best_is_found_and_kept() -> None:
     assert all(0 <= trial.steps["a"] <= 99 and 0 <= trial.steps["b"] <= 100 for trial in found)
 
 
-def test_start_comes_first_and_the_same_file_gives_the_same_trials() -> None:
+def test_start_comes_first_and_the_same_file_gives_the_same_trials():
     """So an interrupted search goes on; another seed tries others. A batch is asked at once."""
     start = (StartTable(name="ends", values=(0, float("inf"))), StartTable(name="x", values=(3, 4)))
     asked: list[int] = []
@@ -90,7 +90,7 @@ def test_start_comes_first_and_the_same_file_gives_the_same_trials() -> None:
     assert asked[: len(asked) // 3] == [7, 2, 2, 1, 2, 2]
 
 
-def test_loss_counts_in_tolerances() -> None:
+def test_loss_counts_in_tolerances():
     """The worst miss, and the mean of all; without targets the measure itself."""
     figures = {"queue_mean_s": 85, "jct_mean_s": 1200}
     assert loss_of(table(trials=1), figures) == pytest.approx(1.5 + (1.5 + 1.0) / 2)
@@ -110,13 +110,13 @@ def test_loss_counts_in_tolerances() -> None:
         ({"clairvoyant": 1}, "must go with measure jct_mean_s"),
     ],
 )
-def test_rules_of_the_file(keys: Mapping[str, Any], named: str) -> None:
+def test_rules_of_the_file(keys, named):
     """Each names its key."""
     with pytest.raises(FieldError, match=named):
         table(trials=5, **keys)
 
 
-def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_named(monkeypatch):
     """Most users have not installed Optuna."""
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(UserError, match=r"lyra-opt\[tuning\]"):
@@ -139,7 +139,7 @@ def beside(rows: list[Compared], *schedule_s: float) -> list[Compared]:
     return with_clairvoyant(rows, timers, schedules, ["start", AUTO_TUNER, BEST])
 
 
-def test_schemes_that_beat_the_clairvoyant_search_count_as_found() -> None:
+def test_schemes_that_beat_the_clairvoyant_search_count_as_found():
     """The other scheme has 16 s on the second draw, where the search has 17; it keeps no order."""
     rows = {
         row.name: [each[JCT] for each in row.tuned]
@@ -148,13 +148,13 @@ def test_schemes_that_beat_the_clairvoyant_search_count_as_found() -> None:
     assert (rows[TIMERS], rows[SCHEDULE], rows[PROVED]) == ([9, 20], [6, 16], [5, 5])
 
 
-def test_a_schedule_below_the_bound_is_refused() -> None:
+def test_a_schedule_below_the_bound_is_refused():
     """One of the two is wrong then."""
     with pytest.raises(SimulationError, match="is proved to be the least"):
         beside(compared(auto=(11, 22)), 4, 17)
 
 
-def test_the_distance_is_split_without_remainder() -> None:
+def test_the_distance_is_split_without_remainder():
     """By hand: of 11 s the tuner has 3, timers 1 and the order 7."""
     words = shares_in_words(beside(compared(auto=(11, 22)), 6, 17))
     assert "27.3 % for the tuner" in words

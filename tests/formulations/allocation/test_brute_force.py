@@ -16,7 +16,7 @@ from tests.lyra_opt.allocation.examples import example
 ALLOCATION = find_problem("allocation")
 
 
-def test_first_of_the_best_is_kept() -> None:
+def test_first_of_the_best_is_kept():
     """Fewer workers for the first job, where that makes no difference."""
     jobs = tuple(
         ElasticJob(id=name, min_workers=1, max_workers=2, work_worker_s=4) for name in "ab"
@@ -26,7 +26,7 @@ def test_first_of_the_best_is_kept() -> None:
     assert answer.solution == WorkerAllocation((1, 2))
 
 
-def test_too_many_choices_are_refused() -> None:
+def test_too_many_choices_are_refused():
     """With the number, and before any is tried; jobs that phase 1 leaves waiting do not count."""
     jobs = tuple(
         ElasticJob(id=name, min_workers=1, max_workers=1000, work_worker_s=1) for name in "abc"
@@ -39,7 +39,7 @@ def test_too_many_choices_are_refused() -> None:
     assert BruteForce().supports(two_phase) is None
 
 
-def test_schedules_are_refused() -> None:
+def test_schedules_are_refused():
     """It has no notion of time."""
     refusal = BruteForce().supports(example())
     assert refusal is not None
@@ -47,7 +47,7 @@ def test_schedules_are_refused() -> None:
 
 
 @pytest.mark.parametrize("objective", BruteForce.variants)
-def test_time_limit(monkeypatch: pytest.MonkeyPatch, objective: str) -> None:
+def test_time_limit(monkeypatch, objective):
     """What is known at the limit: a solution, or a better start, and a bound that holds."""
     monkeypatch.setattr(brute_force, "CHOICES_BETWEEN_LOOKS_AT_THE_CLOCK", 1)
     instance = example(objective=objective)

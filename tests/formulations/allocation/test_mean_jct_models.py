@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -20,9 +19,6 @@ from lyra_opt.formulations.allocation.mean_jct.grid import ScheduleModel
 from lyra_opt.formulations.allocation.mean_jct.mathopt_model import time_indexed
 from lyra_opt.formulations.backends.backend import Settings
 from tests.lyra_opt.allocation import examples
-
-if TYPE_CHECKING:
-    from lyra_opt.core.solver import Solver
 
 
 def rng() -> np.random.Generator:
@@ -71,7 +67,7 @@ def assert_bracket(instance: Instance, steps: tuple[float, ...]) -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("fit", [True, False])
-def test_bracket_shrinks_as_the_step_is_halved(seed: int, fit: bool) -> None:
+def test_bracket_shrinks_as_the_step_is_halved(seed, fit):
     instance = examples.drawn(2, seed, fit=fit, releases=not fit, loss=not fit)
     assert_bracket(instance, (16.0, 8.0))
 
@@ -79,13 +75,13 @@ def test_bracket_shrinks_as_the_step_is_halved(seed: int, fit: bool) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("fit", [True, False])
-def test_bracket_shrinks_further(seed: int, fit: bool) -> None:
+def test_bracket_shrinks_further(seed, fit):
     instance = examples.drawn(3, seed, fit=fit, releases=not fit, loss=not fit)
     assert_bracket(instance, (32.0, 16.0, 8.0))
 
 
 @pytest.mark.parametrize("step_s", [10.0, 5.0])
-def test_equal_where_the_optimum_lies_on_the_grid(step_s: float) -> None:
+def test_equal_where_the_optimum_lies_on_the_grid(step_s):
     """Waiting example: completions at 10 and 80 s, whole workers, the second starts at 10 s."""
     instance = Instance(
         name="waiting",
@@ -101,7 +97,7 @@ def test_equal_where_the_optimum_lies_on_the_grid(step_s: float) -> None:
 
 
 @pytest.mark.parametrize("solver", [time_indexed(8.0), CpsatSolver(8.0)])
-def test_start_is_kept(solver: Solver) -> None:
+def test_start_is_kept(solver):
     instance = examples.drawn(2, 1, fit=False, releases=True)
     start = MeanJctExact().solve(instance, limits=Limits(), rng=rng())
     answer = solver.solve(instance, limits=Limits(), rng=rng(), warm_start=start.solution)
@@ -112,7 +108,7 @@ def test_start_is_kept(solver: Solver) -> None:
 
 
 @pytest.mark.parametrize("objective", list(Objective))
-def test_cpsat_is_one_solver_for_all_objectives(objective: Objective) -> None:
+def test_cpsat_is_one_solver_for_all_objectives(objective):
     """The knapsack's with its proof, the schedule's without a bound."""
     instance = examples.drawn(2, 1, fit=True)
     solver = CpsatSolver()
@@ -126,7 +122,7 @@ def test_cpsat_is_one_solver_for_all_objectives(objective: Objective) -> None:
     assert (answer.dual_bound is None) == over_time
 
 
-def test_a_piece_shorter_than_floats_are_apart_stays_in_the_schedule() -> None:
+def test_a_piece_shorter_than_floats_are_apart_stays_in_the_schedule():
     """A slot late on a long grid, of a job of an instant: its start and end are one float."""
     long = ElasticJob(id="long", min_workers=1, max_workers=1, work_worker_s=1e9)
     short = ElasticJob(id="short", min_workers=1, max_workers=1, work_worker_s=1e-9, release_s=9e8)
@@ -136,7 +132,7 @@ def test_a_piece_shorter_than_floats_are_apart_stays_in_the_schedule() -> None:
 
 
 @pytest.mark.parametrize("work", [1e-12, 5e-324])
-def test_work_that_is_next_to_nothing_of_a_slot_is_bounded(work: float) -> None:
+def test_work_that_is_next_to_nothing_of_a_slot_is_bounded(work):
     """Rows by that work had coefficients that SCIP takes for infinite."""
     long = ElasticJob(id="long", min_workers=1, max_workers=2, work_worker_s=1e9)
     short = ElasticJob(id="short", min_workers=1, max_workers=9, work_worker_s=work)
@@ -146,7 +142,7 @@ def test_work_that_is_next_to_nothing_of_a_slot_is_bounded(work: float) -> None:
     assert 0.99 * 2.5e8 < answer.dual_bound <= answer.objective
 
 
-def test_releases_that_are_ages_apart_are_refused() -> None:
+def test_releases_that_are_ages_apart_are_refused():
     """A slot is longer there than all jobs together, by more than a backend's tolerances."""
     jobs = (
         ElasticJob(id="now", min_workers=1, max_workers=1, work_worker_s=100.0, release_s=1.7e9),
@@ -162,7 +158,7 @@ def test_releases_that_are_ages_apart_are_refused() -> None:
     assert solve_and_check(find_problem("allocation"), near, time_indexed()).solution is not None
 
 
-def test_more_workers_than_fit_are_no_number_of_the_model() -> None:
+def test_more_workers_than_fit_are_no_number_of_the_model():
     """CP-SAT refuses models whose sums may leave 64 bits: w_max is cut to the cluster."""
     jobs = tuple(
         ElasticJob(id=str(most), min_workers=2, max_workers=most, work_worker_s=work)
@@ -174,7 +170,7 @@ def test_more_workers_than_fit_are_no_number_of_the_model() -> None:
     assert "more than CP-SAT counts" in lo.solve(vast, "cpsat").message
 
 
-def test_times_too_far_apart_for_slots_prove_nothing() -> None:
+def test_times_too_far_apart_for_slots_prove_nothing():
     """A backend that finds no solution of the relaxation, which has one, is not believed."""
     rows = ((2, 3, 1e5, 1e9 + 1, 1 - 1e-9), (1, 3, 0.1, 0.0, 1e-9), (1, 1, 0.7, 1e9 + 1, 1e-9))
     keys = ("min_workers", "max_workers", "work_worker_s", "release_s", "scaling_loss")

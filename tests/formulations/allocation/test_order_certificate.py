@@ -27,7 +27,7 @@ def proved(instance: Instance) -> float:
 
 
 @pytest.mark.parametrize("name", sampled([(name,) for name in ONCE_PROVED_ALONE], 3))
-def test_the_tree_proves_the_best_known_of_the_library(name: str) -> None:
+def test_the_tree_proves_the_best_known_of_the_library(name):
     known = library().known[name].best_known
     assert known * (1 - 1e-6) <= proved(library().load(name).instance) <= known * (1 + 1e-12)
 
@@ -41,14 +41,12 @@ def test_the_tree_proves_the_best_known_of_the_library(name: str) -> None:
         (3, 2, {"fit": False, "releases": True, "loss": True, "wide": True}),
     ],
 )
-def test_the_tree_proves_what_brute_force_finds(
-    jobs: int, seed: int, options: dict[str, bool]
-) -> None:
+def test_the_tree_proves_what_brute_force_finds(jobs, seed, options):
     instance = examples.drawn(jobs, seed, **options)
     assert proved(instance) == pytest.approx(least_mean_jct(instance), rel=1e-6)
 
 
-def test_a_job_alone_has_a_certificate() -> None:
+def test_a_job_alone_has_a_certificate():
     """Its least run time meets the optimum before the search begins."""
     instance = Instance(
         name="alone",
@@ -61,7 +59,7 @@ def test_a_job_alone_has_a_certificate() -> None:
 
 @draws(30)
 @given(allocation_instances(objective="mean_jct", max_jobs=4), st.data())
-def test_a_tree_that_is_changed_proves_no_more(instance: Instance, data: st.DataObject) -> None:
+def test_a_tree_that_is_changed_proves_no_more(instance, data):
     """A price that is another, or a node that is missing: refuted, or a bound that still holds."""
     found = order_certificate(instance)
     checker = Checker(PROBLEM.instance_document(instance), found.denominator, found.ticks)

@@ -46,9 +46,7 @@ def order_of(instance: Instance, schedule: Schedule) -> list[Event]:
 
 @draws(60)
 @given(allocation_instances(objective="mean_jct", max_jobs=5), st.integers(0, 10**6), st.data())
-def test_no_prices_bound_a_schedule_from_above(
-    instance: Instance, seed: int, data: st.DataObject
-) -> None:
+def test_no_prices_bound_a_schedule_from_above(instance, seed, data):
     """Whatever the prices, however much of the order of the schedule is known, and which starts."""
     best = solved(instance, Limits(nodes=3), name="order-tree")
     numbers = WholeNumbers(instance)
@@ -75,7 +73,7 @@ def test_no_prices_bound_a_schedule_from_above(
     assert bound <= total * (1 + Fraction(1, 10**9))
 
 
-def test_prices_say_the_optimum_of_one_job_exactly() -> None:
+def test_prices_say_the_optimum_of_one_job_exactly():
     """Six worker-seconds by at most three workers, of whom those beyond one do half: 3 s."""
     job = ElasticJob(id="one", min_workers=1, max_workers=3, work_worker_s=6.0, scaling_loss=0.5)
     numbers = WholeNumbers(Instance(name="one", objective="mean_jct", gpus=9, jobs=(job,)))
@@ -87,7 +85,7 @@ def test_prices_say_the_optimum_of_one_job_exactly() -> None:
         assert bound == pytest.approx(expected * numbers.ticks, rel=1e-15)
 
 
-def test_a_job_that_has_no_room_beside_a_completion_starts_after_it() -> None:
+def test_a_job_that_has_no_room_beside_a_completion_starts_after_it():
     """3 of 4 GPUs are held until A completes, so B, which needs 2, starts after it."""
     jobs = tuple(
         ElasticJob(id=name, min_workers=least, max_workers=4, work_worker_s=8.0)
@@ -98,7 +96,7 @@ def test_a_job_that_has_no_room_beside_a_completion_starts_after_it() -> None:
     assert order.first == [0, 1, 0]
 
 
-def test_wide_workers_that_do_not_fit_are_not_counted() -> None:
+def test_wide_workers_that_do_not_fit_are_not_counted():
     """Of two GPUs a worker takes both, though the job could use three workers."""
     job = ElasticJob(id="w", min_workers=1, max_workers=3, work_worker_s=6.0, gpus_per_worker=2)
     for gpus, best in ((2, 6.0), (5, 2.4)):
@@ -129,7 +127,7 @@ ONCE_PROVED_ALONE = (
 
 
 @pytest.mark.parametrize("name", sampled([(name,) for name in ONCE_PROVED_ALONE], 3))
-def test_instances_of_the_library_have_their_best_known(name: str) -> None:
+def test_instances_of_the_library_have_their_best_known(name):
     """What one engine alone had proved: published examples, counterexamples and families."""
     known = library().known[name].best_known
     assert optimum(library().load(name).instance, "order-tree") == pytest.approx(known, rel=1e-6)

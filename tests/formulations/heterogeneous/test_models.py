@@ -44,7 +44,7 @@ def assert_same(found: Answer, expected: Answer) -> None:
 
 
 @given(st.data())
-def test_linear_relaxation_is_a_bound(data: st.DataObject) -> None:
+def test_linear_relaxation_is_a_bound(data):
     """The model without integrality has an optimum no worse than the best schedule."""
     import pulp
 
@@ -78,7 +78,7 @@ def test_linear_relaxation_is_a_bound(data: st.DataObject) -> None:
 
 
 @given(st.data())
-def test_schedules_are_solutions_of_the_model(data: st.DataObject) -> None:
+def test_schedules_are_solutions_of_the_model(data):
     """A schedule becomes values that keep every row, and comes back worth no less."""
     one = data.draw(
         st.sampled_from(VARIANTS).flatmap(lambda kind: heterogeneous_instances(objective=kind))
@@ -101,7 +101,7 @@ def test_schedules_are_solutions_of_the_model(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("name", BACKENDS)
 @pytest.mark.parametrize("slow", [1e-60, 1e-9])
-def test_a_rate_at_which_no_job_completes(name: str, slow: float) -> None:
+def test_a_rate_at_which_no_job_completes(name, slow):
     """How many rounds a job needs at such a rate is a number beyond what backends take."""
     rates = {"fast": 4.0, "slow": slow}
     jobs = [job(each, 2, throughput=rates) for each in "ab"]
@@ -111,7 +111,7 @@ def test_a_rate_at_which_no_job_completes(name: str, slow: float) -> None:
 
 @pytest.mark.parametrize("name", BACKENDS)
 @pytest.mark.parametrize("objective", VARIANTS)
-def test_rates_that_span_many_powers_of_ten_are_solved(name: str, objective: str) -> None:
+def test_rates_that_span_many_powers_of_ten_are_solved(name, objective):
     """A job needs 1e18 rounds on the slow GPUs: no coefficient that HiGHS refuses."""
     rounds = 1 if objective == "round_progress" else 4
     apart = job(throughput={"fast": 1e9, "slow": 1e-9}, steps=2e9)
@@ -119,7 +119,7 @@ def test_rates_that_span_many_powers_of_ten_are_solved(name: str, objective: str
     assert_same(solved(one, name), solved(one, "brute-force"))
 
 
-def test_refusals() -> None:
+def test_refusals():
     """Shares of time, and what is too large, with a reason."""
     shares = instance(objective="cost")
     for name in (*BACKENDS, "brute-force"):
@@ -133,7 +133,7 @@ def test_refusals() -> None:
     assert "ways to place jobs" in BruteForce().supports(many).reason
 
 
-def test_alike_servers_are_filled_in_order() -> None:
+def test_alike_servers_are_filled_in_order():
     """Three equal servers are two pairs, and a start is renamed so that it keeps the order."""
     servers = tuple(GpuServer(id=f"s{n}", gpus={"slow": 2}) for n in range(3))
     one = instance(
@@ -147,7 +147,7 @@ def test_alike_servers_are_filled_in_order() -> None:
     assert [each.gpus for each in back.entries] == [{"s0": {"slow": 2}}] * 4
 
 
-def test_one_place_where_servers_play_no_part() -> None:
+def test_one_place_where_servers_play_no_part():
     """Rates that do not depend on servers need none of them in the model."""
     assert len(RoundModel.of(instance()).places) == 1
     assert len(RoundModel.of(instance(job(gang=2, spread_throughput=RATES))).places) == 1
@@ -156,7 +156,7 @@ def test_one_place_where_servers_play_no_part() -> None:
     assert len(RoundModel.of(replace(instance(), forking=True)).places) == 2
 
 
-def test_presolve_of_cpsat_keeps_the_optimum() -> None:
+def test_presolve_of_cpsat_keeps_the_optimum():
     """A part of it, with its defaults, proves 2 s where both jobs can end after 1 s."""
     one = Instance(
         objective="makespan",

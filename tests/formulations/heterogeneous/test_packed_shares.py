@@ -52,7 +52,7 @@ def packable(objective: str, *, gpus: int = 1, part: float = 0.75, jobs: int = 2
         ("finish_time_fairness", 8 / 12),
     ],
 )
-def test_two_jobs_on_one_gpu(solver: str, objective: str, expected: float) -> None:
+def test_two_jobs_on_one_gpu(solver, objective, expected):
     """Packed all the time at three quarters of their speed, where alone each had half of it."""
     answer = solve_and_check(PROBLEM, packable(objective), find_solver("heterogeneous", solver))
     assert answer.status is Status.OPTIMAL
@@ -61,7 +61,7 @@ def test_two_jobs_on_one_gpu(solver: str, objective: str, expected: float) -> No
 
 
 @pytest.mark.parametrize("part", [0.4, 0.5])
-def test_packing_that_does_not_pay_is_worth_nothing(part: float) -> None:
+def test_packing_that_does_not_pay_is_worth_nothing(part):
     """At half of the speed or less two jobs do no more than in turns."""
     for objective in OBJECTIVES:
         alone = replace(packable(objective), packed=())
@@ -72,7 +72,7 @@ def test_packing_that_does_not_pay_is_worth_nothing(part: float) -> None:
         assert answers[0].objective == pytest.approx(answers[1].objective, rel=1e-9)
 
 
-def test_three_jobs_alike_take_turns_in_pairs() -> None:
+def test_three_jobs_alike_take_turns_in_pairs():
     """Three pairs, a third of the time each: two thirds of the time at three quarters."""
     instance = packable("max_min_share", jobs=3)
     answer = solve_and_check(PROBLEM, instance, find_solver("heterogeneous", "lp-highs"))
@@ -121,7 +121,7 @@ def by_definition(instance: Instance) -> float:
         lambda o: heterogeneous_instances(objective=o, max_jobs=5, with_packing=True)
     )
 )
-def test_the_optimum_is_that_of_the_definition(instance: Instance) -> None:
+def test_the_optimum_is_that_of_the_definition(instance):
     """Jobs alike made one, prices and repairs: none of it is in the definition."""
     answer = solve_and_check(PROBLEM, instance, find_solver("heterogeneous", "lp-highs"))
     assert answer.status is Status.OPTIMAL
@@ -134,7 +134,7 @@ def test_the_optimum_is_that_of_the_definition(instance: Instance) -> None:
         lambda o: heterogeneous_instances(objective=o, max_jobs=4, with_packing=True)
     )
 )
-def test_packing_never_hurts_and_the_simple_bound_holds(instance: Instance) -> None:
+def test_packing_never_hurts_and_the_simple_bound_holds(instance):
     """A job alone is the special case: without packed rates the optimum is no better."""
     sign = 1 if instance.objective.sense == "max" else -1
     packed = solve_and_check(PROBLEM, instance, find_solver("heterogeneous", "lp-highs"))
@@ -151,7 +151,7 @@ def test_packing_never_hurts_and_the_simple_bound_holds(instance: Instance) -> N
 
 @draws(12)
 @given(heterogeneous_instances(objective="max_min_share", max_jobs=5, with_packing=True))
-def test_jobs_alike_and_their_pairs_are_made_one(instance: Instance) -> None:
+def test_jobs_alike_and_their_pairs_are_made_one(instance):
     """With prices of either the whole programme has the bound, and shares are as good."""
     solver = find_solver("heterogeneous", "lp-highs")
     whole = ShareArrays.of(instance).max_min_share()
@@ -163,7 +163,7 @@ def test_jobs_alike_and_their_pairs_are_made_one(instance: Instance) -> None:
     assert min(whole.got(whole.repaired(point.shares))) == pytest.approx(bounds[0], rel=1e-7)
 
 
-def test_water_filling_goes_on_where_the_least_share_stops() -> None:
+def test_water_filling_goes_on_where_the_least_share_stops():
     """Two jobs packed all the time are saturated; a third has a type of its own."""
     two = packable("max_min_share")
     single = GangJob(id="alone", gang=1, steps=1.0, throughput={"b": 2.0})
@@ -178,7 +178,7 @@ def test_water_filling_goes_on_where_the_least_share_stops() -> None:
     assert filled.levels == pytest.approx([1.5, 1.5, 2.0], rel=1e-6)
 
 
-def test_what_packed_rates_may_not_be() -> None:
+def test_what_packed_rates_may_not_be():
     """Each broken rule is refused with field and rule."""
     instance = packable("max_min_share")
     rate = instance.packed[0]

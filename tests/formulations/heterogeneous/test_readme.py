@@ -15,7 +15,7 @@ from lyra_opt.heterogeneous.problem import PROBLEM
 README = Path(lyra_opt.formulations.heterogeneous.__path__[0]) / "README.md"
 
 
-def test_the_example_is_solved() -> None:
+def test_the_example_is_solved():
     """To a proof."""
     (block,) = re.findall(r"```json\n(.*?)```", README.read_text(), re.DOTALL)
     instance = PROBLEM.parse_instance(json.loads(block))

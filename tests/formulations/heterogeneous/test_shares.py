@@ -68,7 +68,7 @@ def job(number: int, gang: int = 1, **more: object) -> GangJob:
         lambda o: heterogeneous_instances(objective=o, with_packing=True)
     )
 )
-def test_solvers_agree(instance: Instance) -> None:
+def test_solvers_agree(instance):
     """Three engines of two libraries find the same value and refute no bound of another."""
     answers = [solved(instance, name) for name in SOLVERS]
     assert all(a.status is not Status.ERROR for a in refute_claims(answers))
@@ -84,7 +84,7 @@ def test_solvers_agree(instance: Instance) -> None:
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("seed", range(3))
-def test_solvers_agree_on_measured_rates(objective: str, seed: int) -> None:
+def test_solvers_agree_on_measured_rates(objective, seed):
     """The same with rates, gangs and steps over several orders of magnitude."""
     instance = drawn(40, objective, seed=seed, with_deadlines=True)
     answers = [solved(instance, name) for name in SOLVERS]
@@ -95,7 +95,7 @@ def test_solvers_agree_on_measured_rates(objective: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_one_type(solver: str) -> None:
+def test_one_type(solver):
     """One type, weights w, gangs g: shares go by weight, x_j = w_j C / (g_j sum w)."""
     jobs = [job(0, 1, weight=1.0), job(1, 2, weight=3.0), job(2, 4, weight=2.0)]
     answer = solved(one_type(jobs, 4, "max_min_share"), solver)
@@ -107,7 +107,7 @@ def test_one_type(solver: str) -> None:
 
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("objective", ["max_min_share", "finish_time_fairness"])
-def test_equal_throughputs(solver: str, objective: str) -> None:
+def test_equal_throughputs(solver, objective):
     """Jobs alike of one GPU on GPUs that are alike to them: m jobs, C GPUs, min(1, C / m) each."""
     alike = tuple(job(number, throughput={"a": 2.0, "b": 2.0}) for number in range(5))
     instance = Instance(
@@ -122,7 +122,7 @@ def test_equal_throughputs(solver: str, objective: str) -> None:
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_deadlines_that_just_can_be_met(solver: str) -> None:
+def test_deadlines_that_just_can_be_met(solver):
     """No interior at all: each job needs exactly half of the GPU."""
     tight = [job(n, utility=Deadline(deadline_s=10.0)) for n in range(2)]
     answer = solved(one_type(tight, 1, "cost"), solver)
@@ -135,7 +135,7 @@ def test_deadlines_that_just_can_be_met(solver: str) -> None:
     heterogeneous_instances(objective="max_min_share", max_jobs=4, with_packing=True),
     st.integers(0, 2**32 - 1),
 )
-def test_any_prices_prove_a_bound(instance: Instance, seed: int) -> None:
+def test_any_prices_prove_a_bound(instance, seed):
     """The certificate needs no honest solver: random prices bound the optimum too."""
     arrays = ShareArrays.of(instance)
     rng = np.random.default_rng(seed)
@@ -153,14 +153,14 @@ def test_any_prices_prove_a_bound(instance: Instance, seed: int) -> None:
     assert arrays.total(Objective.THROUGHPUT).dual_bound(prices) >= total * (1 - 1e-12)
 
 
-def test_prices_that_are_no_numbers_prove_nothing() -> None:
+def test_prices_that_are_no_numbers_prove_nothing():
     """A failed engine must not make a bound."""
     arrays = ShareArrays.of(drawn(3))
     nothing = SharePrices(np.full(3, np.nan), np.full(3, -1.0))
     assert arrays.max_min_share().dual_bound(nothing) == math.inf
 
 
-def test_bounds_hold_for_all_that_the_checker_accepts() -> None:
+def test_bounds_hold_for_all_that_the_checker_accepts():
     """Shares that break the rules by the checker's tolerance are worth more than the optimum."""
     instance = one_type([job(0), job(1)], 1, "max_min_share")
     beyond = TimeShares({f"j{n}": {"a": 0.5 * (1 + 0.99e-6)} for n in range(2)})
@@ -172,7 +172,7 @@ def test_bounds_hold_for_all_that_the_checker_accepts() -> None:
 
 @draws(25)
 @given(st.sampled_from(OBJECTIVES).flatmap(lambda o: heterogeneous_instances(objective=o)))
-def test_equal_parts_of_the_cluster_are_feasible(instance: Instance) -> None:
+def test_equal_parts_of_the_cluster_are_feasible(instance):
     """X_iso, from which solvers start, keeps all rules; its worst finish-time ratio is known."""
     instance = replace(instance, objective="finish_time_fairness")
     arrays = ShareArrays.of(instance)
@@ -186,7 +186,7 @@ def test_equal_parts_of_the_cluster_are_feasible(instance: Instance) -> None:
     assert (arrays.rate * shares).sum(axis=1) == pytest.approx(rates, rel=1e-12)
 
 
-def test_invalid_warm_start() -> None:
+def test_invalid_warm_start():
     """Shares that hold more GPUs than there are are named."""
     instance = one_type([job(0), job(1)], 1, "throughput")
     start = TimeShares({"j0": {"a": 1.0}, "j1": {"a": 1.0}})
@@ -195,7 +195,7 @@ def test_invalid_warm_start() -> None:
         solver.solve(instance, limits=Limits(), rng=np.random.default_rng(0), warm_start=start)
 
 
-def test_arrays_are_the_checkers_numbers() -> None:
+def test_arrays_are_the_checkers_numbers():
     """Arrays and checker compute X_eq, X_iso and deadlines apart, and agree."""
     instance = drawn(20, "cost", with_deadlines=True)
     arrays, numbers = ShareArrays.of(instance), ShareNumbers(instance)
@@ -207,7 +207,7 @@ def test_arrays_are_the_checkers_numbers() -> None:
 
 
 @pytest.mark.parametrize("objective", ["max_min_share", "throughput"])
-def test_jobs_alike_are_solved_as_one_and_share_alike(objective: str) -> None:
+def test_jobs_alike_are_solved_as_one_and_share_alike(objective):
     """Merging keeps the optimum: five of each job, against the engine on them one by one."""
     few = drawn(6, objective, servers=1, largest_gang=4)
     copies = tuple(replace(j, id=f"{j.id}-{n}") for n in range(5) for j in few.jobs)
@@ -232,7 +232,7 @@ def test_jobs_alike_are_solved_as_one_and_share_alike(objective: str) -> None:
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_a_deadline_missed_within_the_tolerance_is_not_proved_impossible(solver: str) -> None:
+def test_a_deadline_missed_within_the_tolerance_is_not_proved_impossible(solver):
     """The checker lets shares pass that miss it by less than 1e-6, so there is no such proof."""
     late = Instance(
         name="hair",
@@ -286,7 +286,7 @@ def spread(seed: int, objective: str) -> Instance:
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_numbers_that_span_many_powers_of_ten_are_proved(objective: str) -> None:
+def test_numbers_that_span_many_powers_of_ten_are_proved(objective):
     """The default engine drops coefficients below 1e-9; the job they are of still gets its part."""
     for seed in range(40):
         answer = solved(spread(seed, objective))
@@ -295,9 +295,7 @@ def test_numbers_that_span_many_powers_of_ten_are_proved(objective: str) -> None
 
 @pytest.mark.parametrize("weights", [(1e6, 1e-3), (1e60, 1e-60)])
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_a_job_that_needs_next_to_nothing_gets_it(
-    solver: str, weights: tuple[float, float]
-) -> None:
+def test_a_job_that_needs_next_to_nothing_gets_it(solver, weights):
     """Half of the optimum was the answer where it got nothing."""
     heavy, light = weights
     jobs = [job(0, gang=2, weight=heavy), job(1, weight=light)]
@@ -307,7 +305,7 @@ def test_a_job_that_needs_next_to_nothing_gets_it(
     assert answer.objective == pytest.approx(2 / heavy, rel=1e-6)
 
 
-def test_a_job_that_is_nearly_done_gets_what_it_needs() -> None:
+def test_a_job_that_is_nearly_done_gets_what_it_needs():
     """The same of finish-time fairness: one second of a job's 1,000 is an excellent share."""
     nearly = job(0, steps=2e-10, isolated_elapsed_s=1000.0)
     instance = one_type([nearly, job(1, gang=2, steps=1e-10)], 2, "finish_time_fairness")
@@ -317,14 +315,14 @@ def test_a_job_that_is_nearly_done_gets_what_it_needs() -> None:
         assert answer.objective == pytest.approx(0.5, rel=1e-5)
 
 
-def test_water_filling_fills_where_weights_span_many_powers_of_ten() -> None:
+def test_water_filling_fills_where_weights_span_many_powers_of_ten():
     """It takes the same programmes."""
     instance = one_type([job(0, gang=2, weight=1e6), job(1, weight=1e-3)], 2, "max_min_share")
     answer = solved(instance, "water-filling")
     assert answer.objective == pytest.approx(2e-6, rel=1e-6)
 
 
-def test_even_shares_are_feasible_and_an_equal_part_of_the_best() -> None:
+def test_even_shares_are_feasible_and_an_equal_part_of_the_best():
     """What shares are repaired with: alone they give each job that part of what it could have."""
     for seed in range(40):
         arrays = ShareArrays.of(spread(seed, "max_min_share"))
@@ -336,7 +334,7 @@ def test_even_shares_are_feasible_and_an_equal_part_of_the_best() -> None:
 
 
 @given(st.integers(1, 3).flatmap(lambda width: st.lists(st.tuples(*[PARTS] * width), min_size=1)))
-def test_rows_alike_are_those_that_sorting_all_finds(rows: list[tuple[float, ...]]) -> None:
+def test_rows_alike_are_those_that_sorting_all_finds(rows):
     """In the same order; zeros of either sign are alike."""
     array = np.array(rows)
     first, kind, count = np.unique(

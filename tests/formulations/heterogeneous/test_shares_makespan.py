@@ -44,7 +44,7 @@ def two_servers(*, forking: bool, jobs: int = 1, **more: object) -> Instance:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_what_forking_must_give_a_job_alone(engine: str) -> None:
+def test_what_forking_must_give_a_job_alone(engine):
     """30 steps at 2 a second take 15 s; at 2 + 1, on both servers at once, 10 s."""
     alone = divisible_makespan(two_servers(forking=False), engine_of(engine), forking=False)
     forked = divisible_makespan(two_servers(forking=True), engine_of(engine), forking=True)
@@ -53,7 +53,7 @@ def test_what_forking_must_give_a_job_alone(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_forking_gives_nothing_where_all_gpus_are_busy_anyway(engine: str) -> None:
+def test_forking_gives_nothing_where_all_gpus_are_busy_anyway(engine):
     """Two jobs alike swap servers halfway: 20 s with and without forking."""
     instance = two_servers(forking=False, jobs=2)
     for forking in (False, True):
@@ -66,7 +66,7 @@ def test_forking_gives_nothing_where_all_gpus_are_busy_anyway(engine: str) -> No
     heterogeneous_instances(objective="makespan", max_jobs=3, max_rounds=8),
     st.sampled_from(ENGINES),
 )
-def test_no_schedule_is_below(instance: Instance, engine: str) -> None:
+def test_no_schedule_is_below(instance, engine):
     """The exact optimum of the rounds, where there is one, is at or above the bound."""
     exact = solve_and_check(PROBLEM, instance, find_solver("heterogeneous", "cpsat"))
     assert exact.status in (Status.OPTIMAL, Status.INFEASIBLE), exact.message
@@ -77,7 +77,7 @@ def test_no_schedule_is_below(instance: Instance, engine: str) -> None:
 
 @draws(40)
 @given(heterogeneous_instances(objective="makespan", forking=True, max_jobs=4))
-def test_forking_never_has_a_larger_bound(instance: Instance) -> None:
+def test_forking_never_has_a_larger_bound(instance):
     """Gangs that any server holds, no faster spread: what runs once can run as one copy."""
     smallest = min(sum(server.gpus.values()) for server in instance.servers)
     instance = replace(
@@ -100,7 +100,7 @@ def _never(job: GangJob) -> dict[str, float]:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("forking", [False, True])
-def test_engines_agree_on_measured_rates(seed: int, forking: bool) -> None:
+def test_engines_agree_on_measured_rates(seed, forking):
     """Two independent methods, and prices that leave no gap."""
     instance = drawn(30, "makespan", seed=seed, largest_gang=4, horizon_rounds=100_000)
     first, second = (
@@ -111,7 +111,7 @@ def test_engines_agree_on_measured_rates(seed: int, forking: bool) -> None:
     assert second.most_s == pytest.approx(second.least_s, rel=1e-8)
 
 
-def test_job_that_fits_nowhere() -> None:
+def test_job_that_fits_nowhere():
     """A gang of two on two servers of one GPU cannot be one copy."""
     instance = two_servers(forking=True)
     wide = replace(instance, jobs=(replace(instance.jobs[0], gang=2),))

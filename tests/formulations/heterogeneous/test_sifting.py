@@ -32,8 +32,6 @@ from tests.draws import draws
 from tests.formulations.heterogeneous.share_instances import drawn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lyra_opt.heterogeneous.exact.shares.solver import SharePoint
 
 WHOLE = LpHighs().merged_point_of
@@ -84,7 +82,7 @@ def attained(programme: ShareProgramme, point: SharePoint) -> float:
 
 @draws(60)
 @given(st.integers(0, 2**32 - 1), KINDS)
-def test_what_is_found_is_the_optimum_of_all(seed: int, kind: str) -> None:
+def test_what_is_found_is_the_optimum_of_all(seed, kind):
     """Shares, prices and level are those of the whole programme, whichever way they were found."""
     programme = programme_of(seed, kind)
     assert is_for_sifting(programme)
@@ -114,7 +112,7 @@ def sum_of(seed: int, jobs: int) -> ShareProgramme:
 
 @draws(40)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 150))
-def test_sums_of_few_jobs_are_those_of_all(seed: int, jobs: int) -> None:
+def test_sums_of_few_jobs_are_those_of_all(seed, jobs):
     """Who is left out gets nothing in the whole programme either, by prices that prove it."""
     programme = sum_of(seed, jobs)
     assert is_sum_for_sifting(programme)
@@ -131,7 +129,7 @@ def test_sums_of_few_jobs_are_those_of_all(seed: int, jobs: int) -> None:
     assert programme.dual_bound(point.prices, tolerance=0.0) == pytest.approx(best, rel=1e-8)
 
 
-def test_sums_need_few_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_need_few_jobs(monkeypatch):
     """Of many jobs a part is enough; those that pay and were not tried are found by the prices."""
     programme = sum_of(SCARCE, 600)
     best = float((programme.gain * WHOLE(programme).shares).sum())
@@ -152,7 +150,7 @@ def test_sums_need_few_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert float((programme.gain * point.shares).sum()) == pytest.approx(best, rel=1e-9)
 
 
-def test_it_is_found_as_a_rule() -> None:
+def test_it_is_found_as_a_rule():
     """None is an honest answer, but a rare one: else nothing would be tested here, nor gained."""
     programmes = [programme_of(seed, kind) for seed in range(8) for kind in ("unlike", "families")]
     found = [sifted(programme, WHOLE) is not None for programme in programmes]
@@ -161,7 +159,7 @@ def test_it_is_found_as_a_rule() -> None:
     assert any(limited(programme) is None for programme in programmes)
 
 
-def test_programmes_stay_small() -> None:
+def test_programmes_stay_small():
     """Of many jobs that all differ, a small part is in doubt."""
     sizes: list[int] = []
 
@@ -178,7 +176,7 @@ def test_programmes_stay_small() -> None:
 
 @draws(60)
 @given(st.integers(0, 2**32 - 1), KINDS)
-def test_vertices_are_the_cheapest_shares(seed: int, kind: str) -> None:
+def test_vertices_are_the_cheapest_shares(seed, kind):
     """Against a programme for each job: least cost of what it needs within its time."""
     programme = programme_of(seed, kind, jobs=12)
     rng = np.random.default_rng(seed)
@@ -219,16 +217,14 @@ def _wrong(programme: ShareProgramme) -> SharePoint:
 
 
 @pytest.mark.parametrize("engine", [_without_shares, _without_prices, _wrong])
-def test_an_engine_that_fails_is_not_believed(
-    engine: Callable[[ShareProgramme], SharePoint],
-) -> None:
+def test_an_engine_that_fails_is_not_believed(engine):
     """No answer at all rather than one that its prices do not prove."""
     assert sifted(programme_of(1, "unlike"), engine) is None
 
 
 @pytest.mark.parametrize("objective", ["max_min_share", "makespan_share", "finish_time_fairness"])
 @pytest.mark.parametrize("seed", range(2))
-def test_many_jobs_of_measured_rates(objective: str, seed: int) -> None:
+def test_many_jobs_of_measured_rates(objective, seed):
     """The solver proves the same optimum as another engine where it sifts."""
     instance = drawn(400, objective, seed=seed, servers=9)
     ours, other = (
@@ -239,7 +235,7 @@ def test_many_jobs_of_measured_rates(objective: str, seed: int) -> None:
     assert ours.objective == pytest.approx(other.objective, rel=2e-9)
 
 
-def test_what_is_not_found_is_solved_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_found_is_solved_as_it_is(monkeypatch):
     """Sifting that gives up costs time and no answer."""
     monkeypatch.setattr(highs_model, "limited", lambda _: None)
     monkeypatch.setattr(highs_model, "sifted", lambda *_: None)
@@ -254,7 +250,7 @@ def test_what_is_not_found_is_solved_as_it_is(monkeypatch: pytest.MonkeyPatch) -
     assert (total.gain * ours).sum() == pytest.approx((total.gain * whole).sum(), rel=1e-9)
 
 
-def test_what_has_another_form_is_not_sifted() -> None:
+def test_what_has_another_form_is_not_sifted():
     """Sums have no level; groups and pairs are not in the proof."""
     arrays = ShareArrays.of(drawn(5))
     assert is_for_sifting(arrays.max_min_share())

@@ -51,7 +51,7 @@ def solved(one: Instance, name: str, **given_too: Any) -> Answer:
 
 @given(network_instances())
 @draws(30)
-def test_the_relaxation_is_no_worse_than_the_knapsack(one: Instance) -> None:
+def test_the_relaxation_is_no_worse_than_the_knapsack(one):
     """Nor are list placements better than it."""
     relaxed = solved(one, "lp-highs")
     assert solved(one, "list-placement").objective <= relaxed.objective
@@ -60,7 +60,7 @@ def test_the_relaxation_is_no_worse_than_the_knapsack(one: Instance) -> None:
 
 @given(network_instances())
 @draws(25)
-def test_patterns_are_the_tighter_relaxation(one: Instance) -> None:
+def test_patterns_are_the_tighter_relaxation(one):
     """Where no gang has to be apart in a rack."""
     import pulp
 
@@ -80,7 +80,7 @@ def test_patterns_are_the_tighter_relaxation(one: Instance) -> None:
     st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=8),
 )
 @draws(25)
-def test_any_multipliers_prove_a_bound(one: Instance, multipliers: list[float]) -> None:
+def test_any_multipliers_prove_a_bound(one, multipliers):
     """What HiGHS returns may be nonsense; the bound is one all the same."""
     patterns = PatternModel.of(one, in_floats=True)
     assume(patterns.data.can_start())
@@ -93,7 +93,7 @@ def test_any_multipliers_prove_a_bound(one: Instance, multipliers: list[float]) 
 @pytest.mark.parametrize("form", [TierModel, PatternModel])
 @given(data=st.data())
 @draws(30)
-def test_placements_are_solutions_of_the_model(form: Any, data: st.DataObject) -> None:
+def test_placements_are_solutions_of_the_model(form, data):
     """A placement becomes values that keep every row and come back worth no less."""
     one = data.draw(network_instances())
     drawn = data.draw(network_solutions_of(one))
@@ -116,7 +116,7 @@ def test_placements_are_solutions_of_the_model(form: Any, data: st.DataObject) -
 @pytest.mark.parametrize("form", [TierModel, PatternModel])
 @given(data=st.data())
 @draws(25)
-def test_solutions_of_the_model_are_placements(form: Any, data: st.DataObject) -> None:
+def test_solutions_of_the_model_are_placements(form, data):
     """For any worth of the tiers: what CP-SAT finds keeps the checker's rules, worth no less.
 
     Worths at random make the solver use every corner of the model; the instance's own decide
@@ -139,7 +139,7 @@ def test_solutions_of_the_model_are_placements(form: Any, data: st.DataObject) -
 
 
 @every_model
-def test_one_rack_beats_the_network(name: str) -> None:
+def test_one_rack_beats_the_network(name):
     """A tiny model of which CBC's pre-processing proves the optimum 0.25."""
     servers = (("a", "west", 2), ("b", "east", 2), ("c", "west", 1))
     one = instance(
@@ -155,7 +155,7 @@ def test_one_rack_beats_the_network(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*MODELS, "brute-force", "lp-highs"])
-def test_nothing_can_start(name: str) -> None:
+def test_nothing_can_start(name):
     """Neither free GPUs nor a tier that is accepted; proved without a backend."""
     busy = tuple(replace(machine, free_gpus=0) for machine in instance().machines)
     for one in (
@@ -169,7 +169,7 @@ def test_nothing_can_start(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*MODELS, "brute-force", "lp-highs"])
-def test_what_has_no_room_may_be_worth_far_more(name: str) -> None:
+def test_what_has_no_room_may_be_worth_far_more(name):
     """By more than floats can hold."""
     far = instance(job("a", 2, weight=1e-300), job("b", 11, weight=1e12))
     found = solved(far, name)
@@ -177,7 +177,7 @@ def test_what_has_no_room_may_be_worth_far_more(name: str) -> None:
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_models_agree_beyond_brute_force(objective: str) -> None:
+def test_models_agree_beyond_brute_force(objective):
     """Nine machines and eleven gangs, by the two models and two independent backends."""
     rng = np.random.default_rng(OBJECTIVES.index(objective))
     machines = tuple(
@@ -211,7 +211,7 @@ def test_models_agree_beyond_brute_force(objective: str) -> None:
     assert bound >= first or same_value(bound, first)
 
 
-def test_patterns_are_counted_before_they_are_made() -> None:
+def test_patterns_are_counted_before_they_are_made():
     """A machine of 200 GPUs has too many of them; the other model takes it."""
     machine = Machine(id="m", rack="r", gpus=200, free_gpus=200)
     gangs = tuple(job(f"j{n}", 1 + n % 20) for n in range(60))
@@ -227,7 +227,7 @@ def test_patterns_are_counted_before_they_are_made() -> None:
     assert "brute force tries" in BruteForce().supports(wide).reason
 
 
-def test_limits_are_found_fast() -> None:
+def test_limits_are_found_fast():
     """A machine of a million GPUs, and as many gangs as the format has room for in a test."""
     machine = Machine(id="m", rack="r", gpus=10**6, free_gpus=10**6)
     one = instance(*(job(f"j{n}", 1 + n % 97) for n in range(2000)), machines=(machine,))
@@ -239,14 +239,14 @@ def test_limits_are_found_fast() -> None:
 
 @given(network_instances())
 @draws(30)
-def test_columns_are_not_underestimated(one: Instance) -> None:
+def test_columns_are_not_underestimated(one):
     """What guards against a model that is too large is at least its size."""
     patterns = PatternModel.of(one)
     made = sum(len(of_class) for of_class in patterns.patterns)
     assert pattern_columns(one) >= made
 
 
-def test_alike_machines_are_one_class() -> None:
+def test_alike_machines_are_one_class():
     """Those of a rack with as many free GPUs; as free a whole where machines count."""
     machines = tuple(
         Machine(id=f"m{n}", rack=f"r{n % 2}", gpus=4 if n < 4 else 8, free_gpus=4) for n in range(8)
@@ -256,7 +256,7 @@ def test_alike_machines_are_one_class() -> None:
     assert len(PatternModel.of(replace(one, objective="least_fragmentation")).classes) == 4
 
 
-def test_must_be_apart_only_where_it_matters() -> None:
+def test_must_be_apart_only_where_it_matters():
     """Not where no machine could hold the gang, nor where nearer is no worse."""
     rising = {"machine": 0.5, "rack": 1.0, "network": 0.75}
     data = gang_data(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -30,7 +29,7 @@ def blocks(language: str) -> list[str]:
 EXAMPLE, SOLVED = (json.loads(block) for block in blocks("json"))
 
 
-def test_the_example_is_solved() -> None:
+def test_the_example_is_solved():
     """It parses, and the solution that is shown is as good as any."""
     instance = PROBLEM.parse_instance(EXAMPLE)
     answer = solve_and_check(PROBLEM, instance, find_solver("network", "cpsat"))
@@ -40,7 +39,7 @@ def test_the_example_is_solved() -> None:
     assert PROBLEM.check(instance, shown).objective == answer.objective
 
 
-def test_the_other_files_are_read(tmp_path: Path) -> None:
+def test_the_other_files_are_read(tmp_path):
     """The topology, the timers and the slowdowns."""
     toml, timers = blocks("toml")
     table, _ = blocks("csv")
@@ -55,7 +54,7 @@ def test_the_other_files_are_read(tmp_path: Path) -> None:
     assert list(read_slowdowns(tmp_path / "slowdowns.csv").models()) == ["mine"]
 
 
-def test_the_trace_runs_with_the_slowdowns(run: Any, tmp_path: Path) -> None:
+def test_the_trace_runs_with_the_slowdowns(run, tmp_path):
     """Models of one's own reach a simulation: named by a job, and drawn where none is."""
     for name, text in zip(("slowdowns.csv", "trace.csv"), blocks("csv"), strict=True):
         (tmp_path / name).write_text(text)

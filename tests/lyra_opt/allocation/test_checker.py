@@ -41,7 +41,7 @@ def violations_of(instance: Instance, solution: Any) -> str:
 
 
 @pytest.mark.parametrize("row", EXAMPLE_ROWS)
-def test_example_rows_of_the_paper(row: tuple[ElasticJob, int, int]) -> None:
+def test_example_rows_of_the_paper(row):
     """All seven come out; five of them are printed in Lyra's Tables 2 to 4."""
     completions, mean = EXAMPLE_ROWS[row][:2], EXAMPLE_ROWS[row][2]
     report = check(example(row[0]), example_schedule(*row))
@@ -55,7 +55,7 @@ def test_example_rows_of_the_paper(row: tuple[ElasticJob, int, int]) -> None:
     ("workers", "reduction"),
     [((2, 3), 20), ((3, 2), 50), ((3, 3), 70), ((3, 4), 80), ((3, 5), 86), ((3, 6), 90)],
 )
-def test_values_of_figure_6(workers: tuple[int, int], reduction: int) -> None:
+def test_values_of_figure_6(workers, reduction):
     """The best choices for 1 to 6 GPUs: each needs exactly as many."""
     gpus = (workers[0] - 2) * 2 + workers[1] - 2
     job = replace(NARROW, gpus_per_worker=2)
@@ -65,7 +65,7 @@ def test_values_of_figure_6(workers: tuple[int, int], reduction: int) -> None:
     assert "hold" in violations_of(replace(instance, gpus=gpus - 1), WorkerAllocation(workers))
 
 
-def test_two_phase_counts_what_is_started() -> None:
+def test_two_phase_counts_what_is_started():
     """B goes first by work / w_max; A does not fit then, and adds nothing."""
     instance = example(objective="two_phase", gpus=3)
     report = check(instance, WorkerAllocation((0, 3)))
@@ -76,7 +76,7 @@ def test_two_phase_counts_what_is_started() -> None:
     )
 
 
-def test_joint_charges_a_waiting_job_with_the_horizon() -> None:
+def test_joint_charges_a_waiting_job_with_the_horizon():
     """H = 420 / 8; both started cost 60 + 40."""
     instance = example(objective="joint")
     assert check(instance, WorkerAllocation((5, 3))).objective == 100
@@ -89,7 +89,7 @@ def test_joint_charges_a_waiting_job_with_the_horizon() -> None:
     )
 
 
-def test_reduction_ignores_what_is_running_and_released() -> None:
+def test_reduction_ignores_what_is_running_and_released():
     """Base demands are granted to all jobs, so that each must have them."""
     jobs = (replace(LONG, running=True), replace(SHORT, release_s=9))
     instance = Instance(name="x", objective="jct_reduction", gpus=0, jobs=jobs)
@@ -100,7 +100,7 @@ def test_reduction_ignores_what_is_running_and_released() -> None:
 
 
 @pytest.mark.parametrize("objective", ONE_SHOT)
-def test_workers_outside_their_range_and_too_many_gpus(objective: Objective) -> None:
+def test_workers_outside_their_range_and_too_many_gpus(objective):
     """Each is named with its limits."""
     found = violations_of(example(objective=objective), WorkerAllocation((7, 1)))
     assert "job 'A' has 7 workers, but its range is 2 to 6" in found
@@ -109,7 +109,7 @@ def test_workers_outside_their_range_and_too_many_gpus(objective: Objective) -> 
     assert "GPUs, but gpus is 4" in found
 
 
-def test_names_that_are_missing_or_unknown() -> None:
+def test_names_that_are_missing_or_unknown():
     """A file must name every job of the instance, and no other."""
     instance = example(objective="joint")
     assert check(instance, NamedWorkers({"B": 3, "A": 5})).objective == 100
@@ -121,7 +121,7 @@ def test_names_that_are_missing_or_unknown() -> None:
     )
 
 
-def test_solution_of_the_other_kind() -> None:
+def test_solution_of_the_other_kind():
     """A schedule where workers are asked for, and the other way round."""
     assert "asks for a schedule" in violations_of(example(), WorkerAllocation((2, 2)))
     schedule = example_schedule(LONG, 2, 6)
@@ -162,13 +162,13 @@ BROKEN: dict[str, tuple[Instance, Schedule, str]] = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_broken_rule_of_a_schedule_is_named(case: str) -> None:
+def test_broken_rule_of_a_schedule_is_named(case):
     """One line with job, number and rule."""
     instance, schedule, expected = BROKEN[case]
     assert expected in violations_of(instance, schedule)
 
 
-def test_scaling_loss_slows_extra_workers_only() -> None:
+def test_scaling_loss_slows_extra_workers_only():
     """With a loss of a half, 2 + 4 workers do the work of 4; fractions of workers count."""
     job = replace(SHORT, scaling_loss=0.5)
     instance = Instance(name="x", objective="mean_jct", gpus=6, jobs=(job,))
@@ -183,7 +183,7 @@ def test_scaling_loss_slows_extra_workers_only() -> None:
     assert "worker-seconds" in violations_of(instance, schedule(20, 6))
 
 
-def test_waiting_is_allowed_and_counts() -> None:
+def test_waiting_is_allowed_and_counts():
     """A job may start later than it could; JCT counts from its release."""
     instance = replace(example(), jobs=(LONG, replace(SHORT, release_s=10)))
     schedule = Schedule(
@@ -197,7 +197,7 @@ def test_waiting_is_allowed_and_counts() -> None:
 
 
 @pytest.mark.parametrize("relative", [-4e-10, 4e-10])
-def test_rounding_breaks_no_rule_and_more_does(relative: float) -> None:
+def test_rounding_breaks_no_rule_and_more_does(relative):
     """Times and workers off by less than 1e-9 pass, by a thousand times as much they do not."""
 
     def shifted(relative: float) -> Schedule:
@@ -218,7 +218,7 @@ def test_rounding_breaks_no_rule_and_more_does(relative: float) -> None:
     assert check(example(), shifted(1000 * relative)).violations
 
 
-def test_overlap_within_rounding_does_no_work_twice() -> None:
+def test_overlap_within_rounding_does_no_work_twice():
     """Many pieces that overlap a little cannot make a job end early."""
     job = ElasticJob(id="a", min_workers=1, max_workers=1, work_worker_s=1000)
     instance = Instance(name="x", objective="mean_jct", gpus=1, jobs=(job,))
@@ -231,7 +231,7 @@ def test_overlap_within_rounding_does_no_work_twice() -> None:
     assert "due" in violations_of(instance, Schedule(tuple(pieces)))
 
 
-def test_long_lists_of_violations_are_cut() -> None:
+def test_long_lists_of_violations_are_cut():
     """A wrong file of thousands of jobs does not flood the terminal."""
     jobs = tuple(
         ElasticJob(id=f"j{number}", min_workers=1, max_workers=2, work_worker_s=1)
@@ -263,7 +263,7 @@ def of_one_worker(*jobs: tuple[float, float]) -> Instance:
 
 
 @pytest.mark.parametrize("apart", [0, 1])
-def test_no_schedule_gains_by_the_rounding_of_its_ends(apart: int) -> None:
+def test_no_schedule_gains_by_the_rounding_of_its_ends(apart):
     """A job whose end is rounded down misses work, and delays whoever waits for it."""
     instance = of_one_worker((0.3333, 0.0), (0.3333, FAR_S), *[(0.3333, FAR_S)] * apart)
     pieces = [SchedulePiece(job="0", start_s=0.0, end_s=0.3333, workers=1)]
@@ -276,7 +276,7 @@ def test_no_schedule_gains_by_the_rounding_of_its_ends(apart: int) -> None:
     assert report.objective == pytest.approx(0.3333 * (2 + 2 * apart) / (2 + apart), rel=1e-12)
 
 
-def test_a_wait_for_a_release_forgives_no_schedule_anything() -> None:
+def test_a_wait_for_a_release_forgives_no_schedule_anything():
     """Two jobs at once for 100 s are refused, however late the next job is released."""
     instance = of_one_worker((100.0, 0.0), (100.0, 0.0), (1.0, FAR_S))
     times = ((0.0, 100.0), (0.0, 100.0), (FAR_S, FAR_S + 1))

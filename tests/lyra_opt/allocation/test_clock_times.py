@@ -54,9 +54,7 @@ SMALL = allocation_instances(objective=Objective.MEAN_JCT, max_jobs=3, with_runn
 @pytest.mark.parametrize("name", SOLVERS)
 @draws(12)
 @given(drawn=SMALL)
-def test_a_shift_leaves_status_objective_and_bound(
-    name: str, units_per_s: int, origin: float, drawn: Instance
-) -> None:
+def test_a_shift_leaves_status_objective_and_bound(name, units_per_s, origin, drawn):
     """Of every solver; the times of its schedule are shifted by as much."""
     instance = in_units(drawn, units_per_s)
     late = shifted(instance, origin)
@@ -95,7 +93,7 @@ EXACT_MS = Instance(
 
 @pytest.mark.parametrize("origin", [UNIX_S, UNIX_MS])
 @pytest.mark.parametrize("name", SOLVERS)
-def test_a_certificate_does_not_contradict_what_rounding_gains(name: str, origin: float) -> None:
+def test_a_certificate_does_not_contradict_what_rounding_gains(name, origin):
     """The end of a schedule is rounded, down at times: below a bound that knows nothing of it."""
     answer = lo.solve(shifted(EXACT_MS, origin), name, certify=True)
     assert answer.status in (Status.OPTIMAL, Status.FEASIBLE), answer.message
@@ -103,7 +101,7 @@ def test_a_certificate_does_not_contradict_what_rounding_gains(name: str, origin
 
 
 @pytest.mark.parametrize("name", SOLVERS)
-def test_a_start_at_clock_times_is_kept(name: str) -> None:
+def test_a_start_at_clock_times_is_kept(name):
     """It may be valid by the rounding of its times alone; what is told on the way is valid too."""
     late = shifted(EXACT_MS, UNIX_MS)
     start = lo.solve(late, "exact").solution
@@ -125,7 +123,7 @@ def test_a_start_at_clock_times_is_kept(name: str) -> None:
         assert solution is None or check(late, solution).objective == value
 
 
-def test_an_invalid_start_at_clock_times_is_refused() -> None:
+def test_an_invalid_start_at_clock_times_is_refused():
     """As it is at others."""
     late = shifted(EXACT_MS, UNIX_S)
     piece = SchedulePiece(job="a", start_s=1.0, end_s=2.0, workers=2)
@@ -138,7 +136,7 @@ def test_an_invalid_start_at_clock_times_is_refused() -> None:
         )
 
 
-def test_a_proof_that_rounding_costs_is_none() -> None:
+def test_a_proof_that_rounding_costs_is_none():
     """A job of a tenth of a second cannot be proved in times a quarter of a millisecond apart."""
     job = ElasticJob(id="a", min_workers=1, max_workers=1, work_worker_s=0.1, release_s=UNIX_MS)
     one = Instance(name="short", objective=Objective.MEAN_JCT, gpus=1, jobs=(job,))
@@ -148,7 +146,7 @@ def test_a_proof_that_rounding_costs_is_none() -> None:
     assert answer.dual_bound <= 0.1
 
 
-def test_the_checker_is_as_strict_at_clock_times() -> None:
+def test_the_checker_is_as_strict_at_clock_times():
     """A schedule that begins a second early, or runs two jobs at once for one, is not valid."""
     late = shifted(EXACT_MS, UNIX_S)
     solution = lo.solve(late, "exact").solution
@@ -159,7 +157,7 @@ def test_the_checker_is_as_strict_at_clock_times() -> None:
     assert check(late, Schedule((early, *others))).violations
 
 
-def test_a_piece_that_is_shorter_than_times_are_apart_is_kept() -> None:
+def test_a_piece_that_is_shorter_than_times_are_apart_is_kept():
     """Its job has to be somewhere."""
     piece = SchedulePiece(job="a", start_s=0.0, end_s=1e-9, workers=1)
     (late,) = moved(Schedule((piece,)), UNIX_MS).pieces

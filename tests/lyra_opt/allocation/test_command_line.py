@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -42,7 +42,7 @@ def schedule_files(tmp_path: Path) -> tuple[Path, Path]:
     return instance, path
 
 
-def test_json_of_workers(run: Any, joint_file: Path) -> None:
+def test_json_of_workers(run, joint_file):
     """An object from id to workers; what belongs to schedules is null."""
     exit_code, out, _ = run("solve", joint_file, "--solver", "brute-force", "--certify", "--json")
     (answer,) = json.loads(out)
@@ -54,7 +54,7 @@ def test_json_of_workers(run: Any, joint_file: Path) -> None:
     assert (answer["schedule"], answer["makespan_s"], answer["mean_queuing_s"]) == (None,) * 3
 
 
-def test_table_shows_workers_and_no_empty_column(run: Any, joint_file: Path) -> None:
+def test_table_shows_workers_and_no_empty_column(run, joint_file):
     """For people: how many jobs have an entry, and below the table which."""
     exit_code, out, _ = run("solve", joint_file, "--solver", "brute-force")
     assert exit_code == 0
@@ -63,7 +63,7 @@ def test_table_shows_workers_and_no_empty_column(run: Any, joint_file: Path) -> 
     assert "makespan" not in out
 
 
-def test_schedule_is_verified(run: Any, schedule_files: tuple[Path, Path]) -> None:
+def test_schedule_is_verified(run, schedule_files):
     """As text and as JSON; a schedule that breaks a rule is invalid, not bad input."""
     instance, schedule = schedule_files
     exit_code, out, _ = run("verify", instance, schedule)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import networkx
 from hypothesis import given
 
 from lyra_opt.testing.strategies import allocation_instances
 
-if TYPE_CHECKING:
-    from lyra_opt.allocation.instance import Instance
-
 
 @given(allocation_instances())
-def test_jobs_are_a_star_around_the_cluster(instance: Instance) -> None:
+def test_jobs_are_a_star_around_the_cluster(instance):
     """Every job is a leaf, with its numbers; GPUs of base demands add up over the edges."""
     graph = instance.to_networkx()
     assert networkx.is_tree(graph)

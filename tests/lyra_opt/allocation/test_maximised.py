@@ -39,7 +39,7 @@ class Scripted(Solver):
         return self.result
 
 
-def test_a_bound_below_the_objective_is_refuted() -> None:
+def test_a_bound_below_the_objective_is_refuted():
     """Of a maximised objective a bound lies above."""
     answer = solve_and_check(PROBLEM, INSTANCE, Scripted(BEST, 110.0, 109.0))
     assert answer.status == "error"
@@ -47,7 +47,7 @@ def test_a_bound_below_the_objective_is_refuted() -> None:
     assert solve_and_check(PROBLEM, INSTANCE, Scripted(BEST, 110.0, 120.0)).status == "feasible"
 
 
-def test_the_lower_of_two_bounds_is_kept() -> None:
+def test_the_lower_of_two_bounds_is_kept():
     """The certificate of this instance is the optimum, the solver's own is worse."""
     answer = solve_and_check(PROBLEM, INSTANCE, Scripted(WORSE, 105.0, 200.0), certify=True)
     assert answer.dual_bound == pytest.approx(110)
@@ -56,7 +56,7 @@ def test_the_lower_of_two_bounds_is_kept() -> None:
     assert certified.status == "optimal"
 
 
-def test_a_false_bound_is_refuted_by_a_larger_value() -> None:
+def test_a_false_bound_is_refuted_by_a_larger_value():
     """The best of several answers is the largest, and it is the one that is written."""
     lie = solve_and_check(PROBLEM, INSTANCE, Scripted(WORSE, 105.0, 105.0))
     truth = solve_and_check(PROBLEM, INSTANCE, Scripted(BEST, 110.0))
@@ -64,7 +64,7 @@ def test_a_false_bound_is_refuted_by_a_larger_value() -> None:
     assert _best([lie, truth]) is truth
 
 
-def test_conformance_sees_a_lost_start_and_forgives_rounding() -> None:
+def test_conformance_sees_a_lost_start_and_forgives_rounding():
     """A smaller reduction than that of the start is worse; the last digit is not."""
     with pytest.raises(AssertionError, match="rule 9"):
         assert_conforms(Scripted(WORSE, 105.0), PROBLEM, INSTANCE, best_solution=BEST)

@@ -27,7 +27,7 @@ EXAMPLE = {
 }
 
 
-def test_schedule_comes_back_from_its_file_in_order() -> None:
+def test_schedule_comes_back_from_its_file_in_order():
     """By start, then by job in file order, whatever order a solver leaves its pieces in."""
     instance = example()
     schedule = example_schedule(LONG, 2, 6)
@@ -43,7 +43,7 @@ def test_schedule_comes_back_from_its_file_in_order() -> None:
     assert PROBLEM.check(instance, parsed) == PROBLEM.check(instance, schedule)
 
 
-def test_sense_and_default_solver_depend_on_the_objective() -> None:
+def test_sense_and_default_solver_depend_on_the_objective():
     """Only the reduction is maximised."""
     senses = {str(objective): objective.sense for objective in Objective}
     assert [kind for kind, sense in senses.items() if sense == "max"] == ["jct_reduction"]
@@ -52,7 +52,7 @@ def test_sense_and_default_solver_depend_on_the_objective() -> None:
     assert PROBLEM.default_solver_of("joint") == "mckp-core"
 
 
-def test_claims_are_compared_within_rounding() -> None:
+def test_claims_are_compared_within_rounding():
     """Floats that differ in the last digit are the same claim; other digits are not."""
     instance, schedule = example(), example_schedule(LONG, 2, 6)
 
@@ -67,7 +67,7 @@ def test_claims_are_compared_within_rounding() -> None:
     assert not verified(125 / 3, makespan_s=63)
 
 
-def test_bounds_of_a_maximised_objective_lie_above() -> None:
+def test_bounds_of_a_maximised_objective_lie_above():
     """A proof whose bound is below its objective refutes itself, for the reduction only."""
     for objective, bound, valid in [
         ("jct_reduction", 200.0, True),
@@ -80,13 +80,13 @@ def test_bounds_of_a_maximised_objective_lie_above() -> None:
 
 
 @pytest.mark.parametrize("objective", ["jct_reduction", "two_phase", "joint"])
-def test_jobs_that_do_not_fit_are_no_defect_elsewhere(objective: str) -> None:
+def test_jobs_that_do_not_fit_are_no_defect_elsewhere(objective):
     """Only a schedule must run every job."""
     document = {**EXAMPLE, "objective": objective, "gpus": 1}
     assert PROBLEM.parse_instance(document).gpus == 1
 
 
-def test_instance_of_python_numbers_that_are_none() -> None:
+def test_instance_of_python_numbers_that_are_none():
     """The dataclasses hold what the files hold, and refuse the rest by field too."""
     with pytest.raises(FieldError, match="work_worker_s"):
         ElasticJob(id="a", min_workers=1, max_workers=1, work_worker_s=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def instance_file(tmp_path: Path) -> Path:
 
 
 @given(instance=SCHEDULES)
-def test_bands_stack_what_jobs_hold(instance: Instance) -> None:
+def test_bands_stack_what_jobs_hold(instance):
     """At any time the bands lie one on the other without gaps, each as high as its job's GPUs."""
     schedule = srw(instance)
     bands = _stacked(instance, schedule)
@@ -63,7 +63,7 @@ def test_bands_stack_what_jobs_hold(instance: Instance) -> None:
             height = top
 
 
-def test_colours_go_to_the_dozen_with_most_work() -> None:
+def test_colours_go_to_the_dozen_with_most_work():
     """The others are grey, and the legend says how many they are."""
     jobs = [job(f"j{i}", 1, 2, 10.0 + i) for i in range(20)]
     colours = job_colours(instance_of(8, *jobs))
@@ -78,7 +78,7 @@ def test_colours_go_to_the_dozen_with_most_work() -> None:
     assert labels[-1] == "8 others"
 
 
-def test_two_policies_one_above_the_other() -> None:
+def test_two_policies_one_above_the_other():
     """On the same axes, each with its name and mean JCT; times have a unit."""
     schedules = {"srw": srw(example()), "sjf": srw(example())}
     figure = drawing_of_schedules(example(), schedules).figure()
@@ -93,7 +93,7 @@ def test_two_policies_one_above_the_other() -> None:
     )
 
 
-def test_many_jobs_are_drawn_as_averages(tmp_path: Path) -> None:
+def test_many_jobs_are_drawn_as_averages(tmp_path):
     """The areas add up to the GPU work, and the file stays small."""
     instance = generate("allocation", "load", jobs=MOST_BANDS + 1, release_percent=80, seed=1)
     schedule = ShortestJobFirst().schedule(instance, np.random.default_rng(0))
@@ -107,7 +107,7 @@ def test_many_jobs_are_drawn_as_averages(tmp_path: Path) -> None:
     assert (tmp_path / "many.svg").stat().st_size < 3_000_000
 
 
-def test_plot_writes_svg_and_png(run: Any, instance_file: Path, tmp_path: Path) -> None:
+def test_plot_writes_svg_and_png(run, instance_file, tmp_path):
     """By suffix; all solvers in one picture; the same bytes again; odd names stay text."""
     svg, again, png = tmp_path / "a.svg", tmp_path / "b.svg", tmp_path / "a.PNG"
     for path in (svg, again, png):
@@ -130,16 +130,14 @@ def test_plot_writes_svg_and_png(run: Any, instance_file: Path, tmp_path: Path) 
         ("missing/out.svg", "the folder does not exist"),
     ],
 )
-def test_plot_refuses_a_path_before_solving(
-    run: Any, instance_file: Path, tmp_path: Path, path: str, reason: str
-) -> None:
+def test_plot_refuses_a_path_before_solving(run, instance_file, tmp_path, path, reason):
     """One line, exit code 2, nothing written."""
     result = run("solve", instance_file, "--plot", tmp_path / path)
     assert_one_line_error(result, "--plot", path, reason)
     assert not (tmp_path / path).exists()
 
 
-def test_plot_refuses_several_files(run: Any, instance_file: Path, tmp_path: Path) -> None:
+def test_plot_refuses_several_files(run, instance_file, tmp_path):
     """A picture is of one instance."""
     out_file = tmp_path / "out.svg"
     result = run("solve", instance_file, instance_file, "--plot", out_file)
@@ -147,7 +145,7 @@ def test_plot_refuses_several_files(run: Any, instance_file: Path, tmp_path: Pat
     assert not out_file.exists()
 
 
-def test_plot_without_a_solution_says_so(run: Any, instance_file: Path, tmp_path: Path) -> None:
+def test_plot_without_a_solution_says_so(run, instance_file, tmp_path):
     """A solver that does not take the instance leaves nothing to draw."""
     out_file = tmp_path / "out.svg"
     command = ("solve", instance_file, "--solver", "mckp-dp", "--plot", out_file)

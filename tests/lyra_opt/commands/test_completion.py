@@ -49,13 +49,13 @@ def completions(*words: str) -> set[str]:
         3,
     ),
 )
-def test_bash_completes_names(words: tuple[str, ...], proposed: set[str]) -> None:
+def test_bash_completes_names(words, proposed):
     """Of everything that has a name, the names there are at the time."""
     assert proposed <= completions(*words)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_every_shell_has_its_code(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_shell_has_its_code(shell, capsys):
     """The line of the help would otherwise fail at the start of the user's shell."""
     from lyra_opt.__main__ import main
 

@@ -76,9 +76,7 @@ def assert_verified(run: Any, record: dict[str, Any], prover: str) -> None:
         ),
     ],
 )
-def test_the_files_hold_what_is_claimed(
-    run: Any, tmp_path: Path, arguments: list[object], files: list[str]
-) -> None:
+def test_the_files_hold_what_is_claimed(run, tmp_path, arguments, files):
     """Read back: each solution verifies, and each solver gives its value on the written file."""
     exit_code, out, err = run("counterexample", *arguments, *SMALL, "--json")
     record = json.loads(out)
@@ -110,9 +108,7 @@ def test_the_files_hold_what_is_claimed(
         ),
     ],
 )
-def test_the_files_of_an_allocation(
-    run: Any, arguments: tuple[object, ...], prover: str, variant: str
-) -> None:
+def test_the_files_of_an_allocation(run, arguments, prover, variant):
     """As for reclaim; of the reduction, the heuristic's value is the smaller."""
     exit_code, out, err = run("counterexample", *arguments, "--json")
     record = json.loads(out)
@@ -129,7 +125,7 @@ def test_the_files_of_an_allocation(
     assert_verified(run, record, prover)
 
 
-def test_json_has_every_key_found_or_not(run: Any) -> None:
+def test_json_has_every_key_found_or_not(run):
     """In the documented order; exit code 1 and no file where nothing was found."""
     exit_code, out, _ = run(*GREEDY, "--json")
     record = json.loads(out)
@@ -146,7 +142,7 @@ def test_json_has_every_key_found_or_not(run: Any) -> None:
     assert record["file"] is record["objective"] is record["ratio"] is None
 
 
-def test_an_infinite_ratio_is_null(run: Any) -> None:
+def test_an_infinite_ratio_is_null(run):
     """JSON has no infinity."""
     _, out, _ = run(
         "counterexample", "--heuristic", "random", "--against", "optimum", *SMALL, "--json"
@@ -155,7 +151,7 @@ def test_an_infinite_ratio_is_null(run: Any) -> None:
     assert (record["against_objective"], record["ratio"]) == (0, None)
 
 
-def test_for_people(run: Any) -> None:
+def test_for_people(run):
     """Both values, the proof, what smallest means and the files; the same but for times again."""
     exit_code, out, _ = run(*GREEDY)
     assert exit_code == 0
@@ -168,7 +164,7 @@ def test_for_people(run: Any) -> None:
     assert run(*GREEDY)[1].splitlines()[:-1] == lines[:-1]
 
 
-def test_an_allocation_for_people(run: Any) -> None:
+def test_an_allocation_for_people(run):
     """What is counted has its units, and the sizes have their names."""
     exit_code, out, _ = run("counterexample", *LYRA, "--against", "optimum", "--max", "release=0")
     assert exit_code == 0
@@ -180,7 +176,7 @@ def test_an_allocation_for_people(run: Any) -> None:
     assert lines[3].startswith("proved: no smaller plain instance shows it ")
 
 
-def test_the_problem_follows_from_the_solvers(run: Any) -> None:
+def test_the_problem_follows_from_the_solvers(run):
     """Where both problems have the heuristic the other solver decides, or --problem."""
 
     def problem(*arguments: object) -> str:
@@ -194,7 +190,7 @@ def test_the_problem_follows_from_the_solvers(run: Any) -> None:
     assert problem("--heuristic", "cpsat", "--against", "optimum", *asked) == "allocation"
 
 
-def test_none_found(run: Any, tmp_path: Path) -> None:
+def test_none_found(run, tmp_path):
     """One line on stdout, exit code 1, nothing written."""
     exit_code, out, err = run(*GREEDY, "--max", "servers=2", "--min-ratio", 50)
     assert (exit_code, err) == (1, "")
@@ -204,14 +200,14 @@ def test_none_found(run: Any, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_none_found_in_time(run: Any) -> None:
+def test_none_found_in_time(run):
     """The line says that the limit ended it."""
     exit_code, out, _ = run(*GREEDY, "--time-limit", 1e-9)
     assert exit_code == 1
     assert "ended by the time limit" in out
 
 
-def test_a_failing_solver(run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_failing_solver(run, monkeypatch, tmp_path):
     """One line on stderr, exit code 1, nothing written."""
     monkeypatch.setattr(
         "lyra_opt.reclaim.heuristics.greedy.Peeling.choose",
@@ -227,7 +223,7 @@ def test_a_failing_solver(run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert not list(tmp_path.iterdir())
 
 
-def test_variant(run: Any) -> None:
+def test_variant(run):
     """The first that both take, or the one asked for."""
 
     def variant(*arguments: object) -> str:
@@ -278,9 +274,7 @@ def test_variant(run: Any) -> None:
         ({"--out": ""}, ["--out", "must not be empty"]),
     ],
 )
-def test_bad_usage(
-    run: Any, tmp_path: Path, changed: dict[str, str | None], parts: list[str]
-) -> None:
+def test_bad_usage(run, tmp_path, changed, parts):
     """One line, exit code 2, nothing on stdout, nothing written, and at once."""
     options = {"--heuristic": "peeling", "--against": "optimum"} | changed
     words = [

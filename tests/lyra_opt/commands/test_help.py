@@ -34,7 +34,7 @@ def shown(
     return capsys.readouterr().out.splitlines()
 
 
-def test_every_help_fits_80_columns_and_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_help_fits_80_columns_and_says_the_same(capsys):
     """Protects whoever reads in a terminal of usual width: no line is broken within a word."""
 
     def words(lines: list[str]) -> list[str]:
@@ -47,7 +47,7 @@ def test_every_help_fits_80_columns_and_says_the_same(capsys: pytest.CaptureFixt
         assert words(narrow) == words(wide)
 
 
-def test_a_folded_command_can_be_pasted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folded_command_can_be_pasted(capsys):
     """Protects examples: what goes on in the next line ends with a backslash."""
     solve = next(parser for parser in parsers(make_parser()) if parser.prog == "lyra-opt solve")
     lines = shown(solve, capsys, 60)

@@ -41,9 +41,7 @@ def words_of(text: str) -> list[str]:
     return re.findall(r"[^\s/_-]+", text)
 
 
-def test_table_without_a_terminal_is_neither_cut_nor_wrapped(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_table_without_a_terminal_is_neither_cut_nor_wrapped(capsys):
     """Protects names that differ at their end alone, such as those of files in one folder."""
     files = [f"{'a/folder with words/' * 30}{number}.json" for number in range(2)]
     print_table(
@@ -58,9 +56,7 @@ def test_table_without_a_terminal_is_neither_cut_nor_wrapped(
 
 @pytest.mark.parametrize("columns", [40, 80, 120])
 @given(data=st.data())
-def test_on_a_terminal_nothing_is_cut_and_numbers_stay_whole(
-    data: st.DataObject, columns: int
-) -> None:
+def test_on_a_terminal_nothing_is_cut_and_numbers_stay_whole(data, columns):
     """Protects all that a table says, each number on one line, from a narrow terminal."""
     numbers = data.draw(st.integers(1, 9))
     row = st.tuples(NAMES, *[NUMBERS] * numbers)
@@ -75,7 +71,7 @@ def test_on_a_terminal_nothing_is_cut_and_numbers_stay_whole(
         assert set(words_of(name)) <= set(words_of(text))
 
 
-def test_columns_that_are_elsewhere_go_in_order_of_importance() -> None:
+def test_columns_that_are_elsewhere_go_in_order_of_importance():
     """Protects the columns that matter, and says which others there are and where."""
     headers = ["solver", "objective", "preempted", "collateral", "time"]
     row = ["lyra", "17", "4", "123456789012", "0.44 ms"]
@@ -87,7 +83,7 @@ def test_columns_that_are_elsewhere_go_in_order_of_importance() -> None:
     assert " ".join(said) == "left out for want of width: collateral. All of it: --json"
 
 
-def test_sentences_and_meanings_are_folded_at_words() -> None:
+def test_sentences_and_meanings_are_folded_at_words():
     """Protects prose on a narrow terminal from a break within a word."""
     sentence = "- the cluster is empty at hour 0, and all servers of 8 GPUs are alike"
     with terminal(30) as screen:
@@ -101,9 +97,7 @@ def test_sentences_and_meanings_are_folded_at_words() -> None:
     assert lines[-1] == "  fifo  first come"
 
 
-def test_remarks_and_errors_are_folded_in_a_terminal_alone(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_remarks_and_errors_are_folded_in_a_terminal_alone(monkeypatch, capsys):
     """Protects the one line that programs read, and people from lines broken within words."""
     sentence = "error: fleet.json: jobs[3].weight is -1: must be an integer of at least 1"
     complain(sentence)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -43,7 +42,7 @@ def _own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_solve(run: Any) -> None:
+def test_solve(run):
     """Beside a registered one, under its own name."""
     solvers = ("--solver", "own.py:FirstInFile", "--solver", "exact")
     exit_code, out, _ = run("solve", FIGURE_5, *solvers, "--json")
@@ -53,7 +52,7 @@ def test_solve(run: Any) -> None:
     assert (mine["status"], mine["objective"]) == ("feasible", exact["objective"])
 
 
-def test_counterexample(run: Any) -> None:
+def test_counterexample(run):
     """The problem follows from the solver; files are called after it."""
     asked = ("--heuristic", "own.py:FirstInFile", "--against", "optimum", "--max", "servers=2")
     exit_code, out, _ = run("counterexample", *asked, "--json")
@@ -89,7 +88,7 @@ TIGHTEST = Tightest()
         (lo.generate("network", "epoch", jobs=6, timers="none"), "TIGHTEST", "best-fit"),
     ],
 )
-def test_policies_answer_instances(instance: Any, own: str, like: str, run: Any) -> None:
+def test_policies_answer_instances(instance, own, like, run):
     """As the registered solver of the same rule does."""
     Path("rounds.py").write_text(ROUNDS)
     lo.save(instance, "instance.json")
@@ -131,7 +130,7 @@ ROUNDS_OF_JOBS = lo.generate("heterogeneous", "offline", jobs=4)
         (lo.generate("allocation", "load", jobs=3), "Targets", "job must be one of state.active"),
     ],
 )
-def test_ids_in_the_place_of_positions(instance: Any, own: str, told: str, run: Any) -> None:
+def test_ids_in_the_place_of_positions(instance, own, told, run):
     """And the other way round: the message names the line of the method."""
     Path("ids.py").write_text(IDS)
     lo.save(instance, "instance.json")
@@ -142,7 +141,7 @@ def test_ids_in_the_place_of_positions(instance: Any, own: str, told: str, run: 
     assert f"(ids.py, line {line})" in "".join(texts)
 
 
-def test_where_it_failed(run: Any) -> None:
+def test_where_it_failed(run):
     """The traceback names file and line."""
     exit_code, _, err = run("solve", FIGURE_5, "--solver", "own.py:Failing", "--debug")
     assert exit_code == 1
@@ -166,7 +165,7 @@ def test_where_it_failed(run: Any) -> None:
         (["schema", "lyra-opt/reclame"], ["did you mean lyra-opt/reclaim?"]),
     ],
 )
-def test_names_that_there_are_not(arguments: list[object], parts: list[str], run: Any) -> None:
+def test_names_that_there_are_not(arguments, parts, run):
     """The nearest is named, or where it belongs; not all."""
     result = run(*arguments)
     assert_one_line_error(result, *parts)

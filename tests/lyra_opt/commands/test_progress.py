@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sys
-from typing import TYPE_CHECKING
 
 from lyra_opt.commands import progress
 from lyra_opt.commands.messages import Loudness, as_loud_as
@@ -12,13 +11,8 @@ from lyra_opt.commands.progress import moment_in_words, solving
 from lyra_opt.core.run_progress import listening, within_run
 from lyra_opt.reclaim.instance import Semantics
 
-if TYPE_CHECKING:
-    import pytest
 
-
-def test_lines_now_and_then(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_now_and_then(capsys, monkeypatch):
     """Where there is no terminal, a line now and then, with the time left."""
     clock = iter([0.0, 1.0, 20.0, 21.0])
     monkeypatch.setattr("lyra_opt.commands.progress.time.monotonic", lambda: next(clock))
@@ -29,9 +23,7 @@ def test_lines_now_and_then(
     assert capsys.readouterr().err == "gap: 2 of 5 runs, about 30 s left\n"
 
 
-def test_runs_that_have_begun_count_too(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_that_have_begun_count_too(capsys, monkeypatch):
     """A run of hours is shown while it lasts, and says in words how far it is."""
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LOOKS", 0.001)
@@ -49,9 +41,7 @@ def test_runs_that_have_begun_count_too(
     assert told == [0.5]
 
 
-def test_a_long_solve_says_what_it_knows_and_how_long_it_lasts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_long_solve_says_what_it_knows_and_how_long_it_lasts(monkeypatch):
     """On a terminal alone, and not where little is to be said; only what is better counts."""
     screen = io.StringIO()
     monkeypatch.setattr(sys, "stderr", screen)
@@ -72,6 +62,6 @@ def test_a_long_solve_says_what_it_knows_and_how_long_it_lasts(
             pass
 
 
-def test_moments_in_words() -> None:
+def test_moments_in_words():
     assert moment_in_words(5400) == "hour 1.5"
     assert moment_in_words(864_000) == "day 10.0"

@@ -23,7 +23,7 @@ def _unused() -> None:
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_limbs_are_the_fractions(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limbs_are_the_fractions(compiled, monkeypatch):
     """High * radix + low over the common denominator, in both forms."""
     monkeypatch.setattr(kernels, "COMPILE_FROM_WORK", 0 if compiled else 10**18)
 
@@ -51,13 +51,13 @@ def test_limbs_are_the_fractions(compiled: bool, monkeypatch: pytest.MonkeyPatch
 
 
 @given(st.lists(st.integers(0, 2**63 - 1) | st.integers(0, 9), max_size=6))
-def test_sum_beyond_64_bits(values: list[int]) -> None:
+def test_sum_beyond_64_bits(values):
     """As Python adds them up, in both forms of array."""
     for dtype in (np.int64, object):
         assert exact_sum(np.array(values, dtype=dtype)) == sum(values)
 
 
-def test_kernels_run_interpreted_where_integers_could_overflow() -> None:
+def test_kernels_run_interpreted_where_integers_could_overflow():
     """A kernel is compiled only if it is large enough and fits in 64 bits."""
     assert not _unused.compiles(kernels.COMPILE_FROM_WORK - 1, largest=0)
     assert _unused.compiles(kernels.COMPILE_FROM_WORK, largest=0)
@@ -73,7 +73,7 @@ ONLY_DRAWN = {"plot.py"}
 @pytest.mark.parametrize(
     ("left", "right"), [((7,), (7,)), ((5, 7), (7,)), ((7,), (7, 3)), ((5, 7), (7, 3))]
 )
-def test_it_is_the_product(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+def test_it_is_the_product(left, right):
     """Of vectors and matrices, in each combination."""
     rng = np.random.default_rng(3)
     one, other = rng.random(left), rng.random(right)
@@ -81,7 +81,7 @@ def test_it_is_the_product(left: tuple[int, ...], right: tuple[int, ...]) -> Non
     assert product(one, other).shape == (one @ other).shape
 
 
-def test_no_decision_hangs_on_blas() -> None:
+def test_no_decision_hangs_on_blas():
     """No package that decides uses ``@`` or a function of NumPy that calls BLAS."""
     found = []
     for package in PACKAGES:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
@@ -14,16 +13,13 @@ from hypothesis import strategies as st
 from lyra_opt.core.csv_text import cell_as_given, csv_rows, frame_text, read_frame, safe_cell
 from lyra_opt.core.errors import InputError
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 FORMULAS = ("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "'=1", "''-1")
 
 
 @given(st.text())
 @example("'")
 @example("''=")
-def test_text_is_safe_and_comes_back_unchanged(text: str) -> None:
+def test_text_is_safe_and_comes_back_unchanged(text):
     """Whatever it begins with; a text that does not look like a formula is written as it is."""
     cell = safe_cell(text)
     assert isinstance(cell, str)
@@ -33,7 +29,7 @@ def test_text_is_safe_and_comes_back_unchanged(text: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["object", "str", "category"])
-def test_frames_are_safe_and_come_back_unchanged(tmp_path: Path, kind: str) -> None:
+def test_frames_are_safe_and_come_back_unchanged(tmp_path, kind):
     """Names of columns too; numbers below 0 and missing values are no texts."""
     texts = [*FORMULAS, "NA", "None", "job-1", None]
     numbers = [-1.5, float("nan"), *range(-5, 5)]
@@ -51,7 +47,7 @@ def test_frames_are_safe_and_come_back_unchanged(tmp_path: Path, kind: str) -> N
 
 
 @given(st.lists(st.lists(st.text(max_size=4), min_size=2, max_size=3), min_size=1, max_size=5))
-def test_rows_are_those_of_the_whole_text(rows: list[list[str]]) -> None:
+def test_rows_are_those_of_the_whole_text(rows):
     """Line breaks within fields, and all kinds of line ends, are as the standard library reads."""
     stream = io.StringIO(newline="")
     csv.writer(stream).writerows(rows)
@@ -60,7 +56,7 @@ def test_rows_are_those_of_the_whole_text(rows: list[list[str]]) -> None:
     assert list(csv_rows("x.csv", text)) == expected
 
 
-def test_rows_are_refused_with_their_line() -> None:
+def test_rows_are_refused_with_their_line():
     """As the file counts lines."""
     with pytest.raises(InputError, match=r"x\.csv: is not valid CSV: .* \(line 2\)"):
         list(csv_rows("x.csv", 'a,b\n"1"2,3\n'))

@@ -10,7 +10,6 @@ import lzma
 import os
 import tarfile
 import zipfile
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,11 +23,8 @@ from lyra_opt.core.documents import (
 )
 from lyra_opt.core.errors import DiskFullError, FieldError, InputError, UserError, show_value
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-
-def test_written_files_have_ordinary_permissions(tmp_path: Path) -> None:
+def test_written_files_have_ordinary_permissions(tmp_path):
     """Not the private ones of a temporary file."""
     plain = tmp_path / "plain"
     plain.touch()
@@ -36,9 +32,7 @@ def test_written_files_have_ordinary_permissions(tmp_path: Path) -> None:
     assert (tmp_path / "ours").stat().st_mode == plain.stat().st_mode
 
 
-def test_a_failed_write_leaves_the_old_file_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_leaves_the_old_file_whole(tmp_path, monkeypatch):
     """As on a full disk; the temporary file is gone."""
     target = tmp_path / "file"
     write_text(target, "old")
@@ -53,7 +47,7 @@ def test_a_failed_write_leaves_the_old_file_whole(
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_links_and_devices_stay_what_they_are(tmp_path: Path) -> None:
+def test_links_and_devices_stay_what_they_are(tmp_path):
     """A link's target is replaced, and a pipe is written to."""
     target, link, pipe = tmp_path / "target", tmp_path / "link", tmp_path / "pipe"
     target.write_text("old")
@@ -69,19 +63,19 @@ def test_links_and_devices_stay_what_they_are(tmp_path: Path) -> None:
     assert pipe.is_fifo()
 
 
-def test_writing_into_a_missing_folder_is_a_user_error(tmp_path: Path) -> None:
+def test_writing_into_a_missing_folder_is_a_user_error(tmp_path):
     """Named, in one line."""
     with pytest.raises(UserError, match="cannot be written: No such file or directory"):
         write_bytes(tmp_path / "none" / "file", b"")
 
 
-def test_gzip_depends_on_content_alone() -> None:
+def test_gzip_depends_on_content_alone():
     """No time stamp and no name: equal bytes on any day."""
     assert gzip_bytes(b"content")[4:8] == b"\0\0\0\0"
     assert gzip_bytes(b"content") == gzip_bytes(b"content")
 
 
-def test_formatted_documents_are_json() -> None:
+def test_formatted_documents_are_json():
     """A key a line, an object a line in lists, and the same values when read."""
     document = {"a": 1, "b": [{"c": 2}, {"d": [3]}], "e": [], "f": {"g": None}, "h": "é\n"}
     text = format_document(document)
@@ -101,12 +95,12 @@ def test_formatted_documents_are_json() -> None:
         ("x" * 100, '"' + "x" * 56 + "..."),
     ],
 )
-def test_shown_values_fit_on_a_line(value: object, shown: str) -> None:
+def test_shown_values_fit_on_a_line(value, shown):
     """As JSON, cut where they are long."""
     assert show_value(value) == shown
 
 
-def test_errors_name_their_place() -> None:
+def test_errors_name_their_place():
     """A path grows from the inside out."""
     error = FieldError("base", 1.5, "must be an integer").inside("workers[0]").inside("jobs[2]")
     assert str(error) == "jobs[2].workers[0].base is 1.5: must be an integer"
@@ -124,13 +118,13 @@ DEEP = {
 
 
 @pytest.mark.parametrize("text", DEEP.values(), ids=DEEP)
-def test_a_key_of_thousands_of_parts_is_refused(text: str) -> None:
+def test_a_key_of_thousands_of_parts_is_refused(text):
     """The parser would take the square of their number: 12 s for 90 kB."""
     with pytest.raises(InputError, match="deep.toml: is nested too deeply to be a study"):
         parse_toml(text, "deep.toml", "a study")
 
 
-def test_what_is_not_deep_is_parsed() -> None:
+def test_what_is_not_deep_is_parsed():
     """Long words and texts, many keys, and a dotted key of a depth that nobody needs."""
     text = "word = '" + "a." * 500 + "'\n" + "x." * 90 + "x = 1\n" + "y.z.a = {b.c = 2}\n"
     parsed = parse_toml(text + f"{'k' * 100_000} = 3\n", "wide.toml", "a study")
@@ -143,7 +137,7 @@ COMPRESSED = {"gzip": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
 
 
 @pytest.mark.parametrize("kind", COMPRESSED)
-def test_compressed_files_are_told_by_their_content(tmp_path: Path, kind: str) -> None:
+def test_compressed_files_are_told_by_their_content(tmp_path, kind):
     """Whole they are read, cut anywhere refused; what is too large is not unpacked whole."""
     path = tmp_path / "jobs.csv"
     data = COMPRESSED[kind](TEXT.encode())
@@ -169,7 +163,7 @@ def archives() -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(("kind", "data"), archives().items())
-def test_archives_are_to_be_unpacked_first(tmp_path: Path, kind: str, data: bytes) -> None:
+def test_archives_are_to_be_unpacked_first(tmp_path, kind, data):
     """A compressed tar archive too, and none is taken for a table."""
     path = tmp_path / "jobs.csv"
     for content in (data, gzip.compress(data)) if kind == "tar" else (data,):

@@ -17,13 +17,13 @@ ERRORS = (
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-def test_errors_cross_processes(error: UserError) -> None:
+def test_errors_cross_processes(error):
     """One whose arguments are not those of its class broke the pool that it crossed."""
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
 
 
-def test_errors_are_one_line_whatever_they_name() -> None:
+def test_errors_are_one_line_whatever_they_name():
     """Names may hold line breaks, in the rule too, where it lists what there is."""
     field = FieldError("gpus", "a\nb", "must be one of: c\nd")
     for error in (field, field.inside("jobs\n"), InputError("file\n.json", str(field))):

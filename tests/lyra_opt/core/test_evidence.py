@@ -24,7 +24,7 @@ def said(variant: Semantics | Objective, *claims: Claim) -> list[str | None]:
     return [evidence.in_words(claim) for claim in claims]
 
 
-def test_without_a_proof() -> None:
+def test_without_a_proof():
     """The best of this call, and what the best bound of this call leaves possible."""
     greedy, fast = Claim("greedy", FEASIBLE, 22), Claim("fast", FEASIBLE, 20, 19)
     assert said(MINIMISED, greedy, fast) == [
@@ -33,13 +33,13 @@ def test_without_a_proof() -> None:
     ]
 
 
-def test_a_refuted_bound_bounds_nothing() -> None:
+def test_a_refuted_bound_bounds_nothing():
     """It would make "at most 0 %" of what may be twice the optimum."""
     claims = [Claim("greedy", FEASIBLE, 10, 5), Claim("liar", FEASIBLE, 25, 20)]
     assert said(MINIMISED, *claims)[0] == "the best found, at most 100 % over the optimum"
 
 
-def test_with_a_proof() -> None:
+def test_with_a_proof():
     """A heuristic beside a proof is so far from the optimum, or optimal, and by whose proof."""
     claims = [
         Claim("greedy", FEASIBLE, 16),
@@ -53,7 +53,7 @@ def test_with_a_proof() -> None:
     ]
 
 
-def test_maximised() -> None:
+def test_maximised():
     """Below, not over."""
     assert said(MAXIMISED, Claim("a", FEASIBLE, 15.0), Claim("b", OPTIMAL, 16.0, 16.0)) == [
         "6.25 % below the optimum",
@@ -74,7 +74,7 @@ def test_maximised() -> None:
         ([Claim("a", UNKNOWN, None, 3)], None),
     ],
 )
-def test_where_there_is_no_percentage(claims: list[Claim], words: str | None) -> None:
+def test_where_there_is_no_percentage(claims, words):
     """Words, never an infinite number, and never nothing where there is a solution."""
     assert said(MINIMISED, *claims)[0] == words
 
@@ -87,9 +87,7 @@ def test_where_there_is_no_percentage(claims: list[Claim], words: str | None) ->
     ),
     st.integers(0, 12),
 )
-def test_gaps_hold_for_every_optimum_that_is_possible(
-    numbers: list[tuple[int | None, int | None]], shift: int
-) -> None:
+def test_gaps_hold_for_every_optimum_that_is_possible(numbers, shift):
     """No optimum between best bound and best objective is further away than is said."""
     claims = [
         Claim(

@@ -20,7 +20,7 @@ from lyra_opt.instances.family import generate
 from lyra_opt.reclaim import Instance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ FULL = {
 }
 
 
-def test_everything_is_read() -> None:
+def test_everything_is_read():
     """Tables, lists of them, tables by name, and arguments of another class."""
     found = parsed(Outer, FULL)
     assert (found.name, found.kind, found.on) == ("x", "b", True)
@@ -118,7 +118,7 @@ def test_everything_is_read() -> None:
         ("checked.shares", 2, "checked.shares", "did you mean share?"),
     ],
 )
-def test_what_is_wrong_is_named(path: str, value: Any, field: str, part: str) -> None:
+def test_what_is_wrong_is_named(path, value, field, part):
     """By its path, with the rule, and the nearest key where one is unknown."""
     with pytest.raises(FieldError) as caught:
         parsed(Outer, with_change(FULL, path, value))
@@ -126,14 +126,14 @@ def test_what_is_wrong_is_named(path: str, value: Any, field: str, part: str) ->
     assert part in str(caught.value)
 
 
-def test_what_is_missing_is_named() -> None:
+def test_what_is_missing_is_named():
     """A key without a default."""
     with pytest.raises(FieldError, match=r"inner\.count is missing"):
         parsed(Outer, {"name": "x", "inner": {}})
 
 
 @given(st.dictionaries(st.sampled_from(list(FULL)), st.sampled_from([0, "x", True, [], {}, 0.5])))
-def test_schema_and_parser_agree(changes: dict[str, Any]) -> None:
+def test_schema_and_parser_agree(changes):
     """Whatever the schema refuses is refused; what it takes breaks at most a rule of its own."""
     document = {**FULL, **changes}
     validator = jsonschema.Draft202012Validator(schema_of(Outer))
@@ -144,7 +144,7 @@ def test_schema_and_parser_agree(changes: dict[str, Any]) -> None:
     assert validator.is_valid(document)
 
 
-def test_keys_are_described() -> None:
+def test_keys_are_described():
     """Each with its path, values, default and meaning, those of other classes too."""
     found = {each.path: each for each in described(Outer)}
     assert list(found) == [
@@ -159,7 +159,7 @@ def test_keys_are_described() -> None:
     )
 
 
-def test_rules_are_found_by_path() -> None:
+def test_rules_are_found_by_path():
     """Through tables; a path that leads nowhere has none."""
     assert isinstance(rule_at(Outer, "inner.count"), Integer)
     assert isinstance(rule_at(Outer, "name"), Text)
@@ -167,7 +167,7 @@ def test_rules_are_found_by_path() -> None:
         assert rule_at(Outer, path) is None
 
 
-def test_changes_make_tables_on_their_way() -> None:
+def test_changes_make_tables_on_their_way():
     """And leave the document as it was."""
     document = {"a": {"b": 1}}
     assert with_change(document, "a.c.d", 2) == {"a": {"b": 1, "c": {"d": 2}}}
@@ -177,7 +177,7 @@ def test_changes_make_tables_on_their_way() -> None:
 
 
 @pytest.mark.parametrize("copied", [lambda it: pickle.loads(pickle.dumps(it)), copy.deepcopy])
-def test_copies_are_as_frozen_as_what_they_are_of(copied: Callable[[Any], Any]) -> None:
+def test_copies_are_as_frozen_as_what_they_are_of(copied):
     """At the border of a process arrays would be writeable again."""
     instance = generate("reclaim", "messy-dist", servers=9, reclaim=3, seed=1)
     again = copied(instance)
@@ -187,7 +187,7 @@ def test_copies_are_as_frozen_as_what_they_are_of(copied: Callable[[Any], Any]) 
     assert not any(array.flags.writeable for array in arrays)
 
 
-def test_a_constructor_names_the_nearest_field() -> None:
+def test_a_constructor_names_the_nearest_field():
     """An argument that does not exist is a slip of one that does; a missing one is told as ever."""
     with pytest.raises(TypeError, match="reclaim_gpus: unknown field; did you mean reclaim_serv"):
         Instance(reclaim_gpus=3)

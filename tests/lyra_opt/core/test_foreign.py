@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,7 +22,6 @@ from lyra_opt.core.rules import (
     Named,
     Number,
     OrNull,
-    Rule,
     Text,
 )
 from lyra_opt.network.instance import Machine
@@ -43,7 +41,7 @@ def is_same(first: object, second: object) -> bool:
 
 @pytest.mark.parametrize("kind", INTEGERS)
 @given(value=st.integers(0, 127))
-def test_integers_are_kept_exactly(kind: Any, value: int) -> None:
+def test_integers_are_kept_exactly(kind, value):
     """Also where numbers are asked for, which then are floats."""
     assert is_same(Integer().check("", kind(value)), value)
     assert is_same(Number().check("", kind(value)), float(value))
@@ -51,7 +49,7 @@ def test_integers_are_kept_exactly(kind: Any, value: int) -> None:
 
 
 @given(st.floats(0, width=32, allow_infinity=False))
-def test_numbers_are_kept_exactly(value: float) -> None:
+def test_numbers_are_kept_exactly(value):
     """Whatever their width; none of them is an integer, not even a whole one."""
     for kind in (np.float32, np.float64, np.longdouble):
         for rule in (Number(), ANY_NUMBER):
@@ -84,13 +82,13 @@ def test_numbers_are_kept_exactly(value: float) -> None:
     ],
     ids=repr,
 )
-def test_the_rules_of_files_hold(rule: Rule, value: object) -> None:
+def test_the_rules_of_files_hold(rule, value):
     """A value of another kind, or one that cannot be kept exactly, is refused."""
     with pytest.raises(FieldError):
         rule.check("x", value)
 
 
-def test_what_is_kept_is_python_s_own() -> None:
+def test_what_is_kept_is_python_s_own():
     """So that JSON, hashes and pickles are those of objects made otherwise."""
     server = Server(id=np.str_("a"), gpus=np.int64(8), on_loan=np.False_)
     for value, own in ((server.id, "a"), (server.gpus, 8), (server.on_loan, False)):
@@ -103,7 +101,7 @@ def test_what_is_kept_is_python_s_own() -> None:
     assert Choice(Semantics).check("", np.str_("rigid")) is Semantics.RIGID
 
 
-def test_what_is_not_available_is_left_out() -> None:
+def test_what_is_not_available_is_left_out():
     """Where None would be; pandas reads empty cells so."""
     assert OrNull(Integer()).check("", pd.NA) is None
     machine = Machine(id="m", rack="r", gpus=1, free_gpus=1, affinity=pd.NA)
@@ -115,12 +113,12 @@ def test_what_is_not_available_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("value", [None, True, 1, 1.5, "x", [1], {"x": 1}, pd.NaT, math.inf])
-def test_whatever_else_stays_as_it_is(value: object) -> None:
+def test_whatever_else_stays_as_it_is(value):
     """The value itself."""
     assert as_python(value) is value
 
 
-def test_numbers_of_a_run_may_be_numpy_s() -> None:
+def test_numbers_of_a_run_may_be_numpy_s():
     """As those that a loop over an array gives; the seed is the same seed."""
     fleet = lo.reclaim.Instance(
         servers=[{"id": name, "gpus": 8} for name in "abcd"], jobs=[], reclaim_servers=2

@@ -38,7 +38,7 @@ def others_of(instance: ProblemInstance) -> dict[str, Any]:
 @EVERY_PROBLEM
 @given(data=st.data())
 @settings(suppress_health_check=list(HealthCheck))
-def test_frames_make_the_same_instance(name: str, data: st.DataObject) -> None:
+def test_frames_make_the_same_instance(name, data):
     """All fields of it, whatever they are; columns in any order."""
     instance = data.draw(getattr(strategies, f"{name}_instances")())
     frames = instance.to_frames()
@@ -55,7 +55,7 @@ def test_frames_make_the_same_instance(name: str, data: st.DataObject) -> None:
 
 
 @given(instance=strategies.reclaim_instances())
-def test_frames_go_through_csv(instance: lo.reclaim.Instance) -> None:
+def test_frames_go_through_csv(instance):
     """As any table does; workers have one of their own."""
     read = {
         key: pd.read_csv(
@@ -80,7 +80,7 @@ def frames() -> dict[str, pd.DataFrame]:
     }
 
 
-def test_missing_cells_are_defaults() -> None:
+def test_missing_cells_are_defaults():
     """NaN, None and NA; whole floats are the integers that pandas has made floats of."""
     given_as = frames()
     given_as["servers"] = given_as["servers"].assign(on_loan=[True, None, pd.NA])
@@ -92,14 +92,14 @@ def test_missing_cells_are_defaults() -> None:
     assert [group.server for group in fleet.jobs[1].workers] == ["a", "c"]
 
 
-def test_names_of_rows_may_be_the_index() -> None:
+def test_names_of_rows_may_be_the_index():
     """As `set_index` makes it."""
     indexed = {key: frame.set_index(frame.columns[0]) for key, frame in frames().items()}
     fleet = lo.reclaim.Instance.from_frames(**indexed, reclaim_servers=1)
     assert fleet == lo.reclaim.Instance.from_frames(**frames(), reclaim_servers=1)
 
 
-def test_constructors_take_frames_and_columns_hold_lists() -> None:
+def test_constructors_take_frames_and_columns_hold_lists():
     """A frame is a list of its rows wherever one is asked for."""
     workers = [[{"server": "a", "base": 1}], [lo.reclaim.WorkerGroup(server="b", base=2)]]
     fleet = lo.reclaim.Instance(
@@ -110,7 +110,7 @@ def test_constructors_take_frames_and_columns_hold_lists() -> None:
     assert [job.workers[0].server for job in fleet.jobs] == ["a", "b"]
 
 
-def test_entries_of_mappings_may_be_columns() -> None:
+def test_entries_of_mappings_may_be_columns():
     """One column a GPU type; what is missing has no entry."""
     servers = pd.DataFrame({"id": ["a", "b"], "gpus.V100": [4, None], "gpus.K80": [None, 8]})
     jobs = pd.DataFrame({"id": ["j"], "gang": [1], "steps": [10.0], "throughput.V100": [2]})
@@ -159,7 +159,7 @@ def set_cell(frame: str, row: int, column: str, value: Any) -> Callable[[Any], N
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
-def test_errors_name_frame_row_and_column(change: Callable[[Any], None], message: str) -> None:
+def test_errors_name_frame_row_and_column(change, message):
     """Of the frame in which the fault is."""
     given_as = frames()
     change(given_as)
@@ -168,7 +168,7 @@ def test_errors_name_frame_row_and_column(change: Callable[[Any], None], message
     assert str(refusal.value).startswith(message)
 
 
-def test_null_that_is_no_default_is_infinite() -> None:
+def test_null_that_is_no_default_is_infinite():
     """Dally's timers are 0 where nobody says, and null for ever."""
     columns = {"id": ["j"], "gang": [1], "efficiency": [{"machine": 1.0}]}
     machines = [{"id": "m", "rack": "r", "gpus": 1, "free_gpus": 1}]
@@ -178,7 +178,7 @@ def test_null_that_is_no_default_is_infinite() -> None:
     assert made.to_frames()["jobs"].rack_timer_s[0] == np.inf
 
 
-def test_examples_are_what_happens(capsys: pytest.CaptureFixture[str]) -> None:
+def test_examples_are_what_happens(capsys):
     """Those of the page of formats and of the docstring."""
     page = (Path(__file__).parents[3] / "docs/formats.md").read_text()
     (example,) = re.findall(r"^```python\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)

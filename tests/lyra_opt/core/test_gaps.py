@@ -28,13 +28,13 @@ MINIMISED, MAXIMISED = Semantics.RIGID, Objective.JCT_REDUCTION
         (1.0 + 1e-7, 1.0, Objective.MEAN_JCT, 0.0),
     ],
 )
-def test_gap(objective: float, reference: float, variant: Semantics, gap: float) -> None:
+def test_gap(objective, reference, variant, gap):
     """(objective - reference) / |reference|, its opposite where the objective is maximised."""
     assert relative_gap(objective, reference, variant) == pytest.approx(gap)
 
 
 @given(st.integers(-(10**6), 10**6), st.integers(-(10**6), 10**6))
-def test_the_worse_objective_has_the_larger_gap(objective: int, reference: int) -> None:
+def test_the_worse_objective_has_the_larger_gap(objective, reference):
     """Its sign says which of the two is better, whatever the sense."""
     for variant in (MINIMISED, MAXIMISED):
         gap = relative_gap(objective, reference, variant)
@@ -42,7 +42,7 @@ def test_the_worse_objective_has_the_larger_gap(objective: int, reference: int) 
         assert (gap == 0) == (objective == reference)
 
 
-def test_json_has_no_infinite_gap() -> None:
+def test_json_has_no_infinite_gap():
     """Which no reader of JSON would take."""
     assert [finite(gap) for gap in (None, 0.0, 0.5, math.inf)] == [None, 0.0, 0.5, None]
 
@@ -51,12 +51,12 @@ def test_json_has_no_infinite_gap() -> None:
     ("gap", "text"),
     [(0, "0 %"), (1e-7, "< 0.01 %"), (0.0667, "6.67 %"), (0.158, "15.8 %"), (31, "3,100 %")],
 )
-def test_percentages(gap: float, text: str) -> None:
+def test_percentages(gap, text):
     """A gap that is not proved to be 0 is not shown as 0."""
     assert percent_text(gap) == text
 
 
-def test_words_depend_on_the_sense() -> None:
+def test_words_depend_on_the_sense():
     """An excess is minimised, a shortfall maximised; both together are gaps."""
     assert gap_words() is gap_words("min", "min") is EXCESS
     assert gap_words("max") is SHORTFALL

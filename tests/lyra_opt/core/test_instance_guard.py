@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
 from lyra_opt.core.instance_guard import InstanceGuard
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @dataclass(frozen=True)
@@ -36,7 +33,7 @@ class Anything:
         (lambda it: object.__setattr__(it, "ratio", 7.0), "ratio"),
     ],
 )
-def test_what_is_changed_is_told_and_put_back(change: Callable[[Any], None], where: str) -> None:
+def test_what_is_changed_is_told_and_put_back(change, where):
     """Parts of all kinds, at any depth."""
 
     def make() -> Anything:

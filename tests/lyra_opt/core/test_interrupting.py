@@ -91,7 +91,7 @@ def heard() -> Iterator[Any]:
 
 @pytest.mark.parametrize("isolated", [False, True])
 @pytest.mark.parametrize("solver", [Sleeps, Unheeding, Heeds, Fails])
-def test_the_first_ctrl_c_returns_what_is_known(solver: type[Sleeps], isolated: bool) -> None:
+def test_the_first_ctrl_c_returns_what_is_known(solver, isolated):
     answer = lo.solve(FLEET, solver, isolated=isolated)
     assert answer.stopped_by is StoppedBy.INTERRUPT
     assert answer.status is Status.FEASIBLE
@@ -100,7 +100,7 @@ def test_the_first_ctrl_c_returns_what_is_known(solver: type[Sleeps], isolated: 
 
 
 @pytest.mark.parametrize("isolated", [False, True])
-def test_the_second_one_raises(isolated: bool) -> None:
+def test_the_second_one_raises(isolated):
     class Impatient(Unheeding):
         __module__, presses = "lyra_opt.of_tests", 2
 
@@ -108,7 +108,7 @@ def test_the_second_one_raises(isolated: bool) -> None:
         lo.solve(FLEET, Impatient, isolated=isolated)
 
 
-def test_a_run_that_was_interrupted_before_does_not_begin() -> None:
+def test_a_run_that_was_interrupted_before_does_not_begin():
     with heeding_signals(signal.SIGINT):
         os.kill(os.getpid(), signal.SIGINT)
         answer = lo.solve(FLEET, Sleeps, start=SOLUTION)
@@ -116,12 +116,12 @@ def test_a_run_that_was_interrupted_before_does_not_begin() -> None:
     assert (answer.solution, answer.dual_bound) == (SOLUTION, None)
 
 
-def test_a_comparison_ends_with_the_run_that_is_interrupted() -> None:
+def test_a_comparison_ends_with_the_run_that_is_interrupted():
     table = lo.compare(FLEET, ["scf", Heeds, "peeling"], certify=True)
     assert table.stopped_by.fillna("").to_dict() == {"scf": "", "sleeps": "interrupt"}
 
 
-def test_signals_that_are_ignored_and_other_threads_stay_as_they_are() -> None:
+def test_signals_that_are_ignored_and_other_threads_stay_as_they_are():
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     class Ignored(Heeds):

@@ -192,7 +192,7 @@ def test_a_kernel_keeps_name_and_docstring():
 @pytest.mark.parametrize(
     ("cause", "raised"), [(KeyboardInterrupt(), KeyboardInterrupt), (None, SystemError)]
 )
-def test_an_interrupt_within_machine_code_is_one(monkeypatch, cause, raised) -> None:
+def test_an_interrupt_within_machine_code_is_one(monkeypatch, cause, raised):
     """Numba looks out for no signal while it makes tuples, and says that it failed."""
 
     def interrupted(*_arguments: Any) -> None:

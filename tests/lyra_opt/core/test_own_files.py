@@ -22,7 +22,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "copies"
 
 
-def test_imports_beside_a_file_go_with_it(tmp_path: Path) -> None:
+def test_imports_beside_a_file_go_with_it(tmp_path):
     """Also those within functions and of packages; neither what is installed nor other files."""
     texts = {
         "mine.py": "import numpy, near\ndef later():\n    from package.inner import thing\n",
@@ -40,7 +40,7 @@ def test_imports_beside_a_file_go_with_it(tmp_path: Path) -> None:
     assert found == set(texts) - {"package/apart.py", "far.py"}
 
 
-def test_copies_stand_in_for_files(tmp_path: Path, elsewhere: Path) -> None:
+def test_copies_stand_in_for_files(tmp_path, elsewhere):
     """Where there is one; by relative paths as by absolute ones."""
     home = tmp_path / "home"  # on another machine: not there
     copy = copy_below(elsewhere, home / "mine.py")
@@ -56,7 +56,7 @@ def test_copies_stand_in_for_files(tmp_path: Path, elsewhere: Path) -> None:
 
 
 @pytest.mark.parametrize("is_absolute", [False, True])
-def test_paths_may_lead_up(is_absolute: bool, tmp_path: Path, elsewhere: Path) -> None:
+def test_paths_may_lead_up(is_absolute, tmp_path, elsewhere):
     """As those of a study that names files beside its folder, which itself does not travel."""
     home = tmp_path / "home"
     copy = copy_below(elsewhere, home / "mine.py")
@@ -68,7 +68,7 @@ def test_paths_may_lead_up(is_absolute: bool, tmp_path: Path, elsewhere: Path) -
     assert load_reference(f"{path}:Mine").__name__ == "Mine"
 
 
-def test_the_folder_is_there_without_copies(tmp_path: Path, elsewhere: Path) -> None:
+def test_the_folder_is_there_without_copies(tmp_path, elsewhere):
     """A run may write what it likes where it works, which is not somebody's home."""
     work_as_in("/home/somebody", elsewhere)
     assert os.getcwd() == str(elsewhere / "home" / "somebody")  # noqa: PTH109 - as text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -23,9 +23,6 @@ from lyra_opt.heterogeneous.plot import blocks_of
 from lyra_opt.network.plot import TIER_COLOURS
 from lyra_opt.testing import strategies
 from tests.draws import draws
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ODD_NAMES = ("_a", "$x_1$", "<script>&", "two\nlines", "名前", "a" * 60)
 
@@ -53,9 +50,7 @@ def rectangles(axes: Any, colours: set[str]) -> list[Any]:
 @pytest.mark.parametrize(("problem", "variant"), INSTANCES, ids=str)
 @given(data=st.data())
 @DRAWN
-def test_every_variant_is_drawn_alone_and_with_an_answer(
-    problem: str, variant: str, data: st.DataObject
-) -> None:
+def test_every_variant_is_drawn_alone_and_with_an_answer(problem, variant, data):
     """Whatever the instance; an answer stands under its name; and all of it can be written."""
     word = "semantics" if problem == "reclaim" else "objective"
     instance = data.draw(INSTANCES[problem, variant](**{word: variant}))
@@ -74,7 +69,7 @@ def test_every_variant_is_drawn_alone_and_with_an_answer(
 
 @given(data=st.data())
 @DRAWN
-def test_gangs_in_a_network_hold_what_is_drawn(data: st.DataObject) -> None:
+def test_gangs_in_a_network_hold_what_is_drawn(data):
     """A block for each machine of each gang, in the colour of what it spans, none over another."""
     instance = data.draw(strategies.network_instances())
     solution = data.draw(strategies.network_solutions_of(instance))
@@ -95,7 +90,7 @@ def test_gangs_in_a_network_hold_what_is_drawn(data: st.DataObject) -> None:
 
 @given(data=st.data())
 @DRAWN
-def test_blocks_of_rounds_are_what_jobs_hold(data: st.DataObject) -> None:
+def test_blocks_of_rounds_are_what_jobs_hold(data):
     """GPUs by job, round and type; a GPU is held once at a time; the picture has all blocks."""
     objective = data.draw(st.sampled_from(["utility", "makespan", "round_progress"]))
     instance = data.draw(strategies.heterogeneous_instances(objective=objective))
@@ -123,7 +118,7 @@ def test_blocks_of_rounds_are_what_jobs_hold(data: st.DataObject) -> None:
         assert len(areas.get_paths()) == len(blocks)
 
 
-def test_shares_are_written_into_their_cells() -> None:
+def test_shares_are_written_into_their_cells():
     """Each job and type where it runs, and the GPUs that are held."""
     instance = lo.generate("heterogeneous", "offline", jobs=4, objective="throughput")
     assert instance.objective in SHARE_OBJECTIVES
@@ -134,7 +129,7 @@ def test_shares_are_written_into_their_cells() -> None:
     assert sorted(texts) == sorted(f"{share:.2f}" for share in shares if share)
 
 
-def test_workers_are_drawn_as_gpus() -> None:
+def test_workers_are_drawn_as_gpus():
     """Base demand and extra workers of each job, and nothing of one that waits."""
     jobs = [
         allocation.ElasticJob(
@@ -153,9 +148,7 @@ def test_workers_are_drawn_as_gpus() -> None:
 
 @pytest.mark.parametrize("suffix", FORMATS)
 @pytest.mark.parametrize("problem", ["reclaim", "allocation", "heterogeneous", "network"])
-def test_odd_names_stay_text_and_bytes_are_the_same(
-    problem: str, suffix: str, tmp_path: Path
-) -> None:
+def test_odd_names_stay_text_and_bytes_are_the_same(problem, suffix, tmp_path):
     """Names with dollars, underscores, angles, line breaks, letters that the font lacks."""
     family, parameters = {
         "reclaim": ("span", {"servers": 6, "reclaim": 2}),
@@ -178,7 +171,7 @@ def test_odd_names_stay_text_and_bytes_are_the_same(
         assert "<script>" not in text
 
 
-def test_answers_have_their_solvers_names() -> None:
+def test_answers_have_their_solvers_names():
     """Two of one solver are told apart; without a solution none is drawn."""
     fleet = lo.generate("reclaim", "net", reclaim=6)
     answers = [lo.solve(fleet, name) for name in ("lyra-greedy", "exact", "exact")]
@@ -200,7 +193,7 @@ def told(wall_time_s: float) -> Any:
     return replace(answer, trajectory=tuple(points), wall_time_s=wall_time_s)
 
 
-def test_progress_is_drawn_as_steps() -> None:
+def test_progress_is_drawn_as_steps():
     """Incumbent solid, bound dashed, each value from when it was known; a star is a proof."""
     axes = lo.plot_progress({"$mine$": told(60.0)}).axes[0]
     incumbent, bound, star = axes.lines
@@ -214,7 +207,7 @@ def test_progress_is_drawn_as_steps() -> None:
     assert axes.get_xlabel().endswith("(s)")
 
 
-def test_progress_stands_below_solutions_where_there_is_some() -> None:
+def test_progress_stands_below_solutions_where_there_is_some():
     """Of runs that took their time, or where it is asked for."""
     slow, quick = told(60.0), told(0.01)
     assert len(lo.plot(slow.instance, [slow, quick]).axes) == 3
@@ -227,7 +220,7 @@ def test_progress_stands_below_solutions_where_there_is_some() -> None:
         lo.plot_progress(replace(slow, trajectory=()))
 
 
-def test_solve_draws_progress(run: Any, tmp_path: Path) -> None:
+def test_solve_draws_progress(run, tmp_path):
     """One picture with both, whatever the solver says on its way."""
     fleet, picture = tmp_path / "fleet.json", tmp_path / "out.svg"
     lo.save(lo.generate("reclaim", "messy-dist", servers=100, reclaim=20), fleet)
@@ -236,7 +229,7 @@ def test_solve_draws_progress(run: Any, tmp_path: Path) -> None:
     assert "Incumbents and dual bounds, minimised" in picture.read_text()
 
 
-def test_what_cannot_be_drawn_is_said(tmp_path: Path) -> None:
+def test_what_cannot_be_drawn_is_said(tmp_path):
     """A solution of another instance, no solution, a file that is no picture."""
     fleet = lo.generate("reclaim", "net", reclaim=6)
     with pytest.raises(UserError, match="mine: the solution is not valid"):

@@ -45,7 +45,7 @@ def fruit(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Plugins]:
     return make
 
 
-def test_found_by_name(fruit: Callable[..., Plugins]) -> None:
+def test_found_by_name(fruit):
     """In order, each loaded once."""
     fruits = fruit(Point("pear", "P"), Point("apple", "A"))
     assert fruits.names() == ["apple", "pear"]
@@ -62,7 +62,7 @@ def test_found_by_name(fruit: Callable[..., Plugins]) -> None:
         ("odd", "fruit 'odd': x:Y is no fruit: it must be a builtins.str$"),
     ],
 )
-def test_refused(name: str, message: str, fruit: Callable[..., Plugins]) -> None:
+def test_refused(name, message, fruit):
     """With the names of all, or with what is wrong; others can be had all the same."""
     fruits = fruit(
         Point("apple", "A"), Point("broken", ImportError("no such module")), Point("odd", 7)
@@ -78,7 +78,7 @@ class Pip:
     name, problem = "pip", "apple"
 
 
-def test_those_of_a_problem_by_their_own_name(fruit: Callable[..., Plugins]) -> None:
+def test_those_of_a_problem_by_their_own_name(fruit):
     """A class is made into an object; what calls itself otherwise is refused."""
     fruits = fruit(Point("apple.pip", Pip), Point("apple.seed", Pip), Point("pear.pip", Pip))
     fruits._kind = None
@@ -140,7 +140,7 @@ def fruits() -> Plugins:
 class TestOwn:
     """What is no entry point: objects, classes, and what is in a file."""
 
-    def test_found_in_a_file(self, fruits: Plugins, own: Path) -> None:
+    def test_found_in_a_file(self, fruits, own):
         """Made once, with modules beside the file, and anew when the file has changed."""
         found = fruits.find(f"{own}:Pip", "apple")
         assert (found.name, found.kernel) == ("own-pip", 3)
@@ -148,7 +148,7 @@ class TestOwn:
         own.write_text(OWN.replace("own-pip", "new-pip"))
         assert fruits.find(f"{own}:Pip").name == "new-pip"
 
-    def test_objects_of_a_file_reach_other_processes(self, fruits: Plugins, own: Path) -> None:
+    def test_objects_of_a_file_reach_other_processes(self, fruits, own):
         """A fresh process, which has not been told of the file, unpickles them."""
         sent = pickle.dumps(fruits.find(f"{own}:Pip"))
         code = (
@@ -159,7 +159,7 @@ class TestOwn:
         done = subprocess.run(command, input=sent, capture_output=True, check=True)
         assert done.stdout.decode() == "own-pip\n"
 
-    def test_classes_and_objects(self, fruits: Plugins) -> None:
+    def test_classes_and_objects(self, fruits):
         """A class is made into an object, an object is what it is."""
         pip = Pip()
         assert isinstance(fruits.of(Pip), Pip)
@@ -175,7 +175,7 @@ class TestOwn:
             ("Demanding", "own.py:Demanding' cannot be made: .*'size'$"),
         ],
     )
-    def test_nothing_of_the_kind(self, name: str, message: str, fruits: Plugins, own: Path) -> None:
+    def test_nothing_of_the_kind(self, name, message, fruits, own):
         """The file has nothing of the name, or something else."""
         with pytest.raises(UserError, match=message):
             fruits.find(f"{own}:{name}")
@@ -191,9 +191,7 @@ class TestOwn:
             (None, "own.py: cannot be read: No such file"),
         ],
     )
-    def test_files_that_fail(
-        self, text: str | None, message: str, fruits: Plugins, own: Path
-    ) -> None:
+    def test_files_that_fail(self, text, message, fruits, own):
         """Are named with their line; what they raised is at hand for a traceback."""
         own.unlink()
         if text is not None:
@@ -202,12 +200,12 @@ class TestOwn:
             fruits.find(f"{own}:Pip")
         assert (caught.value.__cause__ is None) == (text is None)
 
-    def test_a_file_alone(self, fruits: Plugins, own: Path) -> None:
+    def test_a_file_alone(self, fruits, own):
         """Does not say what in it is meant."""
         with pytest.raises(UserError, match="say what in it is meant, such as .*own.py:NAME"):
             fruits.find(str(own))
 
-    def test_another_problem(self, fruits: Plugins, own: Path) -> None:
+    def test_another_problem(self, fruits, own):
         """Is named, for a file and for an object, also when it has been found before."""
         for given in (f"{own}:Pip", Pip, Pip(), f"{own}:Pip"):
             fruits.of(given, "apple")
@@ -216,7 +214,7 @@ class TestOwn:
 
 
 @pytest.mark.parametrize("name", ["lp-pdlp", "lp-makespan"])
-def test_a_removed_solver(name: str) -> None:
+def test_a_removed_solver(name):
     """A study of an earlier version gets one line that says so."""
     with pytest.raises(UserError, match=f"solver '{name}': was removed in version 0.3"):
         SOLVERS.find(name, "heterogeneous")

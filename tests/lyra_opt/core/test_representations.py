@@ -23,7 +23,7 @@ def fleet(servers: int, name: str = "<script>alert(1)</script>") -> Instance:
 
 
 @pytest.mark.parametrize("servers", [1, 60])
-def test_html_is_whole_and_escaped(servers: int) -> None:
+def test_html_is_whole_and_escaped(servers):
     """No name becomes a tag; a picture of small instances alone; the first rows of large ones."""
     instance = fleet(servers)
     answer = lo.solve(instance, "exact")
@@ -40,14 +40,14 @@ def test_html_is_whole_and_escaped(servers: int) -> None:
     assert "optimal" in page.words
 
 
-def test_an_answer_without_a_solution_has_html_too() -> None:
+def test_an_answer_without_a_solution_has_html_too():
     """With the reason."""
     shares = lo.generate("heterogeneous", "offline", jobs=2, objective="throughput")
     page = Page(lo.solve(shares, "gavel-las")._repr_html_())
     assert "unsupported" in page.words
 
 
-def test_html_of_a_verification() -> None:
+def test_html_of_a_verification():
     """What is wrong stands there, escaped."""
     wrong = Verification(violations=("server <b>x</b>",), objective=None, measures={"a_s": 1.5})
     assert "not valid" in Page(wrong._repr_html_()).words
@@ -55,7 +55,7 @@ def test_html_of_a_verification() -> None:
     assert "a (s)" in Page(wrong._repr_html_()).words
 
 
-def test_a_large_instance_does_not_fill_a_terminal() -> None:
+def test_a_large_instance_does_not_fill_a_terminal():
     """What is cut is counted; what is short can be read back."""
     assert len(repr(fleet(10_000))) < 1000
     assert "... 9,997 more" in repr(fleet(10_000))
@@ -65,7 +65,7 @@ def test_a_large_instance_does_not_fill_a_terminal() -> None:
     assert repr(Solution(("s",))) == "Solution(servers=('s',))"
 
 
-def test_workloads_and_clusters_are_short_too() -> None:
+def test_workloads_and_clusters_are_short_too():
     """As instances; columns without a value are left out."""
     cluster = GAVEL_108.make()
     workload = LYRA_LIKE.make(cluster, 0)
@@ -78,7 +78,7 @@ def test_workloads_and_clusters_are_short_too() -> None:
     assert "servers (27)" in Page(cluster._repr_html_()).words
 
 
-def test_the_repr_of_an_answer_is_a_line() -> None:
+def test_the_repr_of_an_answer_is_a_line():
     """It names neither the whole instance nor the solution."""
     answer = lo.solve(fleet(3, "three"), "exact")
     assert repr(answer) == "<answer of exact on 'three': optimal, objective 1>"

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lyra_opt.core.solver import Unsupported
-    from lyra_opt.reclaim import Instance as ReclaimInstance
 
 PROBLEM = find_problem("reclaim")
 GOOD, BAD = Solution(("s1", "s2")), Solution(("s1", "s5"))  # they cost 1 and 3
@@ -100,14 +99,14 @@ def claim(
         ),
     ],
 )
-def test_lies_are_caught(figure_5: ReclaimInstance, solver: ScriptedSolver, message: str) -> None:
+def test_lies_are_caught(figure_5, solver, message):
     """Status error, a message with both numbers, and no solution to be used by mistake."""
     answer = solve_and_check(PROBLEM, figure_5, solver)
     assert (answer.status, answer.message) == ("error", message)
     assert (answer.solution, answer.objective, answer.dual_bound) == (None, None, None)
 
 
-def test_a_false_proof_is_caught_by_another_solver(figure_5: ReclaimInstance) -> None:
+def test_a_false_proof_is_caught_by_another_solver(figure_5):
     """A false bound hidden behind a bad solution: refuted by the first better solution."""
     lie = solve_and_check(PROBLEM, figure_5, claim(Status.OPTIMAL, BAD, 3, 3))
     assert lie.status == "optimal"  # alone, nothing contradicts it
@@ -120,7 +119,7 @@ def test_a_false_proof_is_caught_by_another_solver(figure_5: ReclaimInstance) ->
     )
 
 
-def test_optimal_whenever_the_bound_is_met(figure_5: ReclaimInstance) -> None:
+def test_optimal_whenever_the_bound_is_met(figure_5):
     """Also for a solver that did not notice, and for a heuristic with a certificate."""
     assert (
         solve_and_check(PROBLEM, figure_5, claim(Status.FEASIBLE, GOOD, 1, 1)).status == "optimal"
@@ -131,20 +130,20 @@ def test_optimal_whenever_the_bound_is_met(figure_5: ReclaimInstance) -> None:
     assert (certified.status, certified.dual_bound, certified.gap) == ("optimal", 1, 0.0)
 
 
-def test_the_better_of_two_bounds_is_kept(figure_5: ReclaimInstance) -> None:
+def test_the_better_of_two_bounds_is_kept(figure_5):
     """The solver's own and the certificate's."""
     weak = solve_and_check(PROBLEM, figure_5, claim(Status.FEASIBLE, BAD, 3, 0), certify=True)
     assert weak.dual_bound == 1
     assert weak.gap == pytest.approx(2)
 
 
-def test_a_bound_without_a_solution_is_kept(figure_5: ReclaimInstance) -> None:
+def test_a_bound_without_a_solution_is_kept(figure_5):
     """Unknown, but not nothing."""
     answer = solve_and_check(PROBLEM, figure_5, claim(Status.UNKNOWN, dual_bound=1))
     assert (answer.status, answer.dual_bound, answer.gap) == ("unknown", 1, None)
 
 
-def test_every_key_is_always_present(figure_5: ReclaimInstance) -> None:
+def test_every_key_is_always_present(figure_5):
     """Null where a key does not apply."""
     answer = solve_and_check(PROBLEM, figure_5, ScriptedSolver(RuntimeError("x")))
     record = answer.as_json_object("f.json")
@@ -173,13 +172,13 @@ def test_every_key_is_always_present(figure_5: ReclaimInstance) -> None:
         {"status": Status.UNKNOWN, "objective": 1},
     ],
 )
-def test_contradictory_results_cannot_be_made(fields: dict[str, Any]) -> None:
+def test_contradictory_results_cannot_be_made(fields):
     """Optimal needs a bound, a solution needs its objective and the other way round."""
     with pytest.raises(ValueError, match="status|solution"):
         SolveResult(**fields)
 
 
-def test_same_value() -> None:
+def test_same_value():
     """Integers exactly, floats within 1e-9 relative."""
     assert not same_value(10**12, 10**12 + 1)
     assert same_value(1e12, 1e12 + 1e-3)
@@ -187,13 +186,13 @@ def test_same_value() -> None:
     assert same_value(0.0, 0)
 
 
-def test_stopped_by_prints_as_its_value() -> None:
+def test_stopped_by_prints_as_its_value():
     """The words of the JSON output, on every Python version."""
     assert f"{StoppedBy.TIME}" == "time"
     assert f"{Status.OPTIMAL}" == "optimal"
 
 
-def test_schedules_are_proved_within_the_gap_that_their_problem_states() -> None:
+def test_schedules_are_proved_within_the_gap_that_their_problem_states():
     """Two orders of these jobs differ by less than 1e-6, so that neither is told from the best."""
     works = {"a": (1, 1, 2_000_001), "b": (2, 2, 2_000_000), "c": (1, 2, 1_999_999)}
     instance = AllocationInstance(
@@ -247,9 +246,7 @@ def force(it: Any) -> None:
         (force, "the solver changed the instance: servers"),
     ],
 )
-def test_what_a_plug_in_does_to_an_instance_is_not_believed(
-    change: Callable[[Any], None], message: str
-) -> None:
+def test_what_a_plug_in_does_to_an_instance_is_not_believed(change, message):
     """It gets the error, and the solver after it the instance as it was."""
     problem = find_problem("heterogeneous")
     instance = generate("heterogeneous", "offline", jobs=2, seed=1)
@@ -264,7 +261,7 @@ def test_what_a_plug_in_does_to_an_instance_is_not_believed(
 
 
 @pytest.mark.parametrize("nonsense", [None, "optimal", 3])
-def test_what_is_no_result_is_an_error(nonsense: Any) -> None:
+def test_what_is_no_result_is_an_error(nonsense):
     """Of that solver alone."""
     answer = solve_and_check(
         PROBLEM, generate("reclaim", "span", servers=4, reclaim=1), claim(Status.UNKNOWN)
@@ -276,7 +273,7 @@ def test_what_is_no_result_is_an_error(nonsense: Any) -> None:
     assert "is no SolveResult" in (answer.message or "")
 
 
-def test_an_exception_keeps_its_traceback(figure_5: ReclaimInstance) -> None:
+def test_an_exception_keeps_its_traceback(figure_5):
     """For whoever mends the solver; JSON has the message alone."""
     answer = solve_and_check(PROBLEM, figure_5, ScriptedSolver(ZeroDivisionError("oh")))
     assert answer.status is Status.ERROR
@@ -288,7 +285,7 @@ def test_an_exception_keeps_its_traceback(figure_5: ReclaimInstance) -> None:
     assert "traceback" not in answer.as_json_object("file")
 
 
-def test_the_line_that_failed_is_the_one_to_mend(figure_5: ReclaimInstance) -> None:
+def test_the_line_that_failed_is_the_one_to_mend(figure_5):
     """Not one of a package that it calls."""
 
     class Reader(ScriptedSolver):
@@ -301,9 +298,7 @@ def test_the_line_that_failed_is_the_one_to_mend(figure_5: ReclaimInstance) -> N
 
 
 @pytest.mark.parametrize("method", ["availability", "supports", "solve"])
-def test_a_solver_that_exits_is_an_error(
-    figure_5: ReclaimInstance, method: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_solver_that_exits_is_an_error(figure_5, method, monkeypatch):
     """Nobody's `sys.exit` ends the process silently, as if all were well."""
     monkeypatch.setattr(ScriptedSolver, method, lambda *_, **__: sys.exit(0))
     answer = solve_and_check(PROBLEM, figure_5, claim(Status.FEASIBLE, GOOD, 1))
@@ -311,7 +306,7 @@ def test_a_solver_that_exits_is_an_error(
     assert (answer.message or "").startswith("it exited (test_solving.py, line ")
 
 
-def test_numbers_of_numpy_are_taken(figure_5: ReclaimInstance) -> None:
+def test_numbers_of_numpy_are_taken(figure_5):
     """As Python's own, so that they can be written as JSON."""
     result: SolveResult[Any] = SolveResult(
         status=Status.OPTIMAL,
@@ -326,7 +321,7 @@ def test_numbers_of_numpy_are_taken(figure_5: ReclaimInstance) -> None:
     assert json.dumps([answer.as_json_object("file"), answer.counters])
 
 
-def test_an_answer_prints_as_a_readable_block(figure_5: ReclaimInstance) -> None:
+def test_an_answer_prints_as_a_readable_block(figure_5):
     """Status, objective, bound, distance, what was chosen: a line each, nothing that is missing."""
     answer = replace(
         solve_and_check(PROBLEM, figure_5, claim(Status.FEASIBLE, BAD, 3, 1)), wall_time_s=0.5

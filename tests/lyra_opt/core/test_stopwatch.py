@@ -45,7 +45,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def test_loading_is_left_out(clock: Clock) -> None:
+def test_loading_is_left_out(clock):
     """Also if it fails, and however often; once where it is within another."""
     watch = Stopwatch()
     clock.time_s += 1
@@ -61,7 +61,7 @@ def test_loading_is_left_out(clock: Clock) -> None:
     assert Stopwatch().elapsed_s == 0
 
 
-def test_a_time_limit_is_not_spent_on_loading(clock: Clock) -> None:
+def test_a_time_limit_is_not_spent_on_loading(clock):
     """A solver gets all the seconds that it was given, and not one more."""
     with limited_to(Limits(time_s=5)):
         with loading():
@@ -77,7 +77,7 @@ def test_a_time_limit_is_not_spent_on_loading(clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("time_s", [None, math.inf, 1e10])
-def test_no_limit_leaves_no_number_of_seconds(time_s: float | None) -> None:
+def test_no_limit_leaves_no_number_of_seconds(time_s):
     """Backends cannot represent what is no limit to anybody."""
     assert remaining_s() is None
     with limited_to(Limits(time_s=time_s)):
@@ -86,7 +86,7 @@ def test_no_limit_leaves_no_number_of_seconds(time_s: float | None) -> None:
 
 
 @pytest.mark.parametrize("own_s", [1, None, 100])
-def test_of_nested_limits_the_first_to_end_counts(clock: Clock, own_s: float | None) -> None:
+def test_of_nested_limits_the_first_to_end_counts(clock, own_s):
     """A heuristic that an exact solver starts from gets no more time than that has left."""
     with limited_to(Limits(time_s=10)):
         clock.time_s += 6
@@ -95,7 +95,7 @@ def test_of_nested_limits_the_first_to_end_counts(clock: Clock, own_s: float | N
         assert remaining_s() == 4
 
 
-def test_grace_is_the_least_that_a_first_solution_gets(clock: Clock) -> None:
+def test_grace_is_the_least_that_a_first_solution_gets(clock):
     """It moves no limit that leaves more, and ends with what it was given for."""
     with limited_to(Limits(time_s=0)):
         assert is_out_of_time()
@@ -110,7 +110,7 @@ def test_grace_is_the_least_that_a_first_solution_gets(clock: Clock) -> None:
 
 
 @pytest.mark.parametrize(("every", "known"), [(1, 3), (5, 5)])
-def test_items_are_yielded_while_there_is_time(clock: Clock, every: int, known: int) -> None:
+def test_items_are_yielded_while_there_is_time(clock, every, known):
     """The clock is asked before each item, or before each of so many."""
     seen = []
 
@@ -124,7 +124,7 @@ def test_items_are_yielded_while_there_is_time(clock: Clock, every: int, known: 
     assert len(seen) == known
 
 
-def test_a_limit_holds_in_one_thread() -> None:
+def test_a_limit_holds_in_one_thread():
     """Studies and backends may run others beside it."""
     with limited_to(Limits(time_s=0)), ThreadPoolExecutor() as pool:
         assert is_out_of_time()
@@ -141,15 +141,13 @@ def test_a_limit_holds_in_one_thread() -> None:
         (Limits(time_s=0, nodes=5), StoppedBy.TIME),
     ],
 )
-def test_a_search_is_told_which_limit_it_has_reached(
-    limits: Limits, reached: StoppedBy | None
-) -> None:
+def test_a_search_is_told_which_limit_it_has_reached(limits, reached):
     """Nodes stop it when they are used up, memory when more is taken, and time comes first."""
     with limited_to(limits):
         assert limit_reached(nodes=5, memory_bytes=2 * 2**20) is reached
 
 
-def test_each_solver_runs_within_its_own_limits() -> None:
+def test_each_solver_runs_within_its_own_limits():
     """A search within a search counts its own nodes; limits end with the call, also by an error."""
     seen: list[Limits] = []
 

@@ -12,7 +12,6 @@ from lyra_opt.core.temporary import FOLDER, LOCK, UNFINISHED, remove_leftovers
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
 
 WORKS = """
 import os, sys
@@ -42,9 +41,7 @@ def start(folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def test_the_next_start_removes_what_a_killed_process_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_next_start_removes_what_a_killed_process_left(tmp_path, monkeypatch):
     """It keeps what a living process uses, links, and folders of other people or programs."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -12,7 +12,7 @@ NAMES = ["brute-force", "cpsat", "exact", "lyra-greedy", "pulp-cbc"]
 
 
 @given(st.sampled_from(NAMES), st.data())
-def test_a_slip_is_recognised(name: str, data: st.DataObject) -> None:
+def test_a_slip_is_recognised(name, data):
     """A letter that is wrong, missing or too many; capitals."""
     place = data.draw(st.integers(0, len(name) - 1))
     letter = data.draw(st.sampled_from("aexyz-_"))
@@ -27,7 +27,7 @@ def test_a_slip_is_recognised(name: str, data: st.DataObject) -> None:
 
 
 @given(st.text(), st.lists(st.text()))
-def test_what_is_meant_is_known(given: str, known: list[str]) -> None:
+def test_what_is_meant_is_known(given, known):
     """Nothing is made up, whatever is given."""
     assert nearest(given, known) in (None, *known)
     if given in known:
@@ -38,6 +38,6 @@ def test_what_is_meant_is_known(given: str, known: list[str]) -> None:
     ("known", "text"),
     [(["exact", "cpsat"], "known: exact, cpsat"), ([], "there are none")],
 )
-def test_where_none_is_near(known: list[str], text: str) -> None:
+def test_where_none_is_near(known, text):
     """All are named."""
     assert meant("zzz", known) == text

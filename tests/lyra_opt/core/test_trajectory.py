@@ -35,7 +35,7 @@ def values(points: Any, kind: str) -> list[Any]:
 
 
 @given(told=st.lists(st.tuples(KINDS, VALUES)), maximised=st.booleans())
-def test_only_finite_improvements_are_passed_on(told: Any, maximised: bool) -> None:
+def test_only_finite_improvements_are_passed_on(told, maximised):
     """Whatever order backends tell of things in."""
     seen: list[Any] = []
     variant = next(iter(Maximised)) if maximised else Minimised.RIGID
@@ -50,7 +50,7 @@ def test_only_finite_improvements_are_passed_on(told: Any, maximised: bool) -> N
         assert (max if direction == 1 else min)(finite, default=None) == (kept or [None])[-1]
 
 
-def test_claims_that_the_result_does_not_bear_out_are_left_out() -> None:
+def test_claims_that_the_result_does_not_bear_out_are_left_out():
     """Better than the checked objective, or beyond the bound that stands: it never was so."""
     clock: Any = SimpleNamespace(elapsed_s=1.0)
     recorder = Recorder(Minimised.RIGID, clock)
@@ -78,7 +78,7 @@ class Telling(Solver):
         return find_solver("reclaim", "lyra-greedy").solve(instance, **options)
 
 
-def test_an_own_solver_may_tell_scalars_of_numpy() -> None:
+def test_an_own_solver_may_tell_scalars_of_numpy():
     """They are what sums of arrays are, and JSON knows none of them."""
     for value in (np.int64(10**6), np.float32(1e6)):
         points = lo.solve(FLEET, Telling(value)).as_json_object("f")["trajectory"]
@@ -86,7 +86,7 @@ def test_an_own_solver_may_tell_scalars_of_numpy() -> None:
 
 
 @pytest.mark.parametrize("value", [np.float64("nan"), float("inf"), "5", None, True])
-def test_what_is_no_finite_number_is_the_error_of_who_tells_it(value: Any) -> None:
+def test_what_is_no_finite_number_is_the_error_of_who_tells_it(value):
     """In a line, not a fault of the toolkit's when the answer is written."""
     answer = lo.solve(FLEET, Telling(value))
     assert answer.status is Status.ERROR
@@ -95,7 +95,7 @@ def test_what_is_no_finite_number_is_the_error_of_who_tells_it(value: Any) -> No
 
 
 @pytest.mark.parametrize("solver", ["cpsat", "pulp-highs", "pulp-cbc", "mathopt-gscip", "exact"])
-def test_an_answer_has_its_trajectory(solver: str) -> None:
+def test_an_answer_has_its_trajectory(solver):
     """In order of time, from both sides, to the answer itself."""
     answer = lo.solve(FLEET, solver)
     times = [point.elapsed_s for point in answer.trajectory]
@@ -111,7 +111,7 @@ def test_an_answer_has_its_trajectory(solver: str) -> None:
 
 
 @pytest.mark.parametrize("solver", ["cpsat", "pulp-highs"])
-def test_backends_with_callbacks_tell_of_what_they_find_on_the_way(solver: str) -> None:
+def test_backends_with_callbacks_tell_of_what_they_find_on_the_way(solver):
     """Not of the start and the end alone."""
     poor = lo.solve(FLEET, "random")
     optimal = lo.solve(FLEET, solver, start=poor)
@@ -123,7 +123,7 @@ def test_backends_with_callbacks_tell_of_what_they_find_on_the_way(solver: str) 
 
 @given(instance=allocation_instances(objective="mean_jct", min_jobs=3))
 @draws(15)
-def test_the_search_of_schedules_tells_bounds_that_hold(instance: Any) -> None:
+def test_the_search_of_schedules_tells_bounds_that_hold(instance):
     """Of its open nodes, before it is done."""
     answer = lo.solve(instance, "exact", time_limit_s=2)
     slack = 1e-6 * answer.objective
@@ -134,7 +134,7 @@ def test_the_search_of_schedules_tells_bounds_that_hold(instance: Any) -> None:
 
 
 @pytest.mark.parametrize("solver", ["cpsat", "pulp-highs", "pulp-cbc", "mathopt-gscip", "exact"])
-def test_several_threads_prove_the_same(solver: str) -> None:
+def test_several_threads_prove_the_same(solver):
     """And one thread can be had again afterwards; who has one alone says so."""
     single = lo.solve(FLEET, solver)
     several = lo.solve(FLEET, solver, threads=2)
@@ -145,7 +145,7 @@ def test_several_threads_prove_the_same(solver: str) -> None:
     assert several.message == ("runs on one thread" if alone else None)
 
 
-def test_a_start_is_checked_first() -> None:
+def test_a_start_is_checked_first():
     """Before anything runs, and naming what is wrong."""
     fewer = lo.reclaim.Solution(servers=())
     with pytest.raises(UserError, match="start: is no solution to start from: .*server"):
@@ -157,7 +157,7 @@ def test_a_start_is_checked_first() -> None:
     assert lo.solve(FLEET, "random", start=unsolved).objective <= unsolved.objective
 
 
-def test_the_command_starts_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_starts_from_a_file(tmp_path, capsys):
     """Whatever `solve --out` wrote; a solution of another instance is bad input."""
     fleet, start = str(tmp_path / "fleet.json"), str(tmp_path / "start.json")
     lo.save(FLEET, fleet)

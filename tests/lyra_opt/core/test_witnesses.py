@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,9 +15,6 @@ from lyra_opt.core.solving import OWN_BOUND, Witness, evidence_of
 from lyra_opt.core.witnesses import OWN_ENGINE, engine_of, solve_and_certify
 from lyra_opt.instances.family import generate
 from lyra_opt.reclaim import Solution
-
-if TYPE_CHECKING:
-    from lyra_opt.reclaim import Instance
 
 PROBLEM = find_problem("reclaim")
 BAD = Solution(("s1", "s5"))  # it costs 3, the optimum is 1
@@ -41,7 +38,7 @@ class Scripted(Solver):
         return self.result
 
 
-def test_one_engine_is_one_witness() -> None:
+def test_one_engine_is_one_witness():
     """HiGHS is HiGHS, whoever calls it; the searches made of our bounds are one with them."""
     engines = {name: engine_of(find_solver("reclaim", name)) for _, name in solver_names("reclaim")}
     highs = {name for name, engine in engines.items() if engine == "highs"}
@@ -60,7 +57,7 @@ def test_one_engine_is_one_witness() -> None:
     ("problem", "name"),
     [pair for pair in solver_names() if find_solver(*pair).gives_bound],
 )
-def test_every_solver_with_a_bound_has_a_witness(problem: str, name: str) -> None:
+def test_every_solver_with_a_bound_has_a_witness(problem, name):
     """Of another engine, for each variant that it takes: the problem's own bound, or a solver."""
     solver = find_solver(problem, name)
     if engine_of(solver) != OWN_ENGINE:
@@ -82,7 +79,7 @@ def test_every_solver_with_a_bound_has_a_witness(problem: str, name: str) -> Non
         ("fast", "cpsat-strengthened"),
     ],
 )
-def test_the_witness_is_another_method(figure_5: Instance, name: str, method: str) -> None:
+def test_the_witness_is_another_method(figure_5, name, method):
     """And here it proves what the answer claims."""
     answer = solve_and_certify(PROBLEM, figure_5, find_solver("reclaim", name))
     assert answer.status is Status.OPTIMAL
@@ -91,7 +88,7 @@ def test_the_witness_is_another_method(figure_5: Instance, name: str, method: st
     assert answer.witness.proves
 
 
-def test_a_proof_that_the_own_bound_does_not_reach_asks_another_engine() -> None:
+def test_a_proof_that_the_own_bound_does_not_reach_asks_another_engine():
     """On a design the bound of prices is far off, so that CP-SAT confirms HiGHS."""
     instance = generate("reclaim", "net", reclaim=6)
     assert PROBLEM.dual_bound(instance) < 8
@@ -109,7 +106,7 @@ def test_a_proof_that_the_own_bound_does_not_reach_asks_another_engine() -> None
     assert tightest.bound_by == OWN_BOUND
 
 
-def test_a_witness_that_did_not_run_proves_nothing(figure_5: Instance) -> None:
+def test_a_witness_that_did_not_run_proves_nothing(figure_5):
     """Bounds that models begin with are the toolkit's own, as those of `exact` are."""
     answer = solve_and_certify(
         PROBLEM, figure_5, find_solver("reclaim", "exact"), limits=Limits(time_s=1e-7)
@@ -118,7 +115,7 @@ def test_a_witness_that_did_not_run_proves_nothing(figure_5: Instance) -> None:
     assert answer.message == "the witness cpsat-strengthened had no time to run"
 
 
-def test_a_witness_that_is_stopped_says_how_far_it_got(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_witness_that_is_stopped_says_how_far_it_got(monkeypatch):
     """In words and in JSON; what the run itself has proved stays proved."""
     instance = generate("reclaim", "net", reclaim=6)
     stopped = Scripted(Status.UNKNOWN, None, None, 1)
@@ -151,7 +148,7 @@ def test_a_witness_that_is_stopped_says_how_far_it_got(monkeypatch: pytest.Monke
         ),
     ],
 )
-def test_a_false_proof_is_refuted(figure_5: Instance, solver: Scripted, message: str) -> None:
+def test_a_false_proof_is_refuted(figure_5, solver, message):
     """By the first better solution that the witness finds."""
     answer = solve_and_certify(PROBLEM, figure_5, solver)
     assert answer.status is Status.ERROR
@@ -159,9 +156,7 @@ def test_a_false_proof_is_refuted(figure_5: Instance, solver: Scripted, message:
     assert answer.solution is None
 
 
-def test_a_witness_that_is_refuted_costs_no_valid_answer(
-    figure_5: Instance, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_witness_that_is_refuted_costs_no_valid_answer(figure_5, monkeypatch):
     """It is the witness that failed: the answer stays, and says so."""
     liar = Scripted(Status.UNKNOWN, None, None, 2)  # the optimum is 1
     monkeypatch.setattr(witnesses, "find_solver", lambda *_: liar)
@@ -173,7 +168,7 @@ def test_a_witness_that_is_refuted_costs_no_valid_answer(
     )
 
 
-def test_a_better_solution_of_the_witness_is_told() -> None:
+def test_a_better_solution_of_the_witness_is_told():
     """And counts as the best found: a bound-giving heuristic beside CP-SAT."""
     instance = generate("reclaim", "net", reclaim=6)
     answer = solve_and_certify(PROBLEM, instance, find_solver("reclaim", "fast"))
@@ -189,7 +184,7 @@ def test_a_better_solution_of_the_witness_is_told() -> None:
     assert (evidence.best_objective, evidence.optimum) == (8, 8)
 
 
-def test_words() -> None:
+def test_words():
     """For people."""
     found = Witness(method="cpsat", dual_bound=None, proves=False, wall_time_s=0.5)
     assert str(found) == "cpsat proves nothing, in 500.00 ms"

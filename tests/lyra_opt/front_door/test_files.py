@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,9 +10,6 @@ import lyra_opt as lo
 from lyra_opt.core.errors import InputError, UserError
 from lyra_opt.core.loading import load_solution
 from lyra_opt.core.problem import find_problem
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def fleet() -> lo.reclaim.Instance:
@@ -26,7 +22,7 @@ def fleet() -> lo.reclaim.Instance:
 
 
 @pytest.mark.parametrize("name", ["fleet.json", "fleet.json.gz"])
-def test_what_is_saved_is_loaded(tmp_path: Path, name: str) -> None:
+def test_what_is_saved_is_loaded(tmp_path, name):
     """Compressed where the name says so, as readers of files expect."""
     saved = fleet()
     lo.save(saved, tmp_path / name)
@@ -34,7 +30,7 @@ def test_what_is_saved_is_loaded(tmp_path: Path, name: str) -> None:
     assert ((tmp_path / name).read_bytes()[:2] == b"\x1f\x8b") is name.endswith(".gz")
 
 
-def test_a_class_is_asked_for(tmp_path: Path) -> None:
+def test_a_class_is_asked_for(tmp_path):
     """A file of another problem is refused, and both problems are named."""
     path = tmp_path / "fleet.json"
     lo.save(fleet(), path)
@@ -43,7 +39,7 @@ def test_a_class_is_asked_for(tmp_path: Path) -> None:
         lo.load(path, lo.network.Instance)
 
 
-def test_an_answer_is_saved_as_its_solution(tmp_path: Path) -> None:
+def test_an_answer_is_saved_as_its_solution(tmp_path):
     """Which `verify` reads; one without a solution has nothing to save."""
     answer = lo.solve(fleet(), "exact")
     lo.save(answer, tmp_path / "solution.json")
@@ -57,7 +53,7 @@ def test_an_answer_is_saved_as_its_solution(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", [None, 3, io.StringIO("{}")])
-def test_what_is_no_path_is_refused(wrong: Any) -> None:
+def test_what_is_no_path_is_refused(wrong):
     """In a line, whether it is to be read or written."""
     with pytest.raises(UserError, match="is no path of a file"):
         lo.load(wrong)
@@ -65,7 +61,7 @@ def test_what_is_no_path_is_refused(wrong: Any) -> None:
         lo.save(fleet(), wrong)
 
 
-def test_a_solution_is_no_instance(tmp_path: Path) -> None:
+def test_a_solution_is_no_instance(tmp_path):
     """Errors say what takes a solution, and what can be saved."""
     path, answer = tmp_path / "solution.json", lo.solve(fleet(), "exact")
     lo.save(answer, path)
@@ -76,7 +72,7 @@ def test_a_solution_is_no_instance(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["reclaim", lo.reclaim])
-def test_what_is_asked_for_is_a_class(tmp_path: Path, wrong: Any) -> None:
+def test_what_is_asked_for_is_a_class(tmp_path, wrong):
     """No name of a problem, and no package."""
     lo.save(fleet(), tmp_path / "fleet.json")
     with pytest.raises(UserError, match=r"must be a class of instances, such as lo\.reclaim"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,11 +10,8 @@ import lyra_opt as lo
 from lyra_opt.core.errors import UserError
 from lyra_opt.instances import family
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-
-def test_scalars_give_one_instance() -> None:
+def test_scalars_give_one_instance():
     """The same one as on the command line."""
     fleet = lo.generate("reclaim", "messy-dist", servers=20, reclaim=5, seed=3)
     assert fleet == family.generate("reclaim", "messy-dist", servers=20, reclaim=5, seed=3)
@@ -24,7 +19,7 @@ def test_scalars_give_one_instance() -> None:
     assert lo.generate("reclaim", "messy-dist", servers=20, reclaim=5).name.endswith("seed0")
 
 
-def test_lists_give_their_product_in_order() -> None:
+def test_lists_give_their_product_in_order():
     """The last parameter varies faster than the first, and seeds the fastest."""
     fleets = lo.generate(
         "reclaim", "rnd-dist", servers=[10, 20], off_loan_percent=(0, 10), seeds=range(2)
@@ -38,12 +33,12 @@ def test_lists_give_their_product_in_order() -> None:
 @pytest.mark.parametrize(
     ("listed", "count"), [({"seeds": [4]}, 1), ({"servers": [9]}, 1), ({"seeds": []}, 0)]
 )
-def test_a_list_gives_a_list_whatever_its_length(listed: dict[str, list[int]], count: int) -> None:
+def test_a_list_gives_a_list_whatever_its_length(listed, count):
     """Code that goes through the result must not break where one value is left."""
     assert len(lo.generate("reclaim", "rnd-dist", **({"servers": 8} | listed))) == count
 
 
-def test_numbers_of_numpy_and_pandas_are_taken() -> None:
+def test_numbers_of_numpy_and_pandas_are_taken():
     """They come out of arrays and data frames all the time."""
     frame = pd.DataFrame({"servers": [8, 9]})
     fleets = lo.generate("reclaim", "rnd-dist", servers=frame.servers, seeds=np.arange(2))
@@ -52,7 +47,7 @@ def test_numbers_of_numpy_and_pandas_are_taken() -> None:
     assert one == fleets[1]
 
 
-def test_names_in_one_text_are_one_value(tmp_path: Path) -> None:
+def test_names_in_one_text_are_one_value(tmp_path):
     """Several such texts are listed as any values are; a path is no list of its parts."""
     makers = {"jobs": 3, "gpu_types": ["v100,k80", "v100"]}
     assert len(lo.generate("heterogeneous", "offline", **makers)) == 2
@@ -62,7 +57,7 @@ def test_names_in_one_text_are_one_value(tmp_path: Path) -> None:
     assert fleet.name.startswith("snapshot-v1-t-bf")
 
 
-def test_a_share_of_the_servers_is_given_back_by_default() -> None:
+def test_a_share_of_the_servers_is_given_back_by_default():
     """Where a fleet has servers that it could be a share of."""
     assert lo.generate("reclaim", "span", servers=20).reclaim_servers == 6
     assert lo.generate("reclaim", "span", servers=1).reclaim_servers == 1
@@ -86,7 +81,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("message", REFUSED)
-def test_refused(message: str) -> None:
+def test_refused(message):
     """In the words of Python: options of the command line are its arguments."""
     with pytest.raises(UserError, match=message):
         lo.generate("reclaim", "rnd-dist", **REFUSED[message])
@@ -99,13 +94,13 @@ def test_refused(message: str) -> None:
         ("messy-dist", "reclaim", "no such problem; known: allocation"),
     ],
 )
-def test_problems_that_there_are_not(problem: str, family: str, message: str) -> None:
+def test_problems_that_there_are_not(problem, family, message):
     """Of a slip in the problem no family may be said to be missing."""
     with pytest.raises(UserError, match=f"problem is .{problem}.: .*{message}"):
         lo.generate(problem, family, servers=8)
 
 
-def test_seeds_that_say_nothing_are_refused() -> None:
+def test_seeds_that_say_nothing_are_refused():
     """As `--count` is: five times the same instance is no sample."""
     with pytest.raises(UserError, match="seeds are 5: must be 1 for family decoy, which makes one"):
         lo.generate("reclaim", "decoy", reclaim=2, seeds=range(5))

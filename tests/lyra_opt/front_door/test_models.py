@@ -143,9 +143,7 @@ def brute_force(instance: Any) -> tuple[bool, float | None]:
 @pytest.mark.parametrize("language", OPTIMUM)
 @given(data=st.data())
 @draws(10)
-def test_the_optimum_of_a_model_is_that_of_its_instance(
-    kind: str, form: str, language: str, data: st.DataObject
-) -> None:
+def test_the_optimum_of_a_model_is_that_of_its_instance(kind, form, language, data):
     """Solved by the library itself, from nothing: no cut-off has found its way into it."""
     instance = data.draw(KINDS[kind][0])
     is_taken, optimum = brute_force(instance)
@@ -158,8 +156,8 @@ def test_the_optimum_of_a_model_is_that_of_its_instance(
 @given(data=st.data())
 @draws(10)
 def test_a_file_holds_the_model_and_is_the_same_every_time(
-    kind: str, form: str, suffix: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+    kind, form, suffix, data, tmp_path_factory
+):
     """Sense, constant, integers and the digits that count stay, whoever reads it.
 
     PuLP's own MPS files lose the first two; CBC loses constant and integers of HiGHS' LP files.
@@ -179,7 +177,7 @@ def test_a_file_holds_the_model_and_is_the_same_every_time(
 
 @given(instance=heterogeneous_instances(objective=Objective.THROUGHPUT), data=st.data())
 @draws(5)
-def test_names_of_variables_are_those_of_the_formulation(instance: Any, data: Any) -> None:
+def test_names_of_variables_are_those_of_the_formulation(instance, data):
     """A share of time is called x, job, type."""
     model = lo.model(instance, "mathopt")
     assert {variable.name.partition("_")[0] for variable in model.variables()} <= {"x", "v"}
@@ -188,7 +186,7 @@ def test_names_of_variables_are_those_of_the_formulation(instance: Any, data: An
 @pytest.mark.parametrize("objective", sorted(SHARE_OBJECTIVES - NOT_LINEAR))
 @given(data=st.data())
 @draws(10)
-def test_share_models_are_worth_what_the_solvers_prove(objective: Any, data: Any) -> None:
+def test_share_models_are_worth_what_the_solvers_prove(objective, data):
     """Linear programmes in the objective's unit, solved by GLOP; HiGHS and our bound prove them."""
     instance = data.draw(heterogeneous_instances(objective=objective))
     answer = lo.solve(instance, "lp-highs")
@@ -201,7 +199,7 @@ def test_share_models_are_worth_what_the_solvers_prove(objective: Any, data: Any
 
 @given(data=st.data())
 @draws(10)
-def test_models_of_mean_jct_are_on_either_side_of_the_optimum(data: st.DataObject) -> None:
+def test_models_of_mean_jct_are_on_either_side_of_the_optimum(data):
     """The grid of the relaxation is never above, that of real schedules never below."""
     instance = data.draw(allocation_instances(objective=AllocationObjective.MEAN_JCT, max_jobs=2))
     exact = lo.solve(instance, "exact", time_limit_s=5)
@@ -219,7 +217,7 @@ def test_models_of_mean_jct_are_on_either_side_of_the_optimum(data: st.DataObjec
 FLEET = lo.generate("reclaim", "net", reclaim=6)
 
 
-def test_files_of_cp_sat_are_read_back(tmp_path: Path) -> None:
+def test_files_of_cp_sat_are_read_back(tmp_path):
     """Binary and text are the same model."""
     from google.protobuf import text_format
     from ortools.sat import cp_model_pb2
@@ -232,7 +230,7 @@ def test_files_of_cp_sat_are_read_back(tmp_path: Path) -> None:
     assert len(binary.constraints) == len(lo.model(FLEET, "cpsat").proto.constraints)
 
 
-def test_names_in_an_instance_are_none_of_a_file(tmp_path: Path) -> None:
+def test_names_in_an_instance_are_none_of_a_file(tmp_path):
     """Ids may hold blanks and signs that would end a word of an MPS file."""
     kinds = (GpuType(name="A 100"), GpuType(name="A_100"))
     one = examples.instance(
@@ -245,7 +243,7 @@ def test_names_in_an_instance_are_none_of_a_file(tmp_path: Path) -> None:
         assert_same(optimum_of_file(tmp_path / f"model{suffix}"), brute_force(one)[1])
 
 
-def test_cbc_reads_integers_and_constants_of_lp_files(tmp_path: Path) -> None:
+def test_cbc_reads_integers_and_constants_of_lp_files(tmp_path):
     """Without them this fleet is worth less than 7, and the mean JCT too much."""
     late = examples.instance(examples.job(release_s=0.5), objective="mean_jct")
     for one in (FLEET, late):
@@ -254,7 +252,7 @@ def test_cbc_reads_integers_and_constants_of_lp_files(tmp_path: Path) -> None:
     assert "constant = 1" in (tmp_path / "model.lp").read_text()
 
 
-def test_a_solver_names_its_model() -> None:
+def test_a_solver_names_its_model():
     """Whoever knows the solver need not know the language."""
     by_solver, by_language = (
         lo.model(FLEET, "pulp-cbc-strengthened"),
@@ -273,16 +271,14 @@ def test_a_solver_names_its_model() -> None:
         (lambda path: lo.export_model(FLEET, path / "no" / "model.mps"), "No such file"),
     ],
 )
-def test_what_is_no_model_or_no_file_is_refused_in_a_line(
-    call: Any, says: str, tmp_path: Path
-) -> None:
+def test_what_is_no_model_or_no_file_is_refused_in_a_line(call, says, tmp_path):
     """Naming what there is."""
     with pytest.raises(UserError, match=says) as refusal:
         call(tmp_path)
     assert "\n" not in str(refusal.value)
 
 
-def test_a_model_of_one_language_is_refused_in_files_of_the_other(tmp_path: Path) -> None:
+def test_a_model_of_one_language_is_refused_in_files_of_the_other(tmp_path):
     """Shares are no integers, so that CP-SAT has no model of them; nothing is written."""
     shares = examples.instance(examples.job(), objective="throughput")
     with pytest.raises(UserError, match=r"no cpsat form.*\*\.mps or \*\.lp"):
@@ -293,9 +289,7 @@ def test_a_model_of_one_language_is_refused_in_files_of_the_other(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_the_command_exports_what_it_solves(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_exports_what_it_solves(tmp_path, capsys):
     """The model of the solver that is named, the plain one without; a heuristic has none."""
     file, model = str(tmp_path / "fleet.json"), tmp_path / "model.mps"
     lo.save(FLEET, file)
@@ -314,9 +308,7 @@ def test_the_command_exports_what_it_solves(
 
 
 @pytest.mark.parametrize(("suffix", "says"), [(".mps", "never above"), (".pb", "never below")])
-def test_a_model_with_another_optimum_says_so(
-    suffix: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_with_another_optimum_says_so(suffix, says, tmp_path, capsys):
     """Nobody takes the optimum of a relaxation for that of the instance."""
     job = {"id": "j", "min_workers": 1, "max_workers": 2, "work_worker_s": 60}
     instance = lo.allocation.Instance(gpus=8, jobs=[job], objective="mean_jct")

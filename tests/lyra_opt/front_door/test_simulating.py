@@ -23,7 +23,6 @@ from lyra_opt.simulation.workload import Job, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from lyra_opt.reclaim import Instance
     from lyra_opt.simulation.tenure import Tenure
@@ -46,7 +45,7 @@ def jct_s(runs: Any) -> list[float]:
     return list(runs.summary.jct_mean_s)
 
 
-def test_schemes_and_seeds_are_rows() -> None:
+def test_schemes_and_seeds_are_rows():
     runs = lo.simulate("lyra-paper", schemes=["fifo", "lyra"], seeds=range(2), changes=SMALL)
     assert list(zip(runs.summary.scheme, runs.summary.seed, strict=True)) == [
         ("fifo", 0),
@@ -62,7 +61,7 @@ def test_schemes_and_seeds_are_rows() -> None:
     assert set(runs.series.groupby(["scheme", "seed"]).size().index) == set(of_jobs.index)
 
 
-def test_axes_are_columns() -> None:
+def test_axes_are_columns():
     runs = lo.simulate(
         {"cluster": {"servers": 1}, "axes": {"cluster.servers": [1, 2]}},
         jobs=TRACE,
@@ -74,13 +73,13 @@ def test_axes_are_columns() -> None:
     assert "cluster.servers = 2, on 2x8" in str(runs)
 
 
-def test_by_hand() -> None:
+def test_by_hand():
     """Both large jobs one after the other, then both small ones at once."""
     (jct,) = jct_s(lo.simulate(jobs=TRACE, cluster=Cluster.of_servers(1), schemes=["fifo"]))
     assert jct == pytest.approx((600 + 1200 + 1230 + 1200) / 4)
 
 
-def test_ways_to_say_the_same(tmp_path: Path) -> None:
+def test_ways_to_say_the_same(tmp_path):
     """A file, a dictionary and objects; a trace as a file and as a frame."""
     text = '\n[cluster]\nservers = 1\n[jobs]\ntrace = "t.csv"\n'
     head = 'format = "lyra-opt/scenario"\nversion = 1\nname = "mine"\nschemes = ["sjf"]'
@@ -99,7 +98,7 @@ def test_ways_to_say_the_same(tmp_path: Path) -> None:
     assert len({tuple(jct_s(runs)) for runs in found}) == 1
 
 
-def test_what_is_assumed_of_traces_is_not_of_workloads() -> None:
+def test_what_is_assumed_of_traces_is_not_of_workloads():
     """A trace does not say who is elastic; a workload does, and nothing may undo it."""
     jobs = tuple(Job(id=f"j{n}", submit_s=n, work_worker_s=900.0, max_workers=4) for n in range(9))
     own = Workload(name="own", jobs=jobs)
@@ -111,7 +110,7 @@ def test_what_is_assumed_of_traces_is_not_of_workloads() -> None:
     assert any("elastic" in each for each in of_trace.replays.runs[0].assumptions)
 
 
-def test_borrowed_servers_of_a_cluster_that_is_given() -> None:
+def test_borrowed_servers_of_a_cluster_that_is_given():
     """They are lent by the rules of the scenario, and are as many as the cluster says."""
     cluster = Cluster.of_servers(2, inference_servers=3)
     runs = lo.simulate("lyra-paper", cluster=cluster, changes={"jobs.parameters.days": 1})
@@ -130,7 +129,7 @@ class Picky(ComposedScheme):
         return "too wide" if any(job.min_gpus > 4 for job in workload.jobs) else None
 
 
-def test_a_scheme_that_was_mended_is_another_one() -> None:
+def test_a_scheme_that_was_mended_is_another_one():
     """In a notebook a scheme is run, mended and run again under the same name."""
     changes = {"cluster.servers": 1, "jobs.oversized": "drop"}
     for kind, jobs in ((Picky, 2), (ComposedScheme, 4)):
@@ -138,7 +137,7 @@ def test_a_scheme_that_was_mended_is_another_one() -> None:
         assert list(runs.summary.jobs) == [jobs]
 
 
-def test_schemes_in_every_form() -> None:
+def test_schemes_in_every_form():
     own = ComposedScheme(name="mine", summary="shortest first", queue="shortest")
     runs = lo.simulate(
         jobs=TRACE,
@@ -177,7 +176,7 @@ class Hold(QueuePolicy):
                 self.start(view, run, parts)
 
 
-def test_parts_of_schemes_are_classes_and_objects() -> None:
+def test_parts_of_schemes_are_classes_and_objects():
     """As docs/own.md says: wherever a name can stand, in the parameters of a scheme too."""
     jobs = TRACE.assign(gpus=8)
     changes = {"cluster.servers": 1, "cluster.loans.servers": 3}
@@ -195,7 +194,7 @@ def test_parts_of_schemes_are_classes_and_objects() -> None:
     assert list(runs.summary.scheme)[:2] == ["lyra reclaimer=FirstInFile", "object"]
 
 
-def test_policies_have_parameters_and_labels_in_dictionaries() -> None:
+def test_policies_have_parameters_and_labels_in_dictionaries():
     """So two objects of one class, or a class with two values, can be compared."""
     runs = lo.simulate(
         jobs=TRACE.assign(gpus=4),
@@ -219,7 +218,7 @@ class Broken(QueuePolicy):
         raise RuntimeError("nothing works")
 
 
-def test_jobs_that_differ_far_down_are_other_jobs(tmp_path: Path) -> None:
+def test_jobs_that_differ_far_down_are_other_jobs(tmp_path):
     """In memory, in clusters, in a store that is gone on with, and in a file that was changed."""
     rows = pd.concat([TRACE.assign(job_id=TRACE.job_id + str(n)) for n in range(15)])
     longer = rows.assign(duration_s=[*rows.duration_s[:-1], 60_000.0])
@@ -238,7 +237,7 @@ def test_jobs_that_differ_far_down_are_other_jobs(tmp_path: Path) -> None:
         assert jct_s(again) == pytest.approx(expected)
 
 
-def test_failed_replays_are_rows_and_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_replays_are_rows_and_said(capsys):
     """Or the mean over the others would be taken for that over all."""
     runs = lo.simulate(jobs=TRACE, changes={"cluster.servers": 1}, schemes=["fifo", Broken])
     assert "failed: Broken seed=0" in capsys.readouterr().err
@@ -249,7 +248,7 @@ def test_failed_replays_are_rows_and_said(capsys: pytest.CaptureFixture[str]) ->
     assert set(runs.jobs.scheme) == {"fifo"}
 
 
-def test_processes_give_the_same() -> None:
+def test_processes_give_the_same():
     """Whether all can be sent to them or, as a function of this test, cannot."""
     closure = OwnScheme(name="own", summary="a closure", make=lambda: _sjf_policy())
     for schemes in (["fifo", "sjf"], ["fifo", closure]):
@@ -277,7 +276,7 @@ print(len(runs.summary), len(runs.replays.failed))
 """
 
 
-def test_a_script_needs_no_guard(tmp_path: Path) -> None:
+def test_a_script_needs_no_guard(tmp_path):
     """A worker that ran the user's script again would start workers itself."""
     (tmp_path / "script.py").write_text(SCRIPT)
     command = [sys.executable, str(tmp_path / "script.py")]
@@ -286,7 +285,7 @@ def test_a_script_needs_no_guard(tmp_path: Path) -> None:
     assert found.stderr == ""  # nobody watches
 
 
-def test_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folders(tmp_path, capsys):
     """One that is given is kept, and read by `load_study`; another is gone with its runs."""
     out = tmp_path / "out"
     given: dict[str, Any] = {"jobs": TRACE, "changes": {"cluster.servers": 1}}
@@ -306,7 +305,7 @@ def test_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert not folder.exists()
 
 
-def test_pictures_show_every_variant() -> None:
+def test_pictures_show_every_variant():
     runs = lo.simulate(
         {"cluster": {"servers": 1}, "axes": {"cluster.servers": [1, 2]}},
         jobs=TRACE,
@@ -371,14 +370,14 @@ REFUSED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("message", REFUSED)
-def test_refused(message: str) -> None:
+def test_refused(message):
     """Before anything is simulated, in one line."""
     with pytest.raises(UserError, match=message) as caught:
         lo.simulate(**REFUSED[message])
     assert "\n" not in str(caught.value)
 
 
-def test_axes_that_change_what_is_given_are_refused() -> None:
+def test_axes_that_change_what_is_given_are_refused():
     """Their values would be in results, and would have changed nothing."""
     scenario = {"cluster": {"servers": 1}, "axes": {"cluster.servers": [1, 2]}, "schemes": ["sjf"]}
     with pytest.raises(InputError, match="cluster.servers is 1: must not be set"):

@@ -38,7 +38,7 @@ def fleet() -> Any:
     return lo.load(FIGURE_5)
 
 
-def test_a_solver_is_a_name_a_class_or_an_object(fleet: Any) -> None:
+def test_a_solver_is_a_name_a_class_or_an_object(fleet):
     """And the problem's own choice where none is given."""
     assert lo.solve(fleet).solver == "lyra-greedy"
     assert lo.solve(fleet, "exact").status == "optimal"
@@ -48,7 +48,7 @@ def test_a_solver_is_a_name_a_class_or_an_object(fleet: Any) -> None:
         assert len(answer.solution.servers) == fleet.reclaim_servers
 
 
-def test_certify_brings_a_witness(fleet: Any) -> None:
+def test_certify_brings_a_witness(fleet):
     """Which `print` names."""
     answer = lo.solve(fleet, "exact", certify=True)
     assert answer.witness is not None
@@ -57,7 +57,7 @@ def test_certify_brings_a_witness(fleet: Any) -> None:
     assert lo.solve(fleet, "exact").witness is None
 
 
-def test_compare_is_a_frame_of_numbers(fleet: Any) -> None:
+def test_compare_is_a_frame_of_numbers(fleet):
     """A row a solver, by name; distances by all answers of the call."""
     table = lo.compare(fleet, ["random", "exact", LastServers, "lyra-greedy-elastic"])
     assert list(table.index) == ["random", "exact", "last-servers", "lyra-greedy-elastic"]
@@ -75,14 +75,14 @@ def test_compare_is_a_frame_of_numbers(fleet: Any) -> None:
     assert table.collateral_gpus["exact"] == 0
 
 
-def test_compare_takes_any_sequence(fleet: Any) -> None:
+def test_compare_takes_any_sequence(fleet):
     """Names as NumPy and pandas have them; None is the problem's own choice."""
     for given in (np.array(["scf", "exact"]), pd.Series(["scf", "exact"]), ("scf", "exact")):
         assert list(lo.compare(fleet, given).index) == ["scf", "exact"]
     assert list(lo.compare(fleet, [None]).index) == ["lyra-greedy"]
 
 
-def test_compare_begins_with_what_matters(fleet: Any) -> None:
+def test_compare_begins_with_what_matters(fleet):
     """Where a terminal of 80 columns hides others."""
     table = lo.compare(fleet, ["lyra-greedy", "exact"])
     shown = ["objective", "gap_to_optimum_at_most", "optimum", "status"]
@@ -93,9 +93,7 @@ def test_compare_begins_with_what_matters(fleet: Any) -> None:
 
 
 @pytest.mark.parametrize("wrong", [[], "exact", 3, ["exact", "sorcery"], ["exact", "exact"]])
-def test_compare_refuses_before_it_solves(
-    fleet: Any, wrong: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compare_refuses_before_it_solves(fleet, wrong, monkeypatch):
     """No solver, a name in place of a list, an unknown name."""
     monkeypatch.setattr("lyra_opt.front_door.solving.solve", lambda *_, **__: pytest.fail("solved"))
     with pytest.raises(UserError, match=r"solvers|sorcery"):
@@ -112,13 +110,13 @@ def test_compare_refuses_before_it_solves(
         ({"solver": ""}, "no such solver of reclaim"),
     ],
 )
-def test_bad_input_is_named(fleet: Any, options: dict[str, Any], message: str) -> None:
+def test_bad_input_is_named(fleet, options, message):
     """With the sentence of the command line."""
     with pytest.raises(UserError, match=message):
         lo.solve(fleet, **options)
 
 
-def test_a_start_is_an_answer_a_solution_or_a_file(fleet: Any, tmp_path: Path) -> None:
+def test_a_start_is_an_answer_a_solution_or_a_file(fleet, tmp_path):
     """A rule that stops at its own choice returns the start where that is better."""
     best, saved = lo.solve(fleet, "exact"), tmp_path / "best.json"
     lo.save(best, saved)
@@ -129,7 +127,7 @@ def test_a_start_is_an_answer_a_solution_or_a_file(fleet: Any, tmp_path: Path) -
         lo.solve(fleet, start=lo.solve)
 
 
-def test_a_start_for_another_instance_is_refused(fleet: Any, tmp_path: Path) -> None:
+def test_a_start_for_another_instance_is_refused(fleet, tmp_path):
     """Its servers may have the same names, and mean others."""
     other = replace(fleet, name="another")
     answer, saved = lo.solve(other, "exact"), tmp_path / "another.json"
@@ -139,7 +137,7 @@ def test_a_start_for_another_instance_is_refused(fleet: Any, tmp_path: Path) -> 
             lo.solve(fleet, start=start)
 
 
-def test_verify_takes_answers_solutions_and_files(fleet: Any, tmp_path: Path) -> None:
+def test_verify_takes_answers_solutions_and_files(fleet, tmp_path):
     """All are right here."""
     answer = lo.solve(fleet, "exact")
     saved = tmp_path / "solution.json"
@@ -153,7 +151,7 @@ def test_verify_takes_answers_solutions_and_files(fleet: Any, tmp_path: Path) ->
         assert str(verification).splitlines()[:2] == ["valid", "objective: 1"]
 
 
-def test_verify_finds_what_is_wrong(fleet: Any) -> None:
+def test_verify_finds_what_is_wrong(fleet):
     """In a solution, in what an answer claims, and in an answer without one."""
     answer = lo.solve(fleet, "exact")
     lie = lo.verify(fleet, replace(answer, objective=0, dual_bound=0))
@@ -167,13 +165,13 @@ def test_verify_finds_what_is_wrong(fleet: Any) -> None:
 
 
 @pytest.mark.parametrize("nonsense", [None, 3, {"servers": ["s1", "s2"]}])
-def test_verify_refuses_nonsense(fleet: Any, nonsense: Any) -> None:
+def test_verify_refuses_nonsense(fleet, nonsense):
     """Naming what it takes."""
     with pytest.raises(UserError, match="is no solution of reclaim: must be an answer, a file or"):
         lo.verify(fleet, nonsense)
 
 
-def test_all_problems_have_the_same_words() -> None:
+def test_all_problems_have_the_same_words():
     """Each default solver's answer is compared and verified."""
     library = Path(FIGURE_5).parent
     for name in ("lyra-figure-6", "lyra-table-2", "hadar-motivating", "hurt-first"):

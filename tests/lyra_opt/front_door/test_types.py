@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 from mypy import api
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SCRIPT = """
 import lyra_opt as lo
@@ -74,7 +70,7 @@ fleet.to_frames()[0]  # wrong: index
 
 
 @pytest.mark.slow
-def test_a_user_s_script_passes_mypy(tmp_path: Path) -> None:
+def test_a_user_s_script_passes_mypy(tmp_path):
     """Strictly, and what is wrong in it is found where it stands: types are no mere Any."""
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)

@@ -17,14 +17,14 @@ VALID = schedule(
 )
 
 
-def test_measures_beside_the_objective() -> None:
+def test_measures_beside_the_objective():
     """Job a completes after 2 rounds, b (3 steps: 1, then 4) after 3."""
     report = check(instance(*TWO), VALID)
     assert report.violations == ()
     assert (report.makespan_s, report.mean_jct_s, report.gpu_s) == (3.0, 2.5, 6.0)
 
 
-def test_nothing_is_worth_nothing() -> None:
+def test_nothing_is_worth_nothing():
     """Jobs need not complete where utility is what counts; elsewhere they must."""
     assert check(instance(*TWO), schedule()).objective == 0.0
     report = check(instance(*TWO, objective="makespan"), schedule())
@@ -33,7 +33,7 @@ def test_nothing_is_worth_nothing() -> None:
 
 
 @pytest.mark.parametrize(("lacks", "completes"), [(0.9e-9, True), (1.1e-9, False)])
-def test_steps_tolerance(lacks: float, completes: bool) -> None:
+def test_steps_tolerance(lacks, completes):
     """A relative 1e-9 of the steps may be missing, no more."""
     one = instance(job(steps=4.0 * (1 + lacks)))
     done = check(one, schedule(entry("a", 0, s1={"fast": 1}))).completed
@@ -66,7 +66,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("rule", BROKEN)
-def test_broken_rules_are_named(rule: str) -> None:
+def test_broken_rules_are_named(rule):
     """One line each, and no objective."""
     entries, expected = BROKEN[rule]
     late = job("c", 1, throughput={"fast": 1.0}, release_s=0.5)
@@ -76,7 +76,7 @@ def test_broken_rules_are_named(rule: str) -> None:
     assert expected in violation
 
 
-def test_copies() -> None:
+def test_copies():
     """With forking copies add up, each on one server, no two on the same."""
     forks = instance(job("a", 1, 5.0), forking=True)
     both = schedule(entry("a", 0, s1={"fast": 1}), entry("a", 0, s2={"slow": 1}))
@@ -88,7 +88,7 @@ def test_copies() -> None:
     assert "must be on one" in check(wide, spread).violations[0]
 
 
-def test_round_progress() -> None:
+def test_round_progress():
     """A restart is paid wherever the GPUs are not the current ones, and no job exceeds 1."""
     stays = job("a", 1, 8.0, current={"s1": {"fast": 1}})
     one = instance(
@@ -104,7 +104,7 @@ def test_round_progress() -> None:
     assert (report.objective, report.completed) == (2.0, ("b",))
 
 
-def test_many_violations_are_cut() -> None:
+def test_many_violations_are_cut():
     """Twenty, and how many more there are."""
     entries = [entry("x", 0, s1={"fast": 1})] * 30
     violations = check(instance(), schedule(*entries)).violations
@@ -125,7 +125,7 @@ SHARED = (job("a", 1, 8.0), job("b", 2, 8.0, throughput={"fast": 2.0, "slow": 1.
         ({"c": {"fast": 0.5}}, "job 'c' has a share of 'fast', where it cannot run"),
     ],
 )
-def test_broken_rules_of_shares_are_named(shares: dict, expected: str) -> None:
+def test_broken_rules_of_shares_are_named(shares, expected):
     """Also where a gang is larger than all GPUs of the type."""
     large = job("c", 3, throughput={"fast": 1.0, "slow": 1.0})
     report = check(instance(*SHARED, large, objective="throughput"), TimeShares(shares))
@@ -133,7 +133,7 @@ def test_broken_rules_of_shares_are_named(shares: dict, expected: str) -> None:
     assert expected in violation
 
 
-def test_deadlines_of_cost() -> None:
+def test_deadlines_of_cost():
     """A job must do its steps in what is left until its deadline."""
     due = job("a", 1, 8.0, utility=Deadline(deadline_s=5.0), elapsed_s=3.0)
     one = instance(due, objective="cost")
@@ -143,13 +143,13 @@ def test_deadlines_of_cost() -> None:
     assert "deadline is over" in check(over, TimeShares({"a": {"fast": 1}})).violations[0]
 
 
-def test_no_share_never_finishes() -> None:
+def test_no_share_never_finishes():
     """The ratio of finish times of a job that never runs is no number."""
     one = instance(job(), objective="finish_time_fairness")
     assert "never finishes" in check(one, TimeShares({})).violations[0]
 
 
-def test_the_kind_of_solution_must_be_the_objectives() -> None:
+def test_the_kind_of_solution_must_be_the_objectives():
     """Shares for one objective, schedules for the other."""
     assert check(instance(), TimeShares({})).violations
     assert check(instance(objective="cost"), schedule()).violations

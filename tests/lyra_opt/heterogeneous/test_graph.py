@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hypothesis import given
 
 from lyra_opt.testing.strategies import heterogeneous_instances
 
-if TYPE_CHECKING:
-    from lyra_opt.heterogeneous.instance import Instance
-
 
 @given(heterogeneous_instances())
-def test_servers_and_jobs_meet_at_their_types(instance: Instance) -> None:
+def test_servers_and_jobs_meet_at_their_types(instance):
     """GPUs of a type add up, and a job has an edge to exactly the types that it can run on."""
     graph = instance.to_networkx()
     parts = len(instance.gpu_types) + len(instance.servers) + len(instance.jobs)

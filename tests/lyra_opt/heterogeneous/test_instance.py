@@ -14,7 +14,7 @@ from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.lyra_opt.heterogeneous.examples import instance, job
 
 
-def test_the_slowest_gpu_rules() -> None:
+def test_the_slowest_gpu_rules():
     """The bottleneck, consolidated and spread."""
     spread = job(gang=2, spread_throughput={"fast": 3.0, "slow": 0.5})
     assert spread.rate_of({"s1": {"fast": 2}}) == 4.0
@@ -29,7 +29,7 @@ def test_the_slowest_gpu_rules() -> None:
     ("release_s", "round_s", "first"),
     [(0, 1, 0), (1, 1, 1), (1.5, 1, 2), (0.3, 0.1, 3), (1e60, 1e-60, 10**120)],
 )
-def test_first_round(release_s: float, round_s: float, first: int) -> None:
+def test_first_round(release_s, round_s, first):
     """The first that begins no earlier than the release, whatever the magnitudes."""
     one = instance(job(release_s=release_s), round_s=round_s, horizon_rounds=1)
     found = one.first_round(one.jobs[0])
@@ -38,7 +38,7 @@ def test_first_round(release_s: float, round_s: float, first: int) -> None:
 
 
 @given(st.data())
-def test_drawn_instances_are_valid_and_varied(data: st.DataObject) -> None:
+def test_drawn_instances_are_valid_and_varied(data):
     """The strategy keeps its limits."""
     drawn = data.draw(heterogeneous_instances(max_jobs=2, max_rounds=3, max_servers=2))
     assert len(drawn.jobs) <= 2
@@ -47,7 +47,7 @@ def test_drawn_instances_are_valid_and_varied(data: st.DataObject) -> None:
     assert sum(drawn.gpus_of_type.values()) > 0
 
 
-def test_what_would_exhaust_the_machine_is_refused() -> None:
+def test_what_would_exhaust_the_machine_is_refused():
     """Gangs and clusters have a largest size, and a server that is named holds something."""
     with pytest.raises(FieldError, match="gang is 1000001: must be at most 1000000"):
         job("wide", 1_000_001)

@@ -7,7 +7,7 @@ from lyra_opt.heterogeneous.problem import PROBLEM
 from tests.lyra_opt.heterogeneous.examples import entry, instance, job, schedule
 
 
-def test_shares_come_back_from_their_file() -> None:
+def test_shares_come_back_from_their_file():
     """Shares of 0 and jobs without any are left out."""
     one = instance(job("a"), job("b"), objective="throughput")
     solution = TimeShares({"b": {}, "a": {"slow": 0.0, "fast": 0.25}})
@@ -17,13 +17,13 @@ def test_shares_come_back_from_their_file() -> None:
     assert PROBLEM.check(one, parsed) == PROBLEM.check(one, solution)
 
 
-def test_senses() -> None:
+def test_senses():
     """Times and ratios of times are minimised."""
     minimised = {str(kind) for kind in Objective if kind.sense == "min"}
     assert minimised == {"makespan", "mean_jct", "finish_time_fairness", "makespan_share"}
 
 
-def test_order_of_an_answer() -> None:
+def test_order_of_an_answer():
     """Rounds, then jobs, servers and types as in the file."""
     one = instance(job("a", 2), job("b"))
     mixed = schedule(

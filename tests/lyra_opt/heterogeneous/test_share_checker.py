@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.heterogeneous import Instance, Objective, TimeShares, check
+from lyra_opt.heterogeneous import Objective, TimeShares, check
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES
 from lyra_opt.heterogeneous.share_checker import greatest, least, over_power_of_two
 from lyra_opt.testing.strategies import heterogeneous_instances
@@ -26,7 +26,7 @@ SHARE_INSTANCES = st.sampled_from(sorted(SHARE_OBJECTIVES)).flatmap(
 
 @draws(300)
 @given(instance=SHARE_INSTANCES, data=st.data())
-def test_as_the_definitions_have_it(instance: Instance, data: st.DataObject) -> None:
+def test_as_the_definitions_have_it(instance, data):
     """Valid or not, and worth the same float; many shares fill a rule to its tolerance."""
     parts = st.sampled_from([0.0, 1e-300, 0.1, 1 / 3, 0.5, 1.0, 1.000001, 1 + 1.0000001e-6])
     shares = {}
@@ -58,7 +58,7 @@ def test_as_the_definitions_have_it(instance: Instance, data: st.DataObject) -> 
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1))
-def test_doubles_over_a_power_of_two_are_exact(values: list[float]) -> None:
+def test_doubles_over_a_power_of_two_are_exact(values):
     """Also those of other signs and sizes."""
     integers, power = over_power_of_two(values)
     assert [Fraction(number, power) for number in integers] == list(map(Fraction, values))
@@ -66,14 +66,14 @@ def test_doubles_over_a_power_of_two_are_exact(values: list[float]) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(-99, 99), st.integers(1, 99)), min_size=1))
-def test_extremes_of_ratios(ratios: list[tuple[int, int]]) -> None:
+def test_extremes_of_ratios(ratios):
     """By cross products, as fractions compare."""
     fractions = [Fraction(*ratio) for ratio in ratios]
     assert Fraction(*least(ratios)) == min(fractions)
     assert Fraction(*greatest(ratios)) == max(fractions)
 
 
-def test_ties_are_kept_in_order() -> None:
+def test_ties_are_kept_in_order():
     """The first of equal ratios is returned, reduced or not."""
     for first, second in pairwise([(1, 2), (2, 4), (1, 2)]):
         assert least([first, second]) == first
@@ -81,7 +81,7 @@ def test_ties_are_kept_in_order() -> None:
 
 
 @pytest.mark.parametrize("objective", sorted(SHARE_OBJECTIVES))
-def test_no_solution_at_all(objective: str) -> None:
+def test_no_solution_at_all(objective):
     """Nobody has a share: worth nothing, or not valid."""
     from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of, job
 

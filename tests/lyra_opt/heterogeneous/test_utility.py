@@ -11,7 +11,7 @@ from lyra_opt.heterogeneous import Deadline, InverseJct, UtilityTable
 from lyra_opt.testing.strategies import heterogeneous_instances
 
 
-def test_values() -> None:
+def test_values():
     """Each kind at, before and after its steps."""
     assert InverseJct(scale=6.0).at(4.0) == 1.5
     deadline = Deadline(deadline_s=10.0, value=3.0, late_value=1.0)
@@ -21,7 +21,7 @@ def test_values() -> None:
 
 
 @given(heterogeneous_instances(objective="utility"), st.floats(0.1, 50), st.floats(0, 50))
-def test_never_more_for_a_later_completion(instance, jct_s: float, later_s: float) -> None:
+def test_never_more_for_a_later_completion(instance, jct_s, later_s):
     """What bounds and models rest on."""
     for job in instance.jobs:
         assert job.utility.at(jct_s + later_s) <= job.utility.at(jct_s)
@@ -42,7 +42,7 @@ def test_never_more_for_a_later_completion(instance, jct_s: float, later_s: floa
         (lambda: UtilityTable(entries=((1, float("nan")),)), "entries[0][1]"),
     ],
 )
-def test_defects_are_named(make, field: str) -> None:
+def test_defects_are_named(make, field):
     """The field that breaks its rule."""
     with pytest.raises(FieldError) as refusal:
         make()

@@ -21,7 +21,7 @@ TWO = (
 VALID = solution(placement("a", "machine", r1m0=4), placement("b", "rack", r0m0=2, r0m1=1))
 
 
-def test_measures_by_hand() -> None:
+def test_measures_by_hand():
     """Two machines end partly free, and one crossed tier halves what the gang of 3 computes."""
     report = check(instance(*TWO), VALID)
     assert (report.objective, report.computing_gpus) == (2 * 4 + 1.5, 4 + 1.5)
@@ -29,7 +29,7 @@ def test_measures_by_hand() -> None:
     assert (report.machine_gangs, report.rack_gangs, report.network_gangs) == (1, 1, 0)
 
 
-def test_nothing_is_worth_nothing() -> None:
+def test_nothing_is_worth_nothing():
     """But machines that are partly free are there all the same."""
     one = instance(*TWO)
     assert check(one, solution()).objective == 0.0
@@ -37,7 +37,7 @@ def test_nothing_is_worth_nothing() -> None:
     assert check(replace(one, objective="least_fragmentation"), solution()).objective == -1
 
 
-def test_a_score_of_1_is_worth_its_waiting_alone() -> None:
+def test_a_score_of_1_is_worth_its_waiting_alone():
     """Jobs that the network never slowed come last."""
     one = instance(job(score=1.0, waiting_s=10.0), objective="epoch", waiting_weight_per_s=0.5)
     assert value_of(one, one.jobs[0], Tier.RACK) == 10 * 0.5 * 2 * 0.5
@@ -74,7 +74,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("rule", BROKEN)
-def test_broken_rules_are_named(rule: str) -> None:
+def test_broken_rules_are_named(rule):
     """One line each, and no objective."""
     placements, expected = BROKEN[rule]
     one = instance(*TWO, job("c", 1), job("d", 2, rack_timer_s=1.0))
@@ -84,7 +84,7 @@ def test_broken_rules_are_named(rule: str) -> None:
     assert report.objective is None
 
 
-def test_many_violations_are_cut() -> None:
+def test_many_violations_are_cut():
     """A solution file may hold anything."""
     report = check(
         instance(), solution(*(placement(f"x{n}", "machine", r0m0=1) for n in range(99)))
@@ -94,7 +94,7 @@ def test_many_violations_are_cut() -> None:
 
 
 @given(st.data())
-def test_one_more_gpu_outweighs_tiers_and_fragments(data: st.DataObject) -> None:
+def test_one_more_gpu_outweighs_tiers_and_fragments(data):
     """The objectives that count are lexicographic."""
     kinds = st.sampled_from(("fewest_tiers", "least_fragmentation"))
     one = data.draw(kinds.flatmap(lambda kind: network_instances(objective=kind)))

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import networkx
 from hypothesis import given
 
 from lyra_opt.network.links import TIER_OF_LABEL, Tier
 from lyra_opt.testing.strategies import network_instances
 
-if TYPE_CHECKING:
-    from lyra_opt.network.instance import Instance
-
 
 @given(network_instances())
-def test_the_cluster_is_a_tree_beside_the_jobs(instance: Instance) -> None:
+def test_the_cluster_is_a_tree_beside_the_jobs(instance):
     """What a gang spans is how far apart its machines are; waiting jobs stand alone."""
     graph = instance.to_networkx()
     jobs = [("job", job.id) for job in instance.jobs]

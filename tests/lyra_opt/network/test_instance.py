@@ -15,7 +15,7 @@ from tests.lyra_opt.network.examples import MACHINES, instance, job
 ALL = (Tier.MACHINE, Tier.RACK, Tier.NETWORK)
 
 
-def test_derived_quantities() -> None:
+def test_derived_quantities():
     """By hand; racks in order of appearance, wherever their machines stand in the file."""
     mixed = replace(instance(), machines=(MACHINES[0], MACHINES[2], MACHINES[1], MACHINES[3]))
     assert mixed.racks == {"r0": (0, 2), "r1": (1, 3)}
@@ -25,7 +25,7 @@ def test_derived_quantities() -> None:
     assert mixed.tier_of({"r0m0": 1, "r1m0": 1}) is Tier.NETWORK
 
 
-def test_points_count_more_than_what_comes_second() -> None:
+def test_points_count_more_than_what_comes_second():
     """One more GPU outweighs all tiers crossed, or all machines left partly free."""
     one = instance(job("a"), job("b"))
     assert replace(one, objective="fewest_tiers").gpu_points == 2 * 2 + 1
@@ -33,7 +33,7 @@ def test_points_count_more_than_what_comes_second() -> None:
 
 
 @given(st.data())
-def test_drawn_instances_and_solutions_are_valid(data: st.DataObject) -> None:
+def test_drawn_instances_and_solutions_are_valid(data):
     """The strategies keep their limits and every rule."""
     drawn = data.draw(network_instances(max_jobs=3, max_machines=4, max_gpus=3, max_gang=5))
     assert len(drawn.jobs) <= 3
@@ -44,7 +44,7 @@ def test_drawn_instances_and_solutions_are_valid(data: st.DataObject) -> None:
 
 
 @given(network_instances(with_timers=False, with_missing_tiers=False, with_rising_efficiency=False))
-def test_strategy_without_timers_and_gaps(drawn) -> None:
+def test_strategy_without_timers_and_gaps(drawn):
     """Every tier is accepted, and none is better than one nearer by."""
     for one in drawn.jobs:
         assert drawn.tiers_of(one) == ((Tier.MACHINE,) if one.gang == 1 else ALL)

@@ -182,7 +182,7 @@ def require_right(seed: int) -> None:
         raise AssertionError(f"seed {seed}: {case}") from error
 
 
-def test_what_a_job_pays_is_the_least_of_all_that_it_may_do() -> None:
+def test_what_a_job_pays_is_the_least_of_all_that_it_may_do():
     """Protects the minimum over the ways of a job, on which the validity of every bound rests.
 
     Too much is no bound, too little a weak one. The use is a supergradient: ascent goes uphill.
@@ -192,7 +192,7 @@ def test_what_a_job_pays_is_the_least_of_all_that_it_may_do() -> None:
 
 
 @pytest.mark.slow
-def test_what_a_job_pays_is_the_least_in_many_cases() -> None:
+def test_what_a_job_pays_is_the_least_in_many_cases():
     """The same in 10,000 cases (three minutes)."""
     for seed in range(QUICK, QUICK + SLOW):
         require_right(seed)
@@ -215,7 +215,7 @@ def one_job(**changes: object) -> Case:
 
 
 @pytest.mark.parametrize("in_one_piece", [False, True])
-def test_a_job_at_prices_by_hand(in_one_piece: bool) -> None:
+def test_a_job_at_prices_by_hand(in_one_piece):
     """Protects what is minimised: completion and price of GPUs, or waiting and price of GPUs."""
     assert one_job().pays(in_one_piece=in_one_piece)[0] == 4
     assert one_job(is_queue=True).pays(in_one_piece=in_one_piece)[0] == 2
@@ -228,7 +228,7 @@ def test_a_job_at_prices_by_hand(in_one_piece: bool) -> None:
     assert late.pays(in_one_piece=in_one_piece)[0] == 2
 
 
-def test_a_cheap_second_is_held_in_vain_rather_than_waited() -> None:
+def test_a_cheap_second_is_held_in_vain_rather_than_waited():
     """Protects the bound on queuing: who holds a GPU does not wait, though it does nothing."""
     cheap = np.array([[0.25, 5.0]])
     job = one_job(price=cheap, rate=np.array([1.0]), is_queue=True)
@@ -241,7 +241,7 @@ def test_a_cheap_second_is_held_in_vain_rather_than_waited() -> None:
     assert longer.pays(in_one_piece=False)[0] == 1.25
 
 
-def test_of_ways_that_add_up_a_small_one_is_held_alone() -> None:
+def test_of_ways_that_add_up_a_small_one_is_held_alone():
     """Protects the bound on queuing of copies: whoever holds the smallest one does not wait.
 
     Three ways at once do half of the work in the third second, which is free of charge. In the two

@@ -22,9 +22,7 @@ def fleet(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_proof_is_written_and_holds(
-    fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_proof_is_written_and_holds(fleet, tmp_path, capsys):
     """Of what a heuristic found, too: who found it does not matter."""
     proof = tmp_path / "proof.json"
     assert main(["solve", str(fleet), "--solver", "lyra-greedy", "--proof", str(proof)]) == 0
@@ -41,9 +39,7 @@ def test_a_proof_is_written_and_holds(
     assert "claims 2, and proves 1" in found["refutation"]
 
 
-def test_what_cannot_be_proved_is_not_written(
-    fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_proved_is_not_written(fleet, tmp_path, capsys):
     """Exit code 1, and no file."""
     proof = tmp_path / "proof.json"
     document = json.loads(fleet.read_text()) | {"reclaim_servers": 1}
@@ -58,9 +54,7 @@ def test_what_cannot_be_proved_is_not_written(
     assert not proof.exists()
 
 
-def test_a_proof_of_shares_says_how_close_it_is(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_proof_of_shares_says_how_close_it_is(tmp_path, capsys):
     """Within the tolerance of their rules, and optimal as shares are elsewhere."""
     shares, proof = tmp_path / "shares.json", tmp_path / "proof.json"
     name = "offline-v1-n10-rounds10-gpus16of4-release50-throughput-seed0"
@@ -86,9 +80,7 @@ def test_a_proof_of_shares_says_how_close_it_is(
         (["solve", "FLEET", "--proof", "nowhere/out.json"], "nowhere"),
     ],
 )
-def test_bad_input_is_told_in_one_line(
-    arguments: list[str], told: str, fleet: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_input_is_told_in_one_line(arguments, told, fleet, capsys):
     """With exit code 2."""
     assert main([each.replace("FLEET", str(fleet)) for each in arguments]) == 2
     captured = capsys.readouterr()

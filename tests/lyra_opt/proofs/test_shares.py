@@ -29,8 +29,6 @@ from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lyra_opt.core.documents import JsonObject
 
 OBJECTIVES = sorted(map(str, SHARE_OBJECTIVES))
@@ -80,7 +78,7 @@ DRAWN = st.sampled_from(OBJECTIVES).flatmap(
 
 @draws(60)
 @given(DRAWN, st.sampled_from(("lp-highs", "lp-glop", "lp-sifting")))
-def test_optima_of_the_solvers_are_proved(instance: Instance, solver: str) -> None:
+def test_optima_of_the_solvers_are_proved(instance, solver):
     """Jobs alone and in pairs: the bound is no more than the documented part beyond the optimum.
 
     And the value is that of the checker of the problem, which shares nothing with this one.
@@ -110,7 +108,7 @@ def test_optima_of_the_solvers_are_proved(instance: Instance, solver: str) -> No
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_shares_that_use_all_of_the_tolerance_do_not_refute_a_bound(objective: str) -> None:
+def test_shares_that_use_all_of_the_tolerance_do_not_refute_a_bound(objective):
     """The checker of the problem accepts them, and they are a point of the programme as well."""
     document, proof = proved(objective)
     instance = PROBLEM.parse_instance(document)
@@ -133,7 +131,7 @@ def test_shares_that_use_all_of_the_tolerance_do_not_refute_a_bound(objective: s
 @pytest.mark.parametrize(
     ("missed", "is_valid"), [(0.0, True), (0.999e-6, True), (1.001e-6, False), (1e-3, False)]
 )
-def test_a_deadline_may_be_missed_by_the_tolerance(missed: float, is_valid: bool) -> None:
+def test_a_deadline_may_be_missed_by_the_tolerance(missed, is_valid):
     """Both checkers take the same shares: `b` needs 90 steps in 93 s, and does 2 a second."""
     document = with_objective("cost")
     instance, share = PROBLEM.parse_instance(document), 45 / 93 * (1 - missed)
@@ -147,7 +145,7 @@ def test_a_deadline_may_be_missed_by_the_tolerance(missed: float, is_valid: bool
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_random_shares_are_worth_no_more_than_the_bound(objective: str) -> None:
+def test_random_shares_are_worth_no_more_than_the_bound(objective):
     """Both checkers say the same of what is valid, and of what it is worth."""
     document, proof = proved(objective)
     instance, random = PROBLEM.parse_instance(document), Random(1)
@@ -180,7 +178,7 @@ def test_random_shares_are_worth_no_more_than_the_bound(objective: str) -> None:
 
 
 @pytest.mark.parametrize("objective", ["finish_time_fairness", "makespan_share"])
-def test_a_tangent_at_any_level_proves_no_more_than_the_optimum(objective: str) -> None:
+def test_a_tangent_at_any_level_proves_no_more_than_the_optimum(objective):
     """One at a worse level proves less; at one that nobody can have there is no tangent."""
     document, proof = proved(objective)
     best = proof["solution"]["level"]
@@ -241,7 +239,7 @@ def with_shares_where_it_cannot_run(proof: JsonObject) -> None:
         (with_shares_where_it_cannot_run, "not there"),
     ],
 )
-def test_damaged_proofs_are_refuted(damage: Callable[[JsonObject], None], told: str) -> None:
+def test_damaged_proofs_are_refuted(damage, told):
     """Each with the reason."""
     document, proof = proved("makespan_share")
     check(document, proof)
@@ -250,7 +248,7 @@ def test_damaged_proofs_are_refuted(damage: Callable[[JsonObject], None], told: 
         check(document, proof)
 
 
-def test_a_deadline_that_is_over_leaves_no_solution() -> None:
+def test_a_deadline_that_is_over_leaves_no_solution():
     """Which a proof of one row shows; where it can be kept the same proof is refuted."""
     document = with_objective("cost")
     rows = len(programme_of(document, {}).rows)
@@ -262,7 +260,7 @@ def test_a_deadline_that_is_over_leaves_no_solution() -> None:
     assert proved_cost(programme_of(document, kept), kept) is None
 
 
-def test_pairs_share_their_gpus_once_and_their_time_twice() -> None:
+def test_pairs_share_their_gpus_once_and_their_time_twice():
     """What is given in either order of two jobs is the same share."""
     document = {
         **with_objective("throughput"),
@@ -283,7 +281,7 @@ def test_pairs_share_their_gpus_once_and_their_time_twice() -> None:
     assert 0 <= bound - value <= Fraction(3, 2) * Fraction(11, 10**7)
 
 
-def test_schedules_are_refused_in_a_line() -> None:
+def test_schedules_are_refused_in_a_line():
     """By the checker, and by who writes proofs."""
     document = with_objective("utility")
     with pytest.raises(ValueError, match="objective utility has no proofs of this kind"):
@@ -294,7 +292,7 @@ def test_schedules_are_refused_in_a_line() -> None:
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_what_is_not_the_best_has_no_proof(objective: str) -> None:
+def test_what_is_not_the_best_has_no_proof(objective):
     """Half of the best shares are worth less."""
     instance = PROBLEM.parse_instance(with_objective(objective))
     best = lo.solve(instance, "lp-highs").solution

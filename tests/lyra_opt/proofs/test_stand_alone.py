@@ -84,7 +84,7 @@ def proved(document: JsonObject, solver: str = "brute-force") -> JsonObject:
     return json.loads(json.dumps(proof_of(problem, instance, document, answer.solution)))
 
 
-def test_it_is_short_and_needs_nothing_but_python(tmp_path: Path) -> None:
+def test_it_is_short_and_needs_nothing_but_python(tmp_path):
     """A stranger reads it in an evening, copies it, and runs it without the toolkit."""
     text = FILE.read_text()
     assert text.count("\n") <= MOST_LINES
@@ -118,7 +118,7 @@ def test_it_is_short_and_needs_nothing_but_python(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("family", "variant"), VARIANTS)
 @pytest.mark.parametrize("first", [0, pytest.param(1000, marks=pytest.mark.slow)])
-def test_optima_are_proved_and_nothing_beyond(family: Any, variant: str, first: int) -> None:
+def test_optima_are_proved_and_nothing_beyond(family, variant, first):
     """Odd instances that enumeration knows: weights of 0, huge ones, no jobs, no server."""
     for seed in range(first, first + (15 if first == 0 else 1000)):
         document = family.drawn(Draw(seed), variant, f"drawn-{seed}")
@@ -143,7 +143,7 @@ def test_optima_are_proved_and_nothing_beyond(family: Any, variant: str, first: 
 
 
 @pytest.mark.parametrize("solver", ["scf", "random"])
-def test_what_is_not_the_best_has_no_proof(solver: str) -> None:
+def test_what_is_not_the_best_has_no_proof(solver):
     """Whatever the solver: here one that gives back servers of two jobs where one would do."""
     fleet = deepcopy(FLEET)
     fleet["servers"] += [{"id": server, "gpus": 8} for server in "de"]
@@ -156,7 +156,7 @@ def test_what_is_not_the_best_has_no_proof(solver: str) -> None:
     assert lo.solve(instance, solver).solution is not None
 
 
-def test_no_tree_and_no_multipliers_prove_too_much() -> None:
+def test_no_tree_and_no_multipliers_prove_too_much():
     """Weak duality: whatever stands in a proof that is accepted, the optimum is no better."""
     random = Random(0)
     accepted = 0
@@ -218,7 +218,7 @@ DAMAGED: dict[str, tuple[JsonObject, str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGED)
-def test_damaged_proofs_are_refuted(damage: str) -> None:
+def test_damaged_proofs_are_refuted(damage):
     """Each with the reason."""
     proof = proved(FLEET)
     check(FLEET, proof)
@@ -252,7 +252,7 @@ def defaults_of(record: Any) -> JsonObject:
 
 
 @pytest.mark.parametrize(("family", "variant"), VARIANTS)
-def test_keys_that_are_left_out_have_the_defaults_of_the_toolkit(family: Any, variant: str) -> None:
+def test_keys_that_are_left_out_have_the_defaults_of_the_toolkit(family, variant):
     """The checker has a table of its own; an instance without these keys has the same programme."""
     document = family.drawn(Draw(f"defaults {variant}"), variant, "defaults")
     problem, name = problem_of_format(document), document["format"]
@@ -291,9 +291,7 @@ def test_keys_that_are_left_out_have_the_defaults_of_the_toolkit(family: Any, va
         {"nodes": [{"leaf": [10**2500]}]},
     ],
 )
-def test_numbers_that_are_none_are_refused_at_once(
-    change: JsonObject, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_numbers_that_are_none_are_refused_at_once(change, tmp_path, capsys):
     """With exit code 2, not 1: nothing is said of a proof that cannot be read."""
     assert refusals(tmp_path, FLEET, proved(FLEET) | change, capsys)
 
@@ -312,7 +310,7 @@ def refusals(
     return told.err
 
 
-def test_a_deep_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_deep_file_is_refused(tmp_path, capsys):
     """Exit code 2 for what Python's own reader cannot hold."""
     (tmp_path / "instance.json").write_text(json.dumps(FLEET))
     (tmp_path / "proof.json").write_text("[" * 200_000)
@@ -336,15 +334,13 @@ def test_a_deep_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[st
     ],
     ids=["server without workers", "weight", "server twice", "workers twice", "half a server"],
 )
-def test_instances_that_mislead_its_arithmetic_are_refused(
-    changes: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_instances_that_mislead_its_arithmetic_are_refused(changes, tmp_path, capsys):
     """By the stand-alone checker, which does not check the rest of an instance, too."""
     fleet = changed(FLEET, changes)
     refusals(tmp_path, fleet, proved(FLEET) | {"sha256": content_hash(fleet)}, capsys)
 
 
-def test_a_gang_of_one_spans_nothing() -> None:
+def test_a_gang_of_one_spans_nothing():
     """An efficiency beyond its machine would let it hold GPUs of several."""
     network_instance = {
         "format": "lyra-opt/network-placement",
@@ -357,7 +353,7 @@ def test_a_gang_of_one_spans_nothing() -> None:
         programme_of(network_instance, {})
 
 
-def test_more_workers_than_fit_are_no_variables() -> None:
+def test_more_workers_than_fit_are_no_variables():
     """A w_max beyond the cluster costs nothing, and a vast cluster is refused in time."""
     jobs = [
         {"id": name, "min_workers": 1, "max_workers": most, "work_worker_s": 3.0}

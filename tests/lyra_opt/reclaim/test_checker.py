@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -58,7 +57,7 @@ def mixed() -> Instance:
         ("interchangeable", "ac", (3, ["wide", "local"], 2, 2)),
     ],
 )
-def test_by_hand(mixed: Instance, semantics: str, servers: str, measures: tuple[Any, ...]) -> None:
+def test_by_hand(mixed, semantics, servers, measures):
     """Objective, preempted jobs, collateral GPUs and workers scaled in."""
     instance = replace(mixed, semantics=semantics, reclaim_servers=len(servers))
     report = check(instance, Solution(tuple(servers)))
@@ -75,7 +74,7 @@ def test_by_hand(mixed: Instance, semantics: str, servers: str, measures: tuple[
         (("a", "a"), "server 'a' is chosen twice"),
     ],
 )
-def test_violations(mixed: Instance, servers: tuple[str, ...], violation: str) -> None:
+def test_violations(mixed, servers, violation):
     """Every broken rule is named, and nothing is computed for an invalid choice."""
     report = check(mixed, Solution(servers))
     assert violation in report.violations
@@ -88,7 +87,7 @@ def test_violations(mixed: Instance, servers: tuple[str, ...], violation: str) -
 
 
 @given(reclaim_instances())
-def test_arrays_agree_with_the_checker(instance: Instance) -> None:
+def test_arrays_agree_with_the_checker(instance):
     """The algorithms' own evaluation equals the checker's, for every choice."""
     position = instance.server_position
     for servers in choices(document_of(instance)):

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import networkx
 from hypothesis import given
 
 from lyra_opt.reclaim.graph import conflict_graph
 from lyra_opt.testing.strategies import reclaim_instances
 
-if TYPE_CHECKING:
-    from lyra_opt.reclaim import Instance
-
 
 @given(reclaim_instances())
-def test_servers_and_jobs_are_bipartite(instance: Instance) -> None:
+def test_servers_and_jobs_are_bipartite(instance):
     """Every record is a node or an edge, with its numbers; a server's edges fit its GPUs."""
     graph = instance.to_networkx()
     assert len(graph) == len(instance.servers) + len(instance.jobs)
@@ -36,7 +31,7 @@ def test_servers_and_jobs_are_bipartite(instance: Instance) -> None:
 
 
 @given(reclaim_instances(min_servers=1))
-def test_jobs_conflict_where_they_share_a_server(instance: Instance) -> None:
+def test_jobs_conflict_where_they_share_a_server(instance):
     """As in networkx' own projection of the bipartite graph, shared servers counted."""
     bipartite = instance.to_networkx()
     jobs = [("job", job.id) for job in instance.jobs]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,14 +13,10 @@ from lyra_opt.core.loading import load_instance
 from lyra_opt.core.problem import find_problem
 from lyra_opt.reclaim import Instance, Job, Server, WorkerGroup
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
 PROBLEM = find_problem("reclaim")
 
 
-def test_defaults(write_json: Callable[[str, Any], Path]) -> None:
+def test_defaults(write_json):
     """A minimal file: weight 1, one GPU a worker, on loan, base workers needed."""
     path = write_json(
         "minimal.json",
@@ -41,9 +37,7 @@ def test_defaults(write_json: Callable[[str, Any], Path]) -> None:
     assert (job.base_workers, job.total_workers) == (2, 3)
 
 
-def test_gzip_is_known_by_its_content(
-    figure_5: Instance, figure_5_document: dict[str, Any], tmp_path: Path
-) -> None:
+def test_gzip_is_known_by_its_content(figure_5, figure_5_document, tmp_path):
     """Read with the ending .json.gz, and with any other."""
     data = gzip.compress(json.dumps(figure_5_document).encode())
     for name in ("figure.json.gz", "figure.json"):
@@ -51,13 +45,13 @@ def test_gzip_is_known_by_its_content(
         assert load_instance(tmp_path / name).instance == figure_5
 
 
-def test_no_servers_and_no_jobs() -> None:
+def test_no_servers_and_no_jobs():
     """An empty fleet is a valid, if dull, instance."""
     instance = Instance(name="empty", semantics="rigid", reclaim_servers=0, servers=(), jobs=())
     assert instance.index.losses.entries == 0
 
 
-def test_index_counts_what_each_semantics_counts() -> None:
+def test_index_counts_what_each_semantics_counts():
     """Rigid: servers on loan with a base worker. Interchangeable: all workers on loan."""
     fields: dict[str, Any] = {
         "name": "index",
@@ -91,7 +85,7 @@ def test_index_counts_what_each_semantics_counts() -> None:
     assert interchangeable.losses.column(2) == []
 
 
-def test_python_values_are_validated_too() -> None:
+def test_python_values_are_validated_too():
     """A dataclass made in Python keeps the same rules as a file."""
     with pytest.raises(FieldError, match="gpus is 0: must be an integer of at least 1"):
         Server(id="s", gpus=0)
@@ -100,7 +94,7 @@ def test_python_values_are_validated_too() -> None:
 
 
 @pytest.mark.parametrize("kind", ["base", "flexible"])
-def test_workers_that_do_not_fit_are_named_by_their_key(kind: str) -> None:
+def test_workers_that_do_not_fit_are_named_by_their_key(kind):
     """A group of workers has no value of its own: the key to change is one inside of it."""
     group = WorkerGroup(**{"server": "s", "base": 1, kind: 9})
     job = Job(id="j", workers=(group,))

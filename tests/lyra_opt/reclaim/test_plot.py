@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,8 +10,6 @@ from lyra_opt.reclaim import Instance, Job, Semantics, Server, Solution, WorkerG
 from lyra_opt.reclaim.plot import GIVEN_BACK, KEPT, MOST_SERVERS, PREEMPTED, SCALED_IN, drawing_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from matplotlib.figure import Figure
 
 
@@ -51,7 +49,7 @@ def blocks(figure: Figure, panel: int) -> list[tuple[str, float, float, float]]:
     ]
 
 
-def test_colours_say_who_loses_what() -> None:
+def test_colours_say_who_loses_what():
     """Protects the reading: red dies whole, amber only shrinks, the chosen server is marked."""
     figure = drawing_of(
         instance(),
@@ -72,7 +70,7 @@ def test_colours_say_who_loses_what() -> None:
     ]
 
 
-def test_of_many_servers_those_that_matter_are_drawn() -> None:
+def test_of_many_servers_those_that_matter_are_drawn():
     """Protects large fleets: what is given back, and who loses, is among what is drawn."""
     large = instance(MOST_SERVERS + 20)
     figure = drawing_of(large, {"last": Solution(servers=(large.servers[-1].id,))}).figure()
@@ -82,9 +80,7 @@ def test_of_many_servers_those_that_matter_are_drawn() -> None:
 
 
 @pytest.mark.parametrize("suffix", ["svg", "png"])
-def test_solve_draws_reclaiming(
-    run: Any, write_json: Any, figure_5_document: dict[str, Any], tmp_path: Path, suffix: str
-) -> None:
+def test_solve_draws_reclaiming(run, write_json, figure_5_document, tmp_path, suffix):
     """Protects ``solve --plot`` for this problem too."""
     path, picture = write_json("figure-5.json", figure_5_document), tmp_path / f"out.{suffix}"
     code, _, _ = run(

@@ -172,7 +172,7 @@ def test_choice_moved_to_respect_dominance_costs_no_more(instance, data):
 
 
 @given(reclaim_instances())
-def test_row_that_stands_for_a_job(instance: Instance) -> None:
+def test_row_that_stands_for_a_job(instance):
     """Each row weighs what its jobs do together, and every other job is folded or costs nothing."""
     reduced, row = reduce_with_rows(instance)
     weight = [0] * len(reduced.weight)
@@ -187,7 +187,7 @@ def test_row_that_stands_for_a_job(instance: Instance) -> None:
 
 
 @given(reclaim_instances())
-def test_merging_does_not_rest_on_the_hash(instance: Instance) -> None:
+def test_merging_does_not_rest_on_the_hash(instance):
     """Jobs with equal fingerprints are compared in full: here all have the same."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reduction, "_mix", lambda values: np.zeros(len(values), dtype=np.uint64))

@@ -79,7 +79,7 @@ def best_of_all(jobs: list[tuple[int, int, int]], gpus: int) -> tuple[float, flo
         st.tuples(st.integers(0, 3), st.integers(1, 4), st.integers(1, 3)), min_size=1, max_size=4
     )
 )
-def test_no_schedule_of_tiny_workloads_beats_the_bounds(jobs: list[tuple[int, int, int]]) -> None:
+def test_no_schedule_of_tiny_workloads_beats_the_bounds(jobs):
     """A bound above the best schedule would make optima look impossible."""
     mean_jct_s, makespan_s = best_of_all(sorted(jobs), 4)
     assert mean_jct_bound_s(workload(*jobs), FOUR_GPUS) <= mean_jct_s
@@ -95,9 +95,7 @@ def test_no_schedule_of_tiny_workloads_beats_the_bounds(jobs: list[tuple[int, in
         pytest.param([(0, 4, 30), (10, 4, 2)], 17, 32, id="interrupted"),
     ],
 )
-def test_bounds_are_reached_where_the_best_schedule_is_plain(
-    jobs: list[tuple[float, int, float]], mean_jct_s: float | None, makespan_s: float
-) -> None:
+def test_bounds_are_reached_where_the_best_schedule_is_plain(jobs, mean_jct_s, makespan_s):
     """Bounds that hold but say nothing would pass all other tests."""
     if mean_jct_s is not None:
         found = mean_jct_bound_s(workload(*jobs), FOUR_GPUS)
@@ -109,7 +107,7 @@ def test_bounds_are_reached_where_the_best_schedule_is_plain(
 
 
 @pytest.mark.parametrize("fastest", [0.5, 1.0, 2.5])
-def test_bounds_are_those_of_the_fastest_type(fastest: float) -> None:
+def test_bounds_are_those_of_the_fastest_type(fastest):
     """A bound that takes GPUs for slower than they are is none."""
     types = (
         GpuType(name="slow", relative_speed=0.25),
@@ -126,7 +124,7 @@ def test_bounds_are_those_of_the_fastest_type(fastest: float) -> None:
     assert simulation.runs[0].completion_s >= shortest_s
 
 
-def test_bounds_do_not_depend_on_when_it_all_begins() -> None:
+def test_bounds_do_not_depend_on_when_it_all_begins():
     """Times in traces count from any moment."""
     early = workload((0, 4, 30), (10, 2, 4), (12, 3, 9))
     late = workload((1e6, 4, 30), (1e6 + 10, 2, 4), (1e6 + 12, 3, 9))

@@ -126,7 +126,7 @@ def once(act: Callable[[Broken, View, list[JobRun]], None], at_s: float = 0.0) -
     return carry_out
 
 
-def test_nothing_broken_is_not_refused() -> None:
+def test_nothing_broken_is_not_refused():
     """What all others start from runs."""
     found = run_broken(Broken(lambda policy, view: None))
     assert [run.completion_s for run in found.runs] == [30, 50, 30]
@@ -158,7 +158,7 @@ ELASTIC = (job_of("x", 0, 100, max_workers=2), job_of("y", 0, 100))
 
 
 @pytest.mark.parametrize("name", TABLES["refused"])
-def test_a_job_is_handled_wrongly(name: str) -> None:
+def test_a_job_is_handled_wrongly(name):
     """Each is a job that does what its name says."""
     case = dict(TABLES["refused"][name])
     steps = [STEPS[step](*map(numbered, given)) for step, *given in case.pop("steps")]
@@ -174,7 +174,7 @@ def test_a_job_is_handled_wrongly(name: str) -> None:
     refuses(act, case.pop("rule"), **case)
 
 
-def test_an_elastic_job_grows() -> None:
+def test_an_elastic_job_grows():
     """The same way is allowed up to its most workers, and what it did until then is counted."""
     at_once = one_after_the_other(starts(0, {0: 1}), takes({1: 1}), grows(1, {1: 1}))
     found = run_broken(Broken(at_once), jobs=ELASTIC)
@@ -246,7 +246,7 @@ RECLAIMS = {
 
 @pytest.mark.parametrize("tenure", [None, *TENURES])
 @pytest.mark.parametrize("name", RECLAIMS)
-def test_a_recall_is_not_obeyed(name: str, tenure: Tenure | None) -> None:
+def test_a_recall_is_not_obeyed(name, tenure):
     give, rule = RECLAIMS[name]
     with pytest.raises(PolicyError, match=rf"^policy broken, at \S+ s: .*{rule}"):
         run_broken(
@@ -254,7 +254,7 @@ def test_a_recall_is_not_obeyed(name: str, tenure: Tenure | None) -> None:
         )
 
 
-def test_a_recall_is_obeyed() -> None:
+def test_a_recall_is_obeyed():
     """The same way is allowed."""
     found = run_broken(
         Reclaiming(stops_and_returns(lambda lent: lent[:1])),
@@ -265,7 +265,7 @@ def test_a_recall_is_obeyed() -> None:
     assert sum(run.preemptions for run in found.runs) == 2
 
 
-def test_gpus_are_reserved_in_a_recall() -> None:
+def test_gpus_are_reserved_in_a_recall():
     def give(view: View, lent: list[int]) -> list[int]:
         stop_all(view)
         view.reserve(view.runs[1], {lent[2]: 2})
@@ -278,7 +278,7 @@ def test_gpus_are_reserved_in_a_recall() -> None:
 # When it is asked.
 
 
-def test_jobs_wait_for_ever() -> None:
+def test_jobs_wait_for_ever():
     refuses(
         lambda policy, view: None,
         "job x and 2 others wait for ever: no GPU is in use",
@@ -286,13 +286,13 @@ def test_jobs_wait_for_ever() -> None:
     )
 
 
-def test_one_job_alone_waits_for_ever() -> None:
+def test_one_job_alone_waits_for_ever():
     """There are no 0 others."""
     with pytest.raises(PolicyError, match="job x waits for ever: no GPU is in use"):
         run_broken(Broken(lambda policy, view: None, is_lazy=True), jobs=(job_of("x", 0, 1),))
 
 
-def test_a_solver_has_no_answer() -> None:
+def test_a_solver_has_no_answer():
     """The error names policy, time and a job, as all do."""
 
     def act(policy: Broken, view: View) -> None:
@@ -302,7 +302,7 @@ def test_a_solver_has_no_answer() -> None:
 
 
 @pytest.mark.parametrize("later_s", [0.0, 1e-12, 5.0])
-def test_a_policy_is_asked_for_nothing(later_s: float) -> None:
+def test_a_policy_is_asked_for_nothing(later_s):
     def act(policy: Broken, view: View) -> None:
         policy.wake_s = view.now_s + later_s
 
@@ -311,7 +311,7 @@ def test_a_policy_is_asked_for_nothing(later_s: float) -> None:
 
 @pytest.mark.parametrize("is_lazy", [False, True])
 @pytest.mark.parametrize("wake_s", [0.0, -1.0, math.nan, -math.inf])
-def test_a_policy_wakes_at_a_time_that_has_passed_or_is_none(wake_s: float, is_lazy: bool) -> None:
+def test_a_policy_wakes_at_a_time_that_has_passed_or_is_none(wake_s, is_lazy):
     """Again and again at the same moment; the error says so, rather than that jobs wait."""
 
     def act(policy: Broken, view: View) -> None:
@@ -320,7 +320,7 @@ def test_a_policy_wakes_at_a_time_that_has_passed_or_is_none(wake_s: float, is_l
     refuses(act, "", is_lazy=is_lazy)
 
 
-def test_a_policy_starts_and_stops_for_ever() -> None:
+def test_a_policy_starts_and_stops_for_ever():
     """Something happens each time, but time does not go on."""
 
     def act(policy: Broken, view: View) -> None:
@@ -331,7 +331,7 @@ def test_a_policy_starts_and_stops_for_ever() -> None:
     refuses(act, "")
 
 
-def test_a_policy_moves_jobs_for_ever() -> None:
+def test_a_policy_moves_jobs_for_ever():
     """Their GPUs are free at once, which is news."""
 
     def act(policy: Broken, view: View) -> None:
@@ -366,7 +366,7 @@ def run_round_rule(
 
 
 @pytest.mark.parametrize("name", TABLES["decisions"])
-def test_a_rule_in_rounds_returns_nonsense(name: str) -> None:
+def test_a_rule_in_rounds_returns_nonsense(name):
     case = TABLES["decisions"][name]
     placed = {job: tuple(placements) for job, placements in case["placed"].items()}
     rule = in_rounds.Scripted(lambda state: placed, forks=case.get("forks", False))
@@ -385,13 +385,13 @@ def test_a_rule_in_rounds_returns_nonsense(name: str) -> None:
     ],
     ids=["none", "a list", "no placements", "no tuple", "a number"],
 )
-def test_a_rule_in_rounds_returns_what_is_no_decision(decision: Any) -> None:
+def test_a_rule_in_rounds_returns_what_is_no_decision(decision):
     """Not even of the right type."""
     with pytest.raises(PolicyError, match="^policy scripted, at 0 s: "):
         run_round_rule(in_rounds.Scripted(lambda state: decision))
 
 
-def test_a_copy_where_its_job_cannot_run() -> None:
+def test_a_copy_where_its_job_cannot_run():
     jobs = (Job.of_gang(in_rounds.gang("x", 10)),)
     copies = ({"s0": {"a": 1}}, {"s1": {"b": 1}})
     rule = in_rounds.Scripted(lambda state: {"x": copies}, forks=True)
@@ -399,7 +399,7 @@ def test_a_copy_where_its_job_cannot_run() -> None:
         run_round_rule(rule, jobs=jobs)
 
 
-def test_a_rule_in_rounds_places_on_servers_that_are_gone() -> None:
+def test_a_rule_in_rounds_places_on_servers_that_are_gone():
     """It has not noticed that they were called back."""
     cluster = BORROWING
     jobs = (job_of("x", 0, 300, fungible=True),)
@@ -426,13 +426,13 @@ class Quiet(RoundPolicy):
 
 
 @pytest.mark.parametrize("quiet_s", [0.0, math.inf])
-def test_a_rule_in_rounds_runs_nobody(quiet_s: float) -> None:
+def test_a_rule_in_rounds_runs_nobody(quiet_s):
     with pytest.raises(PolicyError, match=r"^policy quiet, at [0-9]+ s: job x and 1 other wait"):
         run_round_rule(Quiet(quiet_s))
 
 
 @pytest.mark.parametrize("quiet_s", [math.nan, -math.inf, -5.0])
-def test_a_while_that_is_none(quiet_s: float) -> None:
+def test_a_while_that_is_none(quiet_s):
     with pytest.raises(PolicyError, match="^policy quiet, at 0 s: "):
         run_round_rule(Quiet(quiet_s, is_lazy=False))
 
@@ -481,21 +481,21 @@ NEAR_RACKS = Cluster.of_servers(4, gpus_per_server=2, servers_per_rack=2)
 
 @pytest.mark.parametrize("cluster", [RACKS, NEAR, NEAR_RACKS], ids=["far", "near", "near racks"])
 @pytest.mark.parametrize("name", TABLES["grants"])
-def test_a_placement_rule_grants_nonsense(name: str, cluster: Cluster) -> None:
+def test_a_placement_rule_grants_nonsense(name, cluster):
     case = TABLES["grants"][name]
     with pytest.raises(PolicyError, match=f"^policy granting, at 0 s: .*{case['rule']}"):
         run_placement_rule(Granting(granted(case["grants"])), cluster)
 
 
 @pytest.mark.parametrize("grants", [None, [0, 1], [(0, Tier.MACHINE, {0: 1})]])
-def test_a_placement_rule_returns_what_are_no_grants(grants: Any) -> None:
+def test_a_placement_rule_returns_what_are_no_grants(grants):
     """Not even of the right type."""
     with pytest.raises(PolicyError, match="^policy granting, at 0 s: "):
         run_placement_rule(Granting(grants), NEAR)
 
 
 @pytest.mark.parametrize("machine", [2, -1])
-def test_a_placement_rule_grants_machines_of_another_type(machine: int) -> None:
+def test_a_placement_rule_grants_machines_of_another_type(machine):
     """It knows its own machines alone: those of one type."""
     cluster = in_rounds.cluster_of({"a": 2}, {"a": 2}, {"b": 2}, {"b": 2})
     jobs = (job_of("x", 0, 50),)
@@ -517,7 +517,7 @@ def test_a_placement_rule_grants_machines_of_another_type(machine: int) -> None:
 
 @pytest.mark.parametrize("starts_one", [False, True])
 @pytest.mark.parametrize("wait_s", [0.0, -1.0, -math.inf, math.nan])
-def test_a_placement_rule_asks_again_for_nothing(wait_s: float, starts_one: bool) -> None:
+def test_a_placement_rule_asks_again_for_nothing(wait_s, starts_one):
     """Nobody runs, or somebody does, but nobody else ever will."""
 
     class Once(Granting):
@@ -551,7 +551,7 @@ class Migrating(on_racks.FirstGpus):
         (None, ""),
     ],
 )
-def test_a_placement_rule_moves_wrongly(grants: Any, rule: str) -> None:
+def test_a_placement_rule_moves_wrongly(grants, rule):
     jobs = (
         on_racks.job("x", 50),
         on_racks.job("y", 100),
@@ -574,7 +574,7 @@ class GrowsOnLoan(QueuePolicy):
 
 
 @pytest.mark.parametrize("heterogeneous", [False, True])
-def test_only_heterogeneous_jobs_grow_on_both_kinds_of_gpus(heterogeneous: bool) -> None:
+def test_only_heterogeneous_jobs_grow_on_both_kinds_of_gpus(heterogeneous):
     """Others start on own or borrowed GPUs alone, and stay there."""
     job = job_of("x", 0, 100, max_workers=2, fungible=True, heterogeneous=heterogeneous)
     workload = Workload(name="one", jobs=(job,))

@@ -121,7 +121,7 @@ def matches(found: Any, expected: Any) -> bool:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_by_hand(name: str) -> None:
+def test_by_hand(name):
     case = CASES[name]
     assert case.keys() <= SETTINGS | EXPECTED
     simulation = replayed(case)

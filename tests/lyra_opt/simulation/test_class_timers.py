@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,14 +10,11 @@ from lyra_opt.core.errors import FieldError
 from lyra_opt.network.heuristics.delay_scheduling import FixedTimers
 from lyra_opt.simulation.class_timers import ClassTimers, manual
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 CLASS = "[[class]]\nlargest_gang = 8\nrack_leases = 1\nnetwork_leases = 2\n"
 HEAD = 'format = "lyra-opt/timers"\nversion = 1\n'
 
 
-def test_a_list_of_tables_is_the_file(tmp_path: Path) -> None:
+def test_a_list_of_tables_is_the_file(tmp_path):
     """Tuning files and what they find have timers in place, for ever and fractions included."""
     path = tmp_path / "timers.toml"
     path.write_text(HEAD + CLASS.replace("= 1", "= inf").replace("= 2", "= 2.5"))
@@ -33,7 +29,7 @@ def test_a_list_of_tables_is_the_file(tmp_path: Path) -> None:
         manual(timers=3)  # type: ignore[arg-type]
 
 
-def test_there_is_at_least_one_class() -> None:
+def test_there_is_at_least_one_class():
     """Timers of nobody say nothing."""
     with pytest.raises(FieldError, match="class is"):
         ClassTimers(())

@@ -30,7 +30,7 @@ UNLIKE = Cluster(
 ONE = Server(id="one", gpus={"a": 1})
 
 
-def test_hosts_by_hand() -> None:
+def test_hosts_by_hand():
     """GPUs of a type on a server are a host; hosts are numbered type by type, lent ones last."""
     assert UNLIKE.gpus == 10
     assert UNLIKE.gpus_of_type == {"a": 5, "b": 5}
@@ -46,7 +46,7 @@ def test_hosts_by_hand() -> None:
     assert [server.id for server in cluster.own_servers] == ["s0", "s1", "s2"]
 
 
-def test_racks_of_servers() -> None:
+def test_racks_of_servers():
     """Numbered rack by rack, the last one not full, and borrowed ones in a rack of their own."""
     cluster = Cluster.of_servers(5, gpus_per_server=2, servers_per_rack=2, inference_servers=3)
     assert cluster.rack_of_host == [0, 0, 1, 1, 2, 3, 3, 3]
@@ -54,7 +54,7 @@ def test_racks_of_servers() -> None:
     assert Cluster.of_servers(2).topology is None
 
 
-def test_racks_with_gpus_of_several_types() -> None:
+def test_racks_with_gpus_of_several_types():
     """A rack has one type, and types take turns."""
     racks = tuple(Rack(machines=2, gpus_per_machine=gpus) for gpus in (1, 2, 3))
     cluster = Cluster.of_racks(
@@ -77,7 +77,7 @@ def test_racks_with_gpus_of_several_types() -> None:
         (3, 2, False),
     ],
 )
-def test_jobs_that_are_held(workers: int, gpus_per_worker: int, is_held: bool) -> None:
+def test_jobs_that_are_held(workers, gpus_per_worker, is_held):
     """The base demand, on own GPUs of one type."""
     job = Job(
         id="j",
@@ -91,7 +91,7 @@ def test_jobs_that_are_held(workers: int, gpus_per_worker: int, is_held: bool) -
     assert cluster.holds(job) is is_held
 
 
-def test_the_graph_says_where_gpus_are() -> None:
+def test_the_graph_says_where_gpus_are():
     """Servers at their types, own and lent ones apart; no racks where none are known."""
     graph = UNLIKE.with_lent(2, gpus_per_server=4, gpu_type=INFERENCE_GPU).to_networkx()
     assert networkx.is_bipartite(graph)
@@ -105,7 +105,7 @@ def test_the_graph_says_where_gpus_are() -> None:
     assert {node[0] for node in graph} == {"server", "gpu_type"}
 
 
-def test_what_a_gang_spans_is_how_far_apart_servers_are() -> None:
+def test_what_a_gang_spans_is_how_far_apart_servers_are():
     """In the tree of network, racks and servers, whose edges have the figures of the links."""
     topology = Topology(
         name="uneven",

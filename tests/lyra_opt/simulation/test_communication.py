@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import assume, given
@@ -20,10 +19,6 @@ from lyra_opt.simulation.communication import (
 from lyra_opt.simulation.topology import Topology
 from tests.lyra_opt.simulation.on_racks import placed_efficiency
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
 SHIPPED = ClosedForm()
 
 
@@ -38,13 +33,13 @@ SHIPPED = ClosedForm()
         ("bert", (0.63, 0.33, 0.18)),
     ],
 )
-def test_efficiencies_of_two_units(model: str, efficiencies: tuple[float, ...]) -> None:
+def test_efficiencies_of_two_units(model, efficiencies):
     """On the shipped links without overlap, worked out by hand to two digits."""
     found = [SHIPPED.efficiency(model, 2, tier, 2) for tier in Tier]
     assert found == pytest.approx(efficiencies, abs=0.005)
 
 
-def test_communication_by_hand() -> None:
+def test_communication_by_hand():
     """Four machines: 6 hops of the ring, 6/4 of the bytes, 3 layers."""
     model = TrainedModel(name="x", layers=3, compute_s=0.2, all_reduce_bytes=8e9)
     links = replace(LINK_SETS["shipped"], rack=Link(bandwidth_gb_per_s=40.0, latency_s=0.01))
@@ -55,7 +50,7 @@ def test_communication_by_hand() -> None:
     assert form.efficiency("x", 32, Tier.RACK, 4) == pytest.approx(0.2 / 0.58)
 
 
-def test_full_overlap_hides_what_is_shorter_than_computing() -> None:
+def test_full_overlap_hides_what_is_shorter_than_computing():
     """And no more than that; a gang of one talks to nobody."""
     model = TrainedModel(name="x", layers=1, compute_s=1.0, all_reduce_bytes=1e9)
     form = ClosedForm(overlap=1.0, known={"x": model})
@@ -81,8 +76,8 @@ units = st.integers(2, 64)
 
 @given(forms, models, tiers, units, st.floats(1, 10))
 def test_iteration_does_not_fall_with_bytes_layers_latency_or_units(
-    form: ClosedForm, model: TrainedModel, tier: Tier, count: int, factor: float
-) -> None:
+    form, model, tier, count, factor
+):
     """Nor rise with bandwidth; efficiency goes the other way and stays in (0, 1]."""
     base_s = form.iteration_s(model, tier, count)
     slack = 1 - 1e-12
@@ -103,9 +98,7 @@ def test_iteration_does_not_fall_with_bytes_layers_latency_or_units(
 
 
 @given(forms, models, units)
-def test_monotone_in_tiers_where_links_worsen(
-    form: ClosedForm, model: TrainedModel, count: int
-) -> None:
+def test_monotone_in_tiers_where_links_worsen(form, model, count):
     """With as many units of each; on no other sets is this so, as the shipped one shows."""
     by_latency = sorted((form.links.at(tier) for tier in Tier), key=lambda one: one.latency_s)
     bandwidths = sorted((one.bandwidth_gb_per_s for one in by_latency), reverse=True)
@@ -118,14 +111,14 @@ def test_monotone_in_tiers_where_links_worsen(
     assert times_s == sorted(times_s)
 
 
-def test_shipped_network_can_be_better_than_the_rack() -> None:
+def test_shipped_network_can_be_better_than_the_rack():
     """It is twice as wide, which wide models with few layers gain from."""
     rack, network = (SHIPPED.efficiency("vgg11", 16, tier, 2) for tier in (Tier.RACK, Tier.NETWORK))
     assert network > rack
 
 
 @given(st.integers(1, 80), st.sampled_from(tuple(MODELS)), st.sampled_from(tuple(LINK_SETS)))
-def test_tier_efficiencies_are_those_of_the_fewest_units(gang: int, model: str, name: str) -> None:
+def test_tier_efficiencies_are_those_of_the_fewest_units(gang, model, name):
     """0 where a gang cannot be; no placement at that tier is better."""
     topology = Topology.uniform(racks=2, machines_per_rack=4, gpus_per_machine=8)
     assume(gang <= topology.gpus)
@@ -141,7 +134,7 @@ def test_tier_efficiencies_are_those_of_the_fewest_units(gang: int, model: str, 
             assert placed <= found[tier] * (1 + 1e-12) or 8 * len(places) < gang
 
 
-def test_an_unknown_model_names_those_that_are_known() -> None:
+def test_an_unknown_model_names_those_that_are_known():
     """Before anything is computed."""
     with pytest.raises(UserError, match="model 'gpt': must be one of: resnet50, resnet18"):
         SHIPPED.efficiency("gpt", 2, Tier.RACK, 2)
@@ -156,7 +149,7 @@ mine,2,network,4
 """
 
 
-def test_a_table_of_slowdowns(write: Callable[..., Path]) -> None:
+def test_a_table_of_slowdowns(write):
     """One over the slowdown, however many units; a single GPU is never slowed."""
     table = read_slowdowns(write(TABLE))
     assert list(table.models()) == ["mine"]

@@ -21,8 +21,6 @@ from tests.lyra_opt.simulation.golden_cases import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.lyra_opt.simulation.golden_cases import Case
 
 
@@ -63,7 +61,7 @@ def difference(case: Case, found: Outcome, expected: Outcome) -> str | None:
 @pytest.mark.parametrize(
     "case", sampled([(case,) for case in CASES], 4), ids=[case.name for case in CASES]
 )
-def test_as_recorded(case: Case) -> None:
+def test_as_recorded(case):
     """When jobs complete, how long they wait and how often they stop does not change unnoticed."""
     found = case.replay()
     message = difference(case, found, load_goldens()[case.name])
@@ -74,7 +72,7 @@ def test_as_recorded(case: Case) -> None:
 @pytest.mark.timeout(3600)  # replays all cases of a kind, on a machine that may be loaded
 @pytest.mark.parametrize("kind", SCHEMES_OF_KIND)
 @pytest.mark.parametrize("core_type", ["Prescott", "Haswell"])
-def test_no_schedule_depends_on_the_processor(core_type: str, kind: str) -> None:
+def test_no_schedule_depends_on_the_processor(core_type, kind):
     """OpenBLAS adds in another order on each processor family; no decision may depend on it.
 
     Both core types run on every x86-64 processor of today.
@@ -91,19 +89,19 @@ def test_no_schedule_depends_on_the_processor(core_type: str, kind: str) -> None
 
 
 @pytest.mark.parametrize("kind", SCHEMES_OF_KIND)
-def test_every_scheme_is_recorded(kind: str) -> None:
+def test_every_scheme_is_recorded(kind):
     """No scheme of any kind of cluster is left out."""
     assert {case.scheme for case in CASES if case.kind == kind} == set(SCHEMES_OF_KIND[kind])
 
 
-def test_cases_are_those_recorded() -> None:
+def test_cases_are_those_recorded():
     """Nothing is compared with a case of another name, and no record outlives its case."""
     names = [case.name for case in CASES]
     assert len(set(names)) == len(names)
     assert list(load_goldens()) == names
 
 
-def test_differences_are_found() -> None:
+def test_differences_are_found():
     """A time off by more than the tolerance, or a number by one, is told with its job."""
     case = next(case for case in CASES if case.name == "rounds/hadar/gavel-steady")
     exact = next(case for case in CASES if case.name == "pools/lyra/ties-0")
@@ -131,7 +129,7 @@ def _bumped(column: np.ndarray, by: float) -> np.ndarray:
     return changed
 
 
-def test_record_keeps_every_bit(tmp_path: Path) -> None:
+def test_record_keeps_every_bit(tmp_path):
     """What is written is what is read, to the last digit, with columns or without."""
     outcomes = {
         "pools/a/b": Outcome(

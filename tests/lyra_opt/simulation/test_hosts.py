@@ -219,7 +219,7 @@ TestBestFit = BestFitMachine.TestCase
 
 
 @pytest.mark.parametrize("mixes_groups", [True, False])
-def test_one_more_than_room_does_not_fit(mixes_groups: bool) -> None:
+def test_one_more_than_room_does_not_fit(mixes_groups):
     """`room` is not only safe but tight, with workers that do not divide the GPUs."""
     for more in (1, 0):
         _, fit = fit_of(8, 8, 8, mixes_groups=mixes_groups)
@@ -235,9 +235,7 @@ def test_one_more_than_room_does_not_fit(mixes_groups: bool) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.booleans()), max_size=20), st.integers(1, 4))
-def test_counting_is_enough_for_one_gpu_workers(
-    steps: list[tuple[int, bool]], gpus_per_server: int
-) -> None:
+def test_counting_is_enough_for_one_gpu_workers(steps, gpus_per_server):
     """So policies may count where all workers have one GPU."""
     cluster = Cluster.of_servers(3, gpus_per_server=gpus_per_server)
     in_number, on_servers = Hosts(cluster, [0]), Hosts(cluster)
@@ -262,7 +260,7 @@ def test_counting_is_enough_for_one_gpu_workers(
 
 
 @pytest.mark.parametrize("mixes_groups", [True, False])
-def test_memory_does_not_grow_with_time(mixes_groups: bool) -> None:
+def test_memory_does_not_grow_with_time(mixes_groups):
     """Entries of servers that have moved on are cleared away, and placement stays best fit."""
     hosts, fit = fit_of(4, 4, 4, mixes_groups=mixes_groups)
     model = EveryServer([4, 4, 4], mixes_groups=mixes_groups)
@@ -284,7 +282,7 @@ def test_memory_does_not_grow_with_time(mixes_groups: bool) -> None:
     assert longest <= MOST_STALE * 4 + 1
 
 
-def test_a_server_in_use_does_not_leave() -> None:
+def test_a_server_in_use_does_not_leave():
     """A job would be left on GPUs that serve inference; nor may one that is handed over."""
     hosts, fit = fit_of(4, 4)
     gpus = fit.place(1, 1, Group.BASE)
@@ -298,7 +296,7 @@ def test_a_server_in_use_does_not_leave() -> None:
     assert (hosts.gpus_of_pool, hosts.free_of_pool) == ([1, 4], [1, 3])
 
 
-def test_gpus_are_given_once() -> None:
+def test_gpus_are_given_once():
     """And only such as are free are taken."""
     hosts, _ = fit_of(4)
     for gpus in ({1: 5}, {1: 0}, {1: -1}, {9: 1}, {-1: 1}):
@@ -312,7 +310,7 @@ def test_gpus_are_given_once() -> None:
         hosts.give({1: 1})
 
 
-def test_busy_servers_are_those_of_which_anybody_holds_a_gpu() -> None:
+def test_busy_servers_are_those_of_which_anybody_holds_a_gpu():
     """Of any type; a server with GPUs of two types counts once."""
     cluster = Cluster(
         name="unlike",

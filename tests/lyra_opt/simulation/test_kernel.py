@@ -75,7 +75,7 @@ def run_policy(
 class TestOrder:
     """At one moment, what ends comes before what moves, and that before what begins."""
 
-    def test_completions_then_loans_then_submissions(self) -> None:
+    def test_completions_then_loans_then_submissions(self):
         """Then the policy is asked, once."""
         policy = Noting()
         run_policy(
@@ -106,7 +106,7 @@ class TestOrder:
             "decides",
         ]
 
-    def test_who_is_called_back_waits_and_may_start_at_once(self) -> None:
+    def test_who_is_called_back_waits_and_may_start_at_once(self):
         """On the GPUs that have come free at the same moment."""
         policy = Noting()
         simulation = run_policy(
@@ -125,7 +125,7 @@ class TestOrder:
         ]
         assert completions(simulation) == [100, 100 + 63 + 51]
 
-    def test_ends_of_leases(self) -> None:
+    def test_ends_of_leases(self):
         """GPUs are free, and the policy is asked, when they have been handed over."""
         policy = Noting()
         run_policy(
@@ -160,9 +160,7 @@ class StopsForThem(QueuePolicy):
 @pytest.mark.parametrize(
     ("policy", "on_loan", "start_s"), [(StopsForThem(), (0,), 10), (Noting(), (0, 1), 100)]
 )
-def test_who_found_no_room_is_tried_again(
-    policy: QueuePolicy, on_loan: tuple[int, ...], start_s: float
-) -> None:
+def test_who_found_no_room_is_tried_again(policy, on_loan, start_s):
     """As soon as GPUs come free, in the same decision too, or are lent."""
     jobs = [
         job_of("first", 0, 200, 2),
@@ -173,7 +171,7 @@ def test_who_found_no_room_is_tried_again(
     assert simulation.runs[1].start_s == start_s
 
 
-def test_by_name() -> None:
+def test_by_name():
     """Each scheme has the tenure that it names, as the options have it."""
     options = Options(forever=Forever(preemption_s=1), leases=Leases(lease_s=2))
     assert options.tenure("forever") == Forever(preemption_s=1)
@@ -182,7 +180,7 @@ def test_by_name() -> None:
     assert options.tenure("epochs") == Epochs()
 
 
-def test_rounds_begin_at_multiples() -> None:
+def test_rounds_begin_at_multiples():
     """Whatever is between them is decided as the next one begins."""
     rounds = Rounds(round_s=0.1, restart_s=0.0, merge_s=0.0)
     for number in range(1000):
@@ -195,7 +193,7 @@ COPIES = st.lists(st.tuples(st.floats(0.01, 100), st.floats(0, 50)), min_size=1,
 
 
 @given(steps=st.floats(0.1, 1e4), rates=st.lists(st.floats(0.01, 100), min_size=1, max_size=5))
-def test_forking_costs_nothing_where_it_is_free(steps: float, rates: list[float]) -> None:
+def test_forking_costs_nothing_where_it_is_free(steps, rates):
     """Without costs, one more copy never delays a single job."""
     times_s = [
         time_of_steps(steps, rates[:count], [0.0] * count) for count in range(1, len(rates) + 1)
@@ -204,7 +202,7 @@ def test_forking_costs_nothing_where_it_is_free(steps: float, rates: list[float]
 
 
 @given(copies=COPIES, time_s=st.floats(60, 1000))
-def test_time_and_steps_are_inverse(copies: list[tuple[float, float]], time_s: float) -> None:
+def test_time_and_steps_are_inverse(copies, time_s):
     """The two directions of the division agree."""
     rates, lost_s = (list(column) for column in zip(*copies, strict=True))
     steps = steps_within(time_s, rates, lost_s)
@@ -212,7 +210,7 @@ def test_time_and_steps_are_inverse(copies: list[tuple[float, float]], time_s: f
 
 
 @given(copies=COPIES, steps=st.floats(1, 1e5), merge_s=st.sampled_from((0.0, 5.0)))
-def test_a_while_of_copies(copies: list[tuple[float, float]], steps: float, merge_s: float) -> None:
+def test_a_while_of_copies(copies, steps, merge_s):
     """They complete within it, after the merge, or leave what they did not do."""
     rates, lost_s = (list(column) for column in zip(*copies, strict=True))
     trains_s = 100.0

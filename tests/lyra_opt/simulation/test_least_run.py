@@ -48,7 +48,7 @@ LENDING = Cluster.of_servers(
 )
 
 
-def test_a_job_that_may_borrow_is_as_fast_as_its_replicas() -> None:
+def test_a_job_that_may_borrow_is_as_fast_as_its_replicas():
     """Three GPUs of 0.4 do 1.2; there is room for four such workers, or five of both kinds."""
     rigid = job_of("x", 0, 12, 2, fungible=True)
     assert least_s(rigid, LENDING) == 12
@@ -62,7 +62,7 @@ def test_a_job_that_may_borrow_is_as_fast_as_its_replicas() -> None:
     assert least_s(mixed, LENDING, borrows=True) == pytest.approx(12 / best)
 
 
-def test_a_measured_job_is_spread_where_that_is_faster() -> None:
+def test_a_measured_job_is_spread_where_that_is_faster():
     """Near it has one speed, far another one, by type."""
     types = (GpuType(name="a"), GpuType(name="b"))
     servers = tuple(
@@ -84,7 +84,7 @@ def test_a_measured_job_is_spread_where_that_is_faster() -> None:
     assert least_s(measured(4, 3.0, 0.0), cluster) == 60
 
 
-def test_the_best_efficiency_is_that_of_the_best_place_on_the_cluster() -> None:
+def test_the_best_efficiency_is_that_of_the_best_place_on_the_cluster():
     """On the shipped links the network is wider than the rack, and may be the better place."""
     topology = Topology.uniform(racks=3, machines_per_rack=2, gpus_per_machine=2)
     communication = ClosedForm(links=LINK_SETS["shipped"])
@@ -101,7 +101,7 @@ def test_the_best_efficiency_is_that_of_the_best_place_on_the_cluster() -> None:
         assert least_s(job, cluster) == pytest.approx(60 / max(everywhere))
 
 
-def test_run_times_are_at_the_best_efficiency() -> None:
+def test_run_times_are_at_the_best_efficiency():
     """A job of two GPUs that computes half of the time takes twice as long."""
     table = SlowdownTable({("m", 2, Tier.MACHINE): 2.0, ("m", 2, Tier.RACK): 3.0})
     topology = Topology.uniform(racks=1, machines_per_rack=2, gpus_per_machine=2)
@@ -112,7 +112,7 @@ def test_run_times_are_at_the_best_efficiency() -> None:
     assert least_run_s(jobs, near, borrows=False).tolist() == [10, 10]
 
 
-def test_a_gang_of_which_nothing_is_known_is_left_out() -> None:
+def test_a_gang_of_which_nothing_is_known_is_left_out():
     """A table of slowdowns need not say what elastic jobs are like at their most workers."""
     table = SlowdownTable({("m", 2, Tier.MACHINE): 2.0, ("m", 2, Tier.RACK): 4.0})
     topology = Topology.uniform(racks=1, machines_per_rack=2, gpus_per_machine=2)
@@ -121,7 +121,7 @@ def test_a_gang_of_which_nothing_is_known_is_left_out() -> None:
     assert least_s(job, Cluster.of_racks(topology, table)) == 10
 
 
-def test_a_tuned_job_is_as_fast_as_tuning_makes_it() -> None:
+def test_a_tuned_job_is_as_fast_as_tuning_makes_it():
     """At the number of workers at which that is most."""
     job = job_of("x", 0, 3600, max_workers=4)
     cluster = Cluster.of_servers(1, gpus_per_server=8)
@@ -131,7 +131,7 @@ def test_a_tuned_job_is_as_fast_as_tuning_makes_it() -> None:
     assert found.tolist() == [3600 / max(tuned.rates(job))]
 
 
-def test_a_job_that_never_runs_is_refused() -> None:
+def test_a_job_that_never_runs_is_refused():
     """As by a simulation."""
     with pytest.raises(UserError, match="job x needs 9 GPUs"):
         least_s(job_of("x", 0, 10, 9), Cluster.of_servers(1))
@@ -141,7 +141,7 @@ def test_a_job_that_never_runs_is_refused() -> None:
 
 
 @given(seed=st.integers(0, 10**6))
-def test_the_best_rate_is_that_of_the_best_that_a_job_may_hold(seed: int) -> None:
+def test_the_best_rate_is_that_of_the_best_that_a_job_may_hold(seed):
     """Too low a rate makes a bound wrong, and too high a one makes it weak."""
     small = draw(seed, Reading.CONSERVED)
     speed, cluster = small.speed, small.cluster
@@ -159,6 +159,22 @@ def test_the_best_rate_is_that_of_the_best_that_a_job_may_hold(seed: int) -> Non
             max((state.rate * work for state in states_on(job, speed, hosts, workers)), default=0.0)
             for workers in range(job.min_workers, job.max_workers + 1)
         ]
-        assert found.of_workers == pytest.approx(best)
-        states = states_of(job, speed, **settings)
-        assert found.best == pytest.approx(max(state.rate for state in states) * work)
+        highest = max(state.rate for state in states_of(job, speed, **settings)) * work
+        if is_faster_spread(job):
+            # The rates leave open whether a gang on GPUs of one type is on one server or on two.
+            assert all(
+                rate >= exact * (1 - 1e-6)
+                for rate, exact in zip(found.of_workers, best, strict=True)
+            )
+            assert found.best >= highest * (1 - 1e-6)
+        else:
+            assert found.of_workers == pytest.approx(best)
+            assert found.best == pytest.approx(highest)
+
+
+def is_faster_spread(job):
+    """Return whether a gang was measured to be faster on several servers than on one."""
+    if job.measured is None or job.measured.spread_throughput is None:
+        return False
+    near, far = job.measured.throughput, job.measured.spread_throughput
+    return any(far[name] > near[name] for name in far)

@@ -25,7 +25,6 @@ from tests.lyra_opt.simulation.clairvoyant.small import by_the_second
 from tests.lyra_opt.simulation.replays import completions, job_of, lending, replay
 
 if TYPE_CHECKING:
-    from lyra_opt.simulation.scheme import Scheme
     from lyra_opt.simulation.view import View
 
 
@@ -54,9 +53,7 @@ def training_jobs(fields: list[tuple[int, int, int]]) -> list[Any]:
 
 @SCHEMES
 @given(fields=JOBS, servers=st.integers(1, 2))
-def test_a_list_schedule_second_by_second(
-    scheme: Scheme, fields: list[tuple[int, int, int]], servers: int
-) -> None:
+def test_a_list_schedule_second_by_second(scheme, fields, servers):
     """Starts and completions are equal to the second, ties and simultaneous events included."""
     cluster = Cluster.of_servers(servers, gpus_per_server=6)
     simulation = replay(training_jobs(fields), cluster, scheme)
@@ -71,9 +68,7 @@ def test_a_list_schedule_second_by_second(
 @SCHEMES
 @given(fields=JOBS)
 @draws(33)
-def test_where_workers_are_does_not_matter(
-    scheme: Scheme, fields: list[tuple[int, int, int]]
-) -> None:
+def test_where_workers_are_does_not_matter(scheme, fields):
     """With one-GPU workers, servers and a mere count give the same replay."""
     cluster = Cluster.of_servers(3, gpus_per_server=2)
     jobs = training_jobs(fields)
@@ -92,9 +87,7 @@ def test_where_workers_are_does_not_matter(
 @SCHEMES
 @given(fields=JOBS)
 @draws(33)
-def test_an_inference_cluster_changes_nothing(
-    scheme: Scheme, fields: list[tuple[int, int, int]]
-) -> None:
+def test_an_inference_cluster_changes_nothing(scheme, fields):
     """Neither scheme borrows, whatever the plan lends; ticks are no events for the jobs."""
     alone = replay(training_jobs(fields), Cluster.of_servers(1, gpus_per_server=6), scheme)
     beside = replay(
@@ -109,7 +102,7 @@ def test_an_inference_cluster_changes_nothing(
 
 
 @SCHEMES
-def test_gpus_of_one_worker_are_on_one_server(scheme: Scheme) -> None:
+def test_gpus_of_one_worker_are_on_one_server(scheme):
     """Two servers with 3 free GPUs each have no room for a worker of 4."""
     jobs = [
         job_of("half", 0, 10, gpus_per_worker=3),
@@ -125,7 +118,7 @@ def test_gpus_of_one_worker_are_on_one_server(scheme: Scheme) -> None:
     gaps=st.lists(st.integers(0, 40), min_size=12, max_size=12),
     gpus=st.integers(1, 4),
 )
-def test_leases_of_single_gpus(durations: list[int], gaps: list[int], gpus: int) -> None:
+def test_leases_of_single_gpus(durations, gaps, gpus):
     """Jobs of one GPU and one lease start in order, each on the GPU that is free first."""
     jobs = []
     submit_s = 0
@@ -173,14 +166,14 @@ def assert_in_interval(means: np.ndarray, expected: float) -> None:
 
 
 @pytest.mark.parametrize(("servers", "offered"), [(1, 0.6), (4, 3.0)])
-def test_mean_wait_is_erlangs(servers: int, offered: float) -> None:
+def test_mean_wait_is_erlangs(servers, offered):
     """Mean queuing time C(c, a) / (c mu - lambda) with mu = 1; seeds are fixed."""
     expected = erlang_c(servers, offered) / (servers - offered)
     assert_in_interval(waiting_times(servers, offered).mean(axis=1), expected)
 
 
 @pytest.mark.parametrize(("servers", "offered"), [(1, 0.6), (4, 3.0)])
-def test_share_that_waits_is_erlangs(servers: int, offered: float) -> None:
+def test_share_that_waits_is_erlangs(servers, offered):
     """The probability of waiting at all is C(c, a)."""
     waits = (waiting_times(servers, offered) > 0).mean(axis=1)
     assert_in_interval(waits, erlang_c(servers, offered))

@@ -14,8 +14,6 @@ from tests.lyra_opt.simulation import in_rounds, on_racks
 from tests.lyra_opt.simulation.replays import job_of, replay
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lyra_opt.simulation.kernel import Kernel
 
 BASE_S = 1000.0
@@ -25,7 +23,7 @@ ONE_AFTER_THE_OTHER = [job_of("a", BASE_S, 100, 2), job_of("b", BASE_S, 100, 2)]
 # On racks.
 
 
-def test_fragmentation() -> None:
+def test_fragmentation():
     """Machines partly free, in the mean over time, and the free GPUs that are on them."""
     # Four machines of two GPUs; x and y hold one GPU of a machine each for 10 and 30 s.
     places = {"x": {0: 1}, "y": {3: 1}}
@@ -52,7 +50,7 @@ def test_fragmentation() -> None:
         (in_rounds.gang("x", 1, gang=2, a=4.0), 8, 0.5),
     ],
 )
-def test_isolated_rate(gang: in_rounds.GangJob, jobs: int, rate: float) -> None:
+def test_isolated_rate(gang, jobs, rate):
     """Shares of types add up to 1 at most, and types that cannot run the job give nothing."""
     speed = Speed(in_rounds.cluster_of({"a": 2}, {"b": 2}))
     assert isolated_rate(Job.of_gang(gang), speed, jobs) == rate
@@ -70,7 +68,7 @@ PRICED = Cluster(
 )
 
 
-def test_cost() -> None:
+def test_cost():
     """Price per hour of each type times the GPU hours held, by hand."""
     jobs = [
         job_of("dear", 0, 1000, 2, gpu_types=("dear",)),
@@ -110,7 +108,7 @@ def in_two_rounds() -> Kernel:
         ("left", "1 jobs did not complete"),
     ],
 )
-def test_what_is_lost_is_noticed(make: Callable[[], Kernel], field: str, message: str) -> None:
+def test_what_is_lost_is_noticed(make, field, message):
     """The check after a run would see GPU-seconds, work or time that went astray."""
     simulation = make()
     require_conserved(simulation)
@@ -121,7 +119,7 @@ def test_what_is_lost_is_noticed(make: Callable[[], Kernel], field: str, message
 
 
 @pytest.mark.parametrize("make", [first_come, on_a_rack, in_two_rounds])
-def test_lost_gpu_seconds_are_found(make: Callable[[], Kernel]) -> None:
+def test_lost_gpu_seconds_are_found(make):
     """What jobs held is counted apart from what the cluster gave."""
     simulation = make()
     simulation.totals.held_gpu_s[0] += 1
@@ -136,7 +134,7 @@ def test_lost_gpu_seconds_are_found(make: Callable[[], Kernel]) -> None:
         require_conserved(simulation)
 
 
-def test_gpu_seconds_by_tier_are_those_held() -> None:
+def test_gpu_seconds_by_tier_are_those_held():
     """Both are counted apart."""
     simulation = on_a_rack()
     simulation.runs[0].gpu_s_by_tier[2] += 1

@@ -69,7 +69,7 @@ def run_all(seeds: Iterable[int]) -> None:
     assert 3 * refusals < runs
 
 
-def test_every_part_is_in_the_sample() -> None:
+def test_every_part_is_in_the_sample():
     """Every policy, cluster and tenure."""
     kinds = [kind_of(seed) for seed in SAMPLE]
     assert {kind.policy for kind in kinds} == set(POLICIES)
@@ -78,18 +78,18 @@ def test_every_part_is_in_the_sample() -> None:
 
 
 @pytest.mark.parametrize("part", sampled([(part,) for part in range(8)], 4))
-def test_a_sample_of_all_combinations(part: int) -> None:
+def test_a_sample_of_all_combinations(part):
     """Runs are sound, and the same each time, whoever looks on."""
     run_all(SAMPLE[part::8])
 
 
 @pytest.mark.slow
-def test_all_combinations() -> None:
+def test_all_combinations():
     """Takes three minutes or so."""
     run_all(SEEDS)
 
 
-def test_every_pair_of_parts_is_drawn_often() -> None:
+def test_every_pair_of_parts_is_drawn_often():
     """At least a hundred times each, as far as it is possible at all.
 
     Policies are counted by their shape, since 36 policies have too few turns each. A policy alone
@@ -138,7 +138,7 @@ def workload_of(*jobs: Job) -> Workload:
     return Workload(name="small", jobs=jobs)
 
 
-def test_leases_are_not_passed_over_when_servers_move() -> None:
+def test_leases_are_not_passed_over_when_servers_move():
     """Loans end, and begin, while the last job runs."""
     cluster = Cluster.of_servers(
         1,
@@ -163,7 +163,7 @@ def test_leases_are_not_passed_over_when_servers_move() -> None:
     require_same(*found)
 
 
-def test_copies_are_slowed_by_distance_within_a_machine() -> None:
+def test_copies_are_slowed_by_distance_within_a_machine():
     """As the only copy of a job is."""
     jobs = workload_of(on_racks.job("x", 100, gang=2))
     rounds = Rounds(round_s=1000, restart_s=0, merge_s=0)
@@ -176,7 +176,7 @@ def test_copies_are_slowed_by_distance_within_a_machine() -> None:
     assert completed_s == [200, 100]
 
 
-def test_a_worker_that_fits_no_server_on_which_it_runs_is_refused() -> None:
+def test_a_worker_that_fits_no_server_on_which_it_runs_is_refused():
     """It would wait for ever."""
     cluster = in_rounds.cluster_of({"a": 2}, {"b": 1}, {"b": 1})
     gang = in_rounds.gang("x", 10, gang=2, b=1.0)
@@ -188,7 +188,7 @@ def test_a_worker_that_fits_no_server_on_which_it_runs_is_refused() -> None:
 @pytest.mark.parametrize(
     "name", ["best-fit", "no-wait", "priced-placement", "gavel-throughput", "hadar", "yarn-cs"]
 )
-def test_gangs_that_must_not_be_spread_where_distance_counts(name: str) -> None:
+def test_gangs_that_must_not_be_spread_where_distance_counts(name):
     """On one type of GPUs it has no speed across machines, on the other it has."""
     topology = Topology(name="t", racks=(Rack(machines=2, gpus_per_machine=1),) * 2)
     table = SlowdownTable({("m", 2, tier): 1.0 for tier in Tier})
@@ -205,7 +205,7 @@ BORROWING = Cluster.of_servers(
 )
 
 
-def test_measured_jobs_borrow_as_many_gpus_as_were_measured() -> None:
+def test_measured_jobs_borrow_as_many_gpus_as_were_measured():
     """Their speed there is that of their gang, without replicas; spread they have none."""
     x = measured("x", 1, {"V100": 1.0, "T4": 1.0}, {"V100": 1.0, "T4": 0.0})
     y = replace(x, id="y", fungible=True)
@@ -215,7 +215,7 @@ def test_measured_jobs_borrow_as_many_gpus_as_were_measured() -> None:
 
 
 @pytest.mark.parametrize("name", ["hadare", "yarn-cs", "gavel-las", "priced-progress"])
-def test_measured_jobs_stay_on_own_gpus_in_rounds(name: str) -> None:
+def test_measured_jobs_stay_on_own_gpus_in_rounds(name):
     """However fast they would be on borrowed ones."""
     job = in_rounds.gang("x", 10, V100=1.0, T4=2.0)
     found = simulate(
@@ -229,7 +229,7 @@ def test_measured_jobs_stay_on_own_gpus_in_rounds(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["hadar", "priced-progress"])
-def test_fungible_jobs_are_on_one_kind_of_gpus(name: str) -> None:
+def test_fungible_jobs_are_on_one_kind_of_gpus(name):
     """Rules that mix types must not mix own and borrowed ones for them."""
     cluster = Cluster.of_servers(
         1,
@@ -260,7 +260,7 @@ class MovesAway(QueuePolicy):
         return [1]
 
 
-def test_jobs_that_move_at_a_recall_are_no_collateral() -> None:
+def test_jobs_that_move_at_a_recall_are_no_collateral():
     """Nothing is vacated but what is called back."""
     kernel = Kernel(
         workload_of(job_of("x", 0, 300, 2, fungible=True)),

@@ -114,7 +114,7 @@ def cases(tables: dict[str, dict[str, Any]]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("what", "why"), cases(TABLES))
-def test_refused(what: str, why: str) -> None:
+def test_refused(what, why):
     """The error names the field, the value and the rule."""
     fields, message = TABLES[what][why]
     given = {key: tuple(v) if isinstance(v, list) else v for key, v in fields.items()}
@@ -124,7 +124,7 @@ def test_refused(what: str, why: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "why"), cases(FILES))
-def test_a_file_is_refused(kind: str, why: str, write: Callable[[str], Path]) -> None:
+def test_a_file_is_refused(kind, why, write):
     """On one line with file, field, value and rule; what is valid is read."""
     old, new, message = FILES[kind][why]
     valid = VALID[kind]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -45,8 +45,6 @@ from tests.lyra_opt.simulation.replays import completions, job_of, lending, repl
 
 if TYPE_CHECKING:
     from lyra_opt.simulation.kernel import Kernel
-    from lyra_opt.simulation.scheme import SchemeLike
-    from lyra_opt.simulation.tenure import Tenure
     from lyra_opt.simulation.view import View
 
 
@@ -66,7 +64,7 @@ OWN = OwnScheme(name="own", summary="for tests", make=FirstFits)
 # Which there are.
 
 
-def test_every_rule_is_a_scheme() -> None:
+def test_every_rule_is_a_scheme():
     """Nothing is forgotten, and no name stands for two schemes."""
     names = scheme_names()
     assert names == sorted(set(names))
@@ -81,7 +79,7 @@ def test_every_rule_is_a_scheme() -> None:
     assert sum(map(len, of_kind.values())) + len({"pollux"}) == len(names)
 
 
-def test_summaries_and_tenures() -> None:
+def test_summaries_and_tenures():
     """Those of the rules, which decide when these expect it."""
     for name in scheme_names():
         scheme = find_scheme(name)
@@ -97,7 +95,7 @@ def test_summaries_and_tenures() -> None:
             assert scheme.tenure == (EPOCHS if name == "pollux" else FOREVER)
 
 
-def test_an_unknown_scheme_is_refused() -> None:
+def test_an_unknown_scheme_is_refused():
     """With the nearest name, or the names of all."""
     with pytest.raises(UserError, match="scheme 'best-fti': no such scheme; did you mean best"):
         find_scheme("best-fti")
@@ -129,9 +127,7 @@ UNLIKE = in_rounds.cluster_of({"a": 2, "b": 2})
         ("lyra-tuned", MEASURED, UNLIKE, "follows from a goodput model of its own"),
     ],
 )
-def test_what_a_scheme_cannot_run_is_refused(
-    name: str, workload: Workload, cluster: Cluster, reason: str
-) -> None:
+def test_what_a_scheme_cannot_run_is_refused(name, workload, cluster, reason):
     """With the reason; the same that says so beforehand."""
     scheme = find_scheme(name)
     found = scheme.obstacle(workload, cluster, Options().tenure(scheme.tenure))
@@ -142,14 +138,14 @@ def test_what_a_scheme_cannot_run_is_refused(
 
 
 @pytest.mark.parametrize("tenure", [Forever(), Leases(), Epochs()])
-def test_rules_in_rounds_are_asked_in_rounds(tenure: Tenure) -> None:
+def test_rules_in_rounds_are_asked_in_rounds(tenure):
     """Other tenures have none."""
     with pytest.raises(UserError, match=f"decides as rounds begin, .* is {tenure.name}"):
         simulate(GANG, RACKS, "hadar", tenure=tenure)
 
 
 @pytest.mark.parametrize("tenure", [Forever(), Leases(), Rounds()])
-def test_pollux_is_asked_in_epochs(tenure: Tenure) -> None:
+def test_pollux_is_asked_in_epochs(tenure):
     """Other tenures have none."""
     with pytest.raises(UserError, match=f"decides as epochs begin, .* is {tenure.name}"):
         simulate(GANG, Cluster.of_servers(1), "pollux", tenure=tenure)
@@ -163,7 +159,7 @@ def test_pollux_is_asked_in_epochs(tenure: Tenure) -> None:
         if name not in ("gavel-cost", "gavel-gandiva", "lyra-tuned", "pollux")
     ],
 )
-def test_every_other_scheme_runs_where_it_is_not_at_home(name: str) -> None:
+def test_every_other_scheme_runs_where_it_is_not_at_home(name):
     """On one GPU of one type, of two types, in racks; jobs described by steps or by work."""
     one = Workload(name="one", jobs=(on_racks.job("x", 100),))
     for workload in (one, MEASURED):
@@ -176,7 +172,7 @@ def test_every_other_scheme_runs_where_it_is_not_at_home(name: str) -> None:
 # Schemes of one's own.
 
 
-def test_a_scheme_of_ones_own() -> None:
+def test_a_scheme_of_ones_own():
     """Jobs that fit start; those that do not wait for room."""
     jobs = [job_of("a", 0, 10, 3), job_of("b", 1, 5, 2), job_of("c", 2, 5), job_of("d", 3, 1, 4)]
     simulation = replay(jobs, Cluster.of_servers(2, gpus_per_server=2), OWN)
@@ -184,7 +180,7 @@ def test_a_scheme_of_ones_own() -> None:
     require_conserved(simulation)
 
 
-def test_a_scheme_of_ones_own_borrows() -> None:
+def test_a_scheme_of_ones_own_borrows():
     """The reclaim solver vacates servers by default; whoever was there waits again."""
     cluster = Cluster.of_servers(
         1, gpus_per_server=1, inference_servers=1, inference_gpus_per_server=1
@@ -198,7 +194,7 @@ def test_a_scheme_of_ones_own_borrows() -> None:
 
 
 @pytest.mark.parametrize("given", [FirstFits, FirstFits(), OWN, lambda: OWN])
-def test_however_a_scheme_is_given(given: SchemeLike) -> None:
+def test_however_a_scheme_is_given(given):
     """A policy, class or object, is the scheme that runs it; an object serves many runs."""
     jobs = (job_of("a", 0, 10, 3), job_of("b", 1, 5, 2), job_of("c", 2, 5), job_of("d", 3, 1, 4))
     workload = Workload(name="w", jobs=jobs)
@@ -221,9 +217,7 @@ def test_however_a_scheme_is_given(given: SchemeLike) -> None:
         (PLACEMENT_POLICIES["best-fit"](), PlacementScheme, "best-fit"),
     ],
 )
-def test_policies_of_problems_are_schemes(
-    policy: SchemeLike, kind: type[Scheme], like: str
-) -> None:
+def test_policies_of_problems_are_schemes(policy, kind, like):
     """They run as the registered scheme of the same rule does."""
     scheme = scheme_of(policy)
     assert isinstance(scheme, kind)
@@ -253,7 +247,7 @@ class NoneOfMine(LyraGreedy):
         ({"scaling": NoneOfMine()}, "solver NoneOfMine is a solver of reclaim"),
     ],
 )
-def test_parts_that_are_not_there_are_found_out_first(parts: dict[str, Any], message: str) -> None:
+def test_parts_that_are_not_there_are_found_out_first(parts, message):
     """Before the run, whether or not it would have come to them."""
     scheme = ComposedScheme(name="mine", summary="for tests", **parts)
     with pytest.raises(UserError, match=message):
@@ -263,7 +257,7 @@ def test_parts_that_are_not_there_are_found_out_first(parts: dict[str, Any], mes
             prepare(GANG, RACKS, partial(FirstFits, **parts))
 
 
-def test_solvers_of_ones_own_are_parts() -> None:
+def test_solvers_of_ones_own_are_parts():
     """As objects and as classes, what a scheme of registered ones does."""
     cluster = Cluster.of_servers(1, inference_servers=2, inference_gpus_per_server=3)
     jobs = tuple(replace(job_of(f"j{n}", n, 400, fungible=True), max_workers=3) for n in range(9))
@@ -289,7 +283,7 @@ def test_solvers_of_ones_own_are_parts() -> None:
     assert outcomes[2] == outcomes[3]
 
 
-def test_timers_of_ones_own() -> None:
+def test_timers_of_ones_own():
     """A rule with other parameters is a scheme of the same name."""
     never = ClassTimers(
         (TimerClass(largest_gang=9, rack_leases=float("inf"), network_leases=float("inf")),)
@@ -307,7 +301,7 @@ def test_timers_of_ones_own() -> None:
         assert completions(found) == completions(simulate(workload, cluster, other))
 
 
-def test_distance_can_be_ignored() -> None:
+def test_distance_can_be_ignored():
     """Then gangs run as fast anywhere, and may train what they like."""
     simulation = simulate(LARGE, RACKS, "fifo", ignores_distance=True)
     assert completions(simulation) == [10]
@@ -316,7 +310,7 @@ def test_distance_can_be_ignored() -> None:
     assert completions(simulate(unsaid, RACKS, "fifo", ignores_distance=True)) == [10]
 
 
-def test_a_prepared_simulation_has_not_begun() -> None:
+def test_a_prepared_simulation_has_not_begun():
     """`run` carries it out."""
     kernel = prepare(GANG, RACKS, "fifo")
     assert completions(kernel) == [-1]
@@ -348,7 +342,7 @@ def replayed(jobs: list[Job], scheme: Scheme | str, cluster: Cluster = TWO_TYPES
 
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=str)
-def test_to_ask_for_all_types_is_to_ask_for_none(scheme: Scheme | str) -> None:
+def test_to_ask_for_all_types_is_to_ask_for_none(scheme):
     """Bit for bit, with loans, elastic, fungible and heterogeneous jobs."""
     cluster = Cluster.of_servers(
         2, gpus_per_server=2, inference_servers=3, inference_gpus_per_server=3
@@ -390,13 +384,13 @@ def test_to_ask_for_all_types_is_to_ask_for_none(scheme: Scheme | str) -> None:
         ),
     ],
 )
-def test_a_job_that_can_never_run_is_refused(job: Job, message: str) -> None:
+def test_a_job_that_can_never_run_is_refused(job, message):
     """In one line, before anything runs."""
     with pytest.raises(UserError, match=message):
         simulate(Workload(name="asked", jobs=(job,)), TWO_TYPES, "gavel-las")
 
 
-def test_own_policies_may_not_place_it_elsewhere() -> None:
+def test_own_policies_may_not_place_it_elsewhere():
     """`View.is_able` says so, and `View.fit` keeps to it."""
     jobs = [job_of("x", 0, 60, gpu_types=("slow",))]
     kernel = prepare(Workload(name="asked", jobs=tuple(jobs)), TWO_TYPES, OWN)

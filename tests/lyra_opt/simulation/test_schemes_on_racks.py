@@ -34,7 +34,6 @@ from tests.lyra_opt.simulation.replays import COMPOSED_SCHEMES, completions
 if TYPE_CHECKING:
     from lyra_opt.simulation.kernel import Kernel
     from lyra_opt.simulation.view import Observer
-    from tests.lyra_opt.simulation.on_racks import Case
 
 ROUNDS = Rounds(round_s=10.0, restart_s=2.0, merge_s=0.0)
 OF_THEIR_OWN_SPEED = ("lyra-tuned", "pollux")
@@ -106,7 +105,7 @@ def fitted(name: str, workload: Workload, cluster: Cluster) -> Workload:
 @pytest.mark.parametrize(("name", "like"), ALIKE.items())
 @draws(12)
 @given(case=cases(are_uniform=True))
-def test_what_says_nothing_of_its_own_is_alike(name: str, like: str, case: Case) -> None:
+def test_what_says_nothing_of_its_own_is_alike(name, like, case):
     """To the last second."""
     first, second = (run_scheme(scheme, *case[:2]) for scheme in (name, like))
     assert completions(first) == completions(second)
@@ -116,7 +115,7 @@ def test_what_says_nothing_of_its_own_is_alike(name: str, like: str, case: Case)
     ("name", "kind", "what"),
     [("hadar", "heterogeneous", "round"), ("dally", "network", "epoch"), ("lyra", None, None)],
 )
-def test_captured_decisions_are_named(name: str, kind: str | None, what: str | None) -> None:
+def test_captured_decisions_are_named(name, kind, what):
     """By kind and time; nobody grows and nothing is lent, so that Lyra decides nothing."""
     captured: list[tuple[str, str]] = []
     observer = CaptureObserver(
@@ -134,9 +133,7 @@ class TestElastic:
     @pytest.mark.parametrize("name", ELASTIC_NAMES)
     @draws(15)
     @given(case=flat_cases())
-    def test_without_a_network_nothing_changes(
-        self, name: str, case: tuple[Workload, Cluster]
-    ) -> None:
+    def test_without_a_network_nothing_changes(self, name, case):
         """With efficiency 1 everywhere, jobs complete as where there is no topology."""
         workload, cluster = case
         machines = len(cluster.servers)
@@ -145,7 +142,7 @@ class TestElastic:
         assert completions(on_racks) == completions(alone)
         assert [run.queued_s for run in on_racks.runs] == [run.queued_s for run in alone.runs]
 
-    def test_a_model_that_is_not_known_is_refused(self) -> None:
+    def test_a_model_that_is_not_known_is_refused(self):
         """Or not said, or known for smaller gangs alone."""
         topology = Topology.uniform(racks=1, machines_per_rack=2, gpus_per_machine=2)
         shipped = Cluster.of_racks(topology, ClosedForm(links=LINK_SETS["shipped"]))
@@ -163,7 +160,7 @@ class TestElastic:
 class TestRounds:
     """Policies that decide in rounds."""
 
-    def test_moves_and_waits(self) -> None:
+    def test_moves_and_waits(self):
         """A gang that goes elsewhere migrates, and one that pauses was preempted."""
         workload = workload_of(*(job(f"j{number}", 60, gang=2 + number % 3) for number in range(6)))
         simulation = run_scheme("gavel-las", workload, cluster_of())
@@ -177,9 +174,7 @@ class TestRounds:
     @pytest.mark.parametrize("name", ROUND_NAMES)
     @draws(10)
     @given(case=flat_cases())
-    def test_without_a_network_nothing_changes(
-        self, name: str, case: tuple[Workload, Cluster]
-    ) -> None:
+    def test_without_a_network_nothing_changes(self, name, case):
         """With efficiency 1 everywhere, jobs complete as where there is no topology.
 
         There they are measured, in steps of a second.
@@ -228,7 +223,7 @@ class TestTenures:
     )
     @draws(10)
     @given(case=cases())
-    def test_leases_that_never_end(self, name: str, case: Case) -> None:
+    def test_leases_that_never_end(self, name, case):
         """Gangs keep their GPUs; nobody gives any back before it is complete."""
         workload, cluster, _ = case
         simulation = simulate(workload, cluster, name, tenure=Forever(preemption_s=0.0))
@@ -240,7 +235,7 @@ class TestTenures:
     @pytest.mark.parametrize("name", ELASTIC_NAMES)
     @draws(10)
     @given(case=cases())
-    def test_queues_with_leases(self, name: str, case: Case) -> None:
+    def test_queues_with_leases(self, name, case):
         """A lease that is longer than any job changes nothing, where nothing is handed over."""
         workload, cluster, _ = case
         long = Leases(lease_s=1e9, hand_over_s_per_gpu=0.0)

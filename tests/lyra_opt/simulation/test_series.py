@@ -94,7 +94,7 @@ def require_exact(simulation: Kernel, spans: Spans, observer: SeriesObserver) ->
 
 
 @pytest.mark.parametrize(("part", "step_s"), [(0, 3.1), (1, 10.0), (2, 64.0), (3, 1e9)])
-def test_means_are_exact(part: int, step_s: float) -> None:
+def test_means_are_exact(part, step_s):
     """With loans, leases and rounds, and jobs that grow, shrink, move and compute slowly."""
     seen = 0
     for seed in range(part, 160, 4):
@@ -109,7 +109,7 @@ def test_means_are_exact(part: int, step_s: float) -> None:
     assert seen > 20
 
 
-def test_means_are_exact_of_copies() -> None:
+def test_means_are_exact_of_copies():
     """One copy in the first round, two from then on; they end within the third."""
     placements = {"s0": {"a": 1}}, {"s1": {"a": 1}}
     rule = in_rounds.Scripted(
@@ -126,7 +126,7 @@ def test_means_are_exact_of_copies() -> None:
     assert series.running_copies == pytest.approx([1, (4 + 4) / 6, 2, 2, 0])
 
 
-def test_long_series_keep_a_size_that_can_be_drawn() -> None:
+def test_long_series_keep_a_size_that_can_be_drawn():
     """Their first and last moments too, and what is under them."""
     jobs = [job_of(f"j{place}", 100.0 * place, 70, 2) for place in range(300)]
     cluster = Cluster.of_servers(1, gpus_per_server=4)
@@ -143,7 +143,7 @@ def test_long_series_keep_a_size_that_can_be_drawn() -> None:
     assert held == pytest.approx(simulation.totals.held_gpu_s[0]) == 300 * 140
 
 
-def test_series_show_what_lasts() -> None:
+def test_series_show_what_lasts():
     """States that take turns count for as long as they last, whatever their rhythm."""
     jobs = [on_racks.job("x", 40_000, gang=2)]
     observer = SeriesObserver(5.0)
@@ -153,7 +153,7 @@ def test_series_show_what_lasts() -> None:
     assert mean == pytest.approx(0.99, abs=1e-4)
 
 
-def test_series_of_leases_that_are_skipped() -> None:
+def test_series_of_leases_that_are_skipped():
     """A gang that is alone runs all the time but for hand-overs, in the series too."""
     observer = SeriesObserver()
     on_racks.simulate(
@@ -177,7 +177,7 @@ def test_series_of_leases_that_are_skipped() -> None:
     assert series.running_jobs[500:-500] == pytest.approx(10 / 11)
 
 
-def test_progress_is_told() -> None:
+def test_progress_is_told():
     """In order, since the first submission, to the end, and not at every event."""
     told: list[tuple[float, int, int]] = []
 

@@ -27,7 +27,7 @@ def parts_of(simulation: Kernel, job: int = 0) -> dict[str, float]:
     return {name: value for name, value in found.items() if abs(value) > 1e-9}
 
 
-def test_measured_gangs_that_are_spread() -> None:
+def test_measured_gangs_that_are_spread():
     """Near they are three times as fast as far on one type, and the other type is slower."""
     types = {"a": 3.0, "b": 2.0}
     cluster = in_rounds.cluster_of({"a": 2}, {"b": 2}, {"b": 1})
@@ -42,7 +42,7 @@ def test_measured_gangs_that_are_spread() -> None:
     )
 
 
-def test_copies_that_start_and_merge() -> None:
+def test_copies_that_start_and_merge():
     """In each round of ten seconds two copies of rate 1 lose two at first, and one at its end."""
     cluster = in_rounds.cluster_of({"a": 1}, {"a": 1}, {"a": 1})
     jobs = Workload(
@@ -57,7 +57,7 @@ def test_copies_that_start_and_merge() -> None:
         assert all(value >= 0 for value in parts.values())
 
 
-def test_leases_that_are_passed_over() -> None:
+def test_leases_that_are_passed_over():
     """What many leases that are all alike lose is counted for each of them."""
     cluster = on_racks.cluster_of(1, 2, 1)
     jobs = Workload(name="one", jobs=(on_racks.job("x", 1000, gang=2),))
@@ -69,7 +69,7 @@ def test_leases_that_are_passed_over() -> None:
     assert set(parts) == {"least_run_s", "queue_again_s"}
 
 
-def test_parts_that_do_not_add_up_are_told() -> None:
+def test_parts_that_do_not_add_up_are_told():
     """A simulation that loses time by the way is wrong."""
     found = replay([job_of("x", 0, 10)], Cluster.of_servers(1), "fifo")
     found.runs[0].slower_type_s = 1.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import networkx
 import pytest
@@ -15,16 +14,12 @@ from lyra_opt.network.links import LINK_SETS, Link, LinkSet, Tier, find_link_set
 from lyra_opt.simulation.topology import Rack, Topology, read_topology
 from tests.lyra_opt.simulation.on_racks import units_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
 MIXED = Topology(
     name="mixed", racks=(Rack(machines=2, gpus_per_machine=8), Rack(machines=1, gpus_per_machine=4))
 )
 
 
-def test_quantities_by_hand() -> None:
+def test_quantities_by_hand():
     """Two machines of 8 GPUs in one rack, one of 4 in the other."""
     assert MIXED.gpus_of_machine.tolist() == [8, 8, 4]
     assert MIXED.rack_of_machine.tolist() == [0, 0, 1]
@@ -45,7 +40,7 @@ def test_quantities_by_hand() -> None:
         ([0, 1, 2], Tier.NETWORK, 2),
     ],
 )
-def test_what_a_gang_spans(machines: list[int], tier: Tier, units: int) -> None:
+def test_what_a_gang_spans(machines, tier, units):
     """The slowest tier; GPUs, machines or racks of it."""
     assert MIXED.tier_of(machines) is tier
     assert units_of(MIXED, machines, gang=6) == units
@@ -67,9 +62,7 @@ def fewest_of(topology: Topology, gang: int) -> tuple[int | None, ...]:
     ),
     st.integers(1, 20),
 )
-def test_room_is_there_exactly_where_some_machines_span_the_tier(
-    racks: list[Rack], gang: int
-) -> None:
+def test_room_is_there_exactly_where_some_machines_span_the_tier(racks, gang):
     """Of unlike racks the largest may be one machine: every set of machines is asked."""
     topology = Topology(name="drawn", racks=tuple(racks))
     assume(gang <= topology.gpus)
@@ -110,7 +103,7 @@ latency_s = 1e-6
 """
 
 
-def test_a_file_of_equal_racks(write: Callable[..., Path]) -> None:
+def test_a_file_of_equal_racks(write):
     """Links are the shipped ones unless it says otherwise, or the command line does."""
     path = write(UNIFORM)
     topology, links = read_topology(path)
@@ -119,7 +112,7 @@ def test_a_file_of_equal_racks(write: Callable[..., Path]) -> None:
     assert read_topology(path, network=LINK_SETS["congested-1"])[1].name == "congested-1"
 
 
-def test_a_file_of_unlike_racks(write: Callable[..., Path]) -> None:
+def test_a_file_of_unlike_racks(write):
     """Racks are counted, and a tier of links of its own changes the named set there alone."""
     topology, links = read_topology(write(RACKS))
     assert topology.gpus_of_machine.tolist() == [8] * 8 + [2]
@@ -129,7 +122,7 @@ def test_a_file_of_unlike_racks(write: Callable[..., Path]) -> None:
     assert links.name == "congested-2, changed"
 
 
-def test_link_sets_are_those_of_the_configurations() -> None:
+def test_link_sets_are_those_of_the_configurations():
     """Gigabytes a second and seconds; in the shipped set the network is wider than the rack."""
     found = {
         name: [
@@ -146,7 +139,7 @@ def test_link_sets_are_those_of_the_configurations() -> None:
     }
 
 
-def test_a_set_that_is_not_known() -> None:
+def test_a_set_that_is_not_known():
     """Names those that are."""
     assert find_link_set("congested-3") is LINK_SETS["congested-3"]
     with pytest.raises(UserError, match="links 'fast': no such links; known: shipped, congested-1"):
@@ -155,7 +148,7 @@ def test_a_set_that_is_not_known() -> None:
         LinkSet(name="", machine=Link(bandwidth_gb_per_s=1, latency_s=0), rack=None, network=None)
 
 
-def test_the_graph_is_a_tree() -> None:
+def test_the_graph_is_a_tree():
     """Of all racks and machines, with their GPUs."""
     graph = MIXED.to_networkx()
     assert networkx.is_tree(graph)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -58,7 +57,7 @@ def workload(*jobs: tuple[str, float, float, int]) -> Workload:
 class TestJob:
     """A job by itself."""
 
-    def test_derived(self) -> None:
+    def test_derived(self):
         """Gangs, durations and beliefs by hand."""
         job = replace(PLAIN_JOB, gpus_per_worker=4)
         assert (job.min_gpus, job.duration_s) == (8, 30)
@@ -68,7 +67,7 @@ class TestJob:
         assert replace(job, estimated_work_worker_s=75).believed_work_worker_s == 75
         assert isinstance(job.work_worker_s, float), "integers of a file are kept as floats"
 
-    def test_gpu_types(self) -> None:
+    def test_gpu_types(self):
         """It takes those that it asks for, in whatever case, and all if it asks for none."""
         assert PLAIN_JOB.takes("a")
         asking = replace(PLAIN_JOB, gpu_types=["a", "b"])
@@ -77,14 +76,14 @@ class TestJob:
         with pytest.raises(FieldError, match="must not occur twice"):
             replace(PLAIN_JOB, gpu_types=["a", "A"])
 
-    def test_rigid(self) -> None:
+    def test_rigid(self):
         """Work is that of all GPUs, which a gang of all of them shares."""
         job = Job.rigid(id="a", submit_s=5, gpus=3, work_gpu_s=60, model="m")
         assert (job.min_gpus, job.duration_s, job.submit_s, job.model) == (3, 20, 5, "m")
         assert not job.is_elastic
         assert job.checkpoints, "leases and rounds take away no progress"
 
-    def test_measured(self) -> None:
+    def test_measured(self):
         """Reference GPUs are those that suit it best: 90 steps at 2 a second, on 3 GPUs."""
         job = Job.of_gang(replace(MEASURED, weight=4))
         assert (job.id, job.submit_s, job.min_gpus) == ("g", 7, 3)
@@ -94,7 +93,7 @@ class TestJob:
         assert job.checkpoints
 
     @given(JOBS, st.integers(0, 100))
-    def test_rate(self, job: Job, extra: int) -> None:
+    def test_rate(self, job, extra):
         """Base workers count in full, and each one beyond as much as any other."""
         workers = job.min_workers + extra
         assert job.rate(job.min_workers) == job.min_workers
@@ -103,7 +102,7 @@ class TestJob:
         assert gain == pytest.approx(1 - job.scaling_loss, abs=1e-9)
 
     @given(JOBS)
-    def test_duration(self, job: Job) -> None:
+    def test_duration(self, job):
         """The base demand does the work in that time."""
         assert job.duration_s * job.rate(job.min_workers) == pytest.approx(job.work_worker_s)
 
@@ -111,7 +110,7 @@ class TestJob:
 class TestWorkload:
     """Jobs in the order of submission."""
 
-    def test_refused(self) -> None:
+    def test_refused(self):
         """The error names the place of the job."""
         with pytest.raises(FieldError, match=r"^jobs is \[\]: must not be empty$"):
             workload()
@@ -135,7 +134,7 @@ class TestWorkload:
             max_size=5,
         )
     )
-    def test_frames(self, drawn: list[tuple[Job, float | None, str | None, Any]]) -> None:
+    def test_frames(self, drawn):
         """Nothing is lost on the way to a frame and back, missing values included."""
         jobs = (
             replace(job, id=str(n), deadline_s=deadline_s, model=model, gpu_types=gpu_types)
@@ -144,7 +143,7 @@ class TestWorkload:
         made = Workload(name="made", jobs=tuple(jobs))
         assert Workload.from_frame(made.to_frame(), name="made") == made
 
-    def test_frames_of_few_columns(self) -> None:
+    def test_frames_of_few_columns(self):
         """Rows in any order; what is missing is at its default; counts may be floats."""
         frame = pd.DataFrame(
             {
@@ -169,24 +168,24 @@ class TestWorkload:
             ({"id": ["a", "a"], "submit_s": 0, "work_worker_s": 1}, r'^jobs\[1\].id is "a"'),
         ],
     )
-    def test_frames_refused(self, columns: dict[str, Any], message: str) -> None:
+    def test_frames_refused(self, columns, message):
         """The error names the row, from 0 on."""
         with pytest.raises(FieldError, match=message):
             Workload.from_frame(pd.DataFrame(columns))
 
-    def test_load_by_hand(self) -> None:
+    def test_load_by_hand(self):
         """100 + 200 GPU-seconds asked for in 50 s: 60 % of 10 GPUs."""
         jobs = workload(("a", 10, 100, 1), ("b", 60, 50, 4))
         assert jobs.gpu_work_s == 300
         assert jobs.submission_span_s == 50
         assert jobs.load(10) == pytest.approx(0.6)
 
-    def test_load_of_one_moment(self) -> None:
+    def test_load_of_one_moment(self):
         """There is no span to spread the work over."""
         assert workload(("a", 5, 1, 1), ("b", 5, 1, 1)).load(8) == math.inf
         assert workload(("a", 5, 1, 1)).submission_span_s == 0
 
-    def test_work_counts_the_gpus_of_each_worker(self) -> None:
+    def test_work_counts_the_gpus_of_each_worker(self):
         """And no scaling loss, for that depends on how a job is run."""
         job = replace(PLAIN_JOB, gpus_per_worker=4, scaling_loss=1)
         assert Workload(name="made", jobs=(job,)).gpu_work_s == 240
@@ -195,16 +194,14 @@ class TestWorkload:
 class TestInferenceDemand:
     """Steps of equal length, over and over."""
 
-    def test_by_hand(self) -> None:
+    def test_by_hand(self):
         """A step begins at its first moment and ends before that of the next."""
         demand = replace(PLAIN_DEMAND, busy_share=(0.1, 0.2, 0.3))
         found = [demand.at(time_s) for time_s in (0, 299.9, 300, 899, 900, 1500)]
         assert found == [0.1, 0.1, 0.2, 0.3, 0.1, 0.3]
 
     @given(DEMANDS, st.integers(0, 10**6), st.integers(0, 5))
-    def test_goes_on_from_the_first_step(
-        self, demand: InferenceDemand, time_s: int, rounds: int
-    ) -> None:
+    def test_goes_on_from_the_first_step(self, demand, time_s, rounds):
         """Any moment is as the same one a whole series later."""
         period_s = len(demand.busy_share) * demand.step_s
         assert demand.at(time_s) == demand.at(time_s + rounds * period_s)

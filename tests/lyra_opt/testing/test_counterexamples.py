@@ -85,7 +85,7 @@ def first(instance: ReclaimInstance) -> list[int]:
     return list(instance.index.on_loan[: instance.reclaim_servers])
 
 
-def test_a_solver_of_ones_own() -> None:
+def test_a_solver_of_ones_own():
     """It need not be registered; the first of two servers is the wrong one if it is not empty."""
     counterexample = find_counterexample(SPACE, Own(first)).counterexample
     assert counterexample is not None
@@ -93,19 +93,19 @@ def test_a_solver_of_ones_own() -> None:
     assert counterexample.ratio == float("inf")
 
 
-def test_a_solver_that_fails_ends_the_search() -> None:
+def test_a_solver_that_fails_ends_the_search():
     """With its message: a crash is no counterexample."""
     with pytest.raises(SolverFailedError, match=r"own failed in the search: ZeroDivisionError"):
         find_counterexample(SPACE, Own(lambda _: [1 // 0]))
 
 
-def test_an_invalid_choice_ends_the_search() -> None:
+def test_an_invalid_choice_ends_the_search():
     """The checker refuses it, and nothing is claimed."""
     with pytest.raises(SolverFailedError, match="the solution is not valid"):
         find_counterexample(SPACE, Own(lambda _: []))
 
 
-def test_an_answer_that_does_not_come_again() -> None:
+def test_an_answer_that_does_not_come_again():
     """A solver that keeps state is found out when it is run again at the end."""
     first_calls = iter([first])  # on the first instance the job is on the first server
 
@@ -122,7 +122,7 @@ def test_an_answer_that_does_not_come_again() -> None:
         find_counterexample(SPACE, Own(once_wrong))
 
 
-def test_what_a_solver_does_not_take_is_counted() -> None:
+def test_what_a_solver_does_not_take_is_counted():
     """And then nothing is claimed of all plain instances."""
     search = find_counterexample(SPACE, Picky(first))
     assert search.skipped > 0
@@ -130,7 +130,7 @@ def test_what_a_solver_does_not_take_is_counted() -> None:
     assert not search.no_smaller_plain
 
 
-def test_the_time_limit_ends_the_search() -> None:
+def test_the_time_limit_ends_the_search():
     """Nothing is claimed of what was not tried."""
     search = find_counterexample(SPACE, find_solver("reclaim", "peeling"), time_limit_s=1e-9)
     assert search.counterexample is None
@@ -138,7 +138,7 @@ def test_the_time_limit_ends_the_search() -> None:
     assert not search.no_smaller_plain
 
 
-def test_progress_tells_of_smaller_and_smaller_ones() -> None:
+def test_progress_tells_of_smaller_and_smaller_ones():
     """The last of which is what is found."""
     measures: list[Any] = []
     space = InstanceSpace(problem="reclaim", variant="rigid", limits={"servers": 3, "jobs": 2})
@@ -156,7 +156,7 @@ def test_progress_tells_of_smaller_and_smaller_ones() -> None:
     ("problem", "variant", "heuristic"),
     [("heterogeneous", "utility", "hadar"), ("network", "work_rate", "dally")],
 )
-def test_what_is_not_listed_is_drawn(problem: str, variant: str, heuristic: str) -> None:
+def test_what_is_not_listed_is_drawn(problem, variant, heuristic):
     """And nothing is proved of what is smaller."""
     space = InstanceSpace(problem=problem, variant=variant, limits={"jobs": 1})
     found = find_counterexample(space, find_solver(problem, heuristic), seed=1)
@@ -175,7 +175,7 @@ def test_what_is_not_listed_is_drawn(problem: str, variant: str, heuristic: str)
         ("allocation", "jct_reduction"),
     ],
 )
-def test_plain_instances_are_different_and_of_their_size(problem: str, variant: str) -> None:
+def test_plain_instances_are_different_and_of_their_size(problem, variant):
     """In ascending order, each one that could be drawn; a size with too many is not listed."""
     space = InstanceSpace(problem=problem, variant=variant, limits={})
     for size in islice(space.sizes(), 2):
@@ -190,7 +190,7 @@ def test_plain_instances_are_different_and_of_their_size(problem: str, variant: 
 
 
 @pytest.mark.parametrize("problem", DOMAINS)
-def test_limits_are_kept(problem: str) -> None:
+def test_limits_are_kept(problem):
     """By what is drawn, where the limit is also counted."""
     variant = next(iter(find_problem(problem).variants))
     space = InstanceSpace(problem=problem, variant=variant, limits={"jobs": 2})
@@ -214,7 +214,7 @@ def test_limits_are_kept(problem: str) -> None:
         ({"limits": {"weight": 10**7}}, "must be at most 1000000"),
     ],
 )
-def test_what_there_is_not(arguments: dict[str, Any], part: str) -> None:
+def test_what_there_is_not(arguments, part):
     """Named with value and rule."""
     with pytest.raises(FieldError) as raised:
         InstanceSpace(**({"problem": "reclaim", "variant": "rigid", "limits": {}} | arguments))
@@ -230,9 +230,7 @@ def test_what_there_is_not(arguments: dict[str, Any], part: str) -> None:
         (1.2, Fraction("1.2001"), False),
     ],
 )
-def test_floats_are_worse_where_that_is_clear(
-    factor: float, min_ratio: int | Fraction, is_found: bool
-) -> None:
+def test_floats_are_worse_where_that_is_clear(factor, min_ratio, is_found):
     """A difference within the tolerance of the proof is none; rounding takes no ratio away."""
     space = schedules(jobs=2, gpus=1, work=2)
     search = find_counterexample(space, Late(factor), min_ratio=min_ratio)
@@ -241,7 +239,7 @@ def test_floats_are_worse_where_that_is_clear(
         assert search.counterexample.ratio == pytest.approx(factor, rel=1e-9)
 
 
-def test_an_optimum_without_proof_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_optimum_without_proof_is_not_compared(monkeypatch):
     """Nothing is claimed of the instance, and the reason is kept."""
     exact = find_solver("allocation", "exact")
     solve = type(exact).solve
@@ -273,7 +271,7 @@ def test_an_optimum_without_proof_is_not_compared(monkeypatch: pytest.MonkeyPatc
         ("peeling", None, "2", 'min_ratio is "2"'),
     ],
 )
-def test_bad_arguments(heuristic: str, against: str | None, ratio: Any, part: str) -> None:
+def test_bad_arguments(heuristic, against, ratio, part):
     """Named with value and rule."""
 
     def solver(name: str) -> Solver:

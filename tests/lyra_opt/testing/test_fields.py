@@ -52,9 +52,7 @@ def objects_of(draw: st.DrawFn, table: type[Any]) -> Any:
 @EVERY_TABLE
 @given(data=st.data())
 @draws(30, suppress_health_check=list(HealthCheck))
-def test_objects_come_back_from_documents_and_pickles(
-    table: type[Any], data: st.DataObject
-) -> None:
+def test_objects_come_back_from_documents_and_pickles(table, data):
     """Equal, of one hash, and defaults left out."""
     drawn = data.draw(objects_of(table))
     document = json.loads(json.dumps(written(drawn)))
@@ -94,7 +92,7 @@ def outcome_of(make: Callable[[], Any]) -> Any:
 @EVERY_TABLE
 @given(data=st.data())
 @draws(30, suppress_health_check=list(HealthCheck))
-def test_what_a_file_can_say_an_object_can_say(table: type[Any], data: st.DataObject) -> None:
+def test_what_a_file_can_say_an_object_can_say(table, data):
     """In the same words, lists or tuples, at every depth, and with the same errors."""
     document = data.draw(documents_of(table))
     given_as = {key: deepened(value, data.draw) for key, value in document.items()}
@@ -105,7 +103,7 @@ def test_what_a_file_can_say_an_object_can_say(table: type[Any], data: st.DataOb
 
 @pytest.mark.parametrize("name", INSTANCES)
 @given(data=st.data())
-def test_an_instance_is_made_as_its_file_says_it(name: str, data: st.DataObject) -> None:
+def test_an_instance_is_made_as_its_file_says_it(name, data):
     """From dictionaries, from objects where dictionaries are, and from both side by side."""
     problem = find_problem(name)
     drawn = data.draw(getattr(strategies, f"{name}_instances")())
@@ -121,7 +119,7 @@ def test_an_instance_is_made_as_its_file_says_it(name: str, data: st.DataObject)
 
 
 @EVERY_TABLE
-def test_parameters_of_the_docstring_are_the_fields(table: type[Any]) -> None:
+def test_parameters_of_the_docstring_are_the_fields(table):
     """With what is said of each."""
     for each in keys_of(table):
         said = re.sub(r"\s+", " ", table.__doc__)
@@ -161,7 +159,7 @@ VALUES = (
 
 @pytest.mark.parametrize("name", INSTANCES)
 @given(data=st.data())
-def test_a_broken_rule_is_named_by_its_place(name: str, data: st.DataObject) -> None:
+def test_a_broken_rule_is_named_by_its_place(name, data):
     """Whatever the schema of a field refuses the parser refuses, in one line that begins there."""
     problem, document = find_problem(name), deepcopy(INSTANCES[name].valid)
     path, schema = data.draw(st.sampled_from(places(problem.instance_class, document)))
@@ -179,7 +177,7 @@ def test_a_broken_rule_is_named_by_its_place(name: str, data: st.DataObject) -> 
     assert str(refusal.value).isprintable()
 
 
-def test_lists_and_mappings_of_the_caller_are_copied() -> None:
+def test_lists_and_mappings_of_the_caller_are_copied():
     """What is changed afterwards does not reach the object, nor can the object be changed."""
     gpus, rates = {"a": 1}, {"a": 1.0}
     server = GpuServer(id="s", gpus=gpus)
@@ -201,7 +199,7 @@ def test_lists_and_mappings_of_the_caller_are_copied() -> None:
 
 @given(st.lists(objects_of(Machine), max_size=3))
 @settings(suppress_health_check=list(HealthCheck))
-def test_frame_has_a_row_an_object(machines: list[Machine]) -> None:
+def test_frame_has_a_row_an_object(machines):
     """And a column a field, with its type though there be no rows."""
     frame = frame_of(Machine, machines)
     assert [*frame.dtypes.astype(str)] == [each.dtype for each in columns_of(Machine)]

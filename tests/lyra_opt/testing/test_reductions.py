@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import pytest
 from hypothesis import given
 
@@ -12,9 +10,6 @@ from lyra_opt.core.problem import find_problem
 from lyra_opt.testing.reductions import reductions
 from lyra_opt.testing.strategies import network_instances
 from tests.draws import draws
-
-if TYPE_CHECKING:
-    from lyra_opt.network.instance import Instance
 
 DOCUMENT = {
     "servers": [{"id": "a", "gpus": 4}, {"id": "b", "gpus": 4}],
@@ -51,7 +46,7 @@ DOCUMENT = {
         ({"servers": [{"id": "a"}, {"id": "b", "gpus": 4}]}, "a key, for its default"),
     ],
 )
-def test_what_is_left_out(changes: dict[str, Any], meaning: str) -> None:
+def test_what_is_left_out(changes, meaning):
     """The document is not changed."""
     before = repr(DOCUMENT)
     assert DOCUMENT | changes in list(reductions(DOCUMENT))
@@ -60,7 +55,7 @@ def test_what_is_left_out(changes: dict[str, Any], meaning: str) -> None:
 
 @draws(10)
 @given(network_instances(min_jobs=2, max_jobs=3))
-def test_one_job_less_is_an_instance(instance: Instance) -> None:
+def test_one_job_less_is_an_instance(instance):
     """A format that the reductions know nothing of."""
     problem = find_problem("network")
     sizes = set()

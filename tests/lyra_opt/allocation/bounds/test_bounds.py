@@ -26,7 +26,7 @@ drawn = st.sampled_from(ONE_SHOT).flatmap(lambda kind: allocation_instances(obje
 
 
 @given(drawn, st.sampled_from((1.0, 1e-3, 1e-12, 1e-310)), st.floats(0, 1))
-def test_bound_is_on_the_right_side(instance: Instance, scale: float, loss: float) -> None:
+def test_bound_is_on_the_right_side(instance, scale, loss):
     """Of the optimum by looking at every choice, with no tolerance at all."""
     jobs = tuple(
         replace(job, work_worker_s=job.work_worker_s * scale or scale) for job in instance.jobs
@@ -37,7 +37,7 @@ def test_bound_is_on_the_right_side(instance: Instance, scale: float, loss: floa
 
 
 @given(drawn, st.sampled_from(("no GPUs", "inelastic", "all fits")))
-def test_certifies_what_is_trivially_optimal(instance: Instance, edge: str) -> None:
+def test_certifies_what_is_trivially_optimal(instance, edge):
     """Within rounding, and an exact 0 exactly."""
     if edge == "inelastic":
         jobs = tuple(replace(job, max_workers=job.min_workers) for job in instance.jobs)
@@ -57,7 +57,7 @@ def test_certifies_what_is_trivially_optimal(instance: Instance, edge: str) -> N
         assert dual_bound(instance) == 0
 
 
-def test_weights_with_a_common_divisor_leave_what_they_cannot_use() -> None:
+def test_weights_with_a_common_divisor_leave_what_they_cannot_use():
     """Two GPUs a worker and an odd number of them: nothing is gained by the last."""
     jobs = tuple(replace(SHORT, id=name, gpus_per_worker=2) for name in "ab")
     even = Instance(name="even", objective="jct_reduction", gpus=4, jobs=jobs)
@@ -65,7 +65,7 @@ def test_weights_with_a_common_divisor_leave_what_they_cannot_use() -> None:
 
 
 @given(allocation_instances(objective="jct_reduction", max_gpus_per_worker=1))
-def test_bound_is_tight_where_greedy_is_optimal(instance: Instance) -> None:
+def test_bound_is_tight_where_greedy_is_optimal(instance):
     """One GPU a worker: T(w) is convex, so the linear relaxation has no gap."""
     best = float(optimum(instance))
     assert dual_bound(instance) == pytest.approx(best, rel=1e-9, abs=1e-9)
@@ -74,14 +74,14 @@ def test_bound_is_tight_where_greedy_is_optimal(instance: Instance) -> None:
 @pytest.mark.parametrize(
     ("gpus", "bound"), [(0, 0), (1, 20), (2, 50), (3, 70), (4, 80), (6, 90), (99, 90)]
 )
-def test_bound_of_figure_6(gpus: int, bound: float) -> None:
+def test_bound_of_figure_6(gpus, bound):
     """Density of A's item 25 a GPU if it fits, of B's 20, 10, 6 and 4."""
     instance = example(replace(NARROW, gpus_per_worker=2), "jct_reduction", gpus)
     assert dual_bound(instance) == pytest.approx(bound, rel=1e-15)
 
 
 @pytest.mark.parametrize("objective", ONE_SHOT)
-def test_bound_of_any_size(objective: Objective) -> None:
+def test_bound_of_any_size(objective):
     """Numbers of workers that no table could hold."""
     job = ElasticJob(id="a", min_workers=1, max_workers=10**14, work_worker_s=1e9)
     instance = Instance(name="x", objective=objective, gpus=10**6, jobs=(job,))

@@ -50,9 +50,7 @@ BOUNDS = (
 
 @draws(25)
 @given(st.integers(1, 4), st.integers(0, 10**6), st.booleans(), st.booleans(), st.booleans())
-def test_never_above_the_optimum(
-    jobs: int, seed: int, fit: bool, releases: bool, loss: bool
-) -> None:
+def test_never_above_the_optimum(jobs, seed, fit, releases, loss):
     instance = examples.drawn(jobs, seed, fit=fit, releases=releases, loss=loss, wide=True)
     result = MeanJctExact().solve(instance, limits=Limits(), rng=np.random.default_rng(0))
     assert result.status is Status.OPTIMAL
@@ -109,7 +107,7 @@ def least_cost(job: PricedJob, prices: np.ndarray) -> float:
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("runs", [False, True])
-def test_a_job_finds_its_cheapest_schedule(seed: int, runs: bool) -> None:
+def test_a_job_finds_its_cheapest_schedule(seed, runs):
     rng = np.random.default_rng(seed)
     least = int(rng.integers(1, 4))
     job = ElasticJob(
@@ -136,7 +134,7 @@ def test_a_job_finds_its_cheapest_schedule(seed: int, runs: bool) -> None:
 
 @draws(15)
 @given(st.integers(0, 10**6), st.booleans(), st.booleans())
-def test_prices_are_below_every_policy(seed: int, releases: bool, loss: bool) -> None:
+def test_prices_are_below_every_policy(seed, releases, loss):
     """And above the mean busy times, whose multipliers they start from, but for the grid."""
     instance = examples.drawn(14, seed, fit=False, releases=releases, loss=loss, wide=True)
     bound = priced_schedules_bound(instance)
@@ -148,7 +146,7 @@ def test_prices_are_below_every_policy(seed: int, releases: bool, loss: bool) ->
         assert bound <= jct_s * (1 + 1e-9)
 
 
-def test_any_prices_give_a_bound() -> None:
+def test_any_prices_give_a_bound():
     instance = examples.drawn(4, 7, fit=False, releases=True, loss=True)
     result = MeanJctExact().solve(instance, limits=Limits(), rng=np.random.default_rng(0))
     assert result.objective is not None
@@ -160,7 +158,7 @@ def test_any_prices_give_a_bound() -> None:
         assert PricedSchedules(data, times).bound(prices, 0) <= result.objective * (1 + 1e-9)
 
 
-def test_one_job_alone_is_bounded_by_its_height() -> None:
+def test_one_job_alone_is_bounded_by_its_height():
     instance = examples.drawn(1, 3, fit=True)
     job = instance.jobs[0]
     most = min(job.max_workers, instance.gpus // job.gpus_per_worker)
@@ -168,7 +166,7 @@ def test_one_job_alone_is_bounded_by_its_height() -> None:
 
 
 @pytest.mark.parametrize("release_s", [1e9, 2.0**53 - 1])
-def test_a_release_beside_which_the_work_is_nothing(release_s: float) -> None:
+def test_a_release_beside_which_the_work_is_nothing(release_s):
     """No float lies between two nodes there: it took memory without end, at any time limit."""
     jobs = tuple(
         ElasticJob(id=name, min_workers=1, max_workers=1, work_worker_s=1.0, release_s=late)
@@ -178,7 +176,7 @@ def test_a_release_beside_which_the_work_is_nothing(release_s: float) -> None:
     assert 0 <= mean_busy_time_bound(instance) <= 4 / 3
 
 
-def test_squashed_area_is_exact_without_caps() -> None:
+def test_squashed_area_is_exact_without_caps():
     """Jobs that can use the whole cluster, from one worker on: one fast machine."""
     instance = Instance(
         name="fast",
@@ -205,9 +203,7 @@ def _has_ties(worth: np.ndarray) -> bool:
 
 @draws(25)
 @given(st.integers(1, 12), st.integers(0, 10**6), st.booleans(), st.booleans())
-def test_kernel_fills_as_the_dense_way_does(
-    jobs: int, seed: int, releases: bool, loss: bool
-) -> None:
+def test_kernel_fills_as_the_dense_way_does(jobs, seed, releases, loss):
     """Jobs of equal worth are many: multipliers and releases are drawn from few values."""
     rng = np.random.default_rng(seed)
     instance = examples.drawn(jobs, seed, fit=False, releases=releases, loss=loss, wide=True)
@@ -222,7 +218,7 @@ def test_kernel_fills_as_the_dense_way_does(
 
 
 @pytest.mark.parametrize("most", [2, 3, 5])
-def test_fewer_releases_give_a_weaker_bound(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+def test_fewer_releases_give_a_weaker_bound(monkeypatch, most):
     instance = examples.drawn(9, 4, fit=False, releases=True)
     exact = mean_busy_time_bound(instance)
     monkeypatch.setattr(mean_jct_busy_times, "LARGEST_PRODUCT", most * 9)
@@ -235,7 +231,7 @@ def test_fewer_releases_give_a_weaker_bound(monkeypatch: pytest.MonkeyPatch, mos
 
 @pytest.mark.slow
 @pytest.mark.parametrize("latest", [0.0, 30.0, 13_000.0])
-def test_thousands_of_jobs(latest: float) -> None:
+def test_thousands_of_jobs(latest):
     """As sound and in bounded memory: arrays of a few megabytes, not nodes times jobs."""
     rng = np.random.default_rng(1)
     least = rng.integers(1, 5, 3_000)
@@ -264,7 +260,7 @@ def test_thousands_of_jobs(latest: float) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(("load", "releases", "gap"), [("light", False, 0.03), (2, True, 0.1)])
-def test_certified_gap_at_50_jobs(seed: int, load: str | int, releases: bool, gap: float) -> None:
+def test_certified_gap_at_50_jobs(seed, load, releases, gap):
     """The figures: 3 % in the note's light-load setting, 10 % overbooked with releases."""
     rng = np.random.default_rng(seed)
     least = rng.integers(1, 5, 50)
@@ -284,7 +280,7 @@ def test_certified_gap_at_50_jobs(seed: int, load: str | int, releases: bool, ga
     assert mean_jct_bound(instance) >= (1 - gap) * best * data.unit_s / data.jobs
 
 
-def test_the_nodes_of_time_end_where_floats_are_far_apart() -> None:
+def test_the_nodes_of_time_end_where_floats_are_far_apart():
     """Beside a release at 1e15 s what is done in 30 microseconds is no distance at all."""
     short = ElasticJob(id="short", min_workers=1, max_workers=2, work_worker_s=3e-5)
     late = ElasticJob(
@@ -295,7 +291,7 @@ def test_the_nodes_of_time_end_where_floats_are_far_apart() -> None:
     assert mean_jct_bound(one) <= (1.5e-5 + 0.5) / 2
 
 
-def test_prices_of_many_jobs_are_no_weaker_than_mean_busy_times() -> None:
+def test_prices_of_many_jobs_are_no_weaker_than_mean_busy_times():
     """What is left out, that jobs may be interrupted, must not cost more than prices bring."""
     instance = examples.drawn(250, 3, fit=False, releases=True, loss=True, wide=True)
     assert interrupted_prices_bound(instance) >= mean_busy_time_bound(instance)

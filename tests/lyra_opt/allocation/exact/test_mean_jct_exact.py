@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -119,9 +118,7 @@ def value_from_initial(jobs: tuple[tuple[int, int, float], ...], initial: tuple[
         (EXAMPLE_2, (2, 6), "63.33"),
     ],
 )
-def test_rows_of_the_fact_sheet(
-    jobs: tuple[tuple[int, int, float], ...], initial: tuple[int, int], printed: str
-) -> None:
+def test_rows_of_the_fact_sheet(jobs, initial, printed):
     """The five published rows and the two beside them, and none is better than the optimum."""
     assert value_from_initial(jobs, initial) == printed
     assert optimum(instance_of(8, jobs, running=True)) <= float(printed) + 0.005
@@ -129,14 +126,12 @@ def test_rows_of_the_fact_sheet(
 
 @pytest.mark.parametrize(("jobs", "printed"), [(EXAMPLE_1, "41.67"), (EXAMPLE_2, "62.00")])
 @pytest.mark.parametrize("running", [False, True])
-def test_best_rows_are_the_optima(
-    jobs: tuple[tuple[int, int, float], ...], printed: str, running: bool
-) -> None:
+def test_best_rows_are_the_optima(jobs, printed, running):
     assert f"{optimum(instance_of(8, jobs, running=running)):.2f}" == printed
 
 
 @every_method
-def test_waiting_pays(name: str) -> None:
+def test_waiting_pays(name):
     """Both base demands fit, yet the longer job had better wait for the shorter one."""
     jobs = ((3, 6, 420.0), (3, 6, 60.0))
     waiting = instance_of(6, jobs)
@@ -157,7 +152,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("jobs", "seed", "options"), CASES)
-def test_equals_brute_force(jobs: int, seed: int, options: dict[str, bool]) -> None:
+def test_equals_brute_force(jobs, seed, options):
     """Every order of events, a dense programme each."""
     instance = examples.drawn(jobs, seed, **options)
     expected = pytest.approx(least_mean_jct(instance), rel=2e-6)
@@ -168,13 +163,13 @@ def test_equals_brute_force(jobs: int, seed: int, options: dict[str, bool]) -> N
 @pytest.mark.parametrize("seed", range(3, 30))
 @pytest.mark.parametrize("fit", [False, True])
 @pytest.mark.parametrize("releases", [False, True])
-def test_equals_brute_force_more(seed: int, fit: bool, releases: bool) -> None:
+def test_equals_brute_force_more(seed, fit, releases):
     test_equals_brute_force(3, seed, {"fit": fit, "releases": releases, "loss": True, "wide": True})
 
 
 @draws(40)
 @given(allocation_instances(objective="mean_jct", max_jobs=5))
-def test_the_two_methods_agree(instance: Instance) -> None:
+def test_the_two_methods_agree(instance):
     """With releases, losses, wide workers, running, waiting and equal jobs."""
     assert optimum(instance, "order-tree") == pytest.approx(optimum(instance), rel=2e-6)
 
@@ -183,7 +178,7 @@ def test_the_two_methods_agree(instance: Instance) -> None:
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("fit", [False, True])
 @pytest.mark.parametrize("releases", [False, True])
-def test_the_two_methods_agree_on_seven_jobs(seed: int, fit: bool, releases: bool) -> None:
+def test_the_two_methods_agree_on_seven_jobs(seed, fit, releases):
     instance = examples.drawn(7, seed, fit=fit, releases=releases, loss=True, wide=True)
     assert optimum(instance, "order-tree") == pytest.approx(optimum(instance), rel=2e-6)
 
@@ -195,7 +190,7 @@ flags = st.booleans()
 
 @draws(25)
 @given(sizes, seeds, flags, flags, st.sampled_from([0.37, 3.0, 1024.0]))
-def test_scales_with_time(jobs: int, seed: int, fit: bool, releases: bool, factor: float) -> None:
+def test_scales_with_time(jobs, seed, fit, releases, factor):
     instance = examples.drawn(jobs, seed, fit=fit, releases=releases, loss=True)
     scaled = replace(
         instance,
@@ -207,7 +202,7 @@ def test_scales_with_time(jobs: int, seed: int, fit: bool, releases: bool, facto
     assert optimum(scaled) == pytest.approx(factor * optimum(instance), rel=2e-6)
 
 
-def test_a_job_without_choice_takes_its_time() -> None:
+def test_a_job_without_choice_takes_its_time():
     """Smallest of all: w_min = w_max, one job; and a scaling loss of 1 makes workers useless."""
     assert optimum(instance_of(2, ((2, 2, 10.0),))) == pytest.approx(5.0)
     useless = replace(instance_of(9, ((2, 6, 10.0),)).jobs[0], scaling_loss=1.0)
@@ -215,7 +210,7 @@ def test_a_job_without_choice_takes_its_time() -> None:
     assert optimum(one) == pytest.approx(5.0)
 
 
-def test_releases_far_from_zero() -> None:
+def test_releases_far_from_zero():
     """A proof is relative to the mean JCT, not to the clock."""
     instance = examples.drawn(3, 5, fit=False)
     far = replace(instance, jobs=tuple(replace(job, release_s=1e6) for job in instance.jobs))
@@ -224,7 +219,7 @@ def test_releases_far_from_zero() -> None:
 
 @every_method
 @pytest.mark.parametrize("work", [1e-9, 1e-12, 1e-60, 5e-324])
-def test_a_job_shorter_than_floats_are_apart_is_somewhere(work: float, name: str) -> None:
+def test_a_job_shorter_than_floats_are_apart_is_somewhere(work, name):
     """It completes as it starts, and before a job that takes weeks; no bound is above that."""
     short = ElasticJob(id="B", min_workers=3, max_workers=3, work_worker_s=work, release_s=1)
     first = instance_of(3, ((1, 1, 4e6),))
@@ -234,7 +229,7 @@ def test_a_job_shorter_than_floats_are_apart_is_somewhere(work: float, name: str
     assert found.status is Status.OPTIMAL or work == 5e-324
 
 
-def test_a_search_that_ends_without_a_proof_says_why() -> None:
+def test_a_search_that_ends_without_a_proof_says_why():
     """Of work that spans 18 powers of ten, floats hold too little of the least."""
     jobs = instance_of(6, ((1, 1, 1e-9), (1, 3, 31250000.0), (4, 4, 2e9)))
     found = solved(jobs)
@@ -243,13 +238,13 @@ def test_a_search_that_ends_without_a_proof_says_why() -> None:
     assert (found.status is Status.OPTIMAL) != is_explained
 
 
-def test_a_schedule_may_end_after_the_latest_release() -> None:
+def test_a_schedule_may_end_after_the_latest_release():
     """The largest amounts, one after another."""
     most = 2**53 - 1
     assert optimum(instance_of(1, ((1, 1, most),) * 3)) == pytest.approx(2 * most)
 
 
-def test_jobs_of_unlike_sizes() -> None:
+def test_jobs_of_unlike_sizes():
     """Seconds beside weeks: tolerances are relative to each job's own work."""
     instance = instance_of(6, ((1, 4, 2e6), (2, 5, 3.0), (1, 3, 1e4)))
     assert optimum(instance) == pytest.approx(least_mean_jct(instance), rel=1e-6)
@@ -265,7 +260,7 @@ def test_jobs_of_unlike_sizes() -> None:
         (Limits(memory_mib=0.02), StoppedBy.MEMORY),
     ],
 )
-def test_limits_keep_incumbent_and_bound(limits: Limits, reason: StoppedBy, name: str) -> None:
+def test_limits_keep_incumbent_and_bound(limits, reason, name):
     jobs = 7 if name == "exact" else 5
     instance = examples.drawn(jobs, 3, fit=False, releases=True, loss=True, wide=True)
     best, result = optimum(instance, name), solved(instance, limits, name=name)
@@ -274,7 +269,7 @@ def test_limits_keep_incumbent_and_bound(limits: Limits, reason: StoppedBy, name
     assert result.status is Status.OPTIMAL or result.stopped_by is reason
 
 
-def test_multipliers_that_are_wrong_lift_no_bound() -> None:
+def test_multipliers_that_are_wrong_lift_no_bound():
     """The bound of a programme holds for any multipliers: here those of a solver stopped early."""
     instance = examples.drawn(4, 2, fit=True, loss=True)
     data = OrderData(instance)
@@ -299,7 +294,7 @@ def test_multipliers_that_are_wrong_lift_no_bound() -> None:
     assert in_units.value == pytest.approx(right.value, rel=1e-9)
 
 
-def test_an_order_that_cannot_be_gives_no_schedule() -> None:
+def test_an_order_that_cannot_be_gives_no_schedule():
     instance = instance_of(8, EXAMPLE_1)
     data = OrderData(instance)
     events = [Event(Kind.START, 0), Event(Kind.COMPLETION, 0), Event(Kind.COMPLETION, 1)]
@@ -312,12 +307,12 @@ def test_an_order_that_cannot_be_gives_no_schedule() -> None:
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize(("jobs", "fit"), [(8, True), (5, False)])
 @pytest.mark.parametrize("releases", [False, True])
-def test_sizes_of_the_figures_are_proved(seed: int, jobs: int, fit: bool, releases: bool) -> None:
+def test_sizes_of_the_figures_are_proved(seed, jobs, fit, releases):
     optimum(examples.drawn(jobs, seed, fit=fit, releases=releases, loss=True, wide=True))
 
 
 @pytest.mark.parametrize("work", [1e-310, 5e-324])
-def test_work_whose_quotients_are_infinite_is_no_proof(work: float) -> None:
+def test_work_whose_quotients_are_infinite_is_no_proof(work):
     """And no end: the least float, beside jobs of minutes."""
     jobs = (
         ElasticJob(id="none", min_workers=1, max_workers=1, work_worker_s=work, release_s=1962.0),
@@ -371,9 +366,7 @@ FAR_APART = {
 
 @every_method
 @pytest.mark.parametrize("case", FAR_APART.values(), ids=FAR_APART)
-def test_magnitudes_far_apart(
-    case: tuple[int, tuple[tuple[Any, ...], ...], float], name: str
-) -> None:
+def test_magnitudes_far_apart(case, name):
     """Nothing below the optimum is called optimal, and no bound lies above it or is 0."""
     gpus, rows, best = case
     keys = ("min_workers", "max_workers", "gpus_per_worker", "work_worker_s", "release_s")

@@ -86,13 +86,13 @@ def assert_valid(instance: Instance, schedule: Schedule) -> None:
 
 @EVERY_POLICY
 @given(instance=SCHEDULES)
-def test_schedules_are_valid(name: str, instance: Instance) -> None:
+def test_schedules_are_valid(name, instance):
     """GPUs, ranges, releases, no preemption, all work done, whole workers, merged pieces."""
     assert_valid(instance, scheduled(name, instance))
 
 
 @EVERY_POLICY
-def test_schedules_of_compiled_kernels_are_valid(name: str) -> None:
+def test_schedules_of_compiled_kernels_are_valid(name):
     """The same rules, above the size from which kernels are compiled."""
     rng = np.random.default_rng(7)
     jobs = [
@@ -128,23 +128,21 @@ def test_schedules_of_compiled_kernels_are_valid(name: str) -> None:
         ("rollout", {"A": 2, "B": 6}, {"A": 3, "B": 5}),
     ],
 )
-def test_first_decision_on_the_examples_of_the_paper(
-    name: str, first: dict[str, int], narrow_first: dict[str, int]
-) -> None:
+def test_first_decision_on_the_examples_of_the_paper(name, first, narrow_first):
     """Lyra's own knapsack picks 5 and 3 on Lyra's own example, 16 % worse than the best."""
     assert at(scheduled(name, example(LONG)), 0) == first
     if name != "best-fill":  # one by one, which it may choose, does better than srw here
         assert at(scheduled(name, example(NARROW)), 0) == narrow_first
 
 
-def test_keys_of_sjf_and_srw() -> None:
+def test_keys_of_sjf_and_srw():
     """Work / w_max of the original work against remaining work: 8 / 8 < 4 / 2 but 8 > 4."""
     instance = instance_of(4, job("wide", 1, 8, 8.0), job("narrow", 1, 2, 4.0))
     assert at(scheduled("sjf", instance), 0) == {"wide": 3, "narrow": 1}
     assert at(scheduled("srw", instance), 0) == {"wide": 2, "narrow": 2}
 
 
-def test_sjf_keeps_the_rank_of_the_original_work() -> None:
+def test_sjf_keeps_the_rank_of_the_original_work():
     """`late` is longer than what is left of `first`, but shorter than it was."""
     instance = instance_of(4, job("first", 1, 4, 40.0), job("late", 1, 4, 36.0, release_s=9))
     assert at(scheduled("sjf", instance), 9) == {"first": 1, "late": 3}
@@ -152,7 +150,7 @@ def test_sjf_keeps_the_rank_of_the_original_work() -> None:
 
 
 @pytest.mark.parametrize("name", ["sjf", "srw"])
-def test_ties_go_in_file_order(name: str) -> None:
+def test_ties_go_in_file_order(name):
     """Also where the later in the file was released earlier."""
     first, second = job("first", 1, 3, 6.0), job("second", 1, 3, 6.0)
     assert at(scheduled(name, instance_of(4, first, second)), 0) == {"first": 3, "second": 1}
@@ -162,7 +160,7 @@ def test_ties_go_in_file_order(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["sjf", "srw", "lyra"])
-def test_a_base_demand_that_does_not_fit_is_skipped(name: str) -> None:
+def test_a_base_demand_that_does_not_fit_is_skipped(name):
     """The next in order starts; the started job keeps its base demand whatever is shorter."""
     instance = instance_of(
         4, job("started", 2, 2, 90.0, running=True), job("big", 3, 3, 6.0), job("small", 1, 2, 8.0)
@@ -170,7 +168,7 @@ def test_a_base_demand_that_does_not_fit_is_skipped(name: str) -> None:
     assert at(scheduled(name, instance), 0) == {"started": 2, "small": 2}
 
 
-def test_lyra_starts_by_shortest_time_and_values_remaining_work() -> None:
+def test_lyra_starts_by_shortest_time_and_values_remaining_work():
     """Base demands by work / w_max; by what was due at first, old would get 3 at 5 s."""
     instance = instance_of(2, job("a", 2, 2, 20.0), job("b", 1, 4, 24.0), job("c", 1, 1, 7.0))
     assert at(scheduled("lyra", instance), 0) == {"b": 1, "c": 1}
@@ -178,7 +176,7 @@ def test_lyra_starts_by_shortest_time_and_values_remaining_work() -> None:
     assert at(scheduled("lyra", instance), 5) == {"old": 2, "new": 3}
 
 
-def test_lyra_solves_the_knapsack_exactly_with_unlike_gpus() -> None:
+def test_lyra_solves_the_knapsack_exactly_with_unlike_gpus():
     """The paper's figure 6: A has 2 GPUs a worker; values 20, 50, 70, 80, 86, 90."""
     jobs = [job("A", 2, 3, 300.0, gpus_per_worker=2), job("B", 2, 6, 120.0)]
     values = []
@@ -200,7 +198,7 @@ def test_lyra_solves_the_knapsack_exactly_with_unlike_gpus() -> None:
         objective="mean_jct", max_jobs=3, with_releases=False, max_gpus_per_worker=3
     )
 )
-def test_lyra_first_decision_is_worth_the_most(instance: Instance) -> None:
+def test_lyra_first_decision_is_worth_the_most(instance):
     """Against every choice of extra workers for the jobs that phase 1 starts."""
     held = at(scheduled("lyra", instance), 0)
     started = [each for each in instance.jobs if each.id in held]
@@ -220,7 +218,7 @@ def test_lyra_first_decision_is_worth_the_most(instance: Instance) -> None:
     assert reduction(tuple(held[each.id] for each in started)) == pytest.approx(best, abs=1e-9)
 
 
-def test_gandiva_grows_only_while_nothing_waits() -> None:
+def test_gandiva_grows_only_while_nothing_waits():
     """A job that waits for GPUs shrinks the others to their base demands, and idles the rest."""
     instance = instance_of(4, job("a", 1, 4, 16.0), job("wide", 4, 4, 4.0, release_s=2))
     schedule = scheduled("gandiva", instance)
@@ -228,20 +226,20 @@ def test_gandiva_grows_only_while_nothing_waits() -> None:
     assert at(schedule, 2) == {"a": 1}
 
 
-def test_equal_share_levels_gpus_not_workers() -> None:
+def test_equal_share_levels_gpus_not_workers():
     """Four GPUs each: two workers of two and four of one."""
     instance = instance_of(8, job("a", 1, 8, 9.0, gpus_per_worker=2), job("b", 1, 8, 9.0))
     assert at(scheduled("equal-share", instance), 0) == {"a": 2, "b": 4}
 
 
-def test_optimus_differs_from_lyra_in_who_starts() -> None:
+def test_optimus_differs_from_lyra_in_who_starts():
     """First come, first served, not shortest first."""
     instance = instance_of(2, job("long", 2, 2, 50.0), job("short", 1, 1, 1.0))
     assert at(scheduled("optimus", instance), 0) == {"long": 2}
     assert at(scheduled("lyra", instance), 0) == {"short": 1}
 
 
-def test_afs_prefers_the_shorter_of_two_at_equal_efficiency() -> None:
+def test_afs_prefers_the_shorter_of_two_at_equal_efficiency():
     """The source's comparison, worked by hand.
 
     Both start with nothing: the shorter, b, wins. Then a, without workers and so endlessly long,
@@ -252,7 +250,7 @@ def test_afs_prefers_the_shorter_of_two_at_equal_efficiency() -> None:
     assert at(scheduled("afs", instance), 0) == {"a": 2, "b": 4}
 
 
-def test_ibm_dp_admits_in_order_and_gives_the_most_throughput() -> None:
+def test_ibm_dp_admits_in_order_and_gives_the_most_throughput():
     """The first that does not fit blocks those behind; GPUs go where scaling loses least."""
     instance = instance_of(
         6,
@@ -268,7 +266,7 @@ def test_ibm_dp_admits_in_order_and_gives_the_most_throughput() -> None:
 
 
 @given(instance=SCHEDULES)
-def test_best_fill_is_the_best_of_its_fills(instance: Instance) -> None:
+def test_best_fill_is_the_best_of_its_fills(instance):
     """And srw is one of them, so it is never worse."""
     found = value("best-fill", instance)
     fills = [mean_jct_s(instance, run_fill(instance, fill)) for fill in FILLS]
@@ -277,7 +275,7 @@ def test_best_fill_is_the_best_of_its_fills(instance: Instance) -> None:
 
 
 @given(instance=allocation_instances(objective="mean_jct", max_jobs=7))
-def test_rollout_is_never_worse_than_its_base_policies(instance: Instance) -> None:
+def test_rollout_is_never_worse_than_its_base_policies(instance):
     """Their decisions are among its candidates."""
     base = min(mean_jct_s(instance, run_fill(instance, fill)) for fill in BASE_POLICIES)
     assert value("rollout", instance) <= base * (1 + 1e-11)
@@ -286,7 +284,7 @@ def test_rollout_is_never_worse_than_its_base_policies(instance: Instance) -> No
 @pytest.mark.parametrize(
     ("shorts", "extra", "ratio"), [(20, 10, 1.65), (60, 54, 1.83), (200, 180, 1.85)]
 )
-def test_lyra_on_the_worst_case_family_of_the_note(shorts: int, extra: int, ratio: float) -> None:
+def test_lyra_on_the_worst_case_family_of_the_note(shorts, extra, ratio):
     """Ratios to srw that this project measured with an earlier program, to the digits kept."""
     jobs = [job(f"s{i}", 1, extra + 1, 1.0) for i in range(shorts)]
     long = job("long", 1, extra + 1, extra * (extra + 1) / 2)
@@ -295,14 +293,14 @@ def test_lyra_on_the_worst_case_family_of_the_note(shorts: int, extra: int, rati
 
 
 @pytest.mark.parametrize("gpus", [10, 50])
-def test_srw_runs_side_by_side_what_should_queue(gpus: int) -> None:
+def test_srw_runs_side_by_side_what_should_queue(gpus):
     """Equal jobs that may each use the whole cluster: (n + 1) / 2n of srw's mean JCT."""
     instance = instance_of(gpus, *(job(f"j{i}", 1, gpus, 60.0) for i in range(gpus)))
     assert value("srw", instance) == pytest.approx(60)
     assert value("best-fill", instance) == pytest.approx(60 * (gpus + 1) / (2 * gpus))
 
 
-def test_a_table_that_does_not_fit_is_refused() -> None:
+def test_a_table_that_does_not_fit_is_refused():
     """The dynamic programme has a cell for each job and GPU."""
     large = instance_of(2**40, job("a", 1, 3, 1.0))
     refused = find_solver("allocation", "ibm-dp").supports(large)

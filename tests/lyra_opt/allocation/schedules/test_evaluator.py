@@ -19,7 +19,6 @@ from lyra_opt.allocation.heuristics.policy_solver import (
     REMAINING_WORK,
     SHORTEST_JOB,
     Fill,
-    Key,
     SmallestRemainingWork,
 )
 from lyra_opt.allocation.schedules.evaluator import FluidState, evaluate, mean_jct_s
@@ -76,9 +75,7 @@ def targets_in_turn(*decisions: dict[str, int]) -> Callable[[FluidState], None]:
 
 @pytest.mark.parametrize(("row", "printed"), list(EXAMPLE_ROWS.items()))
 @pytest.mark.parametrize("compiled", [False, True])
-def test_the_seven_example_rows(
-    row: tuple[ElasticJob, int, int], printed: tuple[float, float, float], compiled: bool
-) -> None:
+def test_the_seven_example_rows(row, printed, compiled):
     """Lyra, tables 2 to 4: when one job ends, the other grows at once."""
     first, of_first, of_second = row
     state = FluidState(example(first), compiled=compiled)
@@ -91,7 +88,7 @@ def test_the_seven_example_rows(
 
 
 @given(instance=SCHEDULES)
-def test_decisions_come_at_every_release_and_completion(instance: Instance) -> None:
+def test_decisions_come_at_every_release_and_completion(instance):
     """And at no other time; all events of one moment are one decision."""
     times = []
 
@@ -123,7 +120,7 @@ def test_decisions_come_at_every_release_and_completion(instance: Instance) -> N
     rule=st.sampled_from((FILL_BASES_FIRST, FILL_ONE_BY_ONE, FILL_IN_TURN)),
     key=st.sampled_from(KEYS),
 )
-def test_fills_agree_with_rational_numbers(instance: Instance, rule: int, key: Key) -> None:
+def test_fills_agree_with_rational_numbers(instance, rule, key):
     """All three fills by all three keys, against a simulation in fractions."""
     exact_keys = {
         SHORTEST_JOB: lambda job, left: Fraction(job.work_worker_s) / job.max_workers,
@@ -142,9 +139,7 @@ def test_fills_agree_with_rational_numbers(instance: Instance, rule: int, key: K
 
 
 @given(instance=SCHEDULES, rule=st.sampled_from(RULES), key=st.sampled_from(KEYS))
-def test_interpreted_and_compiled_make_the_same_schedule(
-    instance: Instance, rule: int, key: object
-) -> None:
+def test_interpreted_and_compiled_make_the_same_schedule(instance, rule, key):
     """To the last bit, so that the size from which kernels are compiled shows nowhere."""
     fill = Fill(rule, key)
     slow, fast = (run_fill(instance, fill, compiled=compiled) for compiled in (False, True))
@@ -152,7 +147,7 @@ def test_interpreted_and_compiled_make_the_same_schedule(
 
 
 @given(instance=SCHEDULES, rule=st.sampled_from(RULES), factor=st.sampled_from((1e-9, 3.7, 1e9)))
-def test_the_unit_of_time_decides_nothing(instance: Instance, rule: int, factor: float) -> None:
+def test_the_unit_of_time_decides_nothing(instance, rule, factor):
     """Work and releases by a factor: the same workers, and times by the factor."""
     scaled = replace(
         instance,
@@ -168,7 +163,7 @@ def test_the_unit_of_time_decides_nothing(instance: Instance, rule: int, factor:
     assert mean_jct_s(scaled, after) == pytest.approx(factor * mean_jct_s(instance, before))
 
 
-def test_completions_that_rounding_separates_are_one_decision() -> None:
+def test_completions_that_rounding_separates_are_one_decision():
     """0.1 + 0.2 and 0.3 differ as floats; the big job must see both jobs' GPUs at once."""
     instance = instance_of(
         2,
@@ -184,7 +179,7 @@ def test_completions_that_rounding_separates_are_one_decision() -> None:
     assert starts["small"] == pytest.approx(1.3)
 
 
-def test_a_job_too_short_for_the_clock_is_valid() -> None:
+def test_a_job_too_short_for_the_clock_is_valid():
     """Its piece is one unit in the last place long, which the checker allows."""
     instance = instance_of(1, job("a", 1, 1, 1e-9, release_s=1e9), job("b", 1, 1, 1.0))
     schedule = SmallestRemainingWork().schedule(instance, np.random.default_rng(0))
@@ -192,7 +187,7 @@ def test_a_job_too_short_for_the_clock_is_valid() -> None:
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_pieces_are_kept_however_many_there_are(compiled: bool) -> None:
+def test_pieces_are_kept_however_many_there_are(compiled):
     """One job changes its workers at each release of many, beyond the room first made."""
     ticks = [job(f"t{i}", 1, 1, 0.5, release_s=i) for i in range(1, 120)]
     instance = instance_of(3, job("long", 1, 3, 1000.0), *ticks)
@@ -207,7 +202,7 @@ def test_pieces_are_kept_however_many_there_are(compiled: bool) -> None:
     ("release_s", "waits"),
     [(1, True), (44, True), (45, False), (60, False)],
 )
-def test_foresight_waits_for_a_job_to_come_while_it_pays(release_s: float, waits: bool) -> None:
+def test_foresight_waits_for_a_job_to_come_while_it_pays(release_s, waits):
     """Long takes 100 s and short 10: long loses r + 10 by waiting, short 100 - r if it does not."""
     instance = instance_of(
         2, job("long", 2, 2, 200.0), job("short", 2, 2, 20.0, release_s=release_s)
@@ -218,7 +213,7 @@ def test_foresight_waits_for_a_job_to_come_while_it_pays(release_s: float, waits
     )
 
 
-def test_a_job_of_key_never_does_not_start() -> None:
+def test_a_job_of_key_never_does_not_start():
     """What cannot go on for ever is an error, and no schedule that lacks jobs."""
     state = FluidState(example())
     state.set_keys([0.0, 0.0], [NEVER, 1.0])
@@ -236,15 +231,13 @@ def test_a_job_of_key_never_does_not_start() -> None:
         ([{}], "wait for ever"),
     ],
 )
-def test_decisions_that_break_a_rule_are_refused(
-    decisions: list[dict[str, int]], fault: str
-) -> None:
+def test_decisions_that_break_a_rule_are_refused(decisions, fault):
     """A policy may be anybody's: the error says which rule and when."""
     with pytest.raises(ValueError, match=fault):
         evaluate(FluidState(example()), targets_in_turn(*decisions))
 
 
-def test_thousands_of_jobs_stay_within_the_tolerance_of_the_checker() -> None:
+def test_thousands_of_jobs_stay_within_the_tolerance_of_the_checker():
     """Errors do not add up with the events that a job lives through."""
     instance = generate(
         "allocation", "load", jobs=3_000, load_percent=1_000, release_percent=50, seed=1

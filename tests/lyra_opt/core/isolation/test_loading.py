@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,9 +10,6 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.core.isolation import loading
 from lyra_opt.core.solver import SOLVERS
 from tests.conftest import assert_one_line_error
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EXITS = "import os\nos._exit(3)\n"
 CRASHES = "import ctypes\nctypes.string_at(0)\n"
@@ -28,7 +24,7 @@ CRASHES = "import ctypes\nctypes.string_at(0)\n"
         ("1 / 0\n", "own.py, line 1: cannot be loaded: ZeroDivisionError"),
     ],
 )
-def test_a_file_that_fails(tmp_path: Path, text: str, said: str) -> None:
+def test_a_file_that_fails(tmp_path, text, said):
     """Says how, whether it is an exception or the end of the process."""
     path = tmp_path / "own.py"
     path.write_text(text)
@@ -36,7 +32,7 @@ def test_a_file_that_fails(tmp_path: Path, text: str, said: str) -> None:
         loading.find_solver_safely("reclaim", f"{path}:Own")
 
 
-def test_a_file_that_never_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_never_ends(tmp_path, monkeypatch):
     """Is given a while."""
     monkeypatch.setattr(loading, "LONGEST_LOADING_S", 0.2)
     path = tmp_path / "own.py"
@@ -45,7 +41,7 @@ def test_a_file_that_never_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         loading.require_loadable(f"{path}:Own")
 
 
-def test_commands(run: Any, tmp_path: Path) -> None:
+def test_commands(run, tmp_path):
     """One line and exit code 2, before anything is run."""
     path = tmp_path / "own.py"
     path.write_text(EXITS)
@@ -53,9 +49,7 @@ def test_commands(run: Any, tmp_path: Path) -> None:
     assert_one_line_error(run("counterexample", *asked), "exited with code 3")
 
 
-def test_a_plug_in_that_ends_its_process(
-    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plug_in_that_ends_its_process(run, tmp_path, monkeypatch):
     """Is a line of the list, beside those that can run."""
     metadata = tmp_path / "ending-1.0.dist-info"
     metadata.mkdir()

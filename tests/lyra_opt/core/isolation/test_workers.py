@@ -64,7 +64,7 @@ def solved(workers: Workers, fault: str, **options: Any) -> Answer[Any]:
         ("changes", "the solver changed the instance: reclaim_servers"),
     ],
 )
-def test_a_fault_is_an_error_that_names_it(workers: Workers, fault: str, said: str) -> None:
+def test_a_fault_is_an_error_that_names_it(workers, fault, said):
     """And the next call of the same workers is none the worse."""
     answer = solved(workers, fault)
     assert answer.status is Status.ERROR
@@ -74,7 +74,7 @@ def test_a_fault_is_an_error_that_names_it(workers: Workers, fault: str, said: s
     assert solved(workers, "prints").status is Status.FEASIBLE
 
 
-def test_a_crash_says_where(workers: Workers) -> None:
+def test_a_crash_says_where(workers):
     """In Python's lines, for ``--debug``."""
     trace = solved(workers, "crashes").traceback
     assert trace is not None
@@ -82,7 +82,7 @@ def test_a_crash_says_where(workers: Workers) -> None:
     assert "in crashes" in trace
 
 
-def test_a_solver_that_looks_at_no_clock_is_ended(workers: Workers) -> None:
+def test_a_solver_that_looks_at_no_clock_is_ended(workers):
     """After its limit and the grace, in compiled or other code that never returns."""
     answer = solved(workers, "hangs", limits=Limits(time_s=LIMIT_S))
     assert answer.status is Status.UNKNOWN
@@ -94,7 +94,7 @@ def test_a_solver_that_looks_at_no_clock_is_ended(workers: Workers) -> None:
     assert "in hangs" in answer.traceback
 
 
-def test_half_a_message_is_not_waited_for(workers: Workers) -> None:
+def test_half_a_message_is_not_waited_for(workers):
     """A solver may be stopped as it sends, or write into descriptors that are not its own."""
     fault = "writes-where-it-should-not-and-hangs"
     answer = solved(workers, fault, limits=Limits(time_s=LIMIT_S))
@@ -102,7 +102,7 @@ def test_half_a_message_is_not_waited_for(workers: Workers) -> None:
     assert answer.stopped_by is StoppedBy.TIME
 
 
-def test_what_it_told_of_is_kept(workers: Workers) -> None:
+def test_what_it_told_of_is_kept(workers):
     """The solution, checked, and the bound; and when it told of them."""
     solution, objective = first_servers(FLEET)
     limits = Limits(time_s=LIMIT_S)
@@ -113,7 +113,7 @@ def test_what_it_told_of_is_kept(workers: Workers) -> None:
     assert [point.value for point in answer.trajectory if not point.is_checked] == [objective, 0]
 
 
-def test_what_it_told_of_is_not_believed(workers: Workers) -> None:
+def test_what_it_told_of_is_not_believed(workers):
     """A bound beyond a valid solution is an error, told or returned."""
     answer = solved(workers, "tells-too-much-and-hangs", limits=Limits(time_s=LIMIT_S))
     assert answer.status is Status.ERROR
@@ -121,7 +121,7 @@ def test_what_it_told_of_is_not_believed(workers: Workers) -> None:
     assert "contradicts a valid solution" in answer.message
 
 
-def test_nonsense_that_it_told_is_its_error(workers: Workers) -> None:
+def test_nonsense_that_it_told_is_its_error(workers):
     """Not that of whoever asked."""
     answer = solved(workers, "tells-nonsense-and-hangs", limits=Limits(time_s=LIMIT_S))
     assert (answer.status, answer.message) == (
@@ -130,7 +130,7 @@ def test_nonsense_that_it_told_is_its_error(workers: Workers) -> None:
     )
 
 
-def test_the_start_is_kept_where_nothing_better_was_told(workers: Workers) -> None:
+def test_the_start_is_kept_where_nothing_better_was_told(workers):
     """A run that is ended has at least what it began with."""
     best = solve_and_check(PROBLEM, FLEET, find_solver("reclaim", "exact"))
     options: Any = {"limits": Limits(time_s=LIMIT_S), "warm_start": best.solution}
@@ -140,7 +140,7 @@ def test_the_start_is_kept_where_nothing_better_was_told(workers: Workers) -> No
         assert answer.stopped_by is StoppedBy.TIME
 
 
-def test_memory_is_limited(workers: Workers) -> None:
+def test_memory_is_limited(workers):
     """A solver that takes ever more is ended, whatever its time limit."""
     answer = solved(workers, "eats", limits=Limits(memory_mib=100))
     assert answer.stopped_by is StoppedBy.MEMORY
@@ -148,7 +148,7 @@ def test_memory_is_limited(workers: Workers) -> None:
     assert answer.peak_memory_mib > 100
 
 
-def test_packages_are_not_the_solvers_memory(workers: Workers) -> None:
+def test_packages_are_not_the_solvers_memory(workers):
     """What a process loads once counts neither as time nor as memory."""
     assert solved(workers, "loads", limits=Limits(memory_mib=100)).status is Status.FEASIBLE
 
@@ -164,7 +164,7 @@ def test_packages_are_not_the_solvers_memory(workers: Workers) -> None:
         "starts-a-daemon-and-hangs",
     ],
 )
-def test_what_a_solver_starts_ends_with_it(workers: Workers, fault: str) -> None:
+def test_what_a_solver_starts_ends_with_it(workers, fault):
     """No process outlives a run, not even one that left its process group."""
     answer = solved(workers, fault, limits=Limits(time_s=2.0))
     assert (answer.stopped_by is StoppedBy.TIME) == fault.endswith("hangs"), answer
@@ -182,7 +182,7 @@ def _command(process: Path) -> tuple[str, ...]:
         return ()
 
 
-def test_memory_counts_what_a_solver_starts(workers: Workers) -> None:
+def test_memory_counts_what_a_solver_starts(workers):
     """As CBC is, which is a process of its own."""
     answer = solved(workers, "has-one-that-eats")
     assert answer.peak_memory_mib is not None
@@ -209,7 +209,7 @@ class Speaker(Solver):
             time.sleep(1)
 
 
-def test_bounds_of_a_call_that_is_over_are_no_bounds_of_the_next(workers: Workers) -> None:
+def test_bounds_of_a_call_that_is_over_are_no_bounds_of_the_next(workers):
     """A thread of a solver may speak late: of another instance, whose bound may be beyond."""
     speaker = Speaker()
     assert solve_and_check(PROBLEM, FLEET, speaker, executor=workers).dual_bound == 1
@@ -219,7 +219,7 @@ def test_bounds_of_a_call_that_is_over_are_no_bounds_of_the_next(workers: Worker
     assert late.dual_bound is None
 
 
-def test_what_was_told_before_an_end_improves(workers: Workers) -> None:
+def test_what_was_told_before_an_end_improves(workers):
     """A trajectory has improvements alone, also of a run that is ended from outside."""
     told: list[Any] = []
 
@@ -245,9 +245,7 @@ def test_what_was_told_before_an_end_improves(workers: Workers) -> None:
     ]
 
 
-def test_an_answer_in_time_counts_however_late_it_is_read(
-    workers: Workers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_answer_in_time_counts_however_late_it_is_read(workers, monkeypatch, tmp_path):
     """A machine under load, or Ctrl-Z, may keep the one who asked from reading."""
     is_sent, send = tmp_path / "sent", Server.send
 
@@ -273,9 +271,7 @@ def test_an_answer_in_time_counts_however_late_it_is_read(
     assert (answer.stopped_by, answer.dual_bound) == (None, 1)
 
 
-def test_temporary_files_of_a_solver_that_is_ended_go(
-    workers: Workers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_temporary_files_of_a_solver_that_is_ended_go(workers, monkeypatch, tmp_path):
     """As those of a model that CBC was solving."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     answer = solved(workers, "leaves-files-and-hangs", limits=Limits(time_s=LIMIT_S))
@@ -284,7 +280,7 @@ def test_temporary_files_of_a_solver_that_is_ended_go(
 
 
 @pytest.mark.parametrize("is_isolated", [False, True])
-def test_what_is_raised_need_be_no_exception(workers: Workers, is_isolated: bool) -> None:
+def test_what_is_raised_need_be_no_exception(workers, is_isolated):
     """Panics of compiled extensions are none, and end no other run."""
 
     class PanicError(BaseException):
@@ -300,12 +296,12 @@ def test_what_is_raised_need_be_no_exception(workers: Workers, is_isolated: bool
     assert (answer.message or "").startswith("PanicError: all is lost")
 
 
-def test_nothing_to_read(workers: Workers) -> None:
+def test_nothing_to_read(workers):
     """A solver that reads what people type gets nothing, instead of waiting for ever."""
     assert solved(workers, "reads", limits=Limits(time_s=60.0)).status is Status.FEASIBLE
 
 
-def test_children_end_with_the_workers() -> None:
+def test_children_end_with_the_workers():
     """One serves all solvers of the toolkit; every other has its own."""
     greedy, marginal = (find_solver("reclaim", name) for name in ("lyra-greedy", "marginal"))
     other = Faulty("prints")
@@ -320,7 +316,7 @@ def test_children_end_with_the_workers() -> None:
             os.kill(child, 0)
 
 
-def test_ctrl_c_ends_a_child_that_hears_nothing() -> None:
+def test_ctrl_c_ends_a_child_that_hears_nothing():
     """Whatever native code runs there."""
 
     def told(*_: Any) -> None:
@@ -331,7 +327,7 @@ def test_ctrl_c_ends_a_child_that_hears_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", [name for of, name in solver_names("reclaim")])
-def test_own_solvers_answer_as_in_this_process(kept: Workers, name: str) -> None:
+def test_own_solvers_answer_as_in_this_process(kept, name):
     """Where a solver runs makes no difference to what it says."""
     solver = find_solver("reclaim", name)
     there = solve_and_check(PROBLEM, FLEET, solver, seed=3, executor=kept)
@@ -340,7 +336,7 @@ def test_own_solvers_answer_as_in_this_process(kept: Workers, name: str) -> None
     assert [getattr(there, each) for each in compared] == [getattr(here, each) for each in compared]
 
 
-def test_instances_follow_one_another() -> None:
+def test_instances_follow_one_another():
     """A child that is kept gets each new instance, also one that is equal but for its name."""
     other: Any = lo.generate("reclaim", "messy-dist", servers=20, reclaim_percent=30, seed=2)
     solver = find_solver("reclaim", "lyra-greedy")
@@ -350,7 +346,7 @@ def test_instances_follow_one_another() -> None:
             assert there.solution == solve_and_check(PROBLEM, instance, solver).solution
 
 
-def test_a_thread_of_its_own_may_have_workers() -> None:
+def test_a_thread_of_its_own_may_have_workers():
     """As those of other engines do."""
     found: list[Answer[Any]] = []
 
@@ -367,7 +363,7 @@ def test_a_thread_of_its_own_may_have_workers() -> None:
 @pytest.mark.parametrize(
     "does", ["while True: pass", "try: connection.recv()\n    except EOFError: pass"]
 )
-def test_a_child_ends_with_its_parent(tmp_path: Path, does: str) -> None:
+def test_a_child_ends_with_its_parent(tmp_path, does):
     """Also when that is killed: it leaves no solver behind that runs for ever, and no files."""
     script, files = tmp_path / "parent.py", tmp_path / "files"
     files.mkdir()

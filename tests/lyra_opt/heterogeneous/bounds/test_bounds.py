@@ -30,7 +30,7 @@ def _assert_bounds(bound: float, objective: float, variant: str) -> None:
 
 
 @given(st.data())
-def test_no_shares_are_beyond_the_bounds(data: st.DataObject) -> None:
+def test_no_shares_are_beyond_the_bounds(data):
     """Shares are drawn, and scaled down to fit."""
     kinds = st.sampled_from(("max_min_share", "finish_time_fairness", "throughput", "cost"))
     drawn = data.draw(kinds.flatmap(lambda kind: heterogeneous_instances(objective=kind)))
@@ -60,7 +60,7 @@ def test_no_shares_are_beyond_the_bounds(data: st.DataObject) -> None:
     _assert_bounds(dual_bound(drawn), objective, str(drawn.objective))
 
 
-def test_fastest_placements() -> None:
+def test_fastest_placements():
     """A gang takes the fastest types; spread, it must be on two servers."""
     rates = {"fast": 4.0, "slow": 1.0}
     assert best_rate_of(2, {"fast": 2, "slow": 1}, rates) == 4.0
@@ -76,7 +76,7 @@ def test_fastest_placements() -> None:
     assert earliest_completion(instance(job("a", 6)), job("a", 6)) is None
 
 
-def test_contention_is_seen() -> None:
+def test_contention_is_seen():
     """Four equal jobs of two rounds on two fast GPUs: alone each has a JCT of 2."""
     jobs = [
         job(name, 1, 8.0, throughput={"fast": 4.0}, utility=InverseJct(scale=1.0))
@@ -90,7 +90,7 @@ def test_contention_is_seen() -> None:
     assert 2 / 2 + 2 / 4 <= dual_bound(utility) < 1.9
 
 
-def test_weak_duality_needs_no_honest_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weak_duality_needs_no_honest_backend(monkeypatch):
     """Whatever multipliers come back, the number is a bound."""
     programme = FluidProgramme()
     x = programme.variable(-2, 5)
@@ -101,7 +101,7 @@ def test_weak_duality_needs_no_honest_backend(monkeypatch: pytest.MonkeyPatch) -
         assert programme._weak_dual(multipliers) <= -11
 
 
-def test_nothing_to_do() -> None:
+def test_nothing_to_do():
     """No job that could complete within the horizon is worth anything."""
     assert dual_bound(instance(job(steps=1e6))) == 0.0
     assert dual_bound(instance(job(release_s=50.0))) == 0.0

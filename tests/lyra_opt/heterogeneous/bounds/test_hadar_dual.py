@@ -79,7 +79,7 @@ def best_payoff(instance: Instance, job: GangJob, prices: NDArray[np.float64]) -
 
 @draws(80)
 @given(data=st.data())
-def test_the_pricing_problem_is_solved_exactly(data: st.DataObject) -> None:
+def test_the_pricing_problem_is_solved_exactly(data):
     """Against every schedule, with spread gangs and mixed types, at arbitrary prices."""
     instance = data.draw(heterogeneous_instances(objective="utility", forking=False, max_rounds=3))
     prices = drawn_prices(data, instance)
@@ -95,7 +95,7 @@ def test_the_pricing_problem_is_solved_exactly(data: st.DataObject) -> None:
 
 @draws(60)
 @given(data=st.data())
-def test_any_prices_bound_the_optimum(data: st.DataObject) -> None:
+def test_any_prices_bound_the_optimum(data):
     """Weak duality, with forking too, against brute force."""
     instance = data.draw(UTILITIES)
     optimum = proved_optimum(instance)
@@ -105,7 +105,7 @@ def test_any_prices_bound_the_optimum(data: st.DataObject) -> None:
 
 @draws(60)
 @given(instance=UTILITIES)
-def test_hadar_optimum_and_dual_are_in_order(instance: Instance) -> None:
+def test_hadar_optimum_and_dual_are_in_order(instance):
     """utility(hadar) <= optimum <= dual, always."""
     certificate = certify_hadar(instance, np.random.default_rng(0))
     optimum = proved_optimum(instance)
@@ -116,7 +116,7 @@ def test_hadar_optimum_and_dual_are_in_order(instance: Instance) -> None:
 
 @draws(40)
 @given(instance=UTILITIES)
-def test_a_relaxed_oracle_still_bounds(instance: Instance) -> None:
+def test_a_relaxed_oracle_still_bounds(instance):
     """Labels that are merged promise more, never less."""
     prices = np.full(PricingOracle(instance).shape, 0.05)
     exact = price_bound(instance, prices, 0.0).at_given_prices
@@ -129,7 +129,7 @@ def test_a_relaxed_oracle_still_bounds(instance: Instance) -> None:
     assert relaxed >= exact * (1 - 1e-12)
 
 
-def test_the_bound_is_tight_where_jobs_compete() -> None:
+def test_the_bound_is_tight_where_jobs_compete():
     """Two equal jobs and one GPU: alone each is worth 1, together 1.5, and the dual says so."""
     instance = instance_of(
         [{"a": 1}], [job("x", 1), job("y", 1)], objective="utility", horizon_rounds=3

@@ -34,26 +34,26 @@ def who(found: Run, rounds: int) -> list[str]:
     return ["".join(sorted(running(found, number))) for number in range(rounds)]
 
 
-def test_yarn_cs_is_first_come_first_served() -> None:
+def test_yarn_cs_is_first_come_first_served():
     """The gang of two waits for both GPUs, and the one behind it waits too."""
     jobs = [job("x", 2), job("y", 1, gang=2), job("z", 1)]
     assert who(run("yarn-cs", instance_of([{"a": 2}], jobs)), 4) == ["x", "x", "y", "z"]
 
 
-def test_yarn_cs_passes_over_whom_the_cluster_cannot_hold() -> None:
+def test_yarn_cs_passes_over_whom_the_cluster_cannot_hold():
     """Such a job would hold up all others for ever."""
     jobs = [job("huge", 1, gang=3), job("x", 1)]
     instance = instance_of([{"a": 2}], jobs, objective="utility")
     assert who(run("yarn-cs", instance), 1) == ["x"]
 
 
-def test_yarn_cs_mixes_types_only_where_it_must() -> None:
+def test_yarn_cs_mixes_types_only_where_it_must():
     """A gang of two on one GPU of each kind, since there is no other way."""
     instance = instance_of([{"a": 1, "b": 1}], [job("x", 1, gang=2, throughput={"a": 2, "b": 1})])
     assert run("yarn-cs", instance).schedule.entries[0].gpus == {"s0": {"a": 1, "b": 1}}
 
 
-def test_tiresias_queues_by_hand() -> None:
+def test_tiresias_queues_by_hand():
     """Thresholds of 2 GPU-seconds, one GPU, rounds of a second.
 
     x runs to its threshold and is demoted; y, that came meanwhile, does the same; both are then in
@@ -65,14 +65,14 @@ def test_tiresias_queues_by_hand() -> None:
     assert who(found, 9) == ["x", "x", "y", "y", "x", "z", "x", "x", "y"]
 
 
-def test_tiresias_counts_service_in_gpu_time() -> None:
+def test_tiresias_counts_service_in_gpu_time():
     """A gang of two has had its 2 GPU-seconds after a single round."""
     jobs = [job("x", 4, gang=2), job("y", 2, gang=2, release_s=1.0)]
     found = run_policy(Tiresias((2.0,)), instance_of([{"a": 2}], jobs), np.random.default_rng(0))
     assert who(found, 6) == ["x", "y", "x", "x", "x", "y"]
 
 
-def test_tiresias_promotes_who_has_waited_long() -> None:
+def test_tiresias_promotes_who_has_waited_long():
     """With a knob of 1 a job goes back to the first queue once it has waited as long as it ran.
 
     y ran for 2 s and waits from 4 s on; at 6 s it is new again, and x is not.
@@ -83,7 +83,7 @@ def test_tiresias_promotes_who_has_waited_long() -> None:
     assert who(found, 8) == ["x", "x", "y", "y", "x", "x", "y", "y"]
 
 
-def test_tiresias_moves_nobody_without_need() -> None:
+def test_tiresias_moves_nobody_without_need():
     """The new job takes the GPU that is free, though its turn comes first."""
     jobs = [job("x", 9), job("y", 1, release_s=3.0)]
     instance = instance_of([{"a": 1}, {"a": 1}], jobs)
@@ -93,7 +93,7 @@ def test_tiresias_moves_nobody_without_need() -> None:
 
 
 @pytest.mark.parametrize("thresholds", [(2.0, 2.0), (0.0,), (3.0, 1.0)])
-def test_tiresias_thresholds_increase(thresholds: tuple[float, ...]) -> None:
+def test_tiresias_thresholds_increase(thresholds):
     """One clear error."""
     with pytest.raises(FieldError, match="thresholds"):
         Tiresias(thresholds)
@@ -130,7 +130,7 @@ def completion_times(times_s: list[list[float]], gpus: list[int]) -> float:
 
 @draws(40)
 @given(data=st.data())
-def test_allox_queues_have_the_least_mean_completion_time(data: st.DataObject) -> None:
+def test_allox_queues_have_the_least_mean_completion_time(data):
     """On GPUs of two kinds, against all assignments and orders."""
     speeds = st.sampled_from([1.0, 2.0, 4.0])
     jobs = [
@@ -160,7 +160,7 @@ def test_allox_queues_have_the_least_mean_completion_time(data: st.DataObject) -
     assert len(begun) == gpus_in_use
 
 
-def test_allox_considers_the_oldest() -> None:
+def test_allox_considers_the_oldest():
     """With alpha of a half the shortest job, last of four, is not looked at."""
     jobs = [job("w", 8), job("x", 9), job("y", 9), job("z", 1)]
     instance = instance_of([{"a": 1}], jobs)
@@ -168,7 +168,7 @@ def test_allox_considers_the_oldest() -> None:
     assert set(decided(AlloX(alpha=0.5), state_of(instance))) == {"w"}
 
 
-def test_allox_leaves_out_whom_no_free_gpu_can_run() -> None:
+def test_allox_leaves_out_whom_no_free_gpu_can_run():
     """A pair of job and place that cannot be is never matched."""
     jobs = [job("x", 1, throughput={"b": 1.0}), job("y", 5, throughput={"a": 1.0, "b": 0.0})]
     policy = AlloX()
@@ -182,7 +182,7 @@ def test_allox_leaves_out_whom_no_free_gpu_can_run() -> None:
     }
 
 
-def test_priced_progress_gives_fast_gpus_to_whom_they_help() -> None:
+def test_priced_progress_gives_fast_gpus_to_whom_they_help():
     """Though y is first, needs longer and would rather have a too, a helps x far more."""
     jobs = [
         job("y", 100, throughput={"a": 2.2, "b": 2.0}),
@@ -196,7 +196,7 @@ def test_priced_progress_gives_fast_gpus_to_whom_they_help() -> None:
     }
 
 
-def test_priced_progress_runs_the_shortest_first_and_the_longest_at_once() -> None:
+def test_priced_progress_runs_the_shortest_first_and_the_longest_at_once():
     """Two GPUs: the critical job begins at once, the others go shortest first beside it."""
     jobs = [job("s", 3), job("t", 2), job("u", 4), job("long", 9)]
     found = run("priced-progress", instance_of([{"a": 2}], jobs))
@@ -207,7 +207,7 @@ def test_priced_progress_runs_the_shortest_first_and_the_longest_at_once() -> No
     assert found.last_round == {"t": 1, "s": 2, "u": 5, "long": 11}
 
 
-def test_priced_progress_leaves_no_gpu_idle_that_could_be_used() -> None:
+def test_priced_progress_leaves_no_gpu_idle_that_could_be_used():
     """Whoever is left fills what is left, on mixed types too."""
     jobs = [job("x", 9, gang=3, throughput={"a": 1.0, "b": 1.0})]
     instance = instance_of([{"a": 2}, {"b": 1}], jobs)
@@ -216,7 +216,7 @@ def test_priced_progress_leaves_no_gpu_idle_that_could_be_used() -> None:
 
 
 @pytest.mark.parametrize("name", ["criticality", "inertia"])
-def test_priced_progress_refuses_bad_parameters(name: str) -> None:
+def test_priced_progress_refuses_bad_parameters(name):
     """One clear error."""
     with pytest.raises(FieldError, match=name):
         PricedProgress(**{name: -1.0})

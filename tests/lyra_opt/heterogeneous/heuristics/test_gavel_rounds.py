@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ def rounds_of(found: Run) -> Counter[str]:
 
 @draws(60)
 @given(data=st.data())
-def test_received_shares_tend_to_the_programmes(data: st.DataObject) -> None:
+def test_received_shares_tend_to_the_programmes(data):
     """One type, one-GPU jobs, every round filled: off by a few rounds after many."""
     gpus = data.draw(st.integers(1, 4))
     parts = data.draw(st.lists(st.integers(1, 6), min_size=gpus + 1, max_size=7))
@@ -76,7 +76,7 @@ def test_received_shares_tend_to_the_programmes(data: st.DataObject) -> None:
     instance=heterogeneous_instances(objective="utility", forking=False, max_rounds=6),
     name=st.sampled_from(sorted(gavel_policies())),
 )
-def test_no_type_gives_more_time_than_it_has(instance: Instance, name: str) -> None:
+def test_no_type_gives_more_time_than_it_has(instance, name):
     """And a gang is on one type in a round."""
     found = run_policy(ROUND_POLICIES[name](), instance, np.random.default_rng(0))
     assert check(instance, found.schedule).violations == ()
@@ -89,7 +89,7 @@ def test_no_type_gives_more_time_than_it_has(instance: Instance, name: str) -> N
         assert gpu_rounds[kind] <= there * instance.horizon_rounds
 
 
-def test_priorities_by_hand() -> None:
+def test_priorities_by_hand():
     """Shares 3/4 and 1/4 of one GPU, half a round credited to each: x x y x, then again."""
     jobs = [job("x", 99), job("y", 99)]
     instance = instance_of([{"a": 1}], jobs, objective="utility", horizon_rounds=8)
@@ -99,14 +99,14 @@ def test_priorities_by_hand() -> None:
     assert "".join(entry.job for entry in found.schedule.entries) == "xxyxxxyx"
 
 
-def test_jobs_without_a_share_fill_what_is_left() -> None:
+def test_jobs_without_a_share_fill_what_is_left():
     """No GPU idles because shares are old."""
     jobs = [job("x", 99), job("new", 99, release_s=1.0)]
     instance = instance_of([{"a": 2}], jobs, objective="utility", horizon_rounds=3)
     assert rounds_of(run("gavel-las", instance)) == {"x": 3, "new": 2}
 
 
-def test_newcomers_may_have_to_wait_for_shares() -> None:
+def test_newcomers_may_have_to_wait_for_shares():
     """As in Gavel's code: the second GPU idles for 1920 s, the newcomer's turn though it is."""
     jobs = [job("x", 1e6, release_s=1.0), job("new", 1e6, release_s=400.0)]
     instance = instance_of([{"a": 2}], jobs, objective="utility", round_s=360.0, horizon_rounds=9)
@@ -116,7 +116,7 @@ def test_newcomers_may_have_to_wait_for_shares() -> None:
     assert rounds_of(found) == {"x": 8, "new": 2}
 
 
-def test_shares_of_time_0_are_computed_anew_where_newcomers_wait() -> None:
+def test_shares_of_time_0_are_computed_anew_where_newcomers_wait():
     """A time of 0 is never to Gavel's code."""
     jobs = [job("x", 1e6), job("new", 1e6, release_s=400.0)]
     instance = instance_of([{"a": 2}], jobs, objective="utility", round_s=360.0, horizon_rounds=9)
@@ -125,7 +125,7 @@ def test_shares_of_time_0_are_computed_anew_where_newcomers_wait() -> None:
     assert rounds_of(found) == {"x": 9, "new": 7}
 
 
-def test_gpus_of_newcomers_that_wait_are_nobodys() -> None:
+def test_gpus_of_newcomers_that_wait_are_nobodys():
     """Not even where others fill what a gang could not be placed on."""
     gangs = [job(name, 100, 2, spread_throughput={"a": 0.0}) for name in ("x", "y")]
     small = [job(name, 100) for name in ("p", "q", "r")]
@@ -139,7 +139,7 @@ def test_gpus_of_newcomers_that_wait_are_nobodys() -> None:
         assert sorted(policy.decide(replace(everybody, now_s=2.0))) == filled
 
 
-def test_shares_are_computed_at_most_every_so_often() -> None:
+def test_shares_are_computed_at_most_every_so_often():
     """1920 s after the last time, and only when jobs have come or gone."""
     asked = []
 
@@ -153,7 +153,7 @@ def test_shares_are_computed_at_most_every_so_often() -> None:
     assert asked == [["x"], ["x", "y"], ["x", "y", "z"]]
 
 
-def test_largest_gangs_are_placed_first_and_stay() -> None:
+def test_largest_gangs_are_placed_first_and_stay():
     """The pair gets the whole server, though the single job comes first; next round both stay."""
     jobs = [job("one", 99), job("pair", 99, gang=2)]
     instance = instance_of([{"a": 2}, {"a": 1}], jobs, objective="utility", horizon_rounds=2)
@@ -167,14 +167,14 @@ def test_largest_gangs_are_placed_first_and_stay() -> None:
     }
 
 
-def test_deadlines_that_cannot_be_kept_are_given_up() -> None:
+def test_deadlines_that_cannot_be_kept_are_given_up():
     """The programme has no solution with them; the jobs run without."""
     jobs = [job(name, 10, utility=Deadline(deadline_s=11)) for name in ("x", "y")]
     instance = instance_of([{"a": 1}], jobs, objective="mean_jct")
     assert set(run("gavel-cost", instance).last_round) == {"x", "y"}
 
 
-def test_deadlines_need_not_be_kept() -> None:
+def test_deadlines_need_not_be_kept():
     """The slow job has a deadline that takes half of the GPU; without it the fast one has all."""
     slow = job("slow", 10, utility=Deadline(deadline_s=20))
     instance = instance_of([{"a": 1}], [slow, job("fast", 100, throughput={"a": 9.0})])
@@ -184,7 +184,7 @@ def test_deadlines_need_not_be_kept() -> None:
         assert policy.shares.get("slow", {}).get("a", 0.0) == pytest.approx(share, abs=1e-5)
 
 
-def test_makespan_shares_let_all_complete_together() -> None:
+def test_makespan_shares_let_all_complete_together():
     """Steps 30 and 10 on one GPU: 3/4 and 1/4 of the time, all done at 40 s."""
     instance = instance_of([{"a": 1}], [job("x", 30), job("y", 10)])
     shares = solver_shares(share_instance(state_of(instance), Objective.MAKESPAN_SHARE))
@@ -192,14 +192,14 @@ def test_makespan_shares_let_all_complete_together() -> None:
     assert [shares.shares[name]["a"] for name in "xy"] == pytest.approx([0.75, 0.25])
 
 
-def test_a_gang_that_no_type_holds_never_runs() -> None:
+def test_a_gang_that_no_type_holds_never_runs():
     """Gavel gives a job one type at a time; Hadar mixes them."""
     instance = instance_of([{"a": 1, "b": 1}], [job("x", 2, gang=2, throughput={"a": 1, "b": 1})])
     assert decided(ROUND_POLICIES["gavel-las"](), state_of(instance)) == {}
     assert decided(ROUND_POLICIES["hadar"](), state_of(instance)) != {}
 
 
-def test_a_job_that_can_run_nowhere_has_no_rates() -> None:
+def test_a_job_that_can_run_nowhere_has_no_rates():
     """It waits, and what types of GPUs it does not name is no error."""
     nowhere = job("nowhere", 2, gang=2, throughput={"b": 1})
     jobs = [nowhere, job("x", 2, throughput={"a": 1})]
@@ -207,7 +207,7 @@ def test_a_job_that_can_run_nowhere_has_no_rates() -> None:
     assert set(decided(ROUND_POLICIES["gavel-las"](), state_of(instance))) == {"x"}
 
 
-def test_time_beyond_what_shares_are_told_is_cut() -> None:
+def test_time_beyond_what_shares_are_told_is_cut():
     """Rounds may be longer than a job may be said to have been there."""
     jobs = [job("x", 2e30), job("y", 2e30)]
     instance = instance_of([{"a": 1}], jobs, round_s=1e30, horizon_rounds=9)
@@ -215,7 +215,7 @@ def test_time_beyond_what_shares_are_told_is_cut() -> None:
     assert run_policy(policy, instance, np.random.default_rng(0)).schedule.entries
 
 
-def test_isolated_time_is_counted_in_steps() -> None:
+def test_isolated_time_is_counted_in_steps():
     """Two jobs, one GPU: alone on half of it a job would have taken twice as long."""
     assert isolated_rate(job("x", 1), {"a": 1}, 2) == 0.5
     assert isolated_rate(job("x", 1, throughput={"a": 3.0, "b": 1.0}), {"a": 3, "b": 1}, 2) == 2.5
@@ -232,7 +232,7 @@ def test_isolated_time_is_counted_in_steps() -> None:
     assert seen == [{"x": 0.0, "y": 0.0}, {"x": 4.0, "y": 4.0, "z": 0.0}]
 
 
-def test_a_gang_is_promised_what_it_can_get() -> None:
+def test_a_gang_is_promised_what_it_can_get():
     """No server holds two workers: the rate of the programme is that on several."""
     wide = job("wide", 100, 2, throughput={"a": 10.0}, spread_throughput={"a": 1.0})
     asked = []
@@ -245,7 +245,7 @@ def test_a_gang_is_promised_what_it_can_get() -> None:
     assert asked[0].jobs[0].throughput == {"a": 1.0}
 
 
-def test_gpus_that_a_gang_cannot_use_go_to_others() -> None:
+def test_gpus_that_a_gang_cannot_use_go_to_others():
     """Two gangs of two, one server of three GPUs and one of one: only one gang has a server."""
     gangs = [job(name, 100, 2, spread_throughput={"a": 0.0}) for name in ("x", "y")]
     jobs = [*gangs, job("small", 100), job("other", 100)]
@@ -274,9 +274,7 @@ def instances_of_alike_gpus() -> st.SearchStrategy[Instance]:
 
 @draws(40)
 @given(instance=instances_of_alike_gpus(), factors=st.lists(st.floats(0.1, 10.0), min_size=2))
-def test_who_knows_nothing_of_types_is_fair_in_gpu_time(
-    instance: Instance, factors: list[float]
-) -> None:
+def test_who_knows_nothing_of_types_is_fair_in_gpu_time(instance, factors):
     """As fair as the programme on one kind of GPUs, whatever the rates are; on all types alike."""
     jobs = tuple(
         replace(each, throughput={"a": factors[0], "b": factors[place % len(factors)]})
@@ -308,7 +306,7 @@ def test_who_knows_nothing_of_types_is_fair_in_gpu_time(
     assert least == pytest.approx(-found.fun, rel=1e-5)
 
 
-def test_types_come_in_drawn_order_to_who_knows_nothing_of_them() -> None:
+def test_types_come_in_drawn_order_to_who_knows_nothing_of_them():
     """The only job is on either type; who knows them goes by the file."""
     instance = instance_of([{"a": 1}, {"b": 1}], [job("x", 99, throughput={"a": 1.0, "b": 9.0})])
     for name, known in (("gavel-las-agnostic", {"a", "b"}), ("gavel-las", {"a"})):
@@ -318,7 +316,7 @@ def test_types_come_in_drawn_order_to_who_knows_nothing_of_them() -> None:
         assert {kind for where in placed for types in where.values() for kind in types} == known
 
 
-def test_types_that_a_job_cannot_use_are_not_shared_out_to_it() -> None:
+def test_types_that_a_job_cannot_use_are_not_shared_out_to_it():
     """It keeps what it has where it can run; the others are on what is left of each type."""
     anywhere = {"a": 1.0, "b": 5.0}
     jobs = [job("only-a", 99), *(job(name, 99, throughput=anywhere) for name in ("x", "y"))]
@@ -329,7 +327,7 @@ def test_types_that_a_job_cannot_use_are_not_shared_out_to_it() -> None:
         assert policy.shares[name] == pytest.approx({"a": 4 / 7, "b": 3 / 7})
 
 
-def test_isolated_shares_by_hand() -> None:
+def test_isolated_shares_by_hand():
     """Three GPUs of one type and one of another: two jobs have half of each, cut to all time."""
     gang = job("gang", 9, 3, throughput={"a": 1.0, "b": 1.0})
     jobs = [job("one", 9, throughput={"a": 1.0, "b": 1.0}), gang]
@@ -339,7 +337,7 @@ def test_isolated_shares_by_hand() -> None:
     assert shares["gang"] == pytest.approx({"a": 0.5})
 
 
-def test_water_filling_leaves_no_share_to_chance() -> None:
+def test_water_filling_leaves_no_share_to_chance():
     """Two jobs share the slow type; who alone can use the fast one has all of it."""
     jobs = [job("x", 99), job("y", 99), job("z", 99, throughput={"b": 1.0})]
     policy = ROUND_POLICIES["gavel-water-filling"]()
@@ -348,7 +346,7 @@ def test_water_filling_leaves_no_share_to_chance() -> None:
     assert [policy.shares[name]["a"] for name in "xy"] == pytest.approx([0.5, 0.5])
 
 
-def test_entities_share_rounds_by_weight() -> None:
+def test_entities_share_rounds_by_weight():
     """Jobs that name none are dealt out in turn; one that names an entity is of that."""
     jobs = [job(name, 99) for name in ("x", "y", "z")]
     jobs.append(job("w", 99, entity="light"))
@@ -370,7 +368,7 @@ def test_entities_share_rounds_by_weight() -> None:
         ([{"weight": 1}], "must be a table with name"),
     ],
 )
-def test_entities_that_are_none_are_refused(entities: Any, rule: str) -> None:
+def test_entities_that_are_none_are_refused(entities, rule):
     """With the place and the rule."""
     with pytest.raises(FieldError, match=rule):
         HierarchicalRounds(entities)

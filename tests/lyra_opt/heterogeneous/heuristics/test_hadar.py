@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import e, inf, log
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -34,13 +33,10 @@ from tests.lyra_opt.heterogeneous.heuristics.cases import (
     state_of,
 )
 
-if TYPE_CHECKING:
-    from lyra_opt.heterogeneous import Instance
-
 UTILITIES = heterogeneous_instances(objective="utility", forking=False)
 
 
-def test_prices_grow_exponentially_from_least_to_most() -> None:
+def test_prices_grow_exponentially_from_least_to_most():
     """The form of the paper: U_min idle, U_max full, the geometric mean at half."""
     prices = PriceRange(log(2.0), log(32.0))
     assert [prices.price(used, 4) for used in (0, 2, 4)] == pytest.approx([2, 8, 32])
@@ -49,7 +45,7 @@ def test_prices_grow_exponentially_from_least_to_most() -> None:
     assert PriceRange(-inf, -inf).price(1, 4) == 0
 
 
-def test_constants_of_the_prices() -> None:
+def test_constants_of_the_prices():
     """Worked by hand, as B3 of the fact sheet has them: rounds of 1 s, 4 GPUs."""
     priced = PricedJobs(
         gangs=np.array([1, 2]),
@@ -66,7 +62,7 @@ def test_constants_of_the_prices() -> None:
     assert ranges["c"].log_most == -inf
 
 
-def test_prices_where_nothing_is_worth_anything_late() -> None:
+def test_prices_where_nothing_is_worth_anything_late():
     """Deadlines make U_min 0, which prices cannot start from."""
     late = PricedJobs(
         gangs=np.array([1]),
@@ -78,21 +74,21 @@ def test_prices_where_nothing_is_worth_anything_late() -> None:
     assert price_ranges(late, 1)[0].log_ratio == pytest.approx(log(1e12))
 
 
-def test_rounds_are_whole() -> None:
+def test_rounds_are_whole():
     """A job that needs exactly two rounds does not take three for rounding."""
     steps = (0.01, 0.2, 0.3, 0.31)
     assert [rounds_to_run(each, 0.1, 1.0) for each in steps] == [1, 2, 3, 4]
     assert all_rounds_to_run(np.array(steps), np.array(0.1), 1.0).tolist() == [1, 2, 3, 4]
 
 
-def test_a_gang_takes_mixed_types_where_that_is_best() -> None:
+def test_a_gang_takes_mixed_types_where_that_is_best():
     """Task-level: 2 fast and 1 slow GPU for a gang of three, at the speed of the slow one."""
     gang = job("x", 10, gang=3, throughput={"a": 2.0, "b": 1.0})
     instance = instance_of([{"a": 2}, {"b": 1}], [gang])
     assert decided(Hadar(), state_of(instance)) == {"x": ({"s0": {"a": 2}, "s1": {"b": 1}},)}
 
 
-def test_what_spreading_costs_is_weighed_against_speed() -> None:
+def test_what_spreading_costs_is_weighed_against_speed():
     """One slow server beats two fast ones only where the gang is slower there than that."""
     for spread, servers in ((4.0, {"s0", "s1"}), (0.5, {"s2"})):
         gang = job(
@@ -108,7 +104,7 @@ def test_what_spreading_costs_is_weighed_against_speed() -> None:
         assert set(decision["x"][0]) == servers
 
 
-def test_a_communication_cost_keeps_gangs_together() -> None:
+def test_a_communication_cost_keeps_gangs_together():
     """Where speed does not say it, the parameter does."""
     gang = job("x", 8, gang=2, throughput={"a": 1.01, "b": 1.0}, utility=Deadline(deadline_s=99))
     instance = instance_of([{"a": 1}, {"a": 1}, {"b": 2}], [gang])
@@ -116,14 +112,14 @@ def test_a_communication_cost_keeps_gangs_together() -> None:
     assert set(together["x"][0]) == {"s2"}
 
 
-def test_nobody_runs_whose_payoff_is_not_positive() -> None:
+def test_nobody_runs_whose_payoff_is_not_positive():
     """A job that is worth nothing any more leaves its GPUs idle, and never completes."""
     jobs = [job("late", 5, utility=Deadline(deadline_s=2)), job("good", 1)]
     instance = instance_of([{"a": 2}], jobs, objective="utility", horizon_rounds=8)
     assert set(run("hadar", instance).last_round) == {"good"}
 
 
-def test_the_programme_skips_whom_the_greedy_takes() -> None:
+def test_the_programme_skips_whom_the_greedy_takes():
     """Density 3 first would leave one of two GPUs; the pair of gang 2 is worth more."""
     utilities = {"small": 3.0, "pair": 5.0}
     jobs = [
@@ -138,9 +134,7 @@ def test_the_programme_skips_whom_the_greedy_takes() -> None:
 @pytest.mark.parametrize("width", [1, 8])
 @pytest.mark.parametrize("faster", [1.0, 2.0, 7.0])
 @pytest.mark.parametrize("count", [12, 40])
-def test_no_gpu_idles_that_a_waiting_job_would_pay_for(
-    count: int, faster: float, width: int
-) -> None:
+def test_no_gpu_idles_that_a_waiting_job_would_pay_for(count, faster, width):
     """Not slow ones either: states that sell nothing yet are not thought to be worth more."""
     jobs = [
         job(f"j{n}", 1000 + 50 * n, throughput={"a": faster, "b": 1.0}, utility=InverseJct())
@@ -163,7 +157,7 @@ def test_no_gpu_idles_that_a_waiting_job_would_pay_for(
 
 
 @pytest.mark.parametrize(("name", "value"), [("width", 0), ("communication_cost", -1.0)])
-def test_bad_parameters(name: str, value: float) -> None:
+def test_bad_parameters(name, value):
     """One clear error, before any round."""
     with pytest.raises(FieldError, match=name):
         Hadar(**{name: value})
@@ -175,7 +169,7 @@ def test_bad_parameters(name: str, value: float) -> None:
         objective="mean_jct", forking=False, max_jobs=5, with_releases=False
     )
 )
-def test_interpreted_and_compiled_decide_alike(instance: Instance) -> None:
+def test_interpreted_and_compiled_decide_alike(instance):
     """The kernels are one rule, whichever way they run."""
     first = decided(Hadar(), state_of(instance))
     with pytest.MonkeyPatch.context() as patch:
@@ -186,7 +180,7 @@ def test_interpreted_and_compiled_decide_alike(instance: Instance) -> None:
 
 @draws(60)
 @given(instance=UTILITIES)
-def test_committed_jobs_complete_and_share_no_gpu(instance: Instance) -> None:
+def test_committed_jobs_complete_and_share_no_gpu(instance):
     """What is bought at the prices always fits, without looking at what is free."""
     committed = commit(instance)
     report = check(instance, committed.schedule)
@@ -196,7 +190,7 @@ def test_committed_jobs_complete_and_share_no_gpu(instance: Instance) -> None:
 
 @draws(60)
 @given(instance=UTILITIES)
-def test_the_theorem_of_the_committed_form(instance: Instance) -> None:
+def test_the_theorem_of_the_committed_form(instance):
     """OPT <= 2 alpha P by brute force, and dual <= alpha P + what all GPUs cost at first."""
     certificate = certify_committed(instance)
     committed = commit(instance)
@@ -210,7 +204,7 @@ def test_the_theorem_of_the_committed_form(instance: Instance) -> None:
 
 @draws(10)
 @given(seed=st.integers(0, 10**6))
-def test_two_alpha_for_small_demands(seed: int) -> None:
+def test_two_alpha_for_small_demands(seed):
     """On wide servers and one-GPU jobs alpha is near max(1, ln(U / L)), and the theorem holds."""
     rng = np.random.default_rng(seed)
     jobs = [

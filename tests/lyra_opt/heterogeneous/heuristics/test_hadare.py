@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hypothesis import given
 
 from lyra_opt.heterogeneous.heuristics.hadar.forking import HadarE
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
 from tests.lyra_opt.heterogeneous.heuristics.cases import decided, instance_of, job, run, state_of
-
-if TYPE_CHECKING:
-    from lyra_opt.heterogeneous import Instance
 
 
 @draws(80)
@@ -21,7 +16,7 @@ if TYPE_CHECKING:
         objective="mean_jct", forking=True, max_jobs=4, with_releases=False
     )
 )
-def test_no_server_idles_while_a_job_could_use_it(instance: Instance) -> None:
+def test_no_server_idles_while_a_job_could_use_it(instance):
     """The paper's theorem; copies on separate servers, whole gangs, nothing given twice."""
     decision = decided(HadarE(), state_of(instance))
     left = {server.id: dict(server.gpus) for server in instance.servers}
@@ -43,7 +38,7 @@ def test_no_server_idles_while_a_job_could_use_it(instance: Instance) -> None:
             assert usable < each.gang
 
 
-def test_one_job_is_copied_to_every_server() -> None:
+def test_one_job_is_copied_to_every_server():
     """Speeds 3 and 1: four steps a round, where without copies there are three."""
     instance = instance_of(
         [{"a": 1}, {"b": 1}], [job("x", 12, throughput={"a": 3.0, "b": 1.0})], forking=True
@@ -52,7 +47,7 @@ def test_one_job_is_copied_to_every_server() -> None:
     assert run("hadar", instance).last_round == {"x": 3}
 
 
-def test_each_job_has_a_server_before_any_has_two() -> None:
+def test_each_job_has_a_server_before_any_has_two():
     """Copies are of servers that are left."""
     jobs = [job("x", 1), job("y", 50), job("z", 60)]
     decision = decided(HadarE(), state_of(instance_of([{"a": 1}] * 4, jobs, forking=True)))

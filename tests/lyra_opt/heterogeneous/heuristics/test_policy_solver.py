@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lyra_opt.heterogeneous.utility import Utility
 
 
-def test_every_policy_is_a_solver_with_a_summary() -> None:
+def test_every_policy_is_a_solver_with_a_summary():
     """What `simulate` may be asked for, `solve` may be asked for too."""
     registered = {name for _, name in solver_names("heterogeneous")}
     assert registered >= {*ROUND_POLICIES, "hadar-committed"}
@@ -35,9 +35,7 @@ def test_every_policy_is_a_solver_with_a_summary() -> None:
 @pytest.mark.parametrize("name", sorted({*ROUND_POLICIES} - {"allox", "hadare", "tiresias"}))
 @draws(15)
 @given(data=st.data())
-def test_speeds_times_c_and_times_over_c_leave_decisions_alone(
-    name: str, data: st.DataObject
-) -> None:
+def test_speeds_times_c_and_times_over_c_leave_decisions_alone(name, data):
     """All steps a second times 4 and all times by 4: the same entries, all times a quarter."""
     instance = data.draw(heterogeneous_instances(objective="mean_jct", forking=False, max_jobs=4))
     first = run_policy(ROUND_POLICIES[name](), instance, np.random.default_rng(0))
@@ -74,7 +72,7 @@ def sooner(utility: Utility, factor: float) -> Utility:
     return InverseJct(scale=utility.scale / factor)
 
 
-def test_a_short_horizon_is_unknown_and_says_so() -> None:
+def test_a_short_horizon_is_unknown_and_says_so():
     """A policy that does not complete all jobs has proved nothing."""
     instance = instance_of([{"a": 1}], [job("x", 3), job("y", 3)], horizon_rounds=5)
     for objective in ("makespan", "mean_jct"):
@@ -85,7 +83,7 @@ def test_a_short_horizon_is_unknown_and_says_so() -> None:
     assert answer.objective == pytest.approx(1 / 3)
 
 
-def test_what_a_policy_sees() -> None:
+def test_what_a_policy_sees():
     """Steps left, service, waiting and placements are those of the rounds before."""
     jobs = [job("x", 2.5), job("y", 1, release_s=0.5)]
     instance = instance_of([{"a": 1}], jobs, round_s=1.0)
@@ -115,7 +113,7 @@ def test_what_a_policy_sees() -> None:
     ]
 
 
-def test_a_round_of_progress_pays_for_restarts() -> None:
+def test_a_round_of_progress_pays_for_restarts():
     """Both jobs run; the one that stays where it is loses nothing."""
     jobs = [job("stays", 20, current={"s0": {"a": 1}}), job("moves", 20)]
     instance = instance_of(
@@ -129,7 +127,7 @@ def test_a_round_of_progress_pays_for_restarts() -> None:
     assert same_value(solved("yarn-cs", instance).objective, 0.5 + 0.4)
 
 
-def test_copies_ask_for_forking() -> None:
+def test_copies_ask_for_forking():
     """A skip with its reason, not a wrong schedule."""
     solver = find_solver("heterogeneous", "hadare")
     skip = solver.supports(instance_of([{"a": 1}], [job("x", 3)]))
@@ -142,7 +140,7 @@ def test_copies_ask_for_forking() -> None:
     assert "one GPU" in skip.reason
 
 
-def test_runs_are_as_long_as_the_jobs() -> None:
+def test_runs_are_as_long_as_the_jobs():
     """A policy is asked only while there are jobs."""
     found = run("yarn-cs", instance_of([{"a": 1}], [job("x", 3), job("late", 1, release_s=100)]))
     assert found.decisions == 4

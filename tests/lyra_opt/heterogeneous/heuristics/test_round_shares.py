@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -22,9 +21,6 @@ from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
 from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of, job
 
-if TYPE_CHECKING:
-    from lyra_opt.heterogeneous import Instance
-
 LIMITS = Limits()
 
 
@@ -39,7 +35,7 @@ def rng() -> np.random.Generator:
         lambda objective: heterogeneous_instances(objective=objective)
     )
 )
-def test_rounds_give_no_more_than_the_programme_bounds(instance: Instance) -> None:
+def test_rounds_give_no_more_than_the_programme_bounds(instance):
     """Whatever rates gangs have on several servers, what rounds give is feasible shares."""
     report = check(instance, shares_of_rounds(instance, rng(), rounds=20))
     assert report.objective is not None, report.violations
@@ -48,7 +44,7 @@ def test_rounds_give_no_more_than_the_programme_bounds(instance: Instance) -> No
     assert report.objective <= best.dual_bound * (1 + 1e-9)
 
 
-def test_gangs_that_do_not_fit_beside_one_another_lose_a_third() -> None:
+def test_gangs_that_do_not_fit_beside_one_another_lose_a_third():
     """Two gangs of two on three GPUs: promised three quarters of the time each, they take turns."""
     gangs = [job(name, 100, gang=2) for name in ("x", "y")]
     instance = instance_of([{"a": 3}], gangs, objective=Objective.MAX_MIN_SHARE)
@@ -58,7 +54,7 @@ def test_gangs_that_do_not_fit_beside_one_another_lose_a_third() -> None:
     assert found.objective == pytest.approx(1.0)
 
 
-def test_rates_that_a_gang_can_have() -> None:
+def test_rates_that_a_gang_can_have():
     """Where no server holds a gang its rate is that on several; one that runs nowhere so stays."""
     gang = replace(
         job("a", 100, gang=4, throughput={"fast": 8.0, "slow": 2.0}),

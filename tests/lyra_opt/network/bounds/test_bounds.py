@@ -22,7 +22,7 @@ from tests.optima import optimum
 
 @given(network_instances(max_jobs=4, max_machines=4, max_gpus=4))
 @draws(35)
-def test_no_optimum_is_beyond_the_bound(instance: Instance) -> None:
+def test_no_optimum_is_beyond_the_bound(instance):
     """Brute force finds nothing better, with whole racks, with racks taken apart, and by size."""
     best = float(optimum(instance))
     assert dual_bound(instance) >= best
@@ -37,7 +37,7 @@ def test_no_optimum_is_beyond_the_bound(instance: Instance) -> None:
 
 @given(st.data())
 @draws(35)
-def test_no_solution_is_beyond_the_bound(data: st.DataObject) -> None:
+def test_no_solution_is_beyond_the_bound(data):
     """On instances too large for brute force, whatever the checker calls valid."""
     instance = data.draw(network_instances(max_jobs=12, max_machines=9, max_gpus=8))
     objective = check(instance, data.draw(network_solutions_of(instance))).objective
@@ -47,7 +47,7 @@ def test_no_solution_is_beyond_the_bound(data: st.DataObject) -> None:
 
 @given(network_instances(max_jobs=5, max_machines=4), st.data())
 @draws(40)
-def test_any_prices_prove_a_bound(instance: Instance, data: st.DataObject) -> None:
+def test_any_prices_prove_a_bound(instance, data):
     """The proof is weak duality: it must not lean on how the prices were found."""
     offers = offers_of(instance)
     if not offers:
@@ -67,7 +67,7 @@ def test_any_prices_prove_a_bound(instance: Instance, data: st.DataObject) -> No
 
 @given(network_instances(max_jobs=6))
 @draws(35)
-def test_prices_are_not_negative(instance: Instance) -> None:
+def test_prices_are_not_negative(instance):
     """A negative price would charge racks for room that nobody has to use."""
     proof = price_bound(instance, offers_of(instance))
     if proof is None:
@@ -77,7 +77,7 @@ def test_prices_are_not_negative(instance: Instance) -> None:
         assert proof.prices.network >= 0
 
 
-def test_two_gangs_that_need_the_same_machine() -> None:
+def test_two_gangs_that_need_the_same_machine():
     """A fractional knapsack takes 4 and half of the other; no machine does."""
     jobs = (
         gang(5, "a", efficiency={"machine": 1.0}),
@@ -88,19 +88,19 @@ def test_two_gangs_that_need_the_same_machine() -> None:
     assert dual_bound(instance) == 5.0
 
 
-def test_gangs_do_not_share_a_rack_in_parts() -> None:
+def test_gangs_do_not_share_a_rack_in_parts():
     """Two racks of 6 GPUs hold two gangs of 4, and not three."""
     jobs = [gang(4, name, efficiency={"rack": 0.5}) for name in "abc"]
     assert dual_bound(instance_of([[3, 3], [3, 3]], jobs)) == 4.0
 
 
-def test_the_network_is_not_shared_in_parts() -> None:
+def test_the_network_is_not_shared_in_parts():
     """Whole gangs of 5 in 8 GPUs: one, though the prices of GPUs say 1.6."""
     jobs = [gang(5, name, efficiency={"network": 0.5}) for name in "ab"]
     assert dual_bound(instance_of([[4], [4]], jobs)) == 2.5
 
 
-def test_machines_that_cannot_be_filled_cost_what_they_do() -> None:
+def test_machines_that_cannot_be_filled_cost_what_they_do():
     """One gang of 3: it leaves its machine partly free, or another one."""
     instance = instance_of([[4, 4]], [gang(3)], gpus=4, objective="least_fragmentation")
     assert dual_bound(instance) == 3 * 3 - 1
@@ -108,7 +108,7 @@ def test_machines_that_cannot_be_filled_cost_what_they_do() -> None:
     assert dual_bound(nobody) == -1 == check(nobody, Solution(())).objective
 
 
-def test_bound_of_counts_is_an_integer() -> None:
+def test_bound_of_counts_is_an_integer():
     """An objective that counts has no value in between."""
     jobs = [gang(3, name) for name in "abc"]
     for objective in ("fewest_tiers", "least_fragmentation"):
@@ -116,7 +116,7 @@ def test_bound_of_counts_is_an_integer() -> None:
         assert isinstance(dual_bound(instance), int)
 
 
-def test_large_racks_are_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_racks_are_taken_apart(monkeypatch):
     """Where the dynamic programmes would take too long, the bound is looser, and a bound still."""
     jobs = [gang(4, name, efficiency={"rack": 0.5}) for name in "abc"]
     instance = instance_of([[3, 3], [3, 3]], jobs)
@@ -131,7 +131,7 @@ def test_large_racks_are_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @given(network_instances(max_jobs=6))
 @draws(40)
-def test_kernel_is_the_same_compiled(instance: Instance) -> None:
+def test_kernel_is_the_same_compiled(instance):
     """Machine code and Python are one rule."""
     offers = offers_of(instance)
     if not offers:
@@ -149,7 +149,7 @@ def test_kernel_is_the_same_compiled(instance: Instance) -> None:
     assert found[0] == found[1]
 
 
-def test_knapsack_by_hand() -> None:
+def test_knapsack_by_hand():
     """Values for each GPU 1, 0.6 and 0.3 in 10 GPUs: 4 + 0.6 * 4 + 0.3 * 2."""
     jobs = (
         gang(4, "a", efficiency={"machine": 1.0}),
@@ -162,7 +162,7 @@ def test_knapsack_by_hand() -> None:
 
 
 @pytest.mark.parametrize("weight", [1e-300, 1e-310, 1e12])
-def test_weights_of_any_size_scale_the_bound(weight: float) -> None:
+def test_weights_of_any_size_scale_the_bound(weight):
     """Tiny weights do not break the arithmetic, and huge ones do not drop the prices."""
     instance = Instance(
         name="seven-fives",

@@ -77,7 +77,7 @@ def plain_choice(gpus: list[tuple[str, str]], job: WaitingJob, tier: Tier) -> li
 
 
 @given(instances)
-def test_dally_is_the_plain_rule(instance: Instance) -> None:
+def test_dally_is_the_plain_rule(instance):
     """Order, timers, tiers and GPUs are those of a rule written for plainness."""
     epoch = state_of(instance)
     grants = dally_with_given_timers().decide(epoch.state)
@@ -87,7 +87,7 @@ def test_dally_is_the_plain_rule(instance: Instance) -> None:
 
 @given(instances)
 @draws(50)
-def test_ends_of_the_timers(instance: Instance) -> None:
+def test_ends_of_the_timers(instance):
     """Timers of 0 are no-wait and endless ones consolidated, with the jobs or fixed."""
     for timer_s, fixed, same in ((0.0, 0.0, no_wait), (None, math.inf, consolidated)):
         jobs = tuple(
@@ -102,7 +102,7 @@ def test_ends_of_the_timers(instance: Instance) -> None:
 
 @given(instances)
 @draws(50)
-def test_consolidated_is_as_near_as_can_be(instance: Instance) -> None:
+def test_consolidated_is_as_near_as_can_be(instance):
     """Nobody is further apart than the empty cluster would have it."""
     for name, (tier, _) in decided(consolidated(), state_of(instance).state).items():
         gpus = instance.jobs[instance.job_position[name]].gang
@@ -112,7 +112,7 @@ def test_consolidated_is_as_near_as_can_be(instance: Instance) -> None:
             assert gpus > instance.largest_rack_gpus
 
 
-def test_most_hurt_goes_first_then_who_waits_longest() -> None:
+def test_most_hurt_goes_first_then_who_waits_longest():
     """Four gangs want the only machine: by score, then wait, then place in the file."""
     jobs = [
         gang(8, "slowed", score=0.2, waiting_s=1.0),
@@ -125,7 +125,7 @@ def test_most_hurt_goes_first_then_who_waits_longest() -> None:
         jobs = [job for job in jobs if job.id != expected]
 
 
-def test_timers_hold_back_and_then_let_go() -> None:
+def test_timers_hold_back_and_then_let_go():
     """A gang of 4 beside 3 + 3 free takes the rack after an hour, racks after two."""
     rule = FixedTimers(1, 2)
     for waited_s, rack, racks in ((3599.0, {}, {}), (3600.0, True, {}), (7200.0, True, True)):
@@ -137,7 +137,7 @@ def test_timers_hold_back_and_then_let_go() -> None:
         )
 
 
-def test_large_gangs_do_not_wait_for_what_cannot_be() -> None:
+def test_large_gangs_do_not_wait_for_what_cannot_be():
     """12 GPUs are more than a machine, 20 more than a rack: no timer holds them back there."""
     racks = [[8, 8], [8, 8]]
     assert decided(consolidated(), state_for(racks, gang(12)))["x"] == ("rack", {0: 8, 1: 4})
@@ -145,14 +145,14 @@ def test_large_gangs_do_not_wait_for_what_cannot_be() -> None:
     assert decided(consolidated(), state_for([[8, 3], [8]], gang(12))) == {}
 
 
-def test_an_offer_sees_the_timers_that_the_last_one_left() -> None:
+def test_an_offer_sees_the_timers_that_the_last_one_left():
     """The first gang's wait of 10 leases makes 10 of the rack timer, and 8 are not enough then."""
     jobs = [gang(4, "a", waiting_s=10 * LEASE_S), gang(4, "b", waiting_s=8 * LEASE_S)]
     assert list(decided(dally(), state_for([[4, 3, 3]], *jobs))) == ["a"]
     assert list(decided(dally(), state_for([[3, 3]], jobs[1]))) == ["b"]
 
 
-def test_wakes_when_a_timer_runs_out_beside_room() -> None:
+def test_wakes_when_a_timer_runs_out_beside_room():
     """An hour is left of the rack timer; there is no waking for tiers that have no room."""
     waiting = gang(4, waiting_s=5 * LEASE_S)
     assert manual().next_decision_s(state_for([[3, 3]], waiting)) == pytest.approx(LEASE_S)
@@ -164,9 +164,7 @@ def test_wakes_when_a_timer_runs_out_beside_room() -> None:
 @given(
     st.floats(0, 1e9), st.floats(0, 1e6), st.floats(1e-3, 1e6), st.sampled_from([1.0, 3600.0, 0.1])
 )
-def test_a_gang_that_is_woken_has_waited_long_enough(
-    since_s: float, waited_s: float, timer: float, lease_s: float
-) -> None:
+def test_a_gang_that_is_woken_has_waited_long_enough(since_s, waited_s, timer, lease_s):
     """However the time is rounded, or it would be woken again and again."""
     state = replace(state_for([[3, 3]], gang(4)), now_s=since_s + waited_s, lease_s=lease_s)
     policy = manual(timer, math.inf)
@@ -179,7 +177,7 @@ def test_a_gang_that_is_woken_has_waited_long_enough(
 
 @given(instances)
 @draws(50)
-def test_wakes_for_the_next_gang_that_accepts(instance: Instance) -> None:
+def test_wakes_for_the_next_gang_that_accepts(instance):
     """Until the time it names nobody more starts; at that time somebody does."""
     policy = dally_with_given_timers()
     state = state_of(instance).state
@@ -219,7 +217,7 @@ def passed(state: PlacementState, seconds: float) -> PlacementState:
     return replace(state, now_s=state.now_s + seconds, waiting=waiting)
 
 
-def test_tiers_at_which_a_gang_cannot_run_are_passed_over() -> None:
+def test_tiers_at_which_a_gang_cannot_run_are_passed_over():
     """It spans two racks though a machine has room, since it runs nowhere else."""
     job = gang(4, efficiency={"network": 0.5})
     state = state_of(instance_of([[8, 8], [8]], [job])).state

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.network.heuristics.free_machines import BestFit, FirstFit, FreeMachines, _WithRoom
+from lyra_opt.network.heuristics.free_machines import BestFit, FirstFit, _WithRoom
 from lyra_opt.network.heuristics.policy import MachineState
 from lyra_opt.network.links import Tier
 
@@ -62,9 +62,7 @@ def left(racks: Racks, gpus: dict[int, int]) -> Racks:
 
 @pytest.mark.parametrize("fit", [FirstFit, BestFit])
 @given(racks=clusters, wishes=offers)
-def test_finds_room_wherever_there_is_any_and_spans_the_tier(
-    fit: type[FreeMachines], racks: Racks, wishes: list[tuple[int, Tier]]
-) -> None:
+def test_finds_room_wherever_there_is_any_and_spans_the_tier(fit, racks, wishes):
     """One gang after another: what is found is free, whole, spans the tier; no room is missed."""
     free = fit(machines_of(racks))
     for gang, tier in wishes:
@@ -83,9 +81,7 @@ def test_finds_room_wherever_there_is_any_and_spans_the_tier(
 
 @pytest.mark.parametrize("fit", [FirstFit, BestFit])
 @given(racks=clusters, wishes=offers)
-def test_remembers_what_was_taken(
-    fit: type[FreeMachines], racks: Racks, wishes: list[tuple[int, Tier]]
-) -> None:
+def test_remembers_what_was_taken(fit, racks, wishes):
     """A search after others finds what a fresh one does: no pointer or list is out of date."""
     free = fit(machines_of(racks))
     for gang, tier in wishes:
@@ -96,7 +92,7 @@ def test_remembers_what_was_taken(
 
 
 @given(racks=clusters, gang=st.integers(1, 12))
-def test_first_fit_takes_the_first(racks: Racks, gang: int) -> None:
+def test_first_fit_takes_the_first(racks, gang):
     """The first machine, and the first rack with room on two machines."""
     free = FirstFit(machines_of(racks))
     for tier in (Tier.MACHINE, Tier.RACK):
@@ -108,7 +104,7 @@ def test_first_fit_takes_the_first(racks: Racks, gang: int) -> None:
 
 
 @given(racks=clusters, gang=st.integers(1, 12))
-def test_best_fit_takes_the_tightest_on_the_fewest(racks: Racks, gang: int) -> None:
+def test_best_fit_takes_the_tightest_on_the_fewest(racks, gang):
     """The tightest machine; the tightest rack, on its fewest machines; the fewest racks."""
     free = BestFit(machines_of(racks))
     counts = [count for rack in racks for count in rack]
@@ -135,19 +131,19 @@ def test_best_fit_takes_the_tightest_on_the_fewest(racks: Racks, gang: int) -> N
         assert len({home[machine] for machine in found}) == fewest
 
 
-def test_best_fit_leaves_the_least_over() -> None:
+def test_best_fit_leaves_the_least_over():
     """Of a rack with 4, 3 and 1 free, a gang of 5 takes the 4 and the 1, not part of the 3."""
     assert BestFit(machines_of([[3, 4, 1]])).find(5, Tier.RACK) == {1: 4, 2: 1}
 
 
-def test_a_rack_is_spanned_even_where_a_machine_would_do() -> None:
+def test_a_rack_is_spanned_even_where_a_machine_would_do():
     """A gang that cannot run in a machine gets two, though the first could hold it."""
     assert FirstFit(machines_of([[4, 4]])).find(3, Tier.RACK) == {0: 2, 1: 1}
     assert FirstFit(machines_of([[4, 4], [1]])).find(3, Tier.NETWORK) == {0: 2, 2: 1}
     assert FirstFit(machines_of([[4], [4]])).find(3, Tier.RACK) is None
 
 
-def test_in_order_takes_the_first_gpus() -> None:
+def test_in_order_takes_the_first_gpus():
     """Gandiva's large gangs take what comes first, whatever it spans."""
     assert FirstFit(machines_of([[1, 0], [4]])).in_order(3) == {0: 1, 2: 2}
 
@@ -164,7 +160,7 @@ class Counted(list[int]):
 
 @pytest.mark.parametrize("machines_per_rack", [1, 1000])
 @pytest.mark.parametrize("first_gpus", [1, 4000])
-def test_what_is_full_is_not_looked_at_again(machines_per_rack: int, first_gpus: int) -> None:
+def test_what_is_full_is_not_looked_at_again(machines_per_rack, first_gpus):
     """A decision that fills the cluster reads each machine a few times, not once for each gang."""
     racks = [[1] * machines_per_rack for _ in range(1000 // machines_per_rack)]
     racks[0][0] = first_gpus

@@ -20,7 +20,6 @@ from tests.lyra_opt.network.heuristics.cases import assert_valid, gang, state_fo
 
 if TYPE_CHECKING:
     from lyra_opt.network.heuristics.policy import Grant, PlacementState
-    from lyra_opt.network.instance import Instance
 
 
 def _packed(state: PlacementState, value: list[list[float]], **given: object) -> dict[int, str]:
@@ -31,7 +30,7 @@ def _packed(state: PlacementState, value: list[list[float]], **given: object) ->
 
 @given(network_instances(max_jobs=8, max_machines=7, max_gpus=8, with_timers=False))
 @draws(50)
-def test_every_packing_is_valid(instance: Instance) -> None:
+def test_every_packing_is_valid(instance):
     """Whatever the worths, rising with the tier too; no gang is beyond its label."""
     epoch = state_of(instance)
     value = values_of(epoch.state, instance)
@@ -42,7 +41,7 @@ def test_every_packing_is_valid(instance: Instance) -> None:
 
 @given(network_instances(max_jobs=8, max_machines=6, max_gpus=8), st.data())
 @draws(40)
-def test_machine_code_packs_the_same(instance: Instance, data: st.DataObject) -> None:
+def test_machine_code_packs_the_same(instance, data):
     """The kernels are one rule, however they are run; and equals go by position."""
     state = state_of(instance).state
     value = values_of(state, instance)
@@ -61,19 +60,19 @@ def test_machine_code_packs_the_same(instance: Instance, data: st.DataObject) ->
     assert found[0] == found[1] == found[2]
 
 
-def test_nothing_to_do() -> None:
+def test_nothing_to_do():
     """Nobody is worth anything, or nobody fits: nobody starts."""
     state = state_for([[2, 2]], gang(2), gang(5, "y"))
     assert _packed(state, [[0, -1, 0], [9, 9, 9]]) == {}
 
 
-def test_the_only_machine_goes_to_whom_it_helps_most() -> None:
+def test_the_only_machine_goes_to_whom_it_helps_most():
     """In order of worth for each GPU the first takes it, and the other is left with a quarter."""
     state = state_for([[4, 2, 2]], gang(4, "a"), gang(4, "b"))
     assert _packed(state, [[4, 3.9, 0], [3.9, 1, 0]]) == {0: "rack", 1: "machine"}
 
 
-def test_gangs_make_room_for_one_worth_more() -> None:
+def test_gangs_make_room_for_one_worth_more():
     """Two singles are worth more for each GPU, and less than the gang that needs all four."""
     state = state_for([[4]], gang(1, "a"), gang(1, "b"), gang(4, "c"))
     assert _packed(state, [[1.1, 0, 0], [1.1, 0, 0], [4, 0, 0]]) == {2: "machine"}
@@ -81,19 +80,19 @@ def test_gangs_make_room_for_one_worth_more() -> None:
     assert kept == {0: "machine", 1: "machine"}
 
 
-def test_gangs_move_to_another_tier_for_one_that_cannot() -> None:
+def test_gangs_move_to_another_tier_for_one_that_cannot():
     """The flexible gang is worth as much for each GPU, and loses little by moving."""
     state = state_for([[4, 2, 2]], gang(4, "a"), gang(4, "b"))
     assert _packed(state, [[4, 3, 0], [4, 0, 0]]) == {0: "rack", 1: "machine"}
 
 
-def test_network_gangs_find_two_racks() -> None:
+def test_network_gangs_find_two_racks():
     """On the tightest machine the gang of 4 would leave all that is free in one rack."""
     state = state_for([[4, 3], [4, 0]], gang(5, "a"), gang(4, "b"), gpus=4)
     assert _packed(state, [[0, 0, 5], [4, 0, 0]]) == {0: "network", 1: "machine"}
 
 
-def test_network_gangs_that_find_no_second_rack_take_what_there_is() -> None:
+def test_network_gangs_that_find_no_second_rack_take_what_there_is():
     """Nothing can be moved: better in one rack than not at all, and else not at all."""
     state = state_for([[2, 2], [1]], gang(1, "a"), gang(4, "b"), gpus=2)
     assert _packed(state, [[9, 0, 0], [0, 1, 2]]) == {0: "machine", 1: "network"}
@@ -103,7 +102,7 @@ def test_network_gangs_that_find_no_second_rack_take_what_there_is() -> None:
 
 @given(network_instances(max_jobs=7, max_machines=5, max_gpus=6, with_rising_efficiency=False))
 @draws(40)
-def test_no_worse_than_an_order_given(instance: Instance) -> None:
+def test_no_worse_than_an_order_given(instance):
     """Each order is packed and then only improved, before gangs are split."""
     state = state_of(instance).state
     value = values_of(state, instance)
@@ -124,7 +123,7 @@ def test_no_worse_than_an_order_given(instance: Instance) -> None:
     assert found >= greedy - 1e-9 * max(1.0, greedy)
 
 
-def test_prices_clear_the_market() -> None:
+def test_prices_clear_the_market():
     """Three gangs of 2 for two machines of 2: a GPU there is worth what the third would pay."""
     state = state_for([[2, 2]], *(gang(2, name) for name in "abc"), gpus=2)
     value = np.array([[6, 0, 0], [5, 0, 0], [4, 0, 0]], float)

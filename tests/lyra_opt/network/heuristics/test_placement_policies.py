@@ -29,15 +29,12 @@ from tests.lyra_opt.network.heuristics.cases import (
 )
 
 if TYPE_CHECKING:
-    from hypothesis.strategies import DataObject
-
     from lyra_opt.network.heuristics.policy import PlacementState
-    from lyra_opt.network.instance import Instance
 
 instances = network_instances(max_jobs=8, max_machines=7)
 
 
-def test_every_policy_has_a_summary() -> None:
+def test_every_policy_has_a_summary():
     """Help and tables name what there is."""
     assert PLACEMENT_POLICIES.keys() == SUMMARIES.keys()
     assert all(make().name == name for name, make in PLACEMENT_POLICIES.items())
@@ -45,7 +42,7 @@ def test_every_policy_has_a_summary() -> None:
 
 @given(instance=instances)
 @draws(50)
-def test_decisions_are_valid_and_repeat(instance: Instance) -> None:
+def test_decisions_are_valid_and_repeat(instance):
     """Whole gangs, no GPU twice, no gang beyond its label; the same again, the state untouched."""
     fresh = state_of(instance).state
     for make in PLACEMENT_POLICIES.values():
@@ -62,7 +59,7 @@ def test_decisions_are_valid_and_repeat(instance: Instance) -> None:
 
 @given(instance=instances)
 @draws(50)
-def test_nobody_waits_beside_room(instance: Instance) -> None:
+def test_nobody_waits_beside_room(instance):
     """A rule without timers leaves nobody out whom what is left could hold where it can run."""
     state = state_of(instance).state
     waiting = state.waiting
@@ -76,7 +73,7 @@ def test_nobody_waits_beside_room(instance: Instance) -> None:
             assert free.nearest(int(waiting.gang[job]), can_run) is None
 
 
-def test_best_fit_serves_the_file_in_order_and_packs_tightly() -> None:
+def test_best_fit_serves_the_file_in_order_and_packs_tightly():
     """The first gang takes the tightest machine, the next the tightest rack, the last the rest."""
     state = state_for([[8, 5], [4, 3]], gang(4, "a"), gang(7, "b"), gang(6, "c"), gang(3, "d"))
     assert decided(BestFitPlacement(), state) == {
@@ -108,28 +105,28 @@ def plain_srtf(state: PlacementState) -> list[tuple[int, Tier]]:
 
 @given(instances)
 @draws(50)
-def test_srtf_is_the_plain_rule(instance: Instance) -> None:
+def test_srtf_is_the_plain_rule(instance):
     """The next is whoever would be done first at the best tier free then."""
     state = state_of(instance).state
     grants = ShortestRemainingTime().decide(state)
     assert [(grant.job, grant.tier) for grant in grants] == plain_srtf(state)
 
 
-def test_srtf_counts_what_the_network_takes() -> None:
+def test_srtf_counts_what_the_network_takes():
     """90 s at 0.3 are longer than 150 s at 0.9, once the only machine is gone."""
     jobs = [gang(8, "long", remaining_s=150.0), gang(9, "wide", remaining_s=90.0)]
     assert list(decided(ShortestRemainingTime(), state_for([[8], [8]], *jobs))) == ["long"]
     assert list(decided(ShortestRemainingTime(), state_for([[8, 8]], *jobs))) == ["wide"]
 
 
-def test_srtf_takes_the_faster_tier_and_not_the_nearer() -> None:
+def test_srtf_takes_the_faster_tier_and_not_the_nearer():
     """With links as shipped the network may be faster than the rack."""
     job = gang(4, efficiency={"machine": 0.9, "rack": 0.4, "network": 0.6})
     found = decided(ShortestRemainingTime(), state_for([[3, 3], [3]], job))
     assert found["x"][0] == "network"
 
 
-def test_tiresias_keeps_some_together() -> None:
+def test_tiresias_keeps_some_together():
     """A model that needs no consolidation takes what there is; another waits, unless too large."""
     free = [[3, 3], [3]]
     kept, loose = gang(4), gang(4, needs_consolidation=False)
@@ -139,7 +136,7 @@ def test_tiresias_keeps_some_together() -> None:
     assert decided(tiresias_skew(), state_for([[8, 8]], gang(9)))["x"][0] == "rack"
 
 
-def test_tiresias_serves_those_who_had_least() -> None:
+def test_tiresias_serves_those_who_had_least():
     """Attained service, then the longest wait; how much the network hurts does not count."""
     jobs = [
         gang(8, "much", attained_gpu_s=9.0, score=0.0),
@@ -167,14 +164,14 @@ def affine_state(affinity: list[int], free: list[int], *gangs: int) -> Placement
         ([4, 8, 0], [4, 5, 1], 1),  # any that holds it
     ],
 )
-def test_gandiva_chooses_by_affinity(affinity: list[int], free: list[int], machine: int) -> None:
+def test_gandiva_chooses_by_affinity(affinity, free, machine):
     """Kept for the size, then for none, then any, which stays kept; the one with most free GPUs."""
     state = affine_state(affinity, free, 2)
     assert decided(GandivaAffinity(), state) == {"j0": ("machine", {machine: 2})}
     assert state.machines.affinity[machine] == (affinity[machine] or 2)
 
 
-def test_gandiva_keeps_a_machine_for_the_first_size_on_it() -> None:
+def test_gandiva_keeps_a_machine_for_the_first_size_on_it():
     """The latest gang comes first; one machine is kept for 2 then, the other for 1."""
     state = affine_state([0, 0], [8, 8], 2, 1, 2)
     assert decided(GandivaAffinity(), state) == {
@@ -185,7 +182,7 @@ def test_gandiva_keeps_a_machine_for_the_first_size_on_it() -> None:
     assert state.machines.affinity.tolist() == [2, 1]
 
 
-def test_gandiva_lets_large_gangs_take_anything_and_small_ones_wait() -> None:
+def test_gandiva_lets_large_gangs_take_anything_and_small_ones_wait():
     """A gang of 9 takes GPUs in order across racks, though a rack has room; one of 4 waits."""
     assert decided(GandivaAffinity(), state_for([[3], [8, 8]], gang(9))) == {
         "x": ("network", {0: 3, 1: 6})
@@ -193,7 +190,7 @@ def test_gandiva_lets_large_gangs_take_anything_and_small_ones_wait() -> None:
     assert decided(GandivaAffinity(), state_for([[3, 3]], gang(4))) == {}
 
 
-def test_gandiva_shuffled_strews_gangs_that_no_machine_holds() -> None:
+def test_gandiva_shuffled_strews_gangs_that_no_machine_holds():
     """Over the whole cluster, each free GPU as likely; what a machine holds stays together."""
     state = state_for([[8, 0, 8], [8, 8]], gang(12), gang(4, "y"))
     policy = GandivaShuffled()
@@ -211,7 +208,7 @@ def test_gandiva_shuffled_strews_gangs_that_no_machine_holds() -> None:
     assert taken[[0, 2, 3, 4]] / 200 == pytest.approx([12 / 7, 24 / 7, 24 / 7, 24 / 7], abs=0.4)
 
 
-def test_gandiva_shuffled_repeats_its_seed() -> None:
+def test_gandiva_shuffled_repeats_its_seed():
     """Same seed, same strewing; another seed, another."""
     found = []
     for seed in (1, 1, 2):
@@ -235,7 +232,7 @@ def running_on(
     )
 
 
-def test_gandiva_moves_gangs_closer() -> None:
+def test_gandiva_moves_gangs_closer():
     """The latest submitted takes the only machine; one in the network moves to a rack."""
     state = state_for([[4, 1], [5, 1]], gang(1))
     spread = running_on([{0: 1, 2: 3}, {0: 2, 2: 3}], [Tier.NETWORK, Tier.NETWORK], ALL_TIERS)
@@ -248,7 +245,7 @@ def test_gandiva_moves_gangs_closer() -> None:
     assert [move.tier for move in GandivaAffinity().migrate(state, wide)] == [Tier.RACK]
 
 
-def test_gandiva_stays_where_moving_does_not_pay() -> None:
+def test_gandiva_stays_where_moving_does_not_pay():
     """From the network to a rack that is slower, or within a machine, nobody moves."""
     state = state_for([[2, 2]], gang(1))
     slower = {"machine": 0.9, "rack": 0.4, "network": 0.6}
@@ -260,9 +257,7 @@ def test_gandiva_stays_where_moving_does_not_pay() -> None:
 
 @given(st.data(), instances)
 @draws(50)
-def test_gandiva_moves_only_to_better_tiers_on_free_gpus(
-    data: DataObject, instance: Instance
-) -> None:
+def test_gandiva_moves_only_to_better_tiers_on_free_gpus(data, instance):
     """Each move is to a nearer and faster tier, whole, on GPUs that nobody holds or is given."""
     held = data.draw(network_solutions_of(instance))
     epoch = state_of(instance)

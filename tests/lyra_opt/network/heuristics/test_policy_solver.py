@@ -23,7 +23,7 @@ KEEP_TIMERS = {"consolidated", "dally"}
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_takes_timers_or_says_that_it_does_not(name: str) -> None:
+def test_takes_timers_or_says_that_it_does_not(name):
     """A rule with no ear for timers refuses the gang that one holds back, and names it."""
     held = gang(4, "held", waiting_s=1.0, rack_timer_s=2.0)
     skip = find_solver("network", name).supports(instance_of([[3, 3]], [gang(2, "a"), held]))
@@ -35,7 +35,7 @@ def test_takes_timers_or_says_that_it_does_not(name: str) -> None:
 
 @given(network_instances(with_timers=False))
 @draws(30)
-def test_state_says_what_the_instance_does(instance: Instance) -> None:
+def test_state_says_what_the_instance_does(instance):
     """Machines of a rack are next to each other, and lead back to their place in the file."""
     epoch = state_of(instance)
     machines = epoch.state.machines
@@ -50,7 +50,7 @@ def test_state_says_what_the_instance_does(instance: Instance) -> None:
     assert machines.largest_rack_gpus == instance.largest_rack_gpus
 
 
-def test_defaults_become_numbers() -> None:
+def test_defaults_become_numbers():
     """No timer is inf, no affinity 0, a tier that is left out has efficiency 0."""
     job = gang(2, efficiency={"rack": 0.5}, rack_timer_s=None, network_timer_s=None)
     state = state_of(instance_of([[1, 1]], [job])).state
@@ -60,7 +60,7 @@ def test_defaults_become_numbers() -> None:
     assert state.machines.affinity.tolist() == [0, 0]
 
 
-def test_racks_whose_machines_are_scattered_in_the_file() -> None:
+def test_racks_whose_machines_are_scattered_in_the_file():
     """A gang of a rack gets that rack's machines by name, wherever they stand."""
     machines = tuple(
         Machine(id=name, rack=name[0], gpus=8, free_gpus=free)
@@ -77,7 +77,7 @@ def test_racks_whose_machines_are_scattered_in_the_file() -> None:
     )
 
 
-def test_dally_keeps_the_instances_timers() -> None:
+def test_dally_keeps_the_instances_timers():
     """The tuner has nothing to learn from in one decision: timers are the file's."""
     held = gang(4, "held", waiting_s=1.0, rack_timer_s=2.0, network_timer_s=2.0)
     free = gang(4, "free", waiting_s=1.0, rack_timer_s=1.0, score=0.9)

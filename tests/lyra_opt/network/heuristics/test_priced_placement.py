@@ -48,7 +48,7 @@ def _solve(name: str, instance: Instance) -> SolveResult:
 
 @given(network_instances(max_jobs=10, max_machines=7, max_gpus=8))
 @draws(40)
-def test_between_dally_and_the_bound(instance: Instance) -> None:
+def test_between_dally_and_the_bound(instance):
     """Within the same timers; what it claims is what the checker finds."""
     result = _solve("priced-placement", instance)
     report = check(instance, result.solution)
@@ -59,7 +59,7 @@ def test_between_dally_and_the_bound(instance: Instance) -> None:
 
 @given(network_instances(max_jobs=4, max_machines=3, max_gpus=4))
 @draws(40)
-def test_values_are_those_of_the_checker(instance: Instance) -> None:
+def test_values_are_those_of_the_checker(instance):
     """In floats; and 0 at tiers that are forbidden or held back."""
     value = values_of(state_of(instance).state, instance)
     for position, job in enumerate(instance.jobs):
@@ -69,7 +69,7 @@ def test_values_are_those_of_the_checker(instance: Instance) -> None:
             assert value[position, tier] == pytest.approx(exact, rel=1e-12)
 
 
-def test_the_best_packing_is_found_where_dally_misses_it() -> None:
+def test_the_best_packing_is_found_where_dally_misses_it():
     """Most hurt first takes the machine that only the other gang needs."""
     hurt = gang(4, "hurt", score=0.1)
     bound_to_machine = gang(4, "bound", score=0.2, efficiency={"machine": 0.9})
@@ -107,21 +107,21 @@ def _busy_cluster() -> tuple[PricedPlacement, PlacementState]:
     return policy, state
 
 
-def test_waits_for_a_machine_that_is_free_soon() -> None:
+def test_waits_for_a_machine_that_is_free_soon():
     """At 0.6 for all of the lease, or 0.9 for most of it."""
     policy, state = _busy_cluster()
     job = gang(8, "new", remaining_s=50_000.0)
     assert _next(policy, state, LEASE_S - 300, job) == []
 
 
-def test_takes_a_rack_if_a_machine_is_long_in_coming() -> None:
+def test_takes_a_rack_if_a_machine_is_long_in_coming():
     """At 0.6 for all of the lease, or 0.9 for less than half of it."""
     policy, state = _busy_cluster()
     job = gang(8, "new", remaining_s=50_000.0)
     assert _next(policy, state, 60.0, job) == ["new rack"]
 
 
-def test_dear_gpus_are_not_wasted_on_a_far_tier() -> None:
+def test_dear_gpus_are_not_wasted_on_a_far_tier():
     """Alone it takes the rack; with others worth as much for each GPU, it does not."""
     slow = gang(8, "slow", remaining_s=50_000.0, efficiency={"machine": 0.9, "rack": 0.05})
     policy, state = _busy_cluster()
@@ -133,7 +133,7 @@ def test_dear_gpus_are_not_wasted_on_a_far_tier() -> None:
     assert _next(policy, state, 1.0, fast, slow, *others) == ["fast rack"]
 
 
-def test_the_longest_gang_goes_first() -> None:
+def test_the_longest_gang_goes_first():
     """It is as long as all the rest together: else the makespan would be its own."""
     long = gang(8, "long", remaining_s=500_000.0)
     short = gang(8, "short", remaining_s=1000.0)
@@ -141,7 +141,7 @@ def test_the_longest_gang_goes_first() -> None:
     assert list(decided(PricedPlacement(2.0), state_for([[8]], short, long))) == ["short"]
 
 
-def test_room_is_remembered_until_gpus_are_handed_over() -> None:
+def test_room_is_remembered_until_gpus_are_handed_over():
     """A lease that is over counts as room to come until its GPUs are seen to be free."""
     state = state_for([[8, 8]], gang(1))
     machines = state.machines
@@ -178,7 +178,7 @@ def _batch(jobs: int) -> Workload:
 
 
 @pytest.mark.parametrize("network", ["shipped", "congested-2"])
-def test_beats_dally_on_a_batch(network: str) -> None:
+def test_beats_dally_on_a_batch(network):
     """All jobs end, sooner in the mean; and the same again."""
     cluster = Cluster.of_racks(
         Topology.uniform(racks=2, machines_per_rack=2),
@@ -192,7 +192,7 @@ def test_beats_dally_on_a_batch(network: str) -> None:
     assert ours.jct_mean_s < dally.jct_mean_s
 
 
-def test_a_gang_without_a_machine_tier_does_not_wait_for_one() -> None:
+def test_a_gang_without_a_machine_tier_does_not_wait_for_one():
     """Its best tier is the rack, and it takes it."""
     policy, state = _busy_cluster()
     only_rack = {"rack": ALL_TIERS["rack"], "network": ALL_TIERS["network"]}

@@ -40,7 +40,7 @@ def observe(
     return rule
 
 
-def test_nothing_observed_leaves_the_floors() -> None:
+def test_nothing_observed_leaves_the_floors():
     """The statistic of nothing is 1, below 6 and 12."""
     assert tuned(AutoTuner(24)) == (6, 12)
 
@@ -59,7 +59,7 @@ def test_nothing_observed_leaves_the_floors() -> None:
         ([1, 13], 19),  # a lease counts: mean 7, sigma 6
     ],
 )
-def test_rack_timer_by_hand(waits: list[float], leases: int) -> None:
+def test_rack_timer_by_hand(waits, leases):
     """Mean and two population deviations of waits for a machine, between 6 and 0.8 H."""
     assert tuned(observe(AutoTuner(24), Tier.MACHINE, waits)) == (leases, 12)
 
@@ -73,19 +73,19 @@ def test_rack_timer_by_hand(waits: list[float], leases: int) -> None:
         ([0, 20], 24),  # 30, and the cap H
     ],
 )
-def test_network_timer_by_hand(waits: list[float], leases: int) -> None:
+def test_network_timer_by_hand(waits, leases):
     """Mean and two population deviations of waits for a rack, between 12 and H."""
     assert tuned(observe(AutoTuner(24), Tier.RACK, waits)) == (6, leases)
 
 
 @pytest.mark.parametrize(("window", "leases"), [(5, (4, 5)), (11, (9, 11)), (15, (12, 15))])
-def test_caps_of_a_window(window: int, leases: tuple[int, int]) -> None:
+def test_caps_of_a_window(window, leases):
     """ceil(0.8 H) and H, also below the floors, and where 0.8 H is an integer."""
     rule = observe(AutoTuner(window), Tier.MACHINE, [40])
     assert tuned(observe(rule, Tier.RACK, [40])) == leases
 
 
-def test_old_waits_are_dropped_when_another_is_added() -> None:
+def test_old_waits_are_dropped_when_another_is_added():
     """A wait seen 24 leases ago still counts, one seen before that does not; no clock drops it."""
     rule = observe(AutoTuner(24), Tier.MACHINE, [15], at=0)
     assert tuned(observe(rule, Tier.RACK, [13], at=30)) == (15, 13)
@@ -93,7 +93,7 @@ def test_old_waits_are_dropped_when_another_is_added() -> None:
     assert tuned(observe(rule, Tier.MACHINE, [7], at=24.5)) == (7, 13)
 
 
-def test_sizes_and_tiers_have_histories_of_their_own() -> None:
+def test_sizes_and_tiers_have_histories_of_their_own():
     """What gangs of 4 waited for a machine says nothing of other gangs; far waits count nowhere."""
     rule = observe(AutoTuner(24), Tier.MACHINE, [10])
     observe(rule, Tier.NETWORK, [23])
@@ -101,13 +101,13 @@ def test_sizes_and_tiers_have_histories_of_their_own() -> None:
     assert tuned(rule, gpus=2) == (6, 12)
 
 
-def test_a_late_wake_up_does_not_round_up() -> None:
+def test_a_late_wake_up_does_not_round_up():
     """A wait that is a rounding error over 13 leases is one of 13."""
     assert tuned(observe(AutoTuner(24), Tier.RACK, [13 + 1e-12])) == (6, 13)
 
 
 @given(st.lists(st.tuples(st.floats(0, 5), st.integers(0, 60)), min_size=1, max_size=30))
-def test_history_is_that_of_the_window(steps: list[tuple[float, int]]) -> None:
+def test_history_is_that_of_the_window(steps):
     """Sums that are kept up say what all waits in the window say, counted anew."""
     history, seen, now = WaitHistory(), [], 0.0
     for passed, wait in steps:
@@ -122,12 +122,12 @@ def test_history_is_that_of_the_window(steps: list[tuple[float, int]]) -> None:
         assert math.ceil(exact - 1e-6) <= history.statistic() <= math.ceil(exact + 1e-6)
 
 
-def test_fixed_timers_count_leases() -> None:
+def test_fixed_timers_count_leases():
     """A pair for all gangs."""
     assert FixedTimers(1.5, 2).timers_s(state_for([[8]], gang(4)), 0) == (5400.0, 7200.0)
 
 
-def test_fixed_timers_by_class_of_demand() -> None:
+def test_fixed_timers_by_class_of_demand():
     """A gang is in the first class that is large enough, and beyond the last gets the pair."""
     rule = FixedTimers(5, 6, {8: (3, math.inf), 2: (1, 2)})
     state = state_for([[8]], *(gang(gpus, f"{gpus}") for gpus in (1, 2, 3, 8, 9)))
@@ -136,7 +136,7 @@ def test_fixed_timers_by_class_of_demand() -> None:
 
 
 @pytest.mark.parametrize("value", [-1, math.nan, "6", True])
-def test_fixed_timers_refuse_what_is_no_time(value: object) -> None:
+def test_fixed_timers_refuse_what_is_no_time(value):
     """The message names the field."""
     with pytest.raises(FieldError, match="rack_leases"):
         FixedTimers(value, 1)  # type: ignore[arg-type]
@@ -144,19 +144,19 @@ def test_fixed_timers_refuse_what_is_no_time(value: object) -> None:
         FixedTimers(1, 1, {4: (1, value)})  # type: ignore[dict-item]
 
 
-def test_fixed_timers_refuse_classes_of_no_gang() -> None:
+def test_fixed_timers_refuse_classes_of_no_gang():
     """A class is named by a gang."""
     with pytest.raises(FieldError, match="by_gang"):
         FixedTimers(1, 1, {0: (1, 1)})
 
 
-def test_auto_tuner_refuses_an_empty_window() -> None:
+def test_auto_tuner_refuses_an_empty_window():
     """A window has a lease at least."""
     with pytest.raises(FieldError, match="window_leases"):
         AutoTuner(0)
 
 
-def test_given_timers_are_the_jobs_own() -> None:
+def test_given_timers_are_the_jobs_own():
     """None in the file is for ever."""
     state = state_for([[8]], gang(4, rack_timer_s=7.0, network_timer_s=None))
     assert GivenTimers().timers_s(state, 0) == (7.0, math.inf)

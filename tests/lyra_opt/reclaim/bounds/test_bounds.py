@@ -68,7 +68,7 @@ def relaxation_value(instance: Instance) -> float:
     return float(result.fun)
 
 
-def test_rigid_bound_equals_the_linear_relaxation(mode: str) -> None:
+def test_rigid_bound_equals_the_linear_relaxation(mode):
     """The parametric minimum cut and an LP solver agree; rounded up, so does the certificate."""
 
     @given(reclaim_instances(semantics="rigid", min_servers=1, max_servers=9, max_jobs=12))
@@ -107,7 +107,7 @@ def cut_value(instance: Instance, servers: int, weight: int) -> int:
     reclaim_instances(semantics="rigid", min_servers=1, max_servers=9, max_jobs=12),
     st.sampled_from((1, 7, 10**15)),
 )
-def test_the_segment_is_a_minimum_cut(instance: Instance, factor: int) -> None:
+def test_the_segment_is_a_minimum_cut(instance, factor):
     """At its slope networkx finds no set of servers below it, in integers of any size."""
     instance = _scaled(instance, factor)
     bound = rigid_bound(instance)
@@ -123,9 +123,7 @@ def test_the_segment_is_a_minimum_cut(instance: Instance, factor: int) -> None:
 
 @pytest.mark.parametrize("family", ["messy-trace", "messy-dist", "rnd-dist", "span", "planted"])
 @pytest.mark.parametrize("reclaim_servers", [2, 6, 18, 30])
-def test_rigid_bound_equals_the_linear_relaxation_on_fleets(
-    family: str, reclaim_servers: int
-) -> None:
+def test_rigid_bound_equals_the_linear_relaxation_on_fleets(family, reclaim_servers):
     """Where it takes several cuts, each of which goes on from the flow of the one before."""
     instance = generate(
         "reclaim", family, servers=60, reclaim=reclaim_servers, seed=3, off_loan_percent=10
@@ -135,7 +133,7 @@ def test_rigid_bound_equals_the_linear_relaxation_on_fleets(
 
 
 @given(reclaim_instances(semantics="rigid", max_servers=9, max_jobs=12))
-def test_the_segment_does_not_rest_on_the_guess(instance: Instance) -> None:
+def test_the_segment_does_not_rest_on_the_guess(instance):
     """Without a pass that brings prices closer, and with many, the cuts end at the same value."""
     found = []
     for passes in (0, 1, 100):
@@ -153,7 +151,7 @@ def test_the_segment_does_not_rest_on_the_guess(instance: Instance) -> None:
     reclaim_instances(semantics="rigid", min_servers=1, max_servers=7, max_jobs=6),
     st.lists(st.integers(1, 3), min_size=6, max_size=6),
 )
-def test_merged_jobs_charge_their_own_weight_each(instance: Instance, copies: list[int]) -> None:
+def test_merged_jobs_charge_their_own_weight_each(instance, copies):
     """The flow of a row is split: no job of it charges more than it weighs, together all."""
     jobs = [
         replace(job, id=f"{job.id}-{number}", weight=job.weight * number)
@@ -180,7 +178,7 @@ def test_merged_jobs_charge_their_own_weight_each(instance: Instance, copies: li
 
 @given(reclaim_instances(semantics="interchangeable", min_servers=1, max_servers=8))
 @draws(60)
-def test_interchangeable_bound_equals_the_linear_relaxation(instance: Instance) -> None:
+def test_interchangeable_bound_equals_the_linear_relaxation(instance):
     """Safe rounding costs nothing that the rounding up to an integer does not give back."""
     value = relaxation_value(instance)
     bound = interchangeable_bound(instance)
@@ -188,7 +186,7 @@ def test_interchangeable_bound_equals_the_linear_relaxation(instance: Instance) 
 
 
 @given(reclaim_instances(max_servers=6, max_jobs=5), st.data())
-def test_any_multipliers_give_a_valid_bound(instance: Instance, data: st.DataObject) -> None:
+def test_any_multipliers_give_a_valid_bound(instance, data):
     """The proof does not rest on where the multipliers come from: nonsense is safe too."""
     index = instance.index
     multipliers = st.integers(0, 30)
@@ -203,7 +201,7 @@ def test_any_multipliers_give_a_valid_bound(instance: Instance, data: st.DataObj
     assert certificate.bound(index, instance.reclaim_servers) <= optimum(instance)
 
 
-def test_a_negative_multiplier_proves_nothing(figure_5: Instance) -> None:
+def test_a_negative_multiplier_proves_nothing(figure_5):
     """Refused, because the weighted rows would point the wrong way."""
     index = figure_5.index
     certificate = PriceCertificate(
@@ -216,7 +214,7 @@ def test_a_negative_multiplier_proves_nothing(figure_5: Instance) -> None:
 
 
 @given(reclaim_instances(semantics="rigid", min_servers=1, max_servers=8))
-def test_ends_of_the_segment_are_optimal_for_their_size(instance: Instance) -> None:
+def test_ends_of_the_segment_are_optimal_for_their_size(instance):
     """Breakpoints of the envelope are values of best sets."""
     bound = rigid_bound(instance)
     index = instance.index
@@ -233,7 +231,7 @@ def test_ends_of_the_segment_are_optimal_for_their_size(instance: Instance) -> N
     assert len(bound.lower_servers) <= instance.reclaim_servers <= len(bound.upper_servers)
 
 
-def test_products_beyond_64_bits() -> None:
+def test_products_beyond_64_bits():
     """One job of the largest weight on 1,200 servers: capacities of the cut exceed 2^62."""
     servers = tuple(Server(id=f"s{i}", gpus=1) for i in range(1200))
     everywhere = tuple(WorkerGroup(server=server.id, base=1) for server in servers)
@@ -249,7 +247,7 @@ def test_products_beyond_64_bits() -> None:
     assert weight - rigid_bound(replace(instance, reclaim_servers=1200)).bound == 0
 
 
-def test_weights_that_sum_beyond_64_bits() -> None:
+def test_weights_that_sum_beyond_64_bits():
     """A thousand and more jobs of the largest weight."""
     weight, jobs = 2**53 - 1, 1100
     instance = Instance(
@@ -273,7 +271,7 @@ def test_weights_that_sum_beyond_64_bits() -> None:
 
 @given(reclaim_instances(semantics="interchangeable", min_servers=1, max_servers=6))
 @draws(30)
-def test_huge_weights_do_not_overflow_interchangeable(instance: Instance) -> None:
+def test_huge_weights_do_not_overflow_interchangeable(instance):
     """The rounding of multipliers is relative to the weights."""
     factor = 2**45
     bound = interchangeable_bound(_scaled(instance, factor))
@@ -287,7 +285,7 @@ def _scaled(instance: Instance, factor: int) -> Instance:
     return replace(instance, jobs=jobs)
 
 
-def test_lyras_costs_are_one_certificate(figure_5: Instance) -> None:
+def test_lyras_costs_are_one_certificate(figure_5):
     """Equal shares are feasible multipliers; the cut finds better ones where there are any."""
     index = figure_5.index
     span = index.losses.span()
@@ -301,7 +299,7 @@ def test_lyras_costs_are_one_certificate(figure_5: Instance) -> None:
         assert equal.bound(index, reclaim_servers) == bound
 
 
-def test_a_job_that_no_server_can_preempt_costs_nothing() -> None:
+def test_a_job_that_no_server_can_preempt_costs_nothing():
     """Off-loan workers alone keep it alive."""
     instance = Instance(
         name="safe",

@@ -111,7 +111,7 @@ def test_components_bracket_the_optimum_and_return_the_set(instance):
 
 
 @given(reclaim_instances(semantics="rigid", max_servers=9, max_jobs=6))
-def test_components_are_those_of_networkx(instance: Instance) -> None:
+def test_components_are_those_of_networkx(instance):
     """But for the servers that share nothing, which are one part together."""
     losses = reduce_instance(instance).losses
     graph = networkx.Graph()

@@ -124,7 +124,7 @@ def messy_instance(servers: int, reclaim: int, seed: int = 0) -> Instance:
 class TestAnswer:
     """What is claimed to be best is best, by brute force or by another method."""
 
-    def test_is_the_optimum(self, mode: str, effort: Effort) -> None:
+    def test_is_the_optimum(self, mode, effort):
         """On any instance of either semantics, from any choice to start from."""
 
         @given(reclaim_instances(max_servers=8, max_jobs=9, max_workers=4), st.randoms())
@@ -140,7 +140,7 @@ class TestAnswer:
         is_right()
 
     @pytest.mark.parametrize("seed", range(6))
-    def test_is_the_optimum_of_larger_instances(self, mode: str, effort: Effort, seed: int) -> None:
+    def test_is_the_optimum_of_larger_instances(self, mode, effort, seed):
         """Where small instances would not branch on jobs and servers, nor need covers."""
         reduced = reduce_instance(drawn_cluster(seed, 10))
         best = least_cost(reduced)
@@ -148,7 +148,7 @@ class TestAnswer:
         assert (found.objective, found.bound) == (best, best)
         assert cost_of(reduced, found.places) == best
 
-    def test_weights_whose_sum_leaves_64_bits(self) -> None:
+    def test_weights_whose_sum_leaves_64_bits(self):
         """All weights and costs times a huge number, and one more each, so that they stay huge."""
         for seed in range(3):
             reduced = reduce_instance(drawn_cluster(seed, 9))
@@ -165,7 +165,7 @@ class TestAnswer:
 class TestProof:
     """Each part of the proof by itself, on all choices of a small instance."""
 
-    def test_any_prices_prove_a_bound(self, mode: str) -> None:
+    def test_any_prices_prove_a_bound(self, mode):
         """Below any decisions; and what prices decide excludes nothing better than the threshold.
 
         With random prices and decisions, so that no optimisation can hide a wrong bound.
@@ -206,7 +206,7 @@ class TestProof:
 
         holds()
 
-    def test_dominance_and_decisions_leave_a_best_choice(self, mode: str) -> None:
+    def test_dominance_and_decisions_leave_a_best_choice(self, mode):
         """With the pairs, what is concluded from one decision keeps the best choice for it."""
 
         @given(reclaim_instances(min_servers=2, max_servers=6, max_jobs=6))
@@ -236,7 +236,7 @@ class TestProof:
         holds()
 
     @pytest.mark.parametrize("seed", range(12))
-    def test_rows_cut_off_no_choice(self, seed: int) -> None:
+    def test_rows_cut_off_no_choice(self, seed):
         """The relaxation, with every row that it finds, stays below the optimum.
 
         Its objective is no proof, but a row that is wrong would show here.
@@ -264,7 +264,7 @@ class TestProof:
             if not relaxation.add_rows():
                 break
 
-    def test_prices_prove_that_there_is_no_choice(self) -> None:
+    def test_prices_prove_that_there_is_no_choice(self):
         """Two of three servers, of which any two preempt a job that is kept: no finite optimum."""
         pairs = ((0, 1), (1, 2), (0, 2))
         jobs = tuple(
@@ -297,9 +297,7 @@ class TestProof:
         assert kept.value > incumbent_is_best
 
     @pytest.mark.parametrize("seed", range(4))
-    def test_does_not_rest_on_the_relaxation(
-        self, monkeypatch: pytest.MonkeyPatch, seed: int
-    ) -> None:
+    def test_does_not_rest_on_the_relaxation(self, monkeypatch, seed):
         """Random prices, and a relaxation that claims anything: the same answer."""
         monkeypatch.setattr(kernels, "COMPILE_FROM_WORK", 0)
         draw = random.Random(seed)
@@ -346,7 +344,7 @@ class TestLimits:
     """Whatever ends the search, the optimum lies between its bound and its objective."""
 
     @pytest.mark.parametrize("nodes", [0, 1, 2, 5])
-    def test_nodes(self, mode: str, effort: Effort, nodes: int) -> None:
+    def test_nodes(self, mode, effort, nodes):
         for seed in range(8):
             reduced = reduce_instance(drawn_cluster(seed, 9))
             best = least_cost(reduced)
@@ -358,7 +356,7 @@ class TestLimits:
             else:
                 assert found.stopped_by is StoppedBy.NODES
 
-    def test_time(self) -> None:
+    def test_time(self):
         """None at all, and too little."""
         reduced = messy(120, 60)
         start = list(range(60))
@@ -368,7 +366,7 @@ class TestLimits:
         found = search(reduced, start, time_s=0.01)
         assert found.bound <= found.objective <= cost_of(reduced, start)
 
-    def test_memory(self) -> None:
+    def test_memory(self):
         """Too little for anything but a root ends it there, with the root's bound."""
         reduced = messy(80, 40)
         complete = search(reduced)
@@ -377,14 +375,14 @@ class TestLimits:
         assert found.nodes == 1
         assert 0 < found.bound <= complete.objective <= found.objective
 
-    def test_little_memory_means_no_relaxation(self) -> None:
+    def test_little_memory_means_no_relaxation(self):
         """But the tree still comes to its end, with steps alone."""
         reduced = messy(40, 20)
         found = search(reduced, memory_mib=0.2)
         assert found.stopped_by is None
         assert found.objective == search(reduced).objective
 
-    def test_observer_sees_each_improvement(self) -> None:
+    def test_observer_sees_each_improvement(self):
         """Objectives fall, bounds rise, and the last of both are what is returned."""
         seen: dict[str, list[int | float]] = {"objective": [], "dual_bound": []}
         found = search(messy(80, 40), observer=lambda name, value: seen[name].append(value))

@@ -37,7 +37,7 @@ FAST = find_solver("reclaim", "fast")
 
 
 @given(reclaim_instances(max_servers=8, max_jobs=10))
-def test_brackets_the_optimum(instance: Instance) -> None:
+def test_brackets_the_optimum(instance):
     """Bound <= optimum <= objective, and no heuristic that it runs does better."""
     answer = solve_and_check(PROBLEM, instance, FAST)
     assert answer.status in ("optimal", "feasible"), answer.message
@@ -49,7 +49,7 @@ def test_brackets_the_optimum(instance: Instance) -> None:
 
 @pytest.mark.parametrize("semantics", ["rigid", "interchangeable"])
 @pytest.mark.parametrize("family", ["messy-trace", "messy-dist", "rnd-dist", "bf-trace"])
-def test_proves_most_of_what_it_finds_optimal(family: str, semantics: str) -> None:
+def test_proves_most_of_what_it_finds_optimal(family, semantics):
     """On fleets of some size, compiled: never worse than Lyra's rule, proofs hold."""
     instance = generate(
         "reclaim", family, servers=120, reclaim=36, seed=2, semantics=semantics, off_loan_percent=10
@@ -61,7 +61,7 @@ def test_proves_most_of_what_it_finds_optimal(family: str, semantics: str) -> No
     assert answer.dual_bound == greedy.dual_bound or answer.status == "optimal"
 
 
-def test_completion_is_the_rule_from_where_it_stands(mode: str) -> None:
+def test_completion_is_the_rule_from_where_it_stands(mode):
     """What Lyra's rule takes first, given to it as taken, makes it take the same others."""
 
     @given(reclaim_instances(), st.data())
@@ -76,7 +76,7 @@ def test_completion_is_the_rule_from_where_it_stands(mode: str) -> None:
     same()
 
 
-def test_peeling_the_reduced_instance(mode: str) -> None:
+def test_peeling_the_reduced_instance(mode):
     """Folded jobs count as their server's cost: the servers left are those of the instance."""
 
     @given(reclaim_instances(semantics="rigid", max_servers=8, max_jobs=9), st.booleans())
@@ -91,7 +91,7 @@ def test_peeling_the_reduced_instance(mode: str) -> None:
 
 
 @given(reclaim_instances(semantics="rigid", min_servers=1, max_servers=8))
-def test_a_breakpoint_is_proved_at_once(instance: Instance) -> None:
+def test_a_breakpoint_is_proved_at_once(instance):
     """At the ends of its own segment the bound is the optimum, and fast finds it."""
     segment = rigid_bound(instance)
     for servers, weight in (
@@ -104,7 +104,7 @@ def test_a_breakpoint_is_proved_at_once(instance: Instance) -> None:
         assert preempted_weight(instance.index, servers) == weight
 
 
-def test_a_time_limit_keeps_the_first_answer_and_the_bound() -> None:
+def test_a_time_limit_keeps_the_first_answer_and_the_bound():
     """Stopped after one heuristic."""
     instance = generate("reclaim", "messy-dist", servers=60, reclaim=18, seed=0)
     result = FAST.solve(instance, limits=Limits(time_s=1e-9), rng=generator(seed=0))

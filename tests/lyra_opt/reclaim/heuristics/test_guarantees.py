@@ -140,7 +140,7 @@ class TestLyraGreedy:
     """Section 6.1: G <= sqrt(E L) <= sqrt(E OPT) <= sqrt(E H_k OPT)."""
 
     @given(instance=RIGID)
-    def test_guarantee(self, instance: Instance) -> None:
+    def test_guarantee(self, instance):
         """Each link of the chain, squared."""
         incidence, bound = incidences(instance.jobs), relaxation(instance)
         optimum = least_weight(instance)
@@ -151,7 +151,7 @@ class TestLyraGreedy:
             assert greedy**2 <= incidence * harmonic(instance.reclaim_servers) * optimum
 
     @given(instance=RIGID)
-    def test_guarantee_a_posteriori(self, instance: Instance) -> None:
+    def test_guarantee_a_posteriori(self, instance):
         """G^2 <= E sum c_i, and so it is with E over the preempted jobs only."""
         for tie_rule in TieRule:
             positions = positions_of(LyraGreedy(tie_rule), instance)
@@ -164,7 +164,7 @@ class TestLyraGreedy:
             assert preempted <= incidences(instance.jobs)
 
     @given(instance=RIGID)
-    def test_costs_of_steps(self, instance: Instance) -> None:
+    def test_costs_of_steps(self, instance):
         """c_i <= a_i, and the a_i sum to at most L; c_i <= OPT / (k - i + 1), hence H_k."""
         at_first = first_costs(instance)
         assert sum(at_first) <= relaxation(instance)
@@ -178,13 +178,13 @@ class TestLyraGreedy:
     @TIE_RULES
     @pytest.mark.parametrize("family", ["rnd-trace", "messy-dist", "span", "reg4", "hyp8"])
     @pytest.mark.parametrize("reclaim", [3, 15])
-    def test_guarantee_on_families(self, tie_rule: TieRule, family: str, reclaim: int) -> None:
+    def test_guarantee_on_families(self, tie_rule, family, reclaim):
         """G^2 <= E L needs no optimum, and so can be held against larger instances."""
         instance = generate("reclaim", family, servers=50, reclaim=reclaim, seed=1)
         greedy = paid(LyraGreedy(tie_rule), instance)
         assert 0 < greedy**2 <= incidences(instance.jobs) * relaxation(instance)
 
-    def test_the_span_must_be_the_same_in_cost_and_in_e(self) -> None:
+    def test_the_span_must_be_the_same_in_cost_and_in_e(self):
         """With servers off loan in the cost but not in E, the inequality fails."""
         far = [f"far-{number}" for number in range(9)]
         instance = instance_of(
@@ -199,7 +199,7 @@ class TestLyraGreedy:
         assert on_loan_only == 10 < 9**2
         assert incidences(instance.jobs) == 91 >= 9**2
 
-    def test_the_literal_rule_has_no_guarantee_with_slack(self) -> None:
+    def test_the_literal_rule_has_no_guarantee_with_slack(self):
         """Interchangeable: it pays 1 where nothing need be preempted."""
         instance = Instance(
             name="slack",
@@ -235,7 +235,7 @@ class TestTightness:
             (7, 462, "60.4", "97.2"),
         ],
     )
-    def test_decoy(self, k: int, servers: int, with_optimum: str, with_harmonic: str) -> None:
+    def test_decoy(self, k, servers, with_optimum, with_harmonic):
         """The table of `decoy`: Lyra pays 8k for any tie rule, all else finds the optimum 1."""
         instance = generate("reclaim", "decoy", reclaim=k)
         assert len(instance.servers) == 2 * k + -(-64 * k**2 // 7) == servers
@@ -252,7 +252,7 @@ class TestTightness:
 
     @TIE_RULES
     @pytest.mark.parametrize(("k", "m"), [(1, 1), (1, 6), (2, 5), (3, 1), (3, 4)])
-    def test_decoys_with_workers_off_loan(self, tie_rule: TieRule, k: int, m: int) -> None:
+    def test_decoys_with_workers_off_loan(self, tie_rule, k, m):
         """G^2 / (E OPT) is k m^2 / (k m^2 + m + 1), which tends to 1 for every k."""
         block = [f"block-{number}" for number in range(k)]
         decoys = [f"decoy-{number}" for number in range(k)]
@@ -270,13 +270,13 @@ class TestTightness:
         assert ratio == Fraction(k * m**2, k * m**2 + m + 1)
 
     @given(instance=RIGID)
-    def test_marginal_pays_at_most_k_times_the_optimum(self, instance: Instance) -> None:
+    def test_marginal_pays_at_most_k_times_the_optimum(self, instance):
         """Some server of an optimal choice is always free, and preempts at most its jobs."""
         optimum = least_weight(instance)
         assert paid(Marginal(), instance) <= instance.reclaim_servers * optimum
 
     @pytest.mark.parametrize(("k", "shared"), [(2, 2), (3, 2), (5, 2), (3, 8), (5, 8)])
-    def test_family_of_marginal(self, k: int, shared: int) -> None:
+    def test_family_of_marginal(self, k, shared):
         """It pays k (t - 1) for private jobs, where the block with t shared jobs is optimal."""
         block = [f"block-{number}" for number in range(k)]
         decoys = [f"decoy-{number}" for number in range(k)]
@@ -299,9 +299,7 @@ class TestTightness:
             (19, "7.58", 69, 69, 68, "151.6"),
         ],
     )
-    def test_net(
-        self, order: int, rounded: str, lyra: int, marginal: int, peeling: int, guarantee: str
-    ) -> None:
+    def test_net(self, order, rounded, lyra, marginal, peeling, guarantee):
         """The table of `net`, for the order of servers in ``instances/reclaim/solved.py``.
 
         What the heuristics pay depends on that order, through ties between points of the net.
@@ -331,7 +329,7 @@ class TestRounding:
     """Section 6.3: what choices near the two ends of the segment cost."""
 
     @given(instance=RIGID, data=st.data())
-    def test_rounding(self, instance: Instance, data: st.DataObject) -> None:
+    def test_rounding(self, instance, data):
         """Each inequality, for some k servers of the upper end and some that extend the lower."""
         k, index = instance.reclaim_servers, instance.index
         bound = rigid_bound(instance)
@@ -360,7 +358,7 @@ class TestRounding:
         assert value > 0 or min(cut_down, extended) == optimum == 0
 
     @pytest.mark.parametrize("k", [1, 2, 4])
-    def test_upper_end_is_tight_for_one_job_everywhere(self, k: int) -> None:
+    def test_upper_end_is_tight_for_one_job_everywhere(self, k):
         """Every choice costs L / theta."""
         servers = list("abcde")
         instance = instance_of(k, on_loan=servers, spans=[servers])
@@ -369,7 +367,7 @@ class TestRounding:
         assert least_weight(instance) == 1
 
     @pytest.mark.parametrize("k", [1, 2, 4])
-    def test_lower_end_is_tight_for_private_jobs(self, k: int) -> None:
+    def test_lower_end_is_tight_for_private_jobs(self, k):
         """Every choice costs W k, from a lower end of nothing."""
         servers = list("abcde")
         instance = instance_of(k, on_loan=servers, spans=[[server] for server in servers])

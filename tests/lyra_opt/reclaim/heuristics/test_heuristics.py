@@ -45,21 +45,19 @@ class TestLyraGreedy:
     @pytest.mark.parametrize(
         ("reclaim_servers", "preempted"), [(1, 1), (2, 1), (3, 2), (4, 3), (5, 3)]
     )
-    def test_figure_5(self, figure_5: Instance, reclaim_servers: int, preempted: int) -> None:
+    def test_figure_5(self, figure_5, reclaim_servers, preempted):
         """The paper's Figure 5: as many preemptions as the optimum, for every N_R."""
         instance = replace(figure_5, reclaim_servers=reclaim_servers)
         answer = solve_and_check(PROBLEM, instance, LyraGreedy())
         assert answer.objective == preempted == optimum(instance)
 
-    def test_fewest_vacated_gpus_first_misses_the_optimum_of_figure_5(
-        self, figure_5: Instance
-    ) -> None:
+    def test_fewest_vacated_gpus_first_misses_the_optimum_of_figure_5(self, figure_5):
         """Why the default tie rule is what it is: the opposite pays 2 where 1 is optimal."""
         answer = solve_and_check(PROBLEM, figure_5, LyraGreedy(TieRule.FEWEST_VACATED))
         assert answer.objective == 2
 
     @pytest.mark.parametrize("tie_rule", list(TieRule))
-    def test_follows_the_rule(self, mode: str, tie_rule: TieRule) -> None:
+    def test_follows_the_rule(self, mode, tie_rule):
         """Equal to the rule recomputed from scratch with fractions, in every choice and tie."""
 
         @given(reclaim_instances())
@@ -74,7 +72,7 @@ class TestLyraGreedy:
 
         follows()
 
-    def test_equal_sums_of_unlike_fractions_tie(self, mode: str) -> None:
+    def test_equal_sums_of_unlike_fractions_tie(self, mode):
         """1/3 + 1/6 equals 1/2: decided by the tie rule, not by the last digit of a float."""
         fillers = [Server(id=f"f{i}", gpus=8, on_loan=False) for i in range(5)]
         instance = Instance(
@@ -91,7 +89,7 @@ class TestLyraGreedy:
         assert chosen_ids(LyraGreedy(TieRule.FILE_ORDER), instance) == ["half"]
         assert chosen_ids(LyraGreedy(TieRule.MOST_VACATED), instance) == ["third-and-sixth"]
 
-    def test_costs_beyond_two_limbs(self, mode: str) -> None:
+    def test_costs_beyond_two_limbs(self, mode):
         """Spans whose common multiple needs far more than 122 bits are still compared exactly."""
         spans = [127, 131, 137, 139, 149, 151, 157, 163, 167, 173, 179, 181, 191, 193, 197, 199]
         servers = [Server(id=f"s{i}", gpus=64) for i in range(200)]
@@ -117,7 +115,7 @@ def _job(name: str, servers: list[str], **fields: int) -> Job:
 class TestMarginal:
     """New preemptions, in both semantics."""
 
-    def test_follows_the_rigid_rule(self, mode: str) -> None:
+    def test_follows_the_rigid_rule(self, mode):
         """Equal to the rule recomputed from scratch."""
 
         @given(reclaim_instances(semantics="rigid"))
@@ -132,7 +130,7 @@ class TestMarginal:
 
         follows()
 
-    def test_follows_the_interchangeable_rule(self, mode: str) -> None:
+    def test_follows_the_interchangeable_rule(self, mode):
         """Equal to the rule recomputed from scratch, slack counted down."""
 
         @given(reclaim_instances(semantics="interchangeable"))
@@ -148,7 +146,7 @@ class TestMarginal:
 class TestLyraGreedyElastic:
     """Lyra's shares over the jobs that would drop below their minimum."""
 
-    def test_follows_the_rule(self, mode: str) -> None:
+    def test_follows_the_rule(self, mode):
         """Equal to the rule recomputed from scratch with fractions."""
 
         @given(reclaim_instances(semantics="interchangeable"))
@@ -163,7 +161,7 @@ class TestLyraGreedyElastic:
 
         follows()
 
-    def test_skips_rigid_instances_with_a_reason(self, figure_5: Instance) -> None:
+    def test_skips_rigid_instances_with_a_reason(self, figure_5):
         """A skip carries its reason."""
         answer = solve_and_check(PROBLEM, figure_5, LyraGreedyElastic())
         assert answer.status == "unsupported"
@@ -194,7 +192,7 @@ def _slack_key(instance: Instance, shares: dict[str, Fraction]):
 class TestPeeling:
     """The greedy in reverse."""
 
-    def test_follows_the_rule(self, mode: str) -> None:
+    def test_follows_the_rule(self, mode):
         """Equal to the rule recomputed from scratch after every return."""
 
         @given(reclaim_instances())
@@ -233,7 +231,7 @@ class TestSmallestCountFirst:
     """Jobs counted once, base workers only in the rigid case, ties in file order."""
 
     @given(reclaim_instances())
-    def test_follows_the_rule(self, instance: Instance) -> None:
+    def test_follows_the_rule(self, instance):
         """Equal to a sort by the number of jobs."""
         rigid = instance.semantics == "rigid"
         jobs = {
@@ -247,7 +245,7 @@ class TestSmallestCountFirst:
         assert chosen_ids(SmallestCountFirst(), instance) == expected
 
 
-def test_the_arrays_of_an_instance_are_read_only(figure_5: Instance) -> None:
+def test_the_arrays_of_an_instance_are_read_only(figure_5):
     """So that no solver changes it."""
     with pytest.raises(ValueError, match="read-only"):
         figure_5.index.slack[0] = 1
@@ -264,7 +262,7 @@ class OfIds(ReclaimHeuristic):
         return [server.id for server in instance.servers]
 
 
-def test_ids_in_the_place_of_positions_are_told_at_the_line_of_the_method() -> None:
+def test_ids_in_the_place_of_positions_are_told_at_the_line_of_the_method():
     """Nothing is raised in the method, so its first line is the one to name."""
     instance = Instance(name="x", reclaim_servers=1, servers=(Server(id="s", gpus=8),), jobs=())
     answer = solve_and_check(find_problem("reclaim"), instance, OfIds())

@@ -67,9 +67,7 @@ class TestWalk:
     """What a walk knows of its choice is what one would find by looking."""
 
     @pytest.mark.parametrize("factor", [1, HUGE])
-    def test_what_is_kept_up_to_date_equals_what_is_computed_anew(
-        self, mode: str, factor: int
-    ) -> None:
+    def test_what_is_kept_up_to_date_equals_what_is_computed_anew(self, mode, factor):
         """After any number of swaps: objective, excess and the change of every server."""
 
         @given(
@@ -103,7 +101,7 @@ class TestWalk:
 
     @given(st.data())
     @draws(60)
-    def test_the_change_of_a_server_is_what_moving_it_does(self, data: st.DataObject) -> None:
+    def test_the_change_of_a_server_is_what_moving_it_does(self, data):
         """By the weight preempted with and without it."""
         instance = data.draw(reclaim_instances(min_servers=1))
         reduced = reduce_instance(instance)
@@ -115,7 +113,7 @@ class TestWalk:
             moved = preempted_weight(instance.index, sorted({*positions} ^ {position}))
             assert change[place] == moved - before
 
-    def test_one_move_is_the_best_removal_then_the_best_addition(self, mode: str) -> None:
+    def test_one_move_is_the_best_removal_then_the_best_addition(self, mode):
         """Whatever the ties: no other pair made in that order has a smaller change."""
 
         @given(reclaim_instances(min_servers=3, with_off_loan=False), st.integers(0, 5))
@@ -147,7 +145,7 @@ class TestWalk:
         is_best()
 
     @pytest.mark.parametrize("semantics", SEMANTICS)
-    def test_what_moved_stays_unless_it_makes_the_best(self, mode: str, semantics: str) -> None:
+    def test_what_moved_stays_unless_it_makes_the_best(self, mode, semantics):
         """A server moves twice within a ban only towards a new best objective."""
         reduced = reduce_instance(cluster(40, 12, semantics))
         walk = _SwapSearch(reduced, first_places(reduced), 200)
@@ -169,7 +167,7 @@ class TestWalk:
         assert returned_early < 20
 
     @pytest.mark.parametrize("semantics", SEMANTICS)
-    def test_interpreted_and_compiled_walk_alike(self, semantics: str) -> None:
+    def test_interpreted_and_compiled_walk_alike(self, semantics):
         """The same kernel in both ways, and in one way after the other."""
         reduced = reduce_instance(cluster(60, 18, semantics))
 
@@ -193,7 +191,7 @@ class TestWalk:
 class TestSearch:
     """Starts, bounds and the end of the search."""
 
-    def test_ends_at_the_bound(self) -> None:
+    def test_ends_at_the_bound(self):
         """A lower bound that is met saves the rest."""
         reduced = reduce_instance(cluster(60, 18, "rigid"))
         start = first_places(reduced)
@@ -212,7 +210,7 @@ class TestSearch:
         assert short.moves < whole.moves
         assert short.stopped_by is None
 
-    def test_searches_once_from_equal_starts(self) -> None:
+    def test_searches_once_from_equal_starts(self):
         """In whatever order they name their servers."""
         reduced = reduce_instance(cluster(30, 9, "rigid"))
         start = first_places(reduced)
@@ -221,7 +219,7 @@ class TestSearch:
         )
         assert found.moves == 50
 
-    def test_needs_a_start(self) -> None:
+    def test_needs_a_start(self):
         reduced = reduce_instance(cluster(10, 3, "rigid"))
         with pytest.raises(ValueError, match="start"):
             search_by_swaps(reduced, [], moves_per_start=1, rng=np.random.default_rng(0))
@@ -231,14 +229,14 @@ class TestTabu:
     """The solver."""
 
     @given(reclaim_instances(), st.integers(0, 3), st.integers(0, 60))
-    def test_is_no_worse_than_its_starts(self, instance: Instance, seed: int, moves: int) -> None:
+    def test_is_no_worse_than_its_starts(self, instance, seed, moves):
         """The checker confirms its objective, for any number of moves."""
         answer = solve_and_check(PROBLEM, instance, Tabu(moves), seed=seed)
         assert answer.status == "feasible", answer.message
         assert answer.objective <= min(starts_of(instance))
 
     @pytest.mark.parametrize("semantics", SEMANTICS)
-    def test_finds_the_optimum_of_small_clusters(self, semantics: str) -> None:
+    def test_finds_the_optimum_of_small_clusters(self, semantics):
         """Of all forty, with a fixed seed."""
         cases = [
             cluster(11, reclaim, semantics, seed) for seed in range(10) for reclaim in (2, 4, 6, 8)
@@ -248,7 +246,7 @@ class TestTabu:
         assert found == optima
 
     @pytest.mark.parametrize("semantics", SEMANTICS)
-    def test_improves_on_its_starts(self, semantics: str) -> None:
+    def test_improves_on_its_starts(self, semantics):
         """Where they leave something: fifteen fragmented clusters of 100 servers."""
         cases = [
             cluster(100, reclaim, semantics, seed) for seed in range(5) for reclaim in (10, 30, 50)
@@ -257,7 +255,7 @@ class TestTabu:
         found = sum(solve_and_check(PROBLEM, instance, Tabu()).objective for instance in cases)
         assert found < starts
 
-    def test_weights_whose_sum_leaves_64_bits(self) -> None:
+    def test_weights_whose_sum_leaves_64_bits(self):
         """The same search in Python's integers: all jobs weigh as much as a job may."""
         instance = generate("reclaim", "messy-trace", servers=250, reclaim=75)
         heavy = replace(
@@ -269,21 +267,21 @@ class TestTabu:
         assert huge.objective == plain.objective * LARGEST_WEIGHT
         assert huge.solution == plain.solution
 
-    def test_ends_at_objective_0(self) -> None:
+    def test_ends_at_objective_0(self):
         """Nothing is better."""
         instance = replace(cluster(20, 5, "rigid"), jobs=())
         answer = solve_and_check(PROBLEM, instance, Tabu())
         assert (answer.objective, answer.counters["moves"]) == (0, 0)
 
     @pytest.mark.parametrize("reclaim", [0, 9])
-    def test_without_a_choice_there_is_no_move(self, reclaim: int) -> None:
+    def test_without_a_choice_there_is_no_move(self, reclaim):
         """None or all servers are to be reclaimed."""
         answer = solve_and_check(PROBLEM, cluster(9, reclaim, "rigid"), Tabu())
         assert answer.counters["moves"] == 0
 
     @given(st.data())
     @draws(40)
-    def test_searches_from_the_warm_start(self, data: st.DataObject) -> None:
+    def test_searches_from_the_warm_start(self, data):
         """The observer sees it first, and only improvements after it."""
         instance = data.draw(reclaim_instances())
         start = Solution.of_positions(instance, data.draw(reclaim_servers_of(instance)))
@@ -299,6 +297,6 @@ class TestTabu:
         assert seen[-1] == result.objective
         assert seen == sorted(set(seen), reverse=True)
 
-    def test_refuses_a_negative_number_of_moves(self) -> None:
+    def test_refuses_a_negative_number_of_moves(self):
         with pytest.raises(ValueError, match="moves_per_start -1"):
             Tabu(-1)

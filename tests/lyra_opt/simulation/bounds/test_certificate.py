@@ -74,9 +74,7 @@ def written(tmp_path: Path, document: dict[str, Any]) -> Path:
 
 
 @pytest.mark.parametrize("objective", [JCT, QUEUE])
-def test_what_is_read_proves_what_was_claimed(
-    tmp_path: Path, documents: dict[str, dict[str, Any]], objective: str
-) -> None:
+def test_what_is_read_proves_what_was_claimed(tmp_path, documents, objective):
     """Nothing is lost in the file: prices are whole parts of 2^20."""
     table = read_certificate(written(tmp_path, documents[objective]))
     proved_s = proved_mean_s(table, JOBS, Speed(CLUSTER), plan=None)
@@ -84,7 +82,7 @@ def test_what_is_read_proves_what_was_claimed(
     assert proved_s == pytest.approx(table.value_s, rel=1e-6, abs=1e-6)
 
 
-def test_a_lie_is_found_out(tmp_path: Path, documents: dict[str, dict[str, Any]]) -> None:
+def test_a_lie_is_found_out(tmp_path, documents):
     """In the value, and in prices that are other than those that prove it."""
     honest = documents[JCT]
     path = written(tmp_path, honest | {"value_s": honest["value_s"] * 1.001})
@@ -110,9 +108,7 @@ def test_a_lie_is_found_out(tmp_path: Path, documents: dict[str, dict[str, Any]]
         ({"version": 2}, "version"),
     ],
 )
-def test_what_is_no_certificate_is_refused(
-    tmp_path: Path, documents: dict[str, dict[str, Any]], change: dict[str, Any], told: str
-) -> None:
+def test_what_is_no_certificate_is_refused(tmp_path, documents, change, told):
     """With the field."""
     with pytest.raises(InputError, match=told):
         read_certificate(written(tmp_path, documents[JCT] | change))
@@ -121,9 +117,7 @@ def test_what_is_no_certificate_is_refused(
 @pytest.mark.parametrize(
     ("change", "told"), [({"jobs": 8}, "jobs"), ({"price": [[0], [0]]}, "price")]
 )
-def test_one_of_other_jobs_or_pools_is_refused(
-    tmp_path: Path, documents: dict[str, dict[str, Any]], change: dict[str, Any], told: str
-) -> None:
+def test_one_of_other_jobs_or_pools_is_refused(tmp_path, documents, change, told):
     """It would say nothing of these."""
     table = read_certificate(written(tmp_path, documents[JCT] | change))
     with pytest.raises(FieldError, match=told):
@@ -158,13 +152,13 @@ def check_all(seeds: Iterable[int], reading: Reading) -> None:
 
 
 @pytest.mark.parametrize("reading", Reading)
-def test_the_bound_is_no_more_than_prices_prove_exactly(reading: Reading) -> None:
+def test_the_bound_is_no_more_than_prices_prove_exactly(reading):
     """Protects the rounding: floats and their margin against integers that share no code."""
     check_all(range(8), reading)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("reading", Reading)
-def test_many_bounds_are_no_more_than_prices_prove_exactly(reading: Reading) -> None:
+def test_many_bounds_are_no_more_than_prices_prove_exactly(reading):
     """The same in a thousand cases of each reading."""
     check_all(range(1000, 2000), reading)

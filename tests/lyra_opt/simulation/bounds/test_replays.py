@@ -93,12 +93,12 @@ def check_all(seeds: Iterable[int]) -> None:
     assert np.mean(near) > 0.5
 
 
-def test_no_replay_is_below_its_bound() -> None:
+def test_no_replay_is_below_its_bound():
     """Protects the statement of the bound: for which schemes it holds, at which speeds."""
     check_all(QUICK)
 
 
 @pytest.mark.slow
-def test_no_replay_of_many_is_below_its_bound() -> None:
+def test_no_replay_of_many_is_below_its_bound():
     """The same for ten thousand replays."""
     check_all(SLOW)

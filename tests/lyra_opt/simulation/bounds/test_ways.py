@@ -61,7 +61,7 @@ def check_all(seeds: Iterable[int], reading: Reading) -> None:
 
 
 @pytest.mark.parametrize("reading", Reading)
-def test_nothing_that_a_job_may_hold_is_cheaper_than_its_ways(reading: Reading) -> None:
+def test_nothing_that_a_job_may_hold_is_cheaper_than_its_ways(reading):
     """Protects the list of ways, from which the bound is made.
 
     A gang on unlike GPUs, own and borrowed ones at once, replicas, near and far, copies.
@@ -71,12 +71,12 @@ def test_nothing_that_a_job_may_hold_is_cheaper_than_its_ways(reading: Reading) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("reading", Reading)
-def test_nothing_of_many_is_cheaper_than_its_ways(reading: Reading) -> None:
+def test_nothing_of_many_is_cheaper_than_its_ways(reading):
     """The same in 10,000 cases of each reading."""
     check_all(SLOW, reading)
 
 
-def test_a_job_without_a_speed_anywhere_is_refused() -> None:
+def test_a_job_without_a_speed_anywhere_is_refused():
     """Protects from a traceback: of a gang that runs on one type alone, which cannot hold it.
 
     Its workers have two GPUs each, and servers of that type have one.

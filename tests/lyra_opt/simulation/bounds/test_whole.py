@@ -61,7 +61,7 @@ def check_all(seeds: Iterable[int], reading: Reading) -> None:
 
 
 @pytest.mark.parametrize("reading", Reading)
-def test_no_bound_is_above_the_optimum(reading: Reading) -> None:
+def test_no_bound_is_above_the_optimum(reading):
     """Protects the bound itself: against the optimum over all that a reading permits.
 
     Loans that change, speeds other than 1, replicas, sublinear scaling, measured gangs near and
@@ -72,7 +72,7 @@ def test_no_bound_is_above_the_optimum(reading: Reading) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("reading", Reading)
-def test_no_bound_of_many_is_above_the_optimum(reading: Reading) -> None:
+def test_no_bound_of_many_is_above_the_optimum(reading):
     """The same in 10,000 cases of each reading."""
     check_all(SLOW, reading)
 
@@ -94,7 +94,7 @@ def small_of(*jobs: Job, cluster: Cluster = TWO, plan: LoanPlan | None = None) -
 
 
 @pytest.mark.parametrize("reading", Reading)
-def test_an_elastic_job_may_shrink_in_the_middle(reading: Reading) -> None:
+def test_an_elastic_job_may_shrink_in_the_middle(reading):
     """Protects from pricing elastic jobs in one piece at most workers: 4 would be proved of 3.5."""
     small = small_of(job_of("a", 0, 4, max_workers=2), job_of("b", 1, 1))
     assert small.problem(reading, is_queue=False).least() == pytest.approx(3.5)
@@ -105,7 +105,7 @@ def test_an_elastic_job_may_shrink_in_the_middle(reading: Reading) -> None:
 
 
 @pytest.mark.parametrize("reading", Reading)
-def test_one_job_runs_at_once(reading: Reading) -> None:
+def test_one_job_runs_at_once(reading):
     """Protects the least: what is proved of a job that nothing delays is its least run time."""
     found = whole_bound(
         Workload(name="one", jobs=(job_of("a", 5, 3, 2),)), TWO, reading=reading, passes=30
@@ -117,7 +117,7 @@ def test_one_job_runs_at_once(reading: Reading) -> None:
 
 @pytest.mark.parametrize("reading", Reading)
 @pytest.mark.parametrize("is_queue", [False, True])
-def test_lying_prices_prove_nothing_false(reading: Reading, is_queue: bool) -> None:
+def test_lying_prices_prove_nothing_false(reading, is_queue):
     """Protects validity whatever the prices: none, one everywhere, far too high everywhere."""
     small = small_of(*(job_of(name, 0, 2, 2) for name in "abc"))
     least = small.problem(reading, is_queue=is_queue).least()
@@ -132,7 +132,7 @@ def test_lying_prices_prove_nothing_false(reading: Reading, is_queue: bool) -> N
 
 
 @pytest.mark.parametrize(("on_loan", "least_s"), [((0,), 6.0), ((1,), 4.0), ((1, 0), 5.0)])
-def test_loans_count_while_they_last(on_loan: tuple[int, ...], least_s: float) -> None:
+def test_loans_count_while_they_last(on_loan, least_s):
     """Protects the capacity: none lent, one server for ever, one that is called back after 1 s.
 
     A job of two seconds has the server's own GPU; another one waits for it, borrows, or does so for
@@ -149,7 +149,7 @@ def test_loans_count_while_they_last(on_loan: tuple[int, ...], least_s: float) -
     assert 0.85 * least_s < 2 * found.jct_mean_bound_s <= least_s
 
 
-def test_a_class_is_bounded_beside_all_others() -> None:
+def test_a_class_is_bounded_beside_all_others():
     """Protects bounds of a class: jobs of weight 0 give way, and count for nothing."""
     jobs = Workload(name="two", jobs=(job_of("a", 0, 9, 2), job_of("b", 0, 3, 2)))
     for weight, least_s in (([1.0, 0.0], 9.0), ([0.0, 1.0], 3.0)):
@@ -159,7 +159,7 @@ def test_a_class_is_bounded_beside_all_others() -> None:
 
 
 @pytest.mark.parametrize("weight", [[1.0], [0.0, 0.0], [-1.0, 2.0], [np.nan, 1.0], [np.inf, 1.0]])
-def test_weights_are_checked(weight: list[float]) -> None:
+def test_weights_are_checked(weight):
     """Protects from a mean over nothing, and from numbers that are none."""
     jobs = Workload(name="two", jobs=(job_of("a", 0, 9, 2), job_of("b", 0, 3, 2)))
     with pytest.raises(FieldError, match="weight"):
@@ -167,7 +167,7 @@ def test_weights_are_checked(weight: list[float]) -> None:
 
 
 @pytest.mark.parametrize("cell_s", [0.0, -1.0, np.nan, np.inf, 1e-9])
-def test_cells_are_checked(cell_s: float) -> None:
+def test_cells_are_checked(cell_s):
     """Protects from cells without a length, and from more of them than there is room for."""
     jobs = Workload(name="one", jobs=(job_of("a", 0, 9, 2),))
     with pytest.raises(FieldError, match="cell_s"):

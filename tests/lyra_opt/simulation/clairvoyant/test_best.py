@@ -24,7 +24,6 @@ from lyra_opt.simulation.workload import Job, Workload
 from tests.draws import draws
 from tests.lyra_opt.simulation.clairvoyant.small import (
     FEW_GANGS,
-    Fields,
     capacity_of,
     gangs_of,
     least_mean_jct_s,
@@ -47,9 +46,7 @@ def many() -> tuple[Gangs, Capacity, np.ndarray]:
 
 @draws(50)
 @given(jobs=FEW_GANGS, room=rooms())
-def test_it_is_valid_and_never_beats_the_optimum(
-    jobs: list[Fields], room: list[tuple[int, int]]
-) -> None:
+def test_it_is_valid_and_never_beats_the_optimum(jobs, room):
     """On small workloads, with a capacity that changes."""
     gangs, capacity = gangs_of(jobs), capacity_of(room)
     found = best_schedule(gangs, capacity, BORDER_S, passes=20, tries=2)
@@ -58,7 +55,7 @@ def test_it_is_valid_and_never_beats_the_optimum(
     assert found.jct_mean_s >= least_mean_jct_s(jobs, room) - 1e-9
 
 
-def test_it_is_better_than_the_list_alone() -> None:
+def test_it_is_better_than_the_list_alone():
     """Knowing what comes is worth much: most of the queuing of the plain list by area goes."""
     gangs, capacity, border_s = many()
     plain = gangs.jct_mean_s(ListScheduler.of(gangs, capacity).schedule(gangs.area_gpu_s))
@@ -68,7 +65,7 @@ def test_it_is_better_than_the_list_alone() -> None:
     assert found.jct_mean_s <= without_windows.jct_mean_s < plain
 
 
-def test_same_seed_same_schedule() -> None:
+def test_same_seed_same_schedule():
     """A run can be repeated."""
     gangs, capacity, border_s = many()
     first, second = (
@@ -78,7 +75,7 @@ def test_same_seed_same_schedule() -> None:
     assert (first.jct_mean_s, first.evaluations) == (second.jct_mean_s, second.evaluations)
 
 
-def test_without_time_there_is_a_schedule() -> None:
+def test_without_time_there_is_a_schedule():
     """The plain list is there before the clock is looked at."""
     gangs, capacity, border_s = many()
     with limited_to(Limits(time_s=0.0)):
@@ -86,7 +83,7 @@ def test_without_time_there_is_a_schedule() -> None:
     assert found.evaluations == 2
 
 
-def test_weights_decide_who_waits() -> None:
+def test_weights_decide_who_waits():
     """Of two alike the heavier goes first, whichever is first in the file."""
     for weight in ([1.0, 3.0], [3.0, 1.0]):
         gangs = Gangs.of([0, 0], [5, 5], [1, 1], weight)
@@ -94,20 +91,20 @@ def test_weights_decide_who_waits() -> None:
         assert found.jct_mean_s == (3 * 5 + 10) / 4
 
 
-def test_jobs_of_weight_zero_run_too() -> None:
+def test_jobs_of_weight_zero_run_too():
     """They count for nothing, and wait for all others."""
     gangs = Gangs.of([0, 0], [5, 5], [1, 1], [0.0, 1.0])
     found = best_schedule(gangs, Capacity.constant(1), BORDER_S, passes=20, tries=2)
     assert found.start_s.tolist() == [5.0, 0.0]
 
 
-def test_a_job_that_never_fits_is_an_error() -> None:
+def test_a_job_that_never_fits_is_an_error():
     """A gang larger than the cluster is the user's to mend."""
     with pytest.raises(UserError, match="never room for job 0, which needs 5 GPUs"):
         best_schedule(Gangs.of([0], [1], [5]), Capacity.constant(4), BORDER_S)
 
 
-def test_a_schedule_that_the_checker_refutes_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_schedule_that_the_checker_refutes_is_no_answer(monkeypatch):
     """Whoever makes schedules does not grade them."""
     monkeypatch.setattr(
         ListScheduler, "schedule", lambda self, *_, **__: np.zeros(2, dtype=np.int64)
@@ -145,7 +142,7 @@ def workload(*jobs: tuple[float, int, float]) -> Workload:
         st.tuples(st.floats(5, 20), st.integers(1, 8), st.floats(0.5, 9)), min_size=1, max_size=8
     )
 )
-def test_found_is_between_the_proof_and_a_simulation(jobs: list[tuple[float, int, float]]) -> None:
+def test_found_is_between_the_proof_and_a_simulation(jobs):
     """Bound, schedule and simulation are three programmes: each would show a fault of another."""
     made, speed = workload(*jobs), Speed(CLUSTER)
     bound = whole_bound(made, CLUSTER, reading=Reading.RESTART, queue=False)
@@ -165,7 +162,7 @@ def test_found_is_between_the_proof_and_a_simulation(jobs: list[tuple[float, int
         ({"gpus_per_worker": 2}, "a worker of job j0 has several GPUs"),
     ],
 )
-def test_what_is_no_gang_is_said(change: dict[str, int], told: str) -> None:
+def test_what_is_no_gang_is_said(change, told):
     """A schedule of other jobs than those of the workload would say nothing of the bound."""
     job = Job(**({"id": "j0", "submit_s": 0.0, "work_worker_s": 4.0, "min_workers": 1} | change))
     found = obstacle(Workload(name="one", jobs=(job,)), Speed(CLUSTER))
@@ -173,7 +170,7 @@ def test_what_is_no_gang_is_said(change: dict[str, int], told: str) -> None:
     assert told in found
 
 
-def test_loans_are_no_obstacle_that_is_passed_over() -> None:
+def test_loans_are_no_obstacle_that_is_passed_over():
     """Servers on loan would be left out."""
     lent = Cluster.of_servers(2, inference_servers=1)
     found = obstacle(workload((0, 1, 1)), Speed(lent))

@@ -11,7 +11,6 @@ from lyra_opt.simulation.clairvoyant.checker import check_starts
 from lyra_opt.simulation.clairvoyant.gangs import MICROSECONDS, Capacity, Gangs
 from tests.lyra_opt.simulation.clairvoyant.small import (
     GANGS,
-    Fields,
     capacity_of,
     fits,
     free_by_second,
@@ -24,14 +23,14 @@ TWO = Gangs.of([0, 2], [5, 3], [3, 2])
 FOUR_GPUS = Capacity.constant(4)
 
 
-def test_a_valid_schedule_is_worth_its_mean_jct() -> None:
+def test_a_valid_schedule_is_worth_its_mean_jct():
     """GPUs are free at the moment of a completion; JCT counts from the release."""
     report = check_starts(TWO, FOUR_GPUS, [0, 5 * MICROSECONDS])
     assert report.violations == ()
     assert report.objective == (5 + 6) / 2
 
 
-def test_weights_weigh() -> None:
+def test_weights_weigh():
     """The mean is weighted."""
     gangs = Gangs.of([0, 2], [5, 3], [3, 2], [1, 3])
     assert check_starts(gangs, FOUR_GPUS, [0, 5 * MICROSECONDS]).objective == (5 + 3 * 6) / 4
@@ -45,14 +44,14 @@ def test_weights_weigh() -> None:
         ([0], "1 starts are given for 2 jobs"),
     ],
 )
-def test_a_lie_is_named(starts_us: list[int], violation: str) -> None:
+def test_a_lie_is_named(starts_us, violation):
     """A microsecond too soon is too soon."""
     report = check_starts(TWO, FOUR_GPUS, starts_us)
     assert violation in report.violations
     assert report.objective is None
 
 
-def test_a_fall_of_the_capacity_is_a_limit() -> None:
+def test_a_fall_of_the_capacity_is_a_limit():
     """A job that runs when its GPUs go is no schedule."""
     capacity = Capacity(since_s=np.array([0.0, 4.0, 8.0]), gpus=np.array([4, 2, 4]))
     report = check_starts(TWO, capacity, [0, 8 * MICROSECONDS])
@@ -60,9 +59,7 @@ def test_a_fall_of_the_capacity_is_a_limit() -> None:
 
 
 @given(jobs=GANGS, room=rooms(), data=st.data())
-def test_the_checker_knows_valid_schedules(
-    jobs: list[Fields], room: list[tuple[int, int]], data: st.DataObject
-) -> None:
+def test_the_checker_knows_valid_schedules(jobs, room, data):
     """Random starts are valid if and only if no second, looked at alone, has too few GPUs."""
     free = free_by_second(jobs, room)
     starts = [data.draw(st.integers(0, len(free) - job[1])) for job in jobs]
@@ -77,9 +74,7 @@ def test_the_checker_knows_valid_schedules(
 
 
 @given(jobs=GANGS, room=rooms())
-def test_starts_as_soon_as_there_is_room_are_valid(
-    jobs: list[Fields], room: list[tuple[int, int]]
-) -> None:
+def test_starts_as_soon_as_there_is_room_are_valid(jobs, room):
     """One job after the other, each at the first second at which it fits, is a schedule."""
     free = free_by_second(jobs, room)
     starts = []

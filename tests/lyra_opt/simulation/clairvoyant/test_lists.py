@@ -16,7 +16,6 @@ from lyra_opt.simulation.clairvoyant.lists import ListScheduler
 from tests.lyra_opt.simulation.clairvoyant.small import (
     FEW_GANGS,
     GANGS,
-    Fields,
     by_the_second,
     capacity_of,
     gangs_of,
@@ -29,9 +28,7 @@ BACKFILLS = pytest.mark.parametrize("backfills", [False, True])
 
 @BACKFILLS
 @given(jobs=GANGS, room=rooms(), data=st.data())
-def test_a_list_schedule_second_by_second(
-    backfills: bool, jobs: list[Fields], room: list[tuple[int, int]], data: st.DataObject
-) -> None:
+def test_a_list_schedule_second_by_second(backfills, jobs, room, data):
     """Starts are the same where the capacity rises and falls, with jobs passed over and without."""
     turn = data.draw(st.permutations(range(len(jobs))))
     scheduler = ListScheduler.of(gangs_of(jobs), capacity_of(room))
@@ -41,9 +38,7 @@ def test_a_list_schedule_second_by_second(
 
 
 @given(jobs=FEW_GANGS, room=rooms(), data=st.data())
-def test_no_list_schedule_beats_the_optimum(
-    jobs: list[Fields], room: list[tuple[int, int]], data: st.DataObject
-) -> None:
+def test_no_list_schedule_beats_the_optimum(jobs, room, data):
     """The checker takes every list schedule, and none is better than the best order of all."""
     gangs, capacity = gangs_of(jobs), capacity_of(room)
     turn = data.draw(st.permutations(range(len(jobs))))
@@ -59,7 +54,7 @@ def test_no_list_schedule_beats_the_optimum(
 
 
 @BACKFILLS
-def test_compiled_schedules_are_those_of_the_kernel_as_written(backfills: bool) -> None:
+def test_compiled_schedules_are_those_of_the_kernel_as_written(backfills):
     """Machine code, which large workloads get, starts jobs when interpreted code does."""
     rng = np.random.default_rng(3)
     jobs = 400
@@ -76,7 +71,7 @@ def test_compiled_schedules_are_those_of_the_kernel_as_written(backfills: bool) 
     assert check_starts(gangs, capacity, compiled.tolist()).violations == ()
 
 
-def test_a_job_that_never_fits_is_an_error() -> None:
+def test_a_job_that_never_fits_is_an_error():
     """The capacity ends before the job could complete."""
     capacity = Capacity(since_s=np.array([0.0, 5.0]), gpus=np.array([4, 0]))
     scheduler = ListScheduler.of(Gangs.of([0, 1], [5, 5], [1, 1]), capacity)
@@ -88,7 +83,7 @@ SECONDS = st.floats(0, 1e12, allow_subnormal=False) | st.integers(0, 10**9).map(
 
 
 @given(SECONDS)
-def test_microseconds_are_no_better_than_seconds(seconds: float) -> None:
+def test_microseconds_are_no_better_than_seconds(seconds):
     """Up is not below the exact value, down not above, and both within a microsecond or so."""
     exact = Fraction(seconds) * 10**6
     up = int(microseconds(np.array([seconds]), up=True)[0])
@@ -99,7 +94,7 @@ def test_microseconds_are_no_better_than_seconds(seconds: float) -> None:
         assert up == down
 
 
-def test_steps_without_time_are_left_out() -> None:
+def test_steps_without_time_are_left_out():
     """Steps nearer to one another than a microsecond leave the last one, rises later than falls."""
     since_s = np.array([0.0, 1e-9, 2.5e-6, 4.5e-6, 4.9e-6])
     capacity = Capacity(since_s=since_s, gpus=np.array([4, 2, 6, 8, 1]))

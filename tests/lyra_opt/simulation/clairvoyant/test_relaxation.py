@@ -32,7 +32,7 @@ def relaxed(jobs: list[Fields], capacity: Capacity) -> Relaxation:
 
 
 @given(jobs=GANGS, room=rooms())
-def test_gpu_seconds_are_those_of_seconds(jobs: list[Fields], room: list[tuple[int, int]]) -> None:
+def test_gpu_seconds_are_those_of_seconds(jobs, room):
     """What there is up to each second is the sum over the seconds before."""
     free = free_by_second(jobs, room)
     capacity = capacity_of(room)
@@ -41,7 +41,7 @@ def test_gpu_seconds_are_those_of_seconds(jobs: list[Fields], room: list[tuple[i
 
 
 @given(jobs=FEW_GANGS, gpus=st.integers(4, 8))
-def test_prices_bound_the_optimum(jobs: list[Fields], gpus: int) -> None:
+def test_prices_bound_the_optimum(jobs, gpus):
     """At the prices in force, what jobs pay at least less the price of all GPUs is a bound."""
     relaxation = relaxed(jobs, Capacity.constant(gpus))
     gangs = gangs_of(jobs)
@@ -57,7 +57,7 @@ def test_prices_bound_the_optimum(jobs: list[Fields], gpus: int) -> None:
 
 
 @given(jobs=GANGS, gpus=st.integers(4, 8))
-def test_medians_are_starts_that_jobs_may_choose(jobs: list[Fields], gpus: int) -> None:
+def test_medians_are_starts_that_jobs_may_choose(jobs, gpus):
     """No job starts before its release in any of the passes."""
     relaxation = relaxed(jobs, Capacity.constant(gpus))
     medians = list(relaxation.medians_us())
@@ -66,7 +66,7 @@ def test_medians_are_starts_that_jobs_may_choose(jobs: list[Fields], gpus: int) 
         assert (starts_us >= gangs_of(jobs).release_us).all()
 
 
-def test_the_slack_follows_what_is_lost() -> None:
+def test_the_slack_follows_what_is_lost():
     """Where GPUs are idle it shrinks, where many jobs are delayed it grows, within its limits."""
     gangs = gangs_of([(second, 5, 1) for second in range(50)] + [(0, 50, 1)])
     relaxation = Relaxation(gangs, Capacity.constant(4), np.arange(100) * 2.0)

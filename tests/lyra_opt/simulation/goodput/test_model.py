@@ -15,7 +15,6 @@ from lyra_opt.simulation.goodput.model import (
     DEEP_SPEECH,
     IMAGENET,
     YOLO,
-    ModelProfile,
     fixed_goodput,
     tuned_goodput,
 )
@@ -27,9 +26,7 @@ server_sizes = st.sampled_from((1, 4, 8))
 
 
 @given(profiles, st.floats(1, 1e6))
-def test_efficiency_is_a_share_that_falls_from_the_initial_batch_on(
-    profile: ModelProfile, times: float
-) -> None:
+def test_efficiency_is_a_share_that_falls_from_the_initial_batch_on(profile, times):
     efficiency = profile.efficiency(profile.initial_batch * times)
     assert 0 < efficiency <= 1
     assert profile.efficiency(profile.initial_batch) == 1
@@ -37,30 +34,24 @@ def test_efficiency_is_a_share_that_falls_from_the_initial_batch_on(
 
 
 @given(profiles, gpu_counts, server_sizes)
-def test_goodput_is_at_most_linear_in_gpus(
-    profile: ModelProfile, gpus: int, gpus_per_server: int
-) -> None:
+def test_goodput_is_at_most_linear_in_gpus(profile, gpus, gpus_per_server):
     one = tuned_goodput(profile, 1, gpus_per_server)
     assert 0 < tuned_goodput(profile, gpus, gpus_per_server) <= gpus * one * (1 + 1e-12)
 
 
 @given(profiles, gpu_counts, server_sizes)
-def test_tuning_never_loses_against_the_batch_size_of_the_user(
-    profile: ModelProfile, gpus: int, gpus_per_server: int
-) -> None:
+def test_tuning_never_loses_against_the_batch_size_of_the_user(profile, gpus, gpus_per_server):
     fixed = fixed_goodput(profile, gpus, gpus_per_server)
     assert 0 < fixed <= tuned_goodput(profile, gpus, gpus_per_server)
 
 
 @given(profiles, gpu_counts)
-def test_smaller_servers_never_help(profile: ModelProfile, gpus: int) -> None:
+def test_smaller_servers_never_help(profile, gpus):
     assert tuned_goodput(profile, gpus, 4) <= tuned_goodput(profile, gpus, 8)
 
 
 @given(profiles, st.integers(2, 64), st.integers(1, 16), st.integers(4, 1024), st.floats(1, 10))
-def test_iteration_lies_between_full_overlap_and_none(
-    profile: ModelProfile, gpus: int, servers: int, batch: int, overlap: float
-) -> None:
+def test_iteration_lies_between_full_overlap_and_none(profile, gpus, servers, batch, overlap):
     profile = dataclasses.replace(profile, overlap=overlap)
     gradient_s = profile.gradient_s + profile.gradient_s_per_sample * batch
     sync_s = profile.sync_s(gpus, servers)
@@ -70,7 +61,7 @@ def test_iteration_lies_between_full_overlap_and_none(
 
 
 @given(profiles, st.integers(1, 64), st.integers(1, 400))
-def test_fewest_passes_are_best(profile: ModelProfile, gpus: int, samples: int) -> None:
+def test_fewest_passes_are_best(profile, gpus, samples):
     fewest = math.ceil(samples / profile.largest_local_batch)
     times = [
         profile.iteration_s(gpus, 2, samples / passes, passes - 1)
@@ -80,9 +71,7 @@ def test_fewest_passes_are_best(profile: ModelProfile, gpus: int, samples: int) 
 
 
 @given(profiles, gpu_counts)
-def test_without_synchronisation_and_noise_goodput_is_linear(
-    profile: ModelProfile, gpus: int
-) -> None:
+def test_without_synchronisation_and_noise_goodput_is_linear(profile, gpus):
     ideal = dataclasses.replace(
         profile,
         gradient_s=0.0,
@@ -97,13 +86,13 @@ def test_without_synchronisation_and_noise_goodput_is_linear(
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
-def test_gpus_beyond_the_most_stand_idle(profile: ModelProfile) -> None:
+def test_gpus_beyond_the_most_stand_idle(profile):
     most = profile.most_gpus
     assert tuned_goodput(profile, most + 9, 8) == tuned_goodput(profile, most, 8)
     assert fixed_goodput(profile, most + 9, 8) == fixed_goodput(profile, most, 8)
 
 
-def test_goodput_of_two_gpus_by_hand() -> None:
+def test_goodput_of_two_gpus_by_hand():
     profile = dataclasses.replace(
         BERT,
         gradient_s=1.0,
@@ -140,7 +129,7 @@ def test_goodput_of_two_gpus_by_hand() -> None:
     ],
 )
 def test_iterations_are_near_the_published_measurements(
-    profile: ModelProfile, servers: int, gpus: int, local_batch: int, measured_s: float
-) -> None:
+    profile, servers, gpus, local_batch, measured_s
+):
     """From placements.csv and scalability.csv of Pollux's artifact; its own model errs alike."""
     assert profile.iteration_s(gpus, servers, local_batch) == pytest.approx(measured_s, rel=0.3)

@@ -49,7 +49,7 @@ def cluster_epoch(seed: int) -> PolluxEpoch:
 
 
 @given(SEEDS)
-def test_the_search_is_sound(seed: int) -> None:
+def test_the_search_is_sound(seed):
     """Possible, no less fit than what is held, no fitter than the best, nor that than the bound."""
     epoch = small(seed)
     rows = best_allocation(epoch)
@@ -62,7 +62,7 @@ def test_the_search_is_sound(seed: int) -> None:
 
 
 @given(SEEDS)
-def test_the_search_is_exact_on_one_server(seed: int) -> None:
+def test_the_search_is_exact_on_one_server(seed):
     """There the knapsack is all that there is to it."""
     epoch = small(seed, servers=1)
     best = greatest_fitness(epoch)
@@ -70,7 +70,7 @@ def test_the_search_is_exact_on_one_server(seed: int) -> None:
     assert fitness_bound(epoch) == pytest.approx(best, rel=1e-6)
 
 
-def test_the_search_is_nearly_exact_on_several() -> None:
+def test_the_search_is_nearly_exact_on_several():
     """Beside brute force on 100 small clusters, half of them of speed-ups without any shape."""
     epochs = [small(seed) for seed in range(100)]
     shares = [epoch.fitness(best_allocation(epoch)) / greatest_fitness(epoch) for epoch in epochs]
@@ -78,7 +78,7 @@ def test_the_search_is_nearly_exact_on_several() -> None:
     assert np.mean(shares) > 0.97
 
 
-def test_the_search_is_near_the_bound() -> None:
+def test_the_search_is_near_the_bound():
     """On clusters of the size of Pollux's testbed."""
     for seed in range(2):
         epoch = cluster_epoch(seed)
@@ -87,7 +87,7 @@ def test_the_search_is_near_the_bound() -> None:
         assert epoch.fitness(rows) >= 0.9 * fitness_bound(epoch)
 
 
-def test_a_limit_leaves_a_possible_allocation() -> None:
+def test_a_limit_leaves_a_possible_allocation():
     epoch = cluster_epoch(5)
     with limited_to(Limits(time_s=0.0)):
         assert is_possible(epoch, best_allocation(epoch))
@@ -108,13 +108,13 @@ def linear(jobs: int, most: int, **changes: object) -> PolluxEpoch:
     return replace(epoch, **changes)
 
 
-def test_placement_counts() -> None:
+def test_placement_counts():
     """Eight spread workers do as much as four near ones; six do less."""
     assert best_allocation(linear(1, 6)) == [{0: 4}]
     assert best_allocation(linear(2, 6)) == [{0: 4}, {1: 4}]
 
 
-def test_a_restart_has_to_pay() -> None:
+def test_a_restart_has_to_pay():
     """Two workers more are worth it for a job that has hardly restarted, else it stays."""
     held = [{1: 2}]
     for factor, expected in ((0.6, [{1: 4}]), (0.4, held)):
@@ -122,7 +122,7 @@ def test_a_restart_has_to_pay() -> None:
         assert best_allocation(epoch) == expected
 
 
-def test_at_most_one_spread_job_on_a_server() -> None:
+def test_at_most_one_spread_job_on_a_server():
     """Three gangs of three on two servers of four: one of them waits."""
     epoch = linear(3, 3, least=np.full(3, 3))
     rows = best_allocation(epoch)
@@ -132,7 +132,7 @@ def test_at_most_one_spread_job_on_a_server() -> None:
     assert sorted(sum(row.values()) for row in rows) == [3, 3]
 
 
-def test_restart_factor_by_hand() -> None:
+def test_restart_factor_by_hand():
     assert restart_factor(0.0, 0, 30.0) == 0.0
     assert restart_factor(30.0, 0, 30.0) == 0.5
     assert restart_factor(300.0, 2, 30.0) == 240 / 330

@@ -80,14 +80,14 @@ def fits(runs: list[JobRun], extra: list[int], free_gpus: int) -> bool:
 
 
 @given(epochs_of_runs())
-def test_it_fills_no_more_than_there_is(asked: tuple[list[JobRun], int]) -> None:
+def test_it_fills_no_more_than_there_is(asked):
     runs, free_gpus = asked
     extra = ask(TunedKnapsackScaling(TunedSpeed()), runs, free_gpus)
     assert fits(runs, extra, free_gpus)
 
 
 @given(epochs_of_runs())
-def test_the_tuned_knapsack_reduces_running_times_most(asked: tuple[list[JobRun], int]) -> None:
+def test_the_tuned_knapsack_reduces_running_times_most(asked):
     runs, free_gpus = asked
     speed = TunedSpeed()
 

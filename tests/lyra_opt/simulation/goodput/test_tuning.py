@@ -32,7 +32,7 @@ def elastic(gpu_hours: float, workers: int = 2, **fields: Any) -> Job:
     ("gpu_hours", "models"),
     [(0.5, {CIFAR}), (5.0, {DEEP_SPEECH, BERT}), (50.0, {YOLO}), (500.0, {IMAGENET})],
 )
-def test_the_mix_is_by_gpu_hours(gpu_hours: float, models: set[object]) -> None:
+def test_the_mix_is_by_gpu_hours(gpu_hours, models):
     drawn = {draw_profile(elastic(gpu_hours, id=f"job-{number}"), 0) for number in range(50)}
     assert drawn == models
     drawn = {
@@ -42,7 +42,7 @@ def test_the_mix_is_by_gpu_hours(gpu_hours: float, models: set[object]) -> None:
     assert drawn == models
 
 
-def test_the_lot_is_even_and_depends_on_name_and_seed_alone() -> None:
+def test_the_lot_is_even_and_depends_on_name_and_seed_alone():
     jobs = [elastic(5.0, id=f"job-{number}") for number in range(400)]
     drawn = [draw_profile(job, 1) for job in jobs]
     assert drawn == [draw_profile(job, 1) for job in jobs]
@@ -50,14 +50,14 @@ def test_the_lot_is_even_and_depends_on_name_and_seed_alone() -> None:
     assert 150 < Counter(drawn)[BERT] < 250
 
 
-def test_jobs_too_wide_for_their_class_go_to_the_next() -> None:
+def test_jobs_too_wide_for_their_class_go_to_the_next():
     assert draw_profile(elastic(0.5, workers=60), 0) is CIFAR
     assert draw_profile(elastic(5.0, workers=60), 0) is YOLO
     assert draw_profile(elastic(0.5, workers=65), 0) is IMAGENET
     assert draw_profile(elastic(0.5, workers=1000), 0) is IMAGENET
 
 
-def test_inelastic_jobs_are_not_tuned() -> None:
+def test_inelastic_jobs_are_not_tuned():
     job = elastic(5.0, workers=3, max_workers=3)
     assert TunedSpeed().rate(job, 3) == 3.0
 
@@ -70,8 +70,8 @@ def test_inelastic_jobs_are_not_tuned() -> None:
     st.integers(1, 4),
 )
 def test_tuning_is_never_slower_than_the_untuned_job(
-    gpu_hours: float, workers: int, extra: int, loss: float, gpus_per_worker: int
-) -> None:
+    gpu_hours, workers, extra, loss, gpus_per_worker
+):
     job = elastic(
         gpu_hours,
         workers,
@@ -85,7 +85,7 @@ def test_tuning_is_never_slower_than_the_untuned_job(
         assert rate == speed.rate(job, workers + number)
 
 
-def test_a_running_job_is_asked_for_what_it_holds() -> None:
+def test_a_running_job_is_asked_for_what_it_holds():
     run = JobRun(elastic(5.0), 0, 5.0 * 3600, JobRates(1.0, 2, (), ()))
     run.workers = 3
     run.parts = [Part(0, {0: 2}, base=2)]
@@ -95,7 +95,7 @@ def test_a_running_job_is_asked_for_what_it_holds() -> None:
     assert run.rate == speed.scaled(run.job, 3) == tuned.rate(run.job, 3) != run.job.rate(3)
 
 
-def test_rates_are_not_for_writing() -> None:
+def test_rates_are_not_for_writing():
     rates = TunedSpeed().rates(elastic(5.0))
     with pytest.raises(ValueError, match="read-only"):
         rates[0] = 0.0

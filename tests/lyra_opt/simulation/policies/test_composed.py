@@ -28,7 +28,7 @@ from tests.lyra_opt.simulation.replays import (
 
 
 @pytest.mark.parametrize("queue", ["first-come", "first-come-overtaking", "shortest-base"])
-def test_all_jobs_may_fill_loans_first(queue: str) -> None:
+def test_all_jobs_may_fill_loans_first(queue):
     """An inelastic job too, until they are full; but not who may be on both kinds of GPUs."""
     jobs = [
         job_of("first", 0, 10, fungible=True),
@@ -64,9 +64,7 @@ def measured(name: str, steps: float, rates: dict[str, float], **fields) -> Job:
     [({"own": 2.0}, False), ({"own": 2.0, "lent": 0.0}, False), ({"own": 2.0, "lent": 1.0}, True)],
 )
 @pytest.mark.parametrize("scheme", ["lyra-loaning", "opportunistic", "opportunistic-confined"])
-def test_measured_jobs_borrow_what_they_run_on(
-    scheme: str, rates: dict[str, float], on_loan: bool
-) -> None:
+def test_measured_jobs_borrow_what_they_run_on(scheme, rates, on_loan):
     """A fungible job that has no speed there waits for own GPUs, and for nothing else."""
     cluster = Cluster(
         name="small",
@@ -82,7 +80,7 @@ def test_measured_jobs_borrow_what_they_run_on(
     assert completions(simulation) == [50, 61 if on_loan else 80]
 
 
-def test_the_fastest_type_comes_first() -> None:
+def test_the_fastest_type_comes_first():
     """For each job its own, until that is full."""
     cluster = Cluster(
         name="small",
@@ -103,14 +101,14 @@ def test_the_fastest_type_comes_first() -> None:
 # What is refused.
 
 
-def test_a_job_that_never_fits_is_refused() -> None:
+def test_a_job_that_never_fits_is_refused():
     """One line that names it, rather than a run without end."""
     jobs = [job_of("giant", 0, 1, 3, gpus_per_worker=3)]
     with pytest.raises(UserError, match="job giant needs 3 workers of 3, but 2x5 has 10"):
         replay(jobs, Cluster.of_servers(2, gpus_per_server=5), "fifo")
 
 
-def test_a_plan_that_cannot_be_kept_is_refused() -> None:
+def test_a_plan_that_cannot_be_kept_is_refused():
     """It is missing, or lends more servers than there are."""
     jobs = [job_of("a", 0, 1)]
     with pytest.raises(UserError, match="scheme lyra borrows servers, but no plan"):
@@ -123,7 +121,7 @@ def test_a_plan_that_cannot_be_kept_is_refused() -> None:
 # What is captured.
 
 
-def test_decisions_can_be_captured_and_solved_again() -> None:
+def test_decisions_can_be_captured_and_solved_again():
     """Each is an instance that stands alone, named by kind and time."""
     cluster = borrowing(1, 2, 2)
     captured = []
@@ -150,14 +148,14 @@ def test_decisions_can_be_captured_and_solved_again() -> None:
 @pytest.mark.parametrize(
     ("left_h", "admits", "prefers"), [(0.5, True, True), (0.6, True, False), (2.1, False, False)]
 )
-def test_limits_of_the_loan_rule(left_h: float, admits: bool, prefers: bool) -> None:
+def test_limits_of_the_loan_rule(left_h, admits, prefers):
     """Both are in hours and include the limit."""
     rule = LoanRule(longest_h=2.0, first_h=0.5)
     assert rule.admits(left_h * 3600.0) is admits
     assert rule.prefers(left_h * 3600.0) is prefers
 
 
-def test_a_part_is_a_flag_or_a_table_of_its_figures() -> None:
+def test_a_part_is_a_flag_or_a_table_of_its_figures():
     """So a scenario switches it off, or says what is other than by default."""
     ours = find_scheme("lyra-reserve")
     changed = ours.with_parameters({"run_time_caps": False, "loan_rule": {"longest_h": 3}})
@@ -166,7 +164,7 @@ def test_a_part_is_a_flag_or_a_table_of_its_figures() -> None:
     assert changed.with_parameters({"run_time_caps": True, "loan_rule": True}) == ours
 
 
-def test_all_parts_off_is_lyra_with_least_loss() -> None:
+def test_all_parts_off_is_lyra_with_least_loss():
     """What a scheme without them decides is as it was before there were any."""
     off = dict.fromkeys(("run_time_caps", "loan_rule", "voluntary_preemption"), False)
     bare = find_scheme("lyra-reserve").with_parameters(off | {"shrinks_longer_only": False})
@@ -190,9 +188,7 @@ def test_all_parts_off_is_lyra_with_least_loss() -> None:
         (SolveResult(status=Status.UNKNOWN, message="out of time"), "odd chose no .*: out of time"),
     ],
 )
-def test_too_few_servers_chosen_is_an_error(
-    answer: SolveResult, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_few_servers_chosen_is_an_error(answer, message, monkeypatch):
     """A solver does not grade itself."""
     workload = Workload(name="drawn", jobs=(job_of("a", 0, 1),))
     cluster = Cluster.of_servers(1, inference_servers=3)

@@ -62,14 +62,14 @@ class Held(Observer):
                     self.changed_s.add(view.now_s)
 
 
-def test_a_gang_starts_at_the_next_epoch_and_pays_its_start() -> None:
+def test_a_gang_starts_at_the_next_epoch_and_pays_its_start():
     kernel = run_pollux([job_of("gang", 61.0, 100.0, 3)])
     (run,) = kernel.runs
     assert (run.start_s, run.completion_s) == (120.0, 250.0)
     assert (run.restarts, run.preemptions, run.paused_s) == (0, 0, 30.0)
 
 
-def test_a_job_starts_on_one_gpu_and_doubles() -> None:
+def test_a_job_starts_on_one_gpu_and_doubles():
     """Though its base demand is four; never more than twice the most that it has had."""
     held = Held()
     job = cifar("a", 5.0, min_workers=4, max_workers=16)
@@ -84,7 +84,7 @@ def test_a_job_starts_on_one_gpu_and_doubles() -> None:
     assert all(moment % 60 == 0 for moment in held.changed_s - {run.completion_s})
 
 
-def test_jobs_shrink_below_their_base_demand_for_others() -> None:
+def test_jobs_shrink_below_their_base_demand_for_others():
     held = Held()
     jobs = [cifar("a", 0.0, min_workers=4), *(cifar(f"b{i}", 1800.0, hours=0.1) for i in range(3))]
     run_pollux(jobs, held)
@@ -92,7 +92,7 @@ def test_jobs_shrink_below_their_base_demand_for_others() -> None:
     assert 1 <= min(held.workers["a"][after:]) < 4
 
 
-def test_a_gang_that_cannot_be_restarted_keeps_its_gpus() -> None:
+def test_a_gang_that_cannot_be_restarted_keeps_its_gpus():
     jobs = [job_of("pinned", 0.0, 4000.0, 4), *(cifar(f"b{i}", 60.0, 0.01) for i in range(9))]
     pinned, *others = run_pollux(jobs).runs
     assert pinned.preemptions == 0
@@ -105,7 +105,7 @@ def test_a_gang_that_cannot_be_restarted_keeps_its_gpus() -> None:
 
 
 @pytest.mark.parametrize("spreads", [False, True])
-def test_the_rate_follows_the_stages_of_the_training(spreads: bool) -> None:
+def test_the_rate_follows_the_stages_of_the_training(spreads):
     """Of a job that has what it can use: to the second, but for stages that end within an epoch."""
     job = cifar("a", 0.0, hours=50.0, max_workers=2)
     servers, gpus = (2, 1) if spreads else (1, 2)
@@ -121,7 +121,7 @@ def test_the_rate_follows_the_stages_of_the_training(spreads: bool) -> None:
         assert near.running_s < run.running_s - 60 * STAGES
 
 
-def test_a_model_that_uses_one_gpu_stays_on_it() -> None:
+def test_a_model_that_uses_one_gpu_stays_on_it():
     held = Held()
     job = Job(id="ncf", submit_s=0.0, work_worker_s=900.0, max_workers=4, model="ncf")
     (run,) = run_pollux([job], held).runs
@@ -139,7 +139,7 @@ def queued(jobs: list[Job], queue: str) -> list[float]:
     return [run.start_s for run in kernel.runs]
 
 
-def test_gangs_may_queue() -> None:
+def test_gangs_may_queue():
     """Where none may overtake, the small one waits for the large one; without a queue neither."""
     jobs = [
         job_of("first", 0.0, 1000.0, 2),
@@ -156,14 +156,14 @@ def test_gangs_may_queue() -> None:
     assert gang.start_s < done_s
 
 
-def test_a_queue_that_is_not_known_is_refused() -> None:
+def test_a_queue_that_is_not_known_is_refused():
     with pytest.raises(FieldError, match='queue is "last-come": must be one of'):
         find_scheme("pollux").with_parameters({"queue": "last-come"})
 
 
 @draws(25)
 @given(st.data())
-def test_invariants(data: st.DataObject) -> None:
+def test_invariants(data):
     """Nobody exceeds twice what he has had, GPUs are given as epochs begin, all complete."""
     jobs = []
     for number in range(data.draw(st.integers(1, 8))):

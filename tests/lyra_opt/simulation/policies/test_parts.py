@@ -73,13 +73,7 @@ def caps_of(jobs: list[tuple[int, int, int]], rule: RunTimeCaps, now_s: float) -
     long_demand=st.sampled_from([0.0, 1.0, 1.5]),
     short_demand=st.sampled_from([0.0, 1.0]),
 )
-def test_caps_are_those_of_the_definition(
-    jobs: list[tuple[int, int, int]],
-    window_days: float,
-    percentile: float,
-    long_demand: float,
-    short_demand: float,
-) -> None:
+def test_caps_are_those_of_the_definition(jobs, window_days, percentile, long_demand, short_demand):
     """Kept up to date job by job as computed from all jobs that were submitted before."""
     rule = RunTimeCaps(
         classes_h=(1.0, 4.0),
@@ -98,7 +92,7 @@ def test_caps_are_those_of_the_definition(
     assert caps.gpus == pytest.approx(caps_of(jobs, rule, end_s))
 
 
-def test_caps_are_nested() -> None:
+def test_caps_are_nested():
     """A job of 5 hours counts for the caps of 1 and of 4 hours, and has to keep both."""
     caps = CapsInForce(RunTimeCaps(classes_h=(1.0, 4.0)), gpus=10, now_s=0.0)
     assert [caps.class_of(hours * HOUR_S) for hours in (0.5, 1, 3.9, 4, 9)] == [0, 1, 1, 2, 2]
@@ -124,7 +118,7 @@ def jobs_of_an_hour_a_day(days: int) -> list[Job]:
     ]
 
 
-def test_long_jobs_leave_what_short_ones_need() -> None:
+def test_long_jobs_leave_what_short_ones_need():
     """Of 8 GPUs 2 long jobs of 2 may hold 2, as short ones need 6; without caps both start."""
     late_s = 86_400.0
     long = [job_of(f"long-{place}", late_s + place, 20 * HOUR_S, 2) for place in range(2)]
@@ -151,7 +145,7 @@ def test_long_jobs_leave_what_short_ones_need() -> None:
         max_size=15,
     )
 )
-def test_who_is_held_back_starts_in_the_end(jobs: list[tuple[int, int, int]]) -> None:
+def test_who_is_held_back_starts_in_the_end(jobs):
     """Even where long jobs may hold nothing: one at a time does, and no GPU idles for ever."""
     caps = RunTimeCaps(
         classes_h=(0.01, 1.0, 2.0), percentile=100.0, long_demand=0.0, short_demand=0.0
@@ -183,7 +177,7 @@ BESIDE_LOANS = [
         ({"lost_gpu_s": 0.2 * HOUR_S}, False),  # too much is lost
     ],
 )
-def test_when_it_pays(changed: dict[str, float], pays: bool) -> None:
+def test_when_it_pays(changed, pays):
     """Each of the three conditions is needed."""
     asked = {
         "waiting_gpu_s": HOUR_S,
@@ -195,7 +189,7 @@ def test_when_it_pays(changed: dict[str, float], pays: bool) -> None:
 
 
 @given(seed=st.sampled_from(BESIDE_LOANS))
-def test_the_budget_holds_and_nobody_is_lost(seed: int) -> None:
+def test_the_budget_holds_and_nobody_is_lost(seed):
     """Beside calls for servers on loan, which count as well."""
     rule = VoluntaryPreemption(
         budget=0.5, waited_run_times=0.0, least_left_h=0.0, lost_share=1.0, interval_s=0.0

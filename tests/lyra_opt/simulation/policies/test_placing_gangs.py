@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 class TestByHand:
     """Schedules that are quickly drawn."""
 
-    def test_one_decision_an_instant(self) -> None:
+    def test_one_decision_an_instant(self):
         """Jobs of one moment are offered together, and again only when something changes."""
         seen: list[tuple[float, list[str]]] = []
 
@@ -86,7 +86,7 @@ class TestByHand:
         simulate([job("x", 10), job("y", 10), job("z", 10, submit_s=3)], policy=Scripted(watch))
         assert seen == [(0, ["x", "y"]), (3, ["y", "z"]), (10, ["z"])]
 
-    def test_states(self) -> None:
+    def test_states(self):
         """A policy sees scores, waits and what is left, as they are at the decision."""
         seen: list[PlacementState] = []
 
@@ -115,7 +115,7 @@ class TestByHand:
 class TestWakeUps:
     """Timers of the policy's own."""
 
-    def test_a_timer_runs_out(self) -> None:
+    def test_a_timer_runs_out(self):
         """A gang that was refused beside idle GPUs starts when the policy said it would ask."""
 
         def patient(state: PlacementState) -> dict[str, dict[int, int]]:
@@ -130,7 +130,7 @@ class TestWakeUps:
         assert (run.completion_s, run.queued_s) == (35 + 100 + 30 + 20, 60)
         assert simulation.totals.decisions == 4
 
-    def test_late_timers(self) -> None:
+    def test_late_timers(self):
         """A timer too short to be added to the time is still over in the end."""
 
         def exact(state: PlacementState) -> dict[str, dict[int, int]]:
@@ -166,7 +166,7 @@ class TestMigration:
             hand_over_s_per_gpu=hand_over_s_per_gpu,
         )
 
-    def test_timeline(self) -> None:
+    def test_timeline(self):
         """It holds its new GPUs at once, leaves the old ones idle, and computes after both."""
         simulation = self.moved(hand_over_s_per_gpu=1.0)
         first, second = simulation.runs
@@ -180,13 +180,13 @@ class TestMigration:
         assert simulation.totals.handed_over_gpu_s == pytest.approx(2 * 2 + 1)
         require_conserved(simulation)
 
-    def test_a_new_lease(self) -> None:
+    def test_a_new_lease(self):
         """The lease that it was on ends no more; the new one counts from when it computes."""
         (first, _) = self.moved(lease_s=30.0).runs
         assert (first.losses, first.allocations) == (1, 3)
         assert first.completion_s == 10 + 30 + 15 * 2
 
-    def test_a_pause_that_is_cut_short(self) -> None:
+    def test_a_pause_that_is_cut_short(self):
         """A gang that moves again before it computes has done nothing meanwhile."""
         places = [{2: 2}, {3: 2}]
 
@@ -208,7 +208,7 @@ class TestMigration:
 class TestLoans:
     """Servers that come and go."""
 
-    def test_who_is_called_back_goes_on_elsewhere(self) -> None:
+    def test_who_is_called_back_goes_on_elsewhere(self):
         """It keeps what it did; the other types of GPUs have rules of their own."""
         cluster = cluster_of(1, 1, 2).with_lent(
             1, gpus_per_server=2, gpu_type=GpuType(name="half", relative_speed=0.5)
@@ -240,7 +240,7 @@ class TestLoans:
 class TestRefusals:
     """What a policy may not do, and what cannot be."""
 
-    def test_leases_in_which_nothing_is_done(self) -> None:
+    def test_leases_in_which_nothing_is_done(self):
         """Beside a time so large, a lease does not end later than it began; that is said."""
         slow = cluster_of(slowdowns=(1e9, 1e9, 1e9))
         with pytest.raises(PolicyError, match="job x does nothing in a lease of 1 s"):
@@ -257,9 +257,7 @@ class TestSkippedLeases:
         other_s=st.floats(1, 500),
         submit_s=st.sampled_from((0.0, 7.0, 1234.5)),
     )
-    def test_same_as_one_by_one(
-        self, ideal_s: float, gang: int, hand_over: float, other_s: float, submit_s: float
-    ) -> None:
+    def test_same_as_one_by_one(self, ideal_s, gang, hand_over, other_s, submit_s):
         """Every figure is what it is lease by lease, but for rounding."""
         jobs = [job("x", ideal_s, gang=gang), job("y", other_s, gang=3, submit_s=submit_s)]
         slow, fast = (
@@ -270,7 +268,7 @@ class TestSkippedLeases:
         for name, value in _figures(slow).items():
             assert _figures(fast)[name] == pytest.approx(value, rel=1e-9, abs=1e-9), name
 
-    def test_it_is_worth_it(self) -> None:
+    def test_it_is_worth_it(self):
         """A gang with a million leases to go is asked about a few times."""
         simulation = simulate(
             [job("x", 3e8, gang=8, submit_s=5)], policy=Repeating(), hand_over_s_per_gpu=1.0
@@ -306,9 +304,7 @@ pieces = st.lists(st.tuples(st.floats(0.01, 1.0), st.floats(0.001, 1.0)), min_si
 
 
 @given(pieces, st.floats(1.0, 1e6))
-def test_is_the_work_weighted_harmonic_mean_of_efficiencies(
-    life: list[tuple[float, float]], ideal_s: float
-) -> None:
+def test_is_the_work_weighted_harmonic_mean_of_efficiencies(life, ideal_s):
     """A life of shares of the work, each done at an efficiency, in any number of pieces."""
     total = max(1.0, math.fsum(share for share, _ in life))
     shares = [(share / total, efficiency) for share, efficiency in life]
@@ -319,7 +315,7 @@ def test_is_the_work_weighted_harmonic_mean_of_efficiencies(
     assert found == pytest.approx(mean, rel=1e-9)
 
 
-def test_ends_of_the_scale() -> None:
+def test_ends_of_the_scale():
     """Never run is 0 and comes first; never slowed is 1, rounding aside."""
     assert network_sensitivity(done_share=0.0, running_s=0.0, ideal_s=5.0) == 0.0
     assert network_sensitivity(done_share=0.3, running_s=3.0, ideal_s=10.0) == 0.9 + 0.1
@@ -334,7 +330,7 @@ def ruled(rule: PlacementPolicy, case: Case, *observers: Observer) -> Kernel:
 
 @pytest.mark.parametrize("name", PLACEMENT_POLICIES)
 @pytest.mark.parametrize("links", LINK_SETS)
-def test_nobody_waits_for_a_tier_that_cannot_be(name: str, links: str) -> None:
+def test_nobody_waits_for_a_tier_that_cannot_be(name, links):
     """A machine of 8 GPUs is the largest rack; the rack of two machines does not hold the gang."""
     racks = (Rack(machines=1, gpus_per_machine=8), Rack(machines=2, gpus_per_machine=2))
     cluster = linked(Topology(name="odd", racks=racks), links)
@@ -348,7 +344,7 @@ def test_nobody_waits_for_a_tier_that_cannot_be(name: str, links: str) -> None:
 
 @draws(20)
 @given(case=cases())
-def test_no_gang_moves_in_the_instant_in_which_it_starts(case: Case) -> None:
+def test_no_gang_moves_in_the_instant_in_which_it_starts(case):
     """That would be a lease of no time, and GPUs handed over for nothing."""
     held_s, simulation = noted(*case)
     assert min(held_s) > 0
@@ -368,7 +364,7 @@ def noted(workload: Workload, cluster: Cluster, leases: Leases) -> tuple[list[fl
     return held_s, Kernel(workload, cluster, policy, tenure=leases).run()
 
 
-def test_a_gang_that_started_far_apart_moves_later() -> None:
+def test_a_gang_that_started_far_apart_moves_later():
     """Six GPUs over two racks, beside a rack of three machines: it moves as the next job comes."""
     racks = (Rack(machines=1, gpus_per_machine=4), Rack(machines=3, gpus_per_machine=4))
     cluster = linked(Topology(name="odd", racks=racks))
@@ -387,7 +383,7 @@ def test_a_gang_that_started_far_apart_moves_later() -> None:
 )
 @draws(20)
 @given(case=cases())
-def test_timers_of_dally(leases: float, other: type[PlacementPolicy], case: Case) -> None:
+def test_timers_of_dally(leases, other, case):
     """Timers of 0 are no-wait and infinite ones consolidated, on every figure."""
     first, second = ruled(manual(leases, leases), case), ruled(other(), case)
     assert measure(first) == measure(second)
@@ -395,7 +391,7 @@ def test_timers_of_dally(leases: float, other: type[PlacementPolicy], case: Case
 
 @draws(20)
 @given(case=cases())
-def test_consolidated_stays_at_the_nearest_tier(case: Case) -> None:
+def test_consolidated_stays_at_the_nearest_tier(case):
     """With infinite timers no gang spans more than the least that the empty cluster allows."""
     topology = case[1].topology
     assert topology is not None
@@ -404,7 +400,7 @@ def test_consolidated_stays_at_the_nearest_tier(case: Case) -> None:
         assert run.allocations == run.allocations_by_tier[lowest]
 
 
-def test_every_policy_has_a_summary() -> None:
+def test_every_policy_has_a_summary():
     """The command line prints a line on each."""
     assert SUMMARIES.keys() == PLACEMENT_POLICIES.keys()
 
@@ -453,9 +449,7 @@ def decisions() -> list[tuple[Instance, Solution]]:
     return dally.found
 
 
-def test_dally_decides_by_itself_as_it_did_in_the_run(
-    decisions: list[tuple[Instance, Solution]],
-) -> None:
+def test_dally_decides_by_itself_as_it_did_in_the_run(decisions):
     """With the timers of the moment in the instance its decision is worth the same."""
     held = [instance for instance, _ in decisions if any(job.rack_timer_s for job in instance.jobs)]
     assert len(held) > 10
@@ -466,16 +460,14 @@ def test_dally_decides_by_itself_as_it_did_in_the_run(
         assert alone.objective == pytest.approx(check(instance, taken).objective)
 
 
-def test_instance_of_a_state_and_back(
-    decisions: list[tuple[Instance, Solution]],
-) -> None:
+def test_instance_of_a_state_and_back(decisions):
     """No number is lost on the way, timers among them."""
     for instance, _ in decisions:
         assert instance_of(state_of(instance).state, name="decision") == instance
 
 
 @pytest.mark.parametrize("pace", [0.5, 1.0, 2.5])
-def test_gangs_on_gpus_of_any_speed_are_worth_what_they_are(pace: float) -> None:
+def test_gangs_on_gpus_of_any_speed_are_worth_what_they_are(pace):
     """Weight times what it computes, and time over what it computes, also where that is above 1."""
     state = state_for([[8, 8]], gang(4, weight=3.0, remaining_s=600.0))
     waiting = replace(state.waiting, efficiency=state.waiting.efficiency * pace)

@@ -58,7 +58,7 @@ ON_BOTH = (*ON_S0, *ON_S1)
 class TestByHand:
     """Schedules that are quickly drawn."""
 
-    def test_bottleneck(self) -> None:
+    def test_bottleneck(self):
         """A gang on unlike GPUs runs at the speed of the slowest."""
         rule = Scripted(lambda state: {"x": ({"s0": {"a": 1}, "s1": {"b": 1}},)})
         simulation = simulate(
@@ -68,7 +68,7 @@ class TestByHand:
         assert [pool.gpu_type.name for pool in simulation.cluster.pools] == ["a", "b"]
         assert simulation.totals.held_gpu_s == [15, 15]
 
-    def test_preemption(self) -> None:
+    def test_preemption(self):
         """A job that waits again queues again, and restarts even on the GPU that it had."""
 
         def in_turn(state: RoundState) -> Decision:
@@ -109,13 +109,13 @@ class TestLoans:
         )
 
     @pytest.mark.parametrize(("fungible", "completion_s"), [(True, 20), (False, 30)])
-    def test_borrowed_gpus_are_for_fungible_jobs(self, fungible: bool, completion_s: float) -> None:
+    def test_borrowed_gpus_are_for_fungible_jobs(self, fungible, completion_s):
         """Others are not told that they could run there."""
         second = replace(Job.of_gang(gang("y", 10, a=1.0, b=0.5)), fungible=fungible)
         simulation = self.lending(Job.of_gang(gang("x", 20)), second)
         assert completions(simulation) == [20, completion_s]
 
-    def test_who_is_called_back_waits_for_the_next_round(self) -> None:
+    def test_who_is_called_back_waits_for_the_next_round(self):
         """What it has done in this one is kept; it pays for a restart."""
         second = replace(Job.of_gang(gang("y", 30, a=1.0, b=1.0)), fungible=True)
         simulation = self.lending(Job.of_gang(gang("x", 40)), second, on_loan=(1, 0), restart_s=1.0)
@@ -127,7 +127,7 @@ class TestLoans:
         assert second_run.queued_s == 50 - 14
         require_conserved(simulation)
 
-    def test_who_has_a_share_of_servers_called_back_runs_on_others(self) -> None:
+    def test_who_has_a_share_of_servers_called_back_runs_on_others(self):
         """Shares that nobody can use are computed anew at once, not after 1,920 s."""
         job = replace(Job.of_gang(gang("x", 30, release_s=1, a=1.0, b=2.0)), fungible=True)
         simulation = self.lending(job, on_loan=(1, 0), rule=GavelFifo())
@@ -138,7 +138,7 @@ class TestLoans:
 class TestIdling:
     """Rules that let GPUs idle on purpose, and rounds that end as a job does."""
 
-    def test_newcomers_wait_longer_than_others_may_be_stuck(self) -> None:
+    def test_newcomers_wait_longer_than_others_may_be_stuck(self):
         """For the next shares, 1,920 s after the last ones, which are 192 rounds."""
         rule = GavelRounds(Objective.MAX_MIN_SHARE, newcomers_run=False)
         jobs = [gang("x", 15, release_s=10), gang("y", 5, release_s=12)]
@@ -146,7 +146,7 @@ class TestIdling:
         assert completions(simulation) == [25, 10 + 1920 + 5]
 
     @pytest.mark.parametrize(("rate", "rounds"), [(0.7, 3), (5 / 7, 3), (13 / 3, 3), (5 / 3, 17)])
-    def test_a_round_is_decided_once(self, rate: float, rounds: int) -> None:
+    def test_a_round_is_decided_once(self, rate, rounds):
         """Also if rounding leaves a job that ends with the round a little to do."""
         asked_s = []
 
@@ -163,7 +163,7 @@ class TestCosts:
     """Restarts and merges cost what they say, when they say."""
 
     @pytest.mark.parametrize("moves_every", [1, 2, 3])
-    def test_restarts(self, moves_every: int) -> None:
+    def test_restarts(self, moves_every):
         """A job pays in exactly the rounds in which its placement changed."""
 
         def rule(state: RoundState) -> Decision:
@@ -179,7 +179,7 @@ class TestCosts:
         assert run.completion_s == 101 + restarting_s
         assert run.preemptions == 0
 
-    def test_copies_share_by_speed(self) -> None:
+    def test_copies_share_by_speed(self):
         """What is left is divided so that both end at once; the merge comes after."""
         both = Scripted(lambda state: {"x": ({"s0": {"a": 1}}, {"s1": {"b": 1}})}, forks=True)
         cluster = cluster_of({"a": 1}, {"b": 1})
@@ -193,7 +193,7 @@ class TestCosts:
         assert late.runs[0].completion_s == 10 + 4
         assert measure(late).restarting_s == 8
 
-    def test_efficiency(self) -> None:
+    def test_efficiency(self):
         """Steps of several copies are worth phi; more copies than phi names take the last one."""
         servers = [{"a": 1}] * 4
 
@@ -214,7 +214,7 @@ class TestCosts:
         ]
         assert times_s == [6, 4, 4, 3]
 
-    def test_a_new_copy_alone_restarts(self) -> None:
+    def test_a_new_copy_alone_restarts(self):
         """A copy that goes on where it was loses nothing, one that joins it does."""
         rule = Scripted(lambda state: {"x": ON_BOTH if state.now_s else ON_S0}, forks=True)
         simulation = simulate([gang("x", 24)], cluster_of({"a": 1}, {"a": 1}), rule, restart_s=2.0)
@@ -226,7 +226,7 @@ class TestCosts:
 class TestRefusals:
     """What a policy may not do, and what cannot be."""
 
-    def test_waiting_for_ever(self) -> None:
+    def test_waiting_for_ever(self):
         """A policy that runs nothing is stopped."""
         rule = Scripted(lambda state: {})
         rounds = MOST_STALLED_ROUNDS + 1
@@ -241,13 +241,13 @@ class TestRefusals:
             ({"b": 1.0}, "job x has a gang of 2, which no type of GPUs of cluster small can run"),
         ],
     )
-    def test_gangs_too_large(self, rates: dict[str, float], message: str) -> None:
+    def test_gangs_too_large(self, rates, message):
         """A gang that fits no type alone, of those that can run it, is refused beforehand."""
         size = 1 + len(rates)
         with pytest.raises(UserError, match=message):
             simulate([gang("x", 1, gang=size, **rates)], cluster_of({"a": 2, "b": 1}))
 
-    def test_rounds_alone(self) -> None:
+    def test_rounds_alone(self):
         """Rules in rounds are asked in rounds."""
         policy = RoundByRound(FirstFit(), reclaimer=None)
         workload = Workload(name="small", jobs=(Job.of_gang(gang("x", 1)),))
@@ -322,7 +322,7 @@ def ruled(name: str, case: Case, *observers: Observer, **parameters: Any) -> Ker
 @pytest.mark.parametrize("name", ALONE)
 @draws(15)
 @given(case=drawn_cases())
-def test_rounds_that_are_passed_over_are_not_missed(name: str, case: Case) -> None:
+def test_rounds_that_are_passed_over_are_not_missed(name, case):
     """Policies that say that they would decide as before do: passing over changes no figure."""
     cluster, _, rounds = case
     workload = runnable(name, case)
@@ -362,7 +362,7 @@ def times_of(name: str, factor: float) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ALONE)
 @draws(10)
 @given(case=drawn_cases(), factor=st.sampled_from((0.25, 2.0, 8.0)))
-def test_units_do_not_matter(name: str, case: Case, factor: float) -> None:
+def test_units_do_not_matter(name, case, factor):
     """Throughputs times c and all times over c, the policy's own too, give all times over c."""
     cluster, workload, rounds = case
     jobs = tuple(_faster(job.measured, factor) for job in workload.jobs)
@@ -398,7 +398,7 @@ def _faster(gang: GangJob, factor: float) -> Job:
 @pytest.mark.parametrize("name", ALONE)
 @draws(10)
 @given(case=drawn_cases())
-def test_without_costs_it_is_the_schedule_of_the_solver(name: str, case: Case) -> None:
+def test_without_costs_it_is_the_schedule_of_the_solver(name, case):
     """The simulated cluster and the policy as a solver complete each job in the same round."""
     cluster, workload, rounds = case
     free = Rounds(round_s=rounds.round_s, restart_s=0.0, merge_s=0.0)
@@ -469,7 +469,7 @@ def replayed(
     return simulate_scheme(workload, cluster, found, tenure=FREE_ROUNDS)
 
 
-def test_two_jobs_share_a_gpu() -> None:
+def test_two_jobs_share_a_gpu():
     """Each at three quarters of its speed; the one that is left goes on alone at once."""
     simulation = replayed(workload_of(kind("x", 30), kind("y", 60)), cluster_of({"a": 1}))
     # 1.5 steps a second each; from 20 s on the other has 30 steps left, and 2 a second.
@@ -483,14 +483,14 @@ def test_two_jobs_share_a_gpu() -> None:
     assert measure(simulation).gpu_usage == pytest.approx(1.0)
 
 
-def test_without_packing_they_take_turns() -> None:
+def test_without_packing_they_take_turns():
     """The same jobs and scheme, without the parameter."""
     workload = workload_of(kind("x", 30), kind("y", 60))
     simulation = simulate_scheme(workload, cluster_of({"a": 1}), "gavel-las", tenure=FREE_ROUNDS)
     assert max(run.completion_s for run in simulation.runs) > 45.0
 
 
-def test_packing_that_does_not_pay_is_not_used() -> None:
+def test_packing_that_does_not_pay_is_not_used():
     """At less than half of their speed two jobs are better off in turns."""
     simulation = replayed(workload_of(kind("x", 40), kind("y", 40), part=0.4), cluster_of({"a": 1}))
     assert all(run.slower_placement_s == 0 for run in simulation.runs)
@@ -507,7 +507,7 @@ def test_packing_that_does_not_pay_is_not_used() -> None:
         "gavel-fifo",
     ],
 )
-def test_all_that_is_conserved(scheme: str) -> None:
+def test_all_that_is_conserved(scheme):
     """Many jobs of three kinds and two sizes that come, share, part and move on two servers."""
     jobs = [
         kind(f"j{n}", 37.0 + 11 * n, of="pqr"[n % 3], gang=1 + (n % 4 == 3), release_s=7.0 * n)
@@ -521,7 +521,7 @@ def test_all_that_is_conserved(scheme: str) -> None:
     assert [run.completion_s for run in again.runs] == [r.completion_s for r in simulation.runs]
 
 
-def test_gandiva_packs_only_where_gpus_are_short() -> None:
+def test_gandiva_packs_only_where_gpus_are_short():
     """Three jobs on three GPUs share none; on one GPU two of them do, and a pair stays."""
     jobs = [kind(name, 400) for name in "xyz"]
     roomy = replayed(workload_of(*jobs), cluster_of({"a": 3}), "gavel-gandiva")
@@ -532,7 +532,7 @@ def test_gandiva_packs_only_where_gpus_are_short() -> None:
     require_conserved(bad)
 
 
-def test_fifo_serves_first_who_came_first() -> None:
+def test_fifo_serves_first_who_came_first():
     """Three jobs on a GPU, one after another; with packing the second joins, the third waits."""
     jobs = [kind(name, 40, release_s=place) for place, name in enumerate("xyz")]
     gpu = cluster_of({"a": 1})
@@ -551,14 +551,14 @@ def test_fifo_serves_first_who_came_first() -> None:
     assert completions(eager) != completions(alone)
 
 
-def test_fifo_lets_who_is_left_of_a_pair_go_on() -> None:
+def test_fifo_lets_who_is_left_of_a_pair_go_on():
     """The share was that of both: alone it has one in the next round, not 1,920 s later."""
     jobs = workload_of(kind("x", 32, release_s=10), kind("y", 300, release_s=10), part=0.8)
     simulation = replayed(jobs, cluster_of({"a": 1}), "gavel-fifo")
     assert [run.queued_s for run in simulation.runs] == [0, 0]
 
 
-def test_fifo_lets_nobody_past_a_gang_that_waits() -> None:
+def test_fifo_lets_nobody_past_a_gang_that_waits():
     """A gang of 2 waits for both GPUs; who came after it waits too, though one GPU is free."""
     jobs = [kind("x", 80), kind("y", 20, gang=2, release_s=1), kind("z", 20, release_s=2)]
     gpus = cluster_of({"a": 2})
@@ -570,7 +570,7 @@ def test_fifo_lets_nobody_past_a_gang_that_waits() -> None:
     require_conserved(simulation)
 
 
-def test_what_is_refused() -> None:
+def test_what_is_refused():
     """Without packed rates, and for policies that are blind to types."""
     jobs = workload_of(kind("x", 30))
     with pytest.raises(UserError, match="nothing is known of how fast two are at once"):

@@ -75,7 +75,7 @@ def promised(arrays: ShareArrays, shares: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("jobs", "seed"), [(2, 0), (5, 1), (5, 2), (9, 3), (12, 4)])
-def test_one_entity_is_lexicographically_max_min(engine: str | None, jobs: int, seed: int) -> None:
+def test_one_entity_is_lexicographically_max_min(engine, jobs, seed):
     """Whatever engine and prices, levels are those of the textbook's many programmes."""
     arrays = ShareArrays.of(drawn(jobs, seed=seed, servers=2))
     filled = fill(arrays, engine=engine_of(engine))
@@ -85,7 +85,7 @@ def test_one_entity_is_lexicographically_max_min(engine: str | None, jobs: int, 
 
 @draws(20)
 @given(heterogeneous_instances(objective="max_min_share", max_jobs=4))
-def test_small_instances_are_lexicographically_max_min(instance: Instance) -> None:
+def test_small_instances_are_lexicographically_max_min(instance):
     """The same with ties, types without GPUs and gangs that fill the cluster."""
     arrays = ShareArrays.of(instance)
     filled = fill(arrays)
@@ -95,7 +95,7 @@ def test_small_instances_are_lexicographically_max_min(instance: Instance) -> No
     )
 
 
-def test_first_level_is_max_min_share() -> None:
+def test_first_level_is_max_min_share():
     """The least level is the optimum of the one programme; the rest is no lower."""
     instance = drawn(15, servers=4)
     arrays = ShareArrays.of(instance)
@@ -122,7 +122,7 @@ def one_type(jobs: int, gpus: int, **more: object) -> ShareArrays:
     )
 
 
-def test_what_one_job_leaves_goes_to_the_others() -> None:
+def test_what_one_job_leaves_goes_to_the_others():
     """A heavy job cannot use more than all its time; the rest shares what it leaves by weight."""
     arrays = one_type(3, 2)
     arrays = replace(arrays, weight=np.array([8.0, 1.0, 1.0]))
@@ -131,7 +131,7 @@ def test_what_one_job_leaves_goes_to_the_others() -> None:
     assert filled.frozen_in_round.tolist() == [0, 1, 1]
 
 
-def test_entities_share_by_their_weights_whatever_their_jobs() -> None:
+def test_entities_share_by_their_weights_whatever_their_jobs():
     """An entity of one job gets as much as one of three of the same weight."""
     arrays = one_type(4, 1)
     entities = [JobGroup(name="one", jobs=("j0",)), JobGroup(name="three", jobs=("j1", "j2", "j3"))]
@@ -140,7 +140,7 @@ def test_entities_share_by_their_weights_whatever_their_jobs() -> None:
     assert fill(arrays, heavy).shares[:, 0] == pytest.approx([3 / 4, 1 / 12, 1 / 12, 1 / 12])
 
 
-def test_fifo_serves_one_job_after_the_other() -> None:
+def test_fifo_serves_one_job_after_the_other():
     """Two entities on three GPUs: by fifo the first job is filled up before the second gets any."""
     arrays = one_type(5, 3)
     entities = [
@@ -152,7 +152,7 @@ def test_fifo_serves_one_job_after_the_other() -> None:
     assert filled.frozen_in_round[2] < filled.frozen_in_round[0]
 
 
-def test_slack_is_no_level() -> None:
+def test_slack_is_no_level():
     """What rounds may miss of frozen levels is not given to jobs for which nothing is left."""
     rates = [{"a": 1.0}, {"b": 1.0}, {"a": 1.0}, {"a": 1.0}]
     instance = Instance(
@@ -175,7 +175,7 @@ def test_slack_is_no_level() -> None:
 
 @draws(15)
 @given(heterogeneous_instances(objective="max_min_share", max_jobs=4), st.booleans())
-def test_hierarchies_are_feasible_and_nobody_can_rise(instance: Instance, is_fifo: bool) -> None:
+def test_hierarchies_are_feasible_and_nobody_can_rise(instance, is_fifo):
     """Every job is frozen, with a proof that it could not rise; the checker accepts the shares."""
     ids = [job.id for job in instance.jobs]
     half = (len(ids) + 1) // 2
@@ -201,7 +201,7 @@ def test_hierarchies_are_feasible_and_nobody_can_rise(instance: Instance, is_fif
         ([("a", ("j0",))], r"entities is \"j1\": must be in an entity"),
     ],
 )
-def test_bad_entities_are_named(entities: list, message: str) -> None:
+def test_bad_entities_are_named(entities, message):
     """Unknown jobs, jobs in two entities and jobs in none."""
     with pytest.raises(FieldError, match=message):
         fill(one_type(2, 1), [JobGroup(name=name, jobs=jobs) for name, jobs in entities])
@@ -216,13 +216,13 @@ def test_bad_entities_are_named(entities: list, message: str) -> None:
         ({"name": ""}, "name"),
     ],
 )
-def test_bad_entity(fields: dict, message: str) -> None:
+def test_bad_entity(fields, message):
     """Rules of single fields, by name."""
     with pytest.raises(FieldError, match=message):
         JobGroup(**{"name": "a", "jobs": ("j0",), **fields})
 
 
-def test_engine_that_is_not_exact_is_refused() -> None:
+def test_engine_that_is_not_exact_is_refused():
     """Levels that no prices prove are an error that says by how much, not an answer."""
     arrays = one_type(2, 1)
     exact = find_solver("heterogeneous", "lp-highs").point_of
@@ -235,7 +235,7 @@ def test_engine_that_is_not_exact_is_refused() -> None:
         fill(arrays, engine=careless)
 
 
-def test_engine_without_a_solution_is_named() -> None:
+def test_engine_without_a_solution_is_named():
     """No level is made up."""
     from lyra_opt.heterogeneous.exact.shares.solver import SharePoint
 
@@ -259,7 +259,7 @@ def of_entities(**changes: Any) -> Instance:
     )
 
 
-def test_entities_of_an_instance_come_first() -> None:
+def test_entities_of_an_instance_come_first():
     """By their weights, and each divides what it has as it says; files say it."""
     shares = solved_shares(of_entities())
     assert shares == pytest.approx([3 / 4, 1 / 12, 1 / 12, 1 / 12])
@@ -278,7 +278,7 @@ def solved_shares(instance: Instance) -> list[float]:
     return [found.solution.shares.get(job.id, {}).get("a", 0.0) for job in instance.jobs]
 
 
-def test_a_job_of_an_unknown_entity_is_refused() -> None:
+def test_a_job_of_an_unknown_entity_is_refused():
     """Also one that names none; without entities the names do not matter."""
     with pytest.raises(FieldError, match="must be one of the entities: three"):
         of_entities(entities=({"name": "three"},))
