@@ -27,7 +27,7 @@ EPSILON = float(np.finfo(float).eps)
 
 
 class BoundData:
-    """The jobs as arrays, in file order.
+    """The jobs as arrays, sorted by their numbers, so that no bound depends on file order.
 
     Parameters
     ----------
@@ -50,18 +50,28 @@ class BoundData:
     """
 
     def __init__(self, instance: Instance) -> None:
-        jobs = instance.jobs
-        self.jobs = len(jobs)
+        self.jobs = len(instance.jobs)
         self.gpus = float(instance.gpus)
-        self.running = np.array([job.running for job in jobs], dtype=np.bool_)
-        self.release = np.array([job.release_s for job in jobs], dtype=float)
-        work = np.array([job.work_worker_s for job in jobs], dtype=float)
+        table = np.array(
+            [
+                (
+                    job.release_s,
+                    job.work_worker_s,
+                    job.gpus_per_worker,
+                    job.min_workers,
+                    job.max_workers,
+                    1 - job.scaling_loss,
+                    job.running,
+                )
+                for job in instance.jobs
+            ],
+            dtype=float,
+        )
+        by_number = table[np.lexsort(table.T[::-1])].T.copy()
+        self.release, work, self.gpus_per_work, least, most, efficiency, running = by_number
+        self.running = running.astype(np.bool_)
         self.work = np.maximum(work, LEAST_WORK * work.max())
-        self.gpus_per_work = np.array([job.gpus_per_worker for job in jobs], dtype=float)
-        least = np.array([job.min_workers for job in jobs], dtype=float)
-        most = np.array([job.max_workers for job in jobs], dtype=float)
         most = np.minimum(most, self.gpus / self.gpus_per_work)
-        efficiency = np.array([1 - job.scaling_loss for job in jobs], dtype=float)
         self.base_rate = least
         self.efficiency = efficiency
         self.base = least * self.gpus_per_work

@@ -104,7 +104,7 @@ class PricedJob:
     data
         The jobs.
     job
-        File position.
+        Its position in the arrays of `data`.
     begin, length
         Of the intervals from its release on.
     runs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -296,3 +297,11 @@ def test_prices_of_many_jobs_are_no_weaker_than_mean_busy_times():
     instance = examples.drawn(250, 3, fit=False, releases=True, loss=True, wide=True)
     assert interrupted_prices_bound(instance) >= mean_busy_time_bound(instance)
     assert mean_jct_bound(instance) >= interrupted_prices_bound(instance)
+
+
+@pytest.mark.parametrize("jobs", [2, 5])
+def test_the_bound_does_not_depend_on_file_order(jobs):
+    """Not by a bit: a linear programme with its columns in another order has another vertex."""
+    instance = examples.drawn(jobs, 2, fit=True, loss=True, wide=True)
+    turned = replace(instance, jobs=instance.jobs[::-1])
+    assert mean_jct_bound(turned) == mean_jct_bound(instance)
