@@ -113,7 +113,7 @@ def test_an_answer_of_a_rule_is_right(problem, name, data):
 @draws(200)
 @given(data=st.data())
 def test_the_checker_says_what_the_reference_says(problem, data):
-    """Whether a solution is valid, and every measure of it."""
+    """Whether a solution is valid, and every measure of it; whole numbers exactly."""
     variants, solutions = SOLUTIONS[problem]
     instance = data.draw(st.sampled_from(variants).flatmap(lambda v: instances_of(problem, v)))
     solution, document = data.draw(solutions(instance)), document_of(instance)
@@ -127,6 +127,8 @@ def test_the_checker_says_what_the_reference_says(problem, data):
     for key, value in expected.items():
         if isinstance(value, tuple):
             assert found[key] == list(value), key
+        elif isinstance(value, int):
+            assert (type(found[key]), found[key]) == (int, value), key
         else:
             assert found[key] == pytest.approx(float(value), rel=1e-14, abs=0), key
 

@@ -29,6 +29,13 @@ def test_measures_by_hand():
     assert (report.machine_gangs, report.rack_gangs, report.network_gangs) == (1, 1, 0)
 
 
+@pytest.mark.parametrize(("name", "value"), [("fewest_tiers", 34), ("least_fragmentation", 33)])
+def test_points_stay_whole_numbers(name, value):
+    """5 points for each of 7 GPUs, less one crossed tier or two machines that end partly free."""
+    report = check(instance(*TWO, objective=name), VALID)
+    assert (type(report.objective), report.objective) == (int, value)
+
+
 def test_nothing_is_worth_nothing():
     """But machines that are partly free are there all the same."""
     one = instance(*TWO)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from itertools import pairwise
+from itertools import count, pairwise
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import networkx
@@ -11,11 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from lyra_opt.core import stopwatch
 from lyra_opt.core.result import Limits, Status, StoppedBy
 from lyra_opt.core.solver import find_solver
 from lyra_opt.instances.family import generate
 from lyra_opt.reclaim.exact.components import _connected_places, search_components
-from lyra_opt.reclaim.exact.solver import Exact
+from lyra_opt.reclaim.exact.solver import SHORT_SEARCH, Exact
 from lyra_opt.reclaim.exact.tree.search import TreeSearch
 from lyra_opt.reclaim.reduction import reduce_instance
 from lyra_opt.testing.strategies import reclaim_instances
@@ -129,3 +131,24 @@ def test_components_alone_prove_best_fit_fleets():
     reduced = reduce_instance(generate("reclaim", "bf-dist", servers=200, reclaim=100, seed=1))
     found = search_components(reduced, range(100), dual_bound=0)
     assert found.objective == found.bound == reduced.objective(found.places)
+
+
+def test_a_trial_of_the_tree_leaves_time_to_the_solver(monkeypatch):
+    """The tree is tried for a part of the time; then a better bound is sought, and it goes on.
+
+    The clock moves on by a second with each look at it, however busy the machine is.
+    """
+    ends, search = [], TreeSearch.search
+
+    def noted(tree):
+        found = search(tree)
+        ends.append(found.stopped_by)
+        return found
+
+    monkeypatch.setattr(TreeSearch, "search", noted)
+    monkeypatch.setattr(stopwatch, "time", SimpleNamespace(perf_counter=count(0.0).__next__))
+    instance = generate("reclaim", "hyp8", servers=100, reclaim=30, seed=1)
+    answer = run(Exact(), instance, time_s=400, nodes=SHORT_SEARCH)
+    assert ends == [StoppedBy.TIME, StoppedBy.TIME]
+    assert answer.stopped_by is StoppedBy.TIME
+    assert 0 < answer.dual_bound < answer.objective
