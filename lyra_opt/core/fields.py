@@ -215,14 +215,12 @@ def _constructor_of(table: type[Any], keys: tuple[Key, ...]) -> Callable[..., No
     """
     init = table.__init__
     between: Callable[[Any], None] | None = getattr(table, "__post_init__", None)
-    names = tuple(each.name for each in fields(table))
+    arguments = [each for each in fields(table) if each.init]
+    names = tuple(each.name for each in arguments)
+    positional = tuple(each.name for each in arguments if not each.kw_only)
     known = frozenset(names)
     # Those of a base that declares no rules, such as `CheckReport`.
-    without_rule = {
-        each.name: each.default
-        for each in fields(table)
-        if each.init and "rule" not in each.metadata
-    }
+    without_rule = {each.name: each.default for each in arguments if "rule" not in each.metadata}
     required = frozenset(each.name for each in keys if each.is_required)
     checks = tuple(
         (
@@ -238,7 +236,7 @@ def _constructor_of(table: type[Any], keys: tuple[Key, ...]) -> Callable[..., No
 
     @wraps(init)
     def construct(self: Any, *given: Any, **named: Any) -> None:
-        values = {**dict(zip(names, given, strict=False)), **named} if given else named
+        values = {**dict(zip(positional, given, strict=False)), **named} if given else named
         fits = not given or len(values) == len(given) + len(named)
         if not (fits and required <= values.keys() <= known):
             unknown = next((name for name in named if name not in known), None)

@@ -193,3 +193,12 @@ def test_a_constructor_names_the_nearest_field():
         Instance(reclaim_gpus=3)
     with pytest.raises(TypeError, match="missing"):
         Instance(name="x")
+
+
+def test_a_constructor_takes_its_own_arguments_alone():
+    """Fields are given by name where a class says so, and those that it computes not at all."""
+    given = {"servers": [{"id": "a", "gpus": 8}], "jobs": [], "reclaim_servers": 1}
+    with pytest.raises(TypeError, match="positional"):
+        Instance("x", **given)
+    with pytest.raises(TypeError, match="index: unknown field; the known .* jobs$"):
+        Instance(index=None, **given)
