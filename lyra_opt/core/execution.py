@@ -13,7 +13,12 @@ from lyra_opt.core.interrupting import PATIENCE_S, CtrlC
 from lyra_opt.core.result import SolveResult, Status, StoppedBy
 from lyra_opt.core.seeding import generator
 from lyra_opt.core.solver import is_built_in
-from lyra_opt.core.stopwatch import OutOfTimeError, Stopwatch, interruption_in_force
+from lyra_opt.core.stopwatch import (
+    OutOfTimeError,
+    Stopwatch,
+    interruption_in_force,
+    is_out_of_time,
+)
 from lyra_opt.core.trajectory import Recorder
 
 if TYPE_CHECKING:
@@ -135,7 +140,10 @@ def _executed(problem: Problem, given: Any, solver: Solver, call: Call) -> Execu
         is_repeated = isinstance(interruption, CtrlC) and interruption.is_repeated
         if isinstance(error, KeyboardInterrupt) and (is_repeated or not interruption.is_asked):
             raise
-        if not interruption.is_asked and not isinstance(error, OutOfTimeError):
+        limit_s = call.limits.time_s
+        is_over = is_out_of_time() or (limit_s is not None and stopwatch.elapsed_s >= limit_s)
+        # Of a shorter limit that the solver has put in force itself, the exception is a fault.
+        if not interruption.is_asked and not (is_over and isinstance(error, OutOfTimeError)):
             return failed(error, stopwatch.elapsed_s)
         best, bound = (None, None) if recorder is None else (recorder.best, recorder.bound)
         result = told_result(problem, given, call, best, bound, StoppedBy.TIME)

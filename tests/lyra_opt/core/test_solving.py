@@ -14,9 +14,10 @@ import pytest
 from lyra_opt.allocation.instance import ElasticJob, Objective
 from lyra_opt.allocation.instance import Instance as AllocationInstance
 from lyra_opt.core.problem import find_problem
-from lyra_opt.core.result import SolveResult, Status, StoppedBy, same_value
+from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy, same_value
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import COMMON_ANSWER_KEYS, refute_claims, solve_and_check
+from lyra_opt.core.stopwatch import OutOfTimeError
 from lyra_opt.instances.family import generate
 from lyra_opt.reclaim import Solution
 
@@ -104,6 +105,15 @@ def test_lies_are_caught(figure_5, solver, message):
     answer = solve_and_check(PROBLEM, figure_5, solver)
     assert (answer.status, answer.message) == ("error", message)
     assert (answer.solution, answer.objective, answer.dual_bound) == (None, None, None)
+
+
+@pytest.mark.parametrize(("time_s", "status"), [(None, "error"), (60, "error"), (0, "unknown")])
+def test_out_of_time_is_a_result_once_the_time_is_over(figure_5, time_s, status):
+    """Before that, it comes from a shorter limit inside of the solver: a fault of its own."""
+    solver = ScriptedSolver(OutOfTimeError())
+    answer = solve_and_check(PROBLEM, figure_5, solver, limits=Limits(time_s=time_s))
+    assert answer.status == status
+    assert answer.stopped_by is (StoppedBy.TIME if status == "unknown" else None)
 
 
 def test_a_false_proof_is_caught_by_another_solver(figure_5):
