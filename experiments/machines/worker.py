@@ -139,7 +139,11 @@ class _Errands:
             if idle := self._idle.get(folder):
                 return idle.pop()
         child = Child("lyra_opt.experiments.machines.child")
-        child.connection.send((errand, folder))
+        try:
+            child.connection.send((errand, folder))
+        except BaseException:
+            child.end()
+            raise
         return child
 
     def give_back(self, child: Child, folder: Path) -> None:

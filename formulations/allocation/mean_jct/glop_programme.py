@@ -1,6 +1,7 @@
 """The linear programme of the first events of an order, solved by GLOP.
 
-It says prices, which `price_bound` makes a bound of, and how a schedule of the order could look.
+It says prices, from which `OrderPriceBound` computes a bound, and how a schedule of the order could
+look.
 """
 
 from __future__ import annotations

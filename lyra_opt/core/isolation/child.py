@@ -162,11 +162,6 @@ class Child:
         self._stack.seek(0)
         return self._stack.read().decode(errors="replace")
 
-    @property
-    def is_ended(self) -> bool:
-        """Whether `end` was called."""
-        return self._lifeline is None
-
     def end(self) -> struct_rusage | None:
         """End it with all that it has started; return what it took, None if it is gone."""
         if self._lifeline is None:

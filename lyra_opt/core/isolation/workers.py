@@ -45,7 +45,7 @@ def grace_s(time_s: float) -> float:
 
 
 class IsolatedCall:
-    """What is known of a call while a child does it."""
+    """The state of a solver call that a child process carries out."""
 
     def __init__(self, problem: Problem, instance: ProblemInstance, call: Call) -> None:
         self._problem, self._instance, self._call = problem, instance, call

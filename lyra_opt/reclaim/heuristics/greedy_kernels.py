@@ -23,7 +23,8 @@ class Tournament(NamedTuple):
         Shape (2 servers,). Its root is ``winner[1]``; the leaf of server s is
         ``winner[servers + s]``, -1 where it does not take part.
     first_key, second_key, third_key
-        Shape (servers,). Where keys are costs of two limbs (`exact_sums`), these are the first two.
+        Shape (servers,). Where keys are costs of two limbs (`lyra_opt.core.arithmetic`), these are
+        the first two.
     """
 
     winner: Any
