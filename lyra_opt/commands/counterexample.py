@@ -339,7 +339,6 @@ def _lines(
     arguments: argparse.Namespace,
     files: list[Path],
 ) -> Iterator[str]:
-
     found = search.counterexample
     names = f"{arguments.heuristic} is worse than {arguments.against}"
     tried = f"{search.tried} instance{'' if search.tried == 1 else 's'} tried"

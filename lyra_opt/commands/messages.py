@@ -1,4 +1,4 @@
-"""What commands say beside their results, on stderr: as little or as much as is asked for.
+"""Messages of commands on stderr: as few or as many as the user wants.
 
 A stderr that is full or closed ends nothing: what cannot be written is dropped.
 """

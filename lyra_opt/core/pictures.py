@@ -329,7 +329,7 @@ EDGE = "#ffffff"
 
 @dataclass(frozen=True, slots=True)
 class BlockRows:
-    """What draws blocks into axes.
+    """Rows of blocks in axes; a block is as wide as the GPUs that it stands for.
 
     Parameters
     ----------

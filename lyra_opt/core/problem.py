@@ -115,7 +115,7 @@ else:
     SolutionT = TypeVar("SolutionT")
 
 UNNAMED = "unnamed"
-"""What an instance is called that nobody has named."""
+"""The name of an instance that has none of its own."""
 
 
 @declared(slots=False)
@@ -132,7 +132,7 @@ class ProblemInstance(ABC, Generic[SolutionT]):
     @property
     @abstractmethod
     def variant(self) -> Variant:
-        """What is asked of it: its objective or, for reclaiming, its semantics."""
+        """The variant that the instance poses: its objective or, for reclaiming, its semantics."""
 
     @abstractmethod
     def to_networkx(self) -> networkx.Graph:

@@ -14,7 +14,7 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.core.plugins import Plugins
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Number, SolveResult, Status, StoppedBy
-from lyra_opt.core.stopwatch import OutOfTimeError, grace, limited_to, loading
+from lyra_opt.core.stopwatch import OutOfTimeError, grace, limited_to, limits_in_force, loading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -42,9 +42,9 @@ def _keeping_limits(solve: SolveT) -> SolveT:
     """Return a method `solve` that runs with its `limits` in force."""
 
     @wraps(solve)
-    def limited(self: Any, instance: Any, *, limits: Limits, **others: Any) -> SolveResult[Any]:
-        with limited_to(limits):
-            return solve(self, instance, limits=limits, **others)
+    def limited(self: Any, *given: Any, **named: Any) -> SolveResult[Any]:
+        with limited_to(named.get("limits") or limits_in_force()):
+            return solve(self, *given, **named)
 
     return cast("SolveT", limited)
 

@@ -228,7 +228,6 @@ def _engine(scheduler: str | None, processes: int, scenario: Scenario) -> Engine
 
 
 def _changes(changes: Mapping[str, Any] | None) -> dict[str, Any]:
-
     if changes is not None and not isinstance(changes, Mapping):
         rule = 'must be a dictionary of keys and values, such as {"cluster.servers": 44}'
         raise FieldError("changes", str(changes), rule)
@@ -316,6 +315,5 @@ def _can_be_sent(scenario: Scenario) -> bool:
 
 
 def _is_watched() -> bool:
-
     is_terminal = sys.stderr is not None and sys.stderr.isatty()
     return is_terminal or "ipykernel" in sys.modules

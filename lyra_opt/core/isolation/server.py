@@ -1,4 +1,4 @@
-"""The child's side: messages, and the server that calls solvers and tells what becomes of them."""
+"""The child's side: messages, and the server that calls solvers and sends their results."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SHARE_OF_TELLING = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a child is asked to do; None is what it has already.
+    """A solver call that a child is to make; it has what is None from an earlier one.
 
     Each message that answers it comes after its number: threads of backends may speak after the
     end of a call.
@@ -71,7 +71,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What an observer is told, and the solution with it as a pickle."""
+    """An incumbent or a bound for the observer, and the solution as a pickle."""
 
     point: TrajectoryPoint
     solution: bytes | None

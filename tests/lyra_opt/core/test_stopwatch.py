@@ -162,9 +162,11 @@ def test_each_solver_runs_within_its_own_limits():
         def solve(self, instance: object, **given: object) -> SolveResult[object]:
             with suppress(OutOfTimeError):
                 Inner().solve(instance, limits=Limits(nodes=3), rng=None)
+            with suppress(OutOfTimeError):
+                Inner().solve(instance)
             seen.append(limits_in_force())
             return SolveResult(status=Status.UNKNOWN)
 
     Outer().solve(None, limits=Limits(nodes=9, time_s=5), rng=None)
-    assert seen == [Limits(nodes=3), Limits(nodes=9, time_s=5)]
+    assert seen == [Limits(nodes=3), *2 * [Limits(nodes=9, time_s=5)]]
     assert limits_in_force() == Limits()
