@@ -96,7 +96,7 @@ class Server(heterogeneous.GpuServer):
     """A server with GPUs of one or more types, which may be borrowed."""
 
     is_lent: bool = key(
-        Flag(), "whether it is of an inference cluster, and there while on loan", default=False
+        Flag(), "whether it is an inference server, present only while on loan", default=False
     )
 
 
