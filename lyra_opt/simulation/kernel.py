@@ -21,7 +21,7 @@ from lyra_opt.simulation.decisions import DecisionError
 from lyra_opt.simulation.job_run import added
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.tenure import Forever
-from lyra_opt.simulation.view import PolicyError, View
+from lyra_opt.simulation.view import WORK_TOLERANCE, PolicyError, View
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -411,8 +411,11 @@ class QuietLeases:
         if previous is None or previous.gpus != run.gpus:
             return
         done = previous.left - run.left
-        # Nothing is done where the same job was asked about twice at one moment.
-        times = math.ceil(run.left / done) - 2 if done > 0 else 0
+        # The last lease and the one before it are replayed. How many there are depends on
+        # `WORK_TOLERANCE`; twice that leaves room for rounding. Nothing is done where the same job
+        # was asked about twice at one moment.
+        certain = run.left - 2 * WORK_TOLERANCE * run.work
+        times = math.ceil(certain / done) - 2 if done > 0 else 0
         if times < 1:
             return
         before = view.totals.copy()

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.workload import Job, Workload
 
 WORK_TOLERANCE = 1e-9
-"""Part of a lease by which a job may overrun it to complete, and of all its work by which it may
-fall short in a round and is complete."""
+"""Part of all its work that a job may do after the end of a lease to complete, or that it may lack
+at the end of a round and is complete. Rounding over a million leases or rounds adds up to less."""
 
 
 class PolicyError(Exception):
@@ -622,7 +622,7 @@ class View:
             length_s = self._length_s
             if run.began_s < self.now_s:
                 length_s = run.lease_ends_s - begins_s
-            run.completes = left_s <= length_s * (1 + WORK_TOLERANCE)
+            run.completes = run.left <= run.rate * length_s + WORK_TOLERANCE * run.work
             end_s = begins_s + (left_s if run.completes else length_s)
         self._sequence += 1
         heappush(self._events, (end_s, self._sequence, run, run.version))

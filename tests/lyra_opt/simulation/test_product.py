@@ -163,6 +163,23 @@ def test_leases_are_not_passed_over_when_servers_move():
     require_same(*found)
 
 
+@pytest.mark.parametrize("leases", [14, 3048])
+def test_a_job_that_fills_its_last_lease_ends_in_it(leases):
+    """Whether leases are replayed or passed over, although 1.1 steps a lease are rounded."""
+    found = []
+    for repeats_itself in (False, True):
+        kernel = prepare(
+            workload_of(Job.of_gang(in_rounds.gang("x", leases * 1.1, release_s=17.3, a=1.1))),
+            in_rounds.cluster_of({"a": 1}),
+            "no-wait",
+            tenure=Leases(lease_s=1, hand_over_s_per_gpu=0.5),
+        )
+        kernel.policy.repeats_itself = repeats_itself
+        found.append(kernel.run())
+    assert [kernel.runs[0].allocations for kernel in found] == [leases, leases]
+    require_same(*found)
+
+
 def test_copies_are_slowed_by_distance_within_a_machine():
     """As the only copy of a job is."""
     jobs = workload_of(on_racks.job("x", 100, gang=2))
