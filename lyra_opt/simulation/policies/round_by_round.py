@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from lyra_opt.core.errors import require_returned
 from lyra_opt.core.seeding import generator
 from lyra_opt.core.stopwatch import Stopwatch
-from lyra_opt.heterogeneous.heuristics.policy import ACTIVE_IDS, NEVER, ActiveJob, RoundState
+from lyra_opt.heterogeneous.heuristics.policy import (
+    ACTIVE_IDS,
+    NEVER,
+    ActiveJob,
+    RoundDraft,
+    RoundState,
+    place_on_first_type,
+)
 from lyra_opt.heterogeneous.instance import GangJob, Objective
 from lyra_opt.heterogeneous.utility import InverseJct
 from lyra_opt.simulation.job_run import Copies
@@ -22,7 +29,7 @@ from lyra_opt.simulation.policy import DEFAULT_RECLAIMER, Policy
 from lyra_opt.simulation.tenure import Rounds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from lyra_opt.core.solver import SolverLike
     from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundPolicy
@@ -47,7 +54,8 @@ class _Active(NamedTuple):
 class RoundByRound(Policy):
     """Asks a rule as each round begins.
 
-    Rounds in which nothing can change are passed over, where the rule says so.
+    Rounds in which nothing can change are passed over, where the rule says so. Rules do not know
+    that some jobs take own or borrowed GPUs, but not both at once (`_without_mixing`).
 
     Parameters
     ----------
@@ -201,14 +209,16 @@ class RoundByRound(Policy):
             if len(placements) > 1:
                 self._require_copies(view, self._active[name].run, placements)
         pairs = list(self._rule.pairs()) if self._rule.packs else []
+        mixing = {name for name, got in decision.items() if self._mixes_kinds(name, got)}
+        if mixing:
+            pairs = [pair for pair in pairs if mixing.isdisjoint(pair)]
+            decision = self._without_mixing(decision, mixing, {two for _, two in pairs})
         beside = dict(pairs) | {two: one for one, two in pairs}
         starting: list[tuple[_Active, tuple[Placement, ...]]] = []
         moving: list[tuple[_Active, tuple[Placement, ...]]] = []
         renewed: list[_Active] = []
         for name, active in self._active.items():
             got = tuple(decision.get(name, ()))
-            if got and self._mixes_kinds(active.run, got):
-                got = ()
             had = active.seen.placements
             if not got:
                 if had:
@@ -252,16 +262,48 @@ class RoundByRound(Policy):
                 seen.started_s = view.now_s
         seen.placements, seen.waiting_since_s = got, NEVER
 
-    def _mixes_kinds(self, run: JobRun, got: tuple[Placement, ...]) -> bool:
-        """Whether a job that takes one kind at a time would be on own and borrowed GPUs.
-
-        Rules do not know of that: it waits for another round then.
-        """
-        if not self._lent_servers or run.job.heterogeneous:
+    def _mixes_kinds(self, name: str, got: Sequence[Placement]) -> bool:
+        """Whether a job that takes one kind at a time would be on own and borrowed GPUs."""
+        if not self._lent_servers or self._active[name].run.job.heterogeneous:
             return False
         return any(
             len({server in self._lent_servers for server in placement}) > 1 for placement in got
         )
+
+    def _without_mixing(
+        self, decision: Decision, mixing: Collection[str], seconds: Collection[str]
+    ) -> Decision:
+        """Return a decision in which jobs that take one kind of GPUs at a time are on one kind.
+
+        Such a job stays where it is, or gets free GPUs of its fastest type that has enough. It
+        waits for another round if other jobs hold too many. When nothing else runs, own GPUs of one
+        type are enough for any job.
+
+        Parameters
+        ----------
+        mixing
+            The jobs that the rule puts on both kinds.
+        seconds
+            Jobs that share the GPUs of another one.
+        """
+        draft = RoundDraft(self._state.servers)
+        free = draft.free
+        kept = {name: got for name, got in decision.items() if name not in mixing}
+        for name, got in kept.items():
+            for placement in got if name not in seconds else ():
+                # What else a rule may break is found where GPUs are reserved.
+                if placement.keys() <= free.by_server.keys() and free.holds(placement):
+                    free.take(placement)
+        for name in decision:
+            if name in mixing:
+                seen = self._active[name].seen
+                job, current = seen.job, seen.current
+                if current and free.holds(current):
+                    draft.give(job, current)
+                else:
+                    types = sorted(free.of_type, key=lambda each: -job.throughput.get(each, 0.0))
+                    draft.give(job, place_on_first_type(free, job, types))
+        return kept | draft.decision
 
     def _parts(
         self, view: View, run: JobRun, placements: Sequence[Placement], beside: JobRun | None

@@ -262,6 +262,22 @@ def test_fungible_jobs_are_on_one_kind_of_gpus(name):
     assert lent_gpu_s == (found.runs[1].held_gpu_s if ran_on_loan else 0)
 
 
+def test_a_gang_that_fits_the_own_gpus_does_not_wait_for_both_kinds():
+    """Hadar buys from the borrowed server first, as it has most free GPUs, and then an own one."""
+    cluster = Cluster.of_servers(
+        2,
+        gpus_per_server=2,
+        inference_servers=1,
+        inference_gpus_per_server=3,
+        inference_gpu=GpuType(name="V100"),
+    )
+    job = job_of("x", 0, 50, 4, fungible=True)
+    found = simulate(
+        workload_of(job), cluster, "hadar", plan=lending(1), tenure=Rounds(restart_s=0)
+    )
+    assert found.runs[0].completion_s == 50
+
+
 class MovesAway(QueuePolicy):
     """Moves whoever is on a server that is called back, from the first one to the second."""
 

@@ -134,6 +134,31 @@ class TestLoans:
         # From 10 s to 15 s it has done 10 steps on loan.
         assert completions(simulation) == [20 + 20]
 
+    def test_who_takes_one_kind_is_on_free_gpus_of_one_kind(self):
+        """And stays there, although the rule always asks for an own and a borrowed GPU."""
+        cluster = cluster_of({"a": 2}).with_lent(1, gpus_per_server=1, gpu_type=GpuType(name="b"))
+        on_both = {server.id: dict.fromkeys(server.gpus, 1) for server in cluster.servers}
+
+        def mixes(state):
+            there = {active.job.id for active in state.jobs}
+            return {
+                name: got for name, got in {"x": (on_both,), "y": ON_S0}.items() if name in there
+            }
+
+        jobs = [
+            replace(Job.of_gang(gang("x", 15, gang=2, a=1.0, b=1.0)), fungible=True),
+            Job.of_gang(gang("y", 8)),
+        ]
+        simulation = run_rule(
+            Scripted(mixes),
+            Workload(name="small", jobs=tuple(jobs)),
+            cluster,
+            Rounds(round_s=10.0, restart_s=1.0, merge_s=0.0),
+            plan=LoanPlan(interval_s=14.0, on_loan=(1,), busy_share=(0.0,)),
+        )
+        assert completions(simulation) == [10 + 1 + 15, 1 + 8]
+        assert simulation.runs[0].allocations == 1
+
 
 class TestIdling:
     """Rules that let GPUs idle on purpose, and rounds that end as a job does."""
