@@ -20,7 +20,7 @@ _ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+):[0-9]{1
 
 
 def checked_address(path: str, value: Any) -> str:
-    """Return where a Dask scheduler listens; `FieldError` if it is no address."""
+    """Return where a Dask scheduler listens; `FieldError` if it is not one."""
     address = require_text(path, as_python(value))
     if not _ADDRESS.fullmatch(address):
         rule = "must be tls://HOST:PORT or tcp://HOST:PORT, as the scheduler prints it"

@@ -139,7 +139,7 @@ class Row:
 
 
 def moment_ms(text: str, error: Callable[[], InputError]) -> int:
-    """Return a date and time as milliseconds since 1970; raise what `error` returns if it is none.
+    """Return a date and time as milliseconds since 1970; raise what `error` returns for other text.
 
     Without a time zone it is UTC: only differences matter, and a file has one clock.
     """

@@ -102,8 +102,23 @@ def test_runs_are_compared_with_the_best_reference_of_each_instance():
     assert list(frame.gap_percent) == [0.0, 50.0]
     assert list(frame.bound_gap_percent) == pytest.approx([0.0, 100 / 3])
     assert list(frame.overshoot_s) == pytest.approx([0.0, 0.1])
-    assert has_backend("reclaim", "cpsat")
     assert not frame.has_backend.any()
+
+
+@pytest.mark.parametrize(
+    ("problem", "solver", "expected"),
+    [
+        ("reclaim", "cpsat", True),
+        ("heterogeneous", "lp-highs", True),
+        ("heterogeneous", "lp-sifting", True),
+        ("heterogeneous", "lp-glop", True),
+        ("heterogeneous", "water-filling", False),
+        ("reclaim", "exact", False),
+    ],
+)
+def test_models_have_a_backend(problem, solver, expected):
+    """Models are held to the limits of backends, also those that are outside formulations."""
+    assert has_backend(problem, solver) is expected
 
 
 def test_targets_can_be_evaluated():
