@@ -207,7 +207,7 @@ def test_interrupted_study_resumes_with_every_run_exactly_once(
         text=True,
         preexec_fn=hear_interrupts,
     ) as process:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300  # far longer than on a machine with other work
         while not (folder / STORE_FILE).exists() or len(runs_of(folder)) < 4:
             assert process.poll() is None
             assert time.monotonic() < deadline
