@@ -1,4 +1,4 @@
-"""What came of the replays of a paper, read back from its store, and what papers measure of it.
+"""Results of the replays of a paper, read back from its store, and the measures of papers.
 
 Papers measure figures of a replay, and beyond them functions of its tables, which their files name.
 Each takes the outcome of a replay, and beside it that of another where the file names one.

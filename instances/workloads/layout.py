@@ -160,7 +160,7 @@ def line_rows(
     columns
         The names of the fields, in order.
     fields_of
-        Returns the fields of a line; none for a line that is no row.
+        Returns the fields of a line; an empty list for an empty line or a remark.
 
     Raises
     ------

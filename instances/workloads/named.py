@@ -185,7 +185,7 @@ def _lyra_gangs(
 
 
 def for_any_cluster(generate: Callable[..., Workload]) -> Callable[..., Workload]:
-    """Return a generator to which no cluster matters, as `NamedWorkload` has it."""
+    """Return a generator that takes the cluster, as `NamedWorkload` asks, and ignores it."""
 
     @wraps(generate)
     def make(cluster: Cluster, seed: int, **parameters: Any) -> Workload:  # noqa: ARG001
