@@ -107,8 +107,10 @@ def _run(given: Sequence[str]) -> int:
             return 2
         except OSError as error:
             show_traceback(error)
-            is_own = error.filename is None  # of a file, its name is said
-            complain(f"error: {unwritable('the standard output', error) if is_own else error}")
+            names_no_file = error.filename is None
+            complain(
+                f"error: {unwritable('the standard output', error) if names_no_file else error}"
+            )
             _discard_output()
             return 2
         except Exception as error:

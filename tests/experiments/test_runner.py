@@ -26,6 +26,7 @@ from lyra_opt.experiments.store import STORE_FILE, ResultStore
 from lyra_opt.experiments.study import read_study
 from tests.experiments.conftest import REPOSITORY
 from tests.experiments.plugin import GATE
+from tests.signals import hear_signals
 
 if TYPE_CHECKING:
     from lyra_opt.experiments.records import SolverRecord
@@ -176,11 +177,6 @@ def _is_alive(pid: int) -> bool:
     return state != "Z"  # dead, but its new parent has not noticed
 
 
-def hear_interrupts() -> None:
-    """Whoever runs the tests in the background may have them ignore Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 @pytest.mark.parametrize(
     "ended_by",
     [
@@ -205,7 +201,7 @@ def test_interrupted_study_resumes_with_every_run_exactly_once(
         env=environment,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=hear_interrupts,
+        preexec_fn=hear_signals,
     ) as process:
         deadline = time.monotonic() + 300  # far longer than on a machine with other work
         while not (folder / STORE_FILE).exists() or len(runs_of(folder)) < 4:

@@ -17,6 +17,7 @@ import lyra_opt as lo
 from lyra_opt.core.errors import UserError
 from lyra_opt.experiments.frames import load_study
 from tests.reference.drawing import Draw
+from tests.signals import hear_signals
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,7 +80,12 @@ def test_rows_outlive_every_kill(seed, tmp_path):
     kept: dict[tuple[str, str], Any] = {}
     killed = 0
     for _ in range(KILLS):
-        with subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True) as study:
+        with subprocess.Popen(
+            command,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=hear_signals,
+        ) as study:
             time.sleep(draw.uniform(0.5, 3.5))
             is_running = study.poll() is None
             killed += is_running
@@ -145,12 +151,6 @@ def test_answers_outlive_every_end(number, tmp_path):
         assert [answer["stopped_by"] for answer in answers] == [None, "interrupt"]
         assert answers[1]["objective"] is not None
         assert lo.verify(fleet, tmp_path / "solution.json")
-
-
-def hear_signals() -> None:
-    """Whoever runs the tests in the background may have them ignore signals."""
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
 
 
 def sleeping() -> list[str]:
