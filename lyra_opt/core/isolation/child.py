@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 LONGEST_SLICE_S = 0.1
 """Of waiting: a child may die while processes that it has started hold its end of the pipe."""
 
+GONE_WITHIN_S = 2.0
+"""A child that dies is gone so soon after its end of the pipe; one that lives on has closed it."""
+
 ASKED_FOR_STACK = signal.SIGUSR1
 
 FIRST_TO_BE_KILLED = "500"
@@ -142,8 +145,12 @@ class Child:
         return os.waitid(os.P_PID, self.process, os.WEXITED | os.WNOWAIT | options)
 
     def _how_it_ended(self) -> str:
-        """Return in words how it has ended; wait for it."""
-        ended = self._has_ended()
+        """Return in words how it has ended, or that it lives on but can send nothing more."""
+        until_s = time.monotonic() + GONE_WITHIN_S
+        while (ended := self._has_ended(os.WNOHANG)) is None:
+            if time.monotonic() > until_s:
+                return "its process closed its connection and went on"
+            time.sleep(LONGEST_SLICE_S / 20)
         if ended.si_code == os.CLD_EXITED:
             return f"its process exited with code {ended.si_status}"
         words = signal.strsignal(ended.si_status) or "unknown"

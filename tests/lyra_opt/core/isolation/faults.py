@@ -104,6 +104,11 @@ class Faulty(Solver):
                     os.write(descriptor, b"a message of which more never comes")
         self.hangs(instance)
 
+    def closes_descriptors_and_hangs(self, instance: Any) -> Any:
+        """As programs do that become daemons."""
+        os.closerange(3, 64)
+        self.hangs(instance)
+
     def exits(self, instance: Any) -> Any:
         sys.exit(5)
 

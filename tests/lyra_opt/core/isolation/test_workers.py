@@ -57,6 +57,7 @@ def solved(workers: Workers, fault: str, **options: Any) -> Answer[Any]:
         ("exits", r"it exited \(faults.py, line \d+\)"),
         ("leaves", "its process exited with code 3"),
         ("crashes", r"its process was ended by signal 11 \(Segmentation fault\)"),
+        ("closes-descriptors-and-hangs", "its process closed its connection and went on"),
         ("kills-itself", r"its process was ended by signal 9 \(Killed\)"),
         ("interrupts", r"KeyboardInterrupt \(faults.py, line \d+\)"),
         ("returns-nonsense", "the solver returned .*, which is no SolveResult"),
