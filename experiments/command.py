@@ -191,7 +191,6 @@ def run_study_command(arguments: argparse.Namespace) -> int:
 
 def run_report_command(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt report``; return the exit code."""
-    from lyra_opt.core.errors import UserError
     from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.experiments.store import ResultStore
 

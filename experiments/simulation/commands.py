@@ -281,8 +281,6 @@ def run_schemes(arguments: argparse.Namespace) -> int:
     from lyra_opt.experiments.simulation.showing.catalogue import print_schemes
 
     if arguments.scenario is None and (arguments.changes or arguments.jobs):
-        from lyra_opt.core.errors import UserError
-
         raise UserError("--set and --jobs change a scenario: name it with --for")
     print_schemes(None if arguments.scenario is None else given_scenario(arguments))
     return 0

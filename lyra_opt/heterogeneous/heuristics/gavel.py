@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.core.result import SolveResult, Status
+from lyra_opt.core.result import Limits, SolveResult, Status
 from lyra_opt.core.rules import require_flag, require_number
 from lyra_opt.core.solver import HeuristicSolver
 from lyra_opt.core.stopwatch import require_time, within_time
@@ -62,7 +62,6 @@ def solver_shares(instance: Instance, solver: Solver | None = None) -> TimeShare
     """
     import numpy as np
 
-    from lyra_opt.core.result import Limits, Status
     from lyra_opt.heterogeneous.exact.shares.highs_model import LpHighs
 
     solver = solver or LpHighs()

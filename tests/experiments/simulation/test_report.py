@@ -64,8 +64,6 @@ CLUSTERS = {
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     """Return the results of each of `CLUSTERS`, with their pages."""
-    from lyra_opt.__main__ import main
-
     found = {}
     for name, arguments in CLUSTERS.items():
         found[name] = tmp_path_factory.mktemp("replays") / name
