@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-import tomllib
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -43,12 +42,14 @@ from lyra_opt.simulation.tenure import PREEMPTION_S, Forever, Leases, Rounds
 from lyra_opt.simulation.topology import Rack, Topology
 from lyra_opt.simulation.workload import Job, Workload
 from tests.instances.workloads.published import published
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 GOLDENS = Path(__file__).with_name("goldens.npz")
-TABLES = Path(__file__).with_name("golden_cases.toml")
+TABLES = tables(__file__)
+"""Situations by kind of cluster and name."""
 
 # How a case is replayed.
 
@@ -613,15 +614,9 @@ SITUATIONS: Mapping[str, Callable[..., Situation]] = {
 
 
 @cache
-def tables() -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the situations as data, by kind and name."""
-    return tomllib.loads(TABLES.read_text())
-
-
-@cache
 def situation_of(kind: str, name: str) -> Situation:
     """Return a situation; `published` skips the test where its trace is not there."""
-    given = {key: value for key, value in tables()[kind][name].items() if key != "schemes"}
+    given = {key: value for key, value in TABLES[kind][name].items() if key != "schemes"}
     return SITUATIONS[given.pop("on")](**given)
 
 
@@ -653,7 +648,7 @@ class Case(NamedTuple):
 
 CASES: tuple[Case, ...] = tuple(
     Case(kind, scheme, situation)
-    for kind, situations in tables().items()
+    for kind, situations in TABLES.items()
     for situation, table in situations.items()
     for scheme in (
         GROUPS[table["schemes"]] if isinstance(table["schemes"], str) else table["schemes"]

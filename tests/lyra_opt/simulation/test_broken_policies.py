@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,6 +24,7 @@ from tests.lyra_opt.simulation import in_rounds, on_racks
 from tests.lyra_opt.simulation.product import Watch
 from tests.lyra_opt.simulation.replays import borrowing, job_from, job_of, lending
 from tests.lyra_opt.simulation.steps import STEPS, grows, numbered, starts, takes
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,9 +39,7 @@ if TYPE_CHECKING:
 
     Act = Callable[["Broken", View], None]
 
-TABLES: dict[str, dict[str, Any]] = tomllib.loads(
-    Path(__file__).with_name("broken.toml").read_text(encoding="utf-8")
-)
+TABLES = tables(__file__, "broken")
 
 MOST_CALLS = 50_000
 """Of a policy; beyond, it would be asked for ever."""

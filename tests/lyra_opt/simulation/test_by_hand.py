@@ -6,8 +6,6 @@ expects of jobs, totals and metrics is compared, and GPU-seconds, work and time 
 
 from __future__ import annotations
 
-import tomllib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,13 +20,12 @@ from lyra_opt.simulation.workload import Workload
 from tests.lyra_opt.simulation import in_rounds, on_racks
 from tests.lyra_opt.simulation.replays import borrowing, job_from, replay
 from tests.lyra_opt.simulation.steps import Script
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from lyra_opt.simulation.scheme import Scheme
 
-CASES: dict[str, dict[str, Any]] = tomllib.loads(
-    Path(__file__).with_name("by_hand.toml").read_text(encoding="utf-8")
-)
+CASES = tables(__file__)
 SETTINGS = frozenset(
     (
         *("why", "jobs", "alone", "borrow", "cluster", "types", "racks", "servers"),

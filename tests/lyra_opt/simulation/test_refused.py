@@ -6,9 +6,7 @@ what is refused in files.
 
 from __future__ import annotations
 
-import tomllib
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,14 +26,13 @@ from lyra_opt.simulation.tenure import Epochs, Forever, Leases, Rounds
 from lyra_opt.simulation.topology import Topology, read_topology
 from lyra_opt.simulation.workload import InferenceDemand, Job
 from tests.conftest import assert_refused
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
-TABLES, FILES = (
-    tomllib.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
-    for name in ("refused.toml", "refused_files.toml")
-)
+TABLES, FILES = tables(__file__), tables(__file__, "refused_files")
 VALID: dict[str, str] = FILES.pop("valid")
 READERS: dict[str, Callable[[Path], object]] = {
     "topology": read_topology,

@@ -1,0 +1,17 @@
+"""Tables of test cases, written as TOML beside the tests that read them."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+
+def tables(file: str, name: str | None = None) -> dict[str, Any]:
+    """Return the TOML file beside a test module, such as ``refused.toml`` for ``test_refused.py``.
+
+    `name` overrides the file's name; it has no ending.
+    """
+    path = Path(file)
+    name = name or path.stem.removeprefix("test_")
+    return tomllib.loads(path.with_name(f"{name}.toml").read_text(encoding="utf-8"))
