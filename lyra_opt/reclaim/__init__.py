@@ -1,8 +1,7 @@
-"""Server reclaiming: which servers on loan to give back so that few jobs are preempted.
+"""Reclaiming: choose the servers on loan to take back so that few jobs are preempted.
 
-Lyra (EuroSys 2023), section 4. The instance is `Instance`, a solution `Solution`,
-and `check` recomputes what a solution costs. The mathematics stands in
-``formulations/reclaim/README.md``.
+Source: Lyra (EuroSys 2023), section 4. `Instance` and `Solution` hold the data, and `check`
+recomputes the cost of a solution. The mathematics is in ``formulations/reclaim/README.md``.
 """
 
 from lyra_opt.reclaim.checker import Report, check

@@ -1,7 +1,7 @@
-"""Recompute what a reclaim solution costs, from the instance and the chosen servers alone.
+"""Recompute the cost of a reclaim solution from the instance and the chosen servers alone.
 
-Written for plainness, on the instance's own records and not on the arrays that the algorithms
-use, so that an error in those cannot hide here.
+The checker is written for clarity. It reads the records of the instance and not the arrays that the
+algorithms use, so that an error in the arrays cannot hide here.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
     from lyra_opt.reclaim.instance import Instance, Job, Solution
 
 SUM = Integer(most=2**100)
-"""Sums of weights and GPUs may be beyond the integers that files hold."""
+"""The rule for sums of weights and GPUs, which may exceed the largest integer in a file."""
 
 
 @declared()
 class Report(CheckReport):
-    """What `check` found."""
+    """The checker's report on a reclaim solution: violations, objective and collateral damage."""
 
-    objective: int | None = key(SUM, "weight of the preempted jobs", default=None)
+    objective: int | None = key(SUM, "total weight of the preempted jobs", default=None)
     preempted_jobs: tuple[str, ...] | None = key(
-        ListOf(Text(), least=0), "their ids, in file order", default=None
+        ListOf(Text(), least=0), "ids of the preempted jobs, in file order", default=None
     )
     collateral_gpus: int | None = key(
         SUM,
-        "GPUs that preempted jobs (all their workers) vacate on servers that are not reclaimed",
+        "GPUs that preempted jobs release on servers that are not reclaimed",
         default=None,
     )
     scaled_in_workers: int | None = key(
-        SUM, "workers on reclaimed servers that belong to jobs that survive", default=None
+        SUM, "workers of surviving jobs on reclaimed servers", default=None
     )
 
 
 def check(instance: Instance, solution: Solution) -> Report:
-    """Return whether `solution` is valid and what it costs, in integers.
+    """Return the report on `solution`: the rules that it breaks, or its cost in integers.
 
     Time O(servers + worker groups).
     """

@@ -1,4 +1,4 @@
-"""Which jobs of a reclaim instance stand in each other's way."""
+"""The conflict graph of a reclaim instance: jobs are neighbours if they share a server."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 def conflict_graph(instance: Instance) -> networkx.Graph:
-    """Return the graph of jobs in which those that share a server are neighbours.
+    """Return the graph whose nodes are jobs and whose edges join jobs that share a server.
 
-    Nodes are the ids of jobs with the attribute ``weight``, an edge has ``servers``, the ids of
-    all servers shared, in file order. Its connected components are what reclaiming can decide
-    apart but for N_R. Complexity O(sum over servers of jobs there, squared).
+    Nodes are job ids with the attribute ``weight``. An edge has the attribute ``servers``, the ids
+    of all shared servers in file order. Reclaiming decides the connected components independently,
+    except that N_R links them. Complexity O(sum over servers of the square of their jobs).
     """
     import networkx
 

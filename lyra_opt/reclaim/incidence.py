@@ -1,4 +1,4 @@
-"""A reclaim instance as flat integer arrays, for the algorithms; jobs and servers by position."""
+"""The array form of a reclaim instance, in which jobs and servers are numbered in file order."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 class Incidence(NamedTuple):
-    """A sparse job-by-server matrix of positive integers, in row and in column order.
+    """A sparse job-by-server matrix of positive integers, stored by row and by column.
 
-    A named tuple of read-only arrays, so that kernels take it as it is.
+    It is a named tuple of read-only arrays because kernels accept named tuples without conversion.
 
     Parameters
     ----------
     job_start
-        Shape (jobs + 1,): the entries of job j are those from ``job_start[j]`` to
-        ``job_start[j + 1]``, in order of server.
+        Shape (jobs + 1,): job j owns the entries from ``job_start[j]`` to ``job_start[j + 1]``,
+        ordered by server.
     job_servers, job_counts
         Shape (entries,): server and value of each entry, ordered by job.
     server_start
-        Shape (servers + 1,), as `job_start`.
+        Shape (servers + 1,): where the entries of each server start in `server_jobs`.
     server_jobs, server_counts
         Shape (entries,): job and value of each entry, ordered by server, then by job.
     """
@@ -44,7 +44,7 @@ class Incidence(NamedTuple):
     def of_entries(
         cls, jobs: int, servers: int, entries: Iterable[tuple[int, int, int]]
     ) -> Incidence:
-        """Build from (job, server, value) triples, each pair at most once; O(entries log)."""
+        """Build the matrix from distinct (job, server, value) triples in O(n log n) time."""
         table = np.array(sorted(entries), dtype=np.int64).reshape(-1, 3)
         return cls.of_rows(
             _starts(table[:, 0], jobs), table[:, 1].copy(), table[:, 2].copy(), servers
@@ -54,7 +54,7 @@ class Incidence(NamedTuple):
     def of_rows(
         cls, job_start: IntArray, job_servers: IntArray, job_counts: IntArray, servers: int
     ) -> Incidence:
-        """Build from the rows, each in order of server; see the class. O(entries + servers)."""
+        """Build the matrix from its rows, each ordered by server, in O(entries + servers) time."""
         jobs = np.repeat(np.arange(len(job_start) - 1), np.diff(job_start))
         by_server = stable_order(job_servers, servers)
         return cls._read_only(
@@ -67,9 +67,9 @@ class Incidence(NamedTuple):
         )
 
     def keeping(self, is_kept: NDArray[np.bool_]) -> Incidence:
-        """Return the same matrix with only the rows for which `is_kept`, shape (jobs,), holds.
+        """Return a copy of the matrix in which the rows of all jobs not in `is_kept` are empty.
 
-        Jobs keep their numbers; the rows of the others become empty. Time O(entries).
+        `is_kept` has shape (jobs,). Jobs keep their numbers. Time O(entries).
         """
         by_job = np.repeat(is_kept, self.span())
         by_server = is_kept[self.server_jobs]
@@ -90,36 +90,36 @@ class Incidence(NamedTuple):
 
     @property
     def jobs(self) -> int:
-        """Number of rows."""
+        """Number of jobs, the rows of the matrix."""
         return len(self.job_start) - 1
 
     @property
     def servers(self) -> int:
-        """Number of columns."""
+        """Number of servers, the columns of the matrix."""
         return len(self.server_start) - 1
 
     @property
     def entries(self) -> int:
-        """Number of positive entries."""
+        """Number of positive entries of the matrix."""
         return len(self.job_servers)
 
     def span(self) -> IntArray:
-        """Return the number of servers of each job, shape (jobs,)."""
+        """Return the number of servers that each job has entries on, shape (jobs,)."""
         return self.job_start[1:] - self.job_start[:-1]
 
     def row_sums(self, of_servers: IntArray) -> IntArray:
-        """Return, for each job, the sum of its values times `of_servers`, shape (servers,)."""
+        """Return the matrix times the vector `of_servers` of shape (servers,)."""
         return sums_of_runs(self.job_counts * of_servers[self.job_servers], self.job_start)
 
     def row(self, job: int) -> list[tuple[int, int]]:
-        """Return (server, value) of each entry of `job`."""
+        """Return the (server, value) pairs of one job."""
         entries = slice(self.job_start[job], self.job_start[job + 1])
         return list(
             zip(self.job_servers[entries].tolist(), self.job_counts[entries].tolist(), strict=True)
         )
 
     def column(self, server: int) -> list[tuple[int, int]]:
-        """Return (job, value) of each entry of `server`."""
+        """Return the (job, value) pairs of one server."""
         entries = slice(self.server_start[server], self.server_start[server + 1])
         return list(
             zip(
@@ -131,28 +131,27 @@ class Incidence(NamedTuple):
 
 
 def partial_sums(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the sums of the first 0, 1, 2, ... values, in the integers of `values`."""
+    """Return the sums of the first 0, 1, 2, ... values, with the dtype of `values`."""
     sums = np.zeros(len(values) + 1, dtype=values.dtype)
     np.cumsum(values, out=sums[1:])
     return sums
 
 
 def sums_of_runs(values: NDArray[Any], starts: IntArray) -> NDArray[Any]:
-    """Return the sum of each run of values, which goes from one of `starts` to the next."""
+    """Return the sum of each run of consecutive values; `starts` holds all starts and the end."""
     sums = partial_sums(values)[starts]
     differences: NDArray[Any] = sums[1:] - sums[:-1]
     return differences
 
 
 def stable_order(groups: IntArray, size: int) -> IntArray:
-    """Return the entries ordered by group, a number below `size`, then by position."""
-    # NumPy sorts 16-bit integers by radix: ten times as fast here as its sort of 64-bit ones.
+    """Return the indices that sort `groups`, integers below `size`, and keep ties in order."""
+    # NumPy's stable sort of 16-bit integers is a radix sort, ten times as fast as on 64 bits.
     small = groups.astype(np.uint16) if size <= 2**16 else groups
     return np.argsort(small, kind="stable")
 
 
 def _first_of(is_kept: NDArray[np.bool_], starts: IntArray) -> IntArray:
-    """Return where each group starts when only some entries are kept."""
     return partial_sums(is_kept.astype(np.int64))[starts]
 
 
@@ -162,7 +161,7 @@ def _starts(positions: IntArray, size: int) -> IntArray:
 
 @dataclass(frozen=True, slots=True)
 class ReclaimIndex:
-    """The arrays of one instance, which the instance builds at its construction.
+    """The arrays of one reclaim instance, built once when the instance is constructed.
 
     Parameters
     ----------
@@ -171,18 +170,18 @@ class ReclaimIndex:
     is_on_loan
         Shape (servers,): 1 for a server on loan, else 0.
     weight
-        Shape (jobs,).
+        Shape (jobs,): cost of preempting each job.
     losses
-        Workers whose loss counts, over servers *on loan* only. Rigid: 1 for each server with a
-        base worker of the job. Interchangeable: all workers.
+        What each job loses with each server *on loan*. Rigid: 1 for each server with a base
+        worker of the job. Interchangeable: the number of its workers on the server.
     slack
-        Shape (jobs,): a job is preempted when more than this many of `losses` are on chosen
-        servers. Rigid: 0. Interchangeable: all its workers less ``min_workers``.
+        Shape (jobs,): a job is preempted when the chosen servers cost it more than `slack`
+        losses. Rigid: 0. Interchangeable: all its workers less ``min_workers``.
     base
-        Servers, on loan or not, with a base worker of the job; the value is the GPUs that all
-        its workers hold there. Its row lengths are Lyra's span |S_j|.
+        For each server, on loan or not, with a base worker of the job: the GPUs that all its
+        workers hold on the server. The length of a row is Lyra's span |S_j|.
     gpus
-        GPUs that the job's workers, base and flexible, hold on each server, on loan or not.
+        GPUs that the workers of a job, base and flexible, hold on each server, on loan or not.
     """
 
     on_loan: IntArray

@@ -1,4 +1,4 @@
-"""The data of a reclaim instance and of a solution, validated on construction."""
+"""The data classes of a reclaim instance and its solution; both are validated on construction."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 
 class Semantics(Variant):
-    """When a job counts as preempted; the variants of the problem."""
+    """The rule that decides which jobs count as preempted: rigid or interchangeable."""
 
     RIGID = "rigid", "min"
-    """When a server with one of its base workers is reclaimed; flexible workers are scaled in."""
+    """A job is preempted when a server with one of its base workers is reclaimed."""
     INTERCHANGEABLE = "interchangeable", "min"
-    """When fewer than ``min_workers`` of all its workers remain."""
+    """A job is preempted when fewer than ``min_workers`` of its workers remain."""
 
 
 @declared()
 class Server:
-    """A server of the inference cluster or, not on loan, of the training cluster."""
+    """A server that is on loan from the inference cluster or belongs to the training cluster."""
 
-    id: str = key(Text(), "its name, unique in the instance")
-    gpus: int = key(Integer(1), "its GPUs; all servers together have at most 2^53 - 1")
+    id: str = key(Text(), "server id, unique in the instance")
+    gpus: int = key(Integer(1), "GPUs of the server; all servers together have at most 2^53 - 1")
     on_loan: bool = key(
         Flag(),
-        "whether it may be chosen; one that is not keeps its workers, which still count",
+        "whether the server is on loan; only servers on loan can be reclaimed",
         default=True,
     )
 
@@ -55,12 +55,14 @@ class Server:
     }
 )
 class WorkerGroup:
-    """The workers of one job on one server, at least one in all."""
+    """The workers of one job on one server; a group has at least one worker."""
 
-    server: str = key(Text(), "id of the server, at most once in a job")
-    base: int = key(Integer(), "base workers", default=0)
+    server: str = key(Text(), "id of the server; a job has at most one group per server")
+    base: int = key(Integer(), "number of base workers", default=0)
     flexible: int = key(
-        Integer(), "workers beyond the base demand; all jobs fit into the server's GPUs", default=0
+        Integer(),
+        "number of workers beyond the base demand; the workers on a server fit into its GPUs",
+        default=0,
     )
 
     def __post_init__(self) -> None:
@@ -69,31 +71,31 @@ class WorkerGroup:
 
     @property
     def workers(self) -> int:
-        """All workers of the group."""
+        """Number of workers in the group, base and flexible."""
         return self.base + self.flexible
 
 
 @declared()
 class Job:
-    """A training job that runs."""
+    """A running training job, with its workers on each server."""
 
-    id: str = key(Text(), "its name, unique in the instance")
+    id: str = key(Text(), "job id, unique in the instance")
     weight: int = key(
         Integer(),
-        "what its preemption costs: 1 to count jobs, or lost GPU-seconds, or the user's own",
+        "cost of preempting the job: 1 to count jobs, the lost GPU-seconds, or any other integer",
         default=1,
     )
-    gpus_per_worker: int = key(Integer(1), "GPUs that each of its workers holds", default=1)
+    gpus_per_worker: int = key(Integer(1), "GPUs that each worker of the job holds", default=1)
     min_workers: int = key(
         Integer(),
-        "how many workers it needs to survive; rigid: its base workers, interchangeable: from 0 "
-        "(it is never preempted) to all its workers",
+        "workers that the job needs to survive; rigid: all its base workers; interchangeable: "
+        "from 0 (the job is never preempted) to all its workers",
         default=None,
         computed=attrgetter("base_workers"),
         shown="its base workers",
     )
     workers: TablesOf[WorkerGroup] = key(
-        ListOf(Table(WorkerGroup), unique="server", parent="job"), "where its workers are"
+        ListOf(Table(WorkerGroup), unique="server", parent="job"), "workers of the job by server"
     )
 
     def __post_init__(self) -> None:
@@ -106,38 +108,39 @@ class Job:
 
     @property
     def base_workers(self) -> int:
-        """All base workers."""
+        """Number of base workers of the job on all servers."""
         return sum(group.base for group in self.workers)
 
     @property
     def total_workers(self) -> int:
-        """All workers, base and flexible."""
+        """Number of workers of the job on all servers, base and flexible."""
         return sum(group.workers for group in self.workers)
 
 
 @declared(slots=False)
 class Instance(ProblemInstance["Solution"]):
-    """Which `reclaim_servers` servers on loan to give back, at least weight of preempted jobs.
+    """Choose N_R servers on loan to reclaim so that the preempted jobs have the least weight.
 
-    Source: Lyra (EuroSys 2023), section 4; with both semantics and off-loan servers made
-    explicit.
+    Source: Lyra (EuroSys 2023), section 4. The semantics and the servers that are not on loan are
+    explicit in this class; the paper leaves them implicit.
 
     Notes
     -----
-    `index` holds the same data as arrays, built once, in time linear in the worker groups.
+    `index` holds the instance as arrays. It is built once, in time linear in the worker groups up
+    to a logarithm.
     """
 
     problem = "reclaim"
 
     semantics: VariantOf[Semantics] = key(
         Choice(Semantics),
-        "when a job is preempted: when a server with one of its base workers is reclaimed, or when "
-        "fewer than min_workers of all its workers remain",
-        default=Semantics.RIGID,  # Lyra's own
+        "when a job is preempted; rigid: when a server with one of its base workers is reclaimed; "
+        "interchangeable: when fewer than min_workers of all its workers remain",
+        default=Semantics.RIGID,  # as in the Lyra paper
         always_written=True,
     )
     reclaim_servers: int = key(
-        Integer(), "N_R: how many servers on loan to choose, from 0 to all of them"
+        Integer(), "N_R: number of servers on loan to reclaim, from 0 to all of them"
     )
     servers: TablesOf[Server] = key(
         ListOf(Table(Server), least=0, unique="id"), "the servers, in file order"
@@ -174,7 +177,9 @@ class Instance(ProblemInstance["Solution"]):
             for g, group in enumerate(job.workers):
                 path = f"jobs[{j}].workers[{g}]"
                 if group.server not in free_gpus:
-                    raise FieldError(f"{path}.server", group.server, "must be the id of a server")
+                    raise FieldError(
+                        f"{path}.server", group.server, "must be the id of a server of the instance"
+                    )
                 gpus = group.workers * job.gpus_per_worker
                 free = free_gpus[group.server]
                 if gpus > free:
@@ -183,7 +188,7 @@ class Instance(ProblemInstance["Solution"]):
                         f"{path}.{kind}",
                         getattr(group, kind),
                         f"the workers of job {job.id!r} on server {group.server!r} need {gpus} "
-                        f"GPUs, of which {free} are left there",
+                        f"GPUs, but only {free} are free",
                     )
                 free_gpus[group.server] = free - gpus
 
@@ -197,7 +202,7 @@ class Instance(ProblemInstance["Solution"]):
                 )
 
     def _build_index(self) -> ReclaimIndex:
-        """Build the arrays, in time O(worker groups log worker groups)."""
+        """Build the array form of the instance in time O(worker groups log worker groups)."""
         position = self.server_position
         is_on_loan = [int(server.on_loan) for server in self.servers]
         rigid = self.semantics is Semantics.RIGID
@@ -225,17 +230,17 @@ class Instance(ProblemInstance["Solution"]):
 
     @property
     def variant(self) -> Semantics:
-        """The semantics; it has the sense of the objective."""
+        """The semantics of the instance; the weight of preempted jobs is minimised under both."""
         return self.semantics
 
     def to_networkx(self) -> networkx.Graph:
-        """Return the bipartite graph of servers and jobs.
+        """Return the bipartite graph of servers and jobs, with one edge for each worker group.
 
         Nodes are ``("server", id)`` with the attributes ``gpus`` and ``on_loan``, and ``("job",
-        id)`` with ``weight``, ``gpus_per_worker`` and ``min_workers``; ``bipartite`` is 0 for
-        servers and 1 for jobs. An edge is a group of workers: ``base``, ``flexible`` and the
-        ``gpus`` they hold. The graph itself has ``name``, ``semantics`` and ``reclaim_servers``.
-        Complexity O(servers + jobs + groups).
+        id)`` with ``weight``, ``gpus_per_worker`` and ``min_workers``. The attribute ``bipartite``
+        is 0 for servers and 1 for jobs. An edge has the attributes ``base``, ``flexible`` and
+        ``gpus``, the GPUs that the group holds. The graph has the attributes ``name``,
+        ``semantics`` and ``reclaim_servers``. Complexity O(servers + jobs + groups).
         """
         import networkx
 
@@ -267,26 +272,26 @@ class Instance(ProblemInstance["Solution"]):
 
     @cached_property
     def server_position(self) -> Mapping[str, int]:
-        """File position of each server by id."""
+        """The position of each server in the file, by server id."""
         return FrozenDict({server.id: position for position, server in enumerate(self.servers)})
 
     @cached_property
     def total_weight(self) -> int:
-        """Weight of all jobs, the largest possible objective."""
+        """Sum of the weights of all jobs, which is the largest possible objective."""
         return sum(job.weight for job in self.jobs)
 
 
 @declared(kw_only=False)
 class Solution:
-    """The ids of the chosen servers; `check` says whether they are a valid choice."""
+    """The ids of the servers to reclaim; `check` tells whether the choice is valid."""
 
-    servers: TupleOf[str] = key(ListOf(Text(), least=0), "ids of the servers")
+    servers: TupleOf[str] = key(ListOf(Text(), least=0), "ids of the reclaimed servers")
 
     @classmethod
     def of_positions(cls, instance: Instance, positions: Iterable[int]) -> Solution:
-        """Return the solution that chooses the servers at `positions`, in file order."""
+        """Return the solution that reclaims the servers at these file positions, in file order."""
         return cls(tuple(instance.servers[position].id for position in sorted(positions)))
 
     def positions(self, instance: Instance) -> list[int]:
-        """Return the file positions of the chosen servers; KeyError for one not in `instance`."""
+        """Return the file positions of the reclaimed servers; KeyError if a server is unknown."""
         return [instance.server_position[server] for server in self.servers]

@@ -1,4 +1,4 @@
-"""A picture of reclaiming: servers on loan, the jobs on them, and what a choice takes from whom."""
+"""Drawings of reclaiming: the servers on loan, their jobs, and the workers that a choice stops."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
     from lyra_opt.reclaim.instance import Instance, Job, Server, Solution, WorkerGroup
 
 MOST_SERVERS = 40
-"""Servers that are drawn at most: those given back, then those of jobs that lose workers."""
+"""Most servers that are drawn: reclaimed ones first, then those that host preempted jobs."""
 
 PANEL_INCHES, FRAME_INCHES = 4.8, 1.5
 
 KEPT, SCALED_IN, PREEMPTED, GIVEN_BACK = "#9db7d3", "#eec16b", "#d1495b", "#fdf0dc"
 BASE, FLEXIBLE = KEPT, "#f3dcae"
-"""Of workers: flexible ones are pale as what is scaled in is."""
+"""Colours of workers; flexible workers have a pale shade of the colour for scaled-in workers."""
 VACATED_EDGE = "#b8720a"
 
 
 def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing:
-    """Return a drawing with a panel for each solution, side by side, servers in the same rows.
+    """Return a drawing with one panel per solution, side by side, and one row per server.
 
     Parameters
     ----------
     instance
-        What is, or was, to be decided.
+        The instance that the solutions answer.
     solutions
-        Valid solutions by the name of who made them; without any the instance is drawn alone.
+        Valid solutions, by solver name. If empty, the instance alone is drawn.
     """
     reports = {name: check(instance, found) for name, found in solutions.items()}
     shown, left_out = _shown_servers(instance, solutions, reports)
@@ -83,7 +83,7 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
 
 
 def _draw_instance(instance: Instance, rows: BlockRows, shown: Sequence[str]) -> None:
-    """Draw who holds what."""
+    """Draw the workers of each job on the shown servers."""
     row = {server: place for place, server in enumerate(shown)}
     for server in instance.servers:
         if server.id in row:
@@ -101,7 +101,7 @@ def _draw_instance(instance: Instance, rows: BlockRows, shown: Sequence[str]) ->
 def _draw_solution(
     instance: Instance, solution: Solution, report: Report, rows: BlockRows, shown: Sequence[str]
 ) -> None:
-    """Draw who loses what."""
+    """Draw the jobs on the shown servers, coloured by what the solution does to them."""
     given_back = set(solution.servers)
     preempted = set(report.preempted_jobs or ())
     row = {server: place for place, server in enumerate(shown)}
@@ -124,7 +124,7 @@ def _draw_solution(
 
 
 def _placed(instance: Instance, shown: Iterable[str]) -> Iterator[tuple[Job, WorkerGroup, int]]:
-    """Yield the groups on these servers with the GPUs to the left of each, jobs in file order."""
+    """Yield the worker groups on the shown servers, each with the number of GPUs to its left."""
     used = dict.fromkeys(shown, 0)
     for job in instance.jobs:
         for group in job.workers:
@@ -154,7 +154,7 @@ def _instance_title(instance: Instance) -> str:
 def _shown_servers(
     instance: Instance, solutions: Mapping[str, Solution], reports: Mapping[str, Report]
 ) -> tuple[list[Server], str]:
-    """Return the servers on loan that are drawn, in file order, and what is left out, in words."""
+    """Return the servers to draw, in file order, and a sentence that counts the others."""
     on_loan = [server for server in instance.servers if server.on_loan]
     chosen = {server for solution in solutions.values() for server in solution.servers}
     losers = {job for report in reports.values() for job in report.preempted_jobs or ()}

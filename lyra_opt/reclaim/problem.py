@@ -1,4 +1,4 @@
-"""Reclaiming as the rest of the toolkit sees it: files, checker and bound under one name."""
+"""The `Problem` object of reclaiming: file format, checker, dual bound and proof data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ReclaimProblem(Problem):
-    """Which servers on loan to give back; see `lyra_opt.core.problem.Problem`."""
+    """The reclaim problem: choose which servers on loan to take back."""
 
     size_name = "servers"
     variants = Semantics
@@ -27,12 +27,12 @@ class ReclaimProblem(Problem):
     report_class = Report
 
     def answer(self, instance: Instance, solution: Solution) -> Mapping[str, Any]:
-        """Return the chosen servers in file order."""
+        """Return the ids of the reclaimed servers in file order."""
         position = instance.server_position
         return {"servers": sorted(solution.servers, key=position.__getitem__)}
 
     def check(self, instance: Instance, solution: Solution) -> Report:
-        """Recompute feasibility and objective."""
+        """Recompute the objective of `solution` and check its feasibility."""
         return check(instance, solution)
 
     def dual_bound(self, instance: Instance) -> int:
@@ -42,7 +42,7 @@ class ReclaimProblem(Problem):
         return dual_bound(instance)
 
     def proof_hints(self, instance: Instance) -> Mapping[str, Any]:
-        """Return which servers dominate which."""
+        """Return the pairs of servers in which the first dominates the second, for proof files."""
         from lyra_opt.reclaim.reduction import dominance_pairs, reduce_instance
 
         reduced = reduce_instance(instance)
@@ -51,7 +51,7 @@ class ReclaimProblem(Problem):
         return {"dominance": pairs}
 
     def proof_point(self, instance: Instance, solution: Solution) -> Mapping[str, int]:
-        """Return the servers given back, and the jobs that this preempts, if they count."""
+        """Return the variables that are 1 in `solution`: reclaimed servers and preempted jobs."""
         preempted = set(check(instance, solution).preempted_jobs or ())
         counted = (job.id for job in instance.jobs if job.weight and job.id in preempted)
         return {f"server {name}": 1 for name in solution.servers} | {
@@ -59,7 +59,7 @@ class ReclaimProblem(Problem):
         }
 
     def drawing_of(self, instance: Instance, solutions: Mapping[str, Solution]) -> Drawing:
-        """Return a drawing of valid solutions by who made them, or of the instance alone."""
+        """Draw the solutions, keyed by solver name, or the instance if there are no solutions."""
         from lyra_opt.reclaim.plot import drawing_of
 
         return drawing_of(instance, solutions)

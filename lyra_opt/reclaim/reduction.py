@@ -1,12 +1,12 @@
 """Make a reclaim instance smaller without changing its optimum, for either semantics.
 
-All steps speak of the threshold form: job j is preempted when the chosen servers hold more than
-``slack[j]`` of its workers (rigid: of the servers that host its base workers). `reduce_instance`
-leaves the cost of *every* choice of servers as it was, so it serves every N_R and every
-algorithm. Dominance between servers stands apart in `dominance_pairs`, because it excludes
-choices, though never all of the best.
+All reductions use the threshold form: job j is preempted when the chosen servers hold more than
+``slack[j]`` of its workers (rigid: more than ``slack[j]`` of the servers with its base workers).
+`reduce_instance` keeps the cost of *every* choice of servers, so its result is valid for every N_R
+and every algorithm. `dominance_pairs` is separate because dominance excludes some choices, though
+never all optimal ones.
 
-The proofs in full: ``formulations/reclaim/README.md``, section 4.
+The proofs are in ``formulations/reclaim/README.md``, section 4.
 """
 
 from __future__ import annotations
@@ -35,26 +35,25 @@ if TYPE_CHECKING:
 
     Row = dict[int, int]
 
-LARGEST_INT64_WEIGHT = 2**62  # total weight from which on sums of weights leave int64
+LARGEST_INT64_WEIGHT = 2**62  # with a larger total, sums of weights can overflow int64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReducedReclaim:
-    """Choose `reclaim_servers` servers, at least sum of their costs and of preempted weights.
+    """A reclaim instance in threshold form, with a cost on each server and no redundant jobs.
 
     Parameters
     ----------
     servers
-        Shape (n,): file position of each server on loan, in file order. Everything else here
-        numbers servers by their place in this array.
+        Shape (n,): file position of each server on loan, in file order. All other arrays number
+        servers by their index in this array, which is called a place.
     reclaim_servers
-        N_R: how many servers to choose.
+        N_R: number of servers to choose.
     server_cost
-        Shape (n,): weight of the jobs that choosing this one server preempts and that no other
-        server on loan touches.
+        Shape (n,): weight of the jobs that are preempted exactly when this server is chosen.
     losses
-        The remaining jobs by server, each on at least two servers, values from 1 to
-        ``slack[j] + 1``. Job j is preempted when more than ``slack[j]`` of it are chosen.
+        What each remaining job loses with each server, from 1 to ``slack[j] + 1``. Every job is
+        on at least two servers, and is preempted when it loses more than ``slack[j]``.
     slack
         Shape (jobs,): 0 for every job of a rigid instance.
     weight
@@ -74,37 +73,37 @@ class ReducedReclaim:
     weight: IntArray
 
     def objective(self, places: Iterable[int]) -> int:
-        """Return the weight of the jobs preempted when the servers at `places` are chosen."""
+        """Return the weight of the jobs preempted if the servers at `places` are chosen."""
         is_chosen = np.zeros(len(self.servers), dtype=np.int64)
         is_chosen[list(places)] = 1
         is_preempted = self.losses.row_sums(is_chosen) > self.slack
         return exact_sum(self.server_cost[is_chosen == 1]) + exact_sum(self.weight[is_preempted])
 
     def solution(self, instance: Instance, chosen: Iterable[int]) -> Solution:
-        """Return the solution of `instance` that chooses the servers at the places `chosen`."""
+        """Return the solution that reclaims the servers at the places `chosen` of this instance."""
         return Solution.of_positions(instance, [int(self.servers[place]) for place in chosen])
 
 
 def reduce_instance(instance: Instance) -> ReducedReclaim:
-    """Apply every reduction that keeps the cost of each choice of servers.
+    """Return a smaller instance in which every choice of servers costs what it cost before.
 
-    In this order:
+    The reductions, in this order:
 
     Servers that are not on loan
-        are dropped. They cannot be chosen, and what they hold is already part of the slack.
+        are dropped. They cannot be chosen, and their workers are already part of the slack.
     Counts
-        are capped at ``slack + 1``. A capped count passes the threshold alone, before and after;
-        a set without one has the same sum as before.
+        are capped at ``slack + 1``. A capped count exceeds the slack alone, before and after; a set
+        of servers without capped counts has the same sum as before.
     Jobs
-        of weight 0 are dropped, since they cost nothing, and so are those with at most ``slack``
-        losses on all servers on loan together, since nothing preempts them.
+        of weight 0 are dropped because they cost nothing. Jobs with at most ``slack`` losses on all
+        servers on loan together are dropped because no choice preempts them.
     Folding
-        A job left that only one server on loan touches is preempted exactly when that server is
-        chosen: its weight becomes part of the server's cost.
+        A remaining job with workers on only one server on loan is preempted exactly when that
+        server is chosen. Its weight is added to the cost of the server.
     Merging
-        Jobs with equal capped counts on every server on loan and equal slack are preempted by
-        the same choices: one stands for all, with the sum of their weights. (Equal spans are
-        enough in the rigid case only.)
+        Jobs with equal capped counts on every server on loan and equal slack are preempted by the
+        same choices. They become one job with the sum of their weights. (Equal sets of servers are
+        enough only in the rigid case.)
 
     Time O(entries + jobs log jobs).
     """
@@ -112,9 +111,9 @@ def reduce_instance(instance: Instance) -> ReducedReclaim:
 
 
 def reduce_with_rows(instance: Instance) -> tuple[ReducedReclaim, IntArray]:
-    """Return the reduced instance, and which of its jobs stands for each job of `instance`.
+    """Return the reduced instance and, for each job of `instance`, its row in the reduced one.
 
-    The latter has shape (jobs,), and -1 for a job that was folded or dropped.
+    The rows have shape (jobs,); a job that was folded or dropped has row -1.
     """
     index = instance.index
     losses, slack, weight = index.losses, index.slack, index.weight
@@ -162,7 +161,7 @@ def _first_equal_job(
     capped: IntArray,
     servers: int,
 ) -> IntArray:
-    """Return for each of `jobs` the first of them that is equal to it, often itself.
+    """Return, for each job in `jobs`, the first job with equal slack and equal capped counts.
 
     Parameters
     ----------
@@ -180,7 +179,7 @@ def _first_equal_job(
     is_repeated = np.zeros(len(jobs), dtype=np.bool_)
     is_repeated[order[1:][is_as_before]] = True
     is_repeated[order[:-1][is_as_before]] = True
-    # Equal jobs have equal fingerprints. The reverse is likely, but not sure: compare in full.
+    # Equal jobs have equal fingerprints, but the reverse is only likely: compare in full.
     entries = np.column_stack((place, capped)).tobytes()
     entry_bytes = place.itemsize + capped.itemsize
     known: dict[tuple[int, bytes], int] = {}
@@ -202,21 +201,22 @@ def _mix(values: IntArray) -> NDArray[np.uint64]:
 def dominance_pairs(reduced: ReducedReclaim) -> list[tuple[int, int]]:
     """Return pairs (s, t) of places such that some best choice takes s whenever it takes t.
 
-    Server s dominates t if it hosts no more workers of any job of the reduced instance and costs
-    no more; of two servers equal in both, the one that comes first in the file dominates. So
-    the relation is a strict partial order, and one best choice respects all of it at once: see
-    `respect_dominance` for the proof. Both implications between equal servers together would
-    force them to be chosen both or neither, which may exclude every best choice.
+    Server s dominates t if it hosts at most as many workers of every job of the reduced instance
+    and costs at most as much. Of two servers that are equal in both, the first in the file
+    dominates. So the relation is a strict partial order, and one optimal choice respects all of it
+    at once; `respect_dominance` gives the proof. If two equal servers dominated each other, both or
+    neither would have to be chosen, which may exclude every optimal choice.
 
-    Returned is the transitive reduction, the fewest pairs that imply all others, ordered by t.
+    The result is the transitive reduction, the fewest pairs that imply all others, ordered by t.
 
     Notes
     -----
-    Servers with equal rows form a chain by (cost, place). Into a chain, links come only from the
-    last member cheap enough of each chain with a smaller row. The chains with a smaller row are
-    found through the row's job on the fewest chains. On fleets where servers host at most g jobs
-    and each has one on at most d chains, time is O(n log n + n d g): near-linear, also where
-    thousands of servers host no shared job and form one chain.
+    Servers with equal rows form a chain, ordered by (cost, place). A member of a chain has a pair
+    with at most one member of each chain with a smaller row: the last one that is cheap enough. The
+    chains with a smaller row are found through the job of the row that is on the fewest chains. If
+    servers host at most g jobs and each server has one job that is on at most d chains, time is O(n
+    log n + n d g). That is near-linear, even if thousands of servers host no shared job and form
+    one chain.
     """
     chains = _chains_of_equal_rows(reduced)
     rows = [row for row, _ in chains]
@@ -227,7 +227,7 @@ def dominance_pairs(reduced: ReducedReclaim) -> list[tuple[int, int]]:
     size = [sum(row.values()) for row in rows]
     pairs: list[tuple[int, int]] = []
     for chain, places in enumerate(within_time(members)):
-        # The larger a row, the closer to t in the order; a dominated row is strictly smaller.
+        # Visit larger rows first: they are closer to t and make smaller ones redundant.
         nearest_first = sorted(smaller[chain], key=lambda other: -size[other])
         for rank, t in enumerate(places):
             covers = [(chain, places[rank - 1])] if rank else []
@@ -243,7 +243,7 @@ def dominance_pairs(reduced: ReducedReclaim) -> list[tuple[int, int]]:
 
 
 def _chains_of_equal_rows(reduced: ReducedReclaim) -> list[tuple[Row, list[int]]]:
-    """Return each distinct row, as counts by job, with its servers by (cost, place)."""
+    """Return each distinct row, a map from job to count, with its servers by (cost, place)."""
     chains: dict[tuple[tuple[int, int], ...], list[int]] = {}
     for place in range(len(reduced.servers)):
         chains.setdefault(tuple(reduced.losses.column(place)), []).append(place)
@@ -255,7 +255,7 @@ def _chains_of_equal_rows(reduced: ReducedReclaim) -> list[tuple[Row, list[int]]
 
 
 def _smaller_rows(rows: Sequence[Row]) -> list[set[int]]:
-    """Return for each row the other rows that are nowhere larger; the rows are distinct."""
+    """Return, for each of the distinct rows, the rows that are nowhere larger."""
     hosts: dict[int, list[int]] = {}
     for number, row in enumerate(rows):
         for job in row:
@@ -271,12 +271,13 @@ def _smaller_rows(rows: Sequence[Row]) -> list[set[int]]:
 
 
 def respect_dominance(pairs: Iterable[tuple[int, int]], chosen: Iterable[int]) -> list[int]:
-    """Return a choice of as many places that costs no more and takes s with t for each pair.
+    """Move a choice up the dominance order: same number of servers, no higher cost.
 
-    Each chosen server, dominating ones first, moves up to a dominating server that is not taken
-    as long as there is one. So the servers taken always include all that dominate them, and
-    every server is replaced by itself or by one that dominates it: no job loses more workers
-    than before, and the costs do not rise. (Hence some best choice respects all pairs.)
+    The result takes s whenever it takes t, for each pair (s, t). Each chosen server, dominating
+    servers first, moves up to a dominating server that is not yet taken, as long as one exists. So
+    the set of taken servers always includes all servers that dominate them, and each server is
+    replaced by itself or by a server that dominates it. No job loses more workers than before, and
+    the costs do not rise. (Hence some optimal choice respects all pairs.)
 
     Time O(pairs + chosen * longest chain).
     """
@@ -292,7 +293,7 @@ def respect_dominance(pairs: Iterable[tuple[int, int]], chosen: Iterable[int]) -
 
 
 def _highest_free(place: int, dominators: dict[int, list[int]], taken: set[int]) -> int:
-    """Climb from `place` through places that are not taken until all that dominate are."""
+    """Climb from `place` to a free place all of whose dominating places are taken."""
     while True:
         above = next((s for s in dominators.get(place, ()) if s not in taken), None)
         if above is None:
@@ -301,25 +302,25 @@ def _highest_free(place: int, dominators: dict[int, list[int]], taken: set[int])
 
 
 class SearchResult(NamedTuple):
-    """Incumbent and bound of a search over a `ReducedReclaim`, whatever ended it."""
+    """The incumbent and the dual bound of a search over a `ReducedReclaim` instance."""
 
     places: list[int]
-    """The best choice known, as places of the reduced instance, ascending."""
+    """The best known choice, as places of the reduced instance, ascending."""
     objective: int
-    """Weight of the jobs that it preempts."""
+    """Weight of the jobs that the best known choice preempts."""
     bound: int
-    """Proved: no choice preempts less. Equal to `objective` once the search is complete."""
+    """Proved lower bound; equal to `objective` once the search is complete."""
     stopped_by: StoppedBy | None = None
-    """The limit that ended the search, None if it is complete."""
+    """The limit that ended the search; None if the search is complete."""
     nodes: int = 0
-    """Nodes of a tree whose bound was computed."""
+    """Number of tree nodes whose bound was computed."""
     moves: int = 0
-    """Swaps of servers that were made."""
+    """Number of server swaps made."""
 
 
 @dataclass(slots=True)
 class BestKnown:
-    """Incumbent and bound, from whatever step of a solver, and whom to tell."""
+    """The best incumbent and dual bound so far over all steps of a solver."""
 
     observer: Observer | None
     places: list[int] = field(default_factory=list)
@@ -330,18 +331,18 @@ class BestKnown:
 
     @property
     def is_proved(self) -> bool:
-        """Whether nothing can be better than the incumbent."""
+        """Whether the bound proves the incumbent optimal."""
         return self.objective is not None and self.objective <= self.bound
 
     def keep_if_better(self, places: Sequence[int], objective: int) -> None:
-        """Make a choice of servers the incumbent where it is better."""
+        """Replace the incumbent if `objective` is lower, and report it to the observer."""
         if self.objective is None or objective < self.objective:
             self.places, self.objective = list(places), objective
             if self.observer is not None:
                 self.observer("objective", objective)
 
     def take(self, found: SearchResult) -> None:
-        """Keep what a step has found where it is better."""
+        """Take over the incumbent, the bound and the counters of a finished search step."""
         self.keep_if_better(found.places, found.objective)
         if found.bound > self.bound:
             self.bound = found.bound

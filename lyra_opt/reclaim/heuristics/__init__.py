@@ -1,1 +1,1 @@
-"""Rules that choose servers without a proof."""
+"""Reclaim heuristics: rules that choose servers without proving optimality."""

@@ -1,4 +1,4 @@
-"""What all heuristics of reclaiming share; each adds its rule."""
+"""The base class of the reclaim heuristics; each subclass adds its rule."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 class ReclaimHeuristic(HeuristicSolver):
-    """A rule that chooses servers, in milliseconds."""
+    """A base class for rules that choose the servers to reclaim in milliseconds."""
 
     problem = "reclaim"
     variants = tuple(Semantics)
 
     @abstractmethod
     def choose(self, instance: Instance, rng: np.random.Generator) -> Sequence[int]:
-        """Return the positions of ``reclaim_servers`` distinct servers on loan."""
+        """Return the file positions of ``reclaim_servers`` distinct servers on loan."""
 
     def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[Solution]:
-        """Return the chosen servers as a solution."""
+        """Return the servers that `choose` selects as a feasible solution."""
         positions = self.choose(instance, rng)
         count = len(instance.servers)
         rule = f"positions of servers in instance.servers, integers below {count}, not ids"
@@ -43,12 +43,12 @@ class ReclaimHeuristic(HeuristicSolver):
         )
 
     def objective_of(self, instance: Instance, solution: Solution) -> int:
-        """Return the weight of the jobs that it preempts."""
+        """Return the total weight of the jobs that `solution` preempts."""
         return preempted_weight(instance.index, solution.positions(instance))
 
 
 def preempted_weight(index: ReclaimIndex, positions: Sequence[int]) -> int:
-    """Return the weight of the jobs preempted when the servers at `positions` are chosen.
+    """Return the weight of the jobs preempted if the servers at `positions` are reclaimed.
 
     Time O(worker groups), vectorised.
     """

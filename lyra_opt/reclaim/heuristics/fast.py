@@ -1,4 +1,4 @@
-"""Fast: a bound first, then constructive heuristics around it until one of them meets it."""
+"""The solver `fast`: a bound, then constructive heuristics until one of them meets the bound."""
 
 from __future__ import annotations
 
@@ -36,23 +36,25 @@ if TYPE_CHECKING:
 class Fast(Solver):
     """A certified answer in milliseconds: the best of several heuristics, with a proved bound.
 
-    Rigid: single-server jobs are folded into server costs and jobs with equal spans merged
-    (`reduce_with_rows`). On what is left, the segment of the convex envelope around N_R
-    (`rigid_bound`) gives the bound and two sets of servers, one of at most and one of at least
-    N_R. The upper set is peeled down to N_R (by weight rescued, then by share), the lower one
-    completed (by Lyra's rule, then by new preemptions), and Lyra's rule and `Marginal` are run
-    from nothing. Interchangeable: Lyra's rule aware of slack, `Marginal`, peeling and Lyra's
-    literal rule, then the bound of the linear relaxation, unless nothing is preempted. It stops
-    as soon as an answer meets the bound.
+    Rigid: jobs on one server are folded into server costs, and jobs on the same servers are merged
+    (`reduce_with_rows`). On the reduced instance `rigid_bound` finds the segment of the convex
+    envelope around N_R. It gives the bound and two sets of servers, one of at most and one of at
+    least N_R servers. The upper set is peeled to N_R servers, by rescued weight and by share. The
+    lower set is completed by Lyra's rule and by `Marginal`, and both rules also run from the empty
+    set.
 
-    Dominated choices are not dropped. Dominance orders pairs of servers and excludes none for
-    good, so that no cut and no rule here gets smaller by it. Making the final answer respect
-    `dominance_pairs` instead takes 6 ms at 520 servers, and bettered none of the 41 answers
-    without proof on which it was tried (families rnd and messy, trace and dist).
+    Interchangeable: the candidates are the slack-aware Lyra rule, `Marginal`, peeling and Lyra's
+    literal rule. The bound of the linear relaxation follows unless nothing is preempted. For both
+    semantics the search stops as soon as an answer meets the bound.
+
+    Dominated choices are not dropped. Dominance orders pairs of servers but rules out no server, so
+    no cut and no rule becomes cheaper. Making the final answer respect `dominance_pairs` takes 6 ms
+    at 520 servers. It improved none of the 41 unproved answers on which it was tried (families rnd
+    and messy, trace and dist).
 
     Source: this project. Complexity: a few minimum cuts and heuristics, near-linear in practice;
-    interchangeable, a linear programme. Guarantee: never worse than `LyraGreedy`, `Marginal`
-    and, in an interchangeable instance, `Peeling`; each answer carries its own certificate.
+    interchangeable, a linear programme. Guarantee: never worse than `LyraGreedy`, `Marginal` and,
+    in an interchangeable instance, `Peeling`; each answer carries its own certificate.
     """
 
     name = "fast"
@@ -69,9 +71,9 @@ class Fast(Solver):
         warm_start: Solution | None = None,
         observer: Observer | None = None,
     ) -> SolveResult[Solution]:
-        """Return the best answer found and the bound; see `lyra_opt.core.solver.Solver.solve`.
+        """Return the best heuristic solution and a proved bound.
 
-        The time limit is looked at between two heuristics, and by the linear programme.
+        The time limit is checked between heuristics and by the linear programme.
         """
         known = BestKnown(observer)
 
@@ -119,7 +121,7 @@ class Fast(Solver):
 def _around_segment(
     instance: Instance, reduced: ReducedReclaim, segment: RigidBound
 ) -> Iterator[Sequence[int]]:
-    """Yield choices in the order in which they tend to meet the bound soonest."""
+    """Yield choices built from the bound's segment, the most promising first."""
     span, lower = instance.index.base.span(), segment.lower_servers
     is_upper = np.zeros(len(instance.servers), dtype=np.int64)
     is_upper[list(segment.upper_servers)] = 1
@@ -127,7 +129,7 @@ def _around_segment(
     yield reduced.servers[peel_places(reduced, in_upper)].tolist()
     lyra = ShareRule(instance, span, TieRule.MOST_VACATED)
     yield lyra.take(lower)
-    if lower:  # otherwise that was it
+    if lower:  # an empty lower set gives the choice above again
         yield lyra.take()
     yield reduced.servers[peel_places(reduced, in_upper, by_share=True)].tolist()
     marginal = ShareRule(instance, np.ones_like(span), TieRule.MOST_VACATED)
@@ -137,7 +139,7 @@ def _around_segment(
 
 
 def _aware_of_slack(instance: Instance, rng: np.random.Generator) -> Iterator[Sequence[int]]:
-    """Yield choices, the rules that see slack first."""
+    """Yield the choices for an interchangeable instance, from the slack-aware rules first."""
     yield LyraGreedyElastic().choose(instance, rng)
     yield peel_servers(instance, instance.index.is_on_loan)
     yield Marginal().choose(instance, rng)

@@ -1,4 +1,4 @@
-"""Greedy rules that choose servers: Lyra's and its variants, the paper's baselines, and peeling."""
+"""Greedy rules for reclaiming: Lyra's greedy and its variants, two baselines, and peeling."""
 
 from __future__ import annotations
 
@@ -37,35 +37,34 @@ class RandomChoice(ReclaimHeuristic):
     """Choose N_R servers on loan uniformly at random.
 
     Source: the baseline "Random" of Lyra (EuroSys 2023), section 7.1. Complexity O(servers).
-    Guarantee: none; on an instance with one idle block of N_R servers it is almost surely
+    Guarantee: none. If the only free choice is one group of N_R idle servers, it is almost surely
     arbitrarily worse than the optimum of 0.
     """
 
     name = "random"
 
     def choose(self, instance: Instance, rng: np.random.Generator) -> Sequence[int]:
-        """Return a uniform sample without replacement."""
+        """Return N_R servers on loan, sampled uniformly without replacement."""
         on_loan = instance.index.on_loan
         chosen = rng.permutation(len(on_loan))[: instance.reclaim_servers]
         return [int(position) for position in on_loan[chosen]]
 
 
 class SmallestCountFirst(ReclaimHeuristic):
-    """Choose the N_R servers on loan with the fewest jobs, counted once at the start.
+    """Choose the N_R servers on loan that host the fewest jobs, counted once at the start.
 
-    In a rigid instance only jobs with a base worker on the server count. Weights play no part.
-    Ties go by file order.
+    In a rigid instance only jobs with a base worker on the server count. Weights are ignored. Ties
+    are broken by file order.
 
-    Source: the baseline "SCF" of Lyra (EuroSys 2023), section 7.1. Complexity
-    O(servers log servers). Guarantee: none; it cannot see that two servers share their jobs, so
-    n servers that hold the same two jobs lose against n servers with one private job each: n
-    preemptions where 2 suffice.
+    Source: the baseline "SCF" of Lyra (EuroSys 2023), section 7.1. Complexity O(servers log
+    servers). Guarantee: none, because the rule ignores that servers share jobs. If n servers share
+    two jobs and n other servers have one private job each, it preempts n jobs where 2 suffice.
     """
 
     name = "scf"
 
     def choose(self, instance: Instance, rng: np.random.Generator) -> Sequence[int]:  # noqa: ARG002
-        """Return the first N_R servers in order of job count."""
+        """Return the first N_R servers on loan in the order of job count."""
         index = instance.index
         counted = index.base if instance.semantics is Semantics.RIGID else index.gpus
         jobs = np.diff(counted.server_start)[index.on_loan]
@@ -74,47 +73,47 @@ class SmallestCountFirst(ReclaimHeuristic):
 
 
 class TieRule(StrEnum):
-    """Which of several servers of equal cost is taken; file order decides what is left."""
+    """The rule that picks among servers of equal cost; remaining ties are broken by file order."""
 
     MOST_VACATED = "most-vacated"
-    """The one whose jobs would vacate the most GPUs on other servers not yet chosen."""
+    """Take the server whose jobs would vacate the most GPUs on other free servers."""
     FEWEST_VACATED = "fewest-vacated"
-    """The one whose jobs would vacate the fewest GPUs there: least collateral damage at once."""
+    """Take the server whose jobs would vacate the fewest GPUs elsewhere (collateral damage)."""
     FILE_ORDER = "file-order"
-    """The first in the file."""
+    """Take the first server in the file."""
 
 
 _TIE_SIGN = {TieRule.MOST_VACATED: -1, TieRule.FEWEST_VACATED: 1, TieRule.FILE_ORDER: 0}
 
 
 class LyraGreedy(ReclaimHeuristic):
-    """Take N_R times the server of least preemption cost, and preempt its jobs everywhere.
+    """Repeatedly take the server with the least preemption cost, and preempt its jobs everywhere.
 
-    The cost of server s is the sum of w_j / |S_j| over the living jobs j with a base worker on
-    s, where S_j are the servers, on loan or not, that host a base worker of j. Costs are updated
-    after each choice: a server that was left empty costs 0. In an interchangeable instance this
-    is the literal rule, blind to slack; `LyraGreedyElastic` is the one that sees it.
+    The cost of server s is the sum of w_j / |S_j| over the running jobs j with a base worker on s.
+    S_j are the servers, on loan or not, that host a base worker of j. Costs are updated after each
+    of the N_R choices, so a server without running jobs costs 0. In an interchangeable instance the
+    rule stays the same and ignores slack; `LyraGreedyElastic` takes slack into account.
 
     Parameters
     ----------
     tie_rule
-        What decides between equal costs (compared exactly, without rounding). The paper says
-        that collateral damage is looked at, but gives no formula. The default prefers the
-        server whose jobs vacate the most GPUs elsewhere, because those servers come next; it
-        gives 1, 1, 2, 3, 3 preemptions on the paper's Figure 5 for N_R = 1..5, all optimal,
-        where the fewest vacated GPUs first would pay 2 for N_R = 2.
+        The rule for equal costs, which are compared exactly, without rounding. The paper says that
+        it considers collateral damage, but gives no formula. The default prefers the server whose
+        jobs vacate the most GPUs elsewhere, because the rule takes those servers next. On the
+        paper's Figure 5 it gives 1, 1, 2, 3, 3 preemptions for N_R = 1..5, all optimal; preferring
+        the fewest vacated GPUs gives 2 for N_R = 2.
 
     Notes
     -----
     Source: Lyra (EuroSys 2023), section 4. Complexity O((worker groups) log(servers)) without
-    flexible workers; with them, a server whose tie got worse meanwhile is looked at again when it
-    comes up, each time in O(its jobs + log(servers)). Steps are on big integers if the least
-    common multiple of the spans exceeds 122 bits.
+    flexible workers. With flexible workers, a server whose tie-breaking key has become worse is
+    examined again when it reaches the top, each time in O(its jobs + log(servers)). Arithmetic uses
+    Python's integers if the least common multiple of the spans exceeds 122 bits.
     Guarantee (rigid): at most sqrt(E OPT) with E = sum of w_j |S_j|, for any tie rule, and even
-    sqrt(E L) with L the value of the linear relaxation; no constant factor below 1 can be put
-    before either. There is no constant ratio: on the family ``decoy`` it pays 8 N_R where 1 is
-    optimal. Proof and examples: ``formulations/reclaim/README.md``, section 6. Interchangeable:
-    none.
+    sqrt(E L) with L the value of the linear relaxation. Neither bound holds with a constant factor
+    below 1. There is no constant ratio: on the family ``decoy`` the rule pays 8 N_R where 1 is
+    optimal. Proof and examples: ``formulations/reclaim/README.md``, section 6. Guarantee
+    (interchangeable): none.
     """
 
     name = "lyra-greedy"
@@ -123,16 +122,16 @@ class LyraGreedy(ReclaimHeuristic):
         self.tie_rule = tie_rule
 
     def choose(self, instance: Instance, rng: np.random.Generator) -> Sequence[int]:  # noqa: ARG002
-        """Return the servers in the order in which the rule takes them."""
+        """Return the chosen servers in the order in which Lyra's greedy takes them."""
         span = instance.index.base.span()
         return ShareRule(instance, span, self.tie_rule).take()
 
 
 def server_preemption_costs(instance: Instance) -> list[Fraction]:
-    """Return Lyra's cost of each server before any is taken, in file order.
+    """Return Lyra's initial preemption cost of each server, in file order.
 
-    The sum of w_j / |S_j| over the jobs with a base worker on the server; Lyra (EuroSys 2023),
-    section 4, Table 1.
+    The cost is the sum of w_j / |S_j| over the jobs with a base worker on the server; Lyra (EuroSys
+    2023), section 4, Table 1.
     """
     base = instance.index.base
     span, weight = base.span().tolist(), instance.index.weight.tolist()
@@ -143,16 +142,16 @@ def server_preemption_costs(instance: Instance) -> list[Fraction]:
 
 
 class ShareRule:
-    """Take servers by the least sum of w_j / denominator_j over their living jobs.
+    """A greedy that takes the server with the least sum of w_j / denominator_j over its live jobs.
 
-    The exact terms are the same for every start: they are computed once.
+    The exact terms do not depend on the servers taken before, so they are computed once.
 
     Parameters
     ----------
     denominators
-        Shape (jobs,).
+        Shape (jobs,): the denominator of each job's share.
     tie_rule
-        What decides between equal sums.
+        The rule for servers with equal sums.
     """
 
     def __init__(self, instance: Instance, denominators: IntArray, tie_rule: TieRule) -> None:
@@ -167,8 +166,8 @@ class ShareRule:
     def take(self, taken_before: Sequence[int] = ()) -> list[int]:
         """Return the positions of all N_R servers in the order in which they are taken.
 
-        At most N_R servers on loan are `taken_before`; they come first, and the others complete
-        them.
+        `taken_before` holds at most N_R servers on loan. They come first, and the rule adds the
+        rest.
         """
         index = self._instance.index
         base, gpus = index.base, index.gpus
@@ -196,22 +195,22 @@ class ShareRule:
 
 
 def no_standings(servers: int) -> tuple[Tournament, Touched]:
-    """Return a tournament before the first match, and no servers that are touched."""
+    """Return empty working arrays: a tournament before its first match and no touched servers."""
     keys = (np.zeros(servers, dtype=np.int64) for _ in range(5))
     return Tournament(np.zeros(2 * servers, dtype=np.int64), *islice(keys, 3)), Touched(*keys)
 
 
 class LyraGreedyElastic(ReclaimHeuristic):
-    """Take N_R times the server of least cost, where only jobs that would be preempted cost.
+    """Repeatedly take the server of least cost, where only jobs that would be preempted cost.
 
-    The cost of server s is the sum of w_j / |S_j| over the living jobs j that would drop below
-    ``min_workers``, with S_j all servers, on loan or not, that host a worker of j. Ties go by
-    the price of the slack that the surviving jobs would lose, the sum of
-    w_j * (workers lost) / (slack left + 1) in multiples of 2^-20, then by file order.
+    The cost of server s is the sum of w_j / |S_j| over the running jobs j that would drop below
+    ``min_workers``. S_j are the servers, on loan or not, that host a worker of j. Ties are broken
+    by the price of the slack that the surviving jobs would lose: the sum of w_j * (workers lost) /
+    (slack left + 1) in multiples of 2^-20. Remaining ties are broken by file order.
 
-    Source: this project, after Lyra (EuroSys 2023), section 4; the paper scales in flexible
-    workers first, but counts no slack. Complexity O((sum over jobs of span squared) log
-    servers). Guarantee: none; without slack it is Lyra's rule up to ties, with the same worst
+    Source: this project, after Lyra (EuroSys 2023), section 4; the paper scales in flexible workers
+    first, but does not model slack. Complexity O((sum over jobs of span squared) log servers).
+    Guarantee: none; without slack it equals Lyra's rule except in ties, and has the same worst
     cases.
     """
 
@@ -219,12 +218,12 @@ class LyraGreedyElastic(ReclaimHeuristic):
     variants = (str(Semantics.INTERCHANGEABLE),)
 
     def choose(self, instance: Instance, rng: np.random.Generator) -> Sequence[int]:  # noqa: ARG002
-        """Return the servers in the order in which the rule takes them."""
+        """Return the chosen servers in the order in which the slack-aware greedy takes them."""
         return take_servers_with_slack(instance, instance.index.gpus.span())
 
 
 def take_servers_with_slack(instance: Instance, denominators: IntArray) -> list[int]:
-    """Take servers by the least sum of w_j / denominator_j over the jobs that would die."""
+    """Repeatedly take the server with the least sum of w_j / denominator_j of preempted jobs."""
     index = instance.index
     losses = index.losses
     work = losses.entries + losses.servers
@@ -234,7 +233,7 @@ def take_servers_with_slack(instance: Instance, denominators: IntArray) -> list[
     chosen = take_with_slack.run(
         shares,
         index.weight,
-        index.slack.copy(),  # the kernel counts it down
+        index.slack.copy(),  # the kernel decreases it
         index.is_on_loan,
         losses,
         *no_standings(losses.servers),
@@ -246,24 +245,25 @@ def take_servers_with_slack(instance: Instance, denominators: IntArray) -> list[
 
 
 class Marginal(ReclaimHeuristic):
-    """Take N_R times the server whose reclaiming newly preempts the least weight of jobs.
+    """Repeatedly take the server that newly preempts the least weight of jobs, N_R times.
 
-    Rigid: all living jobs with a base worker on the server; ties go by the most GPUs that those
-    jobs would vacate on other servers not yet chosen. Interchangeable: the jobs that would drop
-    below ``min_workers``; ties go by the least price of used slack, the sum of
-    w_j * (workers lost) / (slack left + 1). File order decides what is left.
+    Rigid: the newly preempted jobs are the running jobs with a base worker on the server. Ties are
+    broken by the most GPUs that those jobs would vacate on other free servers. Interchangeable: the
+    newly preempted jobs are those that would drop below ``min_workers``. Ties are broken by the
+    least price of used slack, the sum of w_j * (workers lost) / (slack left + 1). Remaining ties
+    are broken by file order.
 
-    Complexity as `LyraGreedy` rigid; O((sum over jobs of span squared) log
-    servers) interchangeable. Guarantee (rigid): at most N_R times the optimum, and of that
-    order: with N_R = k it pays k on k servers with one private job each beside k servers that
-    share two jobs, where 2 is optimal; ``formulations/reclaim/README.md``, section 6.2.
-    Interchangeable: none known.
+    Complexity: rigid as `LyraGreedy`; interchangeable O((sum over jobs of span squared) log
+    servers). Guarantee (rigid): at most N_R times the optimum, and the order of this factor is
+    tight. Take k servers with one private job each, k servers that share two jobs, and N_R = k: the
+    rule pays k, where 2 is optimal; ``formulations/reclaim/README.md``, section 6.2. Guarantee
+    (interchangeable): none known.
     """
 
     name = "marginal"
 
     def choose(self, instance: Instance, rng: np.random.Generator) -> Sequence[int]:  # noqa: ARG002
-        """Return the servers in the order in which the rule takes them."""
+        """Return the chosen servers in the order in which the marginal rule takes them."""
         whole_weight = np.ones(len(instance.jobs), dtype=np.int64)
         if instance.semantics is Semantics.RIGID:
             return ShareRule(instance, whole_weight, TieRule.MOST_VACATED).take()
@@ -271,40 +271,40 @@ class Marginal(ReclaimHeuristic):
 
 
 class Peeling(ReclaimHeuristic):
-    """Choose all servers on loan, then return one at a time until N_R are left.
+    """Choose all servers on loan, then give back one server at a time until N_R are left.
 
-    Each time the server is returned whose return rescues the most weight of preempted jobs. Ties
-    go by the larger share, the sum over its preempted jobs of
-    w_j * min(losses, excess) / excess, where the excess is how many lost workers the job is
-    beyond its slack (rigid: how many chosen servers host it), in multiples of 2^-20; then by
-    file order.
+    Each step gives back the server that rescues the most weight of preempted jobs. Ties are broken
+    by the larger share, the sum over the server's preempted jobs of w_j * min(losses, excess) /
+    excess in multiples of 2^-20. The excess is the number of lost workers beyond the job's slack
+    (rigid: the number of chosen servers that host the job). Remaining ties are broken by file
+    order.
 
-    Source: this project; the reverse greedy known from densest-subgraph peeling, for the
+    Source: this project; the reverse greedy known from densest-subgraph peeling, applied to the
     complement of minimum k-union. Complexity O((sum over jobs of span squared) log servers).
-    Guarantee: none known; on the family ``net`` it enters the net and pays several times the
-    optimum. Nor is it close where weights are unequal: on a fleet of 40 servers with jobs of weight
-    1 and 11 it pays 13, and Lyra's rule the optimum, 4. A heavy job whose servers host light jobs
-    too is rescued by the return of its last server only. It uses no bound; what any N_R servers of
-    a set cost at most, where that set is the upper end of the bound's segment, from which `fast`
-    peels, is in ``formulations/reclaim/README.md``, section 6.3.
+    Guarantee: none known. On the family ``net`` it pays several times the optimum. It is also weak
+    for unequal weights: on a fleet of 40 servers with jobs of weight 1 and 11 it pays 13, where
+    Lyra's rule finds the optimum of 4. The reason is that a heavy job is rescued only when the last
+    of its servers is given back. Peeling itself uses no bound; `fast` peels from the upper end of
+    the bound's segment, and the cost of any N_R servers of that set is bounded in
+    ``formulations/reclaim/README.md``, section 6.3.
     """
 
     name = "peeling"
 
     def choose(self, instance: Instance, rng: np.random.Generator) -> Sequence[int]:  # noqa: ARG002
-        """Return the servers that are left."""
+        """Return the N_R servers that are left after peeling."""
         return peel_servers(instance, instance.index.is_on_loan)
 
 
 def peel_servers(instance: Instance, is_chosen: IntArray, *, by_share: bool = False) -> list[int]:
-    """Return servers from the chosen ones until N_R are left; give their positions.
+    """Give back chosen servers until N_R are left, and return the positions of those N_R.
 
     Parameters
     ----------
     is_chosen
-        Shape (servers,): 1 for a chosen server on loan; at least N_R of them.
+        Shape (servers,): 1 for a chosen server on loan; at least N_R servers are chosen.
     by_share
-        Whether the largest share decides alone, instead of the most weight rescued.
+        Whether to ignore the rescued weight and give back the server with the largest share.
     """
     index = instance.index
     no_cost = np.zeros(index.losses.servers, dtype=np.int64)
@@ -318,11 +318,12 @@ def peel_servers(instance: Instance, is_chosen: IntArray, *, by_share: bool = Fa
 def peel_places(
     reduced: ReducedReclaim, is_chosen: IntArray, *, by_share: bool = False
 ) -> list[int]:
-    """Do as `peel_servers` in a reduced instance, with places instead of positions.
+    """Give back chosen servers of a reduced instance until N_R are left; return their places.
 
-    In a rigid instance only shares can differ, and only by rounding: merged jobs have one. (The
-    capped counts of an interchangeable one are other shares.) It is peeled compiled wherever the
-    bound, which comes first, is: machine code is loaded then.
+    In a rigid instance the result can differ from `peel_servers` only by the rounding of shares,
+    because merged jobs have one share. In an interchangeable instance the capped counts give other
+    shares. The peeling runs compiled wherever the bound, which is computed first, ran compiled: the
+    machine code is loaded by then.
     """
     losses = reduced.losses
     returns = int(is_chosen.sum()) - reduced.reclaim_servers
@@ -348,7 +349,7 @@ def _peel(
     by_share: bool,
     work: int,
 ) -> list[int]:
-    """Run the kernel; `server_cost` is what each server rescues beside the jobs."""
+    """Run the peeling kernel; giving back a server also rescues its `server_cost`."""
     total = exact_sum(weight) + exact_sum(server_cost)
     largest = total * SHARE_UNIT * int(losses.job_counts.max(initial=1))
     integers: Any = np.int64 if largest < LARGEST_COMPILED_INTEGER else object

@@ -1,7 +1,7 @@
 """The inner loops of the greedy heuristics: flat integer arrays in, chosen positions out.
 
-Their servers play a tournament (`play_up`): most changes of a key are of no consequence after a
-match or two, where a heap would take a new entry for each.
+The least server is kept in a tournament tree (`play_up`) and not in a heap. Most key changes affect
+only one or two matches, while a heap would need a new entry for each change.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import Any, NamedTuple
 from lyra_opt.core.kernels import kernel
 
 SHARE_UNIT = 2**20
-"""Resolution of the shares of slack: tie-breaking shares are rounded down to 1 / SHARE_UNIT."""
+"""Tie-breaking shares of slack are rounded down to multiples of 1 / SHARE_UNIT."""
 
 
 class Tournament(NamedTuple):
-    """Who is best, by three keys: the least first key wins, then the least second, then third.
+    """A tournament tree over servers: the least first key wins, then the second, then the third.
 
     Parameters
     ----------
     winner
-        Shape (2 servers,). Its root is ``winner[1]``; the leaf of server s is
-        ``winner[servers + s]``, -1 where it does not take part.
+        Shape (2 servers,): the winner of each match, with the root at ``winner[1]``. The leaf of
+        server s is ``winner[servers + s]``, which is -1 if s does not take part.
     first_key, second_key, third_key
-        Shape (servers,). Where keys are costs of two limbs (`lyra_opt.core.arithmetic`), these are
-        the first two.
+        Shape (servers,). If costs have two limbs (`lyra_opt.core.arithmetic`), the first two keys
+        are those limbs.
     """
 
     winner: Any
@@ -34,14 +34,14 @@ class Tournament(NamedTuple):
 
 
 class Touched(NamedTuple):
-    """The servers whose keys change in a round, each once.
+    """The servers whose keys change in a round, each listed once.
 
     Parameters
     ----------
     is_in
-        Of each server, whether it is one of them.
+        Shape (servers,): whether the server is listed.
     servers
-        They themselves, first.
+        Shape (servers,): the listed servers, at the beginning of the array.
     """
 
     is_in: Any
@@ -49,7 +49,7 @@ class Touched(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """What each job adds to the cost of its servers: high and low limbs over `radix`."""
+    """The share of each job in the cost of its servers, as high and low limbs over `radix`."""
 
     high: Any
     low: Any
@@ -58,7 +58,7 @@ class Shares(NamedTuple):
 
 @kernel
 def winner_of(best: int, other: int, keys: Any) -> int:
-    """Return which of two servers wins, the first in the file if all keys are equal; -1 is none."""
+    """Return the winner of two servers, -1 meaning no server; file order breaks full ties."""
     if other < 0:
         return best
     if best < 0:
@@ -74,7 +74,7 @@ def winner_of(best: int, other: int, keys: Any) -> int:
 
 @kernel
 def play_all(takes_part: Any, tournament: Any) -> None:
-    """Play the whole tournament."""
+    """Play all matches of the tournament, from the leaves to the root."""
     winner = tournament.winner
     servers = len(takes_part)
     for s in range(servers):
@@ -85,9 +85,10 @@ def play_all(takes_part: Any, tournament: Any) -> None:
 
 @kernel
 def play_up(s: int, tournament: Any) -> None:
-    """Play the matches of server s again, as far up as that can change a winner.
+    """Replay the matches of server s from its leaf upwards until no winner changes.
 
-    Several keys may have changed: once all their servers have played, all winners are right.
+    If the keys of several servers have changed, all winners are right after each of these servers
+    has replayed its matches.
     """
     winner = tournament.winner
     node = (len(winner) // 2 + s) // 2
@@ -101,14 +102,14 @@ def play_up(s: int, tournament: Any) -> None:
 
 @kernel
 def leave(s: int, tournament: Any) -> None:
-    """Let server s take part no more."""
+    """Remove server s from the tournament."""
     tournament.winner[len(tournament.winner) // 2 + s] = -1
     play_up(s, tournament)
 
 
 @kernel
 def touch(s: int, touches: int, tournament: Any, touched: Any) -> int:
-    """Note that the keys of a server that takes part change; return how many there are then."""
+    """List server s as changed if it takes part; return the number of listed servers."""
     if tournament.winner[len(tournament.winner) // 2 + s] < 0 or touched.is_in[s]:
         return touches
     touched.is_in[s] = 1
@@ -132,20 +133,20 @@ def change_cost(s: int, sign: int, j: int, shares: Any, tournament: Any) -> None
 
 
 class Gpus(NamedTuple):
-    """The GPUs that the jobs of a server would vacate on other servers not yet taken.
+    """The GPUs that the jobs of each server would vacate on other servers not yet taken.
 
-    In two parts, because one taken server with a flexible worker of a living job lowers them for
-    all servers of that job: ``elsewhere`` counts living jobs in full, and ``scaled_in`` of them is
-    taken off where a tie is needed.
+    The number is stored in two parts, because taking one server with a flexible worker of a running
+    job lowers it for all servers of the job. ``elsewhere`` counts running jobs in full, and
+    ``scaled_in`` is subtracted only when a tie must be broken.
 
     Parameters
     ----------
     of_job
-        All GPUs of each job, but for those on servers taken before.
+        Shape (jobs,): all GPUs of each job, without those on servers taken before.
     elsewhere
-        Of each server.
+        Shape (servers,): GPUs of the server's running jobs on other servers.
     scaled_in
-        Of each job.
+        Shape (jobs,): GPUs of the job's workers that have been scaled in.
     """
 
     of_job: Any
@@ -155,7 +156,7 @@ class Gpus(NamedTuple):
 
 @kernel
 def tie_of(s: int, tie_sign: int, any_scaled_in: Any, base: Any, is_dead: Any, gpus: Any) -> Any:
-    """Return `tie_sign` times the GPUs that the living jobs of server s would vacate elsewhere."""
+    """Return `tie_sign` times the GPUs that the running jobs of server s would vacate elsewhere."""
     vacated = gpus.elsewhere[s]
     if any_scaled_in:
         for job_entry in range(base.server_start[s], base.server_start[s + 1]):
@@ -178,23 +179,23 @@ def take_by_share(
     touched: Any,
     chosen: Any,
 ) -> Any:
-    """Choose the free server with the least sum of shares of its living jobs, over and over.
+    """Repeatedly choose the free server with the least sum of shares of its running jobs.
 
-    A taken server kills every living job with a base worker on it, on all servers. Ties go by
-    `tie_sign` times the GPUs that those jobs would vacate on other servers not yet taken, then by
-    position. The tie that a server plays with may be better than it has become; it is corrected
-    when the server wins.
+    A taken server preempts every running job with a base worker on it, on all servers. Ties are
+    broken by `tie_sign` times the GPUs that those jobs would vacate on other free servers, then by
+    position. The stored tie-breaking key of a server may be better than its true one; it is
+    corrected when the server wins.
 
     Parameters
     ----------
     base, placed
-        `Incidence` of base workers and of all, with GPUs.
+        `Incidence` of the base workers and of all workers, with GPUs as values.
     is_dead
-        Marks the jobs that are dead from the start.
+        Marks the jobs that are preempted from the start.
     gpus, tournament, touched
-        Zeros, but for ``gpus.of_job``.
+        Zeros, except for ``gpus.of_job``.
     chosen
-        To be filled: as long as servers are to be taken.
+        Output array, as long as the number of servers to take.
     """
     tie = tournament.third_key
     for j in range(len(is_dead)):
@@ -230,14 +231,14 @@ def take_by_share(
                 change_cost(s, -1, j, shares, tournament)
                 gpus.elsewhere[s] -= gpus.of_job[j] - base.job_counts[entry]
                 touches = touch(s, touches, tournament, touched)
-        # Flexible workers of survivors are scaled in: there is less left for them to vacate.
+        # Flexible workers of survivors are scaled in, so the survivors can vacate fewer GPUs.
         for job_entry in range(placed.server_start[best], placed.server_start[best + 1]):
             j = placed.server_jobs[job_entry]
             if is_dead[j]:
                 continue
             any_scaled_in = True
             gpus.scaled_in[j] += placed.server_counts[job_entry]
-            if tie_sign > 0:  # only then do ties get better, which nothing would correct
+            if tie_sign > 0:  # only then do keys improve, which is not corrected later
                 for entry in range(base.job_start[j], base.job_start[j + 1]):
                     touches = touch(base.job_servers[entry], touches, tournament, touched)
         for position in range(touches):
@@ -252,9 +253,10 @@ def take_by_share(
 def add_threat(
     s: int, sign: int, j: int, lost: int, slack: int, weight: Any, shares: Any, tournament: Any
 ) -> None:
-    """Add `sign` times what losing `lost` workers of job j, with that slack, counts for server s.
+    """Add `sign` times the cost of losing `lost` workers of job j to the keys of server s.
 
-    Its share if that preempts it, else the price of the slack.
+    If the loss exceeds `slack`, the job's share is added to the cost, else the price of the lost
+    slack to the third key.
     """
     if lost > slack:
         change_cost(s, sign, j, shares, tournament)
@@ -274,12 +276,12 @@ def take_with_slack(
     touched: Any,
     chosen: Any,
 ) -> Any:
-    """Choose the free server with the least sum of shares of jobs that would die, over and over.
+    """Repeatedly choose the free server with the least sum of shares of the jobs that would die.
 
-    A job dies when more workers than its slack are lost. Ties go by the price of the slack that
-    survivors would lose, the sum of weight * losses / (slack + 1) in multiples of
-    1 / SHARE_UNIT, then by position. `slack` becomes -1 for a dead job; `tournament` and `touched`
-    are zeros, and `chosen` is as long as servers are to be taken.
+    A job dies when it loses more workers than its slack. Ties are broken by the price of the slack
+    that survivors would lose, the sum of weight * losses / (slack + 1) in multiples of 1 /
+    SHARE_UNIT, then by position. `slack` becomes -1 for a dead job. `tournament` and `touched` are
+    zeros, and `chosen` is as long as the number of servers to take.
     """
     for j in range(len(slack)):
         for entry in range(losses.job_start[j], losses.job_start[j + 1]):
@@ -302,7 +304,7 @@ def take_with_slack(
                 s = losses.job_servers[entry]
                 lost = losses.job_counts[entry]
                 if lost > before and after >= 0:
-                    continue  # it would die before, and will
+                    continue  # the loss preempts the job before and after
                 add_threat(s, -1, j, lost, before, weight, shares, tournament)
                 if after >= 0:
                     add_threat(s, 1, j, lost, after, weight, shares, tournament)
@@ -324,13 +326,14 @@ def peel(
     losses: Any,
     tournament: Any,
 ) -> Any:
-    """Return `returns` times the chosen server that rescues the most weight of jobs.
+    """Give back, `returns` times, the chosen server that rescues the most weight of jobs.
 
-    ``excess[j]`` is how many workers job j has lost beyond its slack; it is preempted while that
-    is positive. Ties go by the larger share, the sum over preempted jobs of
-    weight * min(losses, excess) / excess in multiples of 1 / SHARE_UNIT, then by position. Both
-    keys are kept negative, and come with what each server rescues beside the jobs. With `by_share`
-    the share decides alone: the first key stays as it comes. Gives back `is_chosen`.
+    ``excess[j]`` is the number of workers that job j has lost beyond its slack; the job is
+    preempted while the excess is positive. Ties are broken by the larger share, the sum over
+    preempted jobs of weight * min(losses, excess) / excess in multiples of 1 / SHARE_UNIT, then by
+    position. Both keys are stored negated, and start with the weight that each server rescues
+    besides the jobs. With `by_share` only the share counts: the first key is not changed. Returns
+    `is_chosen`.
     """
     minus_saving = tournament.first_key
     minus_share = tournament.second_key
@@ -362,7 +365,7 @@ def peel(
                 s = losses.job_servers[entry]
                 if not is_chosen[s]:
                     continue
-                if lost != losses.job_counts[entry]:  # mostly equal: divide once for all
+                if lost != losses.job_counts[entry]:  # losses are mostly equal: divide once
                     lost = losses.job_counts[entry]
                     saving_before, share_before = rescued(lost, before, weight[j])
                     saving_after, share_after = rescued(lost, after, weight[j])
@@ -377,7 +380,7 @@ def peel(
 
 @kernel
 def rescued(lost: int, excess: int, weight: Any) -> Any:
-    """Return the weight that giving back `lost` workers of a job rescues, and its share of it."""
+    """Return the weight and the share rescued by giving back `lost` workers of a job."""
     if excess <= 0:
         return 0, 0
     if lost >= excess:

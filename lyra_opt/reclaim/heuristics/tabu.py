@@ -1,4 +1,4 @@
-"""Tabu search: from several greedy choices, swap servers while remembering which ones moved."""
+"""Tabu search for reclaiming: swap servers from several greedy choices, with short bans."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ if TYPE_CHECKING:
 
 
 class SwapProblem(NamedTuple):
-    """What stays the same.
+    """The constant data of a swap search.
 
     Parameters
     ----------
     weight, losses
-        Of a reduced instance.
+        Weights and losses of the reduced instance.
     largest_loss
         Shape (jobs,): the most workers that the job loses to one server.
     chosen_count
-        N_R.
+        N_R, the number of chosen servers.
     longest_chosen_ban, longest_free_ban
-        Less than the chosen and than the free servers, so that there always is a swap.
+        Longest bans, in moves. They are below the numbers of chosen and of free servers, so that a
+        swap always exists.
     """
 
     weight: Any
@@ -45,21 +46,21 @@ class SwapProblem(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """A choice of servers, what moving each of them does, and the best choice met.
+    """The state of a swap search: the current choice, the effect of each move, the best choice.
 
     Parameters
     ----------
     order
-        Shape (servers,): the chosen servers, then the free ones.
+        Shape (servers,): the chosen servers, then the free servers.
     is_chosen, best_is_chosen
-        Of each server.
+        Shape (servers,): whether the server is in the current choice, and in the best choice.
     excess
-        Shape (jobs,): how many workers the job has lost beyond its slack; it is preempted while
-        that is positive.
+        Shape (jobs,): workers that the job has lost beyond its slack. The job is preempted while
+        the excess is positive.
     change
-        What removing the chosen, or adding the free, server would add to the objective.
+        Shape (servers,): change of the objective if the server is removed (chosen) or added (free).
     ban_end
-        The first move in which the server may be moved.
+        Shape (servers,): the first move in which the server may be moved.
     """
 
     order: Any
@@ -72,10 +73,10 @@ class Walk(NamedTuple):
 
 @kernel
 def best_place(first: int, end: int, draw: int, move: int, less_than: Any, walk: Any) -> int:
-    """Return the place of the server that is best to move, of those from `first` to `end`.
+    """Return the index in ``walk.order`` of the best server to move, from `first` up to `end`.
 
-    Of equal ones the first from a random place on, cyclically. A ban does not count where the
-    change is less than `less_than`.
+    Ties are broken cyclically from a random index on. A ban is ignored if the change is less than
+    `less_than`.
     """
     change = walk.change
     place = first + draw % (end - first)
@@ -94,10 +95,10 @@ def best_place(first: int, end: int, draw: int, move: int, less_than: Any, walk:
 
 @kernel
 def move_server(moved: int, is_addition: int, problem: Any, walk: Any) -> None:
-    """Add or remove a server, and correct the changes of those with which it shares jobs.
+    """Add or remove a server, and update the changes of the servers that share jobs with it.
 
-    Time O(sum of spans of its jobs). Jobs that are preempted, or safe, whichever one server is
-    moved, cost only O(1) of that.
+    Time O(sum of spans of its jobs). A job that stays preempted, or stays safe, whichever server
+    moves costs only O(1).
     """
     losses = problem.losses
     change = walk.change
@@ -118,7 +119,7 @@ def move_server(moved: int, is_addition: int, problem: Any, walk: Any) -> None:
             if s == moved:
                 continue
             lost = -losses.job_counts[entry] if walk.is_chosen[s] else losses.job_counts[entry]
-            # Whether moving s preempts the job (1), rescues it (-1) or neither (0).
+            # Moving server s preempts the job (1), rescues it (-1) or does neither (0).
             effect_before = (before + lost > 0) - (before > 0)
             effect_after = (after + lost > 0) - (after > 0)
             if effect_before != effect_after:
@@ -136,34 +137,35 @@ def swap_servers(
     problem: Any,
     walk: Any,
 ) -> Any:
-    """Make `moves` swaps, fewer if a choice of at most `target` is found on the way.
+    """Make `moves` swaps, or stop earlier at a choice with an objective of at most `target`.
 
-    A swap removes the chosen server whose removal lowers the objective most, then adds the free
-    server, not the same one, whose addition then raises it least. Each half of a swap corrects
-    the changes of all others, so that the change of the pair is exact, jobs of both included.
+    A swap removes the chosen server whose removal lowers the objective most. It then adds the free
+    server, other than the removed one, whose addition raises the objective least. Each half of a
+    swap updates the changes of all other servers, so the change of the pair is exact, even for jobs
+    on both servers.
 
-    A server that was added may not be removed in the next moves, nor one that was removed be
-    added, unless that makes the best objective so far.
+    For some moves, an added server may not be removed and a removed server may not be added, unless
+    that gives the best objective so far.
 
     Parameters
     ----------
     moves, first_move
-        How many swaps to make, and how many were made before.
+        Number of swaps to make, and number of swaps made before.
     objective, best_objective
-        Of the current choice and of the best one.
+        Objective of the current choice and of the best choice.
     draws
-        Shape (3 * moves,): integers of at least 0. Three for each move: the places from which
-        removals and additions are looked at, and the length of the bans, from none to the longest.
+        Shape (3 * moves,): integers of at least 0, three for each move. They give the indices at
+        which the search for a removal and for an addition starts, and the length of the bans.
 
     Returns
     -------
     tuple
-        ``(moves made in all, objective, best_objective, walk)``, with which the search can be
+        ``(moves made in total, objective, best_objective, walk)``, with which the search can be
         continued.
 
     Notes
     -----
-    Time of a move O(servers) and that of `move_server`.
+    A move takes O(servers) time and the time of two calls of `move_server`.
     """
     servers = len(walk.order)
     chosen_count = problem.chosen_count
@@ -197,27 +199,28 @@ def swap_servers(
 
 MOVES_PER_START = 3_000
 LONGEST_BAN = 3
-"""Moves; of 1, 3, 5, 10 and 20 the one with the least mean excess, which grows with the longer."""
+"""Longest ban, in moves. Of 1, 3, 5, 10 and 20 it gave the least mean excess over the optimum."""
 MOVES_BETWEEN_CLOCK_READINGS = 250
 STEPS_OF_A_GREEDY = 8
-"""Places looked at in the time of one step of a greedy's inner loop, about."""
+"""Servers that a move examines in about the time of one step of a greedy's inner loop."""
 _LARGEST_DRAW = 2**31
 _DRAWS_PER_MOVE = 3
 
 
 class Tabu(ReclaimHeuristic):
-    """Swap one chosen for one free server, over and over, except those that moved just before.
+    """Repeatedly swap one chosen for one free server, except servers that moved just before.
 
     A move removes the chosen server whose removal lowers the objective most, then adds the free
-    server whose addition raises it least, be the result better or worse than before. A server
-    that was moved may not move back for a random number of up to 3 moves, unless that gives the
-    best objective so far. Ties go by order from a random place on, so that the search drifts over
-    plateaus. The best choice met is returned.
+    server whose addition raises it least, even if the result is worse than before. A moved server
+    may not move back for a random number of up to 3 moves, unless that gives the best objective so
+    far. Ties are broken from a random index on, so that the search drifts over plateaus. The best
+    choice found is returned.
 
-    It starts from the choices of peeling, of marginal and of Lyra's rule (interchangeable: that
-    of ``lyra-greedy-elastic``), and from the warm start if there is one, with the same number of
-    moves each, and ends early at objective 0. It is never worse than any start that it reached:
-    all of them without a time limit, the warm start or else peeling's always.
+    The search starts from the choices of peeling, of `Marginal` and of Lyra's rule
+    (interchangeable: of ``lyra-greedy-elastic``), and from the warm start if there is one. Each
+    start gets the same number of moves. The search ends early at objective 0. It is never worse
+    than any start that it reached. Without a time limit these are all starts; with one, at least
+    the warm start or else peeling's choice.
 
     Parameters
     ----------
@@ -227,23 +230,23 @@ class Tabu(ReclaimHeuristic):
     Notes
     -----
     Source: the swap search of this project's study of minimum k-union; tabu search after Glover
-    (1989). Works on the instance as `reduce_instance` leaves it. Complexity of a move
-    O(servers + sum of spans of the jobs on the two servers). Guarantee: none.
+    (1989). It works on the instance that `reduce_instance` returns. Complexity of a move: O(servers
+    + sum of spans of the jobs on the two servers). Guarantee: none.
 
-    The time limit is looked at every 250 moves; the greedy starts are not interrupted. Without
-    that limit the seed decides the answer, and interpreted and compiled runs agree. Weights whose
-    sum leaves 64 bits are searched interpreted, some fifty times slower.
+    The time limit is checked every 250 moves; the greedy starts are not interrupted. Without a time
+    limit the seed determines the answer, and interpreted and compiled runs agree. If the sum of the
+    weights exceeds 64 bits, the search runs interpreted, about fifty times slower.
     """
 
     name = "tabu"
 
     def __init__(self, moves_per_start: int = MOVES_PER_START) -> None:
         if moves_per_start < 0:
-            raise ValueError(f"moves_per_start {moves_per_start}: must be at least 0")
+            raise ValueError(f"moves_per_start must be at least 0, not {moves_per_start}")
         self.moves_per_start = moves_per_start
 
     def choose(self, instance: Instance, rng: np.random.Generator) -> Sequence[int]:
-        """Return the best choice, in file order."""
+        """Return the best choice of the search without a time limit, in file order."""
         solution = self.solve(instance, limits=Limits(), rng=rng).solution
         assert solution is not None
         return solution.positions(instance)
@@ -281,7 +284,7 @@ def _starts(
     rng: np.random.Generator,
     warm_start: Solution | None,
 ) -> Iterable[list[int]]:
-    """Yield the choices to start from, as places in the reduced instance."""
+    """Yield the starting choices of the tabu search, as places in the reduced instance."""
     place = {int(server): place for place, server in enumerate(reduced.servers)}
     if warm_start is not None:
         yield [place[server] for server in warm_start.positions(instance)]
@@ -299,21 +302,21 @@ def search_by_swaps(
     bound: int = 0,
     observer: Callable[[str, int | float], None] | None = None,
 ) -> SearchResult:
-    """Return the best choice that the swaps of `Tabu` meet from any of the starts.
+    """Return the best choice that the swaps of `Tabu` find from any of the starts.
 
-    The time limit in force ends the search between starts and between slices of moves.
+    The current time limit ends the search between starts and between slices of moves.
 
     Parameters
     ----------
     starts
-        Choices of ``reclaim_servers`` distinct places; at least one. They are drawn one at a
-        time, after the search from the one before; equal ones are searched from once.
+        Choices of ``reclaim_servers`` distinct places, at least one. Each start is drawn only after
+        the search from the previous start. Equal starts are searched from once.
     moves_per_start
         Swaps from each start.
     rng
-        Draws the places at which ties are broken, and how long servers stay put.
+        Draws where ties are broken, and how long servers are banned from moving.
     bound
-        Proved before: the search ends at a choice of this objective or less.
+        A proved lower bound: the search ends at a choice with this objective or less.
     observer
         Called with ("objective", value) at each improvement.
     """
@@ -346,24 +349,24 @@ def search_by_swaps(
         if stopped_by is not None or best_objective <= bound:
             break
     if best_objective is None:
-        raise ValueError("a search needs a choice to start from")
+        raise ValueError("the swap search needs at least one start")
     return SearchResult(best_places, best_objective, bound, stopped_by, moves=moves)
 
 
 class _SwapSearch:
-    """One search from one start: all that `swap_servers` needs to go on.
+    """A swap search from one start, with the data and state that `swap_servers` needs.
 
     Parameters
     ----------
     places
         The choice to start from.
     most_moves
-        Moves after which the walk is over.
+        Number of moves after which the search is over.
     """
 
     def __init__(self, reduced: ReducedReclaim, places: Sequence[int], most_moves: int) -> None:
         losses = reduced.losses
-        # Neither an objective, nor a change, nor a step between two changes is larger.
+        # A bound on every objective, every change, and every difference between two changes.
         self._largest = 2 * sum(reduced.server_cost.tolist()) + 2 * sum(reduced.weight.tolist())
         dtype = np.int64 if self._largest < LARGEST_COMPILED_INTEGER else object
         weight = reduced.weight.astype(dtype)
@@ -389,14 +392,14 @@ class _SwapSearch:
             weight[excess > 0].tolist()
         )
         self.best_objective = self._objective
-        # What moving each server does: to its own cost, and to each of its jobs.
+        # The effect of moving each server, on its own cost and on each of its jobs.
         sign = np.where(is_chosen == 1, -1, 1)
         change = sign * reduced.server_cost.astype(dtype)
         job = np.repeat(np.arange(losses.jobs), losses.span())
         excess_then = excess[job] + sign[losses.job_servers] * losses.job_counts
         effect = (excess_then > 0).astype(np.int64) - (excess[job] > 0)
         np.add.at(change, losses.job_servers, effect * weight[job])
-        # Arrays, or lists once the kernel has run interpreted.
+        # The fields are arrays, and become lists once the kernel has run interpreted.
         self.walk = Walk(
             order=np.concatenate((np.flatnonzero(is_chosen == 1), np.flatnonzero(is_chosen == 0))),
             is_chosen=is_chosen,
@@ -408,16 +411,16 @@ class _SwapSearch:
 
     @property
     def is_over(self) -> bool:
-        """Whether all moves are made, or none is possible."""
+        """Whether all moves have been made or no swap is possible."""
         can_swap = 0 < self._problem.chosen_count < self._problem.losses.servers
         return self.moves >= self._most_moves or not can_swap
 
     def best_places(self) -> list[int]:
-        """Return the best choice met so far, ascending."""
+        """Return the places of the best choice found so far, ascending."""
         return [int(place) for place in np.flatnonzero(self.walk.best_is_chosen)]
 
     def advance(self, most_moves: int, target: int, rng: np.random.Generator) -> None:
-        """Make up to so many more moves; stop at a choice of at most `target`."""
+        """Make up to `most_moves` more swaps; stop at an objective of at most `target`."""
         moves = min(most_moves, self._most_moves - self.moves)
         self.moves, self._objective, self.best_objective, self.walk = swap_servers.run(
             moves,

@@ -98,5 +98,5 @@ def test_workers_that_do_not_fit_are_named_by_their_key(kind):
     """A group of workers has no value of its own: the key to change is one inside of it."""
     group = WorkerGroup(**{"server": "s", "base": 1, kind: 9})
     job = Job(id="j", workers=(group,))
-    with pytest.raises(FieldError, match=rf"jobs\[0\].workers\[0\].{kind} is 9: .* 8 are left"):
+    with pytest.raises(FieldError, match=rf"jobs\[0\].workers\[0\].{kind} is 9: .*only 8 are free"):
         Instance(name="x", reclaim_servers=0, servers=(Server(id="s", gpus=8),), jobs=(job,))

@@ -298,5 +298,5 @@ class TestTabu:
         assert seen == sorted(set(seen), reverse=True)
 
     def test_refuses_a_negative_number_of_moves(self):
-        with pytest.raises(ValueError, match="moves_per_start -1"):
+        with pytest.raises(ValueError, match="moves_per_start must be at least 0, not -1"):
             Tabu(-1)
