@@ -1,6 +1,6 @@
-"""The exact models: one folder a problem, one file a backend, made to be read side by side.
+"""Exact models of the decision problems: one folder per problem, one file per backend.
 
-Files of backends (``*_model.py``) in one folder are twins: the same constraints by the same names
-in the same order, each constraint's docstring its inequality. Symbols are those of the README of
-the problem; how a backend is run stands in ``formulations/backends``.
+The ``*_model.py`` files in one folder are twins. They hold the same constraints, with the same
+names, in the same order, and the docstring of each constraint is its inequality. The README of the
+folder defines the symbols. ``formulations/backends`` holds the code that runs each backend.
 """

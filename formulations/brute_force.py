@@ -1,4 +1,4 @@
-"""Trying everything, whatever the problem: the solver, ways to take GPUs, best ways in stages."""
+"""Brute force for any problem: the solver class, ways to take GPUs, and a dynamic programme."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
 
 LONGEST_NUMBER = 10**15
-STATES_BETWEEN_LOOKS_AT_THE_CLOCK = 100
+STATES_BETWEEN_TIME_CHECKS = 100
 
 
 class BruteForceSolver(Solver):
-    """Try everything.
+    """Brute force: enumerate all solutions and keep the best.
 
-    Stopped by the time limit, it returns the best solution known, the warm start if that is
-    better, with a bound that needs no search. Other limits are not kept.
+    If the time limit ends the search, the solver returns the best solution it knows, which may be
+    the warm start, and a bound that needs no search. It ignores all other limits.
     """
 
     name = engine = "brute-force"
     of: ClassVar[Problem]
-    """The problem."""
+    """The problem that the solver answers."""
     gives_bound = True
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -51,16 +51,16 @@ class BruteForceSolver(Solver):
 
     @abstractmethod
     def supports(self, instance: Any) -> Unsupported | None:
-        """Return why there are too many choices, None if there are not."""
+        """Return why the instance has too many choices to enumerate; None if it has not."""
 
     @abstractmethod
     def improvements(self, instance: Any) -> Iterator[Any]:
-        """Yield solutions, each better than the one before, the last optimal; none if none is.
+        """Yield ever better solutions, the last one optimal; nothing if the instance is infeasible.
 
         Raises
         ------
         OutOfTimeError
-            When the time is over.
+            When the time limit is reached.
         """
 
     @abstractmethod
@@ -68,7 +68,7 @@ class BruteForceSolver(Solver):
         """Return a bound on the objective that needs no search."""
 
     def without_search(self, instance: Any) -> Any:  # noqa: ARG002
-        """Return what there is where the time is over before anything was found, if anything."""
+        """Return a solution for a search that found none in time; None if none is known."""
         return None
 
     def solve(
@@ -80,12 +80,12 @@ class BruteForceSolver(Solver):
         warm_start: Any = None,
         observer: Observer | None = None,
     ) -> SolveResult[Any]:
-        """Try everything; see `lyra_opt.core.solver.Solver.solve`.
+        """Enumerate all solutions of `instance` and return the best.
 
         Raises
         ------
         ValueError
-            If the warm start is no valid solution.
+            If the warm start is not a valid solution.
         """
         start = None if warm_start is None else valued_start(self.of, instance, warm_start)
         best: Incumbent[Any] | None = None
@@ -117,9 +117,9 @@ class BruteForceSolver(Solver):
 
 
 def too_many(choices: int, most: int, said: str) -> Unsupported | None:
-    """Return why so many choices are not tried, None if they are not too many.
+    """Return why brute force refuses `choices` choices; None if they are at most `most`.
 
-    As it is said of the number ``{}``, of which the magnitude is enough where it is long.
+    In `said`, ``{}`` stands for the number of choices; a long number is given as a power of ten.
     """
     if choices <= most:
         return None
@@ -128,7 +128,7 @@ def too_many(choices: int, most: int, said: str) -> Unsupported | None:
 
 
 def takings(free: Sequence[int], gang: int) -> Iterator[tuple[int, ...]]:
-    """Yield every way to take `gang` of these counts, the first count slowest, less of it first."""
+    """Yield every way to take `gang` GPUs from servers with `free` GPUs, in lexicographic order."""
     if not free:
         if not gang:
             yield ()
@@ -139,7 +139,7 @@ def takings(free: Sequence[int], gang: int) -> Iterator[tuple[int, ...]]:
 
 
 def count_takings(free: Iterable[int], gang: int) -> int:
-    """Return the number of ways to take `gang` of these counts; complexity O(counts * gang)."""
+    """Return the number of ways to take `gang` GPUs from `free`; complexity O(servers * gang)."""
     ways = [1] + [0] * gang
     for there in free:
         sums = [0, *accumulate(ways)]
@@ -148,7 +148,7 @@ def count_takings(free: Iterable[int], gang: int) -> int:
 
 
 class Reached(NamedTuple):
-    """The best way found to a state: its value, the state before, and the choice made there."""
+    """The best way found to a state: its value, the previous state, and the choice made there."""
 
     value: Fraction
     before: Any
@@ -158,29 +158,30 @@ class Reached(NamedTuple):
 def best_ways(
     start: Any, stages: Iterable[Callable[[Any], Iterable[tuple[Any, Fraction, Any]]]]
 ) -> list[dict[Any, Reached]]:
-    """Return the states before each stage and after the last, each with the best way to it.
+    """Return, for each stage of a dynamic programme, the states with the best way to each.
 
-    Of equal ways the first found is kept. Complexity O(states choices) for each stage.
+    The first layer holds the start and the last layer the states after all stages. Of equally good
+    ways the first one found is kept. Complexity O(states * choices) per stage.
 
     Parameters
     ----------
     start
         The only state before the first stage.
     stages
-        Each yields, from a state, the states that follow, what each adds to the value, and the
-        choice that leads to it.
+        Functions that yield, for a state, triples of the next state, the added value and the
+        choice.
 
     Raises
     ------
     OutOfTimeError
-        When the time is over.
+        When the time limit is reached.
     """
     layers = [{start: Reached(Fraction(0), None, None)}]
     for follow in stages:
         require_time()
         layer: dict[Any, Reached] = {}
         for tried, (state, reached) in enumerate(layers[-1].items()):
-            if tried % STATES_BETWEEN_LOOKS_AT_THE_CLOCK == 0:
+            if tried % STATES_BETWEEN_TIME_CHECKS == 0:
                 require_time()
             for after, added, choice in follow(state):
                 value = reached.value + added
@@ -191,7 +192,7 @@ def best_ways(
 
 
 def choices_to(layers: Sequence[dict[Any, Reached]], state: Any) -> list[Any]:
-    """Return the choices, first stage first, that lead to a state of the last layer."""
+    """Return the choices, first stage first, on the best way to a state of the last layer."""
     chosen = []
     for layer in reversed(layers[1:]):
         chosen.append(layer[state].choice)

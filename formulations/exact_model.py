@@ -1,8 +1,8 @@
-"""The solver that every exact model becomes: start, build, run, read back, check.
+"""The solver class of all exact models: it builds, runs and reads back a model, then checks it.
 
-Three things are declared apart. A `Formulation` says how a problem's instances become numbers and
-how values of variables become solutions; a `Statement` is one of the files in which the same
-inequalities stand in a backend's own words; a `Backend` is what runs them.
+Three objects describe such a solver. A `Formulation` turns an instance into the numbers of a model
+and turns values of variables into a solution. A `Statement` writes the variables, constraints and
+objective in the modelling interface of one backend. A `Backend` runs the model.
 """
 
 from __future__ import annotations
@@ -54,67 +54,73 @@ if TYPE_CHECKING:
 
 
 class ModelData(Protocol):
-    """The numbers of an instance's model, and the way between solutions and values."""
+    """The coefficients of an instance's model, and the conversion from and to solutions."""
 
     @property
     def is_settled(self) -> bool:
-        """Whether there is nothing to decide: the start is optimal."""
+        """Whether the start solution is already known to be optimal, so that no run is needed."""
 
     def start(self, solution: Any) -> Values | None:
-        """Return the values of all variables for a valid solution; None to start from nothing."""
+        """Return values of all variables for a valid solution; None to run without a start."""
 
     def solution(self, values: Values) -> Any:
-        """Return the solution that values of all variables stand for once they are rounded.
+        """Return the solution that rounded values of the variables describe.
 
-        None if the backend's tolerances may be why there is none; RuntimeError if they cannot be.
+        Return None where the backend's tolerances can explain values that describe no solution.
+
+        Raises
+        ------
+        RuntimeError
+            If the backend's tolerances cannot explain them.
         """
 
     def dual_bound(self, cost: Fraction) -> Number | None:
-        """Return the bound on the objective that a lower bound on the model's cost is.
+        """Return the bound on the objective that follows from a lower bound on the model's cost.
 
-        Infinite where that proves that there is no solution, None where it proves nothing.
+        An infinite bound proves that the instance is infeasible. None means that nothing is proved.
         """
 
     @property
     def unit(self) -> CostUnit:
-        """What the model's cost is in the objective."""
+        """The scale and offset that turn the model's cost into the objective of the instance."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Formulation:
-    """What is to be known of a problem and of one form of its model, whatever the backend.
+    """How instances of a problem become one form of a model, for any backend.
 
     Parameters
     ----------
     problem
         The problem.
     variants
-        Those that the model is of.
+        The variants of the problem that the model covers.
     supports
-        What says why an instance is beyond the model, or beyond a backend's arithmetic (whether
-        in floats: the second argument).
+        Returns why the model, or the arithmetic of a backend, cannot handle an instance. The second
+        argument says whether the backend computes in floats.
     data
-        What makes the numbers: of an instance, of the incumbent (None if there is none, and then
-        nothing is left out), for a backend in floats or not.
+        Returns the numbers of the model. Arguments: the instance, the incumbent (None if no
+        solution is known; then nothing is fixed or removed because of it), and whether the backend
+        computes in floats.
     whole
-        What makes the numbers of a model for others to solve, where not as `data` does without an
+        Returns the numbers of the complete model that users export; by default `data` without an
         incumbent.
     begin
-        What finds a solution to start from, or None; see `best_of`.
+        Returns a start solution, or None; see `best_of`.
     simple_bound
-        What bounds the objective before anything is run; None where nothing is known.
+        Returns a bound on the objective before any run; None if no such bound is known.
     tidied
-        What brings a valid warm start into the form of solutions of the model.
+        Rewrites a valid warm start so that the model can represent it.
     suffix
-        What the form adds to the names of backends, such as ``-strengthened``.
+        The suffix that this form adds to solver names, such as ``-strengthened``.
     margin
-        How far, relatively, bounds in floats are moved to the safe side.
+        The relative amount by which bounds in floats are moved to the safe side.
     summary
-        The model, in a few words.
+        A description of the model in a few words.
     is_exact
-        Whether a run without limits ends with a proof.
+        Whether a run without limits ends with a proof of optimality.
     gives_bound
-        As of `lyra_opt.core.solver.Solver`.
+        Whether solvers of this form return a dual bound.
     """
 
     problem: Problem
@@ -134,16 +140,17 @@ class Formulation:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A model in a backend's own words: variables, constraints, objective.
+    """One model written for one backend: variables, constraints and objective.
 
     Parameters
     ----------
     add_variables
-        Adds them to the model and returns them, kind by kind: a named tuple of mappings.
+        Adds the variables to the model and returns them as a named tuple of mappings, one mapping
+        per kind of variable.
     constraints
-        Each adds its rows to the model.
+        Functions that each add the rows of one constraint to the model.
     add_objective
-        Sets what is minimised.
+        Sets the cost that is minimised.
     """
 
     add_variables: Callable[[Any, Any], Any]
@@ -152,27 +159,27 @@ class Statement:
 
 
 class ExactModelSolver(Solver):
-    """A formulation with one backend.
+    """An exact solver: one formulation, stated for and solved by one backend.
 
-    Starts from the warm start or, without one, from what the formulation begins with, and never
-    returns worse. Claims optimality only where the bound, moved to the safe side, is within the
-    variant's proof gap of the objective: equal to it, where that is an integer. The seed of the
-    backend comes from the generator.
+    The solver starts from the warm start or, without one, from the start solution of the
+    formulation. It never returns a worse solution than that. It claims optimality only if the
+    bound, moved to the safe side, lies within the variant's proof gap of the objective; for integer
+    objectives both must be equal. The random generator supplies the seed of the backend.
 
-    Of the limits time and threads are kept: nodes and memory are not passed on, because the
-    backends count neither alike. The start and the numbers of the model keep the time within 0.2 s;
-    the backends look at the clock between steps of their own: HiGHS has taken 2.7 s where 0.3 s
-    were allowed, on a reclaim model of 520 servers. Backends get the time that is left once the
-    model is theirs.
+    The limits on time and threads are enforced. Limits on nodes and memory are not passed on,
+    because backends count them differently. Building the start and the model overruns the time
+    limit by at most 0.2 s. Backends check the time between their own steps: HiGHS has taken 2.7 s
+    with a limit of 0.3 s, on a reclaim model of 520 servers. A backend gets the time that is left
+    after the model is built.
 
     Parameters
     ----------
     formulation
         The problem and the form of the model.
     statement
-        The model in the backend's words.
+        The model in the backend's modelling interface.
     backend
-        What runs it.
+        The backend that runs the model.
     """
 
     def __init__(self, formulation: Formulation, statement: Statement, backend: Backend) -> None:
@@ -189,22 +196,22 @@ class ExactModelSolver(Solver):
 
     @property
     def summary(self) -> str:
-        """Which model, and what runs it."""
+        """A description of the model and of the backend that solves it."""
         return f"{self.formulation.summary}, by {self.backend.in_words}"
 
     def availability(self) -> Unsupported | None:
-        """Return why the backend cannot run here, None if it can."""
+        """Return why the backend cannot run on this machine; None if it can."""
         without = super().availability()
         if without is None and (reason := self.backend.missing()) is not None:
             return Unsupported(one_line(reason))
         return without
 
     def supports(self, instance: Any) -> Unsupported | None:
-        """Return why the instance is beyond the model or the backend's arithmetic."""
+        """Return why the model or the backend's arithmetic excludes the instance, if it does."""
         return self.formulation.supports(instance, self.backend.in_floats)
 
     def build(self, data: Any) -> Built:
-        """Return the backend's model: variables, constraints in their order, objective."""
+        """Return the backend's model: variables, constraints in order, and objective."""
         model, stated = self.backend.new_model(), self.statement
         variables = stated.add_variables(model, data)
         for add_constraint in within_time(stated.constraints):
@@ -213,9 +220,9 @@ class ExactModelSolver(Solver):
         return Built(model, variables)
 
     def model(self, instance: Any) -> Any:
-        """Return the whole model of an instance, with the instance's objective for its own.
+        """Return the complete model of an instance, with the instance's own objective.
 
-        In the backend's own type; see `lyra_opt.front_door.models.model`.
+        The model has the backend's own type; see `lyra_opt.front_door.models.model`.
         """
         self.load()
         form, in_floats = self.formulation, self.backend.in_floats
@@ -235,17 +242,19 @@ class ExactModelSolver(Solver):
         warm_start: Any = None,
         observer: Observer | None = None,
     ) -> SolveResult[Any]:
-        """Solve `instance`; see `lyra_opt.core.solver.Solver.solve`.
+        """Solve `instance` by building the model, running the backend and checking the result.
 
         Raises
         ------
         ValueError
-            If the warm start is no valid solution.
+            If the warm start is not a valid solution.
         RuntimeError
-            If the backend fails within its limit, or claims what its tolerances do not excuse.
+            If the backend fails before its time limit, or returns values that its tolerances cannot
+            explain.
         """
         self.load()
-        seed = int(rng.integers(LARGEST_SEED))  # drawn first: the start must not move it
+        # The seed is drawn before the start solution, which may use the generator too.
+        seed = int(rng.integers(LARGEST_SEED))
         form, problem = self.formulation, self.formulation.problem
         if observer is not None:
             observer = Improvements(observer, instance.variant)
@@ -256,7 +265,7 @@ class ExactModelSolver(Solver):
         incumbent, bound = None, None
         try:
             with grace():
-                incumbent = self._begun(instance, warm_start, rng)
+                incumbent = self._start_solution(instance, warm_start, rng)
                 if observer is not None and incumbent is not None:
                     observer("objective", incumbent[1], incumbent[0])
                 bound = form.simple_bound(instance)
@@ -278,16 +287,16 @@ class ExactModelSolver(Solver):
         except Exception as error:
             if isinstance(error, NoSolutionError) and not form.is_exact:
                 ending["message"] = (
-                    "the backend finds no solution of a model that has one: its times and works "
-                    "are too far apart for the backend's tolerances, and nothing is proved"
+                    "the backend reports an infeasible model, but a solution exists: the times "
+                    "and work of its jobs differ too much for the backend's tolerances"
                 )
                 return concluded(instance, incumbent, bound, **ending)
             if not is_out_of_time():
                 raise
-            # What a backend does at its limit, a crash too, costs what it found and nothing else.
+            # A backend that fails or crashes at its time limit loses only its own solution.
             run = BackendRun(stopped_by=StoppedBy.TIME)
             if not isinstance(error, OutOfTimeError):
-                ending["message"] = f"at its limit the backend failed: {one_line(str(error))}"
+                ending["message"] = f"the backend failed at its time limit: {one_line(str(error))}"
         if watch is not None and watch.error is not None:
             raise watch.error
         found = None
@@ -310,16 +319,15 @@ class ExactModelSolver(Solver):
     def bound_of(
         self, data: ModelData, bound: Number | Fraction | None, *, is_done: bool
     ) -> Number | None:
-        """Return the bound on the objective that a backend's bound on the cost proves, if any."""
+        """Return the bound on the objective that a backend's cost bound proves, if any."""
         if not self.backend.gives_bound:
             return None
         cost = proved_cost(bound, is_done=is_done, margin=self.formulation.margin)
         return None if cost is None else data.dual_bound(cost)
 
-    def _begun(
+    def _start_solution(
         self, instance: Any, warm_start: Any, rng: np.random.Generator
     ) -> Incumbent[Any] | None:
-        """Return the solution to start from with its value."""
         form = self.formulation
         if warm_start is None:
             solution = form.begin(instance, rng)
@@ -329,9 +337,10 @@ class ExactModelSolver(Solver):
 
 
 class _Watch:
-    """Tells an observer, in the instance's objective, what a backend says of its run.
+    """Passes the solutions and bounds of a running backend to an observer.
 
-    An exception must not pass through a backend's own code: it is kept until the run is over.
+    Both are converted to the objective of the instance. Exceptions must not pass through the
+    backend's own code, so the first one is stored in `error` and raised after the run.
     """
 
     def __init__(
@@ -342,7 +351,7 @@ class _Watch:
         self.error: Exception | None = None
 
     def found(self, values: Values) -> None:
-        """Tell what the solution is worth to the checker, if these values are one."""
+        """Report the objective of the solution that `values` describe, if it is valid."""
         try:
             solution = self._data.solution(values)
             problem = self._solver.formulation.problem
@@ -353,7 +362,7 @@ class _Watch:
             self.error = error
 
     def bounded(self, bound: Number) -> None:
-        """Tell what the bound proves."""
+        """Report the dual bound on the objective that the backend's cost bound proves."""
         try:
             proved = self._solver.bound_of(self._data, bound, is_done=False)
             if proved is not None:
@@ -363,7 +372,7 @@ class _Watch:
 
 
 def best_of(*heuristics: Solver) -> Start:
-    """Return what begins with the best answer of some heuristics, the first of ties."""
+    """Return a function that runs the heuristics and returns their best solution."""
 
     def begin(instance: Any, rng: np.random.Generator) -> Any:
         best: Incumbent[Any] | None = None

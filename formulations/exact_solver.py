@@ -1,8 +1,8 @@
-"""What all exact solvers share: the rounding of bounds, and what may be claimed.
+"""Rules that all exact solvers share: rounding bounds, and deciding which claims are allowed.
 
-A backend (HiGHS, CBC, SCIP, CP-SAT) computes in floats or calls optimal what it has not proved.
-So nothing it says is passed on as it is: the values of its variables are rounded and what they
-stand for is checked, and its bound goes through `proved_cost` before anything is made of it.
+Backends (HiGHS, CBC, SCIP, CP-SAT) compute in floats or call a solution optimal without proof. The
+toolkit therefore never passes their answers on directly. Values of variables are rounded and the
+resulting solution is checked. Every bound first goes through `proved_cost`.
 """
 
 from __future__ import annotations
@@ -25,41 +25,41 @@ SolutionT = TypeVar("SolutionT")
 Incumbent = tuple[SolutionT, "Number"]
 """A solution and its objective."""
 
-ABSOLUTE_TOLERANCE = 1e-6  # the backends' own feasibility and integrality tolerances
+ABSOLUTE_TOLERANCE = 1e-6  # feasibility and integrality tolerance of all backends
 FLOAT_MARGIN = 2.0**-32
-"""How far, relatively, a bound of a backend in floats is moved to the safe side."""
+"""The relative amount by which bounds of backends in floats are moved to the safe side."""
 INFINITE_COST = 1e20
-"""From here on backends mean infinity: SCIP by 1e20, CLP by 1e30, Gurobi by 1e100."""
-LARGEST_SEED = 2**31 - 1  # the largest that all backends take
+"""Costs from here on mean infinity: SCIP uses 1e20, CLP 1e30 and Gurobi 1e100."""
+LARGEST_SEED = 2**31 - 1  # the largest seed that all backends accept
 
 
 def proved_cost(
     bound: Number | Fraction | None, *, is_done: bool, margin: float = FLOAT_MARGIN
 ) -> Fraction | None:
-    """Return what a backend's lower bound on a cost proves, None if nothing.
+    """Return the lower bound on the cost that a backend's number proves; None if it proves nothing.
 
-    The only way from a number of a backend to a bound, at the end of a run and while it goes on.
-    Nothing, NaN and what stands for infinity prove nothing; nor does a 0 before the end, which
-    results hold whose bound was never filled in, and which is no bound where costs may be negative.
+    Every bound of a backend, during a run and at its end, must pass through this function. None,
+    NaN and numbers that stand for infinity prove nothing. Nor does 0 before the end of a run:
+    results hold 0 where the backend never set a bound, and costs may be negative.
 
-    From a float max(1e-6, margin |bound|) and one unit in the last place are taken off: it may
-    exceed the optimum by the backend's tolerances, and just then rounding it up would carry it a
-    whole step beyond. An int comes from exact arithmetic and stays as it is; so does a Fraction,
-    which was computed here, a 0 too.
+    A float bound is lowered by max(1e-6, margin |bound|) plus one unit in the last place. The
+    reason: it may exceed the optimum by the backend's tolerances, and rounding it up would then
+    skip a whole step of the objective. An int comes from exact arithmetic and stays unchanged. So
+    does a Fraction, even 0, because the toolkit computed it.
 
     Parameters
     ----------
     bound
-        As the backend gives it.
+        The number as the backend returned it.
     is_done
-        Whether the run has ended without a limit.
+        Whether the run ended without reaching a limit.
     margin
-        Relative, for floats.
+        The relative margin for floats.
 
     Raises
     ------
     RuntimeError
-        If it is no number at all.
+        If the bound is not a number.
 
     Examples
     --------
@@ -72,24 +72,24 @@ def proved_cost(
     if told is None:
         return None
     if isinstance(told, bool) or not isinstance(told, int | float | Fraction):
-        raise RuntimeError(f"the backend's bound is {bound!r}, which is no number")
+        raise RuntimeError(f"the backend's bound must be a number, not {bound!r}")
     if isinstance(told, Fraction):
         return told
-    if not abs(told) < INFINITE_COST or (told == 0 and not is_done):  # NaN is below nothing
+    if not abs(told) < INFINITE_COST or (told == 0 and not is_done):  # true for NaN
         return None
     exact = Fraction(told)
-    if isinstance(told, float):  # from 2^53 on, sums of floats are rounded themselves
+    if isinstance(told, float):  # an ulp, because sums of floats above 2^53 are rounded
         taken = max(Fraction(ABSOLUTE_TOLERANCE), abs(exact) * Fraction(margin))
         exact -= taken + Fraction(math.ulp(told))
     return exact
 
 
 def next_multiple(cost: Fraction, step: int = 1) -> int:
-    """Return the least multiple of `step` >= 1 that is at least 0 and at least a bound.
+    """Return the least multiple of `step` >= 1 that is not below `cost` and not negative.
 
-    The lower bound that follows for an objective that takes no other values. Where the margin of
-    `proved_cost` is above a step, from bounds of 10^9 steps on or so, proofs get lost but none
-    gets wrong.
+    This is the lower bound for an objective that takes only multiples of `step`. From about 10^9
+    steps on, the margin of `proved_cost` may exceed one step. Then some proofs are lost, but no
+    wrong bound appears.
 
     >>> bounds = (6.86, 5.0000001, 5, -3.2)
     >>> [next_multiple(proved_cost(bound, is_done=True), step=5) for bound in bounds]
@@ -99,13 +99,13 @@ def next_multiple(cost: Fraction, step: int = 1) -> int:
 
 
 def valued(problem: Problem, instance: Any, solution: SolutionT) -> Incumbent[SolutionT] | None:
-    """Return a solution with its value as the checker sees it, None if it is not valid."""
+    """Return a solution with its objective according to the checker; None if it is not valid."""
     objective = problem.check(instance, solution).objective
     return None if objective is None else (solution, objective)
 
 
 def valued_start(problem: Problem, instance: Any, warm_start: SolutionT) -> Incumbent[SolutionT]:
-    """Return a warm start with its value; ValueError if it is no valid solution."""
+    """Return a warm start with its objective; raise ValueError if it is not a valid solution."""
     report = problem.check(instance, warm_start)
     if report.objective is None:
         raise ValueError(f"the warm start is not valid: {'; '.join(report.violations)}")
@@ -123,23 +123,23 @@ def concluded(
     promises_proof: bool = True,
     message: str | None = None,
 ) -> SolveResult[SolutionT]:
-    """Return what is known: optimal only where the bound meets the objective.
+    """Return the result of a run: optimal only where the bound meets the objective.
 
-    Integers meet where they are equal, floats within the variant's proof gap, relatively. A bound
-    beyond the objective is passed on as it is; whoever checks the result reports it as a
-    contradiction. An infinite bound without an incumbent says that there is no solution.
+    Integers must be equal; floats must agree within the variant's relative proof gap. A bound
+    beyond the objective is returned unchanged, and the check of the result reports the
+    contradiction. An infinite bound without an incumbent means that the instance is infeasible.
 
     Raises
     ------
     RuntimeError
-        If an infinite bound says that there is no solution, but there is one.
+        If the bound is infinite, which claims infeasibility, but a valid solution is known.
     """
     counters = counters or {}
     if bound is not None and math.isinf(bound):
         if incumbent is not None:
             raise RuntimeError(
-                f"the dual bound {bound}, by which there is no solution, contradicts a valid one "
-                f"of objective {incumbent[1]}"
+                f"the dual bound {bound} claims that the instance is infeasible, but a valid "
+                f"solution has objective {incumbent[1]}"
             )
         return SolveResult(
             status=Status.INFEASIBLE, counters=counters, message="there is no solution"
@@ -159,8 +159,8 @@ def concluded(
     is_proved = bound is not None and same_value(bound, objective, tolerance=gap)
     if promises_proof and stopped_by is None and not is_proved:
         message = (
-            f"the backend was done, but its bound, rounded to the safe side, is {bound}: "
-            "floating point does not prove this objective"
+            f"the backend finished, but its bound, moved to the safe side, is {bound}: "
+            "floating-point arithmetic does not prove that this objective is optimal"
         )
     return SolveResult(
         status=Status.OPTIMAL if is_proved else Status.FEASIBLE,

@@ -1,4 +1,4 @@
-"""Models as files that other solvers read."""
+"""Writing exact models to files that other solvers read."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy as np
 from lyra_opt.core.temporary import TemporaryFolder
 
 LP_SECTIONS = {b"bin": [b"binaries"], b"gen": [b"generals"], b"semi": []}
-"""What headings of HiGHS' become, by their lines: CBC skips those, and solves the relaxation."""
+"""New section headings for HiGHS' LP files: CBC ignores the old ones and solves the relaxation."""
 
 
 def linear_bytes(model: Any, suffix: str) -> bytes:
-    """Return an MPS or LP file of a MathOpt model, with numbers of 15 digits.
+    """Return a MathOpt model as an MPS or LP file whose numbers have 15 digits.
 
-    By HiGHS: the MPS files of OR-Tools have 6 digits, and those of PuLP lose the objective's sense
-    and its constant. CBC loses the constant of LP files, so that there it is the cost of a variable
-    ``constant`` that is fixed at 1.
+    HiGHS writes the file. The MPS files of OR-Tools have 6 digits, and those of PuLP lose the sense
+    and the constant of the objective. CBC ignores the constant in LP files. In LP files it is
+    therefore the cost of a variable ``constant``, which is fixed at 1.
 
     Parameters
     ----------
     model
-        Linear, with integer and continuous variables.
+        A linear model with integer and continuous variables.
     suffix
         ``.mps`` or ``.lp``.
     """
@@ -57,12 +57,14 @@ def linear_bytes(model: Any, suffix: str) -> bytes:
     highs = highspy.Highs()
     highs.silent()
     if highs.passModel(programme) == highspy.HighsStatus.kError:
-        raise RuntimeError("HiGHS does not take the model")
+        raise RuntimeError("HiGHS rejects the model")
     if suffix == ".lp" and objective.offset:
         highs.addCol(objective.offset, 1.0, 1.0, 0, np.array([], dtype=np.int32), np.array([]))
         highs.passColName(len(variables.ids), "constant")
         highs.changeObjectiveOffset(0.0)
-    text = _written(lambda file: highs.writeModel(file) != highspy.HighsStatus.kError, suffix)
+    text = _content_written_by(
+        lambda file: highs.writeModel(file) != highspy.HighsStatus.kError, suffix
+    )
     if suffix == ".lp":
         lines = text.splitlines()
         text = b"\n".join(new for line in lines for new in LP_SECTIONS.get(line, [line])) + b"\n"
@@ -70,14 +72,13 @@ def linear_bytes(model: Any, suffix: str) -> bytes:
 
 
 def cpsat_bytes(model: Any, suffix: str) -> bytes:
-    """Return the protocol buffer of a CP-SAT model, ``.pb`` or as text for ``.txtpb``."""
+    """Return a CP-SAT model as a protocol buffer: binary for ``.pb``, text for ``.txtpb``."""
     if suffix == ".txtpb":
         return f"{model.proto}".encode()
-    return _written(model.export_to_file, suffix)
+    return _content_written_by(model.export_to_file, suffix)
 
 
-def _written(write: Any, suffix: str) -> bytes:
-    """Return what a library writes to a file of this kind."""
+def _content_written_by(write: Any, suffix: str) -> bytes:
     with TemporaryFolder() as directory:
         file = directory / f"model{suffix}"
         if not write(str(file)):

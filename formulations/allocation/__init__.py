@@ -1,1 +1,1 @@
-"""Exact models of allocation; the mathematics stands in the README beside this file."""
+"""Exact models of the allocation problem; the README in this folder gives the mathematics."""

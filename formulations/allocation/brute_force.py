@@ -1,4 +1,4 @@
-"""One-shot allocation by trying every choice: slow, plain, and right."""
+"""Brute force for one-shot allocation: evaluate every choice of worker counts."""
 
 from __future__ import annotations
 
@@ -19,27 +19,30 @@ if TYPE_CHECKING:
     from lyra_opt.allocation.instance import ElasticJob, Instance
 
 MOST_CHOICES = 1_000_000
-CHOICES_BETWEEN_LOOKS_AT_THE_CLOCK = 1000
+CHOICES_BETWEEN_TIME_CHECKS = 1000
 
 Choices = list[list[tuple[int, int, Fraction]]]
-"""For each job, in file order: workers, GPUs of the capacity, what they add to the cost."""
+"""For each job, in file order, its choices as triples (workers, GPUs, added cost in seconds)."""
 
 
 class BruteForce(BruteForceSolver):
-    """Cost every choice of workers.
+    """Evaluate every choice of worker counts.
 
-    Choices are enumerated with fewer workers first, the first job slowest, and the first of least
-    cost is kept, which of the best choices makes the answer unique. Costs are rational numbers.
-    Only what does not fit is cut off. Complexity O(product of the numbers of choices a job).
+    Choices are enumerated in lexicographic order, fewer workers first and the last job changing
+    fastest. The first choice of least cost is kept, so the answer is unique. Costs are rational
+    numbers. Only choices that exceed the capacity are pruned. Complexity O(product of the jobs'
+    numbers of choices).
     """
 
     of = PROBLEM
     variants = tuple(objective for objective in Objective if objective is not Objective.MEAN_JCT)
 
     def supports(self, instance: Instance) -> Unsupported | None:
-        """Return why there are too many choices, None if there are not."""
+        """Return why the instance has too many choices to enumerate; None if it has not."""
         if instance.objective is Objective.MEAN_JCT:
-            return Unsupported("brute force tries allocations at one moment, not schedules")
+            return Unsupported(
+                "brute force enumerates allocations at one moment, not schedules over time"
+            )
         choices = math.prod(
             job.max_workers - job.min_workers + (2 if can_wait else 1)
             for job, starts, can_wait in _decisions(instance)
@@ -48,24 +51,25 @@ class BruteForce(BruteForceSolver):
         return too_many(
             choices,
             MOST_CHOICES,
-            "there are {} ways to give workers, those that do not fit included",
+            "worker counts can be combined in {} ways, with or without enough GPUs",
         )
 
     def improvements(self, instance: Instance) -> Iterator[WorkerAllocation]:
-        """Yield each allocation that costs less than all before; the reduction is a cost below 0.
+        """Yield each allocation that costs less than all earlier allocations.
 
-        The reduction is the cost of the base demands, which cannot be chosen, less that found.
+        A JCT reduction counts as a negative cost: the completion time minus that with the base
+        demand.
         """
         least: Fraction | None = None
         for tried, (workers, cost) in enumerate(_allocations(_choices(instance), instance.gpus)):
             if least is None or cost < least:
                 least = cost
                 yield WorkerAllocation(workers)
-            if tried % CHOICES_BETWEEN_LOOKS_AT_THE_CLOCK == 0:
+            if tried % CHOICES_BETWEEN_TIME_CHECKS == 0:
                 require_time()
 
     def without_search(self, instance: Instance) -> WorkerAllocation:
-        """Return the base demands of all that must run."""
+        """Return the allocation that gives each job that must run its base demand."""
         return WorkerAllocation(
             tuple(
                 job.min_workers if starts and not can_wait else 0
@@ -74,7 +78,7 @@ class BruteForce(BruteForceSolver):
         )
 
     def simple_bound(self, instance: Instance) -> float:
-        """Return the value of the best choice of each job alone: as many workers as it can use."""
+        """Return the sum of each job's best value if it could use its maximum number of workers."""
         reduces = instance.objective is Objective.JCT_REDUCTION
         least = sum(
             job.duration_s(job.max_workers) - reduces * job.duration_s(job.min_workers)
@@ -85,7 +89,7 @@ class BruteForce(BruteForceSolver):
 
 
 def _decisions(instance: Instance) -> Iterator[tuple[ElasticJob, bool, bool]]:
-    """Yield each job, whether it may be started, and whether it may wait instead."""
+    """Yield each job, whether it may start, and whether it may wait instead."""
     if instance.objective is Objective.TWO_PHASE:
         for job, starts in zip(instance.jobs, started_by_two_phase(instance), strict=True):
             yield job, starts, not starts
@@ -95,7 +99,7 @@ def _decisions(instance: Instance) -> Iterator[tuple[ElasticJob, bool, bool]]:
 
 
 def _choices(instance: Instance) -> Choices:
-    """Return what can be chosen for each job; for the reduction its costs are negative."""
+    """Return the choices of each job; for the JCT reduction their costs are at most 0."""
     reduces = instance.objective is Objective.JCT_REDUCTION
     joint = instance.objective is Objective.JOINT
     choices: Choices = []
@@ -113,7 +117,7 @@ def _choices(instance: Instance) -> Choices:
                     job.duration_s(workers) - base_s * reduces,
                 )
                 for workers in within_time(
-                    range(job.min_workers, job.max_workers + 1), CHOICES_BETWEEN_LOOKS_AT_THE_CLOCK
+                    range(job.min_workers, job.max_workers + 1), CHOICES_BETWEEN_TIME_CHECKS
                 )
             ]
         choices.append(of_job)
@@ -121,7 +125,7 @@ def _choices(instance: Instance) -> Choices:
 
 
 def _allocations(choices: Choices, gpus: int) -> Iterator[tuple[tuple[int, ...], Fraction]]:
-    """Yield the workers and the cost of everything that fits, lexicographically."""
+    """Yield the workers and the cost of every allocation within the capacity, lexicographically."""
     workers = [0] * len(choices)
 
     def allocate(job: int, free: int, cost: Fraction) -> Iterator[tuple[tuple[int, ...], Fraction]]:

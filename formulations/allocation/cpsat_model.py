@@ -1,4 +1,4 @@
-"""The knapsack of allocation in the CP-SAT solver of OR-Tools."""
+"""The knapsack model of allocation for the CP-SAT backend of OR-Tools."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def add_variables(model: Any, data: KnapsackModel) -> Variables:
-    """``x_k in {0, 1}`` for each choice k of each class."""
+    """Take choice k of its class: ``x_k in {0, 1}``."""
     return integers(model, data.largest)
 
 
@@ -24,13 +24,13 @@ def add_variables(model: Any, data: KnapsackModel) -> Variables:
 
 
 def one_choice(model: Any, data: KnapsackModel, variables: Variables) -> None:
-    """``1 = sum_{k in K_c} x_k`` for each class c."""
+    """Take exactly one choice of each class c: ``1 = sum_{k in K_c} x_k``."""
     for c, choices in enumerate(data.classes):
         model.add_exactly_one(variables.x[k] for k in choices).with_name(f"one_choice_{c}")
 
 
 def capacity(model: Any, data: KnapsackModel, variables: Variables) -> None:
-    """``C >= sum_k w_k x_k``."""
+    """Fit the GPUs of all choices into the capacity: ``C >= sum_k w_k x_k``."""
     model.add(
         weighted(zip(data.weight, variables.x.values(), strict=True)) <= data.capacity
     ).with_name("capacity")
@@ -43,7 +43,7 @@ CONSTRAINTS = (one_choice, capacity)
 
 
 def add_objective(model: Any, data: KnapsackModel, variables: Variables) -> None:
-    """Minimise ``sum_k c_k x_k``."""
+    """Minimise the cost of the choices: ``sum_k c_k x_k``."""
     model.minimize(weighted(zip(data.cost, variables.x.values(), strict=True)))
 
 

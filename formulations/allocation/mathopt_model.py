@@ -1,4 +1,4 @@
-"""The knapsack of allocation in the MathOpt of OR-Tools, by its SCIP (GSCIP) or its HiGHS."""
+"""The knapsack model of allocation in MathOpt of OR-Tools, solved by SCIP (GSCIP) or HiGHS."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def add_variables(model: Any, data: KnapsackModel) -> Variables:
-    """``x_k in {0, 1}`` for each choice k of each class."""
+    """Take choice k of its class: ``x_k in {0, 1}``."""
     return integers(model, data.largest)
 
 
@@ -24,7 +24,7 @@ def add_variables(model: Any, data: KnapsackModel) -> Variables:
 
 
 def one_choice(model: Any, data: KnapsackModel, variables: Variables) -> None:
-    """``1 = sum_{k in K_c} x_k`` for each class c."""
+    """Take exactly one choice of each class c: ``1 = sum_{k in K_c} x_k``."""
     for c, choices in enumerate(data.classes):
         model.add_linear_constraint(
             total(variables.x[k] for k in choices) == 1, name=f"one_choice_{c}"
@@ -32,7 +32,7 @@ def one_choice(model: Any, data: KnapsackModel, variables: Variables) -> None:
 
 
 def capacity(model: Any, data: KnapsackModel, variables: Variables) -> None:
-    """``C >= sum_k w_k x_k``."""
+    """Fit the GPUs of all choices into the capacity: ``C >= sum_k w_k x_k``."""
     model.add_linear_constraint(
         total(data.weight[k] * x for k, x in variables.x.items() if data.weight[k])
         <= data.capacity,
@@ -47,7 +47,7 @@ CONSTRAINTS = (one_choice, capacity)
 
 
 def add_objective(model: Any, data: KnapsackModel, variables: Variables) -> None:
-    """Minimise ``sum_k c_k x_k``."""
+    """Minimise the cost of the choices: ``sum_k c_k x_k``."""
     model.minimize(total(data.cost[k] * x for k, x in variables.x.items()))
 
 

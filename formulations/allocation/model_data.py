@@ -1,7 +1,7 @@
-"""The knapsacks of allocation as exact models see them: numbers in two forms, and where to begin.
+"""The knapsack model's numbers in two forms, the limits of backends, and the start solution.
 
-Both forms give the same `KnapsackModel`, so that each backend states its model once. The symbols
-are those of the README beside this file.
+Both forms give the same `KnapsackModel`, so each backend states its model only once. The README in
+this folder defines the symbols.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from lyra_opt.formulations.exact_solver import Incumbent
 
 COST_BITS = 33
-"""Bits of the costs beyond those that count the classes: rounding is below 2**-32 in all."""
+"""Bits of precision per cost, besides those for the classes: total rounding is below 2**-32."""
 FLOAT_COST_BITS = 30
-"""Bits of the start's objective in floats: with more, HiGHS takes fifty times as long."""
+"""Bits of the objective for backends in floats; with more bits HiGHS takes fifty times as long."""
 MOST_COST_BITS = 60
-"""Bits of the sum of the largest costs of all classes, which 64-bit integers must hold."""
+"""Most bits of the sum of the classes' largest costs, so that it fits a 64-bit integer."""
 
 NONE = -1
 
@@ -50,25 +50,25 @@ NONE = -1
 class KnapsackModel:
     """min sum_c sum_k c_ck x_ck over binary x (choice k of class c is taken).
 
-    Choices of all classes stand in one sequence.
+    The choices of all classes are numbered in one sequence.
 
     Parameters
     ----------
     task
-        The knapsack that it is made of.
+        The knapsack from which the model is made.
     capacity
-        C.
+        C, the capacity in GPUs.
     classes
-        For each class the range of its choices.
+        For each class, the range of its choices.
     items
-        For each choice the item of the knapsack, -1 for taking none of its class.
+        For each choice, the item of the knapsack; -1 means that no item of the class is taken.
     weight
-        w_ck for each choice, 0 for none.
+        w_ck, the GPUs of each choice; 0 where no item is taken.
     cost
-        c_ck for each choice: seconds times 2**exponent, rounded down to integers; for backends in
-        floats these scaled by a power of two, exact, but of a size that they can take.
+        c_ck, the cost of each choice: seconds times 2**exponent, rounded down to an integer. For
+        backends in floats these integers are scaled, exactly, by a power of two.
     exponent
-        The scale of the costs.
+        The power of two that scales the costs.
     """
 
     task: AllocationKnapsack
@@ -81,16 +81,16 @@ class KnapsackModel:
 
     @property
     def is_settled(self) -> bool:
-        """Whether there is no item."""
+        """Whether the knapsack has no items."""
         return not self.task.knapsack.items
 
     @property
     def largest(self) -> Variables:
-        """The largest value of each variable."""
+        """The upper bound of each variable, which is 1."""
         return Variables(dict.fromkeys(range(len(self.items)), 1))
 
     def start(self, solution: WorkerAllocation) -> list[int]:
-        """Return the variables' values for these workers."""
+        """Return the values of all variables for an allocation."""
         chosen = self.task.choice(self.task.workers(solution)).tolist()
         return [
             int(self.items[k] == item)
@@ -99,13 +99,14 @@ class KnapsackModel:
         ]
 
     def solution(self, values: Values) -> WorkerAllocation:
-        """Return the workers that the variables stand for; see `chosen`."""
+        """Return the allocation that the rounded values of the variables describe."""
         return self.task.allocation(self.chosen(values))
 
     def dual_bound(self, cost: Fraction) -> float:
-        """Return the bound on the objective that follows from one on the scaled costs.
+        """Return the bound on the objective that follows from a bound on the scaled cost.
 
-        One below 0 on what is maximised contradicts every solution, and must be seen to do so.
+        For a maximised objective the bound may be below 0. It is not raised to 0, so that the check
+        of the result sees the contradiction.
         """
         least_s = (cost - abs(cost) * Fraction(VALUE_MARGIN)) / Fraction(2) ** self.exponent
         maximises = self.task.instance.objective is Objective.JCT_REDUCTION
@@ -113,31 +114,33 @@ class KnapsackModel:
 
     @property
     def unit(self) -> CostUnit:
-        """Seconds; `jct_reduction` is maximised."""
+        """Seconds per unit of cost, negative for `jct_reduction`, which is maximised."""
         maximises = self.task.instance.objective is Objective.JCT_REDUCTION
         return CostUnit((-1 if maximises else 1) / Fraction(2) ** self.exponent)
 
     def chosen(self, values: Values) -> IntArray:
-        """Return the item of each class where the variables have these values, rounded.
+        """Return the item of each class that the rounded values of the variables choose.
 
         Raises
         ------
         RuntimeError
-            If a class has not one choice, or the choices do not fit.
+            If a class does not have exactly one choice, or the choices exceed the capacity.
         """
         taken = [k for k, x in enumerate(values) if round(x) == 1]
         if len(taken) != len(self.classes) or any(
             k not in choices for k, choices in zip(taken, self.classes, strict=True)
         ):
-            raise RuntimeError("the backend does not take one choice of each class")
+            raise RuntimeError("the backend did not take exactly one choice of each class")
         held = sum(self.weight[k] for k in taken)
         if held > self.capacity:
-            raise RuntimeError(f"the backend takes {held} of a capacity of {self.capacity}")
+            raise RuntimeError(
+                f"the backend used {held} GPUs, more than the {self.capacity} available"
+            )
         return np.array([self.items[k] for k in taken], dtype=np.int64)
 
 
 class Variables(NamedTuple):
-    """A backend's variables; x[k]: choice k is taken."""
+    """A backend's variables; x[k] is 1 if choice k is taken."""
 
     x: Mapping[int, Any]
 
@@ -149,9 +152,10 @@ def plain(
     *,
     in_floats: bool = False,
 ) -> KnapsackModel:
-    """Return the textbook form: a variable for each item that fits, and for none of each class.
+    """Return the textbook form: per class, a variable for each item that fits and one for no item.
 
-    `start` is a choice of items whose objective is `objective`; here it only sets the scale.
+    `start` is a choice of items with objective `objective`. This form uses only the objective, to
+    scale the costs.
     """
     everything = np.arange(task.knapsack.items)
     return _model(task, everything, objective, divisor=1, in_floats=in_floats)
@@ -160,11 +164,12 @@ def plain(
 def strengthened(
     task: AllocationKnapsack, start: IntArray, objective: float, *, in_floats: bool = False
 ) -> KnapsackModel:
-    """Return the form without items that nothing better than `start` takes.
+    """Return the form without the items that no solution better than `start` contains.
 
-    Dominated items are left out, and items that lose at least as much at the price of the linear
-    relaxation as `start` falls short of its bound; the items of `start` itself stay. Weights and
-    capacity are divided by the weights' greatest common divisor, the capacity rounded down.
+    Dominated items are removed. Items are also removed if they lose at least the gap between
+    `start` and its bound, at the prices of the linear relaxation. The items of `start` are kept.
+    Weights and capacity are divided by the greatest common divisor of the weights, and the capacity
+    is rounded down.
     """
     reduced = task.knapsack.reduced()
     if not reduced.items:
@@ -178,7 +183,7 @@ def strengthened(
         if item in place:
             is_start[place[item]] = True
             short -= int(scaled.value[place[item]])
-    # A choice that is better by less than rounding must not be lost either.
+    # The margin keeps items whose solutions beat the start by less than a rounding error.
     needed = is_start | (priced.loss < short + reduced.classes + FLOAT_NOISE)
     kept = np.union1d(reduced.kept[needed], start[start >= 0])
     divisor = int(np.gcd.reduce(task.knapsack.weight[kept])) if len(kept) else 1
@@ -188,7 +193,7 @@ def strengthened(
 def _model(
     task: AllocationKnapsack, kept: IntArray, objective: float, *, divisor: int, in_floats: bool
 ) -> KnapsackModel:
-    """Return the model of the items `kept`, ascending."""
+    """Return the model with the items `kept`, whose indices ascend."""
     none_s, cost_s = task.costs_s()
     exponent = _exponent(none_s, cost_s[kept], objective, len(none_s))
     none = np.floor(np.ldexp(none_s, exponent)).astype(np.int64).tolist()
@@ -220,7 +225,7 @@ def _model(
 
 
 def _exponent(none_s: FloatArray, cost_s: FloatArray, objective: float, classes: int) -> int:
-    """Return the scale at which rounding down each class's cost is below 2**-32 of the whole."""
+    """Return the power of two at which rounding down loses less than 2**-32 of the total cost."""
     largest = float(max(np.abs(none_s).max(initial=0), np.abs(cost_s).max(initial=0)))
     size = abs(objective) or largest
     wanted = COST_BITS + classes.bit_length() - math.frexp(size)[1]
@@ -232,23 +237,23 @@ LARGEST_CAPACITY_IN_FLOATS = 10**5
 
 
 def supports(instance: Instance, in_floats: bool) -> Unsupported | None:
-    """Return why the instance is no knapsack, or beyond a backend's arithmetic.
+    """Return why the instance is not a knapsack or exceeds a backend's arithmetic, if it does.
 
-    In floats a variable within 1e-6 of an integer is taken for that integer, and the sum of the
-    weights taken may be off by that times the capacity, which must stay well below one GPU. For
-    integers costs are scaled so that they fit 64 bits.
+    Backends in floats accept a variable within 1e-6 of an integer. The total weight may therefore
+    be wrong by that fraction of the capacity, which must stay well below one GPU. For backends in
+    integers the costs are scaled to fit 64 bits.
     """
     refused = refusal(instance)
     if refused is not None or not in_floats or instance.gpus <= LARGEST_CAPACITY_IN_FLOATS:
         return refused
     return Unsupported(
-        f"gpus is {instance.gpus}; the model is exact in floating-point arithmetic up to "
-        f"{LARGEST_CAPACITY_IN_FLOATS}"
+        f"the model is exact in floating point only up to {LARGEST_CAPACITY_IN_FLOATS} GPUs; "
+        f"this instance has {instance.gpus}"
     )
 
 
 def _tidied(instance: Instance, solution: WorkerAllocation | NamedWorkers) -> WorkerAllocation:
-    """Return the workers by position, without those that add nothing."""
+    """Return the allocation by job position, without workers that reduce no completion time."""
     task = AllocationKnapsack.of(instance)
     return task.allocation(task.choice(task.workers(task.allocation_of(solution))))
 

@@ -1,4 +1,4 @@
-"""The knapsack of allocation in PuLP, solved by CBC (a process of its own) or by HiGHS."""
+"""The knapsack model of allocation in PuLP, solved by CBC (in its own process) or HiGHS."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def add_variables(model: Any, data: KnapsackModel) -> Variables:
-    """``x_k in {0, 1}`` for each choice k of each class."""
+    """Take choice k of its class: ``x_k in {0, 1}``."""
     return integers(model, data.largest)
 
 
@@ -24,13 +24,13 @@ def add_variables(model: Any, data: KnapsackModel) -> Variables:
 
 
 def one_choice(model: Any, data: KnapsackModel, variables: Variables) -> None:
-    """``1 = sum_{k in K_c} x_k`` for each class c."""
+    """Take exactly one choice of each class c: ``1 = sum_{k in K_c} x_k``."""
     for c, choices in enumerate(data.classes):
         model += total(variables.x[k] for k in choices) == 1, f"one_choice_{c}"
 
 
 def capacity(model: Any, data: KnapsackModel, variables: Variables) -> None:
-    """``C >= sum_k w_k x_k``."""
+    """Fit the GPUs of all choices into the capacity: ``C >= sum_k w_k x_k``."""
     model += (
         total(data.weight[k] * x for k, x in variables.x.items() if data.weight[k])
         <= data.capacity,
@@ -45,7 +45,7 @@ CONSTRAINTS = (one_choice, capacity)
 
 
 def add_objective(model: Any, data: KnapsackModel, variables: Variables) -> None:
-    """Minimise ``sum_k c_k x_k``."""
+    """Minimise the cost of the choices: ``sum_k c_k x_k``."""
     model += total(data.cost[k] * x for k, x in variables.x.items())
 
 

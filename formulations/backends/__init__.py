@@ -1,1 +1,1 @@
-"""How each backend is run, whatever the model: start, limits, status and bound."""
+"""Code that runs each backend: warm start, limits, status and dual bound, for any model."""

@@ -1,4 +1,4 @@
-"""What a backend is: how it is told of a model, how it is run, and what it says of a run."""
+"""The interface of a backend: how it receives a model, runs it and reports the result."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ _SPELLED = {
     "mathopt": "OR-Tools MathOpt",
     "pulp": "PuLP",
 }
-"""Names of packages and solvers, as their makers write them."""
+"""Packages and solvers as their authors spell them."""
 
 KindsT = TypeVar("KindsT", bound="tuple[Mapping[Any, Any], ...]")
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A backend's model with its variables.
+    """A backend's model together with its variables.
 
     Parameters
     ----------
     model
         The model, in the backend's own type.
     variables
-        Kinds of variables, each a mapping from keys to variables in the backend's own type.
+        One mapping per kind of variable, from keys to variables of the backend's own type.
     """
 
     model: Any
@@ -48,14 +48,14 @@ class Built:
 
     @property
     def in_order(self) -> list[Any]:
-        """All variables, kind by kind: the order of starts and of values."""
+        """All variables, kind by kind; starts and values use this order."""
         return [variable for kind in self.variables for variable in kind.values()]
 
 
 class CostUnit(NamedTuple):
-    """What a model's cost is in the instance's objective: ``scale * cost + offset``.
+    """The conversion from a model's cost to the objective: ``scale * cost + offset``.
 
-    Costs are minimised, so that a negative scale stands for an objective that is maximised.
+    Models minimise cost, so the scale is negative if the objective is maximised.
     """
 
     scale: Fraction = Fraction(1)
@@ -64,20 +64,21 @@ class CostUnit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendRun:
-    """What a backend says of one run of a minimisation, not believed yet.
+    """The result of one backend run of a minimisation, as the backend reports it, unchecked.
 
     Parameters
     ----------
     values
-        Of all variables as `Built.in_order` lists them, not rounded; None without a solution.
+        The unrounded values of all variables, in the order of `Built.in_order`; None without a
+        solution.
     bound
-        Its lower bound on the optimum, as it says it: an int if it computes in exact arithmetic,
-        else a float; a Fraction if the bound was computed here, without its word. What that proves
-        `lyra_opt.formulations.exact_solver.proved_cost` says, which knows what else may stand here.
+        The lower bound on the optimum as the backend reports it. An int comes from exact arithmetic
+        and a float from rounded arithmetic. A Fraction is a bound that the toolkit computed itself.
+        `lyra_opt.formulations.exact_solver.proved_cost` decides what the bound proves.
     stopped_by
-        The limit that ended the run, None if it ran to its end.
+        The limit that ended the run; None if the run finished.
     counters
-        Effort spent, by name.
+        Effort counters by name, such as ``nodes``.
     """
 
     values: Values | None = None
@@ -87,29 +88,29 @@ class BackendRun:
 
 
 class NoSolutionError(RuntimeError):
-    """A backend claims that a model has no solution."""
+    """A backend claims that a model is infeasible."""
 
 
 class Watch(Protocol):
-    """Who is told of a run while it goes on; callbacks of backends call it, from any thread."""
+    """Receives solutions and bounds during a run, from backend callbacks in any thread."""
 
     def found(self, values: Values) -> None:
-        """Take values of all variables of a better solution."""
+        """Receive the values of all variables in a better solution."""
 
     def bounded(self, bound: Number) -> None:
-        """Take a lower bound on the cost."""
+        """Receive a lower bound on the cost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How a backend is to run, beside the limits in force: time, and as many threads at most.
+    """Settings of one backend run; the time and thread limits in force apply as well.
 
     Parameters
     ----------
     seed
-        From 0 to 2**31 - 2.
+        The random seed, from 0 to 2**31 - 2.
     watch
-        Who is told of solutions and bounds as they come, by backends that have callbacks.
+        Receives solutions and bounds during the run, if the backend has callbacks.
     """
 
     seed: int = 0
@@ -118,36 +119,39 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class Backend:
-    """A solver of models, for minimisations.
+    """A general solver that minimises the cost of a model.
 
     Parameters
     ----------
     name
-        The name the command line knows it by.
+        The solver name that users type on the command line.
     new_model
-        What makes an empty model.
+        Returns an empty model.
     run
-        Minimises from values of all variables, if any; RuntimeError if the backend fails.
+        Minimises the cost, starting from values of all variables if they are given. Raises
+        RuntimeError if the backend fails.
     in_floats
-        Whether it computes in floats, or in integers alone.
+        Whether the backend computes in floats; otherwise it computes in integers only.
     modules
-        The Python modules that it needs.
+        The Python modules that the backend needs.
     engine
-        What it runs, as `lyra_opt.core.solver.Solver.engine`; empty for the last part of the name,
-        such as ``highs`` of ``pulp-highs``.
+        The solver that runs, as in `lyra_opt.core.solver.Solver.engine`. Empty if it is the last
+        part of the name, such as ``highs`` in ``pulp-highs``.
     title
-        What runs a model, where the name does not say it as ``pulp-highs`` does.
+        A description such as ``PuLP with SCIP_CMD``; empty if `in_words` can build it from the
+        name.
     missing
-        Says why it cannot run here although its modules are there, None if it can.
+        Returns why the backend cannot run on this machine although its modules are installed; None
+        if it can.
     is_parallel
-        Whether it uses more than one thread where it may.
+        Whether the backend uses more than one thread if the limits allow it.
     gives_bound
-        Whether what it says of a bound can be taken for one.
+        Whether the bounds that the backend reports can be trusted as bounds.
     language
-        What its models are written in: ``pulp``, ``cpsat``, ``mathopt``; empty where they are of no
-        use to others.
+        The modelling interface: ``pulp``, ``cpsat`` or ``mathopt``; empty if its models are not
+        exported.
     set_unit
-        What replaces a model's cost by the instance's objective, in its sense.
+        Replaces the model's cost by the objective of the instance, with the objective's sense.
     """
 
     name: str
@@ -165,7 +169,7 @@ class Backend:
 
     @property
     def in_words(self) -> str:
-        """What runs it, as its makers write it."""
+        """The backend's description, such as ``PuLP with HiGHS``."""
         if self.title:
             return self.title
         package, _, solver = self.name.partition("-")
@@ -174,9 +178,14 @@ class Backend:
 
 
 def added(largest: KindsT, add: Callable[[str, int], Any]) -> KindsT:
-    """Return a variable in the place of the largest value of each, added by name and that value.
+    """Add one variable from 0 to each value in `largest`; return the variables in its structure.
 
-    `largest` is a named tuple of mappings, one for each kind of variables.
+    Parameters
+    ----------
+    largest
+        A named tuple of mappings, one mapping per kind of variable.
+    add
+        Adds a variable, given its name and its upper bound.
     """
     kinds: Any = largest
     return type(largest)(
@@ -191,48 +200,49 @@ def added(largest: KindsT, add: Callable[[str, int], Any]) -> KindsT:
 
 
 def name_of(kind: str, key: object) -> str:
-    """Return the name of a variable, such as ``rack_3_0``; ``M`` where the key is empty."""
+    """Return the name of a variable, such as ``rack_3_0``; only the kind if the key is empty."""
     return "_".join(map(str, (kind, *(key if isinstance(key, tuple) else (key,)))))
 
 
 ResultT = TypeVar("ResultT")
 
 PATIENCE_S = 0.2
-"""How long an interrupted run may take to end before it is left to itself."""
+"""How long an interrupted run may take to end, in seconds, before the caller stops waiting."""
 
 
 def interruptible(
     run: Callable[[], ResultT], interrupt: Callable[[], object] | None = None
 ) -> ResultT:
-    """Return what `run` does, in a thread of its own while this one waits for it.
+    """Return the result of `run`, which is called in a new thread so that Ctrl-C can interrupt it.
 
-    Python hears Ctrl-C between its own steps alone, and of a backend's run all is one step. The
-    time limit in force is that of the thread too. In other threads than the main one, which hear
-    no Ctrl-C, it is run at once. Where Ctrl-C asks the run to end
-    (`lyra_opt.core.interrupting`), the run is interrupted and its result returned.
+    Python handles Ctrl-C only between its own bytecode instructions, and a backend run is a single
+    instruction. The new thread runs under the time limit in force. Outside the main thread, which
+    alone receives Ctrl-C, `run` is called directly. Where Ctrl-C asks the run to stop
+    (`lyra_opt.core.interrupting`), the run is interrupted and its result is returned.
 
     Parameters
     ----------
     run
         Calls machine code that lets other threads run.
     interrupt
-        Makes it end soon. Without it, it goes on unheeded until its limit or the process ends.
+        Makes `run` end soon. Without it, an interrupted run continues in the background until its
+        limit or the end of the process.
 
     Raises
     ------
     OutOfTimeError
-        If Ctrl-C asks a run to end that cannot be interrupted.
+        If Ctrl-C asks a run to stop that has no `interrupt`.
     """
     if threading.current_thread() is not threading.main_thread():
         return run()
     results: list[ResultT] = []
     errors: list[BaseException] = []
-    is_done = threading.Event()  # a thread whose `join` was interrupted counts as ended
+    is_done = threading.Event()  # after an interrupted `join`, Python takes a thread for ended
 
     def keep() -> None:
         try:
             results.append(run())
-        except BaseException as error:  # raised where somebody waits for it
+        except BaseException as error:  # the waiting thread raises it
             errors.append(error)
         finally:
             is_done.set()

@@ -1,4 +1,4 @@
-"""CP-SAT of OR-Tools, for minimisations with integer coefficients."""
+"""The CP-SAT backend of OR-Tools, for minimisation with integer coefficients."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WORKERS = (
     *("max_lp", "default_lp", "lb_tree_search", "reduced_costs", "quick_restart", "no_lp"),
     *("core", "probing"),
 )
-"""Of CP-SAT, the first that there are threads for."""
+"""CP-SAT subsolvers in order of preference: a run with n threads uses the first n of them."""
 
 
 def new_model() -> Any:
@@ -37,12 +37,12 @@ def new_model() -> Any:
 
 
 def integers(model: Any, largest: KindsT) -> KindsT:
-    """Add integer variables from 0 to what `largest`, a named tuple of mappings, says."""
+    """Add integer variables from 0 to the values of `largest`, a named tuple of mappings."""
     return added(largest, lambda name, most: model.new_int_var(0, most, name))
 
 
 def total(variables: Iterable[Any]) -> Any:
-    """Return their sum; `LinearExpr.sum` would lose digits of coefficients from 2^53 on."""
+    """Return the sum of variables; `LinearExpr.sum` loses digits of coefficients above 2^53."""
     return sum(variables)
 
 
@@ -55,10 +55,9 @@ def weighted(terms: Iterable[tuple[Number, Any]]) -> Any:
 
 
 def set_unit(model: Any, unit: CostUnit) -> None:
-    """Say what the cost is in the instance's objective; coefficients stay integers.
+    """Replace the cost by the objective of the instance; all coefficients stay integers.
 
-    CP-SAT's objective is ``scaling_factor * (sum + offset)``, maximised where the factor is
-    negative.
+    CP-SAT's objective is ``scaling_factor * (sum + offset)``; a negative factor means maximisation.
     """
     objective = model.proto.objective
     objective.scaling_factor = float(unit.scale)
@@ -66,10 +65,10 @@ def set_unit(model: Any, unit: CostUnit) -> None:
 
 
 def run_cpsat(built: Built, start: Values | None, settings: Settings) -> BackendRun:
-    """Run CP-SAT with the full linear relaxation, with as many workers as there may be threads.
+    """Run CP-SAT with the full linear relaxation and one worker per allowed thread.
 
-    Without ``linearization_level=2`` the bound stays near 0 on these models; of several workers
-    the first must be ``max_lp``, or it does so too.
+    Without ``linearization_level=2`` the bound stays near 0 on these models. With several workers,
+    ``max_lp`` must be the first for the same reason.
     """
     from ortools.sat.python import cp_model
 
@@ -83,20 +82,21 @@ def run_cpsat(built: Built, start: Values | None, settings: Settings) -> Backend
         solver.parameters.subsolvers.extend(WORKERS)
     solver.parameters.linearization_level = 2
     solver.parameters.random_seed = settings.seed
-    # Presolve that compares which constraints include others has proved wrong optima: 16 of 8,333
-    # drawn instances of heterogeneous rounds, none without it.
+    # CP-SAT's presolve step that searches for nested constraints can prove wrong optima.
+    # It did so on 16 of 8,333 random instances of heterogeneous rounds, and on none without it.
     solver.parameters.presolve_inclusion_work_limit = 0
-    # Else Ctrl-C would end it like a limit: `interruptible` is for that.
+    # `interruptible` handles Ctrl-C; CP-SAT's own handler would end the run as if by a limit.
     solver.parameters.catch_sigint_signal = False
     if (time_s := remaining_s()) is not None:
         solver.parameters.max_time_in_seconds = time_s
     callback = None if settings.watch is None else _callback(solver, variables, settings.watch)
     status = interruptible(lambda: solver.solve(model, callback), solver.stop_search)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):
-        raise RuntimeError(f"CP-SAT ended with {solver.status_name(status)}")
+        raise RuntimeError(f"CP-SAT stopped with {solver.status_name(status)}")
     has_solution = status != cp_model.UNKNOWN
-    # The bound in integers; `best_objective_bound` is a double, off by one at times. A 0 before the
-    # end may be the default of the response, which the constant must not hide.
+    # The integer bound is read, because the double `best_objective_bound` can be off by one.
+    # A bound of 0 before the end may be the default of a field that CP-SAT never set.
+    # The objective's constant is therefore added only to bounds that CP-SAT did set.
     bound = int(solver.response_proto.inner_objective_lower_bound)
     constant = round(model.proto.objective.offset)
     return BackendRun(
@@ -110,7 +110,7 @@ def run_cpsat(built: Built, start: Values | None, settings: Settings) -> Backend
 
 
 def _callback(solver: Any, variables: Sequence[Any], watch: Watch) -> Any:
-    """Return what CP-SAT calls with its solutions; its bounds it tells at once."""
+    """Return CP-SAT's solution callback, and register the bound callback."""
     from ortools.sat.python import cp_model
 
     class Found(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]  # OR-Tools is not typed

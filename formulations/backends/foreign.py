@@ -1,10 +1,9 @@
-"""Backends that others install: any solver that PuLP or MathOpt knows, by the name it has there.
+"""Backends for solvers that users install: every solver that PuLP or MathOpt can call.
 
-They have no line of their own anywhere: ``pulp-gurobi`` is PuLP's GUROBI with the model that
-``pulp-highs`` runs, ``mathopt-cp-sat`` MathOpt's CP_SAT, and forms follow, as in
-``pulp-scip-cmd-strengthened``. Of most of them nothing is known but what PuLP or MathOpt says,
-which is not believed: solutions are checked, and bounds are taken only where `PULP_BOUNDS` says
-how.
+These backends are not listed one by one. Their names come from PuLP and MathOpt: ``pulp-gurobi`` is
+PuLP's GUROBI with the model of ``pulp-highs``, and ``mathopt-cp-sat`` is MathOpt's CP_SAT. A form
+is appended, as in ``pulp-scip-cmd-strengthened``. Their answers are not trusted: every solution is
+checked, and bounds are used only from the solvers in `PULP_BOUNDS`.
 """
 
 from __future__ import annotations
@@ -34,11 +33,13 @@ PULP_BOUNDS: Mapping[str, Callable[[Any], Number]] = {
     "GUROBI": lambda model: model.ObjBound,
     "SCIP_PY": lambda model: model.getDualbound(),
 }
-"""How a solver's own model, as PuLP leaves it, says its lower bound. Each was tried."""
+"""Functions that read the lower bound from a solver's own model after PuLP's run; all are tested.
+
+"""
 
 PULP_PARAMETERS: Mapping[str, Callable[[Settings], dict[str, Any]]] = {
     "GUROBI": lambda settings: {
-        "manageEnv": True,  # or it prints what is set here
+        "manageEnv": True,  # otherwise Gurobi prints these options
         "envOptions": {
             "OutputFlag": 0,
             "Threads": limits_in_force().threads,
@@ -48,39 +49,39 @@ PULP_PARAMETERS: Mapping[str, Callable[[Settings], dict[str, Any]]] = {
         },
     },
 }
-"""What is said in a solver's own words, where PuLP has no common one."""
+"""Parameters in a solver's own interface, where PuLP has no common parameter."""
 
 PULP_SINGLE_THREADED = {"SCIP_PY"}
-"""Those that take a number of threads only to complain of it."""
+"""Solvers that accept a number of threads but only print a warning about it."""
 
 PULP_OWN = {"PULP_CBC_CMD", "HiGHS"}
-"""Those that are backends of the toolkit, ``pulp-cbc`` and ``pulp-highs``."""
+"""Solvers that the toolkit has its own backends for: ``pulp-cbc`` and ``pulp-highs``."""
 
 MATHOPT_TYPES = ("CP_SAT", "GLPK", "GUROBI", "SANTORINI", "XPRESS")
-"""Those of MathOpt that solve integer programmes, but for GSCIP and HiGHS."""
+"""MathOpt's solvers of integer programmes other than GSCIP and HiGHS."""
 
 
 @dataclass(frozen=True)
 class ForeignSolvers:
-    """A group of solvers whose names are made; see `lyra_opt.core.solver.SolverMaker`.
+    """A group of solvers whose names follow a pattern; see `lyra_opt.core.solver.SolverMaker`.
 
     Parameters
     ----------
     like
-        The registered solver whose model they run.
+        The registered solver whose model these solvers run.
     backends
-        Returns them by name.
+        Returns the backends by name.
     """
 
     like: str
     backends: Callable[[], Mapping[str, Backend]]
 
     def names(self) -> list[str]:
-        """Return the names of plain models; forms follow them."""
+        """Return the solver names without the suffix of a form."""
         return sorted(self.backends())
 
     def make(self, problem: str, name: str) -> Solver | None:
-        """Return the solver of a name, or None if it is not one of these."""
+        """Return the solver with this name; None if the group has no such solver."""
         for _, twin in solver_names(problem):
             form = twin.removeprefix(self.like)
             backend = self.backends().get(name.removesuffix(form))
@@ -96,7 +97,7 @@ class ForeignSolvers:
 
 @cache
 def pulp_backends() -> dict[str, Backend]:
-    """Return the backends that PuLP knows, beside those of the toolkit."""
+    """Return the solvers that PuLP can call, except the toolkit's own backends."""
     from pulp import apis
 
     found = {}
@@ -116,7 +117,7 @@ def pulp_backends() -> dict[str, Backend]:
 
 
 def _parameters(solver: Any) -> Mapping[str, inspect.Parameter]:
-    """Return what its class takes."""
+    """Return the parameters that the solver's PuLP class accepts."""
     taken = dict(inspect.signature(solver.__init__).parameters)
     if solver.name in PULP_SINGLE_THREADED:
         taken.pop("threads", None)
@@ -125,18 +126,19 @@ def _parameters(solver: Any) -> Mapping[str, inspect.Parameter]:
 
 @cache
 def _missing_of_pulp(solver: Any) -> str | None:
-    """Return why PuLP cannot run it here."""
+    """Return why PuLP cannot run the solver on this machine; None if it can."""
     try:
-        is_there = bool(solver(msg=False).available())
-    except Exception as error:  # of anybody's software
-        return f"PuLP cannot run {solver.name} here: {error}"
-    return None if is_there else f"PuLP finds no {solver.name} here"
+        is_installed = bool(solver(msg=False).available())
+    except Exception as error:  # third-party code may raise anything
+        return f"PuLP cannot run {solver.name} on this machine: {error}"
+    return None if is_installed else f"PuLP cannot find {solver.name} on this machine"
 
 
 def _run_by_pulp(solver: Any, built: Built, start: Values | None, settings: Settings) -> BackendRun:
-    """Run one of PuLP's solvers; of its status only whether there is a solution is read.
+    """Run one of PuLP's solvers; its status is used only to see whether it found a solution.
 
-    It is given what its PuLP class takes of a time limit, gaps of 0, threads and a start.
+    The solver receives those of the time limit, zero gaps, thread limit and start that its PuLP
+    class accepts.
     """
     import pulp
 
@@ -156,7 +158,7 @@ def _run_by_pulp(solver: Any, built: Built, start: Values | None, settings: Sett
     own = {} if own_of is None else own_of(settings)
     with TemporaryFolder() as directory:
         one = solver(**given, **own)
-        one.tmpDir = str(directory)  # of those that exchange files
+        one.tmpDir = str(directory)  # used by solvers that exchange files
         model.solve(one)
         bound_of = PULP_BOUNDS.get(solver.name)
         bound = None if bound_of is None else bound_of(model.solverModel)
@@ -176,7 +178,7 @@ def _run_by_pulp(solver: Any, built: Built, start: Values | None, settings: Sett
 
 @cache
 def mathopt_backends() -> dict[str, Backend]:
-    """Return the backends of MathOpt, beside those of the toolkit."""
+    """Return MathOpt's solvers, except the toolkit's own backends."""
     named = {f"mathopt-{name.lower().replace('_', '-')}": name for name in MATHOPT_TYPES}
     return {
         name: replace(
@@ -194,17 +196,17 @@ def mathopt_backends() -> dict[str, Backend]:
 
 @cache
 def _missing_of_mathopt(solver_type: str) -> str | None:
-    """Return why MathOpt cannot run it here, which only a run can tell."""
+    """Return why MathOpt cannot run the solver on this machine, which only a trial run shows."""
     from ortools.math_opt.python import mathopt
 
     if solver_type not in mathopt.SolverType.__members__:
-        return f"this version of OR-Tools has no {solver_type}"
+        return f"this version of OR-Tools does not include {solver_type}"
     try:
         of_mathopt.solve(mathopt.Model(), solver_type, None, {})
-    except Exception as error:  # of anybody's software
-        # OR-Tools calls into a library that it has not found or loaded.
-        reason = "its library is not there" if f"{error}" == "bad_function_call" else error
-        return f"OR-Tools cannot run {solver_type} here: {reason}"
+    except Exception as error:  # third-party code may raise anything
+        # OR-Tools reports "bad_function_call" if it could not load the solver's library.
+        reason = "its library is missing" if f"{error}" == "bad_function_call" else error
+        return f"OR-Tools cannot run {solver_type} on this machine: {reason}"
     return None
 
 

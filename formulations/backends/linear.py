@@ -1,4 +1,4 @@
-"""Linear programmes in HiGHS, with a bound that is proved in exact arithmetic."""
+"""Linear programmes in HiGHS, with a dual bound that is proved in exact arithmetic."""
 
 from __future__ import annotations
 
@@ -23,54 +23,55 @@ if TYPE_CHECKING:
     Floats = Sequence[float] | NDArray[Any]
 
 MULTIPLIER_BITS = 40
-"""Multipliers and costs are rounded to multiples of 2**-40, and are exact from there on."""
+"""Multipliers and costs are rounded to multiples of 2**-40; all later arithmetic is exact."""
 
 
 PRESOLVE_S_PER_COLUMN = 2e-4
-"""Time that the presolve of HiGHS 1.12 may need, in which it does not look at the clock.
+"""Seconds per column that the presolve of HiGHS 1.12 may run without checking the time limit.
 
-It has taken 1.6 s on a knapsack of 9,158 columns, which HiGHS solves in 0.2 s without it.
+It has taken 1.6 s on a knapsack of 9,158 columns, which HiGHS solves in 0.2 s without presolve.
 """
 
 
 class Row(NamedTuple):
-    """``sum coefficient x <= limit``, or ``=``."""
+    """A constraint of a linear programme: ``sum coefficient x <= limit`` or ``= limit``."""
 
     name: str
     terms: Sequence[tuple[int, int]]
-    """Coefficient and column."""
+    """Pairs of coefficient and column."""
     limit: int
     is_equation: bool
 
 
 @dataclass(slots=True)
 class LinearModel:
-    """Minimise costs over columns from 0 to `most`, subject to rows."""
+    """A linear programme: minimise cost over columns from 0 to `most`, subject to rows."""
 
     most: list[int] = field(default_factory=list)
     cost: list[float] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
 
     def column(self, most: int) -> int:
-        """Add a column; return its position."""
+        """Add a column with cost 0 and return its position."""
         self.most.append(most)
         self.cost.append(0.0)
         return len(self.most) - 1
 
     def at_most(self, name: str, terms: Iterable[tuple[int, int]], limit: int = 0) -> None:
-        """Add a row that is at most `limit`."""
+        """Add the constraint that the sum of `terms` is at most `limit`."""
         self.rows.append(Row(name, tuple(terms), limit, is_equation=False))
 
     def equal(self, name: str, terms: Iterable[tuple[int, int]], limit: int = 0) -> None:
-        """Add a row that is `limit`."""
+        """Add the constraint that the sum of `terms` equals `limit`."""
         self.rows.append(Row(name, tuple(terms), limit, is_equation=True))
 
-    def least(self, multipliers: Sequence[float]) -> Fraction:
-        """Return the bound on the cost that multipliers of the rows prove, in exact arithmetic.
+    def proved_bound(self, multipliers: Sequence[float]) -> Fraction:
+        """Return the lower bound on the cost that row multipliers prove, in exact arithmetic.
 
-        For any y, at most 0 where a row may be less than its limit, a point x that keeps the rows
-        a x has c x >= c x + y (b - a x) = y b + (c - y a) x, and each column is least at one of its
-        ends. So it does not matter how y was found; where it is no number it counts as 0.
+        Let y be any multipliers, at most 0 for rows ``<=``. Every feasible x then has c x >= c x +
+        y (b - a x) = y b + (c - y a) x, and each column minimises the right side at one of its two
+        ends. The bound is valid for every such y, so a rounded or inexact y is safe. Multipliers
+        that are not finite count as 0.
         """
         scale = 2**MULTIPLIER_BITS
         reduced = [math.floor(Fraction(cost) * scale) for cost in self.cost]
@@ -87,12 +88,12 @@ class LinearModel:
 
 
 def columns(model: LinearModel, largest: KindsT) -> KindsT:
-    """Add columns from 0 to what `largest`, a named tuple of mappings, says."""
+    """Add columns from 0 to the values of `largest`, a named tuple of mappings."""
     return added(largest, lambda _, most: model.column(most))
 
 
 def add_columns(highs: Any, costs: Floats, lower: Floats, upper: Floats) -> None:
-    """Add columns to an empty model of HiGHS, all at once."""
+    """Add all columns to an empty HiGHS model in one call."""
     size = len(costs)
     highs.addVars(size, np.asarray(lower, np.float64), np.asarray(upper, np.float64))
     highs.changeColsCost(size, np.arange(size, dtype=np.int32), np.asarray(costs, np.float64))
@@ -101,9 +102,9 @@ def add_columns(highs: Any, costs: Floats, lower: Floats, upper: Floats) -> None
 def add_rows(
     highs: Any, rows: Iterable[Iterable[tuple[float, int]]], lower: Floats, upper: Floats
 ) -> None:
-    """Add rows, given by coefficients and columns, to a model of HiGHS, all at once.
+    """Add all rows, given as pairs of coefficient and column, to a HiGHS model in one call.
 
-    One call for each row would take a second for 20,000 columns.
+    One call per row would take a second for 20,000 columns.
 
     Raises
     ------
@@ -128,7 +129,7 @@ def add_rows(
 
 
 def presolve_within(time_s: float | None, columns: int) -> str:
-    """Return the value of HiGHS' option ``presolve`` for the seconds that are left."""
+    """Return the value of HiGHS' option ``presolve``: off if too little time is left for it."""
     return "off" if time_s is not None and time_s < columns * PRESOLVE_S_PER_COLUMN else "choose"
 
 
@@ -137,12 +138,12 @@ def run_highs(
     start: Values | None,  # noqa: ARG001
     settings: Settings,  # noqa: ARG001
 ) -> BackendRun:
-    """Solve a programme on one thread; the bound is exact, the values are those of HiGHS.
+    """Solve a linear programme on one thread; the bound is exact, the values come from HiGHS.
 
     Raises
     ------
     RuntimeError
-        If HiGHS ends in anything but an optimum or the time limit.
+        If HiGHS ends without an optimum and without reaching the time limit.
     """
     import highspy
 
@@ -164,10 +165,10 @@ def run_highs(
     status, solution = model.getModelStatus(), model.getSolution()
     limited = status == highspy.HighsModelStatus.kTimeLimit
     if not limited and status != highspy.HighsModelStatus.kOptimal:
-        raise RuntimeError(f"HiGHS ended with {model.modelStatusToString(status)}")
+        raise RuntimeError(f"HiGHS stopped with {model.modelStatusToString(status)}")
     return BackendRun(
         values=list(solution.col_value) if solution.value_valid else None,
-        bound=programme.least(list(solution.row_dual)) if solution.dual_valid else None,
+        bound=programme.proved_bound(list(solution.row_dual)) if solution.dual_valid else None,
         stopped_by=StoppedBy.TIME if limited else None,
         counters={"iterations": max(0, model.getInfo().simplex_iteration_count)},
     )

@@ -1,4 +1,4 @@
-"""SCIP (GSCIP) and HiGHS through MathOpt of OR-Tools, for minimisations."""
+"""The SCIP (GSCIP) and HiGHS backends through MathOpt of OR-Tools, for minimisation."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def new_model() -> Any:
 
 
 def integers(model: Any, largest: KindsT) -> KindsT:
-    """Add integer variables from 0 to what `largest`, a named tuple of mappings, says."""
+    """Add integer variables from 0 to the values of `largest`, a named tuple of mappings."""
     return added(largest, lambda name, most: model.add_integer_variable(lb=0, ub=most, name=name))
 
 
 def total(variables: Iterable[Any]) -> Any:
-    """Return their sum."""
+    """Return the sum of variables."""
     from ortools.math_opt.python import mathopt
 
     return mathopt.fast_sum(variables)
@@ -51,7 +51,7 @@ def weighted(terms: Iterable[tuple[Number, Any]]) -> Any:
 
 
 def set_unit(model: Any, unit: CostUnit) -> None:
-    """Put the instance's objective in the place of the cost."""
+    """Replace the cost of the model by the objective of the instance."""
     objective = model.objective
     objective.is_maximize = unit.scale < 0
     for term in list(objective.linear_terms()):
@@ -62,19 +62,19 @@ def set_unit(model: Any, unit: CostUnit) -> None:
 def run_gscip(
     built: Built, start: Values | None, settings: Settings, **parameters: Any
 ) -> BackendRun:
-    """Run SCIP on one thread, with MathOpt's parameters in the place of our own where given.
+    """Run SCIP on one thread; `parameters` replace the default MathOpt parameters.
 
-    Its callbacks are not used. Where they are, SCIP has been seen to end with another bound, and
-    OR-Tools 9.15 prints errors of SCIP's, and says that the bound is 0 before there is one.
+    SCIP's callbacks are not used. With callbacks, SCIP has returned a different bound, and OR-Tools
+    9.15 has printed SCIP errors and reported a bound of 0 before a bound existed.
     """
     return run("GSCIP", built, start, settings, threads=1, **parameters)
 
 
 def run_highs(built: Built, start: Values | None, settings: Settings) -> BackendRun:
-    """Run HiGHS on one thread, which MathOpt's common parameter refuses but HiGHS' own takes.
+    """Run HiGHS on one thread, set by HiGHS' own option because MathOpt rejects the common one.
 
-    A run with another number of threads would fail: the first run of a process sets it for all,
-    and MathOpt does not say how to undo that. Nor has it callbacks.
+    A run with another number of threads would fail: the first run in a process fixes the number for
+    all later runs, and MathOpt offers no way to reset it. MathOpt offers no HiGHS callbacks either.
     """
     from ortools.math_opt.solvers import highs_pb2
 
@@ -93,9 +93,9 @@ def run(
     Parameters
     ----------
     solver_type
-        As MathOpt names it.
+        The solver's name in MathOpt.
     parameters
-        Those of MathOpt's ``SolveParameters`` beside the ones that all solvers are given.
+        Further parameters of MathOpt's ``SolveParameters``; they replace the common ones.
     """
     from ortools.math_opt.python import mathopt
 
@@ -118,7 +118,7 @@ def run(
     )
     termination = result.termination
     reasons = mathopt.TerminationReason
-    # CP-SAT does not name the limit that ended it, and has no other here than the time.
+    # CP-SAT does not report which limit ended its run; the time limit is the only limit set.
     limited = termination.limit is mathopt.Limit.TIME or (
         time_s is not None
         and termination.limit in (None, mathopt.Limit.UNDETERMINED)
@@ -127,7 +127,7 @@ def run(
     if not limited and termination.reason is not reasons.OPTIMAL:
         none = termination.reason in (reasons.INFEASIBLE, reasons.INFEASIBLE_OR_UNBOUNDED)
         failed = NoSolutionError if none else RuntimeError
-        raise failed(f"MathOpt ended with {termination.reason}: {termination.detail}")
+        raise failed(f"MathOpt stopped with {termination.reason}: {termination.detail}")
     return BackendRun(
         values=result.variable_values(variables) if result.has_primal_feasible_solution() else None,
         bound=termination.objective_bounds.dual_bound,
@@ -139,12 +139,12 @@ def run(
 def solve(
     model: Any, solver_type: str, time_s: float | None, parameters: dict[str, Any], **given: Any
 ) -> Any:
-    """Return what MathOpt's own solve does of a model; RuntimeError if it fails."""
+    """Return the result of MathOpt's `solve`; raise RuntimeError if MathOpt fails."""
     from ortools.math_opt.python import mathopt
 
     limit = None if time_s is None else timedelta(seconds=time_s)
     try:
-        # Its interrupter is not used: HiGHS takes no note of it, and SCIP prints errors.
+        # MathOpt's interrupter is not used: HiGHS ignores it, and SCIP prints errors.
         return interruptible(
             lambda: mathopt.solve(
                 model,
@@ -153,7 +153,7 @@ def solve(
                 **given,
             )
         )
-    except AttributeError as error:  # how OR-Tools 9.15 hides the real one
+    except AttributeError as error:  # OR-Tools 9.15 hides the real error behind this one
         raise RuntimeError(f"MathOpt: {error.__context__ or error}") from error
 
 

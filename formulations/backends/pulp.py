@@ -1,7 +1,8 @@
-"""CBC (a process of its own) and HiGHS (in this process), for minimisations built in PuLP.
+"""The CBC and HiGHS backends for models built in PuLP, for minimisation.
 
-PuLP 3.3 calls a run that its time limit ended optimal, so its statuses are never read: CBC's
-come from its log, those of HiGHS from HiGHS itself.
+CBC runs in its own process and HiGHS in this process. PuLP 3.3 reports a run that reached its time
+limit as optimal, so its statuses are never read. CBC's status comes from its log, and that of HiGHS
+from HiGHS itself.
 """
 
 from __future__ import annotations
@@ -46,18 +47,18 @@ CBC_OPTIONS = (
     *("-preprocess", "off", "-ratio", "0", "-allow", "0"),
     *("-timeMode", "elapsed", "-printingOptions", "all"),
 )
-"""CBC 2.10 has proved false optima of small models of gangs in a network, by its pre-processing."""
+"""Options of CBC; pre-processing is off because it proved false optima of small network models."""
 CBC_FILES = ("mps", "mst", "sol", "log")
-"""The model, the start, the solution and what CBC prints, in one folder."""
+"""Suffixes of the files for the model, the start, the solution and CBC's log."""
 CBC_PATIENCE_S = 0.6
-"""How long after its limit CBC may still run; then it is killed, and its answer is lost.
+"""Seconds that CBC may run beyond its limit; then it is killed and its answer is lost.
 
-With a limit of 0.3 s its first linear programme has taken 7.7 s, on a reclaim model of 5,000
+With a limit of 0.3 s, its first linear programme has taken 7.7 s on a reclaim model of 5,000
 servers.
 """
 LEAST_TIME_S = 1e-3
-"""A limit of 0 would mean another thing to some solvers."""
-CBC_LOWER_BOUND_ROUNDING = 0.0005  # its log gives three decimals
+"""The shortest time limit, in seconds, that is passed on: some solvers take 0 for no limit."""
+CBC_LOWER_BOUND_ROUNDING = 0.0005  # CBC's log gives bounds with three decimals
 
 
 def new_model() -> Any:
@@ -68,12 +69,12 @@ def new_model() -> Any:
 
 
 def integers(model: Any, largest: KindsT) -> KindsT:
-    """Add integer variables from 0 to what `largest`, a named tuple of mappings, says."""
+    """Add integer variables from 0 to the values of `largest`, a named tuple of mappings."""
     return added(largest, lambda name, most: model.add_variable(name, 0, most, cat="Integer"))
 
 
 def total(variables: Iterable[Any]) -> Any:
-    """Return their sum."""
+    """Return the sum of variables."""
     import pulp
 
     return pulp.lpSum(variables)
@@ -85,7 +86,7 @@ def weighted(terms: Iterable[tuple[Number, Any]]) -> Any:
 
 
 def set_unit(model: Any, unit: CostUnit) -> None:
-    """Put the instance's objective in the place of the cost."""
+    """Replace the cost of the model by the objective of the instance."""
     import pulp
 
     if unit.scale < 0:
@@ -94,20 +95,20 @@ def set_unit(model: Any, unit: CostUnit) -> None:
 
 
 def run_cbc(built: Built, start: Values | None, settings: Settings) -> BackendRun:
-    """Run the CBC that PuLP brings; bound and status are read from its log, once it is done.
+    """Run the CBC that PuLP includes; its bound and status are read from its log after the run.
 
-    PuLP's own call passes on the limit that was left before it wrote the model, and then waits for
-    ever.
+    PuLP's own call is not used: it passes on the time that was left before it wrote the model, and
+    then waits for CBC without a limit.
 
-    Where a limit of a few milliseconds ends within its pre-processing, CBC 2.10 writes no result
-    into its log, and now and then crashes (segmentation fault).
+    If a limit of a few milliseconds ends a run during pre-processing, CBC 2.10 writes no result
+    into its log and sometimes crashes with a segmentation fault.
 
     Raises
     ------
     pulp.PulpSolverError
         If CBC crashes.
     RuntimeError
-        If its log ends in anything but an optimal solution, the time limit or Ctrl-C.
+        If the log ends without an optimal solution, the time limit or Ctrl-C.
     """
     import pulp
 
@@ -124,8 +125,8 @@ def run_cbc(built: Built, start: Values | None, settings: Settings) -> BackendRu
         if (time_s := remaining_s()) is not None:
             command += ["-sec", str(time_s)]
         command += ["-randomCbcSeed", str(settings.seed), *CBC_OPTIONS]
-        # With "-threads 1" CBC starts a thread beside its own, and about once in 1,000 runs it
-        # waits for 10 s: 3 of 3,048 runs, none of 5,074 without the option.
+        # With "-threads 1", CBC starts a second thread and sometimes waits 10 s for it.
+        # That happened in 3 of 3,048 runs, and in none of 5,074 runs without the option.
         if limits_in_force().threads > 1:
             command += ["-threads", str(limits_in_force().threads)]
         command += ["-solve", "-solution", str(found)]
@@ -146,36 +147,37 @@ def run_cbc(built: Built, start: Values | None, settings: Settings) -> BackendRu
                 listeners.pop()
                 process.kill()
         if exit_code or not found.exists():
-            raise pulp.PulpSolverError(f"CBC ended with exit code {exit_code}")
+            raise pulp.PulpSolverError(f"CBC stopped with exit code {exit_code}")
         _, values, *_ = solver.readsol_MPS(str(found), built.model, *names)
         text = log.read_text(encoding="utf-8", errors="replace")
     return read_cbc_log(text, [values[variable.name] for variable in variables])
 
 
 def set_start(variables: Sequence[Any], start: Values | None) -> None:
-    """Say from which values a run may begin."""
+    """Set the values of the variables that a run starts from, if there are any."""
     if start is not None:
         for variable, value in zip(variables, start, strict=True):
             variable.setInitialValue(value)
 
 
 def read_cbc_log(text: str, values: Values) -> BackendRun:
-    """Return what CBC's log says of a minimisation that has a solution.
+    """Return the result that CBC's log states for a minimisation that has a solution.
 
-    "Objective value" is the optimum where the result is "Optimal solution found" without "(within
-    gap tolerance)"; else "Lower bound" counts, rounded to three decimals as it is.
+    The optimum is "Objective value" if the result line is exactly "Optimal solution found", without
+    "(within gap tolerance)". Otherwise the bound is "Lower bound", less its rounding error, because
+    CBC prints three decimals.
 
     Parameters
     ----------
     text
         The log.
     values
-        Of the variables, as PuLP read them.
+        The values of the variables, as PuLP read them.
 
     Raises
     ------
     RuntimeError
-        If the log ends in anything but an optimal solution or the time limit.
+        If the log ends without an optimal solution or the time limit.
     """
     result = _last(r"^Result - (.*)$", text)
     counters = {}
@@ -194,7 +196,7 @@ def read_cbc_log(text: str, values: Values) -> BackendRun:
             stopped_by=StoppedBy.TIME,
             counters=counters,
         )
-    raise RuntimeError(f"CBC ended with {result or 'no result in its log'}")
+    raise RuntimeError(f"CBC stopped with {result or 'no result in its log'}")
 
 
 def _last(pattern: str, text: str) -> str | None:
@@ -203,11 +205,10 @@ def _last(pattern: str, text: str) -> str | None:
 
 
 def run_highs(built: Built, start: Values | None, settings: Settings) -> BackendRun:
-    """Run HiGHS on PuLP's model, with a start and with HiGHS' own status and bound.
+    """Run HiGHS on a PuLP model with a warm start, and read status and bound from HiGHS itself.
 
-    PuLP 3.3 would add each column and row by itself, in a time that grows with the square of their
-    number, and passes no start on. The status is not read by PuLP, whose table calls a time limit
-    optimal and lacks some of the others.
+    PuLP 3.3 adds columns and rows one by one, in time quadratic in their number, and passes on no
+    start. Its table of HiGHS' statuses calls a time limit optimal and is incomplete.
     """
     import highspy
 
@@ -231,7 +232,7 @@ def run_highs(built: Built, start: Values | None, settings: Settings) -> Backend
         _watch_highs(highs, [variable.index for variable in variables], settings.watch)
     highs.HandleUserInterrupt = True
     highs.setOptionValue("presolve", presolve_within(remaining_s(), len(variables)))
-    if (left_s := remaining_s()) is not None:  # handing the model over has taken its part
+    if (left_s := remaining_s()) is not None:  # passing the model to HiGHS has taken time
         highs.setOptionValue("time_limit", max(left_s, LEAST_TIME_S))
 
     def run() -> None:
@@ -245,7 +246,7 @@ def run_highs(built: Built, start: Values | None, settings: Settings) -> Backend
         status == highspy.HighsModelStatus.kInterrupt and is_out_of_time()
     )
     if not limited and status != highspy.HighsModelStatus.kOptimal:
-        raise RuntimeError(f"HiGHS ended with {highs.modelStatusToString(status)}")
+        raise RuntimeError(f"HiGHS stopped with {highs.modelStatusToString(status)}")
     has_solution = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
     found = highs.getSolution().col_value if has_solution else None
     return BackendRun(
@@ -257,7 +258,7 @@ def run_highs(built: Built, start: Values | None, settings: Settings) -> Backend
 
 
 def _highs_model(model: Any) -> Any:
-    """Return PuLP's model in HiGHS.
+    """Return a HiGHS copy of a PuLP model.
 
     Raises
     ------
@@ -292,7 +293,7 @@ def _highs_model(model: Any) -> Any:
 
 
 def _watch_highs(highs: Any, columns: Sequence[int], watch: Watch) -> None:
-    """Tell of solutions when HiGHS finds them, and of bounds then and when it would log them."""
+    """Report HiGHS' solutions when it finds them, and its bounds whenever it logs them."""
 
     def found(event: Any) -> None:
         values = event.data_out.mip_solution
@@ -305,10 +306,11 @@ def _watch_highs(highs: Any, columns: Sequence[int], watch: Watch) -> None:
 
 @contextmanager
 def _threads_of_highs(threads: int) -> Iterator[None]:
-    """Let HiGHS have so many threads for a run.
+    """Let HiGHS use `threads` threads for one run.
 
-    The first run of a process sets their number for all that come, which fail with another one,
-    until its scheduler is reset. All of the toolkit's but these have one thread.
+    The first HiGHS run in a process fixes the number of threads for later runs, which fail with any
+    other number until HiGHS' scheduler is reset. All other HiGHS runs of the toolkit use one
+    thread.
     """
     import highspy
 

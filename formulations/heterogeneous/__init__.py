@@ -1,1 +1,1 @@
-"""Exact models of the heterogeneous problem; see the README beside this file."""
+"""Exact models of the heterogeneous problem; the README in this folder gives the mathematics."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lyra_opt.core.solver import Unsupported
 from lyra_opt.core.stopwatch import require_time
 from lyra_opt.formulations.brute_force import (
-    STATES_BETWEEN_LOOKS_AT_THE_CLOCK,
+    STATES_BETWEEN_TIME_CHECKS,
     BruteForceSolver,
     best_ways,
     choices_to,
@@ -213,7 +213,7 @@ def _choices(instance: Instance) -> dict[tuple[Fraction, ...], Choice]:
     def choose(j: int, steps: tuple[Fraction, ...], choice: Choice) -> None:
         if j == len(ways):
             found.setdefault(steps, choice)
-            if len(found) % STATES_BETWEEN_LOOKS_AT_THE_CLOCK == 0:
+            if len(found) % STATES_BETWEEN_TIME_CHECKS == 0:
                 require_time()
             return
         for done, copies in ways[j]:

@@ -1,1 +1,1 @@
-"""Exact models of the network problem; see the README beside this file."""
+"""Exact models of the network problem; the README in this folder gives the mathematics."""

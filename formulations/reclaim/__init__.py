@@ -1,1 +1,1 @@
-"""Exact models of reclaiming; the mathematics stands in the README beside this file."""
+"""Exact models of the reclaim problem; the README in this folder gives the mathematics."""

@@ -1,4 +1,4 @@
-"""Reclaiming by trying every choice: slow, plain, and right."""
+"""Brute force for reclaiming: evaluate every choice of servers."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from lyra_opt.reclaim.instance import Instance
 
 MOST_CHOICES = 5_000_000
-CHOICES_BETWEEN_LOOKS_AT_THE_CLOCK = 1000
+CHOICES_BETWEEN_TIME_CHECKS = 1000
 
 
 class BruteForce(BruteForceSolver):
-    """Cost every choice of N_R servers on loan.
+    """Evaluate every choice of N_R on-loan servers.
 
-    Choices are enumerated in lexicographic order of file positions and the first of least cost
-    is kept, which of the best choices makes the answer unique. Works on the instance's own
-    records, on neither its arrays nor any reduction, and cuts nothing off, so that an error in
-    those cannot hide here. Complexity O(C(n, N_R) * servers changed * jobs on a server).
+    Choices are enumerated in lexicographic order of file positions. The first choice of least cost
+    is kept, so the answer is unique. The search uses only the records of the instance, neither its
+    arrays nor a reduction, and prunes nothing. An error in the arrays or the reduction therefore
+    shows up as a different optimum. Complexity O(C(n, N_R) * servers changed * jobs on a server).
     """
 
     of = PROBLEM
     variants = tuple(Semantics)
 
     def supports(self, instance: Instance) -> Unsupported | None:
-        """Return why there are too many choices, None if there are not."""
+        """Return why the instance has too many choices to enumerate; None if it has not."""
         servers = sum(server.on_loan for server in instance.servers)
         choices = math.comb(servers, instance.reclaim_servers)
         return too_many(
@@ -44,24 +44,24 @@ class BruteForce(BruteForceSolver):
         )
 
     def improvements(self, instance: Instance) -> Iterator[Solution]:
-        """Yield each choice that costs less than all before."""
+        """Yield each choice of servers that costs less than all earlier choices."""
         least: int | None = None
         for tried, (chosen, cost) in enumerate(_choices(instance)):
             if least is None or cost < least:
                 least = cost
                 yield Solution.of_positions(instance, chosen)
-            if tried % CHOICES_BETWEEN_LOOKS_AT_THE_CLOCK == 0:
+            if tried % CHOICES_BETWEEN_TIME_CHECKS == 0:
                 require_time()
 
     def simple_bound(self, instance: Instance) -> int:  # noqa: ARG002
-        """Return 0: no weight is negative."""
+        """Return 0, a lower bound because weights are not negative."""
         return 0
 
 
 def _choices(instance: Instance) -> Iterator[tuple[tuple[int, ...], int]]:
-    """Yield every choice of servers, as file positions, with its cost, lexicographically.
+    """Yield every choice of servers, as file positions in lexicographic order, with its cost.
 
-    From one choice to the next only the servers that differ are given back and taken.
+    The cost is updated only for the servers that differ from the previous choice.
     """
     on_loan = [position for position, server in enumerate(instance.servers) if server.on_loan]
     counter = _LossCounter(instance)
@@ -78,7 +78,7 @@ def _choices(instance: Instance) -> Iterator[tuple[tuple[int, ...], int]]:
 
 
 class _LossCounter:
-    """The workers that each job loses to the servers taken, and the weight it costs."""
+    """The workers that each job loses to the chosen servers, and the total weight preempted."""
 
     def __init__(self, instance: Instance) -> None:
         self.cost = 0
@@ -96,7 +96,7 @@ class _LossCounter:
         self._hosted_at = [hosted.get(server.id, []) for server in instance.servers]
 
     def count(self, position: int, sign: int) -> None:
-        """Count the workers on the server at `position` as lost, 1, or as not lost any more, -1."""
+        """Count the workers on the server at `position` as lost (sign 1) or as kept (sign -1)."""
         for job, workers in self._hosted_at[position]:
             was_preempted = self._lost[job] > self._slack[job]
             self._lost[job] += sign * workers

@@ -1,4 +1,4 @@
-"""Reclaiming in the CP-SAT solver of OR-Tools."""
+"""The reclaim model for the CP-SAT backend of OR-Tools."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def add_variables(model: Any, data: ReclaimModel) -> Variables:
-    """``x_s in {0, 1}`` for each server s; ``y_j in {0, 1}`` for each job j."""
+    """Choose server s: ``x_s in {0, 1}``; preempt job j: ``y_j in {0, 1}``."""
     return integers(model, data.largest)
 
 
@@ -24,12 +24,12 @@ def add_variables(model: Any, data: ReclaimModel) -> Variables:
 
 
 def reclaim_count(model: Any, data: ReclaimModel, variables: Variables) -> None:
-    """``N_R = sum_s x_s``."""
+    """Choose exactly N_R servers: ``N_R = sum_s x_s``."""
     model.add(total(variables.x.values()) == data.reclaim_servers).with_name("reclaim_count")
 
 
 def preempting_servers(model: Any, data: ReclaimModel, variables: Variables) -> None:
-    """``y_j >= x_s`` for each job j and each server s whose choice alone preempts j."""
+    """Server s alone preempts job j: ``y_j >= x_s`` for each such pair (j, s)."""
     for j, s in data.preempting:
         model.add_implication(variables.x[s], variables.y[j]).with_name(
             f"preempting_servers_{j}_{s}"
@@ -37,7 +37,7 @@ def preempting_servers(model: Any, data: ReclaimModel, variables: Variables) -> 
 
 
 def loss_thresholds(model: Any, data: ReclaimModel, variables: Variables) -> None:
-    """``b_j + (n_j - b_j) y_j >= sum_s n_js x_s`` for each job j with a threshold."""
+    """Losses above the slack preempt j: ``b_j + (n_j - b_j) y_j >= sum_s n_js x_s``."""
     for j in data.thresholds:
         job = data.jobs[j]
         losses = total(count * variables.x[s] for s, count in job.losses)
@@ -48,7 +48,7 @@ def loss_thresholds(model: Any, data: ReclaimModel, variables: Variables) -> Non
 
 
 def server_dominance(model: Any, data: ReclaimModel, variables: Variables) -> None:
-    """``x_s >= x_t`` for each pair (s, t) in which s dominates t."""
+    """Choose a dominating server first: ``x_s >= x_t`` where server s dominates t."""
     for s, t in data.dominance:
         model.add_implication(variables.x[t], variables.x[s]).with_name(f"server_dominance_{s}_{t}")
 
@@ -60,7 +60,7 @@ CONSTRAINTS = (reclaim_count, preempting_servers, loss_thresholds, server_domina
 
 
 def add_objective(model: Any, data: ReclaimModel, variables: Variables) -> None:
-    """Minimise ``sum_s c_s x_s + sum_j w_j y_j``."""
+    """Minimise the weight of preempted jobs: ``sum_s c_s x_s + sum_j w_j y_j``."""
     model.minimize(
         total(data.server_cost[s] * x for s, x in variables.x.items())
         + total(data.jobs[j].weight * y for j, y in variables.y.items())

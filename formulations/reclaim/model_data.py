@@ -1,7 +1,7 @@
-"""Reclaiming as exact models see it: numbers in two forms, what backends take, where to begin.
+"""The reclaim model's numbers in two forms, the limits of backends, and the start solution.
 
-Both forms give the same `ReclaimModel`, so that each backend states its model once. The symbols
-are those of the README beside this file.
+Both forms give the same `ReclaimModel`, so each backend states its model only once. The README in
+this folder defines the symbols.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelJob:
-    """A job of the model: preempted when more than `slack` of its losses are chosen.
+    """A job of the reclaim model, preempted if it loses more than `slack` workers.
 
     Parameters
     ----------
     weight
-        w_j.
+        w_j, the cost of preempting the job.
     slack
-        b_j.
+        b_j, the number of workers that the job can lose without preemption.
     losses
-        (s, n_js) for each server s whose choice costs the job n_js >= 1 workers.
+        Pairs (s, n_js) for each server s whose choice costs the job n_js >= 1 workers.
     """
 
     weight: int
@@ -50,7 +50,7 @@ class ModelJob:
 
     @property
     def all_losses(self) -> int:
-        """n_j, the workers it loses when all servers are chosen."""
+        """n_j, the number of workers that the job loses if all servers are chosen."""
         return sum(count for _, count in self.losses)
 
     def is_preempted(self, chosen: Collection[int]) -> bool:
@@ -67,22 +67,22 @@ class ReclaimModel:
     instance
         The instance.
     is_settled
-        Whether the start costs nothing, so that nothing is better: no weight is negative.
+        Whether the start solution costs 0 and is therefore optimal, as weights are not negative.
     positions
-        File position of each server that has a variable; everything else numbers servers by
-        their place here.
+        The file position of each server that has a variable. All other fields number the servers by
+        their index in this tuple.
     reclaim_servers
-        N_R.
+        N_R, the number of servers to reclaim.
     server_cost
-        c_s for each server.
+        c_s for each server s.
     jobs
         The jobs that have a variable.
     preempting
-        (j, s) for each implication y_j >= x_s.
+        Pairs (j, s), one for each constraint y_j >= x_s.
     thresholds
-        The jobs whose threshold is a constraint.
+        The jobs that have a loss-threshold constraint.
     dominance
-        (s, t) for each implication x_s >= x_t.
+        Pairs (s, t), one for each constraint x_s >= x_t.
     """
 
     instance: Instance
@@ -96,10 +96,10 @@ class ReclaimModel:
     dominance: tuple[tuple[int, int], ...] = ()
 
     def start(self, solution: Solution) -> tuple[int, ...]:
-        """Return the variables' values where these servers are chosen.
+        """Return the values of all variables for a solution.
 
-        Where the choice does not respect dominance it is moved to one that does and costs no
-        more, or no backend would accept it.
+        A solution that violates dominance is first replaced by one that respects it and costs no
+        more, because backends reject an infeasible start.
         """
         place = {position: place for place, position in enumerate(self.positions)}
         wanted = [place[position] for position in solution.positions(self.instance)]
@@ -110,33 +110,33 @@ class ReclaimModel:
         )
 
     def solution(self, values: Values) -> Solution:
-        """Return the servers that are chosen where the variables have these values, rounded.
+        """Return the servers that are chosen according to the rounded values of the variables.
 
         Raises
         ------
         RuntimeError
-            If they are not as many as are to be reclaimed.
+            If the number of chosen servers differs from N_R.
         """
         x = values[: len(self.positions)]
         chosen = [p for p, value in zip(self.positions, x, strict=True) if round(value) == 1]
         if len(chosen) != self.reclaim_servers:
             raise RuntimeError(
-                f"the backend chooses {len(chosen)} servers, not {self.reclaim_servers}"
+                f"the backend chose {len(chosen)} servers instead of {self.reclaim_servers}"
             )
         return Solution.of_positions(self.instance, chosen)
 
     def dual_bound(self, cost: Fraction) -> int:
-        """Return the least objective that there may be: a multiple of the weights' divisor."""
+        """Return the cost bound, rounded up to a multiple of the weights' common divisor."""
         return next_multiple(cost, math.gcd(*(job.weight for job in self.jobs), *self.server_cost))
 
     @property
     def unit(self) -> CostUnit:
-        """The cost is the objective."""
+        """The identity, because the model's cost is the objective."""
         return CostUnit()
 
     @property
     def largest(self) -> Variables:
-        """The largest value of each variable."""
+        """The upper bound of each variable, which is 1."""
         return Variables(
             x=dict.fromkeys(range(len(self.positions)), 1),
             y=dict.fromkeys(range(len(self.jobs)), 1),
@@ -144,17 +144,18 @@ class ReclaimModel:
 
 
 class Variables(NamedTuple):
-    """A backend's variables; x[s]: server s is chosen, y[j]: job j is preempted."""
+    """A backend's variables: x[s] if server s is chosen, y[j] if job j is preempted."""
 
     x: Mapping[int, Any]
     y: Mapping[int, Any]
 
 
 def plain(instance: Instance, start: Incumbent[Solution] | None = None) -> ReclaimModel:
-    """Return the textbook form: a variable for each server on loan and each endangered job.
+    """Return the textbook form: a variable per on-loan server and per job that could be preempted.
 
-    Endangered is a job that some choice preempts, however many servers are chosen. Rigid:
-    y_j >= x_s for each server with a base worker. Interchangeable: one threshold for each job.
+    A job has a variable only if choosing all servers would preempt it. Under rigid semantics the
+    constraints are y_j >= x_s for each server with a base worker. Under interchangeable semantics
+    each job has one loss threshold.
     """
     index = instance.index
     place = {position: place for place, position in enumerate(index.on_loan.tolist())}
@@ -185,10 +186,10 @@ def plain(instance: Instance, start: Incumbent[Solution] | None = None) -> Recla
 
 
 def strengthened(instance: Instance, start: Incumbent[Solution] | None = None) -> ReclaimModel:
-    """Return the form with server costs, merged jobs, capped counts and dominance.
+    """Return the strengthened form: server costs, merged jobs, capped losses and dominance.
 
-    y_j >= x_s wherever the choice of s alone preempts j. Where that holds for every server of j,
-    as in the rigid semantics, the threshold follows from those and is left out.
+    The constraint y_j >= x_s is added wherever choosing s alone preempts j. If that holds for every
+    server of j, as in the rigid semantics, the loss threshold is redundant and is left out.
     """
     reduced = reduce_instance(instance)
     jobs = tuple(
@@ -224,50 +225,51 @@ LARGEST_LOSSES_OF_CPSAT = 2**30
 
 
 def float_limits(instance: Instance) -> Unsupported | None:
-    """Return why a backend that computes in floats would not be exact on `instance`.
+    """Return why backends in floats could get a wrong optimum, if they could.
 
-    It takes a variable within 1e-6 of an integer for that integer. In a threshold row such
-    errors add up to at most 2e-6 times the job's losses, which must stay well below one worker.
-    Weights that sum to more than 10^13 have optima that differ by less than the relative
-    precision of its sums; CBC then even calls instances infeasible.
+    Such a backend accepts a variable within 1e-6 of an integer. In a threshold constraint these
+    errors add up to at most 2e-6 times the losses of the job, which must stay well below one
+    worker. If weights sum to more than 10^13, different objectives agree within the relative
+    precision of the sums. CBC even reports some of those instances as infeasible.
     """
     if instance.total_weight > LARGEST_WEIGHT_IN_FLOATS:
         return Unsupported(
-            f"the weights sum to {instance.total_weight}; floating-point arithmetic is exact "
-            f"enough up to {LARGEST_WEIGHT_IN_FLOATS}"
+            "the model is exact in floating point only up to a total weight of "
+            f"{LARGEST_WEIGHT_IN_FLOATS}; this instance has {instance.total_weight}"
         )
-    if instance.semantics is Semantics.RIGID:  # all coefficients are 1
+    if instance.semantics is Semantics.RIGID:  # in this case all coefficients are 1
         return None
-    return _losses_above(instance, LARGEST_LOSSES_IN_FLOATS, "exact in floating-point arithmetic")
+    return _losses_above(instance, LARGEST_LOSSES_IN_FLOATS, "the model is exact in floating point")
 
 
 def int64_limits(instance: Instance) -> Unsupported | None:
-    """Return why a backend that computes in 64-bit integers would not be exact on `instance`.
+    """Return why backends in 64-bit integers could get a wrong optimum, if they could.
 
-    Weights must not overflow. Of losses CP-SAT's presolve has been seen to prove a wrong optimum
-    with up to 2^45 of a job in a row, without any overflow; never with up to 2^36.
+    Sums of weights must not overflow. CP-SAT's presolve has proved a wrong optimum, without
+    overflow, where one job loses up to 2^45 workers in a row. Up to 2^36 it has never done so.
     """
     if instance.total_weight >= INT64_LIMIT:
         return Unsupported(
-            f"the weights sum to {instance.total_weight}; 64-bit integers need less than 2**62"
+            "the total weight must be below 2**62 to fit 64-bit integers; this instance has "
+            f"{instance.total_weight}"
         )
-    if instance.semantics is Semantics.RIGID:  # all coefficients are 1
+    if instance.semantics is Semantics.RIGID:  # in this case all coefficients are 1
         return None
-    return _losses_above(instance, LARGEST_LOSSES_OF_CPSAT, "solved by CP-SAT without mistakes")
+    return _losses_above(instance, LARGEST_LOSSES_OF_CPSAT, "CP-SAT is known to be correct")
 
 
-def _losses_above(instance: Instance, limit: int, rule: str) -> Unsupported | None:
+def _losses_above(instance: Instance, limit: int, claim: str) -> Unsupported | None:
     losses = instance.index.losses
     jobs = np.repeat(np.arange(losses.jobs), losses.span())
-    # In floats, because 64-bit integers may overflow, which is what this is to find out.
+    # The sums are floats, because sums in 64-bit integers could overflow.
     all_losses = np.bincount(jobs, weights=losses.job_counts, minlength=losses.jobs)
     above = np.flatnonzero(all_losses > limit)
     if not len(above):
         return None
     workers = sum(count for _, count in losses.row(above[0]))
     return Unsupported(
-        f"job {instance.jobs[above[0]].id!r} has {workers} workers on servers on loan; "
-        f"the model is {rule} up to {limit}"
+        f"{claim} only up to {limit} workers per job on on-loan servers; "
+        f"job {instance.jobs[above[0]].id!r} has {workers}"
     )
 
 
@@ -286,6 +288,6 @@ PLAIN = Formulation(
 STRENGTHENED = replace(
     PLAIN,
     data=lambda instance, start, _: strengthened(instance, start),
-    summary="Model folded, merged and ordered",
+    summary="Strengthened model: merged jobs, server costs, dominance",
     suffix="-strengthened",
 )

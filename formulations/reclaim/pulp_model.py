@@ -1,4 +1,4 @@
-"""Reclaiming in PuLP, solved by CBC (a process of its own) or by HiGHS (in this process)."""
+"""The reclaim model in PuLP, solved by CBC (in its own process) or HiGHS (in this process)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def add_variables(model: Any, data: ReclaimModel) -> Variables:
-    """``x_s in {0, 1}`` for each server s; ``y_j in {0, 1}`` for each job j."""
+    """Choose server s: ``x_s in {0, 1}``; preempt job j: ``y_j in {0, 1}``."""
     return integers(model, data.largest)
 
 
@@ -24,18 +24,18 @@ def add_variables(model: Any, data: ReclaimModel) -> Variables:
 
 
 def reclaim_count(model: Any, data: ReclaimModel, variables: Variables) -> None:
-    """``N_R = sum_s x_s``."""
+    """Choose exactly N_R servers: ``N_R = sum_s x_s``."""
     model += total(variables.x.values()) == data.reclaim_servers, "reclaim_count"
 
 
 def preempting_servers(model: Any, data: ReclaimModel, variables: Variables) -> None:
-    """``y_j >= x_s`` for each job j and each server s whose choice alone preempts j."""
+    """Server s alone preempts job j: ``y_j >= x_s`` for each such pair (j, s)."""
     for j, s in data.preempting:
         model += variables.y[j] >= variables.x[s], f"preempting_servers_{j}_{s}"
 
 
 def loss_thresholds(model: Any, data: ReclaimModel, variables: Variables) -> None:
-    """``b_j + (n_j - b_j) y_j >= sum_s n_js x_s`` for each job j with a threshold."""
+    """Losses above the slack preempt j: ``b_j + (n_j - b_j) y_j >= sum_s n_js x_s``."""
     for j in data.thresholds:
         job = data.jobs[j]
         losses = total(count * variables.x[s] for s, count in job.losses)
@@ -47,7 +47,7 @@ def loss_thresholds(model: Any, data: ReclaimModel, variables: Variables) -> Non
 
 
 def server_dominance(model: Any, data: ReclaimModel, variables: Variables) -> None:
-    """``x_s >= x_t`` for each pair (s, t) in which s dominates t."""
+    """Choose a dominating server first: ``x_s >= x_t`` where server s dominates t."""
     for s, t in data.dominance:
         model += variables.x[s] >= variables.x[t], f"server_dominance_{s}_{t}"
 
@@ -59,7 +59,7 @@ CONSTRAINTS = (reclaim_count, preempting_servers, loss_thresholds, server_domina
 
 
 def add_objective(model: Any, data: ReclaimModel, variables: Variables) -> None:
-    """Minimise ``sum_s c_s x_s + sum_j w_j y_j``."""
+    """Minimise the weight of preempted jobs: ``sum_s c_s x_s + sum_j w_j y_j``."""
     model += total(data.server_cost[s] * x for s, x in variables.x.items()) + total(
         data.jobs[j].weight * y for j, y in variables.y.items()
     )

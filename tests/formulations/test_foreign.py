@@ -57,7 +57,10 @@ def test_a_name_that_nobody_has_is_refused(name):
 def test_what_is_not_installed_is_unsupported_with_the_reason(problem):
     """No error, and no guess."""
     instance = CASES[problem].instance
-    for name, reason in (("pulp-mipcl-cmd", "PuLP finds no MIPCL_CMD"), ("mathopt-glpk", "GLPK")):
+    for name, reason in (
+        ("pulp-mipcl-cmd", "PuLP cannot find MIPCL_CMD"),
+        ("mathopt-glpk", "GLPK"),
+    ):
         answer = lo.solve(instance, name)
         assert answer.status is Status.UNSUPPORTED
         assert reason in answer.message
@@ -105,7 +108,7 @@ def test_what_is_no_solution_is_an_error():
     """Whatever the backend calls it."""
     answer = solve_and_check(find_problem("reclaim"), FLEET, run_by_pulp("reclaim", Liar))
     assert answer.status is Status.ERROR
-    assert "chooses 0 servers, not 6" in answer.message
+    assert "chose 0 servers instead of 6" in answer.message
 
 
 def test_cp_sat_through_mathopt_finds_the_optimum():

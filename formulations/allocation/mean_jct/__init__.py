@@ -1,1 +1,1 @@
-"""Mean JCT on a grid of time: a relaxation from below, schedules from above."""
+"""Mean-JCT models on a time grid: a relaxation (lower bound) and schedules (upper bound)."""

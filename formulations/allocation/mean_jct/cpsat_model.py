@@ -1,7 +1,7 @@
-"""Mean JCT on a grid in CP-SAT: starts on the grid, whole workers, real schedules.
+"""The mean-JCT model for CP-SAT, whose solutions are schedules on a time grid.
 
-Every solution is a schedule, so its value is never below the optimum. Symbols: see the README of
-allocation, sections 9 and 12.
+Jobs start and change on the grid only, and workers are whole. Every solution is a schedule, so its
+value is never below the optimum. Sections 9 and 12 of the allocation README define the symbols.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 
 
 def add_variables(model: Any, data: ScheduleModel) -> ScheduleVariables:
-    """``w_js in {0} u [w_min, w_max]``; ``a_js, b_js in {0, 1}``: started, completed before s."""
+    """Workers of j in slot s: ``w_js in {0} u [w_min, w_max]``; started, completed: ``a_js, b_js``.
+
+    The binary variables a_js and b_js say whether j has started or completed before slot s.
+    """
     from ortools.sat.python import cp_model
 
     jobs, slots = list(enumerate(data.instance.jobs)), range(data.slots)
@@ -63,7 +66,11 @@ def add_variables(model: Any, data: ScheduleModel) -> ScheduleVariables:
 
 
 def order_in_time(model: Any, data: ScheduleModel, variables: ScheduleVariables) -> None:
-    """``a_js <= a_j,s+1``, ``b_js <= b_j,s+1``, ``b_js <= a_js``; released, running, done."""
+    """Keep started, completed at 1: ``a_js <= a_j,s+1``, ``b_js <= b_j,s+1``, ``b_js <= a_js``.
+
+    A job does not start before its release, a running job starts in the first slot, and every job
+    completes by the end of the last slot.
+    """
     for j, job in enumerate(data.instance.jobs):
         started = data.of_job(variables.started, j)
         completed = [variables.completed[j, s] for s in range(data.slots + 1)]
@@ -83,7 +90,7 @@ def order_in_time(model: Any, data: ScheduleModel, variables: ScheduleVariables)
 
 
 def held_while_running(model: Any, data: ScheduleModel, variables: ScheduleVariables) -> None:
-    """``w_min (a_js - b_js) <= w_js <= w_max (a_js - b_js)``."""
+    """Hold workers only while running: ``w_min (a_js - b_js) <= w_js <= w_max (a_js - b_js)``."""
     for j, job in enumerate(data.instance.jobs):
         for s, held in enumerate(data.of_job(variables.held, j)):
             runs = variables.started[j, s] - variables.completed[j, s]
@@ -92,7 +99,7 @@ def held_while_running(model: Any, data: ScheduleModel, variables: ScheduleVaria
 
 
 def work_done(model: Any, data: ScheduleModel, variables: ScheduleVariables) -> None:
-    """``step sum_s rate(w_js) >= work_j``, rates rounded down."""
+    """Do the work of job j: ``step sum_s rate(w_js) >= work_j``, with rates rounded down."""
     for j, job in enumerate(data.instance.jobs):
         gain, loss = data.rates(job)
         runs = sum(data.of_job(variables.started, j)) - sum(data.of_job(variables.completed, j))
@@ -101,7 +108,7 @@ def work_done(model: Any, data: ScheduleModel, variables: ScheduleVariables) -> 
 
 
 def capacity(model: Any, data: ScheduleModel, variables: ScheduleVariables) -> None:
-    """``sum_j g_j w_js <= gpus`` for each slot s."""
+    """Fit all workers of slot s into the cluster: ``sum_j g_j w_js <= gpus``."""
     for s in range(data.slots):
         held = sum(
             job.gpus_per_worker * variables.held[j, s] for j, job in enumerate(data.instance.jobs)
@@ -116,7 +123,7 @@ CONSTRAINTS = (order_in_time, held_while_running, work_done, capacity)
 
 
 def add_objective(model: Any, data: ScheduleModel, variables: ScheduleVariables) -> None:
-    """Minimise ``sum_js (1 - b_js)``, the sum of completions in slots."""
+    """Minimise the sum of completion times, in slots: ``sum_js (1 - b_js)``."""
     model.minimize(sum(1 - done for (_, s), done in variables.completed.items() if s < data.slots))
 
 
@@ -124,25 +131,24 @@ STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)
 
 
 def schedule_on_grid(step_s: float | None = None) -> GridSolver:
-    """Return the solver whose slots are so long, by default a 24th of the longest needed time.
+    """Return the solver for slots of `step_s` seconds; None divides the longest time into 24 slots.
 
-    Never below the optimum of `mean_jct`, and equal to it where an optimum with whole workers
-    changes on the grid alone. It gives no bound.
+    The result is never below the optimum of `mean_jct`. It equals the optimum if an optimal
+    schedule has whole workers and changes only on the grid. The solver gives no bound.
     """
     return GridSolver(on_grid(ScheduleModel, step_s), STATEMENT, BACKEND)
 
 
 class CpsatSolver(Solver):
-    """OR-Tools CP-SAT; `mean_jct` in slots of time, never below the optimum.
+    """OR-Tools CP-SAT for all allocation objectives; for `mean_jct` it uses a time grid.
 
-    The one-shot objectives are solved to proved optimality (`cpsat_model`). For `mean_jct` time
-    and workers are integers (`mean_jct`), so that its schedule is never below the optimum,
-    without a bound.
+    One-shot objectives are solved to proved optimality (`cpsat_model`). For `mean_jct`, time and
+    workers are integers, so the schedule is never better than the optimum and there is no bound.
 
     Parameters
     ----------
     step_s
-        Length of a slot of `mean_jct` in seconds; None for `schedule_on_grid`'s own.
+        The length of a slot for `mean_jct`, in seconds; None for the default of `schedule_on_grid`.
     """
 
     name = "cpsat"
@@ -157,11 +163,11 @@ class CpsatSolver(Solver):
         self._schedule = schedule_on_grid(step_s)
 
     def supports(self, instance: Instance) -> Unsupported | None:
-        """Return why the model of the objective does not take the instance, None if it does."""
+        """Return why the model of the objective cannot handle the instance; None if it can."""
         return self._model_of(instance).supports(instance)
 
     def model(self, instance: Instance) -> Any:
-        """Return the model of the objective."""
+        """Return the CP-SAT model for the objective of the instance."""
         return self._model_of(instance).model(instance)
 
     def solve(
@@ -173,7 +179,7 @@ class CpsatSolver(Solver):
         warm_start: Solution | None = None,
         observer: Observer | None = None,
     ) -> SolveResult[Any]:
-        """Solve the model of the objective; see `lyra_opt.core.solver.Solver.solve`."""
+        """Solve the model for the objective of the instance."""
         return self._model_of(instance).solve(
             instance, limits=limits, rng=rng, warm_start=warm_start, observer=observer
         )

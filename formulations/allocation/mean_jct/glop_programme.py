@@ -1,7 +1,7 @@
-"""The linear programme of the first events of an order, solved by GLOP.
+"""The linear programme for the first events of an order, solved by GLOP.
 
-It says prices, from which `OrderPriceBound` computes a bound, and how a schedule of the order could
-look.
+Its dual values are prices, from which `OrderPriceBound` computes a bound. Its primal values suggest
+a schedule with this order.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ if TYPE_CHECKING:
     FloatArray = NDArray[np.float64]
 
 PRICE_OF_LATENESS = 1e3
-"""Of a release that is too early for what is before it, in completions of all jobs."""
+"""The price of missing a release date, in multiples of the price of all completions."""
 LEAST_WORK = 1e-9
-"""In times of all work: rows are by the work of a job, or by this."""
+"""The least work by which the rows of a job are scaled, as a fraction of the total work."""
 PARAMETERS = "primal_feasibility_tolerance:1e-9 dual_feasibility_tolerance:1e-9"
 
 
 class Point(NamedTuple):
-    """What the programme says.
+    """A solution of the linear programme.
 
     Parameters
     ----------
     shares
-        Its multipliers.
+        The dual values.
     lengths
-        Of intervals, in units of time.
+        The lengths of the intervals, in units of time.
     run
-        How long each job runs in each, shape (jobs, intervals).
+        How long each job runs in each interval, shape (jobs, intervals).
     extra
-        GPU-time beyond base demands, in times of the cluster; same shape.
+        GPU-time beyond the base demand, as a fraction of the cluster; shape (jobs, intervals).
     """
 
     shares: Shares
@@ -58,20 +58,20 @@ class Point(NamedTuple):
 
 
 class GlopProgramme:
-    """Builds and solves the programmes of one instance.
+    """Builds and solves the linear programmes of one instance.
 
     Parameters
     ----------
     numbers
-        The instance.
+        The instance in integers.
 
     Attributes
     ----------
     unit : int
-        Ticks in a unit of time, in which all base demands' work would take 1 on the whole cluster,
-        or the longest job.
+        Ticks per unit of time. One unit is the time in which the whole cluster does all base work,
+        or the least time of the longest job if that is longer.
     solved : int
-        How many have been.
+        The number of programmes solved so far.
     """
 
     def __init__(self, numbers: WholeNumbers) -> None:
@@ -83,7 +83,7 @@ class GlopProgramme:
         self.solved = 0
 
     def solve(self, order: PartialOrder, tail: Tail | None) -> Point | None:
-        """Solve the programme; None if GLOP has no answer.
+        """Solve the programme of an order; None if GLOP finds no solution.
 
         Raises
         ------
@@ -119,7 +119,7 @@ class GlopProgramme:
 
 
 class _Rows:
-    """One programme: rows of sums of columns, each at least 0."""
+    """The rows and columns of one linear programme; every column is at least 0."""
 
     def __init__(self, programme: GlopProgramme, order: PartialOrder, tail: Tail | None) -> None:
         self.programme, self.order = programme, order
@@ -136,7 +136,7 @@ class _Rows:
         self.run: dict[tuple[int, int], int] = {}
         self.extra: dict[tuple[int, int], int] = {}
         self.done: list[list[tuple[int, float]]] = [[] for _ in jobs]
-        """Terms of the share of its work that each job does before the last event."""
+        """Per job, the terms that sum to the share of its work done before the last event."""
         self.row_of_work: list[int] = [-1 for _ in jobs]
         self.rows_of_completion: dict[int, tuple[int, int, int]] = {}
         self.share_of = [1 / max(area, LEAST_WORK) for area in programme.area]
@@ -166,7 +166,7 @@ class _Rows:
         return len(self.lower) - 1
 
     def add_interval(self, place: int) -> None:
-        """Who runs holds from ``w_min`` to ``w_max``, and all of them what there is at most."""
+        """Limit each job of an interval to w_min to w_max workers, and all jobs to the cluster."""
         numbers, interval, length = self.numbers, self.order.intervals[place], self.lengths[place]
         held, base = [], 0
         for job in (*interval.forced, *interval.allowed):
@@ -188,7 +188,7 @@ class _Rows:
         self.row([*held, (length, base / numbers.gpus - 1.0)], -math.inf, 0.0)
 
     def add_releases(self) -> None:
-        """Releases are when they are; what is too late for one is paid for."""
+        """Fix the time of each release; events that are too late for it pay a penalty."""
         unit = self.programme.unit
         price = PRICE_OF_LATENESS * self.numbers.jobs
         due, passed = 0, [(column, 1.0) for column in self.lengths]
@@ -202,7 +202,7 @@ class _Rows:
             self.row([*terms, (self.column(price), -1.0)], -math.inf, due / unit)
 
     def add_tail(self, tail: Tail) -> list[list[tuple[int, float]]]:
-        """Completions of jobs that follow; return the terms of the work that they do then."""
+        """Add jobs that complete after the last event; return the terms of their work after it."""
         numbers, programme = self.numbers, self.programme
         ahead: list[list[tuple[int, float]]] = [[] for _ in range(numbers.jobs)]
         busy: list[list[tuple[int, float]]] = [[] for _ in range(numbers.jobs)]

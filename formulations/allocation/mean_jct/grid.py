@@ -1,4 +1,4 @@
-"""Mean JCT on a grid of time in numbers: slots of a relaxation, and slots of real schedules."""
+"""Mean JCT on a time grid: the numbers of a relaxation and of a model of real schedules."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ DEFAULT_SLOTS_OF_SCHEDULE = 24
 KNOWN_MARGIN = 1e-6
 SHORTEST_STEP_S = 1e-300
 LONGEST_WAIT = 1e5
-"""The longest time of releases for each second of work: beyond, a backend's tolerances are more."""
+"""The largest span of releases per second of work that the backends' tolerances allow."""
 RATE_UNIT = 10**6
-"""Parts of a worker in which rates are counted, rounded down."""
+"""Rates are counted in this fraction of a worker, rounded down."""
 
 
 @dataclass(frozen=True, slots=True)
 class OnGrid(ABC):
-    """An instance on a grid.
+    """An instance of mean JCT on a time grid.
 
     Parameters
     ----------
     instance
         The instance.
     step_s
-        Length of a slot in seconds.
+        The length of a slot, in seconds.
     slots
-        How many there are.
+        The number of slots.
     known_s
-        Mean JCT of a schedule that is known, infinite if none is.
+        The mean JCT of a known schedule; infinite if no schedule is known.
     """
 
     instance: Instance
@@ -60,56 +60,56 @@ class OnGrid(ABC):
     @classmethod
     @abstractmethod
     def of(cls, instance: Instance, known_s: float, step_s: float | None) -> OnGrid:
-        """Return an instance on a grid of this step, None for one that depends on it."""
+        """Return an instance on a grid with this step; None chooses the step from the instance."""
 
     @classmethod
     def supports(cls, instance: Instance, _in_floats: bool) -> Unsupported | None:
-        """Return why the instance is beyond the model, None if it is not."""
+        """Return why the model cannot handle the instance; None if it can."""
         if instance.objective is not Objective.MEAN_JCT:
-            return Unsupported("the model is of the objective mean_jct")
+            return Unsupported("the model supports the objective mean_jct only")
         return None
 
     @abstractmethod
     def solution(self, values: Values) -> Schedule | None:
-        """Return the schedule that values of all variables stand for, None if none is."""
+        """Return the schedule that values of the variables describe; None if there is none."""
 
     @abstractmethod
     def dual_bound(self, cost: Fraction) -> float | None:
-        """Return the bound on mean JCT that a lower bound on the cost is, None if none is."""
+        """Return the bound on mean JCT that a lower bound on the cost proves, if any."""
 
     @property
     def is_settled(self) -> bool:
-        """There always is something to decide."""
+        """Always False, because a schedule always has something to decide."""
         return False
 
     @property
     def unit(self) -> CostUnit:
-        """Completions are summed in slots; what their mean is in seconds."""
+        """The conversion from a sum of completion times in slots to mean JCT in seconds."""
         jobs = self.instance.jobs
         releases_s = sum((Fraction(job.release_s) for job in jobs), Fraction(0))
         return CostUnit(self.step_s / len(jobs), -releases_s / len(jobs))
 
     def start(self, schedule: Schedule) -> None:  # noqa: ARG002
-        """Return None: known schedules are not on the grid."""
+        """Return None, because known schedules do not lie on the grid."""
         return
 
     def of_job(self, kind: ByJobAndSlot, j: int) -> list[Any]:
-        """Return the variables of a job, slot by slot."""
+        """Return the variables of job j, slot by slot."""
         return [kind[j, s] for s in range(self.slots)]
 
 
 class GridSolver(ExactModelSolver):
-    """A model of a grid that begins at the first release."""
+    """A solver of a grid model whose time starts at the first release."""
 
     solve = from_first_release(ExactModelSolver.solve)
 
     def model(self, instance: Instance) -> Any:
-        """Return the whole model, with mean JCT, which does not depend on the origin of time."""
+        """Return the complete model; mean JCT does not depend on the origin of time."""
         return super().model(instance.from_first_release)
 
 
 def on_grid(form: type[OnGrid], step_s: float | None) -> Formulation:
-    """Return the formulation on slots of `step_s` seconds; neither form proves optimality."""
+    """Return the formulation with slots of `step_s` seconds, which never proves optimality."""
 
     def data(
         instance: Instance,
@@ -126,9 +126,9 @@ def on_grid(form: type[OnGrid], step_s: float | None) -> Formulation:
         begin=lambda instance, _: best_priority_schedule(instance),
         simple_bound=lambda _: 0.0 if form is SlotModel else None,
         summary=(
-            "Relaxation in slots of time, never above the optimum"
+            "Time-indexed relaxation, a lower bound"
             if form is SlotModel
-            else "Schedules on a grid of time, never below the optimum"
+            else "Schedules on a time grid, never below the optimum"
         ),
         is_exact=False,
         gives_bound=form is SlotModel,
@@ -139,7 +139,7 @@ def on_grid(form: type[OnGrid], step_s: float | None) -> Formulation:
 
 
 class SlotVariables(NamedTuple):
-    """By job and slot, completion times by job."""
+    """Variables of the relaxation by job and slot, and completion times by job."""
 
     started: ByJobAndSlot
     completed: ByJobAndSlot
@@ -149,13 +149,17 @@ class SlotVariables(NamedTuple):
 
 
 class SlotModel(OnGrid):
-    """The numbers of the time-indexed relaxation, which gives a bound alone."""
+    """The numbers of the time-indexed relaxation, which only gives a lower bound."""
 
     __slots__ = ()
 
     @classmethod
     def supports(cls, instance: Instance, in_floats: bool) -> Unsupported | None:
-        """Return that slots of time would be too long to tell jobs from nothing, if they are."""
+        """Return why the model cannot handle the instance; None if it can.
+
+        A grid over a long span of releases has slots so long that short jobs vanish in the
+        backends' tolerances.
+        """
         refused = super().supports(instance, in_floats)
         if refused is not None:
             return refused
@@ -164,16 +168,16 @@ class SlotModel(OnGrid):
         if span_s <= LONGEST_WAIT * work_s:
             return None
         return Unsupported(
-            f"releases span {span_s:g} s for {work_s:g} s of jobs alone; slots of time tell jobs "
-            f"from nothing up to {LONGEST_WAIT:g} to one"
+            f"the model supports releases that span at most {LONGEST_WAIT:g} times the run time "
+            f"of all jobs; this instance has {span_s:g} s of releases and {work_s:g} s of run time"
         )
 
     @classmethod
     def of(cls, instance: Instance, known_s: float, step_s: float | None) -> SlotModel:
-        """Return slots up to a time by which an optimal schedule is done.
+        """Return a grid whose horizon is late enough for some optimal schedule.
 
-        The last job completes no later than the sum of completions of a known schedule leaves it,
-        and some job runs at any time after the last release.
+        A known schedule limits the last completion: all completions together may not exceed its
+        sum. Another limit holds because after the last release some job is always running.
         """
         jobs = instance.jobs
         least = [job.release_s + float(job.duration_s(job.max_workers)) for job in jobs]
@@ -189,17 +193,17 @@ class SlotModel(OnGrid):
 
     @property
     def step(self) -> float:
-        """Length of a slot in seconds."""
+        """The length of a slot, in seconds."""
         return float(self.step_s)
 
     @property
     def known_sum(self) -> float:
-        """The sum of completions of the known schedule, in slots; the model's is no worse."""
+        """The sum of completion times of the known schedule, in slots: an upper bound."""
         return _known_sum_s(self.instance, self.known_s) / self.step
 
     @property
     def earliest(self) -> list[float]:
-        """The earliest completion of each job, in slots."""
+        """The earliest completion time of each job, in slots."""
         jobs = self.instance.jobs
         return [
             (job.release_s + float(job.duration_s(job.max_workers))) / self.step for job in jobs
@@ -207,16 +211,20 @@ class SlotModel(OnGrid):
 
     @property
     def latest(self) -> list[float]:
-        """The latest completion of each job, in slots: that leaves the others their earliest."""
+        """The latest completion time of each job, in slots.
+
+        All completions together may not exceed the known sum, so each job may be late only by what
+        the known sum leaves beyond all earliest completions.
+        """
         spare = max(0.0, self.known_sum - math.fsum(self.earliest))
         return [min(float(self.slots), earliest + spare) for earliest in self.earliest]
 
     def solution(self, values: Values) -> None:  # noqa: ARG002
-        """Return None: the relaxation forgets what a schedule would need."""
+        """Return None, because a solution of the relaxation does not describe a schedule."""
         return
 
     def dual_bound(self, cost: Fraction) -> float:
-        """Return the bound on mean JCT, below it by the backend's tolerances."""
+        """Return the bound on mean JCT, lowered by the backend's tolerances."""
         instance = self.instance
         releases_s = math.fsum(job.release_s for job in instance.jobs)
         sum_s = float(cost) * self.step
@@ -226,7 +234,7 @@ class SlotModel(OnGrid):
 
 
 def _known_sum_s(instance: Instance, known_s: float) -> float:
-    """Return the sum of completions of a schedule, with a margin for the backend's tolerances."""
+    """Return the sum of completion times of a schedule, plus a margin for backend tolerances."""
     total_s = known_s * len(instance.jobs) + math.fsum(job.release_s for job in instance.jobs)
     return total_s * (1 + KNOWN_MARGIN)
 
@@ -235,7 +243,7 @@ def _known_sum_s(instance: Instance, known_s: float) -> float:
 
 
 class ScheduleVariables(NamedTuple):
-    """By job and slot; `completed` before it, so that it has a slot more."""
+    """Variables by job and slot; `completed` means before the slot, so it has one more slot."""
 
     held: ByJobAndSlot
     started: ByJobAndSlot
@@ -243,13 +251,13 @@ class ScheduleVariables(NamedTuple):
 
 
 class ScheduleModel(OnGrid):
-    """The numbers of schedules with whole workers that change on the grid alone."""
+    """The numbers of the model of schedules with whole workers that change only on the grid."""
 
     __slots__ = ()
 
     @classmethod
     def of(cls, instance: Instance, known_s: float, step_s: float | None) -> ScheduleModel:
-        """Return so many slots that all jobs fit one after another."""
+        """Return a grid with enough slots to run all jobs one after another."""
         jobs = instance.jobs
         last_s = max(job.release_s for job in jobs)
         if step_s is None:
@@ -262,7 +270,7 @@ class ScheduleModel(OnGrid):
 
     @classmethod
     def supports(cls, instance: Instance, in_floats: bool) -> Unsupported | None:
-        """Return that the work of all slots does not fit into integers, if it does not."""
+        """Return why CP-SAT's 64-bit integers cannot hold the model; None if they can."""
         refused = super().supports(instance, in_floats)
         if refused is not None:
             return refused
@@ -270,23 +278,23 @@ class ScheduleModel(OnGrid):
         most = max(instance.gpus, *(instance.most_workers(job) for job in instance.jobs))
         if slots * most * RATE_UNIT < 2**62:
             return None
-        return Unsupported(f"{most} workers are more than CP-SAT counts in integers of 64 bits")
+        return Unsupported(f"with {most} workers the model exceeds the 64-bit integers of CP-SAT")
 
     def rates(self, job: ElasticJob) -> tuple[int, int]:
-        """Return what a worker does, and what a running job does besides, in `RATE_UNIT`."""
+        """Return the rate per worker and the rate added to a running job, in `RATE_UNIT` parts."""
         gain = math.floor((1 - Fraction(job.scaling_loss)) * RATE_UNIT)
         return gain, job.min_workers * (RATE_UNIT - gain)
 
     def mean_s(self, cost: float) -> float:
-        """Return the mean JCT, in whole slots, where completions sum to so many of them."""
+        """Return the mean JCT, in seconds, for a sum of completion times in whole slots."""
         return float(round(cost) * self.unit.scale + self.unit.offset)
 
     def dual_bound(self, cost: Fraction) -> None:  # noqa: ARG002
-        """Return None: schedules that are not on the grid may be better."""
+        """Return None, because schedules off the grid may be better."""
         return
 
     def solution(self, values: Values) -> Schedule:
-        """Return the schedule; each job completes within its last slot once its work is done."""
+        """Return the schedule; each job ends within its last slot as soon as its work is done."""
         pieces = [
             (start, j, end, held)
             for j in range(len(self.instance.jobs))
@@ -296,7 +304,8 @@ class ScheduleModel(OnGrid):
             tuple(
                 SchedulePiece(
                     job=self.instance.jobs[j].id,
-                    start_s=float(start),  # floats may be no less apart than a piece is long
+                    start_s=float(start),
+                    # Very short pieces would end at their start once rounded to floats.
                     end_s=max(float(end), math.nextafter(start, math.inf)),
                     workers=float(held),
                 )
@@ -305,7 +314,7 @@ class ScheduleModel(OnGrid):
         )
 
     def _pieces(self, j: int, workers: Values) -> Iterator[tuple[Fraction, Fraction, int]]:
-        """Yield start, end and workers of a job's pieces; slots with as many workers are one."""
+        """Yield start, end and workers of a job's pieces, merging slots with equal workers."""
         job, step = self.instance.jobs[j], self.step_s
         left = Fraction(job.work_worker_s)
         last: tuple[Fraction, Fraction, int] | None = None

@@ -1,9 +1,9 @@
 """A time-indexed relaxation of mean JCT as a mixed-integer programme: never above the optimum.
 
-Time is cut into slots of one length. The programme knows in which slot a job starts and in which
-it completes, and how long it runs and how much it gets done in each; it forgets when in a slot
-that is, so that capacity is kept on average over a slot only. Every schedule gives a solution of
-the same value. Symbols: see the README of allocation, sections 9 and 12.
+Time is divided into slots of equal length. The programme decides in which slots a job starts and
+completes, and how long it runs and how much work it does in each slot. It does not decide when this
+happens within a slot, so capacity holds only on average over a slot. Every schedule gives a
+solution of equal value. Sections 9 and 12 of the allocation README define the symbols.
 """
 
 from __future__ import annotations
@@ -26,16 +26,20 @@ if TYPE_CHECKING:
 
 WINDOW_MARGIN = 1e-12
 LARGEST_COEFFICIENT = 1e2
-"""In rows of work: SCIP takes variables below 1e-9 for 0, and lets rows be off by 1e-6."""
+"""The largest coefficient in work rows, given SCIP's tolerances: 1e-9 for 0 and 1e-6 per row."""
 ROUNDS_OF_CUTS = 2
-"""At the root of the search tree alone: by default SCIP spends most of its time in there."""
+"""Rounds of cuts at the root, none elsewhere: SCIP's default spends most of its time on cuts."""
 
 
 # Variables
 
 
 def add_variables(model: Any, data: SlotModel) -> SlotVariables:
-    """``a_js, b_js in {0, 1}``: j starts, completes by the end of s; ``u_js, e_js``; ``C_j``."""
+    """Start or complete job j by the end of slot s: ``a_js, b_js in {0, 1}``; ``u_js, e_js, C_j``.
+
+    u_js is the share of slot s in which j runs, e_js the share with all extra workers, and C_j the
+    completion time of j in slots.
+    """
     jobs, slots = range(len(data.instance.jobs)), range(data.slots)
     keys = [(j, s) for j in jobs for s in slots]
     return SlotVariables(
@@ -54,7 +58,7 @@ def add_variables(model: Any, data: SlotModel) -> SlotVariables:
 
 
 def order_in_time(model: Any, data: SlotModel, variables: SlotVariables) -> None:
-    """``a_js <= a_j,s+1``, ``b_js <= b_j,s+1``, ``b_js <= a_js``."""
+    """Keep started, completed at 1: ``a_js <= a_j,s+1``, ``b_js <= b_j,s+1``, ``b_js <= a_js``."""
     for j in range(len(data.instance.jobs)):
         started = data.of_job(variables.started, j)
         completed = data.of_job(variables.completed, j)
@@ -68,9 +72,9 @@ def order_in_time(model: Any, data: SlotModel, variables: SlotVariables) -> None
 
 
 def windows(model: Any, data: SlotModel, variables: SlotVariables) -> None:  # noqa: ARG001
-    """Fix ``a_js``, ``b_js`` outside the earliest and latest start and completion of j.
+    """Fix ``a_js``, ``b_js`` outside the earliest and latest start and completion of job j.
 
-    A start at the end of a slot is in the next one, a completion in that slot.
+    A start at the end of a slot counts for the next slot, a completion for the slot it ends.
     """
     for j, job in enumerate(data.instance.jobs):
         earliest, latest = data.earliest[j], data.latest[j]
@@ -90,9 +94,9 @@ def windows(model: Any, data: SlotModel, variables: SlotVariables) -> None:  # n
 
 
 def runs_between(model: Any, data: SlotModel, variables: SlotVariables) -> None:
-    """``a_j,s-1 - b_js <= u_js <= a_js - b_j,s-1``.
+    """Run only between start and completion: ``a_j,s-1 - b_js <= u_js <= a_js - b_j,s-1``.
 
-    Before the first slot none is completed, and running jobs alone are started.
+    Before the first slot no job has completed, and only running jobs have started.
     """
     for j, job in enumerate(data.instance.jobs):
         started = data.of_job(variables.started, j)
@@ -105,7 +109,7 @@ def runs_between(model: Any, data: SlotModel, variables: SlotVariables) -> None:
 
 
 def extra_while_running(model: Any, data: SlotModel, variables: SlotVariables) -> None:
-    """``e_js <= u_js``."""
+    """Use extra workers only while running: ``e_js <= u_js``."""
     for j in range(len(data.instance.jobs)):
         for s in range(data.slots):
             model.add_linear_constraint(
@@ -114,11 +118,11 @@ def extra_while_running(model: Any, data: SlotModel, variables: SlotVariables) -
 
 
 def work_done(model: Any, data: SlotModel, variables: SlotVariables) -> None:
-    """``step sum_s (w_min u_js + (1 - l) (w_max - w_min) e_js) = work_j``."""
+    """Do all work of job j: ``step sum_s (w_min u_js + (1 - l) (w_max - w_min) e_js) = work_j``."""
     for j, job in enumerate(data.instance.jobs):
         spread = (job.max_workers - job.min_workers) * (1 - job.scaling_loss)
         due = job.work_worker_s / data.step
-        # By the work, unless that is little of a slot's.
+        # Rows are divided by the job's work, or by a limit that keeps coefficients small.
         unit = max(due, max(job.min_workers, spread) / LARGEST_COEFFICIENT)
         done = sum(
             job.min_workers / unit * run + spread / unit * extra
@@ -130,7 +134,7 @@ def work_done(model: Any, data: SlotModel, variables: SlotVariables) -> None:
 
 
 def capacity(model: Any, data: SlotModel, variables: SlotVariables) -> None:
-    """``sum_j g_j (w_min u_js + (w_max - w_min) e_js) <= gpus`` for each slot s."""
+    """Fit slot s into the cluster: ``sum_j g_j (w_min u_js + (w_max - w_min) e_js) <= gpus``."""
     for s in range(data.slots):
         held = sum(
             job.min_gpus * variables.run[j, s]
@@ -141,7 +145,7 @@ def capacity(model: Any, data: SlotModel, variables: SlotVariables) -> None:
 
 
 def completion_in_slot(model: Any, data: SlotModel, variables: SlotVariables) -> None:
-    """``C_j >= sum_r (1 - b_jr) + u_js - 1 + b_js - b_j,s-1`` for each slot s."""
+    """Complete within slot s: ``C_j >= sum_r (1 - b_jr) + u_js - 1 + b_js - b_j,s-1``."""
     for j in range(len(data.instance.jobs)):
         completed = data.of_job(variables.completed, j)
         slot = data.slots - sum(completed)
@@ -154,7 +158,7 @@ def completion_in_slot(model: Any, data: SlotModel, variables: SlotVariables) ->
 
 
 def completion_after_run(model: Any, data: SlotModel, variables: SlotVariables) -> None:
-    """``C_j >= max(r_j, sum_s (1 - a_js)) + sum_s u_js``."""
+    """Complete after start and run time: ``C_j >= max(r_j, sum_s (1 - a_js)) + sum_s u_js``."""
     for j, job in enumerate(data.instance.jobs):
         run = sum(data.of_job(variables.run, j))
         slot = data.slots - sum(data.of_job(variables.started, j))
@@ -166,7 +170,7 @@ def completion_after_run(model: Any, data: SlotModel, variables: SlotVariables) 
 
 
 def no_worse_than_known(model: Any, data: SlotModel, variables: SlotVariables) -> None:
-    """``sum_j C_j`` is at most that of a known schedule, if there is one."""
+    """Limit ``sum_j C_j`` to the value of a known schedule, if there is one."""
     if math.isinf(data.known_sum):
         return
     model.add_linear_constraint(
@@ -191,12 +195,12 @@ CONSTRAINTS = (
 
 
 def add_objective(model: Any, data: SlotModel, variables: SlotVariables) -> None:  # noqa: ARG001
-    """Minimise ``sum_j C_j``, in steps."""
+    """Minimise the sum of completion times, in slots: ``sum_j C_j``."""
     model.minimize(sum(variables.completion_time.values()))
 
 
 def run_with_few_cuts(built: Built, start: Values | None, settings: Settings) -> BackendRun:
-    """Run SCIP with `ROUNDS_OF_CUTS`, to a gap of 1e-7."""
+    """Run SCIP with `ROUNDS_OF_CUTS` rounds of cuts, to a relative gap of 1e-7."""
     from ortools.math_opt.solvers.gscip import gscip_pb2
 
     scip = gscip_pb2.GScipParameters()
@@ -213,10 +217,10 @@ BACKEND = replace(
 
 
 def time_indexed(step_s: float | None = None) -> GridSolver:
-    """Return the solver whose slots are so long, a sixteenth of the horizon by default.
+    """Return the solver for slots of `step_s` seconds; None divides the horizon into 16 slots.
 
-    It bounds mean JCT from below and returns the schedule that it starts from; halving the step
-    never lowers the model's value.
+    The solver bounds mean JCT from below and returns its start schedule. Halving the step never
+    lowers the model's optimum.
     """
     return GridSolver(on_grid(SlotModel, step_s), STATEMENT, BACKEND)
 

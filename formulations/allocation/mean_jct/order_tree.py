@@ -1,17 +1,18 @@
-"""Exact for mean JCT, a second time: a tree of orders of events, refuted by prices in integers.
+"""A second exact search for mean JCT: branch on orders of events, prune by integer prices.
 
-The tree of orders as data (`OrderCertificate`) is what a checker needs to prove the bound again.
-Nodes stand in the order in which they are met from the root down, each before its children; orders
-that cannot be have none. A node is
+A checker can prove the bound again from the tree of orders alone (`OrderCertificate`). The nodes
+are listed from the root down, each before its children. Impossible orders have no node. A node is
+one of:
 
 ``{"next": true}``
-    the order goes on with the next release or a completion: a child for each that the rules allow;
+    The order continues with the next release or a completion: one child for each event that the
+    rules allow.
 ``{"start": j}``
-    a child for each interval in which the job at that place of the file may start;
+    Job j (its position in the file) starts in one of several intervals: one child per interval.
 ``{"work": [...], "busy": [...], "height": [...], "after": [...], "times": [...]}``
-    a leaf: ``p_j``, ``alpha_j``, ``beta_j``, ``gamma_j`` of each job, as multiples of
-    ``1 / denominator``, and the times of the tail in ticks, of which a second has ``ticks``; of a
-    complete order ``work`` alone.
+    A leaf: ``p_j``, ``alpha_j``, ``beta_j``, ``gamma_j`` of each job as multiples of ``1 /
+    denominator``, and the times of the tail in ticks, of which a second has ``ticks``. A leaf with
+    a complete order has only ``work``.
 """
 
 from __future__ import annotations
@@ -56,22 +57,23 @@ if TYPE_CHECKING:
     from lyra_opt.formulations.allocation.mean_jct.partial_orders import Prices
 
 PRUNING_GAP = Fraction(1, 2 * 10**6)
-"""How much better a branch must be to be looked into."""
+"""The relative improvement that a branch must promise to be explored."""
 BYTES_PER_EVENT, BYTES_PER_NODE = 64, 512
 
 
 class OrderTree(Solver):
-    """Mean JCT proved in integers: a tree of orders of events, each refuted by prices of work.
+    """Exact solver for mean JCT: a search tree over orders of events, pruned by integer prices.
 
-    Best-first. A node is how an order of completions and releases begins; starts are left open
-    until the order is complete, then one start after another becomes an event, in each interval in
-    which it may be. A node is closed by prices of work alone: GLOP says them, but what they prove
-    is computed in integers and holds whatever they are.
+    The search is best-first. A node is the beginning of an order of completions and releases.
+    Starts stay open until the order is complete; then the starts become events one at a time, with
+    one child per interval in which the job may start. A node is pruned by prices of work alone.
+    GLOP suggests the prices, but the bound that they prove is computed in integers and holds for
+    any prices.
 
     Notes
     -----
     Source: this project; ``formulations/allocation/README.md``, section 13. Complexity:
-    exponential; O(n^2) columns and O(n^2 log n) integer operations a node.
+    exponential; O(n^2) columns and O(n^2 log n) integer operations per node.
     """
 
     name = "order-tree"
@@ -92,20 +94,20 @@ class OrderTree(Solver):
         warm_start: Schedule | None = None,
         observer: Observer | None = None,
     ) -> SolveResult[Schedule]:
-        """Prove the optimum within the limits; see `lyra_opt.core.solver.Solver.solve`."""
+        """Prove the optimal mean JCT, or return the best schedule and bound within the limits."""
         self.load()
         return OrderSearch(instance, warm_start, observer).run()
 
 
 class Branched(NamedTuple):
-    """What became of an order that was branched on.
+    """An order that has been branched on.
 
     Parameters
     ----------
     job
-        Whose start was decided; None where the next event was.
+        The job whose start was decided; None if the next event was decided.
     children
-        The orders that it begins.
+        The orders of the child nodes.
     """
 
     job: int | None
@@ -114,17 +116,17 @@ class Branched(NamedTuple):
 
 class _Node(NamedTuple):
     bound: Fraction
-    """On the sum of completions, in ticks."""
+    """A lower bound on the sum of completion times, in ticks."""
     depth: int
     serial: int
     events: tuple[Event, ...]
     prices: Prices | None
     branch: tuple[int, tuple[int, ...]] | None
-    """Of a complete order: the job that starts next, and the intervals in which it may."""
+    """For a complete order, the job whose start is decided next and its possible intervals."""
 
 
 class OrderSearch:
-    """One search; see `OrderTree`."""
+    """One search of `OrderTree` on one instance."""
 
     def __init__(
         self,
@@ -145,36 +147,36 @@ class OrderSearch:
         self.memory = 0
         self.tried: set[tuple[Event, ...]] = set()
         self.tree: dict[tuple[Event, ...], Branched | Prices] | None = None
-        """What became of each order, where that is to be kept."""
+        """The branching or the prices of each order; None unless a certificate is wanted."""
         self.left: Fraction | None = None
-        """The least bound of branches that gain too little to be looked into."""
+        """The least bound of the branches that promise too little to be explored."""
         self.schedule = warm_start or best_priority_schedule(instance)
         self.objective = mean_jct_s(instance, self.schedule)
         self.tell("objective", self.objective, self.schedule)
 
     def tell(self, kind: str, value: float, solution: Schedule | None = None) -> None:
-        """Tell who observes."""
+        """Report a value to the observer, if there is one."""
         if self.observer is not None:
             self.observer(kind, value, solution)
 
     @property
     def threshold(self) -> Fraction:
-        """The sum of completions, in ticks, from which on a branch gains too little."""
+        """The sum of completion times, in ticks, from which a branch promises too little."""
         mean_s = Fraction(self.objective) * (1 - PRUNING_GAP)
         return mean_s * self.numbers.ticks * self.numbers.jobs + self.releases
 
     def as_mean(self, bound: Fraction) -> float:
-        """Return a bound on the sum of completions as one on mean JCT, rounded down."""
+        """Return the bound on mean JCT for a bound on the sum of completion times, rounded down."""
         mean_s = (bound - self.releases) / (self.numbers.ticks * self.numbers.jobs)
         found = float(mean_s)
         return max(0.0, found if found <= mean_s else math.nextafter(found, -math.inf))
 
     def run(self) -> SolveResult[Schedule]:
-        """Search, and return what is known at the end."""
+        """Search within the limits and return the result."""
         stopped_by: StoppedBy | None = None
         try:
             require_time()
-            # A certificate rests on prices alone: a root that least run times refute has none.
+            # A certificate needs prices, so its root must not be pruned by least run times.
             self.add((), self.of_heights if self.tree is None else Fraction(0), None)
             stopped_by = self.search()
         except OutOfTimeError:
@@ -184,7 +186,10 @@ class OrderSearch:
         proved = self.objective - bound <= Objective.MEAN_JCT.proof_gap * self.objective
         message = None
         if not proved and stopped_by is None:
-            message = f"the search was done, but its bound is {bound}: orders are too close"
+            message = (
+                f"the search finished with the bound {bound}, which is outside the proof gap: "
+                "some orders differ too little"
+            )
         return SolveResult(
             status=Status.OPTIMAL if proved else Status.FEASIBLE,
             stopped_by=None if proved else stopped_by,
@@ -196,20 +201,20 @@ class OrderSearch:
         )
 
     def lowest(self) -> Fraction:
-        """Return what no schedule is better than but the best known."""
+        """Return a lower bound, in ticks, on every schedule better than the incumbent."""
         found = [node.bound for node in self.open[:1]]
         if self.left is not None:
             found.append(self.left)
         if not self.serial:
-            return self.of_heights  # not even the root has been bounded
+            return self.of_heights  # the root has no bound yet
         return min(found, default=self.threshold)
 
     def out_of_limits(self) -> StoppedBy | None:
-        """Return the limit that is reached."""
+        """Return the limit that has been reached; None if no limit has been."""
         return limit_reached(nodes=self.nodes, memory_bytes=self.memory)
 
     def search(self) -> StoppedBy | None:
-        """Look into open orders until none may be better; return the limit that ended it."""
+        """Explore open orders until none promises enough; return the limit that stopped it."""
         while self.open and self.open[0].bound < self.threshold:
             stopped_by = self.out_of_limits()
             if stopped_by is not None:
@@ -227,12 +232,12 @@ class OrderSearch:
                     require_time()
                     self.add(events, node.bound, node.prices)
             except OutOfTimeError:
-                heapq.heappush(self.open, node)  # beside children that have been made
+                heapq.heappush(self.open, node)  # some of its children may be in the heap too
                 raise
         return None
 
     def children(self, node: _Node) -> Iterator[tuple[Event, ...]]:
-        """Yield orders of which every schedule of the node has one, but for jobs that are alike."""
+        """Yield orders that together cover every schedule of the node, except by symmetry."""
         if node.branch is not None:
             job, places = node.branch
             for place in places:
@@ -249,13 +254,13 @@ class OrderSearch:
                 yield (*node.events, Event(Kind.COMPLETION, job))
 
     def add(self, events: tuple[Event, ...], least: Fraction, prices: Prices | None) -> None:
-        """Bound a node, and keep it if a better schedule may be in there."""
+        """Bound a node and keep it open if it may contain a better schedule."""
         order = PartialOrder(self.numbers, events)
         if not order.is_possible:
             return
         tail = tail_of(order) if order.following else None
         shown, branch = Fraction(0), None
-        if prices is not None:  # those of the node before are at hand
+        if prices is not None:  # the parent's prices cost nothing to try
             shown = self.priced.bound(order, prices, tail)
         if max(least, shown) < self.threshold:
             point = self.programme.solve(order, tail)
@@ -280,7 +285,7 @@ class OrderSearch:
         heapq.heappush(self.open, node)
 
     def try_suggested(self, order: PartialOrder, point: Point) -> None:
-        """Try the orders in which jobs start as late, or as early, as an answer lets them."""
+        """Try the orders in which open jobs start as late, or as early, as a solution allows."""
         for early in (False, True):
             events = _with_starts(order, point, early=early)
             if events in self.tried:
@@ -299,7 +304,7 @@ class OrderSearch:
             self.take(full, point)
 
     def take(self, order: PartialOrder, point: Point) -> None:
-        """Keep the schedule of an order if it is better."""
+        """Keep the schedule of an order as the incumbent if it is better."""
         most = np.array(self.numbers.extra, dtype=float)[:, None] / self.numbers.gpus
         scale = self.programme.unit / self.numbers.ticks / self.data.unit_s
         share = np.divide(point.extra, most, out=np.zeros_like(point.extra), where=most > 0)
@@ -327,7 +332,7 @@ def _memory_of(node: _Node) -> int:
 
 
 def _branch(order: PartialOrder, point: Point | None) -> tuple[int, tuple[int, ...]] | None:
-    """Return the open job that an answer tears the most, and where it may start.
+    """Return the open job that a solution splits the most, and the intervals it may start in.
 
     None if all starts are known.
     """
@@ -335,22 +340,22 @@ def _branch(order: PartialOrder, point: Point | None) -> tuple[int, tuple[int, .
     if not jobs:
         return None
 
-    def torn(job: int) -> float:
+    def split(job: int) -> float:
         if point is None:
             return 0.0
         places = slice(order.first[job], order.last[job] + 1)
         run, lengths = point.run[job, places], point.lengths[places]
         before = np.concatenate([[0.0], np.cumsum(run)[:-1]])
         missing = lengths - run
-        tears = np.minimum(missing, before) + 1e-3 * np.minimum(missing, run)
-        return float(tears.max())
+        splits = np.minimum(missing, before) + 1e-3 * np.minimum(missing, run)
+        return float(splits.max())
 
-    job = max(jobs, key=lambda each: (torn(each), -each))
+    job = max(jobs, key=lambda each: (split(each), -each))
     return job, tuple(range(order.first[job], order.last[job] + 1))
 
 
 def _with_starts(order: PartialOrder, point: Point, *, early: bool) -> tuple[Event, ...]:
-    """Return the events with a start of each open job, where an answer may mean it to be."""
+    """Return the events with a start for each open job, at the time that the solution suggests."""
     ends = np.cumsum(point.lengths)
     begins = ends - point.lengths
     starts = []
@@ -374,18 +379,18 @@ def _with_starts(order: PartialOrder, point: Point, *, early: bool) -> tuple[Eve
 
 
 FRACTION_BITS = 44
-"""Of numbers in leaves, beside those of the number of GPUs."""
+"""Bits of the fractions in leaves, besides those of the number of GPUs."""
 
 
 class OrderCertificate(NamedTuple):
-    """A tree of orders that proves a bound.
+    """A tree of orders that proves a lower bound on mean JCT.
 
     Parameters
     ----------
     denominator, ticks
-        Units of the numbers in leaves and of their times.
+        The units of the prices and of the times in the leaves.
     nodes
-        As the module says.
+        The nodes in the format that the module describes.
     """
 
     denominator: int
@@ -394,12 +399,12 @@ class OrderCertificate(NamedTuple):
 
 
 def order_certificate(instance: Instance, schedule: Schedule | None = None) -> OrderCertificate:
-    """Return the tree by which `order-tree` proves its optimum, without limits but that of time.
+    """Return the tree by which `order-tree` proves its optimum; only the time limit applies.
 
     Parameters
     ----------
     schedule
-        To start from; the tree is smaller with a better one.
+        A schedule to start from; a better one gives a smaller tree.
     """
     search = OrderSearch(instance, schedule, None)
     search.tree = {}
@@ -413,19 +418,19 @@ def order_certificate(instance: Instance, schedule: Schedule | None = None) -> O
         order = PartialOrder(numbers, events)
         if not order.is_possible:
             continue
-        said = search.tree[events]
-        if isinstance(said, Branched):
-            nodes.append({"next": True} if said.job is None else {"start": said.job})
-            waiting.extend(reversed(said.children))
+        node = search.tree[events]
+        if isinstance(node, Branched):
+            nodes.append({"next": True} if node.job is None else {"start": node.job})
+            waiting.extend(reversed(node.children))
         else:
-            nodes.append(_leaf(priced, order, said, denominator))
+            nodes.append(_leaf(priced, order, node, denominator))
     return OrderCertificate(denominator, numbers.ticks, nodes)
 
 
 def _leaf(
     priced: OrderPriceBound, order: PartialOrder, prices: Prices, denominator: int
 ) -> dict[str, Any]:
-    """Return the prices of a leaf as they are borne, in fractions rounded down."""
+    """Return the prices of a leaf as they apply to its order, as fractions rounded down."""
     numbers = order.numbers
     tail = tail_of(order) if order.following else None
     prices = priced.borne(order, prices, tail)
@@ -448,7 +453,7 @@ def _leaf(
         "after": rounded([Fraction(each, one) for each in prices.after_release]),
         "times": sorted({time for times, _ in tail.stretches for time in times}),
     }
-    # After the last time nothing may be earned, with the rounded numbers either.
+    # With the rounded numbers, too, work after the last time of the tail must earn nothing.
     most = [Fraction(leaf["busy"][job] * tail.end, numbers.area[job] * denominator) for job in jobs]
     following = frozenset(order.following)
     leaf["work"] = rounded(

@@ -1,11 +1,11 @@
-"""How an order of events begins, in whole numbers, and a bound on all its schedules from prices.
+"""The beginning of an order of events, in integers, and a price bound on its schedules.
 
-Symbols: see the README of allocation, sections 8 to 10 and 13. Amounts are whole multiples of one
-tick of time, of which a second has so many (a power of two) that none is rounded: works are
-GPU-ticks, ``A_j = g_j W_j``, what ``w_min`` workers hold while they do it.
+Sections 8 to 10 and 13 of the allocation README define the symbols. Amounts are integer multiples
+of a tick. The number of ticks per second is a power of two, chosen so that no amount is rounded.
+Work is in GPU-ticks, ``A_j = g_j W_j``: the GPU-time that ``w_min`` workers hold while they do it.
 
-The bound holds for *any* prices of work, as section 13 proves. So it does not matter who says them,
-and nothing here is rounded but to the safe side.
+The bound holds for *any* prices of work, as section 13 proves. The prices may therefore come from
+any source. All rounding in this module is to the safe side.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class WholeNumbers:
-    """An instance in whole numbers.
+    """An allocation instance in integers.
 
     Parameters
     ----------
@@ -36,21 +36,22 @@ class WholeNumbers:
     Attributes
     ----------
     ticks : int
-        In a second.
+        Ticks per second.
     base, extra : list[int]
-        GPUs of the base demand, and beyond it as many as fit into the cluster.
+        GPUs of each job's base demand, and further GPUs that it can use in this cluster.
     yield_bits : int
         Yields are multiples of ``2**-yield_bits``.
     yields : list[int]
-        What a GPU beyond the base demand does, in such multiples of what one within it does.
+        The rate of a GPU beyond the base demand, relative to a GPU within it, in multiples of
+        ``2**-yield_bits``.
     area, release : list[int]
-        Work in GPU-ticks, and release in ticks.
+        Work in GPU-ticks, and release time in ticks.
     top_rate : list[int]
-        The most work a tick, in the multiples of the yields.
+        The highest rate of work per tick, in multiples of ``2**-yield_bits``.
     height : list[int]
-        The least time that each job takes, in ticks, rounded down.
+        The shortest run time of each job in ticks, rounded down.
     releases : list[int]
-        The distinct releases after 0, increasing.
+        The distinct release times after 0, in increasing order.
     """
 
     def __init__(self, instance: Instance) -> None:
@@ -82,10 +83,10 @@ class WholeNumbers:
         ]
 
     def yields_to(self, shorter: int, longer: int) -> bool:
-        """Whether orders in which `longer` completes before `shorter` may be left out.
+        """Whether orders in which `longer` completes before `shorter` can be skipped by symmetry.
 
-        Of jobs equal in all data the first in the file; of two that run at 0 and are equal but for
-        work, the one with less of it.
+        Of two jobs with equal data, the first in the file may complete first. Of two jobs that run
+        at time 0 and differ only in work, the one with less work may complete first.
         """
         first, second = (
             (
@@ -106,14 +107,14 @@ class WholeNumbers:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The time from one event to the next.
+    """The time between two consecutive events.
 
     Parameters
     ----------
     unfinished
-        How many jobs have not completed when it begins.
+        The number of jobs that have not completed when the interval begins.
     forced, allowed
-        Jobs that run all through it, and jobs that may run in it.
+        The jobs that run during the whole interval, and the jobs that may run in it.
     """
 
     unfinished: int
@@ -122,22 +123,23 @@ class Interval:
 
 
 class PartialOrder:
-    """The first events of an order, and what they say of the intervals that they end.
+    """The first events of an order, and the intervals between them.
 
-    Starts that are no event are open: the job may run, or not, from the first interval in which it
-    can until it completes. That is a relaxation, by which a job may be interrupted.
+    A job whose start is not an event has an open start. It may run or pause from the first interval
+    in which it can run until it completes. This is a relaxation, because real jobs are not
+    interrupted.
 
     Parameters
     ----------
     numbers
-        The instance.
+        The instance in integers.
     events
-        Completions and releases from the first one on, and starts of some jobs among them.
+        Completions and releases from the first on, and the starts of some jobs.
 
     Attributes
     ----------
     first, last : list[int]
-        The intervals in which each job may run first and last; none if `first` is the greater.
+        The first and the last interval in which each job may run; none if `first` exceeds `last`.
     """
 
     def __init__(self, numbers: WholeNumbers, events: Sequence[Event]) -> None:
@@ -165,13 +167,13 @@ class PartialOrder:
         return first
 
     def is_forced(self, job: int) -> bool:
-        """Whether the start of a job is known."""
+        """Whether the start of the job is known."""
         return self.numbers.running[job] or self.start[job] is not None
 
     def _excludes(self, place: int, job: int) -> bool:
         """Whether `job`, which completes later, cannot run just before the completion at `place`.
 
-        Nor can it have started before, then.
+        In that case the job cannot have started before that completion either.
         """
         base = self.numbers.base
         completing = self.events[place].which
@@ -186,7 +188,7 @@ class PartialOrder:
 
     @cached_property
     def intervals(self) -> tuple[Interval, ...]:
-        """The intervals, each of which ends with the event of the same place."""
+        """The intervals, in order; interval k ends with event k."""
         found, unfinished = [], self.numbers.jobs
         jobs = range(self.numbers.jobs)
         for place, event in enumerate(self.events):
@@ -203,10 +205,10 @@ class PartialOrder:
 
     @property
     def is_possible(self) -> bool:
-        """Whether each job can run before it completes, and base demands fit.
+        """Whether each job can run before it completes, and the base demands fit in each interval.
 
-        Orders in which, of events at one time, completions come first and starts last fit in
-        intervals of no length too, and each schedule has such an order.
+        Among simultaneous events, completions can be ordered first and starts last. Every schedule
+        has such an order, and in it the base demands fit even in intervals of length 0.
         """
         runs = all(
             first <= last or completion == len(self.events)
@@ -220,30 +222,30 @@ class PartialOrder:
 
     @cached_property
     def following(self) -> tuple[int, ...]:
-        """The jobs that do not complete in it, but later."""
+        """The jobs that complete after the last event."""
         size = len(self.events)
         return tuple(job for job in range(self.numbers.jobs) if self.completion[job] == size)
 
     @property
     def released(self) -> int:
-        """How many of the releases have happened."""
+        """The number of releases among the events."""
         return sum(event.kind is Kind.RELEASE for event in self.events)
 
     @property
     def next_release(self) -> int | None:
-        """The first release that has not, in ticks; None if all have."""
+        """The first release after the last event, in ticks; None if no release is left."""
         releases = self.numbers.releases
         return releases[self.released] if self.released < len(releases) else None
 
     def waits_for_release(self, job: int) -> bool:
-        """Whether a job is released after the events only."""
+        """Whether the job is released only after the last event."""
         return self.numbers.release[job] > 0 and (self.numbers.release_event[job] not in self.place)
 
     @property
     def spans(self) -> list[tuple[int | None, range]]:
-        """Stretches from one release to the next: how long in ticks, None without end; intervals.
+        """The spans between releases: length in ticks (None if unlimited) and range of intervals.
 
-        The last one is as long at most.
+        The length of the last span is an upper limit.
         """
         found: list[tuple[int | None, range]] = []
         begin, since = 0, 0
@@ -258,30 +260,31 @@ class PartialOrder:
 
     @cached_property
     def open_jobs(self) -> tuple[int, ...]:
-        """Jobs whose start is not known."""
+        """The jobs whose start is not known."""
         return tuple(job for job in range(self.numbers.jobs) if not self.is_forced(job))
 
 
 PRICE_BITS = 60
-"""Of prices, beside those of the amounts that they are multiplied by."""
+"""Bits of the prices, besides those of the amounts that the prices are multiplied by."""
 NODES_OF_TAIL = (0, 4, 10, 18, 28, 40, 55, 75, 100, 130, 180, 270, 450, 800)
-"""In percent of what the jobs that follow take if they fill the cluster."""
+"""Times of the tail, in per cent of the time in which the remaining jobs would fill the cluster."""
 NODES_BETWEEN_RELEASES = 3
 
 
 class Prices(NamedTuple):
-    """What is charged, in multiples of ``2**-PriceScale.bits``.
+    """Prices, in multiples of ``2**-OrderPriceBound.bits``, one per job.
 
     Parameters
     ----------
     work
-        Of a GPU-tick of work of each job, in ticks of completion.
+        The price of a GPU-tick of work, in ticks of completion time.
     rest
-        Of a job that follows: how much more its work costs before the tail.
+        For a job that completes after the events, the surcharge on work before the tail.
     decay
-        Of a job that follows: by how much the price of its work falls a tick in the tail.
+        For a job that completes after the events, how much the price of work falls per tick in the
+        tail.
     after_release
-        The share of the completion of a job that is charged by its release and height.
+        The share of the completion time that is bounded by release plus shortest run time.
     """
 
     work: list[int]
@@ -291,14 +294,15 @@ class Prices(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """Multipliers in floats, as a linear programme says them, by job.
+    """Dual values of the linear programme, in floats, one per job.
 
     Parameters
     ----------
     work
-        Of a GPU-tick of work.
+        The dual value of a GPU-tick of work.
     busy, height, after_release
-        Of the three bounds on the completion of a job that follows.
+        The dual values of the three lower bounds on the completion time of a job that completes
+        after the events.
     """
 
     work: Sequence[Fraction]
@@ -308,14 +312,15 @@ class Shares(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """Times after the last event at which prices are held against the GPUs.
+    """The times after the last event at which the prices are compared with the GPUs.
 
     Parameters
     ----------
     stretches
-        Times in ticks, increasing, between two releases that follow, and the jobs that may run.
+        For each span between later releases, its times in ticks (increasing) and the jobs that may
+        run.
     end
-        The last time.
+        The last time, in ticks.
     """
 
     stretches: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
@@ -323,7 +328,7 @@ class Tail(NamedTuple):
 
 
 def tail_of(order: PartialOrder) -> Tail:
-    """Return the times for the jobs that follow an order of events."""
+    """Return the tail for the jobs that complete after the events of an order."""
     numbers, ahead = order.numbers, order.next_release
     wait = {
         job: max(0, numbers.release[job] - (ahead or 0)) if order.waits_for_release(job) else 0
@@ -348,12 +353,12 @@ def tail_of(order: PartialOrder) -> Tail:
 
 
 class OrderPriceBound:
-    """Evaluates prices on orders of events of one instance.
+    """Computes price bounds on orders of events of one instance.
 
     Parameters
     ----------
     numbers
-        The instance.
+        The instance in integers.
 
     Attributes
     ----------
@@ -367,9 +372,9 @@ class OrderPriceBound:
         self.bits = PRICE_BITS + amounts.bit_length()
 
     def prices(self, order: PartialOrder, shares: Shares, tail: Tail | None) -> Prices:
-        """Return multipliers as prices that keep the rules of their proof.
+        """Return dual values as prices that satisfy the conditions of the proof.
 
-        None is negative, and of the completion of a job no more than all is charged.
+        No price is negative, and the shares of a job's completion time sum to at most 1.
         """
         numbers, one = self.numbers, 1 << self.bits
         work = [max(0, math.floor(each * one)) for each in shares.work]
@@ -388,7 +393,7 @@ class OrderPriceBound:
                     each * one // whole for each in (busy, height, after_release)
                 )
             decay = busy // numbers.area[job]
-            charged = decay * numbers.area[job] + 2 * height  # of twice the height
+            charged = decay * numbers.area[job] + 2 * height  # alpha_j + 2 beta_j
             found.decay[job] = decay
             found.rest[job] = (charged << numbers.yield_bits) // (2 * numbers.top_rate[job])
             found.after_release[job] = after_release
@@ -397,9 +402,9 @@ class OrderPriceBound:
     def most_earned(
         self, price: Sequence[int], forced: Iterable[int], allowed: Iterable[int]
     ) -> int:
-        """Return the most that GPUs earn at once: a knapsack that is filled by price a GPU.
+        """Return the most that all GPUs can earn per tick, as a fractional knapsack.
 
-        In multiples of ``2**-(bits + yield_bits)``.
+        The value is in multiples of ``2**-(bits + yield_bits)``.
         """
         numbers = self.numbers
         room, earned = numbers.gpus, 0
@@ -419,10 +424,10 @@ class OrderPriceBound:
         return earned
 
     def bound(self, order: PartialOrder, prices: Prices, tail: Tail | None) -> Fraction:
-        """Return a lower bound on the sum of completions, in ticks, of all schedules of the order.
+        """Return a lower bound, in ticks, on the sum of completion times under this order.
 
-        They may be those of an order that begins it; and prices that an interval without end cannot
-        bear are lowered first.
+        The prices may come from a shorter order that this order extends. Prices that are too high
+        for an interval without a length limit are lowered first.
         """
         unit = 1 << (self.bits + self.numbers.yield_bits)
         prices = self.borne(order, prices, tail)
@@ -439,7 +444,7 @@ class OrderPriceBound:
         return Fraction(total, unit)
 
     def borne(self, order: PartialOrder, prices: Prices, tail: Tail | None) -> Prices:
-        """Return prices as they apply to an order, so low that intervals without end bear them."""
+        """Return the prices as they apply to an order, lowered where its last span requires it."""
         prices = _fitted(order, prices, tail)
         length, endless = order.spans[-1]
         if length is not None:
@@ -460,7 +465,7 @@ class OrderPriceBound:
         return _fitted(order, lowered, tail)
 
     def _slack(self, order: PartialOrder, prices: Prices) -> list[int]:
-        """Return for each interval what a tick of it costs less the most that GPUs earn in it."""
+        """Return, per interval, the cost of a tick minus the most that the GPUs can earn in it."""
         bits = self.numbers.yield_bits
         price = [work + rest for work, rest in zip(prices.work, prices.rest, strict=True)]
         unit = 1 << (self.bits + bits)
@@ -473,7 +478,7 @@ class OrderPriceBound:
         ]
 
     def _charged(self, prices: Prices) -> int:
-        """Return what all work costs, and the shares of completions after a release."""
+        """Return the value of all work plus the shares of completion times after releases."""
         numbers = self.numbers
         total = 0
         for job in range(numbers.jobs):
@@ -483,7 +488,7 @@ class OrderPriceBound:
         return total << numbers.yield_bits
 
     def _earned_in_tail(self, prices: Prices, tail: Tail) -> int:
-        """Return the most that GPUs earn after the last event, by trapezoids, rounded up."""
+        """Return the most that GPUs can earn in the tail, by the trapezoidal rule, rounded up."""
         twice = 0
         for times, jobs in tail.stretches:
             earned = []
@@ -503,10 +508,10 @@ class OrderPriceBound:
 
 
 def _fitted(order: PartialOrder, prices: Prices, tail: Tail | None) -> Prices:
-    """Return prices, maybe of an order that begins as this one does, as they apply to it.
+    """Return the prices as they apply to an order that extends the order they were made for.
 
-    Work of jobs that complete in the order has one price; work after the last time of the tail is
-    worth nothing.
+    The work of jobs that complete within the order has one price. Work after the last time of the
+    tail earns nothing.
     """
     work, rest = list(prices.work), [0] * len(prices.work)
     decay, after_release = list(rest), list(rest)

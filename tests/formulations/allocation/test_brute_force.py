@@ -49,7 +49,7 @@ def test_schedules_are_refused():
 @pytest.mark.parametrize("objective", BruteForce.variants)
 def test_time_limit(monkeypatch, objective):
     """What is known at the limit: a solution, or a better start, and a bound that holds."""
-    monkeypatch.setattr(brute_force, "CHOICES_BETWEEN_LOOKS_AT_THE_CLOCK", 1)
+    monkeypatch.setattr(brute_force, "CHOICES_BETWEEN_TIME_CHECKS", 1)
     instance = example(objective=objective)
     best = solve_and_check(ALLOCATION, instance, BruteForce())
     sign = -1 if instance.objective is Objective.JCT_REDUCTION else 1

@@ -137,9 +137,9 @@ def test_choices_that_are_none_or_do_not_fit_are_reported():
     jobs += (replace(jobs[0], id="b"),)
     instance = Instance(name="two", objective="jct_reduction", gpus=2, jobs=jobs)
     for values, said in (
-        ([0] * 6, "one choice of each class"),
-        ([1, 1, 0, 0, 0, 0], "one choice of each class"),
-        ([0, 0, 1, 0, 0, 1], "takes 4 of a capacity of 2"),
+        ([0] * 6, "exactly one choice of each class"),
+        ([1, 1, 0, 0, 0, 0], "exactly one choice of each class"),
+        ([0, 0, 1, 0, 0, 1], "used 4 GPUs, more than the 2 available"),
     ):
         answer = solve_and_check(ALLOCATION, instance, lying(CPSAT, values=values, bound=-(2**50)))
         assert answer.status is Status.ERROR

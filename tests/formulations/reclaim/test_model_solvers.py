@@ -122,4 +122,4 @@ def test_choice_of_the_wrong_size_is_reported(figure_5):
     wrong = lying(CPSAT, values=[0.0] * 10, bound=1.0)
     answer = solve_and_check(RECLAIM, replace(figure_5, reclaim_servers=2), wrong)
     assert answer.status is Status.ERROR
-    assert "chooses 0 servers, not 2" in answer.message
+    assert "chose 0 servers instead of 2" in answer.message

@@ -60,5 +60,5 @@ def test_stopped_run_without_a_solution_has_no_values():
     ["Problem proven infeasible", "Optimal solution found (within gap tolerance)", ""],
 )
 def test_any_other_end_is_an_error(result):
-    with pytest.raises(RuntimeError, match="CBC ended with"):
+    with pytest.raises(RuntimeError, match="CBC stopped with"):
         read_cbc_log(f"Result - {result}\n" if result else "Welcome to the CBC MILP Solver\n", [])
