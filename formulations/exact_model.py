@@ -287,8 +287,8 @@ class ExactModelSolver(Solver):
         except Exception as error:
             if isinstance(error, NoSolutionError) and not form.is_exact:
                 ending["message"] = (
-                    "the backend reports an infeasible model, but a solution exists: the times "
-                    "and work of its jobs differ too much for the backend's tolerances"
+                    "the backend reports an infeasible model, but a solution exists: times and "
+                    "work differ too much for its tolerances, so nothing is proved"
                 )
                 return concluded(instance, incumbent, bound, **ending)
             if not is_out_of_time():

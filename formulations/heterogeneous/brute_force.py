@@ -1,4 +1,4 @@
-"""Schedules in rounds by trying everything: slow, plain, and right."""
+"""Brute force for schedules in rounds: try every placement of every job in every round."""
 
 from __future__ import annotations
 
@@ -43,50 +43,50 @@ COMPLETE = Fraction(0)
 
 
 class BruteForce(BruteForceSolver):
-    """Try every placement of every job in every round.
+    """Try every placement of every job in every round, by dynamic programming.
 
-    A state is what each job still has to do. From the states before a round, all choices of
-    placements that fit lead to those after it; of several ways to a state the one of most value
-    is kept, the first found of equal ones. Of choices in which every job does the same steps only
-    the first is tried. Numbers are rational. Complexity O(rounds states choices).
+    A state holds the remaining steps of each job. Each round extends every state by all choices of
+    placements that fit together. Of several ways to a state the best is kept, and of equally good
+    ways the first. Of choices in which all jobs do equal steps only the first is tried. Numbers are
+    rational. Complexity O(rounds * states * choices).
     """
 
     of = PROBLEM
     variants = tuple(objective for objective in Objective if objective not in SHARE_OBJECTIVES)
 
     def supports(self, instance: Instance) -> Unsupported | None:
-        """Return why there are too many choices, None if there are not."""
+        """Return why the instance has too many choices to enumerate; None if it has not."""
         if instance.objective in SHARE_OBJECTIVES:
-            return Unsupported("brute force tries schedules in rounds, not shares of time")
+            return Unsupported("brute force supports schedules in rounds only, not shares of time")
         if instance.horizon_rounds > MOST_ROUNDS:
             return Unsupported(
-                f"horizon_rounds is {instance.horizon_rounds}; brute force tries at most "
-                f"{MOST_ROUNDS} rounds"
+                f"brute force supports at most {MOST_ROUNDS} rounds; horizon_rounds is "
+                f"{instance.horizon_rounds}"
             )
         choices = math.prod(_count(instance, job) for job in instance.jobs)
         return too_many(
             choices,
             MOST_CHOICES,
-            "there are {} ways to place jobs in a round, those that do not fit together included",
+            "jobs can be placed in a round in {} ways, whether or not they fit together",
         )
 
     def improvements(self, instance: Instance) -> Iterator[RoundSchedule]:
-        """Yield the best schedule, if there is one."""
+        """Yield the optimal schedule; nothing if the instance is infeasible."""
         best = _search(instance)
         if best is not None:
             yield best
 
     def simple_bound(self, instance: Instance) -> float:
-        """Return that of each job alone."""
+        """Return the bound in which each job is alone in the cluster."""
         return rounded_bound(instance)
 
     def without_search(self, instance: Instance) -> RoundSchedule | None:
-        """Return that nothing runs, where that is a schedule."""
+        """Return the empty schedule if it is valid; None if all jobs must complete."""
         return RoundSchedule(()) if instance.variant.sense == "max" else None
 
 
 def _search(instance: Instance) -> RoundSchedule | None:
-    """Return the best schedule; None if none completes all jobs."""
+    """Return the optimal schedule; None if no schedule completes all jobs."""
     choices = _choices(instance)
     if instance.objective is Objective.ROUND_PROGRESS:
         best = max(choices, key=lambda steps: _progress(instance, steps))
@@ -133,7 +133,7 @@ def _progress(instance: Instance, steps: Steps) -> Fraction:
 
 
 def _is_allowed(instance: Instance, t: int, state: Steps, steps: Steps) -> bool:
-    """Whether only released jobs that are not complete run."""
+    """Whether every job that runs in round t is released and not yet complete."""
     return all(
         not done or (left and t >= instance.first_round(job))
         for job, left, done in zip(instance.jobs, state, steps, strict=True)
@@ -160,14 +160,14 @@ def _cells(instance: Instance) -> list[tuple[Cell, int]]:
 
 
 def _count(instance: Instance, job: GangJob) -> int:
-    """Return the ways to place a job in a round, none included, those at rate 0 too."""
+    """Return the number of ways to place a job in a round, including not at all and at rate 0."""
     if not instance.forking:
         return 1 + count_takings((count for _, count in _cells(instance)), job.gang)
     return math.prod(1 + count_takings(each.gpus.values(), job.gang) for each in instance.servers)
 
 
 def _placements(cells: Sequence[tuple[Cell, int]], job: GangJob) -> Iterator[Placement]:
-    """Yield every way to run the job's gang on GPUs of the cells."""
+    """Yield every placement of the job's gang, with a positive rate, on the GPUs of `cells`."""
     for counts in takings([there for _, there in cells], job.gang):
         placement: Placement = {}
         for ((server, name), _), count in zip(cells, counts, strict=True):
@@ -178,7 +178,7 @@ def _placements(cells: Sequence[tuple[Cell, int]], job: GangJob) -> Iterator[Pla
 
 
 def _of_job(instance: Instance, job: GangJob) -> Iterator[Copies]:
-    """Yield every way to run a job in a round, not to run it first."""
+    """Yield every way to run a job in a round; the first is not to run it."""
     cells = _cells(instance)
     if instance.objective is Objective.ROUND_PROGRESS and instance.first_round(job):
         yield ()
@@ -196,7 +196,7 @@ def _of_job(instance: Instance, job: GangJob) -> Iterator[Copies]:
 
 
 def _choices(instance: Instance) -> dict[tuple[Fraction, ...], Choice]:
-    """Return what fits into a round, one choice for each vector of steps done."""
+    """Return all placements that fit into one round, one for each vector of steps done."""
     ways = [
         [
             (

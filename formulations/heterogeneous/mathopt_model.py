@@ -1,4 +1,4 @@
-"""Schedules in rounds in the MathOpt of OR-Tools, solved by its SCIP (GSCIP) or by its HiGHS."""
+"""The model of schedules in rounds in MathOpt of OR-Tools, solved by SCIP (GSCIP) or HiGHS."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 
 def add_variables(model: Any, data: RoundModel) -> Variables:
-    """``y_mvt in {0..k_g}``, ``w_mct >= 0`` integer, ``z_jt, n_j in {0, 1}``, ``p_j``, ``M``."""
+    """Add ``y_mvt in {0..k_g}``, ``w_mct >= 0`` integer, ``z_jt, n_j in {0, 1}``, ``p_j``, ``M``.
+
+    In round t, mode m runs at level v in y_mvt copies and holds w_mct GPUs in cell c. Job j
+    completes in round t (z_jt = 1) or never (n_j = 1). p_j is its progress, M the makespan in
+    rounds.
+    """
     largest = data.largest
     p = {j: model.add_variable(lb=0, ub=most, name=f"p_{j}") for j, most in largest.p.items()}
     return integers(model, largest._replace(p={}))._replace(p=p)
@@ -27,7 +32,11 @@ def add_variables(model: Any, data: RoundModel) -> Variables:
 
 
 def runs_until_completion(model: Any, data: RoundModel, variables: Variables) -> None:
-    """``sum_{m in g} sum_v y_mvt <= k_g sum_{s >= t} z_js``; ``<= k_g`` in ``round_progress``."""
+    """Run only until completion: ``sum_{m in g} sum_v y_mvt <= k_g sum_{s >= t} z_js``.
+
+    This holds for each group g of modes and each round t; in ``round_progress`` the right side is
+    k_g.
+    """
     for g, t, runs, most, unfinished in data.group_runs(variables):
         model.add_linear_constraint(
             total(runs) <= most * total(unfinished), name=f"runs_until_completion_{g}_{t}"
@@ -35,13 +44,16 @@ def runs_until_completion(model: Any, data: RoundModel, variables: Variables) ->
 
 
 def whole_gang(model: Any, data: RoundModel, variables: Variables) -> None:
-    """``sum_c w_mct = g_j sum_v y_mvt``."""
+    """Give mode m GPUs for whole gangs: ``sum_c w_mct = g_j sum_v y_mvt``."""
     for m, t, gang, held, runs in data.gangs(variables):
         model.add_linear_constraint(total(held) == gang * total(runs), name=f"whole_gang_{m}_{t}")
 
 
 def bottleneck(model: Any, data: RoundModel, variables: Variables) -> None:
-    """``sum_{c : X_c < V_v} w_mct <= g_j sum_{u > v} y_mut`` for each level v but the slowest."""
+    """Run at level v without slower GPUs: ``sum_{c : X_c < V_v} w_mct <= g_j sum_{u > v} y_mut``.
+
+    This holds for each level v of a mode m except the slowest.
+    """
     for m, v, t, gang, held, slower in data.bottlenecks(variables):
         model.add_linear_constraint(
             total(held) <= gang * total(slower), name=f"bottleneck_{m}_{v}_{t}"
@@ -49,7 +61,10 @@ def bottleneck(model: Any, data: RoundModel, variables: Variables) -> None:
 
 
 def not_on_one_server(model: Any, data: RoundModel, variables: Variables) -> None:
-    """``sum_{c on h} w_mct <= (g_j - 1) sum_v y_mvt`` for each server h of a spread mode m."""
+    """Spread mode m over several servers: ``sum_{c on h} w_mct <= (g_j - 1) sum_v y_mvt``.
+
+    This holds for each server h of a spread mode m.
+    """
     for m, h, t, gang, held, runs in data.spread_gangs(variables):
         model.add_linear_constraint(
             total(held) <= (gang - 1) * total(runs), name=f"not_on_one_server_{m}_{h}_{t}"
@@ -57,13 +72,20 @@ def not_on_one_server(model: Any, data: RoundModel, variables: Variables) -> Non
 
 
 def capacity(model: Any, data: RoundModel, variables: Variables) -> None:
-    """``sum_{(m, c) on (p, r)} h_mct <= C_pr``; h is w, or ``f_mc sum_v y_mvt`` where fixed."""
+    """Use no more GPUs of type r at place p than exist: ``sum_{(m, c) on (p, r)} h_mct <= C_pr``.
+
+    h_mct is w_mct, or ``f_mc sum_v y_mvt`` where the GPUs per cell are fixed.
+    """
     for p, r, t, gpus, held in data.loads(variables):
         model.add_linear_constraint(weighted(held) <= gpus, name=f"capacity_{p}_{r}_{t}")
 
 
 def alike_servers(model: Any, data: RoundModel, variables: Variables) -> None:
-    """``sum_{(m, c) on q} h_mct <= sum_{(m, c) on p} h_mct`` for alike servers p before q."""
+    """Fill equal servers p, q in file order: ``sum_{on q} h_mct <= sum_{on p} h_mct``.
+
+    This breaks the symmetry between equal servers; both sums run over the pairs (m, c) on the
+    server.
+    """
     for p, q, t, first, second in data.alike_loads(variables):
         model.add_linear_constraint(
             weighted(second) <= weighted(first), name=f"alike_servers_{p}_{q}_{t}"
@@ -71,7 +93,7 @@ def alike_servers(model: Any, data: RoundModel, variables: Variables) -> None:
 
 
 def work_done(model: Any, data: RoundModel, variables: Variables) -> None:
-    """``D_j sum_{s <= t} z_js <= sum_{s <= t} sum_{m, v} a_mv y_mvs``."""
+    """Finish the work first: ``D_j sum_{s <= t} z_js <= sum_{s <= t} sum_{m, v} a_mv y_mvs``."""
     for j, t, due, completed, done in data.work(variables):
         model.add_linear_constraint(
             due * total(completed) <= weighted(done), name=f"work_done_{j}_{t}"
@@ -79,9 +101,9 @@ def work_done(model: Any, data: RoundModel, variables: Variables) -> None:
 
 
 def rounds_needed(model: Any, data: RoundModel, variables: Variables) -> None:
-    """``ceil(D_j / a) sum_{s <= t} z_js <= sum_{s <= t} sum_{m, v} ceil(a_mv / a) y_mvs``.
+    """Tighten ``work_done`` by counting rounds with the steps ``a`` of each level.
 
-    For the steps ``a`` of each level; valid because of ``work_done``, and tighter.
+    ``ceil(D_j / a) sum_{s <= t} z_js <= sum_{s <= t} sum_{m, v} ceil(a_mv / a) y_mvs``.
     """
     for j, a, t, needed, completed, counted in data.counted_rounds(variables):
         model.add_linear_constraint(
@@ -90,19 +112,19 @@ def rounds_needed(model: Any, data: RoundModel, variables: Variables) -> None:
 
 
 def completes_once(model: Any, data: RoundModel, variables: Variables) -> None:
-    """``sum_t z_jt + n_j = 1``."""
+    """Complete job j once or never: ``sum_t z_jt + n_j = 1``."""
     for j, completes, never in data.endings(variables):
         model.add_linear_constraint(total(completes) + never == 1, name=f"completes_once_{j}")
 
 
 def last_completion(model: Any, data: RoundModel, variables: Variables) -> None:
-    """``sum_t (t + 1) z_jt <= M`` (``makespan``)."""
+    """Let M be the last completion, for ``makespan``: ``sum_t (t + 1) z_jt <= M``."""
     for j, rounds, last in data.last_rounds(variables):
         model.add_linear_constraint(weighted(rounds) <= last, name=f"last_completion_{j}")
 
 
 def progress(model: Any, data: RoundModel, variables: Variables) -> None:
-    """``p_j <= sum_{m, v} b_mv y_mv`` (``round_progress``)."""
+    """Limit progress to the steps done, in ``round_progress``: ``p_j <= sum_{m, v} b_mv y_mv``."""
     for j, made, gained in data.gains(variables):
         model.add_linear_constraint(made <= weighted(gained), name=f"progress_{j}")
 
@@ -126,7 +148,10 @@ CONSTRAINTS = (
 
 
 def add_objective(model: Any, data: RoundModel, variables: Variables) -> None:
-    """Minimise ``M + P sum n``, ``sum (t + 1) z + P sum n``, ``-sum U z`` or ``-sum p``."""
+    """Minimise ``M + P sum n``, ``sum (t + 1) z + P sum n``, ``-sum U z`` or ``-sum p``.
+
+    The objectives are ``makespan``, ``mean_jct``, ``utility`` and ``round_progress``.
+    """
     model.minimize(weighted(data.cost(variables)))
 
 

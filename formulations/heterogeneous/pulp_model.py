@@ -1,4 +1,4 @@
-"""Schedules in rounds in PuLP, solved by CBC (a process of its own) or by HiGHS."""
+"""The model of schedules in rounds in PuLP, solved by CBC (in its own process) or HiGHS."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 
 def add_variables(model: Any, data: RoundModel) -> Variables:
-    """``y_mvt in {0..k_g}``, ``w_mct >= 0`` integer, ``z_jt, n_j in {0, 1}``, ``p_j``, ``M``."""
+    """Add ``y_mvt in {0..k_g}``, ``w_mct >= 0`` integer, ``z_jt, n_j in {0, 1}``, ``p_j``, ``M``.
+
+    In round t, mode m runs at level v in y_mvt copies and holds w_mct GPUs in cell c. Job j
+    completes in round t (z_jt = 1) or never (n_j = 1). p_j is its progress, M the makespan in
+    rounds.
+    """
     largest = data.largest
     p = {j: model.add_variable(f"p_{j}", 0, most) for j, most in largest.p.items()}
     return integers(model, largest._replace(p={}))._replace(p=p)
@@ -27,70 +32,87 @@ def add_variables(model: Any, data: RoundModel) -> Variables:
 
 
 def runs_until_completion(model: Any, data: RoundModel, variables: Variables) -> None:
-    """``sum_{m in g} sum_v y_mvt <= k_g sum_{s >= t} z_js``; ``<= k_g`` in ``round_progress``."""
+    """Run only until completion: ``sum_{m in g} sum_v y_mvt <= k_g sum_{s >= t} z_js``.
+
+    This holds for each group g of modes and each round t; in ``round_progress`` the right side is
+    k_g.
+    """
     for g, t, runs, most, unfinished in data.group_runs(variables):
         model += total(runs) <= most * total(unfinished), f"runs_until_completion_{g}_{t}"
 
 
 def whole_gang(model: Any, data: RoundModel, variables: Variables) -> None:
-    """``sum_c w_mct = g_j sum_v y_mvt``."""
+    """Give mode m GPUs for whole gangs: ``sum_c w_mct = g_j sum_v y_mvt``."""
     for m, t, gang, held, runs in data.gangs(variables):
         model += total(held) == gang * total(runs), f"whole_gang_{m}_{t}"
 
 
 def bottleneck(model: Any, data: RoundModel, variables: Variables) -> None:
-    """``sum_{c : X_c < V_v} w_mct <= g_j sum_{u > v} y_mut`` for each level v but the slowest."""
+    """Run at level v without slower GPUs: ``sum_{c : X_c < V_v} w_mct <= g_j sum_{u > v} y_mut``.
+
+    This holds for each level v of a mode m except the slowest.
+    """
     for m, v, t, gang, held, slower in data.bottlenecks(variables):
         model += total(held) <= gang * total(slower), f"bottleneck_{m}_{v}_{t}"
 
 
 def not_on_one_server(model: Any, data: RoundModel, variables: Variables) -> None:
-    """``sum_{c on h} w_mct <= (g_j - 1) sum_v y_mvt`` for each server h of a spread mode m."""
+    """Spread mode m over several servers: ``sum_{c on h} w_mct <= (g_j - 1) sum_v y_mvt``.
+
+    This holds for each server h of a spread mode m.
+    """
     for m, h, t, gang, held, runs in data.spread_gangs(variables):
         model += total(held) <= (gang - 1) * total(runs), f"not_on_one_server_{m}_{h}_{t}"
 
 
 def capacity(model: Any, data: RoundModel, variables: Variables) -> None:
-    """``sum_{(m, c) on (p, r)} h_mct <= C_pr``; h is w, or ``f_mc sum_v y_mvt`` where fixed."""
+    """Use no more GPUs of type r at place p than exist: ``sum_{(m, c) on (p, r)} h_mct <= C_pr``.
+
+    h_mct is w_mct, or ``f_mc sum_v y_mvt`` where the GPUs per cell are fixed.
+    """
     for p, r, t, gpus, held in data.loads(variables):
         model += weighted(held) <= gpus, f"capacity_{p}_{r}_{t}"
 
 
 def alike_servers(model: Any, data: RoundModel, variables: Variables) -> None:
-    """``sum_{(m, c) on q} h_mct <= sum_{(m, c) on p} h_mct`` for alike servers p before q."""
+    """Fill equal servers p, q in file order: ``sum_{on q} h_mct <= sum_{on p} h_mct``.
+
+    This breaks the symmetry between equal servers; both sums run over the pairs (m, c) on the
+    server.
+    """
     for p, q, t, first, second in data.alike_loads(variables):
         model += weighted(second) <= weighted(first), f"alike_servers_{p}_{q}_{t}"
 
 
 def work_done(model: Any, data: RoundModel, variables: Variables) -> None:
-    """``D_j sum_{s <= t} z_js <= sum_{s <= t} sum_{m, v} a_mv y_mvs``."""
+    """Finish the work first: ``D_j sum_{s <= t} z_js <= sum_{s <= t} sum_{m, v} a_mv y_mvs``."""
     for j, t, due, completed, done in data.work(variables):
         model += due * total(completed) <= weighted(done), f"work_done_{j}_{t}"
 
 
 def rounds_needed(model: Any, data: RoundModel, variables: Variables) -> None:
-    """``ceil(D_j / a) sum_{s <= t} z_js <= sum_{s <= t} sum_{m, v} ceil(a_mv / a) y_mvs``.
+    """Tighten ``work_done`` by counting rounds with the steps ``a`` of each level.
 
-    For the steps ``a`` of each level; valid because of ``work_done``, and tighter.
+    ``ceil(D_j / a) sum_{s <= t} z_js <= sum_{s <= t} sum_{m, v} ceil(a_mv / a) y_mvs``.
     """
     for j, a, t, needed, completed, counted in data.counted_rounds(variables):
         model += needed * total(completed) <= weighted(counted), f"rounds_needed_{j}_{a}_{t}"
 
 
 def completes_once(model: Any, data: RoundModel, variables: Variables) -> None:
-    """``sum_t z_jt + n_j = 1``."""
+    """Complete job j once or never: ``sum_t z_jt + n_j = 1``."""
     for j, completes, never in data.endings(variables):
         model += total(completes) + never == 1, f"completes_once_{j}"
 
 
 def last_completion(model: Any, data: RoundModel, variables: Variables) -> None:
-    """``sum_t (t + 1) z_jt <= M`` (``makespan``)."""
+    """Let M be the last completion, for ``makespan``: ``sum_t (t + 1) z_jt <= M``."""
     for j, rounds, last in data.last_rounds(variables):
         model += weighted(rounds) <= last, f"last_completion_{j}"
 
 
 def progress(model: Any, data: RoundModel, variables: Variables) -> None:
-    """``p_j <= sum_{m, v} b_mv y_mv`` (``round_progress``)."""
+    """Limit progress to the steps done, in ``round_progress``: ``p_j <= sum_{m, v} b_mv y_mv``."""
     for j, made, gained in data.gains(variables):
         model += made <= weighted(gained), f"progress_{j}"
 
@@ -114,7 +136,10 @@ CONSTRAINTS = (
 
 
 def add_objective(model: Any, data: RoundModel, variables: Variables) -> None:
-    """Minimise ``M + P sum n``, ``sum (t + 1) z + P sum n``, ``-sum U z`` or ``-sum p``."""
+    """Minimise ``M + P sum n``, ``sum (t + 1) z + P sum n``, ``-sum U z`` or ``-sum p``.
+
+    The objectives are ``makespan``, ``mean_jct``, ``utility`` and ``round_progress``.
+    """
     model += weighted(data.cost(variables))
 
 

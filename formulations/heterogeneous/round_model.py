@@ -1,7 +1,7 @@
-"""The model of schedules in rounds: its rows, schedules as values of variables, where to begin.
+"""The model of schedules in rounds: rows, start values, and the schedule of a solution.
 
-Each method of `RoundModel` yields what stands in the rows of one constraint: where they are, and
-(coefficient, variable) or variables alone, in a backend's own type.
+Each method of `RoundModel` yields the rows of one constraint: their indices, and pairs of
+(coefficient, variable) or variables alone, in the backend's own type.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 
 
 class RoundModel(RoundNumbers):
-    """Everything that a backend needs; implements `formulations.exact_model.ModelData`."""
+    """The complete model of schedules in rounds, which implements `exact_model.ModelData`."""
 
     __slots__ = ()
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing can run, in objectives that take a schedule of nothing."""
+        """Whether no job can run and the objective allows an empty schedule."""
         return not self.penalty and not any(True for _ in self.run_keys())
 
     @property
     def largest(self) -> Variables:
-        """The largest value of each variable."""
+        """The upper bound of each variable."""
         one_round = self.objective is Objective.ROUND_PROGRESS
         jobs = range(len(self.jobs))
         return Variables(
@@ -60,18 +60,18 @@ class RoundModel(RoundNumbers):
         )
 
     def start(self, solution: RoundSchedule) -> list[Number]:
-        """Return the values of all variables for a schedule without waste."""
+        """Return the values of all variables for a schedule without wasted GPUs."""
         return [value for kind in coded(self, solution) for value in kind.values()]
 
     def solution(self, values: Values) -> RoundSchedule:
-        """Return the schedule that values of all variables stand for once they are rounded."""
+        """Return the schedule that the rounded values of the variables describe."""
         flat = iter(values)
         y = {key: round(next(flat)) for key in self.run_keys()}
         w = {key: round(next(flat)) for key in self.held_keys()}
         return without_waste(self.instance, decoded(self, y, w))
 
     def dual_bound(self, cost: Fraction) -> float:
-        """Return the bound on the objective that a lower bound on the model's cost is."""
+        """Return the bound on the objective that follows from a lower bound on the model's cost."""
         if not self.penalty:
             return float_up(cost * self.unit.scale)
         rounds = math.ceil(cost)
@@ -81,7 +81,7 @@ class RoundModel(RoundNumbers):
 
     @property
     def unit(self) -> CostUnit:
-        """Of a cost without penalties: rounds, or minus what is worth as much as `scale.unit`."""
+        """The conversion from cost to objective; penalties are ignored."""
         if not self.penalty:
             return CostUnit(-self.scale.unit)
         round_s, jobs = Fraction(self.instance.round_s), self.instance.jobs
@@ -95,7 +95,10 @@ class RoundModel(RoundNumbers):
     def group_runs(
         self, variables: Variables
     ) -> Iterator[tuple[int, int, list[Any], int, list[Any]]]:
-        """Yield group, round, what runs, how many may, and z from then on (1 without z)."""
+        """Yield group, round, running modes, their maximum number, and z from this round on.
+
+        In ``round_progress`` the last entry is 1, because there are no variables z.
+        """
         for g, group in enumerate(self.groups):
             for t in self.jobs[group.job].slots:
                 runs = self._runs(variables, group.modes, t)
@@ -104,7 +107,7 @@ class RoundModel(RoundNumbers):
                 yield g, t, runs, group.most, [1] if one_round else later
 
     def gangs(self, variables: Variables) -> Iterator[tuple[int, int, int, list[Any], list[Any]]]:
-        """Yield mode with a choice of GPUs, round, gang, GPUs held by cell, and what runs."""
+        """Yield mode (whose GPUs are a choice), round, gang size, GPUs held by cell, and runs."""
         for m, mode in self.modes_with_choice():
             for t in self.jobs[mode.job].slots:
                 held = [variables.w[m, c, t] for c in range(len(mode.cells))]
@@ -113,7 +116,7 @@ class RoundModel(RoundNumbers):
     def bottlenecks(
         self, variables: Variables
     ) -> Iterator[tuple[int, int, int, int, list[Any], list[Any]]]:
-        """Yield mode, level, round, gang, GPUs held that are slower, and what runs slower."""
+        """Yield mode, level, round, gang size, slower GPUs held, and slower running levels."""
         for m, mode in self.modes_with_choice():
             for v, cells in self.slower_cells(m):
                 for t in self.jobs[mode.job].slots:
@@ -124,7 +127,7 @@ class RoundModel(RoundNumbers):
     def spread_gangs(
         self, variables: Variables
     ) -> Iterator[tuple[int, int, int, int, list[Any], list[Any]]]:
-        """Yield spread mode, server, round, gang, GPUs held of that server, and what runs."""
+        """Yield spread mode, server, round, gang size, GPUs held on the server, and runs."""
         for m, mode in enumerate(self.modes):
             for h, cells in enumerate(mode.limited):
                 for t in self.jobs[mode.job].slots:
@@ -132,7 +135,7 @@ class RoundModel(RoundNumbers):
                     yield m, h, t, mode.gang, held, self._runs(variables, (m,), t)
 
     def loads(self, variables: Variables) -> Iterator[tuple[int, int, int, int, Terms]]:
-        """Yield place, type, round, how many GPUs there are, and what holds them, if anything."""
+        """Yield place, GPU type, round, number of GPUs, and the terms that hold them."""
         using: dict[tuple[int, str], list[tuple[int, int]]] = defaultdict(list)
         for m, mode in enumerate(self.modes):
             for c, cell in enumerate(mode.cells):
@@ -145,7 +148,7 @@ class RoundModel(RoundNumbers):
                     yield p, position[name], t, self.places[p].gpus[name], held
 
     def alike_loads(self, variables: Variables) -> Iterator[tuple[int, int, int, Terms, Terms]]:
-        """Yield two places that are alike, a round, and what is held on each of them then."""
+        """Yield two equal servers, a round, and the terms that hold GPUs on each of them."""
         for p, q in self.alike_servers():
             pairs = [
                 [
@@ -162,7 +165,7 @@ class RoundModel(RoundNumbers):
                     yield p, q, t, first, second
 
     def work(self, variables: Variables) -> Iterator[tuple[int, int, Number, list[Any], Terms]]:
-        """Yield job, round, steps due, z until then, and the steps done until then."""
+        """Yield job, round, steps due, z until the round, and the steps done until the round."""
         for j, t in self.completion_keys():
             done = self._until(variables, j, t, self.jobs[j].steps)
             yield j, t, self.jobs[j].due, self._completed(variables, j, t), done
@@ -170,31 +173,31 @@ class RoundModel(RoundNumbers):
     def counted_rounds(
         self, variables: Variables
     ) -> Iterator[tuple[int, int, int, int, list[Any], Terms]]:
-        """Yield job, level, round, rounds needed, z until then, and the rounds run until then."""
+        """Yield job, level, round, rounds needed, z until the round, and rounds run until then."""
         for j, t in self.completion_keys():
             for a, (needed, counts) in enumerate(self.jobs[j].rounds_needed):
                 counted = self._until(variables, j, t, counts)
                 yield j, a, t, needed, self._completed(variables, j, t), counted
 
     def endings(self, variables: Variables) -> Iterator[tuple[int, list[Any], Any]]:
-        """Yield job, z, and n."""
+        """Yield each job with its variables z and n."""
         for j, never in variables.n.items():
             yield j, [variables.z[key] for key in self.completions_from(j, 0)], never
 
     def last_rounds(self, variables: Variables) -> Iterator[tuple[int, Terms, Any]]:
-        """Yield job, rounds until it completes, and M (``makespan``)."""
+        """Yield job, its completion time in rounds, and M, for ``makespan``."""
         for last in variables.M.values():
             for j, job in enumerate(self.jobs):
                 yield j, [(t + 1, variables.z[j, t]) for t in job.completions], last
 
     def gains(self, variables: Variables) -> Iterator[tuple[int, Any, Terms]]:
-        """Yield job, p, and the progress that it makes (``round_progress``)."""
+        """Yield job, p, and the terms of its progress, for ``round_progress``."""
         for j, made in variables.p.items():
             job = self.jobs[j]
             yield j, made, self._until(variables, j, job.slots.stop - 1, job.gains)
 
     def cost(self, variables: Variables) -> Terms:
-        """Return what is minimised."""
+        """Return the terms of the minimised cost."""
         terms: Terms = [(1, last) for last in variables.M.values()]
         if self.objective is Objective.MEAN_JCT:
             terms += [(t + 1, x) for (_, t), x in variables.z.items()]
@@ -211,7 +214,7 @@ class RoundModel(RoundNumbers):
         return [variables.y[key] for key in self.runs_of(modes, t)]
 
     def _held(self, variables: Variables, pairs: Iterable[tuple[int, int]], t: int) -> Terms:
-        """Return what may be held in a round by modes in their cells."""
+        """Return the terms of the GPUs held in a round by pairs of mode and cell."""
         held: Terms = []
         for m, c in pairs:
             mode = self.modes[m]
@@ -226,7 +229,7 @@ class RoundModel(RoundNumbers):
         return [variables.z[key] for key in self.completions_until(j, t)]
 
     def _until(self, variables: Variables, j: int, t: int, each: Any) -> Terms:
-        """Return what a job's runs until a round count, `each` by mode and level."""
+        """Return the terms of job j's runs up to round t, with the coefficients `each`."""
         return [
             (each[m, v], variables.y[m, v, s])
             for s in range(self.jobs[j].slots.start, t + 1)
@@ -235,7 +238,7 @@ class RoundModel(RoundNumbers):
 
 
 def coded(model: RoundNumbers, schedule: RoundSchedule) -> Variables:
-    """Return the values of all variables for a schedule without waste."""
+    """Return the values of all variables for a schedule without wasted GPUs."""
     instance = model.instance
     schedule = _fuller_first(model, _within_windows(model, schedule))
     y, w = dict.fromkeys(model.run_keys(), 0), dict.fromkeys(model.held_keys(), 0)
@@ -269,7 +272,7 @@ def coded(model: RoundNumbers, schedule: RoundSchedule) -> Variables:
 
 
 def _within_windows(model: RoundNumbers, schedule: RoundSchedule) -> RoundSchedule:
-    """Return the schedule without jobs that complete where that is worth nothing."""
+    """Return the schedule without jobs that complete outside their window of useful rounds."""
     if model.objective is Objective.ROUND_PROGRESS:
         return schedule
     kept: list[RoundEntry] = []
@@ -281,7 +284,7 @@ def _within_windows(model: RoundNumbers, schedule: RoundSchedule) -> RoundSchedu
 
 
 def _fuller_first(model: RoundNumbers, schedule: RoundSchedule) -> RoundSchedule:
-    """Return the schedule with servers that are alike renamed in each round, the fullest first."""
+    """Return the schedule with equal servers renamed in each round, the fullest server first."""
     after = dict(model.alike_servers())
     classes = [[p] for p in after if p not in after.values()]
     for chain in classes:
@@ -313,7 +316,7 @@ def _fuller_first(model: RoundNumbers, schedule: RoundSchedule) -> RoundSchedule
 def _mode_of(
     model: RoundNumbers, j: int, gpus: Placement, place_of: Mapping[str, int]
 ) -> tuple[int, int, dict[tuple[int, str], int]]:
-    """Return the mode and the level of a placement, and its GPUs by place and type."""
+    """Return the mode and level of a placement, and its GPUs by place and type."""
     counts: dict[tuple[int, str], int] = defaultdict(int)
     for server, types in gpus.items():
         for name, count in types.items():
@@ -336,11 +339,11 @@ def _mode_of(
         for v, level in enumerate(mode.levels):
             if level.rate == rate:
                 return m, v, counts
-    raise AssertionError("every valid placement is in some mode")
+    raise AssertionError("the placement matches no mode of the model")
 
 
 def decoded(model: RoundNumbers, y: Mapping[RunKey, int], w: Mapping[RunKey, int]) -> RoundSchedule:
-    """Return the schedule that values of y and w stand for."""
+    """Return the schedule that values of the variables y and w describe."""
     instance = model.instance
     free: dict[int, dict[str, dict[str, int]]] = {}
 
@@ -385,9 +388,9 @@ MOST_RUNS = 200_000
 
 
 def supports(instance: Instance, _: bool) -> Unsupported | None:
-    """Return why the objective is not the model's, or the model would be too large."""
+    """Return why the model does not cover the objective or would be too large, if so."""
     if instance.objective in SHARE_OBJECTIVES:
-        return Unsupported(f"the model is of schedules in rounds, not of {instance.objective}")
+        return Unsupported(f"the model supports schedules in rounds only, not {instance.objective}")
     servers = 1 if not instance.forking else len(instance.servers)
     if any(job.spread_throughput is not None for job in instance.jobs):
         servers = len(instance.servers)
@@ -395,12 +398,13 @@ def supports(instance: Instance, _: bool) -> Unsupported | None:
     if runs <= MOST_RUNS:
         return None
     return Unsupported(
-        f"jobs x servers x types x rounds is {runs}; the model is built up to {MOST_RUNS}"
+        f"the model supports jobs x servers x types x rounds up to {MOST_RUNS}; "
+        f"this instance has {runs}"
     )
 
 
 def rounded_bound(instance: Instance) -> float:
-    """Return the bound that no model is needed for, rounded to the safe side."""
+    """Return the bound that needs no model, rounded to the safe side."""
     bound = simple_bound(instance)
     return float_up(bound) if instance.variant.sense == "max" else -float_up(-bound)
 
@@ -415,6 +419,6 @@ ROUNDS = Formulation(
     ),
     begin=best_of(ListSchedule()),
     simple_bound=rounded_bound,
-    summary="Model of jobs, rounds and servers",
+    summary="Model of schedules in rounds",
     tidied=without_waste,
 )

@@ -1,8 +1,8 @@
-"""The numbers that the models of schedules in rounds are made of.
+"""The numbers of the models of schedules in rounds.
 
-Gangs may be at places, in cells and modes: as few as leave the model exact. Quantities are integers
-for CP-SAT and floats near 1 for the others, both rounded so that no schedule which the checker lets
-pass is cut off. The symbols are those of the README beside this file.
+Gangs are modelled by places, cells and modes, as few as an exact model allows. Quantities are
+integers for CP-SAT and floats near 1 for other backends. Both are rounded so that the model keeps
+every schedule that the checker accepts. The README in this folder defines the symbols.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 class Place(NamedTuple):
-    """GPUs that need not be told apart.
+    """A set of interchangeable GPUs, on one or several servers.
 
     Parameters
     ----------
     gpus
-        How many of each type.
+        The number of GPUs of each type.
     servers
-        Whose they are.
+        The servers that hold them.
     """
 
     gpus: Mapping[str, int]
@@ -43,7 +43,7 @@ class Place(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """GPUs of one type at one place, as a mode uses them: at a rate, and how many at most."""
+    """The GPUs of one type at one place, with the rate at which a mode uses them."""
 
     place: int
     gpu_type: str
@@ -51,7 +51,7 @@ class Cell(NamedTuple):
 
 
 class Level(NamedTuple):
-    """A rate at which a mode runs: that of its slowest GPU; steps that it does in a round."""
+    """A rate at which a mode can run, set by its slowest GPU, and the steps it does per round."""
 
     rate: float
     steps: Fraction
@@ -59,24 +59,24 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mode:
-    """A way to place a gang.
+    """A way to place a gang: on one server, spread over several, or anywhere.
 
     Parameters
     ----------
     job
-        Position of the job.
+        The position of the job in the instance.
     gang
-        Its GPUs.
+        The number of GPUs of the gang.
     cells
-        Where they may be.
+        The cells whose GPUs the gang may use.
     fixed
-        How many are in each cell, where that is no choice; else None.
+        The number of GPUs in each cell, if it is fixed; else None.
     levels
-        Fastest first.
+        The possible levels, fastest first.
     limited
-        Cells of one server, which must not hold the whole gang; for each server.
+        For each server, the cells that together must not hold the whole gang.
     stays
-        The job's current placement if this mode is to stay there, else None.
+        The job's current placement, if the mode means to stay there; else None.
     """
 
     job: int
@@ -89,7 +89,10 @@ class Mode:
 
 
 class Group(NamedTuple):
-    """Modes of one job of which `most` run at once (1, or the servers that copies may be on)."""
+    """The modes of one job of which at most `most` run at once.
+
+    `most` is 1, or with forking the number of servers that may run a copy.
+    """
 
     job: int
     modes: tuple[int, ...]
@@ -97,7 +100,7 @@ class Group(NamedTuple):
 
 
 def _is_alike(instance: Instance, job: GangJob) -> bool:
-    """Whether the rate of a job depends on the types of its GPUs alone, not on their servers."""
+    """Whether the job's rate depends only on the GPU types, not on the servers."""
     if job.gang == 1 or job.spread_throughput is None:
         return True
     return all(
@@ -107,11 +110,11 @@ def _is_alike(instance: Instance, job: GangJob) -> bool:
 
 
 def places_of(instance: Instance) -> tuple[Place, ...]:
-    """Return the GPUs in as few places as leaves the model exact.
+    """Return the fewest places that keep the model exact.
 
-    One place for the whole cluster if servers play no part. Else servers with a single GPU of the
-    same type are one: a gang of several GPUs is spread wherever it uses them, a gang of one, or a
-    copy, uses one of them, and which does not matter.
+    The whole cluster is one place if servers do not matter. Otherwise the servers that have a
+    single GPU of one type form a place. There, a gang of several GPUs is spread in any case, and a
+    gang or copy with one GPU may use any of the servers.
     """
     if not instance.forking and all(_is_alike(instance, job) for job in instance.jobs):
         gpus = {name: count for name, count in instance.gpus_of_type.items() if count}
@@ -130,7 +133,7 @@ def places_of(instance: Instance) -> tuple[Place, ...]:
 def modes_of(
     instance: Instance, places: Sequence[Place]
 ) -> tuple[tuple[Mode, ...], tuple[Group, ...]]:
-    """Return the ways to place each gang, and which of them run at once."""
+    """Return the modes of each gang, and the groups of modes that exclude each other."""
     modes: list[Mode] = []
     groups = []
     everywhere = tuple(range(len(places)))
@@ -138,7 +141,7 @@ def modes_of(
         by_group: dict[int, list[Mode]] = defaultdict(list)
         if instance.forking:
             for p, place in enumerate(places):
-                if job.gang > 1 and len(place.servers) > 1:  # no copy on several servers
+                if job.gang > 1 and len(place.servers) > 1:  # a copy needs a single server
                     continue
                 by_group[p] += _modes_on(instance, j, (p,), places, job.throughput)
                 if by_group[p] and _stays_on(job, place.servers):
@@ -168,7 +171,7 @@ def _stays_on(job: GangJob, servers: Sequence[str]) -> bool:
 
 
 def _stay_mode(instance: Instance, j: int, places: Sequence[Place]) -> list[Mode]:
-    """Return the mode of staying where a job is, if that saves a restart."""
+    """Return the mode in which a job keeps its current GPUs, if that saves a restart."""
     job = instance.jobs[j]
     if not instance.restart_s or not job.current or not job.rate_of(job.current):
         return []
@@ -199,7 +202,7 @@ def _modes_on(
     *,
     is_spread: bool = False,
 ) -> list[Mode]:
-    """Return the modes of a gang on some places: one, or one for each cell of a single GPU."""
+    """Return the modes of a gang on some places: one mode, or one per cell for a single GPU."""
     job = instance.jobs[j]
     run_s = Fraction(instance.round_s) - Fraction(instance.restart_s)
     cells = [
@@ -247,29 +250,29 @@ def _modes_on(
 
 
 DUE_BITS = 44
-"""Bits of a job's due steps in integers."""
+"""Bits of the steps that a job needs, for backends in integers."""
 WORTH_BITS = 50
-"""Bits of the sum of all worths in integers."""
+"""Bits of the sum of all utilities, for backends in integers."""
 DUE_IN_FLOATS = 1e3
 WORTH_IN_FLOATS = 1e6
 MOST_SUM_BITS = 60
 
 
 class Variables(NamedTuple):
-    """A backend's variables; see the README beside this file for the symbols.
+    """A backend's variables; the README in this folder defines the symbols.
 
     Parameters
     ----------
     y
-        By mode, level and round.
+        Runs, by mode, level and round.
     w
-        By mode, cell and round.
+        GPUs held, by mode, cell and round.
     z
-        By job and round.
+        Completion, by job and round.
     n, p
-        By job.
+        No completion, and progress, by job.
     M
-        With no key, of ``makespan``.
+        The makespan in rounds, with an empty key; only for ``makespan``.
     """
 
     y: Mapping[RunKey, Any]
@@ -281,54 +284,54 @@ class Variables(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """How quantities become numbers of a backend, rounded up.
+    """The conversion of quantities to numbers of a backend, rounded up.
 
     Parameters
     ----------
     unit
-        What 1 is worth.
+        The utility of one unit.
     in_floats
-        Whether the backend computes in floats, or in integers alone.
+        Whether the backend computes in floats; otherwise it computes in integers only.
     """
 
     unit: Fraction
     in_floats: bool
 
     def of(self, value: Fraction) -> Number:
-        """Return a worth in units."""
+        """Return a utility in units."""
         return float_up(value / self.unit) if self.in_floats else math.ceil(value / self.unit)
 
     def due(self, most_runs: int) -> Number:
-        """Return how many steps are due of any job, where so many runs add up to its steps."""
+        """Return the scaled number of steps due, small enough for sums of `most_runs` terms."""
         bits = min(DUE_BITS, MOST_SUM_BITS - most_runs.bit_length())
         return DUE_IN_FLOATS if self.in_floats else 2**bits
 
     def steps(self, part: Fraction, due: Number) -> Number:
-        """Return the steps that are part of those due."""
+        """Return the scaled steps for a fraction `part` of the steps due."""
         exact = part * Fraction(due)
         return float_up(exact) if self.in_floats else math.ceil(exact)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobData:
-    """A job in numbers.
+    """A job in the numbers of the model.
 
     Parameters
     ----------
     slots
-        Rounds in which it may run.
+        The rounds in which the job may run.
     completions
-        Rounds in which it may complete.
+        The rounds in which the job may complete.
     worth
-        For each of `completions` (``utility``), and of its whole progress (``round_progress``,
-        one entry).
+        For ``utility``, the utility of completing in each round of `completions`. For
+        ``round_progress``, the value of complete progress, as the only entry.
     due, steps
-        Due steps and those of each level of each of its modes.
+        The steps due, and the steps per round of each level of each of its modes.
     rounds_needed
-        For the steps of each level how many such rounds the job needs, and for how many a round
-        of each level of each mode counts.
+        For the steps of each level, the number of such rounds that the job needs, and the number of
+        them that a round at each level of each mode counts for.
     gains
-        Of ``round_progress``: what a level of a mode adds, in the unit of `worth`.
+        For ``round_progress``, the value that a level of a mode adds, in the unit of `worth`.
     """
 
     slots: range
@@ -342,22 +345,22 @@ class JobData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundNumbers:
-    """An instance in numbers, and the keys of variables.
+    """An instance of schedules in rounds as numbers, with the keys of its variables.
 
     Parameters
     ----------
     instance
         The instance.
     places, modes, groups
-        Where gangs may be.
+        The possible placements of gangs.
     jobs
-        The jobs.
+        The jobs as numbers.
     scale
-        What `JobData.worth` is in, and whether for a backend in floats.
+        The unit of `JobData.worth`, and whether the backend computes in floats.
     penalty
-        What a job that never completes costs, in rounds; 0 where that is allowed.
+        The cost, in rounds, of a job that never completes; 0 if that is allowed.
     must_complete
-        Whether there is no such job wherever it has a penalty.
+        Whether every job must complete if there is a penalty.
     """
 
     instance: Instance
@@ -378,7 +381,7 @@ class RoundNumbers:
         in_floats: bool = False,
         must_complete: bool = False,
     ) -> Self:
-        """Return an instance in numbers; a schedule and its value narrow the rounds looked at."""
+        """Return the numbers of an instance; a start schedule narrows the rounds of each job."""
         places = places_of(instance)
         modes, groups = modes_of(instance, places)
         windows = windows_of(instance, start)
@@ -413,7 +416,7 @@ class RoundNumbers:
 
     @property
     def objective(self) -> Objective:
-        """The instance's."""
+        """The objective of the instance."""
         return self.instance.objective
 
     def run_keys(self) -> Iterator[RunKey]:
@@ -438,33 +441,34 @@ class RoundNumbers:
                 yield j, t
 
     def runs_of(self, modes: Iterable[int], t: int) -> list[RunKey]:
-        """Return the keys of all levels of some modes in a round."""
+        """Return the keys of all levels of some modes in round t."""
         return [(m, v, t) for m in modes for v in range(len(self.modes[m].levels))]
 
     def completions_from(self, j: int, t: int) -> list[tuple[int, int]]:
-        """Return the keys of the completions of a job in a round or later."""
+        """Return the keys of job j's completions in round t or later."""
         return [(j, s) for s in self.jobs[j].completions if s >= t]
 
     def completions_until(self, j: int, t: int) -> list[tuple[int, int]]:
-        """Return the keys of the completions of a job in a round or before."""
+        """Return the keys of job j's completions in round t or earlier."""
         return [(j, s) for s in self.jobs[j].completions if s <= t]
 
     def most_runs(self, m: int) -> int:
-        """Return how many copies run in a mode at once at most."""
+        """Return the largest number of copies that run in mode m at once."""
         if self.modes[m].stays is not None:
             return 1
         return next(group.most for group in self.groups if m in group.modes)
 
     def slower_cells(self, m: int) -> Iterator[tuple[int, list[int]]]:
-        """Yield the levels of a mode but the slowest, and the cells slower than each."""
+        """Yield each level of a mode except the slowest, with the cells slower than that level."""
         mode = self.modes[m]
         for v, level in enumerate(mode.levels[:-1]):
             yield v, [c for c, cell in enumerate(mode.cells) if cell.rate < level.rate]
 
     def alike_servers(self) -> list[tuple[int, int]]:
-        """Return pairs of places, each a server, with equal GPUs: the next one in file order.
+        """Return pairs of servers with equal GPUs, each paired with the next one in file order.
 
-        Empty where a job may save its restart, since then its own servers are unlike others.
+        Empty if a job may keep its current GPUs and save a restart, because then its servers differ
+        from equal ones.
         """
         if any(mode.stays is not None for mode in self.modes):
             return []
@@ -479,28 +483,28 @@ class RoundNumbers:
         return pairs
 
     def modes_with_choice(self) -> Iterator[tuple[int, Mode]]:
-        """Yield the modes whose GPUs are to be chosen."""
+        """Yield the modes for which the model chooses the GPUs per cell."""
         return ((m, mode) for m, mode in enumerate(self.modes) if mode.fixed is None)
 
     def most_held(self, m: int, c: int) -> int:
-        """Return the most GPUs that a mode holds in a cell."""
+        """Return the largest number of GPUs that mode m can hold in cell c."""
         cell = self.modes[m].cells[c]
         return min(self.modes[m].gang, self.places[cell.place].gpus[cell.gpu_type])
 
     def rounds(self) -> range:
-        """Return all rounds in which something may run."""
+        """Return all rounds in which some job may run."""
         return range(
             min((job.slots.start for job in self.jobs if job.slots), default=0),
             max((job.slots.stop for job in self.jobs if job.slots), default=0),
         )
 
     def modes_of(self, j: int) -> list[int]:
-        """Return the modes of a job."""
+        """Return the modes of job j."""
         return [m for m, mode in enumerate(self.modes) if mode.job == j]
 
 
 def _worths(instance: Instance, job: GangJob, completions: Sequence[int]) -> list[Fraction]:
-    """Return what `JobData.worth` is in units of."""
+    """Return the job's utilities, unscaled, in the order of `JobData.worth`."""
     if instance.objective is Objective.ROUND_PROGRESS:
         return [Fraction(job.weight)]
     if instance.objective is Objective.UTILITY:
@@ -516,7 +520,7 @@ def _job_data(
     worths: Sequence[Fraction],
     scale: Scale,
 ) -> JobData:
-    """Return a job in numbers, `levels` being those of its modes."""
+    """Return a job in numbers; `levels` holds the levels of its modes."""
     job = instance.jobs[j]
     slots = range(instance.first_round(job), completions.stop) if completions else range(0)
     worth_in_units = tuple(scale.of(value) for value in worths)
@@ -538,13 +542,13 @@ def _job_data(
         rounds_needed=tuple(
             (math.ceil(1 / rate), {key: math.ceil(part / rate) for key, part in parts.items()})
             for rate in sorted(set(parts.values()))
-            if rate * MOST_ROUNDS >= 1  # else it says nothing, in numbers beyond all backends
+            if rate * MOST_ROUNDS >= 1  # slower levels give redundant rows with huge numbers
         ),
     )
 
 
 def windows_of(instance: Instance, start: tuple[RoundSchedule, float] | None) -> list[range]:
-    """Return the rounds in which each job may complete in a schedule no worse than the start."""
+    """Return the rounds in which each job completes in any schedule no worse than the start."""
     if instance.objective is Objective.ROUND_PROGRESS:
         return [range(0 if instance.first_round(job) else 1) for job in instance.jobs]
     earliest = [earliest_completion(instance, job) for job in instance.jobs]

@@ -1,4 +1,4 @@
-"""The network problem by trying everything: slow, plain, and right."""
+"""Brute force for the network problem: try every placement of every job."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ MOST_CHOICES = 2_000_000
 
 
 class BruteForce(BruteForceSolver):
-    """Try every placement of every job.
+    """Try every placement of every job, by dynamic programming.
 
-    Jobs in file order; a state is what is free on each machine after the jobs so far. From each
-    state every way to give a job its GPUs is tried, and none; of several ways to a state that of
-    most value is kept, the first found of equal ones. Values are rational numbers. Complexity
-    O(states jobs ways).
+    Jobs are placed in file order. A state holds the free GPUs of each machine after the jobs placed
+    so far. Each state is extended by every placement of the next job, and by leaving it out. Of
+    several ways to a state the best is kept, and of equally good ways the first. Values are
+    rational numbers. Complexity O(states * jobs * placements).
     """
 
     of = PROBLEM
     variants = tuple(Objective)
 
     def supports(self, instance: Instance) -> Unsupported | None:
-        """Return why there are too many choices, None if there are not."""
+        """Return why the instance has too many choices to enumerate; None if it has not."""
         states = math.prod(machine.free_gpus + 1 for machine in instance.machines)
         choices = states
         for job in instance.jobs:
@@ -55,24 +55,23 @@ class BruteForce(BruteForceSolver):
         return too_many(
             choices,
             MOST_CHOICES,
-            "there are {} or more states and ways to go on from them",
+            "the search has at least {} states and choices",
         )
 
     def improvements(self, instance: Instance) -> Iterator[Solution]:
-        """Yield the best placement."""
-        yield _search(instance)
+        """Yield the optimal placement."""
+        yield _best_placement(instance)
 
     def simple_bound(self, instance: Instance) -> float:
-        """Return the knapsack's bound."""
+        """Return the bound of the knapsack relaxation."""
         return simple_bound(instance)
 
     def without_search(self, instance: Instance) -> Solution:  # noqa: ARG002
-        """Return that nobody starts."""
+        """Return the solution in which no job starts."""
         return Solution(())
 
 
-def _search(instance: Instance) -> Solution:
-    """Return the best placement."""
+def _best_placement(instance: Instance) -> Solution:
     start = tuple(machine.free_gpus for machine in instance.machines)
 
     def stage(job: WaitingJob) -> Callable[[Free], Iterator[tuple[Free, Fraction, Choice]]]:
@@ -104,7 +103,7 @@ def _by_machine(instance: Instance, held: Choice) -> dict[str, int]:
 
 
 def _fragmented(instance: Instance, free: Free) -> int:
-    """Return what machines that are partly free cost."""
+    """Return the cost of the machines that are partly free."""
     if instance.objective is not Objective.LEAST_FRAGMENTATION:
         return 0
     return sum(
@@ -113,7 +112,7 @@ def _fragmented(instance: Instance, free: Free) -> int:
 
 
 def _ways(instance: Instance, job: WaitingJob) -> Iterator[tuple[Choice, Fraction]]:
-    """Yield no GPUs, then every way to give the job its GPUs where it may run, and its worth."""
+    """Yield each accepted placement of the job with its value, after the choice not to start it."""
     yield (0,) * len(instance.machines), Fraction(0)
     for held in takings([machine.free_gpus for machine in instance.machines], job.gang):
         tier = instance.tier_of(_by_machine(instance, held))
@@ -122,7 +121,7 @@ def _ways(instance: Instance, job: WaitingJob) -> Iterator[tuple[Choice, Fractio
 
 
 def _count(instance: Instance, job: WaitingJob) -> int:
-    """Return the ways to take the job's GPUs, those where it may not run too."""
+    """Return the number of ways to take the job's GPUs, including tiers that it does not accept."""
     if job.gang > instance.free_gpus:
         return 0
     return count_takings((machine.free_gpus for machine in instance.machines), job.gang)

@@ -1,12 +1,12 @@
-"""What the models of the network share: the numbers of gangs, and the way to placements and back.
+"""The numbers that all network models share, and the conversion from and to placements.
 
-Every model is made of one `GangData`. What a gang is worth are integers for CP-SAT and floats for
-the others, rounded up, so that a bound on the model is one on the problem. The symbols are those of
-the README beside this file.
+Every model is built from one `GangData`. Values of gangs are integers for CP-SAT and floats for
+other backends. They are rounded up, so a bound on the model is a bound on the problem. The README
+in this folder defines the symbols.
 
-The models say only which gangs are on which machine, in which rack and across racks, and how many
-GPUs the last two kinds may take of each machine. That this can always be made a placement is proved
-in section 3 of the README; `placed` is the constructive half of the proofs.
+The models decide only which gangs are on which machine, in which rack and across racks, and how
+many GPUs the last two kinds take from each machine. Section 3 of the README proves that every such
+decision can be turned into a placement; `placed` implements that proof.
 """
 
 from __future__ import annotations
@@ -35,37 +35,38 @@ if TYPE_CHECKING:
     from lyra_opt.network.instance import Instance
 
     Terms = list[tuple[int, Any]]
-    """(Coefficient, variable) in a backend's own type."""
+    """Pairs of coefficient and variable, in a backend's own type."""
 
 MOST_GPUS_IN_FLOATS = 10**5
 MOST_COLUMNS = 200_000
-"""Variables up to which models are built."""
+"""The largest number of variables of a model."""
 WORTH_BITS = 40
-"""Bits of the bound on the objective in integers: rounding adds less than 2**-40 of it a gang."""
+"""Bits of the bound on the objective for integers; rounding adds below 2**-40 of it per gang."""
 WORTH_IN_FLOATS = 1e6
-"""The bound on the objective in floats."""
+"""The scaled bound on the objective, for floats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangData:
-    """What can be where, and what it is worth; made by `gang_data`.
+    """The gangs' possible placements and their values; built by `gang_data`.
 
     Parameters
     ----------
     instance
         The instance.
     racks
-        Machines with free GPUs of each rack that has any, as positions in the file.
+        For each rack with free GPUs, its machines with free GPUs, as positions in the file.
     worth
-        Of each job at each tier in units of `unit`; 0 where it may not start or nothing is gained.
+        For each job, its value at each tier, in units of `unit`; 0 if the job may not start there
+        or gains nothing.
     unit
-        What 1 is worth.
+        The value of one unit.
     must_span_machines
-        Jobs and racks (j, r) such that j would be worth less, or be forbidden, if all its GPUs in
-        rack r were on one machine, and they could be.
+        Pairs (j, r) of job and rack: one machine of r could hold j, but j may not run on one
+        machine or is worth less there.
     must_span_racks
-        Jobs that would be worth less, or be forbidden, if all their GPUs across racks were in one
-        rack, and they could be.
+        Jobs that one rack could hold, but that may not run in one rack or are worth less there than
+        across racks.
     """
 
     instance: Instance
@@ -77,28 +78,28 @@ class GangData:
 
     @property
     def counts_machines(self) -> bool:
-        """Whether machines that are partly free cost anything."""
+        """Whether machines that end partly free cost anything."""
         return self.instance.objective is Objective.LEAST_FRAGMENTATION
 
     @property
     def jobs(self) -> range:
-        """Positions of the jobs."""
+        """The positions of the jobs in the instance."""
         return range(len(self.instance.jobs))
 
     def gang(self, j: int) -> int:
-        """Return n_j."""
+        """Return n_j, the number of GPUs of job j."""
         return self.instance.jobs[j].gang
 
     def free(self, m: int) -> int:
-        """Return F_m."""
+        """Return F_m, the number of free GPUs of machine m."""
         return self.instance.machines[m].free_gpus
 
     def rack_free(self, r: int) -> int:
-        """Return F_r."""
+        """Return F_r, the number of free GPUs of rack r."""
         return sum(self.free(m) for m in self.racks[r])
 
     def machine_pairs(self) -> Iterator[tuple[int, int]]:
-        """Yield each job and machine (j, m) where it can start on that machine alone."""
+        """Yield each pair (j, m) such that job j can start on machine m alone."""
         for j in self.jobs:
             if self.worth[j][Tier.MACHINE]:
                 for rack in self.racks:
@@ -107,14 +108,14 @@ class GangData:
                             yield j, m
 
     def machine_jobs(self) -> Iterator[int]:
-        """Yield each job that can start on a machine alone."""
+        """Yield each job that can start on a single machine."""
         largest = max((self.free(m) for rack in self.racks for m in rack), default=0)
         for j in self.jobs:
             if self.worth[j][Tier.MACHINE] and self.gang(j) <= largest:
                 yield j
 
     def rack_pairs(self) -> Iterator[tuple[int, int]]:
-        """Yield each job and rack (j, r) where it can start on several machines of that rack."""
+        """Yield each pair (j, r) such that job j can start on several machines of rack r."""
         for j in self.jobs:
             if self.worth[j][Tier.RACK]:
                 for r, rack in enumerate(self.racks):
@@ -129,36 +130,36 @@ class GangData:
                 yield j
 
     def shared_racks(self) -> list[int]:
-        """Return the racks in which gangs beyond a machine may hold GPUs."""
+        """Return the racks in which gangs on more than one machine may hold GPUs."""
         if any(True for _ in self.network_jobs()):
             return list(range(len(self.racks)))
         return sorted({r for _, r in self.rack_pairs()})
 
     def shares(self) -> list[int]:
-        """Return the racks of which gangs across racks may hold some GPUs."""
+        """Return the racks in which gangs across racks may hold GPUs."""
         has_network = any(True for _ in self.network_jobs())
         return list(range(len(self.racks))) if has_network else []
 
     def racks_apart(self) -> set[int]:
-        """Return the racks with a gang that must be apart there."""
+        """Return the racks with a gang that must span several of their machines."""
         return {r for j, r in self.rack_pairs() if (j, r) in self.must_span_machines}
 
     def can_start(self) -> bool:
-        """Return whether any job can start anywhere."""
+        """Return whether any job can start on any GPUs."""
         kinds = (self.machine_jobs(), self.rack_pairs(), self.network_jobs())
         return any(True for kind in kinds for _ in kind)
 
 
 def simple_bound(instance: Instance) -> int | float:
-    """Return a bound on the optimum that no model is needed for, nor anything else that is slow."""
+    """Return a bound on the optimum that needs no model and little time."""
     most = knapsack_bound(instance, offers_of(instance))
     return math.floor(most) if instance.objective in COUNTING_OBJECTIVES else float_up(most)
 
 
 def gang_data(instance: Instance, *, in_floats: bool = False) -> GangData:
-    """Return the numbers of an instance, for a backend in floats or not.
+    """Return the numbers of an instance, for a backend that computes in floats or in integers.
 
-    Complexity O(jobs racks + machines).
+    Complexity O(jobs * racks + machines).
     """
     values: list[list[Fraction | None]] = []
     for job in instance.jobs:
@@ -182,7 +183,7 @@ def gang_data(instance: Instance, *, in_floats: bool = False) -> GangData:
         instance=instance,
         racks=racks,
         worth=tuple(
-            # What is worth more than all can be together has no room, and may be beyond floats.
+            # Values are cut at the bound on the objective, because they could overflow floats.
             tuple(rounded_up(min(value or Fraction(0), most) / unit) for value in of_job)
             for of_job in values
         ),
@@ -203,13 +204,13 @@ def gang_data(instance: Instance, *, in_floats: bool = False) -> GangData:
 
 
 def _is_worse(values: Sequence[Fraction | None], near: Tier, far: Tier) -> bool:
-    """Whether a job at the near tier is forbidden or worth less than at the far one."""
+    """Whether a job is forbidden, or worth less, at the near tier compared with the far tier."""
     there, here = values[far], values[near]
     return there is not None and (here is None or here < there)
 
 
 def _loses_inside(gang: int, values: Sequence[Fraction | None], free: Sequence[int]) -> bool:
-    """Whether a gang across racks could be in this rack alone, and would lose by that."""
+    """Whether a gang paid for spanning racks fits into this rack alone and would be worth less."""
     on_one = gang <= max(free)
     on_several = len(free) > 1 and gang <= sum(free)
     return (on_one and _is_worse(values, Tier.MACHINE, Tier.NETWORK)) or (
@@ -219,18 +220,18 @@ def _loses_inside(gang: int, values: Sequence[Fraction | None], free: Sequence[i
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a model decides.
+    """The decisions of a model.
 
     Parameters
     ----------
     machine_of
-        The machine of each job that is on one.
+        The machine of each job that runs on one machine.
     rack_of
-        The rack of each job that is on several machines of one.
+        The rack of each job that runs on several machines of one rack.
     across
-        Jobs across racks.
+        The jobs that run across racks.
     open_gpus
-        GPUs that the last two kinds may take, by machine.
+        For each machine, the GPUs that jobs on several machines may take.
     """
 
     machine_of: Mapping[int, int] = field(default_factory=dict)
@@ -240,12 +241,12 @@ class Assignment:
 
 
 def placed(data: GangData, assignment: Assignment) -> Solution:
-    """Return the placement; tiers are those that the machines span.
+    """Return the placement that an assignment describes; tiers follow from the machines used.
 
     Raises
     ------
     ValueError
-        If there is none: the assignment is no solution of the model.
+        If no placement matches, because the assignment does not satisfy the model.
     """
     open_gpus = dict(assignment.open_gpus)
     held: dict[int, dict[int, int]] = {
@@ -274,10 +275,10 @@ def placed(data: GangData, assignment: Assignment) -> Solution:
 def _shared(
     piles: MutableMapping[int, int], wanted: Mapping[int, int], apart: Collection[int]
 ) -> dict[int, dict[int, int]]:
-    """Take what each job wants from piles, of two at least for jobs that must be apart.
+    """Take GPUs for each job from piles of GPUs, from two piles at least for jobs in `apart`.
 
-    First one from each of the two largest piles for those jobs, which leaves pairs for the others
-    as long as there can be any; then the rest from the largest piles.
+    First each job in `apart` takes one GPU from each of the two largest piles, which leaves as many
+    such pairs as possible for the other jobs. Then all jobs take the rest from the largest piles.
     """
     taken: dict[int, dict[int, int]] = {j: defaultdict(int) for j in wanted}
     for j in wanted:
@@ -294,7 +295,7 @@ def _shared(
                 piles[pile] -= here
                 rest -= here
         if rest or (piles and min(piles.values()) < 0):
-            raise ValueError(f"{count} GPUs for a gang, but {rest} of them are not there")
+            raise ValueError(f"a gang of {count} GPUs lacks {rest} of them")
     return {j: dict(of_job) for j, of_job in taken.items()}
 
 
@@ -307,16 +308,16 @@ def _placement(data: GangData, j: int, held: Mapping[int, int]) -> GangPlacement
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A placement as the models see it.
+    """A placement in the terms of the models.
 
     Parameters
     ----------
     assignment
-        What is where; `Assignment.open_gpus` holds the GPUs that gangs beyond a machine hold.
+        The decisions. `Assignment.open_gpus` holds the GPUs that jobs on several machines use.
     across_gpus
-        GPUs of gangs across racks, by rack.
+        The GPUs that jobs across racks use, by rack.
     packed
-        Jobs on each machine alone.
+        The jobs that run on each machine alone.
     """
 
     assignment: Assignment
@@ -325,7 +326,7 @@ class Encoded:
 
 
 def encoded(data: GangData, solution: Solution) -> Encoded:
-    """Return a valid placement as the models see it, without gangs that are worth nothing."""
+    """Return a valid placement in the terms of the models, without gangs of value 0."""
     instance = data.instance
     rack_at = {m: r for r, rack in enumerate(data.racks) for m in rack}
     machine_of: dict[int, int] = {}
@@ -357,41 +358,41 @@ def encoded(data: GangData, solution: Solution) -> Encoded:
 
 @dataclass(frozen=True)
 class PlacementModel(ABC):
-    """A model of which gangs are where; as `formulations.exact_model.ModelData` says."""
+    """A model of gang placement; implements `formulations.exact_model.ModelData`."""
 
     data: GangData
 
     @classmethod
     def of(cls, instance: Instance, *, in_floats: bool = False) -> Self:
-        """Return the model of an instance, for a backend in floats or not."""
+        """Return the model of an instance, for a backend that computes in floats or in integers."""
         return cls(gang_data(instance, in_floats=in_floats))
 
     @property
     @abstractmethod
     def largest(self) -> Any:
-        """The largest value of each variable by its key, kind by kind."""
+        """The upper bound of each variable, by kind and key."""
 
     @abstractmethod
     def encoded(self, found: Encoded) -> Any:
-        """Return the values of all variables by their keys, kind by kind."""
+        """Return the values of all variables for a placement, by kind and key."""
 
     @abstractmethod
     def assignment(self, found: Any) -> Assignment:
-        """Return what values by key decide; ValueError if they are no solution of the model."""
+        """Return the decisions of a solution; raise ValueError if it violates the model."""
 
     def network_load(self, variables: Any) -> Terms:
-        """Return the GPUs of gangs across racks."""
+        """Return the terms of the GPUs of gangs across racks."""
         return [(self.data.gang(j), x) for j, x in variables.network.items()]
 
     @property
     def unit(self) -> CostUnit:
-        """Objectives are maximised."""
+        """The negative unit of value, because objectives are maximised."""
         counts = self.data.instance.objective in COUNTING_OBJECTIVES
         return CostUnit(Fraction(-1) if counts else -Fraction(self.data.unit))
 
     @property
     def is_settled(self) -> bool:
-        """Whether no job can start anywhere."""
+        """Whether no job can start on any GPUs."""
         return not self.data.can_start()
 
     def start(self, solution: Solution) -> list[int]:
@@ -400,9 +401,9 @@ class PlacementModel(ABC):
         return [value for kind in found for value in kind.values()]
 
     def solution(self, values: Values) -> Solution | None:
-        """Return the placement that values of all variables stand for once they are rounded.
+        """Return the placement that rounded values of the variables describe.
 
-        None if they are no solution of the model: a backend's rounding may break a row.
+        None if rounding violates a row of the model.
         """
         flat, largest = iter(values), self.largest
         kinds = ({key: round(next(flat)) for key in kind} for kind in largest)
@@ -412,7 +413,7 @@ class PlacementModel(ABC):
             return None
 
     def dual_bound(self, cost: Fraction) -> Number:
-        """Return the upper bound on the objective that a lower one on the model's cost is."""
+        """Return the upper bound on the objective that a lower bound on the cost proves."""
         if self.data.instance.objective in COUNTING_OBJECTIVES:
             return math.floor(-cost)
         return float_up(cost * self.unit.scale)
@@ -421,17 +422,18 @@ class PlacementModel(ABC):
 def limits_of_size(
     columns: Callable[[Instance], int],
 ) -> Callable[[Instance, bool], Unsupported | None]:
-    """Return what refuses models that would be too large, or inexact in floats."""
+    """Return a function that refuses instances whose models are too large, or inexact in floats."""
 
     def supports(instance: Instance, in_floats: bool) -> Unsupported | None:
         if (count := columns(instance)) > MOST_COLUMNS:
             return Unsupported(
-                f"the model has {count} variables or more; it is built up to {MOST_COLUMNS}"
+                f"the model supports at most {MOST_COLUMNS} variables; this instance needs at "
+                f"least {count}"
             )
         if in_floats and instance.free_gpus > MOST_GPUS_IN_FLOATS:
             return Unsupported(
-                f"{instance.free_gpus} GPUs are free; the model is exact in floating-point "
-                f"arithmetic up to {MOST_GPUS_IN_FLOATS}"
+                f"the model is exact in floating point only up to {MOST_GPUS_IN_FLOATS} free GPUs; "
+                f"this instance has {instance.free_gpus}"
             )
         return None
 

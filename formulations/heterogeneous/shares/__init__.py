@@ -1,1 +1,1 @@
-"""Shares of time: the linear programmes of fair and of cheap shares, and of the makespan."""
+"""Linear programmes over shares of time, for fairness, throughput, cost and makespan."""

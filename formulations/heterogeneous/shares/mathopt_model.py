@@ -1,4 +1,4 @@
-"""Programmes over shares of time in the MathOpt of OR-Tools, solved by its GLOP."""
+"""The linear programmes over shares of time in MathOpt of OR-Tools, solved by GLOP."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Built:
-    """A model with its variables, and the rows whose multipliers are prices."""
+    """A share model with its variables, and the rows whose dual values are prices."""
 
     model: Any
     x: list[Any]
@@ -35,7 +35,7 @@ class Built:
 
 
 def build(data: ShareData) -> Built:
-    """Return the model: variables, constraints in the order of `CONSTRAINTS`, objective."""
+    """Return the model: variables, the constraints in the order of `CONSTRAINTS`, and objective."""
     from ortools.math_opt.python import mathopt
 
     built = add_variables(mathopt.Model(name="shares"), data)
@@ -49,7 +49,7 @@ def build(data: ShareData) -> Built:
 
 
 def add_variables(model: Any, data: ShareData) -> Built:
-    """``x_sk >= 0`` for each set on a type it can use, and ``v``, free, as the last variable."""
+    """Add ``x_sk >= 0``, the share of set s on type k, and the free level ``v`` as the last."""
     columns = zip(data.set_.tolist(), data.kind.tolist(), strict=True)
     x = [model.add_variable(lb=0.0, name=f"x_{s}_{k}") for s, k in columns]
     bounds = {} if data.programme.has_level else {"lb": 0.0, "ub": 0.0}
@@ -60,7 +60,7 @@ def add_variables(model: Any, data: ShareData) -> Built:
 
 
 def share_of_time(built: Built, data: ShareData) -> None:
-    """``m_i >= sum_{s with j} sum_{k in K_i} x_sk`` for each job j and group i of types."""
+    """Limit job j's time on group i of types: ``m_i >= sum_{s with j} sum_{k in K_i} x_sk``."""
     limits = data.programme.limit.tolist()
     built.time = [
         built.model.add_linear_constraint(ub=m, name=f"share_of_time_{j}_{i}")
@@ -73,7 +73,7 @@ def share_of_time(built: Built, data: ShareData) -> None:
 
 
 def gpus_of_type(built: Built, data: ShareData) -> None:
-    """``C_k >= sum_s n_s x_sk`` for each type k."""
+    """Use no more GPUs of type k than exist: ``C_k >= sum_s n_s x_sk``."""
     built.gpus = [
         built.model.add_linear_constraint(ub=1.0, name=f"gpus_of_type_{k}")
         for k in range(data.types)
@@ -83,7 +83,7 @@ def gpus_of_type(built: Built, data: ShareData) -> None:
 
 
 def needed_rate(built: Built, data: ShareData) -> None:
-    """``q_j v + d_j <= sum_{s with j} sum_k a_jsk x_sk`` for each job j with a need."""
+    """Give job j its needed rate: ``q_j v + d_j <= sum_{s with j} sum_k a_jsk x_sk``."""
     built.needs = [
         built.model.add_linear_constraint(lb=need, name=f"needed_rate_{j}")
         for j, need in zip(data.needy.tolist(), data.need.tolist(), strict=True)
@@ -104,7 +104,7 @@ CONSTRAINTS = (share_of_time, gpus_of_type, needed_rate)
 
 
 def add_objective(built: Built, data: ShareData) -> None:
-    """Maximise ``sum_sk g_sk x_sk``, or ``v`` where there is a level."""
+    """Maximise the total ``sum_sk g_sk x_sk``, or the level ``v`` if the programme has one."""
     objective = built.model.objective
     objective.is_maximize = True
     if data.programme.has_level:
@@ -120,7 +120,7 @@ def add_objective(built: Built, data: ShareData) -> None:
 class LpGlop(ShareSolver):
     """All share objectives by GLOP, the simplex method of OR-Tools.
 
-    Exact up to the proof gap; the bound is recomputed from the multipliers of the rows.
+    Exact up to the proof gap. The bound is recomputed from the dual values of the rows.
     """
 
     name, engine = "lp-glop", "glop"
@@ -128,21 +128,21 @@ class LpGlop(ShareSolver):
     language, form = "mathopt", ""
 
     def model(self, instance: Instance) -> Any:
-        """Return the programme of an instance, with its objective; each job has its own variables.
+        """Return the linear programme of an instance with its objective and variables per job.
 
         Raises
         ------
         UserError
-            If the objective is no single programme.
+            If the objective is not a single linear programme.
         """
         if instance.objective is Objective.FINISH_TIME_FAIRNESS:
             raise UserError(
-                f"{instance.objective} is convex, not linear: it is solved by several programmes, "
-                "and no one of them is its model"
+                f"{instance.objective} is convex, not linear: it is solved by several linear "
+                "programmes and has no single model"
             )
         if instance.objective is Objective.MAKESPAN_SHARE:
             raise UserError(
-                f"{instance.objective} is no linear objective: its programme is of 1 over the time"
+                f"{instance.objective} is not linear: its programme maximises 1 / makespan"
             )
         self.load()
         arrays = ShareArrays.of(instance)
@@ -151,7 +151,7 @@ class LpGlop(ShareSolver):
             if instance.objective is Objective.MAX_MIN_SHARE
             else arrays.total(instance.objective)
         )
-        # A deadline that is over needs an infinite rate, which no row can ask for.
+        # A job whose deadline has passed needs an infinite rate, which no row can hold.
         out_of_reach = 1.0 + 2.0 * programme.sets.most_of_job(programme.value).max(axis=1)
         data = ShareData.of(replace(programme, need=np.minimum(programme.need, out_of_reach)))
         model = build(data).model
@@ -160,7 +160,7 @@ class LpGlop(ShareSolver):
         return model
 
     def merged_point_of(self, programme: ShareProgramme) -> SharePoint:
-        """Solve a programme; without a solution or multipliers, say so."""
+        """Solve a linear programme; the point lacks shares or prices if GLOP returns none."""
         from ortools.glop import parameters_pb2
 
         data = ShareData.of(programme)
@@ -169,8 +169,8 @@ class LpGlop(ShareSolver):
             primal_feasibility_tolerance=1e-9, dual_feasibility_tolerance=1e-9
         )
         result = solve(built.model, "GLOP", remaining_s(), {"glop": tolerances})
-        # A point that a limit left is not feasible, but cut until it is, it is a solution; and
-        # any multipliers make a bound.
+        # A point returned at a limit may be infeasible; its shares are later cut to a solution.
+        # Dual values give a bound even if they are not optimal.
         solution = result.solutions[0] if result.solutions else None
         shares = prices = None
         level = 0.0

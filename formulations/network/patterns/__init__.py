@@ -1,1 +1,1 @@
-"""The pattern model: machines that are alike, and how many are filled in which way."""
+"""The pattern model: how many equal machines are filled in which way."""

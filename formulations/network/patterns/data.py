@@ -1,4 +1,4 @@
-"""The pattern model: machines that are alike, and how many are filled in which way."""
+"""The pattern model: how many equal machines are filled in which way."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from lyra_opt.network.instance import Instance, Solution
 
 HARDLY = 1e-6
-"""A share of a gang that counts as none."""
+"""A share of a gang below this limit counts as 0."""
 
 
 class MachineClass(NamedTuple):
-    """Machines of a rack with as many free GPUs, and as free a whole where that counts."""
+    """The machines of a rack with equal free GPUs; idle machines are separate if machines count."""
 
     rack: int
     free: int
@@ -39,16 +39,16 @@ class MachineClass(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """How a machine is filled.
+    """A way to fill a machine with gangs.
 
     Parameters
     ----------
     gangs
-        How many of each of the sizes.
+        The number of gangs of each size.
     open_gpus
-        GPUs that gangs beyond the machine may hold; that they do hold where machines count.
+        The GPUs that gangs on several machines may use; they must use them if machines count.
     leaves_part
-        Whether it leaves the machine partly free.
+        Whether the machine ends partly free.
     """
 
     gangs: tuple[int, ...]
@@ -57,14 +57,14 @@ class Pattern(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """Gangs beyond a machine that need not be told apart.
+    """Gangs that may run on several machines of a rack and that the model does not distinguish.
 
     Parameters
     ----------
     size
-        Their GPUs.
+        The number of GPUs of each gang.
     loses
-        Whether they must be apart in racks where a machine could hold them.
+        Whether the gangs must span machines in racks where one machine could hold them.
     """
 
     size: int
@@ -72,20 +72,21 @@ class Kind(NamedTuple):
 
 
 class Variables(NamedTuple):
-    """A backend's variables; see the README of the folder above for the symbols.
+    """A backend's variables; the README one folder up defines the symbols.
 
     Parameters
     ----------
     machine, rack, network
-        ``y_j0``, ``y_j1`` and ``y_j2``, by job.
+        ``y_j0``, ``y_j1`` and ``y_j2``, by job: it runs on one machine, in one rack, or across
+        racks.
     gangs
-        ``z_rk``, by rack and position of the kind.
+        ``z_rk``: the number of gangs of kind k in rack r.
     pattern
-        ``l_cp``, by class and position of the pattern.
+        ``l_cp``: the number of machines of class c with pattern p.
     share
-        ``q_r``.
+        ``q_r``: GPUs of rack r that gangs across racks use.
     open
-        ``d_ro``: by rack and open GPUs.
+        ``d_ro``: some machine of rack r leaves o GPUs open.
     """
 
     machine: Mapping[int, Any]
@@ -97,16 +98,16 @@ class Variables(NamedTuple):
     open: Mapping[tuple[int, int], Any]
 
     def by_tier(self) -> dict[Tier, Mapping[int, Any]]:
-        """Return the variables of gangs at each tier."""
+        """Return the variables of the gangs that start at each tier."""
         return {Tier.MACHINE: self.machine, Tier.RACK: self.rack, Tier.NETWORK: self.network}
 
 
 class PatternModel(PlacementModel):
-    """Everything that a backend needs to state the model."""
+    """The pattern model of an instance, with all data that a backend needs."""
 
     @cached_property
     def sizes(self) -> dict[int, int]:
-        """Sizes of gangs that can be on a machine alone, and how many gangs have each."""
+        """The sizes of gangs that fit on one machine, with the number of gangs of each size."""
         counts = Counter(self.data.gang(j) for j in self.data.machine_jobs())
         return dict(sorted(counts.items()))
 
@@ -118,12 +119,12 @@ class PatternModel(PlacementModel):
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
-        """The kinds."""
+        """The kinds of gangs, sorted."""
         return tuple(sorted(set(self.kind_of.values())))
 
     @cached_property
     def classes(self) -> tuple[MachineClass, ...]:
-        """The classes of machines."""
+        """The classes of equal machines."""
         alike: dict[tuple[int, int, bool], list[int]] = defaultdict(list)
         for r, rack in enumerate(self.data.racks):
             for m in rack:
@@ -134,7 +135,7 @@ class PatternModel(PlacementModel):
 
     @cached_property
     def patterns(self) -> tuple[tuple[Pattern, ...], ...]:
-        """The patterns of each class."""
+        """The patterns of each machine class."""
         shared = set(self.data.shared_racks())
         known: dict[tuple[int, bool, bool], tuple[Pattern, ...]] = {}
         for one in self.classes:
@@ -155,7 +156,10 @@ class PatternModel(PlacementModel):
                 yield Pattern(gangs, held, leaves_part=unused > 0 and not is_idle)
 
     def open_keys(self) -> list[tuple[int, int]]:
-        """Return (r, o) for the open GPUs o of patterns of racks where a gang must be apart."""
+        """Return the pairs (r, o) for the variables ``d_ro``.
+
+        Some pattern leaves o GPUs open in rack r, where some gang must span machines.
+        """
         racks = self.data.racks_apart()
         return sorted(
             {
@@ -168,33 +172,33 @@ class PatternModel(PlacementModel):
         )
 
     def patterns_of(self, r: int) -> Iterator[tuple[tuple[int, int], Pattern]]:
-        """Yield (c, p) and the pattern for all classes of a rack."""
+        """Yield the key (c, p) and the pattern, for all machine classes c of rack r."""
         for c, one in enumerate(self.classes):
             if one.rack == r:
                 for p, pattern in enumerate(self.patterns[c]):
                     yield (c, p), pattern
 
     def all_patterns(self) -> Iterator[tuple[tuple[int, int], Pattern]]:
-        """Yield (c, p) and the pattern for all classes."""
+        """Yield the key (c, p) and the pattern, for all machine classes c."""
         for c, patterns in enumerate(self.patterns):
             for p, pattern in enumerate(patterns):
                 yield (c, p), pattern
 
     def places(self, variables: Variables) -> Iterator[tuple[int, list[Any]]]:
-        """Yield each job that can start and its variables."""
+        """Yield each job that can start, with its variables."""
         for j in self.data.jobs:
             places = [of_tier[j] for of_tier in variables.by_tier().values() if j in of_tier]
             if places:
                 yield j, places
 
     def of_kind(self, variables: Variables) -> Iterator[tuple[int, list[Any], list[Any]]]:
-        """Yield each kind, the gangs of it, and how many of them are in each rack."""
+        """Yield each kind, the variables of its gangs, and their numbers per rack."""
         for k, kind in enumerate(self.kinds):
             gangs = [x for j, x in variables.rack.items() if self.kind_of[j] == kind]
             yield k, gangs, [x for (_, other), x in variables.gangs.items() if other == k]
 
     def slots(self, variables: Variables) -> Iterator[tuple[int, list[Any], Terms]]:
-        """Yield each size, the gangs of it, and (gangs, variable) of patterns with some."""
+        """Yield each gang size, the variables of its gangs, and the terms of its patterns."""
         for place, n in enumerate(self.sizes):
             gangs = [x for j, x in variables.machine.items() if self.data.gang(j) == n]
             slots = [
@@ -205,7 +209,7 @@ class PatternModel(PlacementModel):
             yield n, gangs, slots
 
     def opened(self, r: int, variables: Variables) -> Terms:
-        """Return (open GPUs, variable) of the patterns of a rack that have any."""
+        """Return the terms of the open GPUs in rack r."""
         return [
             (pattern.open_gpus, variables.pattern[key])
             for key, pattern in self.patterns_of(r)
@@ -213,7 +217,7 @@ class PatternModel(PlacementModel):
         ]
 
     def rack_loads(self, variables: Variables) -> Iterator[tuple[int, Terms, Terms]]:
-        """Yield each shared rack, (GPUs, variable) of its needs, and what is open."""
+        """Yield each shared rack, the terms that need its GPUs, and the terms of its open GPUs."""
         for r in self.data.shared_racks():
             needs = [
                 (kind.size, variables.gangs[r, k])
@@ -225,7 +229,7 @@ class PatternModel(PlacementModel):
             yield r, needs, self.opened(r, variables)
 
     def opening(self, variables: Variables) -> Iterator[tuple[int, int, int, list[Any]]]:
-        """Yield (r, o), the machines of the rack, and the patterns with o open GPUs."""
+        """Yield (r, o), the number of machines of rack r, and its patterns with o open GPUs."""
         for r, o in variables.open:
             chosen = [
                 variables.pattern[key]
@@ -235,7 +239,7 @@ class PatternModel(PlacementModel):
             yield r, o, len(self.data.racks[r]), chosen
 
     def racks_apart(self, variables: Variables) -> Iterator[tuple[int, int, list[Any], Terms]]:
-        """Yield (r, o), the gangs that must be apart in the rack, and what is open."""
+        """Yield (r, o), the gangs that must span machines of rack r, and its open GPUs."""
         for r, o in variables.open:
             largest = max(self.data.free(m) for m in self.data.racks[r])
             apart = [
@@ -246,7 +250,7 @@ class PatternModel(PlacementModel):
             yield r, o, apart, self.opened(r, variables)
 
     def cost(self, variables: Variables) -> list[tuple[float, Any]]:
-        """Return what is minimised."""
+        """Return the terms of the minimised cost."""
         terms: list[tuple[float, Any]] = [
             (1, variables.pattern[key]) for key, one in self.all_patterns() if one.leaves_part
         ]
@@ -256,7 +260,7 @@ class PatternModel(PlacementModel):
 
     @property
     def largest(self) -> Variables:
-        """The largest value of each variable by its key, kind by kind."""
+        """The upper bound of each variable, by kind and key."""
         data = self.data
         return Variables(
             machine=dict.fromkeys(data.machine_jobs(), 1),
@@ -269,11 +273,11 @@ class PatternModel(PlacementModel):
         )
 
     def _most_gangs(self) -> Counter[tuple[int, int]]:
-        """Return the gangs of each kind that could be in each rack, one at a time."""
+        """Return how many gangs of each kind fit into each rack one at a time."""
         return Counter((r, self.kinds.index(self.kind_of[j])) for j, r in self.data.rack_pairs())
 
     def encoded(self, found: Encoded) -> Variables:
-        """Return the values of all variables by their keys, kind by kind."""
+        """Return the values of all variables for a placement, by kind and key."""
         keys, given = self.largest, found.assignment
         used: Counter[tuple[int, int]] = Counter()
         opened = set()
@@ -302,7 +306,7 @@ class PatternModel(PlacementModel):
         )
 
     def assignment(self, found: Variables) -> Assignment:
-        """Return what values by key decide; ValueError if they are no solution of the model."""
+        """Return the decisions of a solution; raise ValueError if it violates the model."""
         slots: dict[int, list[int]] = defaultdict(list)
         open_gpus: dict[int, int] = {}
         for c, one in enumerate(self.classes):
@@ -319,7 +323,7 @@ class PatternModel(PlacementModel):
         for j, value in found.machine.items():
             if value:
                 if not slots[self.data.gang(j)]:
-                    raise ValueError(f"no pattern has a place for a gang of {self.data.gang(j)}")
+                    raise ValueError(f"no pattern is left for a gang of {self.data.gang(j)} GPUs")
                 machine_of[j] = slots[self.data.gang(j)].pop(0)
         room = {
             kind: [r for (r, other), n in found.gangs.items() if other == k for _ in range(n)]
@@ -329,7 +333,7 @@ class PatternModel(PlacementModel):
         for j, value in found.rack.items():
             if value:
                 if not room[self.kind_of[j]]:
-                    raise ValueError(f"no rack has a place for a gang of {self.data.gang(j)}")
+                    raise ValueError(f"no rack is left for a gang of {self.data.gang(j)} GPUs")
                 rack_of[j] = room[self.kind_of[j]].pop(0)
         return Assignment(
             machine_of, rack_of, [j for j, value in found.network.items() if value], open_gpus
@@ -337,13 +341,14 @@ class PatternModel(PlacementModel):
 
 
 class RelaxedPatterns(PatternModel):
-    """The linear relaxation: its bound, and placements that its values are rounded to."""
+    """The linear relaxation of the pattern model: a bound, and placements by rounding."""
 
     def solution(self, values: Values) -> Solution | None:
-        """Return the better of two greedy placements; no guarantee.
+        """Return the better of two greedy placements guided by the relaxation, without a guarantee.
 
-        Gangs in order of the share of them that the relaxation places, or of their worth for each
-        GPU with those that it does not place last, each at the tiers that it prefers.
+        The first places gangs by the share of them that the relaxation places. The second places
+        gangs by value per GPU, those that the relaxation leaves out last. Each gang prefers the
+        tiers to which the relaxation gives the largest shares.
         """
         data = self.data
         flat = iter(values)
@@ -367,7 +372,7 @@ class RelaxedPatterns(PatternModel):
 
 
 def _fillings(sizes: Sequence[tuple[int, int]], free: int) -> Iterator[tuple[tuple[int, ...], int]]:
-    """Yield the numbers of gangs of each size (at most so many) that fit, and their GPUs."""
+    """Yield the numbers of gangs of each size that fit into `free` GPUs, and the GPUs they use."""
     if not sizes:
         yield (), 0
         return
@@ -378,13 +383,13 @@ def _fillings(sizes: Sequence[tuple[int, int]], free: int) -> Iterator[tuple[tup
 
 
 def pattern_columns(instance: Instance) -> int:
-    """Return how many variables the model has, a few too many at times, without making them.
+    """Return an upper estimate of the pattern model's number of variables, without building it.
 
-    Where there are more than `MOST_COLUMNS`, the count stops. O(`MOST_COLUMNS` sizes + jobs).
+    Counting stops above `MOST_COLUMNS`. Complexity O(`MOST_COLUMNS` * sizes + jobs).
     """
     sizes = Counter(job.gang for job in instance.jobs if Tier.MACHINE in instance.tiers_of(job))
     largest = max(machine.free_gpus for machine in instance.machines)
-    ways = {0: 1}  # fillings of the largest machine, by the GPUs that they take
+    ways = {0: 1}  # number of ways to fill the largest machine, by GPUs used
     for size, most in sizes.items():
         options = {packed: min(most, (largest - packed) // size) + 1 for packed in ways}
         columns = sum(count * options[packed] for packed, count in ways.items())
@@ -411,15 +416,15 @@ PATTERNS = replace(
     TIERS,
     supports=limits_of_size(pattern_columns),
     data=lambda instance, _, in_floats: PatternModel.of(instance, in_floats=in_floats),
-    summary="Model of patterns of gangs in racks",
+    summary="Pattern model of gangs",
     suffix="-patterns",
 )
 RELAXED_PATTERNS = replace(
     PATTERNS,
-    # The bound is exact whatever the size, so that only the number of variables counts.
+    # The bound is computed exactly, so the limit on GPUs for floats does not apply.
     supports=lambda instance, _: PATTERNS.supports(instance, False),
     data=lambda instance, _, in_floats: RelaxedPatterns.of(instance, in_floats=in_floats),
-    summary="Linear relaxation of the patterns, a bound alone",
+    summary="Linear relaxation of the pattern model, a bound with a rounded placement",
     suffix="",
     is_exact=False,
 )

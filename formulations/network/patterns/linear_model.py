@@ -1,4 +1,4 @@
-"""The linear relaxation of the pattern model in HiGHS: a proved bound, and a rounded placement."""
+"""The linear relaxation of the pattern model in HiGHS: a proved bound and a rounded placement."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def add_variables(model: LinearModel, patterns: PatternModel) -> Variables:
-    """``0 <= y, d_ro <= 1``; ``z_rk, l_cp, q_r >= 0``."""
+    """Add ``0 <= y, d_ro <= 1`` and ``z_rk, l_cp, q_r >= 0``, all continuous."""
     return columns(model, patterns.largest)
 
 
@@ -27,60 +27,72 @@ def add_variables(model: LinearModel, patterns: PatternModel) -> Variables:
 
 
 def one_tier(model: LinearModel, patterns: PatternModel, variables: Variables) -> None:
-    """``y_j0 + y_j1 + y_j2 <= 1``."""
+    """Start job j at most once, at one tier: ``y_j0 + y_j1 + y_j2 <= 1``."""
     for j, places in patterns.places(variables):
         model.at_most(f"one_tier_{j}", _each(1, places), 1)
 
 
 def one_pattern(model: LinearModel, patterns: PatternModel, variables: Variables) -> None:
-    """``sum_p l_cp = M_c``."""
+    """Fill every machine of class c by a pattern: ``sum_p l_cp = M_c``."""
     for c, one in enumerate(patterns.classes):
         chosen = [variables.pattern[c, p] for p in range(len(patterns.patterns[c]))]
         model.equal(f"one_pattern_{c}", _each(1, chosen), len(one.machines))
 
 
 def gangs_of_size(model: LinearModel, patterns: PatternModel, variables: Variables) -> None:
-    """``sum_{j : n_j = n} y_j0 <= sum_{c, p} a_pn l_cp``; ``=`` where machines count."""
+    """Start gangs of size n as patterns allow: ``sum_{n_j = n} y_j0 <= sum_{c, p} a_pn l_cp``.
+
+    Both sides are equal (``=``) where machines count.
+    """
     add = model.equal if patterns.data.counts_machines else model.at_most
     for n, gangs, slots in patterns.slots(variables):
         add(f"gangs_of_size_{n}", [*_each(1, gangs), *_less(slots)])
 
 
 def gangs_of_kind(model: LinearModel, patterns: PatternModel, variables: Variables) -> None:
-    """``sum_{j in k} y_j1 = sum_r z_rk`` for each kind k."""
+    """Assign the gangs of kind k to racks: ``sum_{j in k} y_j1 = sum_r z_rk``."""
     for k, gangs, in_racks in patterns.of_kind(variables):
         model.equal(f"gangs_of_kind_{k}", [*_each(1, gangs), *_each(-1, in_racks)])
 
 
 def rack_gpus(model: LinearModel, patterns: PatternModel, variables: Variables) -> None:
-    """``sum_k n_k z_rk + q_r <= sum_{c in r, p} o_p l_cp``; ``=`` where machines count."""
+    """Use the open GPUs of rack r: ``sum_k n_k z_rk + q_r <= sum_{c in r, p} o_p l_cp``.
+
+    Both sides are equal (``=``) where machines count.
+    """
     add = model.equal if patterns.data.counts_machines else model.at_most
     for r, needs, opened in patterns.rack_loads(variables):
         add(f"rack_gpus_{r}", [*needs, *_less(opened)])
 
 
 def network_gpus(model: LinearModel, patterns: PatternModel, variables: Variables) -> None:
-    """``sum_j n_j y_j2 = sum_r q_r``."""
+    """Take the GPUs of gangs across racks from the racks: ``sum_j n_j y_j2 = sum_r q_r``."""
     if variables.network:
         held = patterns.network_load(variables)
         model.equal("network_gpus", [*held, *_each(-1, variables.share.values())])
 
 
 def open_pattern(model: LinearModel, patterns: PatternModel, variables: Variables) -> None:
-    """``sum_{c in r, p : o_p = o} l_cp <= M_r d_ro``."""
+    """Set d_ro if a machine leaves o GPUs open: ``sum_{c in r, p : o_p = o} l_cp <= M_r d_ro``."""
     for r, o, most, chosen in patterns.opening(variables):
         model.at_most(f"open_pattern_{r}_{o}", [*_each(1, chosen), (-most, variables.open[r, o])])
 
 
 def spans_machines(model: LinearModel, patterns: PatternModel, variables: Variables) -> None:
-    """``o d_ro + sum_{(r, k) in A} z_rk <= sum_{c in r, p} o_p l_cp``."""
+    """Span machines: ``o d_ro + sum_{(r, k) in A} z_rk <= sum_{c in r, p} o_p l_cp``.
+
+    A holds the pairs (r, k) such that gangs of kind k must span machines of rack r.
+    """
     for r, o, apart, opened in patterns.racks_apart(variables):
         terms = [(o, variables.open[r, o]), *_each(1, apart), *_less(opened)]
         model.at_most(f"spans_machines_{r}_{o}", terms)
 
 
 def spans_racks(model: LinearModel, patterns: PatternModel, variables: Variables) -> None:
-    """``q_r + sum_{j in B} y_j2 <= sum_r' q_r'`` for each rack r."""
+    """Span racks where required: ``q_r + sum_{j in B} y_j2 <= sum_r' q_r'`` for each rack r.
+
+    B holds the jobs that must span racks.
+    """
     apart = [x for j, x in variables.network.items() if j in patterns.data.must_span_racks]
     for r in variables.share if apart else ():
         others = [x for other, x in variables.share.items() if other != r]
@@ -104,7 +116,10 @@ CONSTRAINTS = (
 
 
 def add_objective(model: LinearModel, patterns: PatternModel, variables: Variables) -> None:
-    """Minimise ``sum_{c, p} h_cp l_cp - sum_j (v_j0 y_j0 + v_j1 y_j1 + v_j2 y_j2)``."""
+    """Minimise ``sum_{c, p} h_cp l_cp - sum_j (v_j0 y_j0 + v_j1 y_j1 + v_j2 y_j2)``.
+
+    The cost is the number of partly free machines minus the value of the jobs that start.
+    """
     for coefficient, column in patterns.cost(variables):
         model.cost[column] = float(coefficient)
 

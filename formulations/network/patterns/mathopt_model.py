@@ -1,4 +1,4 @@
-"""The pattern model in the MathOpt of OR-Tools, solved by its SCIP (GSCIP) or its HiGHS."""
+"""The pattern model in MathOpt of OR-Tools, solved by SCIP (GSCIP) or HiGHS."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 
 def add_variables(model: Any, patterns: PatternModel) -> Variables:
-    """``y, d_ro in {0, 1}``; ``z_rk, l_cp, q_r >= 0`` integer."""
+    """Add ``y, d_ro in {0, 1}``; ``z_rk, l_cp, q_r >= 0`` integer.
+
+    y starts a job at a tier; rack r holds z_rk gangs of kind k and leaves q_r GPUs to gangs across
+    racks. Pattern p fills l_cp machines of class c; d_ro is 1 if a machine of r leaves o GPUs open.
+    """
     return integers(model, patterns.largest)
 
 
@@ -25,20 +29,23 @@ def add_variables(model: Any, patterns: PatternModel) -> Variables:
 
 
 def one_tier(model: Any, patterns: PatternModel, variables: Variables) -> None:
-    """``y_j0 + y_j1 + y_j2 <= 1``."""
+    """Start job j at most once, at one tier: ``y_j0 + y_j1 + y_j2 <= 1``."""
     for j, places in patterns.places(variables):
         model.add_linear_constraint(total(places) <= 1, name=f"one_tier_{j}")
 
 
 def one_pattern(model: Any, patterns: PatternModel, variables: Variables) -> None:
-    """``sum_p l_cp = M_c``."""
+    """Fill every machine of class c by a pattern: ``sum_p l_cp = M_c``."""
     for c, one in enumerate(patterns.classes):
         chosen = total(variables.pattern[c, p] for p in range(len(patterns.patterns[c])))
         model.add_linear_constraint(chosen == len(one.machines), name=f"one_pattern_{c}")
 
 
 def gangs_of_size(model: Any, patterns: PatternModel, variables: Variables) -> None:
-    """``sum_{j : n_j = n} y_j0 <= sum_{c, p} a_pn l_cp``; ``=`` where machines count."""
+    """Start gangs of size n as patterns allow: ``sum_{n_j = n} y_j0 <= sum_{c, p} a_pn l_cp``.
+
+    Both sides are equal (``=``) where machines count.
+    """
     for n, gangs, slots in patterns.slots(variables):
         filled = weighted(slots)
         needed = total(gangs)
@@ -47,13 +54,16 @@ def gangs_of_size(model: Any, patterns: PatternModel, variables: Variables) -> N
 
 
 def gangs_of_kind(model: Any, patterns: PatternModel, variables: Variables) -> None:
-    """``sum_{j in k} y_j1 = sum_r z_rk`` for each kind k."""
+    """Assign the gangs of kind k to racks: ``sum_{j in k} y_j1 = sum_r z_rk``."""
     for k, gangs, in_racks in patterns.of_kind(variables):
         model.add_linear_constraint(total(gangs) == total(in_racks), name=f"gangs_of_kind_{k}")
 
 
 def rack_gpus(model: Any, patterns: PatternModel, variables: Variables) -> None:
-    """``sum_k n_k z_rk + q_r <= sum_{c in r, p} o_p l_cp``; ``=`` where machines count."""
+    """Use the open GPUs of rack r: ``sum_k n_k z_rk + q_r <= sum_{c in r, p} o_p l_cp``.
+
+    Both sides are equal (``=``) where machines count.
+    """
     for r, needs, opened in patterns.rack_loads(variables):
         held = weighted(needs)
         there = weighted(opened)
@@ -62,7 +72,7 @@ def rack_gpus(model: Any, patterns: PatternModel, variables: Variables) -> None:
 
 
 def open_pattern(model: Any, patterns: PatternModel, variables: Variables) -> None:
-    """``sum_{c in r, p : o_p = o} l_cp <= M_r d_ro``."""
+    """Set d_ro if a machine leaves o GPUs open: ``sum_{c in r, p : o_p = o} l_cp <= M_r d_ro``."""
     for r, o, most, chosen in patterns.opening(variables):
         model.add_linear_constraint(
             total(chosen) <= most * variables.open[r, o], name=f"open_pattern_{r}_{o}"
@@ -70,7 +80,10 @@ def open_pattern(model: Any, patterns: PatternModel, variables: Variables) -> No
 
 
 def spans_machines(model: Any, patterns: PatternModel, variables: Variables) -> None:
-    """``o d_ro + sum_{(r, k) in A} z_rk <= sum_{c in r, p} o_p l_cp``."""
+    """Span machines: ``o d_ro + sum_{(r, k) in A} z_rk <= sum_{c in r, p} o_p l_cp``.
+
+    A holds the pairs (r, k) such that gangs of kind k must span machines of rack r.
+    """
     for r, o, apart, opened in patterns.racks_apart(variables):
         there = weighted(opened)
         model.add_linear_constraint(
@@ -96,7 +109,10 @@ CONSTRAINTS = (
 
 
 def add_objective(model: Any, patterns: PatternModel, variables: Variables) -> None:
-    """Minimise ``sum_{c, p} h_cp l_cp - sum_j (v_j0 y_j0 + v_j1 y_j1 + v_j2 y_j2)``."""
+    """Minimise ``sum_{c, p} h_cp l_cp - sum_j (v_j0 y_j0 + v_j1 y_j1 + v_j2 y_j2)``.
+
+    The cost is the number of partly free machines minus the value of the jobs that start.
+    """
     model.minimize(weighted(patterns.cost(variables)))
 
 

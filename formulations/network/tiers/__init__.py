@@ -1,1 +1,1 @@
-"""The tier-aggregated model: which gangs are on which machine, in which rack, across racks."""
+"""The tier model: which gangs run on which machine, in which rack, or across racks."""

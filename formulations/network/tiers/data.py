@@ -1,4 +1,4 @@
-"""The tier-aggregated model: which gangs are on which machine, in which rack, across racks."""
+"""The tier model: which gangs run on which machine, in which rack, or across racks."""
 
 from __future__ import annotations
 
@@ -25,18 +25,19 @@ if TYPE_CHECKING:
 
 
 class Variables(NamedTuple):
-    """A backend's variables; see the README of the folder above for the symbols.
+    """A backend's variables; the README one folder up defines the symbols.
 
     Parameters
     ----------
     machine, rack, network
-        ``y_jm``, ``y_jr`` and ``y_j*``.
+        ``y_jm``, ``y_jr`` and ``y_j2``: job j runs on machine m, in rack r, or across racks.
     wide
-        ``x_m``.
+        ``x_m``: GPUs of machine m that gangs on several machines use.
     share
-        ``q_r``.
+        ``q_r``: GPUs of rack r that gangs across racks use.
     full, idle, part
-        Of machines, where these count.
+        ``f_m``, ``e_m`` and ``h_m``: machine m ends full, idle or partly free; only if machines
+        count.
     """
 
     machine: Mapping[tuple[int, int], Any]
@@ -50,10 +51,10 @@ class Variables(NamedTuple):
 
 
 class TierModel(PlacementModel):
-    """Everything that a backend needs to state the model."""
+    """The tier model of an instance, with all data that a backend needs."""
 
     def wide_machines(self) -> list[int]:
-        """Return the machines of which gangs beyond a machine may hold some GPUs."""
+        """Return the machines whose GPUs gangs on several machines may use."""
         return [m for r in self.data.shared_racks() for m in self.data.racks[r]]
 
     def counted(self) -> list[int]:
@@ -63,12 +64,12 @@ class TierModel(PlacementModel):
         return [m for rack in self.data.racks for m in rack]
 
     def can_be_idle(self, m: int) -> bool:
-        """Return whether a machine is free as a whole."""
+        """Return whether all GPUs of machine m are free."""
         machine = self.data.instance.machines[m]
         return machine.free_gpus == machine.gpus
 
     def places(self, variables: Variables) -> Iterator[tuple[int, list[Any]]]:
-        """Yield each job that can start and its variables."""
+        """Yield each job that can start, with its variables."""
         found: dict[int, list[Any]] = defaultdict(list)
         for (j, _), x in (*variables.machine.items(), *variables.rack.items()):
             found[j].append(x)
@@ -78,7 +79,7 @@ class TierModel(PlacementModel):
             yield j, found[j]
 
     def loads(self, variables: Variables) -> Iterator[tuple[int, Terms]]:
-        """Yield each machine that matters and (GPUs, variable) of what may hold GPUs of it."""
+        """Yield each machine that can be used, with the terms that use its GPUs."""
         held: dict[int, Terms] = {m: [] for rack in self.data.racks for m in rack}
         for (j, m), x in variables.machine.items():
             held[m].append((self.data.gang(j), x))
@@ -89,7 +90,7 @@ class TierModel(PlacementModel):
                 yield m, load
 
     def rack_loads(self, variables: Variables) -> Iterator[tuple[int, Terms, list[Any]]]:
-        """Yield each shared rack, (GPUs, variable) of its needs, and the variables ``x_m``."""
+        """Yield each shared rack, the terms that need its GPUs, and its variables ``x_m``."""
         needs: dict[int, Terms] = defaultdict(list)
         for (j, r), x in variables.rack.items():
             needs[r].append((self.data.gang(j), x))
@@ -99,7 +100,7 @@ class TierModel(PlacementModel):
             yield r, needs[r], [variables.wide[m] for m in self.data.racks[r]]
 
     def racks_apart(self, variables: Variables) -> Iterator[tuple[int, list[Any], list[Any]]]:
-        """Yield each rack, its gangs that must be apart, and the variables ``x_m``."""
+        """Yield each rack, its gangs that must span machines, and its variables ``x_m``."""
         found: dict[int, list[Any]] = defaultdict(list)
         for (j, r), x in variables.rack.items():
             if (j, r) in self.data.must_span_machines:
@@ -108,7 +109,7 @@ class TierModel(PlacementModel):
             yield r, apart, [variables.wide[m] for m in self.data.racks[r]]
 
     def cost(self, variables: Variables) -> list[tuple[float, Any]]:
-        """Return what is minimised."""
+        """Return the terms of the minimised cost."""
         worth = self.data.worth
         return [
             *((1, x) for x in variables.part.values()),
@@ -119,7 +120,7 @@ class TierModel(PlacementModel):
 
     @property
     def largest(self) -> Variables:
-        """The largest value of each variable by its key, kind by kind."""
+        """The upper bound of each variable, by kind and key."""
         data = self.data
         counted = self.counted()
         return Variables(
@@ -134,7 +135,7 @@ class TierModel(PlacementModel):
         )
 
     def encoded(self, found: Encoded) -> Variables:
-        """Return the values of all variables by their keys, kind by kind."""
+        """Return the values of all variables for a placement, by kind and key."""
         keys, given = self.largest, found.assignment
         load = {
             m: given.open_gpus.get(m, 0) + sum(self.data.gang(j) for j in found.packed.get(m, ()))
@@ -154,7 +155,7 @@ class TierModel(PlacementModel):
         )
 
     def assignment(self, found: Variables) -> Assignment:
-        """Return what values by key decide."""
+        """Return the decisions of a solution."""
         data = self.data
         machine_of = {j: m for (j, m), value in found.machine.items() if value}
         open_gpus = dict(found.wide)
@@ -172,7 +173,7 @@ class TierModel(PlacementModel):
 
 
 def tier_columns(instance: Instance) -> int:
-    """Return about how many variables the model has."""
+    """Return the approximate number of variables of the tier model."""
     return len(instance.jobs) * (len(instance.machines) + len(instance.racks) + 1)
 
 
@@ -183,5 +184,5 @@ TIERS = Formulation(
     data=lambda instance, _, in_floats: TierModel.of(instance, in_floats=in_floats),
     begin=best_of(ListPlacement()),
     simple_bound=simple_bound,
-    summary="Model of gangs and tiers",
+    summary="Tier model of gangs",
 )

@@ -27,7 +27,7 @@ TOLERANCE = 1e-9
 
 
 def build(data: ShareData) -> Any:
-    """Return the model: variables, constraints in the order of `CONSTRAINTS`, objective."""
+    """Return the model: variables, the constraints in the order of `CONSTRAINTS`, and objective."""
     import highspy
 
     model = highspy.Highs()
@@ -43,7 +43,7 @@ def build(data: ShareData) -> Any:
 
 
 def add_variables(model: Any, data: ShareData) -> None:
-    """``x_sk >= 0`` for each set on a type it can use, and ``v``, free, as the last variable."""
+    """Add ``x_sk >= 0``, the share of set s on type k, and the free level ``v`` as the last."""
     import highspy
 
     columns, infinity = len(data.set_), highspy.kHighsInf
@@ -56,7 +56,7 @@ def add_variables(model: Any, data: ShareData) -> None:
 
 
 def share_of_time(model: Any, data: ShareData) -> None:
-    """``m_i >= sum_{s with j} sum_{k in K_i} x_sk`` for each job j and group i of types."""
+    """Limit job j's time on group i of types: ``m_i >= sum_{s with j} sum_{k in K_i} x_sk``."""
     rows = data.job * data.groups + data.group
     lower = np.full(data.jobs * data.groups, -np.inf)
     upper = np.tile(data.programme.limit, data.jobs)
@@ -64,13 +64,13 @@ def share_of_time(model: Any, data: ShareData) -> None:
 
 
 def gpus_of_type(model: Any, data: ShareData) -> None:
-    """``C_k >= sum_s n_s x_sk`` for each type k."""
+    """Use no more GPUs of type k than exist: ``C_k >= sum_s n_s x_sk``."""
     lower, upper = np.full(data.types, -np.inf), np.ones(data.types)
     _add_rows(model, lower, upper, data.kind, np.arange(len(data.set_)), data.use)
 
 
 def needed_rate(model: Any, data: ShareData) -> None:
-    """``q_j v + d_j <= sum_{s with j} sum_k a_jsk x_sk`` for each job j with a need."""
+    """Give job j its needed rate: ``q_j v + d_j <= sum_{s with j} sum_k a_jsk x_sk``."""
     row_of_job = np.full(data.jobs, -1)
     row_of_job[data.needy] = np.arange(len(data.needy))
     asked = np.flatnonzero(row_of_job[data.job] >= 0)
@@ -88,7 +88,7 @@ CONSTRAINTS = (share_of_time, gpus_of_type, needed_rate)
 
 
 def add_objective(model: Any, data: ShareData) -> None:
-    """Maximise ``sum_sk g_sk x_sk``, or ``v`` where there is a level."""
+    """Maximise the total ``sum_sk g_sk x_sk``, or the level ``v`` if the programme has one."""
     import highspy
 
     columns = len(data.set_)
