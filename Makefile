@@ -93,20 +93,20 @@ bench: $(READY)
 	$(RUN)/python -m lyra_opt.experiments.bench --out $(RESULTS)/bench
 
 figures: $(READY)
-	$(RUN)/lyra-opt paper hadar --out $(RESULTS)/figures-hadar --resume
-	$(RUN)/lyra-opt paper gavel --out $(RESULTS)/figures-gavel --resume
-	$(RUN)/lyra-opt paper pollux --out $(RESULTS)/figures-pollux --resume
-	$(RUN)/lyra-opt paper dally --out $(RESULTS)/figures-dally --resume
-	$(RUN)/lyra-opt paper lyra --out $(RESULTS)/figures --resume
+	$(RUN)/lyra-opt paper hadar --run --out $(RESULTS)/figures-hadar --resume
+	$(RUN)/lyra-opt paper gavel --run --out $(RESULTS)/figures-gavel --resume
+	$(RUN)/lyra-opt paper pollux --run --out $(RESULTS)/figures-pollux --resume
+	$(RUN)/lyra-opt paper dally --run --out $(RESULTS)/figures-dally --resume
+	$(RUN)/lyra-opt paper lyra --run --out $(RESULTS)/figures --resume
 
 # Tables and figures at the papers' own sizes, as the documentation shows them; the rule of verdicts,
 # which ends each page, stands there once, and titles do without the paper's name.
 papers: $(READY)
-	$(RUN)/lyra-opt paper gavel --out $(RESULTS)/papers/gavel --resume
-	$(RUN)/lyra-opt paper pollux --out $(RESULTS)/papers/pollux --resume
-	$(RUN)/lyra-opt paper hadar --scale 1 --seeds 3 --out $(RESULTS)/papers/hadar --resume
-	$(RUN)/lyra-opt paper dally --scale 1 --out $(RESULTS)/papers/dally --resume
-	$(RUN)/lyra-opt paper lyra --scale 1 --seeds 1 --out $(RESULTS)/papers/lyra --resume
+	$(RUN)/lyra-opt paper gavel --run --out $(RESULTS)/papers/gavel --resume
+	$(RUN)/lyra-opt paper pollux --run --out $(RESULTS)/papers/pollux --resume
+	$(RUN)/lyra-opt paper hadar --run --scale 1 --seeds 3 --out $(RESULTS)/papers/hadar --resume
+	$(RUN)/lyra-opt paper dally --run --scale 1 --out $(RESULTS)/papers/dally --resume
+	$(RUN)/lyra-opt paper lyra --run --scale 1 --seeds 1 --out $(RESULTS)/papers/lyra --resume
 	@for paper in gavel pollux hadar dally lyra; do \
 	  rm -rf docs/papers/$$paper && mkdir -p docs/papers/$$paper/plots && \
 	  for page in $(RESULTS)/papers/$$paper/*.md; do \

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lyra_opt.commands.arguments import (
+    add_command,
     add_engine_options,
+    add_repeated_option,
     add_resume_option,
     integer_from,
 )
@@ -23,84 +25,51 @@ PAPERS = ("lyra", "hadar", "dally", "gavel", "pollux")
 MOST_SEEDS = 100
 
 DESCRIPTION = """\
-Make published tables and figures again: the paper's number, ours, the ratio and a verdict by a
-fixed rule, with what stands against either in footnotes. DIR gets a page in Markdown for each of
-them, overview.md with the verdicts counted, plots and index.html, and a store of every simulation:
-after an interruption --resume goes on with it, and further tables use what is there.
+Show published tables and figures: the paper's number, ours and a verdict. Without --table and
+--figure the verdicts of the whole paper are counted. --run computes the numbers anew.
 """
 
 EXAMPLES = """\
 examples:
-  lyra-opt paper lyra                       everything, at a tenth of the paper's size
-  lyra-opt paper lyra --table 1 --figure 5  the worked example of reclaiming, at once
-  lyra-opt paper lyra --table 5 --scale 1   the paper's size
-  lyra-opt paper hadar                      everything, with fewer jobs and GPUs than the paper's
-  lyra-opt paper hadar --table 1 --scale 1  480 jobs on 60 GPUs
-  lyra-opt paper dally                      everything, with half of the jobs and racks
-  lyra-opt paper dally --table 4            the schemes of all papers on one cluster
-  lyra-opt paper gavel                      what Gavel's own simulator gives, beside ours
-  lyra-opt paper pollux                     the same of Pollux's
+  lyra-opt paper lyra --table 5
+      the stored table: computed at the paper's own size
+  lyra-opt paper lyra --table 5 --run --scale 0.1
+      compute the table anew, on a tenth of the cluster and the jobs
 
-Exit code: 0; 1 if a simulation failed; 2 for bad input or usage; 130 after Ctrl-C, SIGTERM or
-SIGHUP.
+--run writes one page per table, an overview, plots and index.html into a folder, with a store of
+every simulation. "lyra-opt paper PAPER" describes the paper, its --scale and the defaults.
+Exit code: 0; 1 if a simulation failed; 2 for bad input or usage; 130 after Ctrl-C.
 """
-
-
-class _Help(argparse._HelpAction):  # noqa: SLF001
-    """Shows what there is of each paper too, whose files nothing else has to read."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *arguments: Any, **options: Any) -> None:
-        """See `argparse.Action`."""
-        parser.description = "\n\n".join([DESCRIPTION.rstrip(), *map(_in_words, PAPERS)])
-        super().__call__(parser, *arguments, **options)
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add the sub-command."""
-    parser = subparsers.add_parser(
-        "paper", help="make published tables and figures again", epilog=EXAMPLES, add_help=False
+    parser = add_command(
+        subparsers, "paper", "show or compute published tables and figures", DESCRIPTION, EXAMPLES
     )
-    parser.add_argument("-h", "--help", action=_Help, help="show this help message and exit")
     parser.add_argument("paper", choices=PAPERS, metavar="PAPER", help=", ".join(PAPERS))
     for kind in ("table", "figure"):
-        parser.add_argument(
-            f"--{kind}", action="append", metavar="N", help=f"this {kind}; may be repeated"
-        )
-    parser.add_argument("--all", action="store_true", help="everything (the default)")
-    parser.add_argument(
+        add_repeated_option(parser, f"--{kind}", "N", f"number of a {kind}")
+    computing = parser.add_argument_group("to compute the numbers anew")
+    computing.add_argument(
+        "--run", dest="compute", action="store_true", help="simulate everything that was chosen"
+    )
+    computing.add_argument(
         "--scale",
         type=_scale,
         metavar="S",
-        help="share of the paper's size, above 0 and at most 1 (default: see above)",
+        help="share of the paper's size, above 0 and at most 1",
     )
-    parser.add_argument(
+    computing.add_argument(
         "--seeds",
         type=integer_from(1, MOST_SEEDS),
         metavar="N",
-        help="workloads that means are over; of lyra, table 5 and figures 10 and 13 take three of "
-        "them at most, and other tables a number of their own (default: see above)",
+        help="workloads to average over; some tables of lyra use three at most",
     )
-    add_engine_options(parser, "simulations")
-    parser.add_argument("--out", metavar="DIR", help="folder of the pages (default: see above)")
-    add_resume_option(parser, "simulations that are there already")
+    add_engine_options(computing, "simulations")
+    computing.add_argument("--out", metavar="DIR", help="folder for the pages")
+    add_resume_option(computing, "simulations that the folder holds")
     parser.set_defaults(run=run)
-
-
-def _in_words(name: str) -> str:
-    """Return what there is of a paper."""
-    from lyra_opt.paper_figures.document import find_paper
-
-    paper = find_paper(name)
-    numbers = {
-        kind: ", ".join(str(each.number) for each in paper.publications if each.kind == kind)
-        for kind in ("table", "figure")
-    }
-    there = "; ".join(f"{kind}s {listed}" for kind, listed in numbers.items() if listed)
-    return (
-        f"{paper.name}: {paper.citation}.\n{there[0].upper()}{there[1:]}.\n"
-        f"{paper.remarks.strip()}\n"
-        f"By default --scale {paper.scale:g}, --seeds {paper.seeds}, --out {paper.folder}."
-    )
 
 
 def _scale(text: str) -> float:
@@ -116,21 +85,65 @@ def _scale(text: str) -> float:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
-    from lyra_opt.commands.output import output_folder, require_folder_path, stdout_kept_clean
     from lyra_opt.core.errors import UserError
+    from lyra_opt.paper_figures.document import find_paper
+
+    paper = find_paper(arguments.paper)
+    chosen = _chosen(paper, {"table": arguments.tables, "figure": arguments.figures})
+    if arguments.compute:
+        return _compute(arguments, paper, chosen or list(paper.publications))
+    for name in ("scale", "seeds", "processes", "scheduler", "out", "resume"):
+        if getattr(arguments, name):
+            raise UserError(f"--{name}: needs --run, which computes the numbers anew")
+    if not chosen:
+        _show_overview(paper)
+    for publication in chosen:
+        _show(paper, publication)
+    return 0
+
+
+def _show_overview(paper: PaperTable) -> None:
+    from lyra_opt.commands.output import print_line, print_table
+    from lyra_opt.paper_figures.stored import stored_overview
+
+    stored = stored_overview(paper)
+    print_line(f"{paper.name}: {' '.join(paper.citation.split())}.")
+    print()
+    print_table(stored.header, stored.rows, stored.numbers_from)
+    print()
+    print_line(" ".join(paper.remarks.split()))
+    print_line(
+        f"Defaults of --run: --scale {paper.scale:g}, --seeds {paper.seeds}, --out {paper.folder}."
+    )
+
+
+def _show(paper: PaperTable, publication: PublicationTable) -> None:
+    from lyra_opt.commands.output import print_line, print_table
+    from lyra_opt.paper_figures.stored import stored_table
+
+    stored = stored_table(paper, publication)
+    print_line(": ".join(filter(None, (stored.title, stored.heading))))
+    print()
+    if stored.header:
+        print_table(stored.header, stored.rows, stored.numbers_from)
+        print()
+    print_line(stored.verdicts)
+    for note in stored.notes:
+        print_line(f"- {note}", "  ")
+    print_line(f"The whole page: {stored.page}")
+
+
+def _compute(
+    arguments: argparse.Namespace, paper: PaperTable, publications: list[PublicationTable]
+) -> int:
+    from lyra_opt.commands.output import output_folder, require_folder_path, stdout_kept_clean
     from lyra_opt.experiments.executor import EXIT_INTERRUPTED
     from lyra_opt.experiments.settings import engine_of
-    from lyra_opt.paper_figures.document import find_paper
     from lyra_opt.paper_figures.paper import OVERVIEW, report_of, run_paper, write_pages
     from lyra_opt.paper_figures.setting import Setting
 
-    paper = find_paper(arguments.paper)
-    chosen = _chosen(paper, {kind: getattr(arguments, kind) for kind in ("table", "figure")})
-    if arguments.all and chosen:
-        raise UserError("--all makes everything: leave out --table and --figure")
     folder = Path(paper.folder if arguments.out is None else arguments.out)
     require_folder_path("--out", folder)
-    publications = chosen or list(paper.publications)
     scale, seeds = arguments.scale or paper.scale, arguments.seeds or paper.seeds
     engine = engine_of(arguments.scheduler, arguments.processes, spares_one=True)
     with output_folder("--out", folder), stdout_kept_clean():
@@ -149,23 +162,23 @@ def run(arguments: argparse.Namespace) -> int:
         page = write_pages(report, folder, command=arguments.command_line)
     for comparison in report.comparisons:
         print(f"{folder / comparison.name}.md: {comparison.counted()}")
-    print(f"{folder / OVERVIEW}: verdicts counted, how it was run, and the rule")
-    print(f"{page}: all of it, with plots")
+    print(f"{folder / OVERVIEW}: the number of verdicts of each kind, the machine and the rule")
+    print(f"{page}: everything, with plots")
     return status
 
 
-def _chosen(paper: PaperTable, given: dict[str, Sequence[str] | None]) -> list[PublicationTable]:
-    """Return the tables and figures that were asked for, in the order of the paper."""
+def _chosen(paper: PaperTable, given: dict[str, Sequence[str]]) -> list[PublicationTable]:
+    """Return the chosen tables and figures, in the order of the paper."""
     from lyra_opt.core.errors import UserError
 
-    asked = set()
+    chosen = set()
     for kind, numbers in given.items():
         known = [str(each.number) for each in paper.publications if each.kind == kind]
-        for text in numbers or ():
+        for text in numbers:
             if text not in known:
-                there = ", ".join(known) or "none"
-                raise UserError(
-                    f"--{kind} is {text!r}: no such {kind} here; there are {there} of {paper.name}"
+                rule = (
+                    f"must be one of {', '.join(known)}" if known else f"the paper has no {kind}s"
                 )
-            asked.add((kind, int(text)))
-    return [each for each in paper.publications if (each.kind, each.number) in asked]
+                raise UserError(f"--{kind} {text}: not a {kind} of {paper.name}: {rule}")
+            chosen.add((kind, int(text)))
+    return [each for each in paper.publications if (each.kind, each.number) in chosen]

@@ -365,7 +365,7 @@ class PaperTable:
     name: str = key(Text(), "on the command line")
     title: str = key(Text(), "of its page")
     citation: str = key(Text(), "what it is")
-    remarks: str = key(Text(), "what is simulated, and what the scale means; lines of the help")
+    remarks: str = key(Text(), "what is simulated, and the meaning of the scale")
     introduction: tuple[str, ...] = key(ListOf(Text()), "what stands first on the page", ())
     scale: float = key(Number(0, 1, above=True), "if not told otherwise")
     seeds: int = key(Integer(1, MOST_SEEDS), "if not told otherwise")

@@ -34,12 +34,13 @@ COMMANDS = {
     "bound lyra-testbed": "restart",
     "library get lyra-figure-5 --out o": "o/lyra-figure-5.json",
     "study network-gap --out o": "o/results.sqlite",
-    "paper lyra --table 2 --out o": "o/lyra-table-2.md",
-    f"paper lyra --figure 10 {SMALL} --out o": "o/plots/figure_10.svg",
-    f"paper hadar --figure 2 {SMALL} --out o": "o/plots/figure_2.svg",
-    f"paper dally --figure 2 {SMALL} --out o": "o/plots/figure_2.svg",
-    "paper gavel --table 2 --seeds 1 --out o": "o/gavel-table-2.md",
-    "paper pollux --table 1 --seeds 1 --out o": "o/pollux-table-1.md",
+    "paper lyra --table 5": "Baseline",
+    "paper lyra --run --table 2 --out o": "o/lyra-table-2.md",
+    f"paper lyra --run --figure 10 {SMALL} --out o": "o/plots/figure_10.svg",
+    f"paper hadar --run --figure 2 {SMALL} --out o": "o/plots/figure_2.svg",
+    f"paper dally --run --figure 2 {SMALL} --out o": "o/plots/figure_2.svg",
+    "paper gavel --run --table 2 --seeds 1 --out o": "o/gavel-table-2.md",
+    "paper pollux --run --table 1 --seeds 1 --out o": "o/pollux-table-1.md",
 }
 """What a command of an installed wheel writes or prints; tables of lyra, hadar and dally are
 computed by functions, those of gavel and pollux need traces for our numbers and have no plots."""

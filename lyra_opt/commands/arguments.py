@@ -220,7 +220,7 @@ def add_processes_option(parser: argparse._ActionsContainer, of: str) -> None:
     parser.add_argument("--processes", type=integer_from(1), metavar="N", help=said)
 
 
-def add_engine_options(parser: argparse.ArgumentParser, of: str) -> None:
+def add_engine_options(parser: argparse._ActionsContainer, of: str) -> None:
     """Let a command run tasks in processes of this machine, or on other machines."""
     where = parser.add_mutually_exclusive_group()
     add_processes_option(where, of)
@@ -232,7 +232,7 @@ def add_engine_options(parser: argparse.ArgumentParser, of: str) -> None:
     )
 
 
-def add_resume_option(parser: argparse.ArgumentParser, what: str) -> None:
+def add_resume_option(parser: argparse._ActionsContainer, what: str) -> None:
     """Let a command go on where it was interrupted."""
     parser.add_argument("--resume", action="store_true", help=f"go on with the {what}")
 

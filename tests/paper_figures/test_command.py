@@ -11,6 +11,9 @@ from lyra_opt import __version__
 from lyra_opt.__main__ import main
 from lyra_opt.experiments.simulation.running.replays import load_replays
 from lyra_opt.experiments.simulation.scenario.setup import SimulationError
+from lyra_opt.paper_figures.command import PAPERS
+from lyra_opt.paper_figures.document import find_paper
+from lyra_opt.paper_figures.stored import stored_table
 from tests.conftest import assert_one_line_error
 from tests.html_page import Page, assert_needs_no_other_file
 
@@ -21,11 +24,11 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("paper", "arguments", "part"),
     [
-        ("lyra", ["--table", "11"], "'11': no such table here; there are 1, 2, 3"),
-        ("lyra", ["--table", "x"], "'x': no such table"),
-        ("lyra", ["--table", "-1"], "'-1': no such table"),
-        ("lyra", ["--figure", "99"], "'99': no such figure here; there are 1, 2, 5"),
-        ("lyra", ["--figure", "3"], "'3': no such figure"),
+        ("lyra", ["--table", "11"], "--table 11: not a table of lyra: must be one of 1, 2, 3"),
+        ("lyra", ["--table", "x"], "--table x: not a table of lyra"),
+        ("lyra", ["--table", "-1"], "--table -1: not a table of lyra"),
+        ("lyra", ["--figure", "99"], "--figure 99: not a figure of lyra: must be one of 1, 2, 5"),
+        ("lyra", ["--figure", "3"], "--figure 3: not a figure of lyra"),
         ("lyra", ["--scale", "0"], "'0': must be a number above 0 and at most 1"),
         ("lyra", ["--scale", "2"], "'2': must be a number above 0"),
         ("lyra", ["--scale", "-0.1"], "'-0.1': must be a number above 0"),
@@ -35,16 +38,21 @@ if TYPE_CHECKING:
         ("lyra", ["--seeds", "0"], "'0': must be an integer"),
         ("lyra", ["--processes", "0"], "'0': must be an integer"),
         ("lyra", ["--out", ""], "must not be empty"),
-        ("lyra", ["--all", "--table", "1"], "--all makes everything"),
-        ("hadar", ["--table", "5"], "'5': no such table here; there are 1, 2, 3, 4 of hadar"),
-        ("hadar", ["--figure", "x"], "'x': no such figure here; there are 1, 2 of hadar"),
+        ("lyra", ["--out", "folder"], "--out: needs --run"),
+        ("lyra", ["--table", "1", "--seeds", "2"], "--seeds: needs --run"),
+        ("hadar", ["--table", "5"], "--table 5: not a table of hadar: must be one of 1, 2, 3, 4"),
+        ("hadar", ["--figure", "x"], "--figure x: not a figure of hadar: must be one of 1, 2"),
         ("hadar", ["--table", ""], "must not be empty"),
         ("hadar", ["--scale", "1.5"], "'1.5': must be a number above 0 and at most 1"),
         ("hadar", ["--seeds", "101"], "'101': must be an integer from 1 to 100"),
-        ("hadar", ["--all", "--figure", "1"], "--all makes everything"),
-        ("dally", ["--table", "6"], "'6': no such table here; there are 1, 2, 3, 4, 5 of dally"),
-        ("dally", ["--figure", "4"], "'4': no such figure here; there are 1, 2, 3 of dally"),
-        ("gavel", ["--figure", "1"], "'1': no such figure here; there are none of gavel"),
+        ("hadar", ["--resume"], "--resume: needs --run"),
+        (
+            "dally",
+            ["--table", "6"],
+            "--table 6: not a table of dally: must be one of 1, 2, 3, 4, 5",
+        ),
+        ("dally", ["--figure", "4"], "--figure 4: not a figure of dally: must be one of 1, 2, 3"),
+        ("gavel", ["--figure", "1"], "--figure 1: not a figure of gavel: the paper has no figures"),
         ("dally", ["--scale", "0"], "'0': must be a number above 0 and at most 1"),
     ],
 )
@@ -55,22 +63,45 @@ def test_bad_input(run, tmp_path, monkeypatch, paper, arguments, part):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_help_lists_papers_and_what_there_is_of_each(run):
-    """With the defaults of each."""
-    exit_code, out, _ = run("paper", "--help")
-    assert exit_code == 0
-    assert "Tables 1, 2, 3, 4, 5, 6, 7, 8, 9, 10; figures 1, 2, 5" in out
-    assert "Tables 1, 2, 3, 4; figures 1, 2." in out
-    flat = " ".join(out.split())
-    assert "Tables 1, 2, 3, 4, 5; figures 1, 2, 3." in out
-    for defaults in (
-        "--scale 0.1, --seeds 4, --out results/figures.",
-        "--scale 0.4, --seeds 2, --out results/figures-hadar.",
-        "--scale 0.5, --seeds 1, --out results/figures-dally.",
-        "--scale 1, --seeds 5, --out results/figures-gavel.",
-        "--scale 1, --seeds 1, --out results/figures-pollux.",
-    ):
-        assert f"By default {defaults}" in flat
+def read_shown(out: str, kind: str) -> list[str]:
+    """Return the lines of a shown table or figure that begin so."""
+    return [line for line in out.splitlines() if line.startswith(kind)]
+
+
+@pytest.mark.parametrize(
+    ("paper", "scale", "seeds"),
+    [("lyra", "0.1", 4), ("hadar", "0.4", 2), ("dally", "0.5", 1), ("gavel", "1", 5)],
+)
+def test_a_paper_alone_is_described(run, paper, scale, seeds):
+    """Its citation, the verdicts for each table and the defaults of --run, without a simulation."""
+    exit_code, out, err = run("paper", paper)
+    assert (exit_code, err) == (0, "")
+    assert out.startswith(f"{paper}: ")
+    assert " judged " in out
+    assert f"Defaults of --run: --scale {scale}, --seeds {seeds}, --out results/figures" in out
+
+
+def test_stored_table_is_shown(run):
+    """The paper's number beside ours, the verdicts and the notes, as the page has them."""
+    exit_code, out, err = run("paper", "lyra", "--table", "5", "--figure", "5")
+    assert (exit_code, err) == (0, "")
+    (baseline,) = read_shown(out, "Baseline ")
+    assert baseline.split()[1:4] == ["3072", "/", "3009"]
+    assert "116 entries; values: " in out
+    assert "- One seed." in out
+    assert read_shown(out, "The whole page: ")[0].endswith("lyra-table-5.md")
+    assert len(read_shown(out, "N_R = ")) == 10
+
+
+def test_every_table_and_figure_is_stored():
+    """Each has a page, and the tables on it have a cell for every column."""
+    for name in PAPERS:
+        paper = find_paper(name)
+        for publication in paper.publications:
+            table = stored_table(paper, publication)
+            assert publication.title.endswith(table.title)
+            assert {len(row) for row in table.rows} <= {len(table.header)}
+            assert table.rows or table.notes
 
 
 def test_unknown_paper(run):
@@ -83,7 +114,7 @@ def test_out_is_a_file(run, tmp_path, place):
     """It is found out before the first simulation."""
     file = tmp_path / "file"
     file.write_text("kept")
-    given = ("paper", "lyra", "--table", "1", "--out", tmp_path / place)
+    given = ("paper", "lyra", "--run", "--table", "1", "--out", tmp_path / place)
     assert_one_line_error(run(*given), "--out", "is a file, not a folder")
     assert file.read_text() == "kept"
 
@@ -91,7 +122,7 @@ def test_out_is_a_file(run, tmp_path, place):
 def test_worked_examples_need_no_simulation(run, tmp_path):
     """Tables 1 to 4 and Figures 5 and 6 are reproduced to the last digit."""
     options = [f"--table={number}" for number in (1, 2, 3, 4)] + ["--figure=5", "--figure=6"]
-    exit_code, out, err = run("paper", "lyra", *options, "--out", tmp_path)
+    exit_code, out, err = run("paper", "lyra", "--run", *options, "--out", tmp_path)
     assert (exit_code, err) == (0, "")
     lines = out.splitlines()
     assert len(lines) == 8
@@ -119,20 +150,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Table 5 at a hundredth of the paper's size."""
     path = tmp_path_factory.mktemp("paper")
     options = ["--table", "5", "--scale", "0.01", "--seeds", "1", "--processes", "1"]
-    assert main(["paper", "lyra", *options, "--out", str(path)]) == 0
+    assert main(["paper", "lyra", "--run", *options, "--out", str(path)]) == 0
     return path
 
 
 def test_runs_are_kept_and_gone_on_with(run, tmp_path):
     """What is stored is not run again, neither for the same table nor for another one."""
     options = ("--scale", "0.01", "--seeds", "1", "--processes", "1", "--out", tmp_path)
-    assert run("paper", "lyra", "--figure", "2", *options)[0] == 0
+    assert run("paper", "lyra", "--run", "--figure", "2", *options)[0] == 0
     page = (tmp_path / "lyra-figure-2.md").read_bytes()
     before = load_replays(tmp_path).runs
     assert [record.key for record in before] == [BASELINE]
-    assert_one_line_error(run("paper", "lyra", "--figure", "2", *options), "add --resume")
+    assert_one_line_error(run("paper", "lyra", "--run", "--figure", "2", *options), "add --resume")
     chosen = ("--figure", "2", "--figure", "9")
-    exit_code, _, err = run("paper", "lyra", *chosen, *options, "--resume")
+    exit_code, _, err = run("paper", "lyra", "--run", *chosen, *options, "--resume")
     assert (exit_code, "2 runs to do, 1 stored already" in err) == (0, True)
     after = load_replays(tmp_path).runs
     assert {record.key for record in after} == {
@@ -143,7 +174,7 @@ def test_runs_are_kept_and_gone_on_with(run, tmp_path):
     assert before[0].started_at in {record.started_at for record in after}
     assert (tmp_path / "lyra-figure-2.md").read_bytes() == page
     larger = ("--scale", "0.02", *options[2:], "--resume")
-    assert_one_line_error(run("paper", "lyra", "--figure", "2", *larger), "another study")
+    assert_one_line_error(run("paper", "lyra", "--run", "--figure", "2", *larger), "another study")
 
 
 def test_failed_runs_are_said_and_not_averaged(run, tmp_path, monkeypatch):
@@ -154,7 +185,7 @@ def test_failed_runs_are_said_and_not_averaged(run, tmp_path, monkeypatch):
 
     monkeypatch.setattr("lyra_opt.experiments.simulation.running.tasks.replay", fails)
     options = ("--scale", "0.01", "--processes", "1", "--out", tmp_path)
-    exit_code, out, _ = run("paper", "lyra", "--figure", "2", *options)
+    exit_code, out, _ = run("paper", "lyra", "--run", "--figure", "2", *options)
     assert exit_code == 1
     assert "3 entries; values: 3 not run." in out
     page = (tmp_path / "lyra-figure-2.md").read_text()
@@ -167,7 +198,7 @@ def test_failed_runs_are_said_and_not_averaged(run, tmp_path, monkeypatch):
 def test_a_paper_without_its_traces(run, tmp_path, monkeypatch, paper, trace):
     """Whoever has no traces gets the pages, and is told what to look for: nothing fails."""
     monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
-    exit_code, out, err = run("paper", paper, "--table", "1", "--out", tmp_path / "made")
+    exit_code, out, err = run("paper", paper, "--run", "--table", "1", "--out", tmp_path / "made")
     assert (exit_code, len(err.splitlines())) == (0, 1)
     assert all(part in err for part in (trace, "LYRA_OPT_TRACES", "not run"))
     assert "not run" in out
@@ -196,7 +227,7 @@ def test_page_says_how_it_was_made_and_where_what_is(folder):
     assert {"#all", "#lyra-table-5", "#how"} <= set(links.addresses)
     assert {link.removeprefix("#") for link in links.addresses} <= set(links.ids)
     assert f"lyra-opt {__version__}, 20" in page
-    assert "lyra-opt paper lyra --table 5 --scale 0.01" in page
+    assert "lyra-opt paper lyra --run --table 5 --scale 0.01" in page
     assert "(21 runs)" in page  # of 14 schemes, and under other readings of their queues and loans
 
 
@@ -206,7 +237,7 @@ def hadar_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("hadar")
     parts = ["--table=1", "--table=2", "--table=3", "--figure=1"]
     options = ["--scale", "0.02", "--seeds", "1", "--processes", "1"]
-    assert main(["paper", "hadar", *parts, *options, "--out", str(path)]) == 0
+    assert main(["paper", "hadar", "--run", *parts, *options, "--out", str(path)]) == 0
     return path
 
 
@@ -232,7 +263,7 @@ def dally_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     options = ["--scale", "0.01", "--seeds", "1", "--processes", "1"]
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("LYRA_OPT_TRACES", raising=False)
-        assert main(["paper", "dally", *parts, *options, "--out", str(path)]) == 0
+        assert main(["paper", "dally", "--run", *parts, *options, "--out", str(path)]) == 0
     return path
 
 

@@ -1,0 +1,92 @@
+"""The stored tables: those that `make papers` computed at the papers' own sizes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lyra_opt.paper_figures.document import name_of
+
+if TYPE_CHECKING:
+    from lyra_opt.paper_figures.document import PaperTable, PublicationTable
+
+OVERVIEW = "overview.md"
+
+_INSTALLED = Path(__file__).parent / "pages"
+PAGES = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).resolve().parents[1] / "docs/papers"
+"""The folder of the pages. A wheel holds a copy beside this module; a checkout has it in docs."""
+
+_CELL = re.compile(r"(?<!\\)\|")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTable:
+    """A table of a page, with the sentences around it.
+
+    Parameters
+    ----------
+    title
+        The heading of the page.
+    verdicts
+        The sentence that counts the verdicts; empty if the page has none.
+    header
+        The names of the columns; empty if the page has no table.
+    numbers_from
+        The position of the first column of numbers.
+    rows
+        The cells, one tuple per row.
+    notes
+        What a reader must know about the numbers, one sentence or more per note.
+    heading
+        The heading of the section that holds the table, such as "Paper and ours"; may be empty.
+    page
+        The file that holds everything, with the verdict on each number.
+    """
+
+    title: str
+    verdicts: str
+    header: tuple[str, ...]
+    numbers_from: int
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...]
+    heading: str
+    page: Path
+
+
+def stored_table(paper: PaperTable, publication: PublicationTable) -> StoredTable:
+    """Return a table or figure of a paper as it was last computed at the paper's size.
+
+    A page that shows the paper's own layout and a list of single numbers gives the layout.
+    """
+    return parse_page(PAGES / paper.name / f"{name_of(paper.name, publication)}.md")
+
+
+def stored_overview(paper: PaperTable) -> StoredTable:
+    """Return the number of verdicts of each kind for every table and figure of a paper."""
+    return parse_page(PAGES / paper.name / OVERVIEW)
+
+
+def parse_page(page: Path) -> StoredTable:
+    """Return the first table of a Markdown page."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    table = [place for place, line in enumerate(lines) if line.startswith("|")]
+    first = table[0] if table else len(lines)
+    last = next((place for place in range(first, len(lines)) if not lines[place]), len(lines))
+    header, ruler, *rows = [_cells(line) for line in lines[first:last]] or [(), ()]
+    sentences = [line for line in lines[1:first] if line and not line.startswith(("#", "!", "- "))]
+    return StoredTable(
+        title=lines[0].removeprefix("# "),
+        verdicts=" ".join(sentences),
+        header=header,
+        numbers_from=next((at for at, rule in enumerate(ruler) if rule.endswith(":")), len(ruler)),
+        rows=tuple(rows),
+        notes=tuple(line.removeprefix("- ") for line in lines if line.startswith("- ")),
+        heading=next((line[3:] for line in lines[:first][::-1] if line.startswith("## ")), ""),
+        page=page,
+    )
+
+
+def _cells(line: str) -> tuple[str, ...]:
+    return tuple(cell.strip().replace("\\|", "|") for cell in _CELL.split(line)[1:-1])
