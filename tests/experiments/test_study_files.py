@@ -19,6 +19,7 @@ from lyra_opt.experiments.store import ResultStore
 from lyra_opt.experiments.study import read_study
 from lyra_opt.experiments.study_cells import Trace, find_trace
 from tests.experiments.conftest import REPOSITORY
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from lyra_opt.experiments.study import Study
@@ -30,117 +31,15 @@ OF_CAPTURED = {
 }
 """Studies of files that are not in the repository: their problem, and an instance of it."""
 
-LIBRARY = 'library = "library-2026.1"'
-
 MALFORMED = {
-    "unknown key": (("seeds = 2", "seeds = 2\nseed = 2"), "seed is 2: unknown key"),
-    "unknown key in a block": (
-        ("servers = [10", "sizes = [1]\nservers = [10"),
-        "sizes is no parameter of an instance family; known are: servers,",
-    ),
-    "wrong format": (("lyra-opt/study", "lyra-opt/reclaim"), "format is"),
-    "wrong version": (("version = 2", "version = 1"), "version is 1"),
-    "missing name": (('name = "tiny"\n', ""), "name is missing"),
-    "name that leaves the folder": (('"tiny"', '"../tiny"'), "name is"),
-    "unknown problem": (('problem = "reclaim"', 'problem = "packing"'), "problem is"),
-    "several problems for what is not of the library": (
-        ('problem = "reclaim"', 'problem = ["reclaim", "network"]'),
-        "must be one, as not all instances are of the library",
-    ),
-    "unknown version of the library": (
-        ("[[solvers]]", '[[instances]]\nlibrary = "library-1999"\n[[solvers]]'),
-        'instances[1].library is "library-1999": must be one of: library-',
-    ),
-    "unknown instance of the library": (
-        ("[[solvers]]", f'[[instances]]\n{LIBRARY}\nids = ["lyra-figur-5"]\n[[solvers]]'),
-        "did you mean lyra-figure-5",
-    ),
-    "unknown grade": (
-        ("[[solvers]]", f'[[instances]]\n{LIBRARY}\ngrades = ["hardest"]\n[[solvers]]'),
-        "instances[1].grades[0] is",
-    ),
-    "nothing of the library": (
-        ("[[solvers]]", f'[[instances]]\n{LIBRARY}\nids = ["hurt-first"]\n[[solvers]]'),
-        "has no instance that is asked for",
-    ),
-    "all solvers and one of them": (('"scf"]', '"*"]'), "solvers[0].names is"),
-    "unknown family": (
-        ('"rnd-trace"', '"rnd-tracer"'),
-        'instances[0].families[0] is "rnd-tracer": no such family',
-    ),
-    "unknown solver": (
-        ('"scf"', '"scff"'),
-        "solver 'scff': no such solver of reclaim; did you mean scf?",
-    ),
-    "solver twice": (('"scf"', '"lyra-greedy"'), "solvers[0].names[1]"),
-    "solver twice in two blocks": (
-        ('"scf"]', '"scf"]\n[[solvers]]\nnames = ["scf"]'),
-        "solvers[1].names",
-    ),
-    "no solvers": (('[[solvers]]\nnames = ["lyra-greedy", "scf"]', ""), "solvers is missing"),
-    "no instances": (('families = ["rnd-trace"]', "families = []"), "instances[0].families is []"),
-    "families as text": (('["rnd-trace"]', '"rnd-trace"'), "instances[0].families"),
-    "share above 100 %": (("[10, 30]", "[10, 150]"), "--reclaim-percent is 150: must be an"),
-    "share as text": (("[10, 30]", '["10"]'), '--reclaim-percent is "10"'),
-    "share with decimals": (("[10, 30]", "[10.5]"), "instances[0].reclaim_percent[0] is 10.5"),
-    "share twice": (("[10, 30]", "[10, 10]"), "instances[0].reclaim_percent[1]"),
-    "shares without servers": (("servers = [10, 20]\n", ""), "--servers, which is missing"),
-    "shares and counts": (("servers = [10", "reclaim = 1\nservers = [10"), "beside --reclaim"),
-    "N_R above the fleet": (
-        ("reclaim_percent = [10, 30]", "reclaim = [11]"),
-        "at most the 10 servers on loan",
-    ),
-    "servers as a float": (("[10, 20]", "[10.0]"), "instances[0].servers[0] is 10.0"),
-    "servers as a flag": (("[10, 20]", "[true]"), "instances[0].servers[0] is true"),
-    "servers of 0": (("[10, 20]", "[0]"), "--servers is 0"),
-    "empty axis": (("[10, 20]", "[]"), "instances[0].servers is []"),
-    "seeds of 0": (("seeds = 2", "seeds = 0"), "seeds is 0"),
-    "seeds as text": (("seeds = 2", 'seeds = "2"'), "seeds is"),
-    "seed twice": (("seeds = 2", "seeds = [1, 1]"), "seeds[1] is 1"),
-    "too many seeds": (("seeds = 2", "seeds = 1000000"), "runs in all"),
-    "time limit of 0": (("5.0", "0.0"), "time_limit_s is 0.0"),
-    "infinite time limit": (("5.0", "inf"), "time_limit_s is Infinity"),
-    "certify as a number": (("certify = true", "certify = 1"), "certify is 1"),
-    "seed as a parameter": (
-        ("servers = [10", "seed = 1\nservers = [10"),
-        "instances[0].seed is 1: is given as seeds",
-    ),
-    "solvers on a group that is not there": (
-        ('"scf"]', '"scf"]\ngroups = ["realist"]'),
-        'solvers[0].groups[0] is "realist": must be one of: realistic',
-    ),
-    "headline of a solver that is not run": (
-        ("seeds = 2", 'seeds = 2\nheadline = ["tabu"]'),
-        'headline[0] is "tabu": must be one of: lyra-greedy, scf',
-    ),
-    "group with control characters": (
-        ('group = "realistic"', 'group = "red\\u001b"'),
-        "must be printable text on one line",
-    ),
-    "parameter of no family": (
-        ("servers = [10", "colour = 3\nservers = [10"),
-        "colour is no parameter",
-    ),
-    "parameter that is a table": (
-        ("servers = [10", "semantics = { a = 1 }\nservers = [10"),
-        "instances[0].semantics",
-    ),
-    "servers for a family sized by N_R": (
-        ('families = ["rnd-trace"]', 'families = ["decoy"]\nreclaim = 2'),
-        "--reclaim-percent is 10: must not be given beside --reclaim",
-    ),
-    "shares for a family sized by N_R": (('"rnd-trace"', '"decoy"'), "refused by family decoy, wh"),
-    "a snapshot without its trace": (('"rnd-trace"', '"snapshot"'), "--trace is required"),
-    "no TOML": (("[[solvers]]", "[[solvers"), "is not valid TOML"),
-    "key twice": (("seeds = 2", "seeds = 2\nseeds = 3"), "is not valid TOML"),
-    "nested without end": (("seeds = 2", f"seeds = {'[' * 50_000}"), "tiny.toml: is"),
+    **tables(__file__),
+    "nested without end": ("seeds = 2", f"seeds = {'[' * 50_000}", "tiny.toml: is"),
 }
 
 
-@pytest.mark.parametrize(("replacement", "message"), MALFORMED.values(), ids=MALFORMED.keys())
-def test_malformed_study_is_refused_in_one_line(
-    replacement, message, write_study, tmp_path, capsys
-):
+@pytest.mark.parametrize("defect", MALFORMED)
+def test_malformed_study_is_refused_in_one_line(defect, write_study, tmp_path, capsys):
+    *replacement, message = MALFORMED[defect]
     study = write_study(replacement)
     results = tmp_path / "results"
     assert main(["study", str(study), "--out", str(results)]) == 2
@@ -333,8 +232,8 @@ def test_every_key_is_listed_and_in_the_schema(capsys, write_study):
     jsonschema.Draft202012Validator.check_schema(schema)
     for path in STUDIES:
         jsonschema.validate(tomllib.loads(path.read_text()), schema)
-    for change in (MALFORMED["unknown key"][0], MALFORMED["share with decimals"][0]):
-        refused = tomllib.loads(write_study(change).read_text())
+    for name in ("unknown key", "share with decimals"):
+        refused = tomllib.loads(write_study(MALFORMED[name][:2]).read_text())
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(refused, schema)
     assert main(["study"]) == 2
