@@ -1,5 +1,5 @@
-"""The simulated cluster: one event loop, clusters, speeds, tenures, schemes and metrics.
+"""The cluster simulator: an event loop, clusters, job speeds, tenures, schemes and metrics.
 
-A scheme is assembled from the solver objects that solve standalone instances; none of their rules
-stands here a second time.
+Schemes call the solver objects that solve standalone instances; the simulator does not implement
+any of their rules again.
 """

@@ -1,4 +1,4 @@
-"""Fixed timers by demand class, and the files that hold them."""
+"""Delay timers for each class of gang sizes, and the TOML files that hold them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ TIMERS_FORMAT = "lyra-opt/timers"
 VERSION = 1
 LARGEST_FILE_BYTES = 2**20
 SCHEME = "manual"
-"""Dally with fixed timers, as policies call it."""
+"""The name of the scheme that runs Dally with fixed timers."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Leases(Rule):
-    """A number of leases of at least 0, or inf, which is for ever."""
+    """The rule for a number of leases: at least 0, where inf means for ever."""
 
     dtype = "float64"
 
@@ -43,45 +43,45 @@ class _Leases(Rule):
         return Number().schema()
 
     def in_words(self) -> str:
-        return "number of at least 0, or inf for ever"
+        return "number of at least 0, or inf to wait for ever"
 
 
 @declared()
 class TimerClass:
-    """How long gangs of some sizes wait, in leases."""
+    """The delay timers, in leases, of gangs up to a given size."""
 
     largest_gang: int = key(
-        Integer(1), "GPUs of the largest gang of the class; it has those that no smaller class has"
+        Integer(1), "largest gang of the class, in GPUs; smaller classes take the smaller gangs"
     )
-    rack_leases: float = key(_Leases(), "what they wait before they accept machines of one rack")
-    network_leases: float = key(_Leases(), "what they wait before they accept machines of several")
+    rack_leases: float = key(_Leases(), "leases to wait before a gang accepts machines of one rack")
+    network_leases: float = key(_Leases(), "leases to wait before a gang accepts several racks")
 
 
 @declared(kw_only=False)
 class ClassTimers:
-    """Timers of all gangs. Gangs beyond the last class do not wait."""
+    """Delay timers for all gang sizes; gangs larger than the last class do not wait."""
 
     classes: tuple[TimerClass, ...] = key(
-        ListOf(Table(TimerClass)), "by largest gang, increasing", named="class"
+        ListOf(Table(TimerClass)), "classes in increasing order of largest_gang", named="class"
     )
 
     def __post_init__(self) -> None:
         largest = 0
         for position, each in enumerate(self.classes):
             if each.largest_gang <= largest:
-                rule = f"must be above that of the class before, {largest}"
+                rule = f"must be above largest_gang of the class before, {largest}"
                 raise FieldError(f"class[{position}].largest_gang", each.largest_gang, rule)
             largest = each.largest_gang
 
     def rule(self) -> FixedTimers:
-        """Return them for a run."""
+        """Return a new timer rule for one run of Dally."""
         by_gang = {
             each.largest_gang: (each.rack_leases, each.network_leases) for each in self.classes
         }
         return FixedTimers(0.0, 0.0, by_gang)
 
     def policy(self) -> DelayScheduling:
-        """Return Dally with these timers, for a run."""
+        """Return Dally's policy with these timers, for one run."""
         return DelayScheduling(SCHEME, self.rule())
 
 
@@ -90,7 +90,7 @@ def manual(
     network_leases: float = LEAST_NETWORK_LEASES,
     timers: str | Path | Sequence[Mapping[str, Any]] | None = None,
 ) -> DelayScheduling:
-    """Return Dally with one pair of timers, or with timers by class from a file or tables."""
+    """Return Dally's policy with one pair of timers, or with timers by gang size."""
     if timers is None:
         return delay_scheduling.manual(rack_leases, network_leases)
     if isinstance(timers, list | tuple):
@@ -99,21 +99,22 @@ def manual(
         except FieldError as error:
             raise error.inside("timers") from None
     if not isinstance(timers, str | os.PathLike):
-        rule = "must be a file, or a list of tables, of timers by class; one pair is rack_leases, "
-        raise FieldError("timers", timers, f"{rule}network_leases")
+        rule = "must be a file or a list of tables with timers by class. For one pair of timers, "
+        raise FieldError("timers", timers, f"{rule}give rack_leases and network_leases instead")
     return read_timers(timers).policy()
 
 
 def read_timers(path: str | Path) -> ClassTimers:
-    """Read timers by demand class from a TOML file.
+    """Read delay timers by gang-size class from a TOML file.
 
-    It has the format ``lyra-opt/timers``, version 1, and tables ``[[class]]`` with the keys of
-    `TimerClass`.
+    The file has the format ``lyra-opt/timers``, version 1, and tables ``[[class]]`` with the keys
+    of `TimerClass`.
 
     Raises
     ------
     InputError
-        If the file cannot be read or breaks a rule; names file, field and rule.
+        If the file cannot be read or breaks a rule; the message names the file, the field and the
+        rule.
     """
     source = str(path)
     document = parse_toml(read_text(path, LARGEST_FILE_BYTES), source, "timers")

@@ -1,4 +1,4 @@
-"""What a simulation runs on: servers with GPUs of one or more types, in racks, own or borrowed."""
+"""Simulated clusters: servers with GPUs of one or more types, in racks, own or borrowed."""
 
 from __future__ import annotations
 
@@ -25,35 +25,37 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.workload import Job
 
 LEAST_RELATIVE_SPEED = 1e-6
-"""As many times faster is most; beyond, it is a slip, and work is lost in rounding."""
+"""Allowed relative speeds are from this to its inverse. Beyond, a value is surely a slip, and
+rounding loses work.
+"""
 
 LENT = " (lent)"
-"""What ends the name of a type of borrowed GPUs that own servers have too."""
+"""Suffix for the name of a borrowed GPU type when own servers have a type of the same name."""
 
 REPLICA_TOLERANCE = 1e-9
-"""Part of a GPU that is taken for a rounding error of a relative speed."""
+"""Fraction of a GPU that counts as a rounding error of a relative speed."""
 
 HOUR_S = 3600
 
 DEFAULT_PRICE_PER_HOUR = 1.0
-"""Of a GPU whose price nobody says."""
+"""Price of a GPU whose type has no given price."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuType:
-    """A kind of GPU.
+    """A type of GPU with its speed and price.
 
     Parameters
     ----------
     name
-        What it is called in results.
+        The name in results.
     relative_speed
-        Work that one does in the time in which a reference GPU does 1, above 0; for jobs whose
-        throughput on it was not measured.
+        Work done while a reference GPU does 1, above 0; used for jobs without a measured throughput
+        on this type.
     price_per_hour
-        What one costs, above 0.
+        Price of one GPU for an hour, above 0.
     source
-        Where these figures are from, in words; empty where nobody says.
+        Where speed and price come from, in words; empty if unknown.
     """
 
     name: str
@@ -75,48 +77,48 @@ class GpuType:
 
     @property
     def replicas(self) -> int:
-        """Fewest GPUs of this kind that together are at least as fast as a reference GPU."""
+        """The fewest GPUs of this type that together are at least as fast as a reference GPU."""
         return math.ceil(1 / self.relative_speed - REPLICA_TOLERANCE)
 
     @property
     def worker_speed(self) -> float:
-        """Work that so many `replicas` do while a reference GPU does 1; at least 1."""
+        """Work that `replicas` GPUs do together while a reference GPU does 1; at least 1."""
         return max(1.0, self.replicas * self.relative_speed)
 
 
 TRAINING_GPU = GpuType(name="V100")
-"""What training servers have in Lyra (EuroSys 2023), section 7.1."""
+"""GPU type of Lyra's training servers (EuroSys 2023), section 7.1."""
 
 INFERENCE_GPU = GpuType(name="T4", relative_speed=1 / 3)
-"""Three do what one V100 does; Lyra (EuroSys 2023), section 7.5."""
+"""Three T4s do the work of one V100; Lyra (EuroSys 2023), section 7.5."""
 
 
 @declared()
 class Server(heterogeneous.GpuServer):
-    """A server with GPUs of one or more types, which may be borrowed."""
+    """A server with GPUs of one or more types; it belongs to the cluster or can be borrowed."""
 
     is_lent: bool = key(
-        Flag(), "whether it is an inference server, present only while on loan", default=False
+        Flag(), "whether this is an inference server, present only while on loan", default=False
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """The GPUs of a type, own or borrowed: alike, but for where they are.
+    """All own GPUs of one type, or all borrowed GPUs of one type; they differ only in location.
 
     Parameters
     ----------
     number
-        Its place among the cluster's pools.
+        Index of the pool in `Cluster.pools`.
     gpu_type
-        What they are.
+        Type of the GPUs.
     is_lent
-        Whether they are there only while on loan.
+        Whether the GPUs are present only while on loan.
     hosts
-        The hosts that have them. A *host* is what a server has of one type; hosts are numbered pool
-        by pool, and within a pool in the order of servers.
+        The hosts of the pool. A *host* is the share of a server that has GPUs of one type. Hosts
+        are numbered pool by pool, and within a pool in the order of servers.
     gpus, servers
-        GPUs of each host, and the position of its server.
+        For each host, its number of GPUs and the index of its server.
     """
 
     number: int
@@ -129,29 +131,30 @@ class Pool:
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """Servers, own ones first.
+    """A cluster: its own servers, followed by servers that it can borrow.
 
     Parameters
     ----------
     name
-        What it is called in results.
+        The name in results.
     gpu_types
-        Of all servers, at least one, unique; for policies that go through types in order.
+        The GPU types of all servers, at least one, with unique names. The order is that in which
+        policies try the types.
     servers
-        At least one of its own, unique ids, own ones before those that are lent to it.
+        At least one own server; unique ids; own servers before servers that can be borrowed.
     topology
-        The racks of all servers, in their order; None where racks do not matter.
+        The racks of all servers, in the order of `servers`; None if racks do not matter.
     communication
-        How well gangs compute across `topology`; None where distance costs nothing.
+        How distance across `topology` slows gangs; None if distance costs nothing.
     network
-        What the links are called in results.
+        The name of the set of links in results.
     assumptions
-        What is assumed of it, a sentence each; every result repeats them.
+        Assumptions about the cluster, one sentence each; every result repeats them.
 
     Raises
     ------
     FieldError
-        If a rule is broken; names the field, its value and the rule.
+        If a rule is broken; the message names the field, its value and the rule.
     """
 
     name: str
@@ -173,7 +176,7 @@ class Cluster:
         known: set[str] = set()
         for position, gpu_type in enumerate(self.gpu_types):
             if gpu_type.name.casefold() in {name.casefold() for name in known}:
-                rule = "must be unique, whatever the case of its letters"
+                rule = "must be unique, ignoring upper and lower case"
                 raise FieldError(f"gpu_types[{position}].name", gpu_type.name, rule)
             known.add(gpu_type.name)
         ids: set[str] = set()
@@ -190,23 +193,21 @@ class Cluster:
                 if not server.is_lent:
                     own_types.add(name)
                 elif name in own_types:
-                    rule = "must be called otherwise than a type of own servers"
+                    rule = "must differ from the GPU types of own servers"
                     raise FieldError(f"servers[{position}].gpus", name, rule)
             if has_lent and not server.is_lent:
-                rule = "must stand before all servers that are lent"
+                rule = "own servers must come before all lent servers"
                 raise FieldError(f"servers[{position}]", server.id, rule)
             has_lent = server.is_lent
         if self.servers[0].is_lent:
-            raise FieldError("servers", [], "must have one that is not lent")
+            raise FieldError("servers", [], "must contain a server that is not lent")
         if self.topology is not None:
             held = [sum(server.gpus.values()) for server in self.servers]
             if self.topology.gpus_of_machine.tolist() != held:
-                rule = "must have the GPUs of the servers, machine by machine"
+                rule = "each machine must have as many GPUs as the server at its position"
                 raise FieldError("topology", self.topology.name, rule)
         elif self.communication is not None:
-            raise FieldError("topology", None, "must be there for a model of communication")
-
-    # What makes them.
+            raise FieldError("topology", None, "must be set for a communication model")
 
     @classmethod
     def of_servers(
@@ -221,21 +222,21 @@ class Cluster:
         inference_gpu: GpuType = INFERENCE_GPU,
         name: str = "",
     ) -> Cluster:
-        """Return equal training servers, and inference servers that can be borrowed.
+        """Return a cluster of equal training servers and, optionally, inference servers to borrow.
 
         Parameters
         ----------
         servers, gpus_per_server, gpu
-            Of the training cluster.
+            Number, GPUs and GPU type of the training servers.
         servers_per_rack
-            Of the training cluster, numbered rack by rack; None where racks do not matter. Distance
-            costs nothing all the same: only how many racks a job spans is counted.
+            Training servers in each rack, which are numbered rack by rack; None if racks do not
+            matter. Racks do not slow jobs: only the number of racks that a job spans is counted.
         inference_servers, inference_gpus_per_server
-            Of the inference cluster; none by default.
+            Number and GPUs of the inference servers; none by default.
         inference_gpu
-            What its GPUs are, beside those of the training cluster, whose speed is 1.
+            GPU type of the inference servers; its speed is relative to the training GPUs.
         name
-            None names it like ``443x8``.
+            The name of the cluster; an empty name becomes one like ``443x8``.
         """
         require_integer("servers", servers, minimum=1)
         require_integer("gpus_per_server", gpus_per_server, minimum=1)
@@ -275,14 +276,14 @@ class Cluster:
         gpu_types: tuple[GpuType, ...] = (TRAINING_GPU,),
         assumptions: tuple[str, ...] = (),
     ) -> Cluster:
-        """Return machines in racks, across which gangs compute the slower the farther.
+        """Return a cluster of machines in racks; a gang runs slower the further it is spread.
 
         Parameters
         ----------
         topology, communication, network, assumptions
             See the class.
         gpu_types
-            Of the machines: rack by rack in turn, so that a rack has one type.
+            GPU types of the machines. Racks take the types in turn, so each rack has one type.
         """
         names = topology.machine_names()
         racks = topology.rack_of_machine.tolist()
@@ -302,19 +303,19 @@ class Cluster:
         )
 
     def with_lent(self, servers: int, *, gpus_per_server: int, gpu_type: GpuType) -> Cluster:
-        """Return this cluster with inference servers beside it, which stand in a rack of their own.
+        """Return this cluster with additional inference servers, which form a rack of their own.
 
         Parameters
         ----------
         servers, gpus_per_server
-            Of the inference cluster.
+            Number and GPUs of the inference servers.
         gpu_type
-            What its GPUs are; one named like one of the cluster's own is told apart by its name.
+            Their GPU type. If an own type has the same name, this one gets the suffix ``LENT``.
         """
         if not servers:
             return self
         if any(found.name.casefold() == gpu_type.name.casefold() for found in self.gpu_types):
-            # Rules that know types alone must not take borrowed GPUs for own ones.
+            # A policy that sees only type names must not confuse borrowed GPUs with own GPUs.
             gpu_type = replace(gpu_type, name=gpu_type.name + LENT)
         gpu_types = (*self.gpu_types, gpu_type)
         topology = self.topology
@@ -328,15 +329,14 @@ class Cluster:
         return replace(self, gpu_types=gpu_types, servers=(*self.servers, *lent), topology=topology)
 
     def to_networkx(self) -> networkx.Graph:
-        """Return the graph of servers, of the types of their GPUs and, where they count, of racks.
+        """Return a networkx graph of the servers, their GPU types and, if given, their racks.
 
         Nodes are ``("gpu_type", name)`` with ``relative_speed``, ``price_per_hour``, ``gpus`` (of
         all servers) and ``is_lent``, and ``("server", id)`` with ``gpus`` and ``is_lent``; an edge
-        between them has ``gpus``. With a topology there are ``("rack", number)`` and
-        ``("network",)``, and edges with ``tier``, that of gangs that go across them: ``rack``
-        between server and rack, ``network`` above; and where links are known with
-        ``bandwidth_gb_per_s`` and ``latency_s``. The graph has ``name`` and ``network``. Complexity
-        O(types * servers).
+        between them has ``gpus``. A topology adds nodes ``("rack", number)`` and ``("network",)``.
+        The edges between server and rack have the ``tier`` ``rack``, the edges above have
+        ``network``; if the links are known, both have ``bandwidth_gb_per_s`` and ``latency_s``. The
+        graph has ``name`` and ``network``. Complexity O(types * servers).
         """
         import networkx
 
@@ -366,50 +366,48 @@ class Cluster:
         return graph
 
     def _link_at(self, tier: str) -> dict[str, float]:
-        """Return the figures of the links of a tier, none where they are not known."""
+        """Return bandwidth and latency of a tier's links; empty if the links are not known."""
         links: LinkSet | None = getattr(self.communication, "links", None)
         return {} if links is None else asdict(links.at(TIER_OF_LABEL[tier]))
 
-    # What they come to.
-
     @cached_property
     def own_servers(self) -> tuple[Server, ...]:
-        """Those that are always there."""
+        """The servers that are always present."""
         return tuple(server for server in self.servers if not server.is_lent)
 
     @cached_property
     def inference_servers(self) -> int:
-        """How many servers can be borrowed."""
+        """The number of servers that can be borrowed."""
         return len(self.servers) - len(self.own_servers)
 
     @cached_property
     def inference_gpus(self) -> int:
-        """GPUs of the servers that can be borrowed."""
+        """The number of GPUs on servers that can be borrowed."""
         return sum(sum(pool.gpus) for pool in self.pools if pool.is_lent)
 
     @cached_property
     def gpus(self) -> int:
-        """GPUs that are always there."""
+        """The number of GPUs that are always present."""
         return sum(self.gpus_of_type.values())
 
     @cached_property
     def gpus_of_type(self) -> dict[str, int]:
-        """GPUs of each type that are always there, by name in the order of types."""
+        """The number of own GPUs of each type, by name in the order of `gpu_types`; may be 0."""
         return self._of_own_servers(sum)
 
     @cached_property
     def own_gpus(self) -> dict[str, int]:
-        """The same of those types alone that own servers have."""
+        """The number of own GPUs by type, without the types that only borrowed servers have."""
         return {name: count for name, count in self.gpus_of_type.items() if count}
 
     @cached_property
     def lent_type(self) -> GpuType | None:
-        """What servers that can be borrowed have; None if there are none."""
+        """The GPU type of the servers that can be borrowed; None if there are no such servers."""
         return next((pool.gpu_type for pool in self.pools if pool.is_lent), None)
 
     @cached_property
     def most_on_a_server(self) -> dict[str, int]:
-        """GPUs of each type on the own server that has most of them."""
+        """The largest number of GPUs of each type on any own server."""
         return self._of_own_servers(max)
 
     def _of_own_servers(self, combine: Callable[[Iterable[int]], int]) -> dict[str, int]:
@@ -420,12 +418,12 @@ class Cluster:
 
     @cached_property
     def type_of(self) -> dict[str, GpuType]:
-        """GPU types by name."""
+        """The GPU types by name."""
         return {gpu_type.name: gpu_type for gpu_type in self.gpu_types}
 
     @cached_property
     def pools(self) -> tuple[Pool, ...]:
-        """The GPUs by type, own and borrowed ones apart; own ones first."""
+        """The pools of the cluster: own GPUs by type, then borrowed GPUs by type."""
         found: list[Pool] = []
         first = 0
         for is_lent in (False, True):
@@ -453,7 +451,7 @@ class Cluster:
 
     @cached_property
     def price_per_s_of_pool(self) -> tuple[float, ...] | None:
-        """What a second of a GPU costs, by pool; None where nobody says a price of any type."""
+        """The price of a GPU-second in each pool; None if no type has a given price."""
         prices = [pool.gpu_type.price_per_hour for pool in self.pools]
         if set(prices) == {DEFAULT_PRICE_PER_HOUR}:
             return None
@@ -461,50 +459,48 @@ class Cluster:
 
     @cached_property
     def host_of(self) -> dict[tuple[str, str], int]:
-        """The host by server id and GPU type."""
+        """The host of each pair of server id and GPU type."""
         types = [pool.gpu_type.name for pool in self.pools for _ in pool.hosts]
         return {key: host for host, key in enumerate(zip(self.name_of_host, types, strict=True))}
 
     @cached_property
     def pool_of_host(self) -> list[int]:
-        """Number of the pool of each host."""
+        """The pool number of each host."""
         return [pool.number for pool in self.pools for _ in pool.hosts]
 
     @cached_property
     def server_of_host(self) -> list[int]:
-        """Position of the server of each host."""
+        """The index of each host's server in `servers`."""
         return [server for pool in self.pools for server in pool.servers]
 
     @cached_property
     def name_of_host(self) -> list[str]:
-        """Id of the server of each host."""
+        """The id of each host's server."""
         return [self.servers[server].id for server in self.server_of_host]
 
     @cached_property
     def gpus_of_host(self) -> list[int]:
-        """GPUs of each host."""
+        """The number of GPUs on each host."""
         return [gpus for pool in self.pools for gpus in pool.gpus]
 
     @cached_property
     def rack_of_host(self) -> list[int]:
-        """Rack of each host; 0 where racks do not matter."""
+        """The rack of each host; all 0 if racks do not matter."""
         if self.topology is None:
             return [0] * len(self.server_of_host)
         racks = self.topology.rack_of_machine.tolist()
         return [racks[server] for server in self.server_of_host]
 
-    # As the heterogeneous problem has them.
-
     @cached_property
     def problem_types(self) -> tuple[heterogeneous.GpuType, ...]:
-        """All types, as instances of the heterogeneous problem have them."""
+        """All GPU types, in the form that instances of the heterogeneous problem use."""
         return tuple(
             heterogeneous.GpuType(name=gpu_type.name, price_per_hour=gpu_type.price_per_hour)
             for gpu_type in self.gpu_types
         )
 
     def problem_servers(self, lent: Collection[int] = ()) -> tuple[heterogeneous.GpuServer, ...]:
-        """Return the own servers and those of lent hosts, as such instances have them."""
+        """Return the own servers, and the servers of hosts on loan, for heterogeneous instances."""
         there = {self.server_of_host[host] for host in lent}
         return tuple(
             heterogeneous.GpuServer(id=server.id, gpus=server.gpus)
@@ -513,11 +509,11 @@ class Cluster:
         )
 
     def holds(self, job: Job) -> bool:
-        """Whether the base demand of a job fits own GPUs of one type when nothing else runs.
+        """Return whether a job's base demand fits the own GPUs of one type in an empty cluster.
 
-        Of a type that it asks for, if it asks for any.
+        If the job asks for GPU types, only these types count.
         """
-        if not job.gpu_types:  # nearly always, and quick: asked of every job of a workload
+        if not job.gpu_types:  # the common case is fast, because every job is checked
             return self._largest_gang_of(job.gpus_per_worker) >= job.min_workers
         return any(
             self.most_workers(pool.number, job.gpus_per_worker) >= job.min_workers
@@ -526,7 +522,7 @@ class Cluster:
         )
 
     def _largest_gang_of(self, gpus_per_worker: int) -> int:
-        """Return the most workers of so many GPUs that own GPUs of one type hold; kept."""
+        """Return the most workers of this size that own GPUs of one type can hold (cached)."""
         found = self._largest_gangs.get(gpus_per_worker)
         if found is None:
             found = self._largest_gangs[gpus_per_worker] = max(
@@ -541,7 +537,7 @@ class Cluster:
         return {}
 
     def most_workers(self, pool: int, gpus_per_worker: int) -> int:
-        """Return how many workers of so many GPUs fit a pool; kept."""
+        """Return how many workers of `gpus_per_worker` GPUs fit a pool (cached)."""
         key = pool, gpus_per_worker
         found = self._most_workers_of.get(key)
         if found is None:
@@ -557,17 +553,17 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoanPlan:
-    """How many inference servers are lent over time, decided before the simulation.
+    """The number of inference servers on loan over time, fixed before the simulation starts.
 
     Parameters
     ----------
     interval_s
-        Time between two decisions.
+        Seconds between two loan decisions.
     on_loan
-        Servers on loan from each decision on; the last one holds for ever.
+        Servers on loan from each decision to the next; the last number applies for ever.
     busy_share
-        Share of the inference cluster's GPUs that serve in each interval; the last one holds for
-        ever.
+        Share of the inference cluster's GPUs that serve requests in each interval; the last share
+        applies for ever.
     """
 
     interval_s: float

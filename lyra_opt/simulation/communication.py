@@ -1,9 +1,8 @@
-"""How long an iteration takes where a gang is placed: compute, and communication beside it.
+"""Models of the communication time in a training iteration, depending on the placement.
 
-Efficiency is the share of an iteration in which a gang computes: 1 for a single GPU, less the more
-of its communication is not hidden behind computing. It is what Dally's simulator calls a
-placement's slowdown (its S), and takes from ASTRA-sim; here it comes from a closed form or from a
-table of the user's.
+Efficiency is the share of an iteration in which a gang computes: 1 for a single GPU, less if
+communication is not hidden behind computing. Dally's simulator calls it a placement's slowdown (its
+S) and takes it from ASTRA-sim. In this module it comes from a closed form or from the user's table.
 """
 
 from __future__ import annotations
@@ -27,23 +26,23 @@ if TYPE_CHECKING:
 
 BYTES_PER_GB = 1e9
 LEAST_EFFICIENCY = 1e-9
-"""Of a table; with less, a job may hardly come to an end."""
+"""Least efficiency in a table; with less, a job may take practically for ever."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainedModel:
-    """What is trained, as far as communication goes.
+    """A model to train, with the figures that determine its communication time.
 
     Parameters
     ----------
     name
         Unique among the models.
     layers
-        Each of which is reduced on its own and pays the latency, at least 1.
+        Number of layers, at least 1. Each layer is reduced separately and pays the latency.
     compute_s
-        Of an iteration, above 0.
+        Computing time of an iteration, above 0.
     all_reduce_bytes
-        Of an iteration, at least 0.
+        Bytes that an iteration reduces over all GPUs, at least 0.
     """
 
     name: str
@@ -77,23 +76,23 @@ MODELS: Mapping[str, TrainedModel] = {
         ),  # large; batch 256; its header says 145 layers, its rows are 66
     )
 }
-"""Sums over the per-layer profiles of Dally's public simulator, its compute scale applied.
+"""Sums over the per-layer profiles of Dally's public simulator, with its compute scale applied.
 
-Take them for orders of magnitude: the absolute times look odd, and which profile was live when
-the paper's figures were made is not known.
+Use them only as orders of magnitude: the absolute times look odd, and it is not known which profile
+the paper's figures used.
 """
 
 
 SCATTERED_MODELS = frozenset({"resnet50", "resnet18", "bert"})
-"""Models that Tiresias, as Dally's public simulator has it, does not keep together: skew is low."""
+"""Models with low skew, which Tiresias does not keep together, as in Dally's public simulator."""
 
 
 class CommunicationModel(ABC):
-    """Says how well a gang computes where it is placed."""
+    """Computes the efficiency of a gang from its model and its placement."""
 
     @abstractmethod
     def models(self) -> Collection[str]:
-        """Return the names of the models that it knows."""
+        """Return the names of the models that are covered."""
 
     @abstractmethod
     def efficiency(self, model: str, gang: int, tier: Tier, units: int) -> float:
@@ -102,32 +101,32 @@ class CommunicationModel(ABC):
         Parameters
         ----------
         model
-            What it trains, one of `models`.
+            Name of the trained model, one of `models`.
         gang
-            Its GPUs, at least 1; one GPU has nobody to talk to.
+            Number of GPUs, at least 1; a single GPU does not communicate.
         tier
-            What it spans.
+            Tier that the gang spans.
         units
-            How many units of the tier it spans: GPUs, machines or racks; at least 2 for gangs of
-            several.
+            Number of units of the tier that it spans: GPUs, machines or racks; at least 2 for a
+            gang of several GPUs.
 
         Raises
         ------
         UserError
-            If nothing is known of the model, or of such a gang.
+            If the model or the size of the gang is not covered.
         """
 
     def unknown(self, model: str, job: str) -> UserError:
-        """Return the error that nothing is known of the model that a job trains."""
+        """Return the error for a job whose model is not covered."""
         return UserError(
-            f"job {job} trains {model!r}: must be one of: {', '.join(self.models())}; a file of "
-            "measured slowdowns brings models of its own"
+            f"job {job}: model is {model!r}: must be one of: {', '.join(self.models())}; to use "
+            "other models, give a file of measured slowdowns"
         )
 
     def tier_efficiency(self, model: str, gang: int, topology: Topology) -> tuple[float, ...]:
-        """Return the efficiency at each tier with the fewest units possible; 0 where it cannot be.
+        """Return a gang's efficiency at each tier with the fewest units that can hold it.
 
-        That is, where the empty cluster has no room for the gang across that tier.
+        It is 0 at a tier across which the empty cluster has no room for the gang.
         """
         return tuple(
             self.efficiency(model, gang, tier, topology.fewest_units(tier, gang))
@@ -139,21 +138,21 @@ class CommunicationModel(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClosedForm(CommunicationModel):
-    """Ring all-reduce over the slowest tier that a gang spans.
+    """The cost of a ring all-reduce over the slowest tier that a gang spans.
 
-    With k units, bandwidth B, latency l, n layers and M bytes, communication takes
-    ``2 (k - 1) / k  M / B + 2 (k - 1) l n``, of which so much is exposed as is beyond the share
-    of computing that it overlaps with. Ours, in place of ASTRA-sim: the cost of a ring, once for
-    all bytes and once for each layer's hops.
+    With k units, bandwidth B, latency l, n layers and M bytes, communication takes ``2 (k - 1) / k
+    M / B + 2 (k - 1) l n`` seconds. The part beyond the overlap with computing is exposed. This
+    form is ours, in place of ASTRA-sim: a ring transfers all bytes once and pays the latency of its
+    hops for each layer.
 
     Parameters
     ----------
     links
         Bandwidth and latency of each tier.
     overlap
-        Share of computing behind which communication can hide, 0 to 1.
+        Share of the computing time behind which communication can hide, 0 to 1.
     known
-        Models by name.
+        The models by name.
     """
 
     links: LinkSet = LINK_SETS["shipped"]
@@ -165,11 +164,11 @@ class ClosedForm(CommunicationModel):
             raise FieldError("overlap", self.overlap, "must be at most 1")
 
     def models(self) -> Collection[str]:
-        """Return the names of the models that it knows."""
+        """Return the names of the models in `known`."""
         return self.known.keys()
 
     def communication_s(self, model: TrainedModel, tier: Tier, units: int) -> float:
-        """Return how long the communication of an iteration takes, hidden or not."""
+        """Return the communication time of an iteration in seconds, hidden or not."""
         link = self.links.at(tier)
         bandwidth = link.bandwidth_gb_per_s * BYTES_PER_GB
         hops = 2 * (units - 1)
@@ -178,16 +177,16 @@ class ClosedForm(CommunicationModel):
         )
 
     def exposed_s(self, model: TrainedModel, tier: Tier, units: int) -> float:
-        """Return the communication of an iteration that computing does not hide."""
+        """Return the seconds of an iteration's communication that computing does not hide."""
         hidden_s = self.overlap * model.compute_s
         return max(0.0, self.communication_s(model, tier, units) - hidden_s)
 
     def iteration_s(self, model: TrainedModel, tier: Tier, units: int) -> float:
-        """Return how long an iteration takes."""
+        """Return the time of an iteration in seconds: computing and exposed communication."""
         return model.compute_s + self.exposed_s(model, tier, units)
 
     def efficiency(self, model: str, gang: int, tier: Tier, units: int) -> float:
-        """Return computing over computing and exposed communication; see the base class."""
+        """Return the computing time of an iteration divided by its whole time."""
         found = self.known.get(model)
         if found is None:
             raise UserError(f"model {model!r}: must be one of: {', '.join(self.known)}")
@@ -197,16 +196,16 @@ class ClosedForm(CommunicationModel):
 
 
 class SlowdownTable(CommunicationModel):
-    """Measured slowdowns: an iteration's time over that on a single GPU, at least 1.
+    """Measured slowdowns: the time of an iteration relative to a single GPU, at least 1.
 
-    However many units of a tier a gang spans.
+    The slowdown does not depend on how many units of a tier a gang spans.
 
     Parameters
     ----------
     slowdowns
-        By model, GPUs of the gang, and tier.
+        Slowdown by model, number of GPUs and tier.
     source
-        The file that they are from, for errors.
+        Name of the file, for error messages.
     """
 
     def __init__(
@@ -217,25 +216,25 @@ class SlowdownTable(CommunicationModel):
         self._models = dict.fromkeys(model for model, _, _ in self._slowdowns)
 
     def models(self) -> Collection[str]:
-        """Return the names of the models that it knows."""
+        """Return the names of the models in the table."""
         return self._models.keys()
 
     def unknown(self, model: str, job: str) -> UserError:
-        """Return the error that there is no line for the model that a job trains."""
+        """Return the error for a job whose model has no line in the table."""
         has = ", ".join(self._models)
         return InputError(
-            self._source, f"has no lines for model {model!r}, which job {job} trains; has: {has}"
+            self._source, f"has no lines for model {model!r} of job {job}; its models are: {has}"
         )
 
     def efficiency(self, model: str, gang: int, tier: Tier, units: int) -> float:  # noqa: ARG002
-        """Return one over the slowdown of the line for model, gang and tier."""
+        """Return the inverse of the slowdown for the model, the number of GPUs and the tier."""
         if gang == 1:
             return 1.0
         slowdown = self._slowdowns.get((model, gang, tier))
         if slowdown is None:
             raise InputError(
                 self._source,
-                f"the slowdowns have no line for model {model!r} on {gang} GPUs, tier {tier.label}",
+                f"has no line for model {model!r} on {gang} GPUs at tier {tier.label}; add one",
             )
         return 1.0 / slowdown
 
@@ -245,12 +244,13 @@ TABLE_COLUMNS = ("model", "gpus", "tier", "slowdown")
 
 
 def read_slowdowns(path: str | Path) -> SlowdownTable:
-    """Read slowdowns from a CSV file with the columns model, gpus, tier and slowdown.
+    """Read a slowdown table from a CSV file with the columns model, gpus, tier and slowdown.
 
     Raises
     ------
     InputError
-        If the file cannot be read or a line breaks a rule; names file, line, field and rule.
+        If the file cannot be read or a line breaks a rule; the message names the file, the line,
+        the field and the rule.
     """
     source = str(path)
     rows = csv_rows(source, read_text(path, LARGEST_TABLE_BYTES))
@@ -264,12 +264,12 @@ def read_slowdowns(path: str | Path) -> SlowdownTable:
         try:
             key, slowdown = _table_line(row)
             if key in found:
-                raise FieldError("model", key[0], "must not have two lines for gpus and tier")
+                raise FieldError("model", key[0], "must have only one line for each gpus and tier")
         except FieldError as error:
             raise InputError(source, f"line {line}: {error}") from None
         found[key] = slowdown
     if not found:
-        raise InputError(source, "must have at least one line of slowdowns")
+        raise InputError(source, "must contain at least one line of slowdowns after the header")
     return SlowdownTable(found, source=source)
 
 

@@ -1,8 +1,7 @@
-"""Put the decisions of a moment to the solvers of standalone instances.
+"""Pass the decisions of a running simulation to solvers of standalone instances.
 
-What the cluster asks is written down as an instance of `lyra_opt.reclaim` or
-`lyra_opt.allocation`, the same that a user could store in a file, and a solver object answers it.
-Instances can be captured on the way.
+Each decision becomes an instance of `lyra_opt.reclaim` or `lyra_opt.allocation`, as a user could
+store it in a file, and a solver object answers it. Observers can capture the instances.
 """
 
 from __future__ import annotations
@@ -35,28 +34,30 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.view import View
 
 LONGEST_DECISION_S = 10.0
-"""Seconds that a solver may take for one decision; what it has then is taken."""
+"""Time limit, in seconds, of a solver for one decision; then its incumbent is used."""
 
 
 LEAST_WORK_WORKER_S = 1e-6
-"""What a job has left at least, so that it is one; it completes at the next event."""
+"""Least remaining work of a job in an instance, which must be above 0. A job with less completes at
+the next event anyway.
+"""
 
 
 class DecisionError(Exception):
-    """A solver had no answer for a decision of the simulation."""
+    """A solver found no solution for a decision of the simulation."""
 
 
 class ReclaimRule:
-    """Which servers on loan to give back.
+    """Chooses which servers on loan to give back, by means of a reclaim solver.
 
     Parameters
     ----------
     solver
         A reclaim solver that takes rigid instances.
     weighs_lost_work
-        Whether a preemption counts the GPU-seconds that it loses, rather than 1 as in Lyra.
+        Whether a preemption counts as the GPU-seconds that it loses, rather than as 1 as in Lyra.
     seed
-        For solvers that draw.
+        Random seed for solvers that use random numbers.
     """
 
     def __init__(
@@ -69,12 +70,12 @@ class ReclaimRule:
         )
 
     def choose(self, view: View, count: int) -> list[int]:
-        """Return the hosts of `count` servers on loan to vacate.
+        """Return the hosts of the `count` servers on loan that should be vacated.
 
         Raises
         ------
         DecisionError
-            If the solver has no answer.
+            If the solver finds no solution.
         """
         instance = reclaim_instance(view, count, weighs_lost_work=self._weighs_lost_work)
         view.observed("reclaim", instance)
@@ -93,12 +94,12 @@ class ReclaimRule:
 
 
 def reclaim_instance(view: View, count: int, *, weighs_lost_work: bool = False) -> ReclaimInstance:
-    """Return the question which `count` servers on loan to vacate now.
+    """Return the reclaim instance of choosing `count` servers on loan to vacate now.
 
     Parameters
     ----------
     weighs_lost_work
-        Whether a preemption counts the GPU-seconds that it loses.
+        Whether a preemption counts as the GPU-seconds that it loses, rather than as 1.
     """
     name_of, size = view.cluster.name_of_host, view.hosts.size
     jobs = []
@@ -134,32 +135,35 @@ def reclaim_instance(view: View, count: int, *, weighs_lost_work: bool = False) 
 
 
 class ScalingRule(ABC):
-    """How many workers beyond their base demand running jobs get."""
+    """Decides how many workers beyond their base demand the running elastic jobs get."""
 
     tuned: JobTuning | None = None
-    """How fast jobs run that are tuned for it; None for jobs as their users set them up."""
+    """Speed model of jobs that the rule tunes; None for jobs that run as their users set them
+    up.
+    """
 
     @abstractmethod
     def extra_workers(
         self, view: View, runs: Sequence[JobRun], free_gpus: int, *, name: str
     ) -> list[int]:
-        """Return the flexible workers of each job.
+        """Return the number of flexible workers of each job.
 
         Parameters
         ----------
         runs
-            Running elastic jobs of one pool, in the order of the workload, accounted for.
+            Running elastic jobs of one pool, in the order of the workload, accounted for until now.
         free_gpus
-            GPUs, counted as reference GPUs, beyond the base demands.
+            GPUs beyond the base demands, counted as reference GPUs.
         name
-            Of the instance, where the question is one.
+            Name of the instance, if the rule builds one.
         """
 
 
 class KnapsackScaling(ScalingRule):
-    """Lyra's phase 2: a solver of the multiple-choice knapsack on the reduction of JCTs.
+    """Lyra's phase 2: a multiple-choice knapsack solver that maximises the reduction of JCTs.
 
-    Source: Lyra (EuroSys 2023), section 5.2; values by remaining work, which the paper leaves open.
+    Source: Lyra (EuroSys 2023), section 5.2. Values use the remaining work, which the paper leaves
+    open.
     """
 
     def __init__(self, solver: SolverLike) -> None:
@@ -169,13 +173,13 @@ class KnapsackScaling(ScalingRule):
     def extra_workers(
         self, view: View, runs: Sequence[JobRun], free_gpus: int, *, name: str
     ) -> list[int]:
-        """See `ScalingRule`; `DecisionError` if the solver has no answer."""
+        """Return each job's number of flexible workers, or raise `DecisionError`."""
         wanted = sum(
             (run.job.max_workers - run.job.min_workers) * run.job.gpus_per_worker for run in runs
         )
         every_worker_helps = all(run.job.scaling_loss < 1 for run in runs)
         if wanted <= free_gpus and every_worker_helps and not view.captures("allocation"):
-            # There is nothing to choose.
+            # Every job can have all its workers, so there is nothing to choose.
             return [run.job.max_workers - run.job.min_workers for run in runs]
         instance = AllocationInstance(
             name=name,
@@ -196,25 +200,25 @@ class KnapsackScaling(ScalingRule):
 
 
 class PolicyScaling(ScalingRule):
-    """The decision that a schedule policy makes for running jobs alone.
+    """Lets an allocation policy decide how many workers the running jobs get.
 
     Parameters
     ----------
     policy
-        An allocation policy that decides from the state alone.
+        An allocation policy whose decisions depend only on the current state.
     """
 
     def __init__(self, policy: SolverLike) -> None:
         solver = find_solver("allocation", policy)
         if not isinstance(solver, StepPolicy):
-            raise UserError(f"{solver.name} does not decide step by step")
+            raise UserError(f"scaling: {solver.name!r} must be a policy that decides step by step")
         self._policy = solver
         self._jobs = _ElasticJobs(running=True)
 
     def extra_workers(
         self, view: View, runs: Sequence[JobRun], free_gpus: int, *, name: str
     ) -> list[int]:
-        """See `ScalingRule`."""
+        """Return the number of flexible workers that the policy gives each job."""
         instance = AllocationInstance(
             name=name,
             objective=Objective.MEAN_JCT,
@@ -230,12 +234,12 @@ class PolicyScaling(ScalingRule):
 
 
 def scaling_rule(scaling: SolverLike) -> ScalingRule:
-    """Return how elastic jobs grow: ``knapsack:SOLVER``, ``policy:POLICY``, or a solver.
+    """Return the scaling rule for ``knapsack:SOLVER``, ``policy:POLICY`` or a solver object.
 
     Raises
     ------
     UserError
-        If there is no such solver, or it answers other questions.
+        If there is no such solver, or it solves another problem or variant.
     """
     if isinstance(scaling, str):
         kind, _, name = scaling.partition(":")
@@ -252,18 +256,19 @@ _SCALINGS: Mapping[str, Callable[[SolverLike], ScalingRule]] = {
 
 
 def _solver_of(problem: str, variant: str, given: SolverLike) -> Solver:
-    """Return a solver of a problem; `UserError` if it does not take what the cluster asks."""
+    """Return a solver of a problem; raise `UserError` if it does not solve the given variant."""
     solver = find_solver(problem, given)
     if variant not in solver.variants:
         takes = " and ".join(map(str, solver.variants))
         raise UserError(
-            f"{solver.name} takes {takes} instances of {problem}; the cluster asks {variant} ones"
+            f"{problem} solver {solver.name!r} solves {takes} instances, but a simulation needs "
+            f"{variant} instances"
         )
     return solver
 
 
 class _ElasticJobs:
-    """Running jobs as instances have them; only their work changes from one to the next."""
+    """Converts running jobs to the jobs of allocation instances; caches all fields but the work."""
 
     def __init__(self, *, running: bool = False) -> None:
         self._running = running

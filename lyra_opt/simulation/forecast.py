@@ -1,8 +1,8 @@
 """Forecasts of the inference cluster's demand, so that reclaiming can start early.
 
-Lyra (EuroSys 2023, section 6) trains an LSTM with a window of 10 samples to forecast the next
-5 minutes. Its data and its weights are not public; here are the plain forecasts that such a
-network has to beat, and the oracle that none can.
+Lyra (EuroSys 2023, section 6) trains an LSTM with a window of 10 samples to forecast the next 5
+minutes. Its data and weights are not public. This module has the simple forecasts that such a
+network has to beat, and an oracle that no forecast can beat.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
+from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.rules import require_integer, require_number
 
@@ -26,38 +27,38 @@ DAYS_OF_A_WEEK = 7
 
 
 class Forecaster(Protocol):
-    """Forecasts the shares of servers that will be busy.
+    """Predicts the share of inference servers that will be busy.
 
-    A forecast is determined by the demand and the moment alone, whatever was asked before, and
-    only the oracle looks at steps after the one of that moment.
+    A forecast depends only on the demand and the time, never on earlier calls. Only the oracle
+    looks at later steps.
     """
 
     @property
     def name(self) -> str:
-        """The name that `find_forecaster` and results know it by."""
+        """The name of the forecaster in `find_forecaster` and in results."""
 
     def predict(self, demand: InferenceDemand, time_s: float, steps: int) -> list[float]:
-        """Return the busy shares of the steps after that of a moment.
+        """Return the busy shares of the `steps` steps that follow the step of `time_s`.
 
         Parameters
         ----------
         demand
-            What the inference cluster needs; its history starts at time 0.
+            Demand of the inference cluster; its history starts at time 0.
         time_s
-            The moment, at least 0. The step it falls into is the newest one known.
+            Time of the forecast, at least 0. Its step is the last known step.
         steps
-            How many steps to forecast, at least 0.
+            Number of steps to forecast, at least 0.
 
         Returns
         -------
         list[float]
-            One share from 0 to 1 for each step, the nearest first.
+            One share from 0 to 1 for each step, in order of time.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Oracle:
-    """Knows the demand: the forecast that no other can beat.
+    """Knows the future demand: the forecast that no other can beat.
 
     Source: this project. Complexity O(steps). Guarantee: exact.
     """
@@ -65,43 +66,43 @@ class Oracle:
     name: ClassVar[str] = "oracle"
 
     def predict(self, demand: InferenceDemand, time_s: float, steps: int) -> list[float]:
-        """Return the shares of the coming steps; see `Forecaster.predict`."""
+        """Return the true shares of the coming steps; see `Forecaster.predict`."""
         newest = demand.step_of(time_s)
         return [demand.share(newest + ahead) for ahead in range(1, steps + 1)]
 
 
 @dataclass(frozen=True, slots=True)
 class LastValue:
-    """Expects the demand to stay where it is (persistence).
+    """Predicts that the demand stays as it is now (persistence).
 
-    Source: the usual baseline of time-series forecasting. Complexity O(steps). Guarantee: exact
-    where nothing changes; on a ramp it lags by the whole horizon.
+    Source: the usual baseline of time-series forecasting. Complexity O(steps). Guarantee: exact if
+    the demand is constant; on a ramp it lags by the whole horizon.
     """
 
     name: ClassVar[str] = "last-value"
 
     def predict(self, demand: InferenceDemand, time_s: float, steps: int) -> list[float]:
-        """Return the newest share for each step; see `Forecaster.predict`."""
+        """Return the current share for each step; see `Forecaster.predict`."""
         return [demand.at(time_s)] * steps
 
 
 @dataclass(frozen=True, slots=True)
 class Seasonal:
-    """Expects what was at the same time a week ago, or a day ago, or else what is now.
+    """Predicts the demand at the same time a week ago, else a day ago, else the current demand.
 
-    For each step by itself: the latest step known that lies whole weeks before it, if the history
-    reaches back so far; otherwise whole days; otherwise the newest share. A day is rounded to
-    steps.
+    Each step is forecast separately, from the latest known step that lies whole weeks before it, if
+    the history is long enough; otherwise whole days before it; otherwise from the current step. A
+    day is rounded to whole steps.
 
     Source: the usual baseline for daily patterns such as that of Lyra's Figure 1 (EuroSys 2023).
-    Complexity O(steps). Guarantee: exact from the second day on where days repeat, and from the
-    second week on where weeks do; it never learns of a change of level within its season.
+    Complexity O(steps). Guarantee: exact from the second day on if days repeat, and from the second
+    week on if weeks repeat; it never notices a change of level within its season.
     """
 
     name: ClassVar[str] = "seasonal"
 
     def predict(self, demand: InferenceDemand, time_s: float, steps: int) -> list[float]:
-        """Return the shares one season earlier; see `Forecaster.predict`."""
+        """Return the shares of one season earlier; see `Forecaster.predict`."""
         newest = demand.step_of(time_s)
         day = _steps_of_a_day(demand)
         forecast = []
@@ -118,20 +119,19 @@ class Seasonal:
 
 @dataclass(slots=True)
 class Autoregressive:
-    """Expects a fixed linear combination of the newest shares: AR(window), by least squares.
+    """Predicts a linear combination of the latest shares: AR(window), fitted by least squares.
 
-    The coefficients, and a constant, are fitted to the steps of the last `training_days` at the
-    first step of each day (0, 86,400 s, ...) and kept for that day. Steps further ahead are
-    forecast one by one, each from the forecasts before it, cut to [0, 1]. Until twice as many
-    steps as coefficients are there to fit, that is usually for the first day, it expects the
-    newest share.
+    The coefficients and a constant are fitted to the steps of the last `training_days` at the first
+    step of each day (0, 86,400 s, ...) and used for that day. Steps further ahead are forecast one
+    by one from the forecasts before them, clipped to [0, 1]. Until the history has twice as many
+    steps as coefficients, usually during the first day, it predicts the current share.
 
     Parameters
     ----------
     window
-        Shares that a forecast looks at, at least 1; Lyra's LSTM looks at 10.
+        Number of latest shares that a forecast uses, at least 1; Lyra's LSTM uses 10.
     training_days
-        How far back the fit looks, above 0.
+        Length of the history that is fitted, in days, above 0.
 
     Raises
     ------
@@ -141,8 +141,8 @@ class Autoregressive:
     Notes
     -----
     Source: autoregression in place of the LSTM of Lyra (EuroSys 2023), section 6. Complexity
-    O(window * steps) a forecast, O(window^2 * training steps) a day. Guarantee: none; where the
-    demand jumps it knows no more than the last value.
+    O(window * steps) per forecast, O(window^2 * training steps) per day. Guarantee: none; at a jump
+    of the demand it is no better than the last value.
     """
 
     name: ClassVar[str] = "autoregressive"
@@ -172,10 +172,10 @@ class Autoregressive:
         return recent[self.window :]
 
     def _coefficients(self, demand: InferenceDemand, newest: int) -> list[float] | None:
-        """Return the constant and the weights, of the oldest share first, fitted for the day."""
+        """Return the day's constant and weights, oldest share first; None at the start."""
         day = _steps_of_a_day(demand)
         fit_step = newest // day * day
-        # Kept for speed alone: the fit depends on demand and day, not on what was asked before.
+        # A cache: the fit depends only on the demand and the day.
         if self._fitted is None or self._fitted[0] is not demand or self._fitted[1] != fit_step:
             self._fitted = demand, fit_step, self._fit(demand, fit_step)
         return self._fitted[2]
@@ -200,23 +200,23 @@ _FORECASTERS: dict[str, Callable[[], Forecaster]] = {
 
 
 def forecaster_names() -> list[str]:
-    """Return the names that `find_forecaster` knows, the oracle first."""
+    """Return the names of all forecasters, the oracle first."""
     return list(_FORECASTERS)
 
 
 def find_forecaster(name: str) -> Forecaster:
-    """Return a new forecaster with its default parameters.
+    """Return a new forecaster of this name, with its default parameters.
 
     Raises
     ------
     UserError
-        If there is no such forecaster; the message lists those that exist.
+        If there is no such forecaster; the message lists the known names.
     """
     try:
         return _FORECASTERS[name]()
     except KeyError:
-        known = ", ".join(forecaster_names())
-        raise UserError(f"forecaster {name!r}: no such forecaster; known: {known}") from None
+        rule = unknown_key(name, forecaster_names(), noun="forecaster")
+        raise UserError(f"forecaster {name!r}: {rule}") from None
 
 
 def _steps_of_a_day(demand: InferenceDemand) -> int:

@@ -1,4 +1,4 @@
-"""Which GPUs of a cluster are free, how scattered they are, and where workers fit best."""
+"""Free GPUs by host, their fragmentation, and best-fit placement of workers."""
 
 from __future__ import annotations
 
@@ -15,32 +15,33 @@ if TYPE_CHECKING:
 
 
 class Hosts:
-    """The GPUs of a cluster by host (see `lyra_opt.simulation.cluster.Pool`): free, or taken.
+    """The GPUs of a cluster by host (see `lyra_opt.simulation.cluster.Pool`), free or taken.
 
-    GPUs are taken from `free` by `take`, let go by `release`, and are free again after `give`. In
-    between they are handed over: nobody holds them, and nobody can have them.
+    `take` lets a job hold free GPUs, `release` ends the hold, and `give` makes the GPUs free again.
+    Between `release` and `give` the GPUs are being handed over: no job holds them, and no job can
+    get them.
 
     Parameters
     ----------
     cluster
-        The cluster, all of it free; hosts that can be borrowed are not there yet.
+        The cluster, with all own hosts free; hosts that can be borrowed are not yet present.
     counted
-        Pools of which only the number of GPUs matters: their first host stands for all.
+        Pools in which only the number of GPUs matters: their first host represents all hosts.
 
     Attributes
     ----------
     size, free
-        GPUs of each host that are there, and those of them that are free.
+        Number of GPUs of each host that are present, and that are free.
     gpus_of_pool, free_of_pool, held_of_pool
-        The same by pool, and the GPUs that jobs hold.
+        Number of GPUs of each pool that are present, that are free, and that jobs hold.
     handed_over
         GPUs that are neither held nor free.
     partly_free, stranded_gpus
-        Hosts with both free GPUs and others, and how many free GPUs they have.
+        Number of hosts with some but not all GPUs free, and the number of their free GPUs.
     busy_servers
-        Servers of which jobs hold GPUs.
+        Number of servers on which jobs hold GPUs.
     without_room
-        Whatever found no room since GPUs came free last; emptied when some do.
+        Numbers of the demands that found no room since GPUs last became free.
     """
 
     def __init__(self, cluster: Cluster, counted: Collection[int] = ()) -> None:
@@ -68,24 +69,24 @@ class Hosts:
 
     @property
     def gpus(self) -> int:
-        """GPUs that are there."""
+        """The number of GPUs that are present."""
         return sum(self.gpus_of_pool)
 
     @property
     def held_gpus(self) -> int:
-        """Those of them that jobs hold."""
+        """The number of GPUs that jobs hold."""
         return sum(self.held_of_pool)
 
     @property
     def array(self) -> np.ndarray:
-        """Free GPUs of each host, int64, shape (hosts,); kept up to date once asked for."""
+        """Free GPUs of each host: int64, shape (hosts,); kept up to date after the first access."""
         if self._array is None:
             self._array = np.array(self.free, np.int64)
         return self._array
 
     def attach(self, pool: int, index: BestFit) -> None:
-        """Tell an index of a pool's hosts from now on, beginning with those that are there."""
-        assert self._indexes[pool] is None, "one index tells where there is room in a pool"
+        """Register an index of a pool's hosts, and pass it the hosts that are present."""
+        assert self._indexes[pool] is None, "a pool has only one index"
         self._indexes[pool] = index
         for host in self.cluster.pools[pool].hosts:
             if self.size[host]:
@@ -94,7 +95,7 @@ class Hosts:
                     index.changed(host, self.size[host], self.free[host])
 
     def holds(self, gpus: Mapping[int, int]) -> bool:
-        """Whether so many GPUs, by host, at least 1 each, are free."""
+        """Return whether the given GPUs by host, at least 1 on each, are all free."""
         free = self.free
         for host, count in gpus.items():
             if not (0 <= host < len(free) and 1 <= count <= free[host]):
@@ -102,25 +103,25 @@ class Hosts:
         return True
 
     def take(self, gpus: Mapping[int, int]) -> None:
-        """Let a job hold GPUs that are free; O(hosts given)."""
+        """Let a job hold free GPUs; O(hosts given)."""
         self._change(gpus, -1, +1)
 
     def release(self, gpus: Mapping[int, int]) -> None:
-        """Let go GPUs that a job holds, without freeing them."""
+        """End the hold of GPUs without making them free yet."""
         self._change(gpus, 0, -1)
         self.handed_over += sum(gpus.values())
 
     def give(self, gpus: Mapping[int, int]) -> None:
-        """Free GPUs that have been let go."""
+        """Make released GPUs free."""
         self._change(gpus, +1, 0)
         self.handed_over -= sum(gpus.values())
 
     def free_up(self, gpus: Mapping[int, int]) -> None:
-        """Free GPUs that a job holds, at once."""
+        """End the hold of GPUs and make them free at once."""
         self._change(gpus, +1, -1)
 
     def _change(self, gpus: Mapping[int, int], freed: int, held: int) -> None:
-        """Let GPUs become free (+1) or taken (-1), and held by jobs (+1) or not (-1)."""
+        """Make GPUs free (`freed` 1) or taken (-1), and held by jobs (`held` 1) or not (-1)."""
         if freed > 0:
             self.without_room.clear()
         for host, count in gpus.items():
@@ -129,7 +130,7 @@ class Hosts:
             if freed:
                 size, before = self.size[host], self.free[host]
                 self.free[host] = after = before + freed * count
-                assert 0 <= after <= size, "GPUs are taken that are free, and given back once"
+                assert 0 <= after <= size, "only free GPUs are taken, and they are freed once"
                 self.free_of_pool[pool] += after - before
                 if not is_counted:
                     if self._array is not None:
@@ -152,10 +153,8 @@ class Hosts:
                     if not (used and now_used):
                         self.busy_servers += held
 
-    # Loans.
-
     def lend(self, hosts: Iterable[int]) -> None:
-        """Take in hosts that were not there."""
+        """Add hosts whose servers have just been lent."""
         for host in hosts:
             self._resize(host, self.cluster.gpus_of_host[host])
             index = self._indexes[self.pool_of[host]]
@@ -163,9 +162,9 @@ class Hosts:
                 index.came(host)
 
     def withdraw(self, hosts: Iterable[int]) -> None:
-        """Give up hosts, which must be empty."""
+        """Remove vacated hosts whose servers are reclaimed."""
         for host in hosts:
-            assert self.free[host] == self.size[host] > 0, "a host leaves when it is vacated"
+            assert self.free[host] == self.size[host] > 0, "only vacated hosts are withdrawn"
             index = self._indexes[self.pool_of[host]]
             if index is not None:
                 index.went(host)
@@ -183,7 +182,7 @@ class Hosts:
             self._array[host] = size
 
     def lent(self) -> list[int]:
-        """Return the borrowed hosts that are there, in order; kept until they change."""
+        """Return the borrowed hosts that are present, in order (cached)."""
         if self._lent is None:
             self._lent = [
                 host
@@ -196,30 +195,29 @@ class Hosts:
 
 
 MOST_STALE = 8
-"""Entries of hosts that have moved on, for each host, before they are cleared away."""
+"""Outdated heap entries per host after which a heap is cleaned up."""
 
 
 class Group(IntEnum):
-    """Which workers a server holds; servers that hold none belong to neither group."""
+    """The group of workers, base or flexible, to which a server is reserved."""
 
     BASE = 0
     FLEXIBLE = 1
 
 
-_EMPTY = len(Group)
-"""The shelf of servers that hold no workers; those of the others are their groups."""
+_NO_GROUP = len(Group)
+"""Index of the servers without workers; other servers have the index of their group."""
 
 
 class CountedFit:
-    """GPUs that are all alike: any GPU serves any worker, so that nothing but their number counts.
+    """A pool in which any GPU serves any worker, so that only the number of free GPUs matters.
 
-    For one-GPU workers it is as good as `BestFit`, whose methods it has, whichever servers hold
-    them. O(1).
+    For one-GPU workers it gives the same answers as `BestFit`, whose methods it has. O(1).
 
     Parameters
     ----------
     hosts, pool
-        The number of a pool that is counted there.
+        The hosts of the cluster, and the number of a pool that they only count.
     """
 
     def __init__(self, hosts: Hosts, pool: int) -> None:
@@ -227,7 +225,7 @@ class CountedFit:
         self._host = hosts.cluster.pools[pool].hosts.start
 
     def room(self, gpus_per_worker: int, group: Group) -> int:  # noqa: ARG002
-        """See `BestFit`."""
+        """Return how many workers can be placed now."""
         return self._hosts.free_of_pool[self._pool] // gpus_per_worker
 
     def room_after(
@@ -236,29 +234,29 @@ class CountedFit:
         gpus_per_worker: int,
         flexible_on: Iterable[int] = (),  # noqa: ARG002
     ) -> int:
-        """See `BestFit`."""
+        """Return how many workers could be placed if the given GPUs were vacated."""
         vacated = sum(sum(gpus.values()) for gpus in leaving)
         return (self._hosts.free_of_pool[self._pool] + vacated) // gpus_per_worker
 
     def place(self, workers: int, gpus_per_worker: int, group: Group) -> dict[int, int]:  # noqa: ARG002
-        """See `BestFit`."""
+        """Take GPUs for `workers` workers; return them as GPUs of the pool's first host."""
         gpus = {self._host: workers * gpus_per_worker}
         self._hosts.take(gpus)
         return gpus
 
 
 class BestFit:
-    """Servers with their free GPUs, filled best fit first.
+    """The servers of a pool, filled by best fit.
 
-    A worker goes to the server that holds workers of its group already and has the least free GPUs
-    that suffice, the lowest number among equals (so that a job tends to stay within a rack); to the
-    smallest empty one that suffices only if there is none (Lyra, section 5.3). Base and flexible
-    workers are kept on servers of their own unless `mixes_groups`.
+    A worker goes to the server that already holds workers of its group and has the fewest free GPUs
+    that suffice. Ties go to the lowest number, so that a job tends to stay within a rack. Only if
+    there is no such server, the worker goes to the smallest empty server that suffices (Lyra,
+    section 5.3). Base and flexible workers have separate servers unless `mixes_groups`.
 
     Parameters
     ----------
     hosts, pool
-        The number of the pool there.
+        The hosts of the cluster, and the number of the pool.
     mixes_groups
         Whether base and flexible workers share servers.
 
@@ -275,14 +273,15 @@ class BestFit:
         self._largest = max(of_pool.gpus)
         self._group: dict[int, Group] = {}
         levels = self._largest + 1
-        # By shelf and free GPUs: the hosts, some of which have moved on since, and their number.
-        self._heaps: list[list[list[int]]] = [[[] for _ in range(levels)] for _ in (*Group, _EMPTY)]
-        self._counts = [[0] * levels for _ in (*Group, _EMPTY)]
+        groups = (*Group, _NO_GROUP)
+        # Heaps of hosts by group and number of free GPUs; `_first` skips outdated entries.
+        self._heaps: list[list[list[int]]] = [[[] for _ in range(levels)] for _ in groups]
+        self._counts = [[0] * levels for _ in groups]
         hosts.attach(pool, self)
 
     def room(self, gpus_per_worker: int, group: Group) -> int:
         """Return how many workers can be placed now."""
-        used, empty = self._counts[self._shared(group)], self._counts[_EMPTY]
+        used, empty = self._counts[self._group_of(group)], self._counts[_NO_GROUP]
         return sum(
             (used[free] + empty[free]) * (free // gpus_per_worker)
             for free in range(gpus_per_worker, self._largest + 1)
@@ -294,14 +293,14 @@ class BestFit:
         gpus_per_worker: int,
         flexible_on: Iterable[int] = (),
     ) -> int:
-        """Return for how many base workers there would be room if others left; O(servers).
+        """Return how many base workers could be placed if the given GPUs were vacated; O(servers).
 
         Parameters
         ----------
         leaving
-            What they hold, GPUs by host.
+            GPUs by host of each job that would leave.
         flexible_on
-            Hosts that flexible workers stay on.
+            Hosts on which flexible workers would stay.
         """
         first = self._range.start
         free = self._hosts.free[first : self._range.stop]
@@ -314,15 +313,15 @@ class BestFit:
         return sum(gpus // gpus_per_worker for gpus in free)
 
     def place(self, workers: int, gpus_per_worker: int, group: Group) -> dict[int, int]:
-        """Take GPUs for workers for which there is room; return them by host."""
-        group = self._shared(group)
+        """Take GPUs for `workers` workers, for which there must be room; return them by host."""
+        group = self._group_of(group)
         left = workers
         placed: dict[int, int] = {}
-        for shelf in (group, _EMPTY):
-            counts = self._counts[shelf]
+        for from_group in (group, _NO_GROUP):
+            counts = self._counts[from_group]
             for free in range(gpus_per_worker, self._largest + 1):
                 while left and counts[free]:
-                    host = self._first(shelf, free)
+                    host = self._first(from_group, free)
                     self._group[host] = group
                     taken = min(left, free // gpus_per_worker)
                     left -= taken
@@ -330,52 +329,52 @@ class BestFit:
                     self._hosts.take({host: taken * gpus_per_worker})
                 if not left:
                     return placed
-        raise AssertionError("there is room for what is placed")
+        raise AssertionError("callers check `room` before they place workers")
 
-    def _shared(self, group: Group) -> Group:
+    def _group_of(self, group: Group) -> Group:
         return Group.BASE if self._mixes_groups else group
 
-    def _first(self, shelf: int, free: int) -> int:
-        """Take out the first host of those with so many free GPUs; there is one."""
-        heap = self._heaps[shelf][free]
+    def _first(self, group: int, free: int) -> int:
+        """Remove and return the first host of a group with `free` free GPUs; it must exist."""
+        heap = self._heaps[group][free]
         while True:
             host = heappop(heap)
-            if self._stands(host, shelf, free):
+            if self._is_current(host, group, free):
                 return host
 
-    def _stands(self, host: int, shelf: int, free: int) -> bool:
-        """Whether a host is where an entry says that it is."""
+    def _is_current(self, host: int, group: int, free: int) -> bool:
+        """Return whether a heap entry still matches the state of its host."""
         hosts = self._hosts
         is_empty = hosts.size[host] == free
-        stands_on = _EMPTY if is_empty else self._group[host]
-        return hosts.free[host] == free and stands_on == shelf
+        group_now = _NO_GROUP if is_empty else self._group[host]
+        return hosts.free[host] == free and group_now == group
 
     def came(self, host: int) -> None:
-        """Take note of a host that is there now, all of it free."""
+        """Add a host that has just become present, with all its GPUs free."""
         self._enter(host, self._hosts.size[host])
 
     def went(self, host: int) -> None:
-        """Take note of a host that is about to go."""
-        self._counts[_EMPTY][self._hosts.size[host]] -= 1
+        """Remove an empty host that is about to be withdrawn."""
+        self._counts[_NO_GROUP][self._hosts.size[host]] -= 1
 
     def changed(self, host: int, before: int, after: int) -> None:
-        """Take note that so many GPUs of a host are free now."""
-        shelf = _EMPTY if before == self._hosts.size[host] else self._group[host]
-        self._counts[shelf][before] -= 1
+        """Record that the free GPUs of a host have changed from `before` to `after`."""
+        group = _NO_GROUP if before == self._hosts.size[host] else self._group[host]
+        self._counts[group][before] -= 1
         self._enter(host, after)
 
     def _enter(self, host: int, free: int) -> None:
         if free == self._hosts.size[host]:
-            shelf: int = _EMPTY
+            group: int = _NO_GROUP
             self._group[host] = Group.BASE
         else:
-            shelf = self._group[host]
-        self._counts[shelf][free] += 1
+            group = self._group[host]
+        self._counts[group][free] += 1
         if not free:
             return
-        heap = self._heaps[shelf][free]
+        heap = self._heaps[group][free]
         if len(heap) > MOST_STALE * (len(self._range) + 1):
-            heap[:] = sorted(found for found in set(heap) if self._stands(found, shelf, free))
+            heap[:] = sorted(found for found in set(heap) if self._is_current(found, group, free))
         heappush(heap, host)
 
 
@@ -383,26 +382,26 @@ Fit = CountedFit | BestFit
 
 
 class PoolRoom:
-    """A pool as a composed policy sees it.
+    """The free GPUs of a pool as a composed policy sees them, counted in workers.
 
     Parameters
     ----------
     pool
-        Of the cluster.
+        A pool of the cluster.
     hosts
-        Which GPUs are free.
+        The free GPUs of the cluster.
     kind
-        What its instances are called.
+        Word for this pool in the names of instances.
     mixes_groups
-        Whether base and flexible workers share its servers.
+        Whether base and flexible workers share servers.
 
     Attributes
     ----------
     worker_speed
-        What the replicas of a worker do there beside one on reference GPUs, for jobs whose
-        throughput was not measured.
+        Speed of a worker relative to reference GPUs, with `replicas` slower GPUs for each reference
+        GPU; for jobs without measured throughputs.
     flexible_gpus
-        GPUs of flexible workers.
+        Number of GPUs that flexible workers hold.
     """
 
     def __init__(self, pool: Pool, hosts: Hosts, *, kind: str, mixes_groups: bool) -> None:
@@ -419,5 +418,5 @@ class PoolRoom:
         self.flexible_gpus = 0
 
     def fitting(self, gpus_per_worker: int, group: Group) -> int:
-        """Return how many workers, counted as on reference GPUs, there is room for."""
+        """Return how many workers, counted as on reference GPUs, fit the pool now."""
         return self.fit.room(gpus_per_worker, group) // self.replicas

@@ -1,4 +1,4 @@
-"""The state of a job in a simulation, from submission to completion, and the totals of all."""
+"""The state of each job in a simulation from submission to completion, and totals of all jobs."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ if TYPE_CHECKING:
 NEVER = -1.0
 
 TIME_TOLERANCE = 1e-9
-"""Part of a time by which the sum of rounded ones may be off."""
+"""Relative error that is allowed for a sum of rounded times."""
 
 
 class Part:
-    """What a running job holds in one pool.
+    """The GPUs and workers of a running job in one pool.
 
     Parameters
     ----------
     pool
         Number of the pool.
     gpus
-        Where its workers of the base demand are, GPUs by host.
+        GPUs of the base demand by host.
     base, held
-        How many workers these are, counted as on reference GPUs, and how many GPUs.
+        Workers of the base demand, counted as on reference GPUs, and their GPUs.
     worker_speed
-        What a worker does there beside one on reference GPUs, the `replicas` that make one up
-        taken together.
+        Speed of a worker in this pool relative to reference GPUs. Where several `replicas` of a
+        slower GPU replace one reference GPU, it is their joint speed.
     copy
-        Which copy of the job it belongs to; jobs without copies have number 0 alone.
+        Index of the job's copy that this part belongs to; 0 for a job without copies.
 
     Attributes
     ----------
     flexible
         Workers beyond the base demand.
     gpus
-        GPUs by host: those of the base demand, and those beyond it.
+        A pair of GPUs by host: those of the base demand and those of flexible workers.
     held
-        GPUs of both groups.
+        All GPUs of the part.
     """
 
     __slots__ = ("base", "copy", "flexible", "gpus", "held", "pool", "worker_speed")
@@ -69,17 +69,17 @@ class Part:
 
     @property
     def workers(self) -> int:
-        """Workers of both groups."""
+        """The workers of the base demand and the flexible workers together."""
         return self.base + self.flexible
 
     def by_host(self) -> dict[int, int]:
-        """Return the GPUs of both groups by host."""
+        """Return all GPUs of the part by host."""
         base, flexible = self.gpus
         return added(self.gpus) if flexible else base
 
 
 def added(several: Iterable[dict[int, int]]) -> dict[int, int]:
-    """Return the sum of GPUs by host."""
+    """Return the sum of several dictionaries of GPUs by host."""
     found: dict[int, int] = {}
     for gpus in several:
         for host, count in gpus.items():
@@ -87,88 +87,90 @@ def added(several: Iterable[dict[int, int]]) -> dict[int, int]:
     return found
 
 
-# Of all jobs where racks do not matter; where they do, each gets lists of its own.
+# Shared by all jobs if racks do not matter; `JobRun.count_tiers` gives a job its own lists.
 _NO_TIERS, _NO_GPU_S = [0] * len(Tier), [0.0] * len(Tier)
 
 
 @dataclass(slots=True, eq=False)
 class JobRun:
-    """A job with its state; times are NEVER while they are not known.
+    """The state of a job during a simulation; unknown times are NEVER.
 
     Parameters
     ----------
     job
-        As submitted.
+        The job as submitted.
     order
-        Its place in the workload, by which ties are broken.
+        Index of the job in the workload, which breaks ties.
     work
-        All of its work, in the unit of the model of speed.
+        All work of the job, in the unit of the speed model.
     best_rates
-        The best that it can have in this simulation.
+        The highest rates that the job can have in this simulation.
 
     Attributes
     ----------
     left, rest, lost_work
-        What is left of its work, what was left by rounding when it completed, and what it did and
-        lost, in that unit.
+        Remaining work; work left by rounding at completion; work done and lost to preemptions.
     rate
-        Work a second where it runs.
+        Work per second where the job runs.
     tier, efficiency
-        What it spans, and the share of its speed that this leaves it; of the last place it had.
+        Tier that the job spans, and the share of its speed that it keeps there; unchanged while it
+        waits.
     parts
-        What it holds; empty while it waits.
+        The GPUs that the job holds, by pool and copy; empty while it waits.
     copies
-        How its copies work together; None where there is but one.
+        How several copies of the job work together; None if it has one.
     beside
-        Who holds the same GPUs and runs there at the same time; None where nobody does.
+        The job that shares these GPUs at the same time; None if no job does.
     workers, held_gpus
-        Counted as on reference GPUs, of one copy; and GPUs of whatever kind, of all copies.
+        Workers of one copy, counted as on reference GPUs; GPUs of any type of all copies.
     updated_s, began_s, pauses_until_s, lease_ends_s
-        When it was accounted for last, when it got its GPUs, from when on it works there, and until
-        when it may.
+        When the job was last accounted for, when it got its GPUs, when it starts to work on them,
+        and when its lease ends.
     completes, version
-        Whether it completes when its hold ends, and by what an event knows that it still does.
+        Whether the job completes when its hold ends; a counter by which an outdated event is
+        recognised.
     waiting_since_s, resumes_by_s
-        NEVER while it runs; and until when a start is no preemption.
+        When the job began to wait, NEVER while it runs; the time until which a start is not a
+        preemption.
     queued_s
-        The sum of all waits.
+        Total waiting time.
     running_s, paused_s, restarting_s
-        Seconds in which it ran, and held GPUs without running, after a start or a move; and the
-        latter as they were to be.
+        Seconds in which the job ran; in which it held GPUs without running; and the planned length
+        of its pauses after starts and moves.
     rated_s
-        `running_s` when its rate was set.
+        `running_s` when the current rate was set.
     fewer_workers_s, slower_type_s, slower_placement_s
-        Seconds that it lost in `running_s` by running below its best rate, up to when its rate was
-        set: with fewer workers or copies than most; by the types of its GPUs; and by where they
-        are. See `lyra_opt.simulation.least_run`.
+        Seconds of `running_s`, until the current rate was set, that the job lost below its best
+        rate: by fewer workers or copies, by slower GPU types, and by placement. See
+        `lyra_opt.simulation.least_run`.
     idle_copies_s
-        Seconds in `running_s` in which its copies did nothing, less those in `paused_s` in which
-        one of them worked.
+        Seconds of `running_s` in which all copies were idle, less the seconds of `paused_s` in
+        which a copy worked.
     held_gpu_s, paused_gpu_s, distance_gpu_s
-        GPU-seconds in which it held GPUs, those of pauses, and those lost to distance; half of them
-        while another one holds them too.
+        GPU-seconds that the job held, that it paused, and that it lost to distance; shared GPUs
+        count half.
     cost
-        What the GPUs that it held cost, by the prices of their types; 0 where none has any.
+        Cost of the held GPUs at the prices of their types; 0 if no type has a price.
     allocations
-        How often it got GPUs.
+        Number of times that the job got GPUs.
     losses
-        How often its tenure ended, or it was stopped, before it was complete.
+        Number of times that its tenure ended or it was stopped before completion.
     preemptions
-        How often it was stopped, or did not go on as soon as the GPUs of its ended tenure were
-        free.
+        Number of times that it was stopped, or did not go on when the GPUs of its ended tenure
+        became free.
     restarts
-        How often it began again, at once elsewhere or after it was stopped; first starts, and
-        starts after a lease, left out.
+        Number of times that it began again, either by moving or after being stopped. First starts
+        and starts after a lease do not count.
     migrations
-        How often it got GPUs on other hosts, or other numbers of them, than the last time.
+        Number of times that it got other hosts, or other numbers of GPUs on them, than before.
     ran_on_loan
-        Whether it ever held GPUs of borrowed servers.
+        Whether it has ever held GPUs of borrowed servers.
     most_racks, most_copies
-        Racks that it has spanned, and copies that it has had, at once.
+        Most racks spanned, and most copies run, at one time.
     allocations_by_tier, gpu_s_by_tier
-        `allocations` and `held_gpu_s` by `Tier`, where racks matter.
+        `allocations` and `held_gpu_s` by `Tier`, if racks matter.
     last_gpus, kept_gpus
-        What it got the last time where racks matter, and `gpus` once it was asked for.
+        GPUs of the previous allocation, if racks matter; cached value of `gpus`.
     """
 
     job: Job
@@ -227,58 +229,58 @@ class JobRun:
         self.waiting_since_s = self.job.submit_s
 
     def count_tiers(self) -> None:
-        """Have numbers by tier of its own; see `allocations_by_tier`."""
+        """Give the job its own counters by tier; see `allocations_by_tier`."""
         self.allocations_by_tier, self.gpu_s_by_tier = [0] * len(Tier), [0.0] * len(Tier)
 
     @property
     def own_gpus(self) -> float:
-        """GPUs that it holds, by half where another one holds them too."""
+        """The GPUs that the job holds; shared GPUs count half."""
         return self.held_gpus if self.beside is None else self.held_gpus / 2
 
     @property
     def is_running(self) -> bool:
-        """Whether it holds GPUs."""
+        """Whether the job holds GPUs."""
         return bool(self.parts)
 
     @property
     def flexible_workers(self) -> int:
-        """Workers beyond the base demand."""
+        """The number of workers beyond the base demand."""
         return self.workers - self.job.min_workers if self.parts else 0
 
     @property
     def jct_s(self) -> float:
-        """From submission to completion."""
+        """The job completion time: seconds from submission to completion."""
         return self.completion_s - self.job.submit_s
 
     @property
     def missed_deadline(self) -> bool | None:
-        """Whether it completed after its deadline, by more than rounding; None if it has none."""
+        """Whether the job missed its deadline (rounding errors aside); None without a deadline."""
         deadline_s = self.job.deadline_s
         return None if deadline_s is None else self.jct_s > deadline_s * (1 + TIME_TOLERANCE)
 
     @property
     def on_gpus_s(self) -> float:
-        """Seconds in which it held GPUs."""
+        """The seconds in which the job held GPUs, running or paused."""
         return self.running_s + self.paused_s
 
     @property
     def ran_gpu_s(self) -> float:
-        """GPU-seconds in which it ran."""
+        """The GPU-seconds in which the job ran."""
         return self.held_gpu_s - self.paused_gpu_s
 
     @property
     def done_gpu_s(self) -> float:
-        """GPU-seconds in which it ran that were not lost to distance."""
+        """The GPU-seconds in which the job ran, without those lost to distance."""
         return self.ran_gpu_s - self.distance_gpu_s
 
     @property
     def gpus(self) -> dict[int, int]:
-        """All that it holds, GPUs by host; not to be changed."""
+        """All GPUs that the job holds, by host; do not change the dictionary."""
         found = self.kept_gpus
         if found is None:
             parts = self.parts
             if not parts:
-                return {}  # not kept: it may start without notice
+                return {}  # not cached, because `parts` may change without clearing the cache
             found = self.kept_gpus = (
                 parts[0].by_host() if len(parts) == 1 else added(part.by_host() for part in parts)
             )
@@ -287,20 +289,20 @@ class JobRun:
 
 @dataclass(slots=True, eq=False)
 class Copies:
-    """How copies of a job work together for a while: each after what its start costs it.
+    """How the copies of a job work together for a period, each after its own start delay.
 
     Parameters
     ----------
     rates
-        Of each, in work a second.
+        Work per second of each copy.
     lost_s
-        What its start costs each, from the beginning of the while.
+        Start delay of each copy, in seconds from the beginning of the period.
     trains_s
-        For how long they work at most, before they are merged.
+        Longest time for which the copies work before they are merged.
     merge_s
-        What that takes.
+        Seconds that merging takes.
     began_s, left
-        When the while began, and what was left then.
+        When the period began, and the remaining work at that time.
     """
 
     rates: list[float]
@@ -311,12 +313,12 @@ class Copies:
     left: float
 
     def left_at(self, now_s: float) -> float:
-        """Return what is left at a moment."""
+        """Return the work that is left at time `now_s`."""
         time_s = min(now_s - self.began_s, self.trains_s)
         return max(0.0, self.left - steps_within(time_s, self.rates, self.lost_s))
 
     def completes_after_s(self, tolerance: float) -> float | None:
-        """Return after how long the job is complete and merged; None if it is not by then."""
+        """Return the seconds until the job is complete and merged; None if that takes longer."""
         if steps_within(self.trains_s, self.rates, self.lost_s) < self.left - tolerance:
             return None
         trained_s = min(self.trains_s, time_of_steps(self.left, self.rates, self.lost_s))
@@ -324,7 +326,7 @@ class Copies:
 
 
 def steps_within(time_s: float, rates: list[float], lost_s: list[float]) -> float:
-    """Return the steps that copies do within a time, each after what it loses.
+    """Return the steps that copies complete within a time, each after its start delay.
 
     >>> steps_within(10.0, [1.0, 2.0], [0.0, 4.0])
     22.0
@@ -335,10 +337,10 @@ def steps_within(time_s: float, rates: list[float], lost_s: list[float]) -> floa
 
 
 def time_of_steps(steps: float, rates: list[float], lost_s: list[float]) -> float:
-    """Return how long copies take that share steps by their speed, so that all end at once.
+    """Return how long copies take for `steps` steps if they share them so that all end together.
 
     Source: HadarE's throughput-proportional division, from memory. Steps are not rounded to whole
-    ones. O(copies log copies).
+    steps. O(copies log copies).
 
     >>> time_of_steps(22.0, [1.0, 2.0], [0.0, 4.0])
     10.0
@@ -354,18 +356,20 @@ def time_of_steps(steps: float, rates: list[float], lost_s: list[float]) -> floa
 
 
 class JobRates(NamedTuple):
-    """The best rates of a job, in its unit of work a second.
+    """The highest rates of a job, in its unit of work per second.
 
     Parameters
     ----------
     best
-        The highest of all.
+        The highest rate of all.
     least_workers
-        With how few it may run: its base demand, unless it is tuned for less.
+        The fewest workers with which the job may run: its base demand, or fewer if it is tuned.
     of_workers
-        With these, with a worker more, and so on; 0 where nothing holds so many.
+        Highest rate with `least_workers` workers, with one more, and so on; 0 if the cluster cannot
+        hold so many.
     of_copies
-        Of one copy on a server of its own, of two, and so on; empty where it may have one alone.
+        Highest rate of 1, 2, ... copies, each on its own server; empty if the job may have only
+        one.
     """
 
     best: float
@@ -376,37 +380,37 @@ class JobRates(NamedTuple):
 
 @dataclass(slots=True)
 class Totals:
-    """What is counted while a simulation runs; times are from the first submission on.
+    """The sums over all jobs and servers that a simulation counts from the first submission on.
 
     Parameters
     ----------
     held_gpu_s, there_gpu_s
-        GPU-seconds that jobs held, and that there were, by pool.
+        GPU-seconds held by jobs, and GPU-seconds present, by pool.
     stranded_gpu_s
-        GPU-seconds that were free on hosts that were not wholly free.
+        GPU-seconds that were free on partly used hosts.
     handed_over_gpu_s
         GPU-seconds in which GPUs were neither held nor free.
     partly_free_host_s, busy_server_s
-        Host-seconds in which hosts were partly free, and server-seconds in which jobs held any
-        GPU of a server.
+        Host-seconds in which hosts were partly free; server-seconds in which jobs held any GPU of a
+        server.
     distance_gpu_s
-        GPU-seconds that jobs held, each counted by what distance takes of its speed.
+        Held GPU-seconds, each weighted by the share of its speed that is lost to distance.
     serving_gpu_s, on_loan_server_s
-        GPU-seconds in which the inference cluster served, and server-seconds on loan.
+        GPU-seconds in which the inference cluster served; server-seconds on loan.
     waiting_job_s, running_job_s, more_copy_s
-        Job-seconds of waiting and of holding GPUs, and those of copies beyond the first.
+        Job-seconds of waiting, of holding GPUs, and of copies beyond each job's first.
     loans, reclaims, returned_servers
-        How often servers were lent and called back, and how many were called back.
+        Number of times that servers were lent; number of reclaims; number of servers reclaimed.
     hosted_at_reclaims
-        Jobs that held GPUs on loan when servers were called back, added up over the reclaims.
+        Jobs that held GPUs on loan when servers were reclaimed, summed over the reclaims.
     vacated_gpus, collateral_gpus
-        GPUs of the servers given back, and GPUs that were vacated elsewhere for it.
+        GPUs of the servers given back; GPUs vacated on other servers for it (collateral damage).
     scaling_operations
-        How often a job was resized, to admit another job not counted.
+        Number of times that a job was resized, except to admit another job.
     rounds, merging_s
-        Rounds in which jobs were there, and seconds that jobs lost by merging copies.
+        Rounds in which jobs were present; seconds that jobs lost by merging copies.
     decisions, decision_s
-        How often a rule of another problem was asked, and the wall time of each answer.
+        Number of calls of a policy of another problem; wall time of each call.
     """
 
     held_gpu_s: list[float]
@@ -435,11 +439,11 @@ class Totals:
 
     @property
     def free_gpu_s(self) -> float:
-        """GPU-seconds that were free, once the simulation has ended."""
+        """The GPU-seconds that were free; valid after the end of the simulation."""
         return math.fsum((*self.there_gpu_s, -self.handed_over_gpu_s, *map(neg, self.held_gpu_s)))
 
     def copy(self) -> Totals:
-        """Return what has been counted so far, decision times left out."""
+        """Return a copy of the totals without the decision times."""
         copied = Totals.__new__(Totals)
         for name in _NUMBERS:
             setattr(copied, name, getattr(self, name))
@@ -448,7 +452,7 @@ class Totals:
         return copied
 
     def sums(self, names: Sequence[str]) -> list[float]:
-        """Return some of them, and the GPU-seconds held by pool."""
+        """Return the named totals, followed by the GPU-seconds held in each pool."""
         return [*(getattr(self, name) for name in names), *self.held_gpu_s]
 
 

@@ -1,13 +1,12 @@
-"""The event loop: one clock, one accounting, whatever the cluster, the speed, the tenure, the rule.
+"""The event loop of a simulation: one clock and one accounting for every scheme.
 
-What varies is chosen apart: the cluster (`lyra_opt.simulation.cluster`), how fast jobs run on it
-(`lyra_opt.simulation.speed`), for how long they keep their GPUs and what it costs to give them back
-(`lyra_opt.simulation.tenure`), who decides (`lyra_opt.simulation.policy`), and who looks on
-(`lyra_opt.simulation.view.Observer`).
+The cluster (`lyra_opt.simulation.cluster`), the speed of jobs (`lyra_opt.simulation.speed`), the
+tenure (`lyra_opt.simulation.tenure`), the policy (`lyra_opt.simulation.policy`) and the observers
+(`lyra_opt.simulation.view.Observer`) are chosen independently.
 
-Events are ordered by time; at one time GPUs that become free and jobs that complete, or whose
-tenure ends, come first, in the order in which that was foreseen, then loans, then submissions.
-After all events of an instant the policy is asked once.
+Events are ordered by time. At one time, GPUs become free and jobs complete or reach the end of
+their tenure first, in the order in which these events were scheduled; then loans change; then jobs
+are submitted. The policy is called once after all events of one time.
 """
 
 from __future__ import annotations
@@ -37,7 +36,9 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 MOST_VAIN_WAKE_UPS = 1000
-"""In a row, and ten for each job, in which a policy that nothing else happens to starts nobody."""
+"""Consecutive wake-ups, plus ten for each job, after which a policy that starts no job is an error.
+Only wake-ups at which nothing else happens count.
+"""
 
 
 class Kernel(View):
@@ -46,25 +47,24 @@ class Kernel(View):
     Parameters
     ----------
     workload, cluster
-        What is submitted, and where it runs.
+        The jobs that are submitted, and the cluster on which they run.
     policy
-        Who decides; an object is for one run.
+        The policy that decides; a policy object serves one run.
     speed
-        How fast jobs run; by default by all that the cluster says.
+        How fast jobs run; by default as the cluster specifies.
     tenure
-        For how long jobs keep their GPUs, and what it costs to give them back; by default for
-        ever.
+        How long jobs keep their GPUs, and what it costs to give them back; by default for ever.
     plan
-        Loans over time, where servers can be borrowed.
+        The number of servers on loan over time, for clusters with inference servers.
     observers
-        Who looks on.
+        Objects that are told of every event.
     seed
-        Of what policies draw.
+        Random seed for policies.
 
     Raises
     ------
     UserError
-        If a job can never run, or the plan is missing or lends more servers than there are.
+        If a job can never run, or the plan is missing or lends more servers than exist.
     """
 
     policy: Policy
@@ -100,21 +100,21 @@ class Kernel(View):
             plan = None
         elif plan is None:
             if borrows:
-                raise UserError(f"scheme {policy.name} borrows servers, but no plan says when")
+                raise UserError(
+                    f"scheme {policy.name} borrows servers, but no loan plan is given; give one"
+                )
         elif max(plan.on_loan) > cluster.inference_servers:
             raise UserError(
-                f"the plan lends {max(plan.on_loan)} of the {cluster.inference_servers} inference "
-                "servers"
+                f"the loan plan lends {max(plan.on_loan)} servers, but the cluster has only "
+                f"{cluster.inference_servers} inference servers"
             )
         self._plan = plan
         if plan is not None:
             self.loans.is_planned, self.loans.is_active, self.loans.is_final = True, borrows, False
             self._loans_move_s = self.now_s
 
-    # The loop.
-
     def run(self) -> Kernel:
-        """Replay the workload until its last job completes; return the simulation.
+        """Replay the workload until its last job completes, and return the simulation.
 
         Raises
         ------
@@ -187,10 +187,10 @@ class Kernel(View):
                 self._decide()
                 at_once += 1
                 is_vain = is_woken and not happens and self._sequence == before
-                # Who decides in rounds may well let all go on, round after round.
+                # A round-based policy may well let all running jobs go on, round after round.
                 vain = vain + 1 if is_vain and (asks_at_events or not self.running) else 0
                 if max(vain, at_once) > most_vain:
-                    raise self.stuck(f"asked again {most_vain} times, it starts nobody")
+                    raise self.stuck(f"the policy was called {most_vain} times and started no job")
             if quiet is not None and self.jobs_there == len(events) == 1 and self.is_all_submitted:
                 quiet.skip()
         self._count_there()
@@ -204,13 +204,12 @@ class Kernel(View):
         self._answer(policy.decide, self)
         self.has_news = False
         if not policy.wake_s >= self.now_s:
-            raise self.error(None, f"asks to be asked again at {policy.wake_s:g} s")
+            raise self.error(
+                None, f"wake_s must be at least the current time, not {policy.wake_s:g} s"
+            )
 
     def _answer(self, ask: Callable[..., Answer], *question: Any) -> Answer:
-        """Return what the policy answers, which must leave nothing half done.
-
-        Somebody's own rule may fail in any way.
-        """
+        """Call the policy, check that its decision is complete, and convert failures to errors."""
         try:
             found = ask(*question)
         except (PolicyError, UserError):
@@ -221,14 +220,14 @@ class Kernel(View):
             raise self.error(None, f"fails: {failure_of(error)}") from error
         if self._lifted:
             run = next(iter(self._lifted.values()))
-            raise self.error(run, "is taken off its GPUs to move, and put nowhere")
+            raise self.error(run, "is taken off its GPUs by `lift`, but `put` does not place it")
         unused = sum(self.hosts.held_of_pool) - self._running_gpus
         if unused:
-            raise self.error(None, f"{unused} GPUs are reserved, and no job starts on them")
+            raise self.error(None, f"{unused} GPUs are reserved, but no job starts on them")
         return found
 
     def _end(self, run: JobRun) -> bool:
-        """End a hold; the job is complete, or waits again. Return whether its GPUs are free now."""
+        """End a job's hold: it completes or waits again. Return whether its GPUs are free now."""
         before = run.left
         free_s = self._release(run)
         if run.completes:
@@ -237,8 +236,8 @@ class Kernel(View):
         if run.left >= before:
             raise self.error(
                 run,
-                f"does nothing in a lease of {self.tenure.length_s:g} s, as numbers are rounded: "
-                "it would never complete",
+                f"makes no progress in a lease of {self.tenure.length_s:g} s because of rounding, "
+                "so it would never complete; use longer leases",
             )
         run.losses += 1
         run.resumes_by_s = free_s
@@ -247,12 +246,12 @@ class Kernel(View):
         return free_s <= self.now_s
 
     def _skip(self, run: JobRun, skipped_s: float, before: Totals) -> None:
-        """Let time pass in which the one job there is does what has been counted already.
+        """Advance the clock over identical leases of the last job, whose sums are already counted.
 
         Parameters
         ----------
         before
-            What had been counted before that.
+            The totals before the skipped leases were counted.
         """
         end_s, number, _, version = self._events[0]
         self._events[0] = (end_s + skipped_s, number, run, version)
@@ -265,10 +264,8 @@ class Kernel(View):
         for name in ("began_s", "updated_s", "pauses_until_s", "lease_ends_s"):
             setattr(run, name, getattr(run, name) + skipped_s)
 
-    # Loans.
-
     def _move_servers(self) -> None:
-        """Lend or call back servers as the plan says now."""
+        """Lend or reclaim the servers that the plan moves at this time."""
         plan, loans, hosts, tick = self._plan, self.loans, self.hosts, self._tick
         assert plan is not None, "only plans have ticks"
         self._tick += 1
@@ -290,7 +287,7 @@ class Kernel(View):
         self.policy.servers_moved(self)
 
     def _vacate(self, count: int) -> None:
-        """Let the policy vacate borrowed servers, and withdraw them."""
+        """Let the policy vacate borrowed servers, check its choice, and withdraw the servers."""
         hosts, totals = self.hosts, self.totals
         held_before = hosts.held_gpus
         held_of = added(run.gpus for run in self._hosted.values())
@@ -300,18 +297,18 @@ class Kernel(View):
         self._is_reclaiming = False
         given = len(set(chosen).intersection(hosts.lent()))
         if not len(chosen) == given == count:
-            rule = f"gives back {given} of {count} servers called back: hosts {chosen}"
+            rule = f"must give back {count} borrowed servers, but gives back {given}: {chosen}"
             raise self.error(None, rule)
         for handed in self._handed_over.values():
             for host in handed.keys() & set(chosen):
                 hosts.give({host: handed.pop(host)})
         for host in chosen:
             if hosts.free[host] != hosts.size[host]:
-                raise self.error(None, f"does not vacate host {host}, which is called back")
+                raise self.error(None, f"gives back host {host}, but jobs still run on it")
         totals.reclaims += 1
         totals.returned_servers += count
         totals.vacated_gpus += sum(hosts.size[host] for host in chosen)
-        # Nothing is vacated elsewhere by those who move within the servers that stay.
+        # Jobs that move between the remaining servers cause no collateral damage.
         totals.collateral_gpus += max(
             0, held_before - hosts.held_gpus - sum(held_of.get(host, 0) for host in chosen)
         )
@@ -351,7 +348,7 @@ _SUMS_OF_TOTALS = (
 
 
 class _Mark:
-    """What had been counted when a lease began, of its job and of all."""
+    """The sums of a job and of the simulation when a lease begins."""
 
     def __init__(self, run: JobRun, totals: Totals, now_s: float) -> None:
         self.gpus, self.began_s, self.left = run.gpus, now_s, run.left
@@ -364,7 +361,7 @@ class _Mark:
         self._lists: list[tuple[list[Any], list[Any]]] = [(found, list(found)) for found in lists]
 
     def repeat(self, times: int) -> None:
-        """Count so many times again what has been counted since."""
+        """Add the growth since this mark to every sum, `times` more times."""
         for target, name, before in self._sums:
             now = getattr(target, name)
             setattr(target, name, now + times * (now - before))
@@ -375,19 +372,18 @@ class _Mark:
 
 
 class QuietLeases:
-    """Passes over leases of the last job there is that are all like the one before.
+    """Skips leases of the last job when every lease repeats the one before.
 
-    Its lease has just begun, on the same GPUs as the one before, and nothing else is to come. What
-    is counted from one such beginning to the next is the same each time, so it is counted at once
-    for all but the last leases.
+    The lease has just begun on the same GPUs as the lease before, and no other event is due. Every
+    such lease adds the same amounts, so all but the last leases are counted at once.
 
     Parameters
     ----------
     view
-        The simulation, whose policy repeats itself.
+        The simulation; its policy sets `repeats_itself`.
     passes
-        Lets time pass in which the one job there is does what has been counted already: is given
-        the job, the seconds, and what had been counted before.
+        Advances the clock over the skipped leases; takes the job, the seconds and the totals
+        before.
     """
 
     def __init__(self, view: View, passes: Callable[[JobRun, float, Totals], None]) -> None:
@@ -396,9 +392,9 @@ class QuietLeases:
         self._previous: _Mark | None = None
 
     def skip(self) -> None:
-        """Pass over what can be passed over now.
+        """Skip as many leases as possible now.
 
-        All jobs are submitted, one is left, and nothing but the end of its lease is foreseen.
+        All jobs are submitted, one is left, and the end of its lease is the only event due.
         """
         view = self._view
         if len(view.running) != 1:
@@ -411,9 +407,8 @@ class QuietLeases:
         if previous is None or previous.gpus != run.gpus:
             return
         done = previous.left - run.left
-        # The last lease and the one before it are replayed. How many there are depends on
-        # `WORK_TOLERANCE`; twice that leaves room for rounding. Nothing is done where the same job
-        # was asked about twice at one moment.
+        # The last two leases are simulated; twice `WORK_TOLERANCE` leaves room for rounding.
+        # `done` is 0 if the policy was called twice at one time.
         certain = run.left - 2 * WORK_TOLERANCE * run.work
         times = math.ceil(certain / done) - 2 if done > 0 else 0
         if times < 1:

@@ -1,37 +1,36 @@
-r"""Loaning: how many servers the inference cluster lends, when, and how good that is.
+r"""Loaning: how many servers the inference cluster lends over time, compared with the optimum.
 
-A forecaster (`lyra_opt.simulation.forecast`) expects demand, the orchestrator turns that into
-loans, and the clairvoyant optimum says how good any loans could have been.
+A forecaster (`lyra_opt.simulation.forecast`) predicts the demand, the orchestrator turns the
+forecast into loans, and the clairvoyant optimum bounds the value of any loans.
 
-Loans change at the ticks of the resource orchestrator alone. A loan set at one tick stands until
-the next, and the demand that comes up with that next tick is there before the orchestrator has
-answered it; a loan is therefore measured against every step of demand from its own tick to the
-next one, both included. This is the "burst within 5 minutes" that Lyra's headroom is for
-(EuroSys 2023, section 7.1). In all of it ``servers`` are those of the inference cluster,
-``interval_s`` is the time between two ticks, and the first interval begins at time 0.
+Loans change only at the ticks of the resource orchestrator. A loan set at one tick lasts until the
+next tick, and demand that rises at the next tick arrives before the orchestrator can react to it. A
+loan is therefore compared with every step of demand from its own tick to the next tick, both
+included. This is the "burst within 5 minutes" for which Lyra keeps headroom (EuroSys 2023, section
+7.1). Throughout, ``servers`` are servers of the inference cluster, ``interval_s`` is the time
+between two ticks, and the first interval begins at time 0.
 
-*The clairvoyant optimum.* Given how many servers can be lent in each interval, c_t, it is the loans
-L_t in {0, ..., c_t} that maximise
+*The clairvoyant optimum.* Let c_t be the number of servers that can be lent in interval t. The
+optimum is the loans L_t in {0, ..., c_t} that maximise
 
     interval * sum_t L_t  -  return cost * sum_t max(0, L_t - L_{t+1}),
 
-in server-seconds. Servers still on loan after the last interval have not been returned and cost
-nothing.
+in server-seconds. Servers still on loan after the last interval are not returned and cost nothing.
 
-*The problem falls apart by level.* With x_kt = 1 where L_t >= k, L_t is the sum over k of x_kt,
-and max(0, L_t - L_{t+1}) that of max(0, x_kt - x_{k,t+1}), as the x_kt fall with k. So the optimum
-is at most the sum of the optima of the levels k = 1, 2, ..., where level k may be lent while
-c_t >= k.
+*The problem decomposes by level.* Let x_kt = 1 if L_t >= k. Then L_t is the sum over k of x_kt, and
+max(0, L_t - L_{t+1}) is the sum over k of max(0, x_kt - x_{k,t+1}), because the x_kt decrease with
+k. So the optimum is at most the sum of the optima of the levels k = 1, 2, ..., where level k may be
+lent while c_t >= k.
 
-*A level is lent for a whole run or not at all.* Within a maximal run of intervals with c_t >= k,
-two loans joined into one, or one extended to the ends of the run, last longer and are returned
-no more often. The whole run is worth its length less one return, or its length alone if it
-reaches the last interval. It is lent where that is above 0.
+*A level is lent for a whole run or not at all.* Consider a maximal run of intervals with c_t >= k.
+Joining two loans within the run, or extending a loan to the ends of the run, makes the loan longer
+and causes no additional return. The whole run is worth its length less one return, or its length
+alone if it reaches the last interval. It is lent if its value is above 0.
 
-*The levels fit together.* A run of level k + 1 lies within one of level k, which is at least as
-long, and reaches the last interval if the other does. Hence where level k + 1 is lent, so is
-level k, the levels make up one series of loans, and the bound is attained. It holds for
-fractional loans too, by the same argument with a continuous k.
+*The levels fit together.* A run of level k + 1 lies within a run of level k, which is at least as
+long, and reaches the last interval if the other does. Hence if level k + 1 is lent, so is level k;
+the levels form one series of loans, and the bound is attained. The bound holds for fractional loans
+too, by the same argument with a continuous k.
 """
 
 from __future__ import annotations
@@ -54,25 +53,25 @@ if TYPE_CHECKING:
 
 
 SERVER_TOLERANCE = 1e-9
-"""Part of a server that is taken for a rounding error of share times servers."""
+"""Fraction of a server that counts as a rounding error of share times servers."""
 
 
 def busy_servers(share: float, servers: int) -> int:
-    """Return how many servers serve when a share of the cluster's GPUs does."""
+    """Return how many servers are busy when the given share of the inference GPUs serves."""
     return math.ceil(share * servers - SERVER_TOLERANCE)
 
 
 def lendable_servers(share: float, servers: int, headroom: float) -> int:
     """Return floor(servers * (1 - headroom - share)), at least 0.
 
-    Rounded as in `busy_servers`, so that busy and lent servers together never exceed the cluster.
+    Rounding is as in `busy_servers`, so busy and lent servers together never exceed the cluster.
     """
     kept = math.ceil(share * servers + headroom * servers - SERVER_TOLERANCE)
     return max(0, servers - kept)
 
 
 def peak_shares(demand: InferenceDemand, *, interval_s: float, intervals: int) -> list[float]:
-    """Return the greatest busy share from each tick to the next, which a loan there meets."""
+    """Return the highest busy share from each tick to the next tick, both included."""
     return [
         max(
             map(
@@ -92,8 +91,8 @@ def shortfalls(
 ) -> list[int]:
     """Return how many servers the inference cluster lacks in each interval of a loan.
 
-    The measure of the risk to its service-level objectives: the servers by which demand and
-    loans together exceed the cluster. Using up the headroom is none; that is what it is for.
+    This measures the risk to the service-level objectives: the servers by which demand and loans
+    together exceed the cluster. Using the headroom is not a shortfall, because that is its purpose.
     """
     peaks = peak_shares(demand, interval_s=interval_s, intervals=len(loans))
     return [
@@ -106,22 +105,22 @@ def shortfalls(
 class Orchestrator:
     """The rule by which the inference cluster lends and reclaims whole servers.
 
-    At each tick it keeps what it needs now and, by the forecast, up to the next tick, and the
-    headroom; it lends the rest:
+    At each tick it keeps the servers that it needs now and, by the forecast, until the next tick,
+    plus the headroom. It lends the other servers:
 
         floor(servers * (1 - headroom - max(share now, forecast shares))), at least 0.
 
-    So servers are reclaimed ahead of the forecast.
+    So servers are reclaimed before the forecast demand arrives.
 
     Parameters
     ----------
     servers
         Servers of the inference cluster, at least 0.
     forecaster
-        What it expects of the demand.
+        Predicts the demand.
     headroom
-        Share of the cluster that is never lent, from 0 to 1; Lyra's 2% is the median burst
-        within 5 minutes.
+        Share of the cluster that is never lent, from 0 to 1; Lyra's 2 % is the median burst within
+        5 minutes.
     interval_s
         Time between two ticks, above 0.
 
@@ -133,7 +132,7 @@ class Orchestrator:
     Notes
     -----
     Source: headroom, interval and early reclaiming from Lyra (EuroSys 2023), sections 6 and 7.1,
-    which does not print how the number of servers is computed. Complexity: one forecast a tick.
+    which does not print how the number of servers is computed. Complexity: one forecast per tick.
     Guarantee with the oracle: no shortfall.
     """
 
@@ -149,22 +148,21 @@ class Orchestrator:
         require_number("interval_s", self.interval_s, minimum=0, above=True)
 
     def lends(self, demand: InferenceDemand, time_s: float) -> int:
-        """Return how many servers are on loan from a tick to the next.
+        """Return how many servers are on loan from a tick to the next tick.
 
         Parameters
         ----------
         demand
-            What the inference cluster needs; steps after that of the tick are seen by the
-            forecaster alone.
+            Demand of the inference cluster; only the forecaster may look at steps after the tick.
         time_s
-            The moment of the tick, at least 0.
+            Time of the tick, at least 0.
         """
         steps = demand.step_of(time_s + self.interval_s) - demand.step_of(time_s)
         shares = demand.at(time_s), *self.forecaster.predict(demand, time_s, steps)
         return lendable_servers(max(shares), self.servers, self.headroom)
 
     def plan(self, demand: InferenceDemand, intervals: int) -> LoanPlan:
-        """Return the loans of so many intervals from time 0 on, at least 1."""
+        """Return the loans of the first `intervals` intervals from time 0, at least 1."""
         ticks_s = [tick * self.interval_s for tick in range(intervals)]
         return LoanPlan(
             interval_s=self.interval_s,
@@ -176,7 +174,7 @@ class Orchestrator:
 def clairvoyant_loans(
     lendable: Sequence[int], *, interval_s: float, return_cost_s: float
 ) -> list[int]:
-    """Return loans of the greatest value; where a run is worth 0 it is not lent.
+    """Return the loans of highest value for a known demand; runs with value 0 are not lent.
 
     Parameters
     ----------
@@ -185,8 +183,8 @@ def clairvoyant_loans(
     interval_s
         Length of an interval, above 0.
     return_cost_s
-        Server-seconds that a returned server costs, at least 0: work lost to the preemption that
-        it may cause, and overhead (Lyra's simulator counts 63 s a preemption).
+        Cost of returning a server in server-seconds, at least 0: work lost to a preemption that the
+        return may cause, and overhead (Lyra's simulator counts 63 s per preemption).
 
     Raises
     ------
@@ -195,16 +193,16 @@ def clairvoyant_loans(
 
     Notes
     -----
-    Source: this project; for the proof see the module. Complexity O(intervals): the runs of all
-    levels are the rectangles of a histogram, found with a stack.
+    Source: this project; the docstring of the module has the proof. Complexity O(intervals): the
+    runs of all levels are the rectangles of a histogram, found with a stack.
     """
     for position, limit in enumerate(lendable):
         require_integer(f"lendable[{position}]", limit, minimum=0)
     _require_costs(interval_s, return_cost_s)
-    # The fewest intervals that are worth more than a return, whatever the rounding of the quotient.
+    # Fewest intervals that are worth more than a return. Fractions avoid rounding the quotient.
     shortest = math.floor(Fraction(return_cost_s) / Fraction(interval_s)) + 1
     changes = [0] * (len(lendable) + 1)
-    # (first interval, level): the levels above that of the entry below began at this interval.
+    # Stack of (first interval, level); levels above the entry below began at this interval.
     runs: list[tuple[int, int]] = []
     for end, limit in enumerate(lendable):
         start = end
@@ -224,13 +222,13 @@ def clairvoyant_loans(
 
 
 def value(loans: Sequence[int], *, interval_s: float, return_cost_s: float) -> float:
-    """Return what loans are worth in server-seconds; see `clairvoyant_loans`."""
+    """Return the value of loans in server-seconds, as `clairvoyant_loans` maximises it."""
     _require_costs(interval_s, return_cost_s)
     return interval_s * sum(loans) - return_cost_s * returned_servers(loans)
 
 
 def returned_servers(loans: Sequence[int]) -> int:
-    """Return how many servers are returned, each as often as it is."""
+    """Return how many servers are returned in total; a server counts once for each return."""
     return sum(max(0, before - after) for before, after in pairwise(loans))
 
 
@@ -241,21 +239,21 @@ def _require_costs(interval_s: float, return_cost_s: float) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoanRecord:
-    """What came of the loans of one forecaster.
+    """The result of the loans that one forecaster leads to.
 
     Parameters
     ----------
     name
-        The forecaster, or one of the two clairvoyants.
+        Name of the forecaster, or of one of the two clairvoyant references.
     returned_servers
-        Servers returned, each as often as it was.
+        Servers returned; a server counts once for each return.
     shortfall_server_intervals
         Servers that the inference cluster lacked, summed over the intervals.
     value_server_s
         Lent server-seconds less the cost of returns.
     share_of_clairvoyant
-        That value over the clairvoyant's; at most 1 without shortfall, and may exceed it with.
-        None where the clairvoyant's is 0.
+        Value relative to that of the clairvoyant; at most 1 without shortfall, possibly above 1
+        with shortfall. None if the clairvoyant's value is 0.
     """
 
     name: str
@@ -274,23 +272,23 @@ def compare_forecasters(
     headroom: float = 0.02,
     interval_s: float = 300.0,
 ) -> list[LoanRecord]:
-    """Return the record of the orchestrator with each forecaster, after two yardsticks.
+    """Return the results of the orchestrator with each forecaster, after two references.
 
-    The first record is the clairvoyant's, who needs no headroom: a bound for all loans without
-    shortfall. The second is that of a clairvoyant who keeps it, which tells the price of the
-    headroom from that of the forecast.
+    The first record is the clairvoyant without headroom, a bound for all loans without shortfall.
+    The second record is a clairvoyant with headroom, which separates the price of the headroom from
+    that of the forecast.
 
     Parameters
     ----------
     demand
-        What the inference cluster needs, gone through once in whole intervals. Forecasters start
-        without history at time 0.
+        Demand of the inference cluster, replayed once in whole intervals. Forecasters start without
+        history at time 0.
     forecasters
-        Whom to compare.
+        The forecasters to compare.
     servers, headroom, interval_s
-        As in `Orchestrator`.
+        See `Orchestrator`.
     return_cost_s
-        As in `clairvoyant_loans`.
+        See `clairvoyant_loans`.
 
     Raises
     ------
@@ -299,7 +297,7 @@ def compare_forecasters(
 
     Notes
     -----
-    Complexity: one forecast an interval for each forecaster.
+    Complexity: one forecast per interval for each forecaster.
     """
     orchestrators = [
         Orchestrator(

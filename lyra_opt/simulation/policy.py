@@ -1,7 +1,8 @@
-"""What decides: a policy is told of jobs that wait and leave, and says who runs where.
+"""The base classes of policies, which decide on which GPUs each job runs.
 
-A policy acts through a `lyra_opt.simulation.view.View`: it reserves GPUs with `fit` or `reserve`,
-and then starts, stops, moves and resizes jobs. It is held to the rules.
+The simulation tells a policy which jobs wait and leave. The policy acts through a
+`lyra_opt.simulation.view.View`: it reserves GPUs with `fit` or `reserve`, and then starts, stops,
+moves and resizes jobs. A decision that breaks a rule ends the run with an error.
 """
 
 from __future__ import annotations
@@ -21,34 +22,36 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.view import View
 
 DEFAULT_RECLAIMER = "lyra-greedy"
-"""Of schemes whose papers know no loans."""
+"""The reclaim solver of policies whose papers do not cover loans."""
 
 
 class Policy(Listener):
-    """Decides who runs where; an object is for one run.
+    """Decides on which GPUs each job runs; one object serves one simulation run.
 
     Parameters
     ----------
     name
-        What it is called in results and errors.
+        The name in results and error messages.
     reclaimer
-        Reclaim solver that chooses which borrowed servers to give back, by name,
-        ``my_file.py:NAME``, object or class; None for a policy that borrows none.
+        Reclaim solver that chooses which borrowed servers to give back: a name,
+        ``my_file.py:NAME``, an object or a class; None for a policy that borrows no servers.
     weighs_lost_work
-        Whether that solver counts a preemption by the GPU-seconds that it loses, rather than 1.
+        Whether the reclaim solver weighs a preemption by the GPU-seconds of work that it loses,
+        rather than by 1.
 
     Attributes
     ----------
     asks_at_events
-        Whether it is asked whenever jobs come, GPUs become free or servers move; else only at
-        `wake_s`.
+        Whether `decide` is called whenever jobs arrive, GPUs become free or servers move; otherwise
+        it is called only at `wake_s`.
     wake_s
-        When it wants to be asked next, whatever happens; it says so anew at each decision.
+        The next time at which `decide` is called whatever happens. The policy sets it again at each
+        decision.
     tuned
-        How fast jobs run that it tunes while they run; None if it tunes none.
+        The speed model of jobs that the policy tunes while they run; None if it tunes no jobs.
     repeats_itself
-        Whether it gives a job that is alone in the cluster the same GPUs whenever it has waited
-        for the same time, however much it has done; then leases that are all alike are skipped.
+        Whether a job that is alone in the cluster gets the same GPUs after each wait of equal
+        length, however much work it has done. The simulation then skips identical leases.
     """
 
     asks_at_events = True
@@ -65,24 +68,25 @@ class Policy(Listener):
         self._reclaiming: ReclaimRule | None = None
 
     def begin(self, view: View) -> None:
-        """Look at the cluster before the first event."""
+        """Prepare for a run: called once, before the first event."""
 
     def servers_moved(self, view: View) -> None:
-        """Take note of servers that have been lent or called back."""
+        """Note that servers have just been lent or reclaimed."""
 
     @abstractmethod
     def decide(self, view: View) -> None:
         """Start, stop, move and resize jobs."""
 
     def reclaim(self, view: View, count: int) -> list[int]:
-        """Vacate borrowed servers that are called back, and return their hosts.
+        """Vacate `count` borrowed servers and return their hosts.
 
-        By default the reclaim solver chooses them, all their jobs are stopped, and wait.
+        By default the reclaim solver chooses the servers; all jobs on them are stopped and wait
+        again.
 
         Parameters
         ----------
         count
-            How many, at most those that are there.
+            Number of servers to vacate, at most the number on loan.
         """
         chosen = self.choose_reclaimed(view, count)
         vacated = set(chosen)
@@ -92,9 +96,9 @@ class Policy(Listener):
         return chosen
 
     def choose_reclaimed(self, view: View, count: int) -> list[int]:
-        """Return the hosts that the reclaim solver chooses to vacate."""
+        """Return the borrowed hosts that the reclaim solver chooses to vacate."""
         if self._reclaiming is None:
-            assert self.reclaimer is not None, "only policies that borrow give back"
+            assert self.reclaimer is not None, "only policies that borrow servers give any back"
             self._reclaiming = ReclaimRule(
                 self.reclaimer,
                 weighs_lost_work=self._weighs_lost_work,
@@ -104,17 +108,17 @@ class Policy(Listener):
 
 
 class QueuePolicy(Policy):
-    """Keeps who waits, for policies of one's own; borrows servers, where there are any.
+    """A base class for your own policies that keeps the waiting jobs and can borrow servers.
 
     Parameters
     ----------
     name, reclaimer, weighs_lost_work
-        See `Policy`; by default the name of the class.
+        See `Policy`; the default name is that of the class.
 
     Attributes
     ----------
     waiting
-        Who waits, by their place in `View.runs`; the last to wait is the last.
+        Waiting jobs by their index in `View.runs`, in the order in which they began to wait.
     """
 
     def __init__(
@@ -129,10 +133,10 @@ class QueuePolicy(Policy):
         self.waiting: dict[int, JobRun] = {}
 
     def waits(self, view: View, run: JobRun) -> None:  # noqa: ARG002
-        """See `Policy`."""
+        """Add a job to `waiting`."""
         self.waiting[run.order] = run
 
     def start(self, view: View, run: JobRun, parts: list[Part]) -> None:
-        """Start a job on GPUs reserved for it."""
+        """Start a waiting job on the GPUs reserved for it."""
         view.start(run, parts)
         del self.waiting[run.order]

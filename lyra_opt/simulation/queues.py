@@ -1,4 +1,4 @@
-"""Queues: in which order jobs are offered to the cluster, and who may overtake whom."""
+"""Queue orders: which waiting job is tried first, and which jobs may overtake others."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
 
 
 class JobQueue:
-    """Jobs that wait; a scheduling pass offers them one by one.
+    """A priority queue of waiting jobs, from which a scheduling pass tries one job after another.
 
-    A pass calls `begin`, then takes `first` until that is None: each job is either started
-    (`take`) or blocked (`block`), which takes all of its kind out of this pass. So a pass costs
-    O(kinds of jobs) for each job that starts, not O(jobs).
+    A pass calls `begin`, then reads `first` until it returns None. Each job is either started
+    (`take`) or blocked (`block`); blocking a job blocks all jobs of its kind for this pass. So a
+    pass costs O(kinds of jobs), not O(jobs), for each job that starts.
 
     Parameters
     ----------
     key
-        What is smallest first; ties go to the earlier submission.
+        Sort key, smallest first; ties go to the earlier submission.
     kind_of
-        Jobs of a kind are blocked together: there is room for all of them or for none, or nobody
-        of them may overtake another.
+        Returns the kind of a job. Jobs of one kind are blocked together: either they have the same
+        demand, or none of them may overtake another.
     """
 
     def __init__(
         self, key: Callable[[JobRun], tuple[float, ...]], kind_of: Callable[[JobRun], Any]
     ) -> None:
         self._key, self._kind_of = key, kind_of
-        # Key, place in the workload, kind and job; of each kind the first is offered.
+        # Entries are (key, index in the workload, kind, job); each heap offers its first entry.
         self._heaps: dict[Any, list[tuple[tuple[float, ...], int, Any, JobRun]]] = {}
         self._offered: list[tuple[tuple[float, ...], int, Any, JobRun]] = []
         self._length = 0
@@ -41,22 +41,22 @@ class JobQueue:
         return self._length
 
     def add(self, run: JobRun) -> None:
-        """Let a job wait, at the place that its submission or size gives it."""
+        """Add a waiting job, in the position that its key determines."""
         kind = self._kind_of(run)
         heappush(self._heaps.setdefault(kind, []), (self._key(run), run.order, kind, run))
         self._length += 1
 
     def begin(self) -> None:
-        """Offer all jobs again."""
+        """Start a scheduling pass in which every kind of job can be tried."""
         self._offered = [heap[0] for heap in self._heaps.values() if heap]
         heapify(self._offered)
 
     def first(self) -> JobRun | None:
-        """Return the next job to be tried; None if none is left in this pass."""
+        """Return the next job to try in this pass; None if no job is left."""
         return self._offered[0][3] if self._offered else None
 
     def take(self) -> None:
-        """Remove the job that `first` has returned: it starts."""
+        """Remove the job that `first` returned, because it starts."""
         heap = self._heaps[self._offered[0][2]]
         heappop(heap)
         self._length -= 1
@@ -66,7 +66,7 @@ class JobQueue:
             heappop(self._offered)
 
     def block(self) -> None:
-        """Pass over the job that `first` has returned, and all of its kind."""
+        """Skip the job that `first` returned, and all jobs of its kind, until the next pass."""
         heappop(self._offered)
 
 
@@ -83,7 +83,7 @@ def _by_true_duration(run: JobRun, speed: Speed) -> tuple[float, ...]:  # noqa: 
 
 
 def _by_shortest_running_time(run: JobRun, speed: Speed) -> tuple[float, ...]:  # noqa: ARG001
-    # Jobs on both kinds of GPUs get what all others leave (Lyra, section 6).
+    # Jobs that can use own and borrowed GPUs at once come last (Lyra, section 6).
     return (float(run.job.heterogeneous), run.job.believed_work_worker_s / run.job.max_workers)
 
 
@@ -99,10 +99,11 @@ ORDERS: Mapping[str, Callable[[JobRun, Speed], tuple[float, ...]]] = {
     "shortest-base": _by_shortest_running_time,
     "smallest-work": _by_remaining_work,
 }
-"""Orders of a queue by name, smallest first.
+"""Sort key of each queue order, smallest first.
 
-``first-come`` (nobody overtakes the head), ``first-come-overtaking`` (jobs that fit go past those
-that do not), ``shortest`` (by true duration), ``shortest-base`` (Lyra's phase 1: by the believed
-running time with all workers) and ``smallest-work`` (by believed remaining work). In all but the
-first, who does not fit is passed over, and may starve.
+``first-come`` (no job overtakes the head of the queue), ``first-come-overtaking`` (a job that fits
+may overtake jobs that do not fit), ``shortest`` (by true duration), ``shortest-base`` (Lyra's phase
+1: by the estimated running time with the most workers) and ``smallest-work`` (by estimated
+remaining work). In all orders but ``first-come``, a job that does not fit is skipped and may
+starve.
 """

@@ -1,7 +1,7 @@
-"""Schemes: what decides, for how long jobs keep their GPUs, and what a run needs.
+"""Schemes: complete schedulers that a simulation can run, each with a policy and a tenure.
 
-`lyra_opt.registry` lists the built-in schemes; other packages register theirs in the entry-point
-group ``lyra_opt.schemes``. A scheme, or a policy from which a scheme is made, can also be given as
+`lyra_opt.registry` lists the built-in schemes. Other packages register theirs in the entry-point
+group ``lyra_opt.schemes``. A scheme, or a policy that becomes a scheme, can also be given as
 ``my_file.py:NAME``, as an object or as a class.
 """
 
@@ -41,25 +41,25 @@ if TYPE_CHECKING:
 ENTRY_POINT_GROUP = "lyra_opt.schemes"
 
 FOREVER, LEASES, ROUNDS, EPOCHS = TENURES
-"""Tenures by name."""
+"""The names of the tenures."""
 
 _NOT_PARAMETERS = frozenset({"name", "summary", "paper", "tenure"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a cluster behaves, whatever the scheme.
+    """The behaviour of the simulated cluster that does not depend on the scheme.
 
     Parameters
     ----------
     seed
-        For schemes that draw.
+        Random seed for schemes that use random numbers.
     mixed_efficiency
-        Throughput of a job on own and borrowed GPUs at once, as a share of the ideal.
+        Throughput of a job that uses own and borrowed GPUs at once, relative to the ideal.
     scaling_interval_s
         Least time between two resizings of elastic jobs; 0 resizes at every event.
     forever, leases, rounds, epochs
-        What tenures cost, for schemes that have them.
+        The four tenures with their lengths and costs; a scheme uses the tenure that it names.
     """
 
     seed: int = 0
@@ -83,19 +83,19 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheme(ABC):
-    """How a cluster is run.
+    """A complete scheduler: queue order, allocation, placement and tenure.
 
     Parameters
     ----------
     name
-        The name the command line knows it by.
+        The name of the scheme on the command line.
     summary
-        What it does, on one line.
+        One line about what the scheme does.
     paper
-        Whose rule it is, or who compares with it where nobody calls it his own.
+        The paper that proposes the scheme or, for a scheme that no paper proposes, compares with
+        it.
     tenure
-        For how long jobs keep their GPUs where nothing else is said: ``forever``, ``leases``,
-        ``rounds`` or ``epochs``.
+        How long jobs keep their GPUs by default: ``forever``, ``leases``, ``rounds`` or ``epochs``.
     """
 
     name: str
@@ -109,41 +109,42 @@ class Scheme(ABC):
 
     @abstractmethod
     def policy(self, cluster: Cluster, options: Options) -> Policy:
-        """Return who decides in a run."""
+        """Return the policy that decides in one simulation run."""
 
     def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:  # noqa: ARG002
-        """Return why it cannot run a workload on a cluster, in a clause; None if it can."""
+        """Return why the scheme cannot run a workload on a cluster, as a clause; None if it can."""
         return None
 
     @property
     def reading(self) -> Reading | None:
-        """What its schedules may do, by which bounds hold for them; None if none does.
+        """Return the reading whose bounds apply to this scheme; None if no bound applies.
 
-        Where no GPUs are shared, those of schemes are `Reading.CONSERVED` at least but for those
-        whose jobs run faster than the workload says.
+        Unless jobs share GPUs, `Reading.CONSERVED` applies to every scheme whose jobs run no faster
+        than the workload says.
         """
         return Reading.CONSERVED
 
     @property
     def has_copies(self) -> bool:
-        """Whether it may run several copies of a job at once."""
+        """Whether the scheme may run several copies of a job at once."""
         return False
 
-    def require_parts(self) -> None:  # noqa: B027 - most have none
-        """Raise `UserError` if it names a solver that is not there, or of another kind."""
+    def require_parts(self) -> None:  # noqa: B027 - most schemes name no solver
+        """Raise `UserError` if a solver that the scheme names is missing or of the wrong kind."""
 
     def with_parameters(self, parameters: Mapping[str, Any]) -> Self:
-        """Return the scheme with some parameters other than it has them.
+        """Return a copy of the scheme with some of its parameters changed.
 
         Parameters
         ----------
         parameters
-            Arguments of the rule that ``make`` makes; where there is none, fields of the scheme.
+            New arguments for the function ``make`` of the scheme; a scheme without ``make`` takes
+            its own fields.
 
         Raises
         ------
         FieldError
-            If it has no such parameter, or a value breaks its rule.
+            If the scheme has no such parameter, or a value breaks its rule.
         """
         make = getattr(self, "make", None)
         known = [
@@ -166,13 +167,13 @@ class Scheme(ABC):
         except FieldError:
             raise
         except (TypeError, ValueError) as error:
-            raise FieldError("", dict(parameters), f"is refused: {error}") from None
+            raise FieldError("", dict(parameters), f"the scheme rejects them: {error}") from None
         return replace(self, make=changed)  # type: ignore[call-arg]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComposedScheme(Composition, Scheme):
-    """A scheme put together from a queue, elastic scaling and reclaiming; see `Composition`."""
+    """A scheme composed of a queue, elastic scaling and reclaiming; see `Composition`."""
 
     def __post_init__(self) -> None:
         Scheme.__post_init__(self)
@@ -180,11 +181,11 @@ class ComposedScheme(Composition, Scheme):
 
     @property
     def borrows(self) -> bool:
-        """Whether it runs jobs on inference servers."""
+        """Whether the scheme runs jobs on borrowed inference servers."""
         return self.reclaimer is not None
 
     def require_parts(self) -> None:
-        """See `Scheme`."""
+        """Raise `UserError` if the reclaim solver or the scaling solver cannot be used."""
         from lyra_opt.simulation.decisions import ReclaimRule, scaling_rule
 
         if self.reclaimer is not None:
@@ -193,28 +194,27 @@ class ComposedScheme(Composition, Scheme):
             scaling_rule(self.scaling)
 
     def policy(self, cluster: Cluster, options: Options) -> Policy:
-        """See `Scheme`."""
+        """Return a `ComposedPolicy` with the queue, scaling and reclaimer of this scheme."""
         scaling = None if self.scaling is None else self._scaling_rule(cluster, options.seed)
         interval_s = options.scaling_interval_s
         return ComposedPolicy(self.name, self, scaling=scaling, scaling_interval_s=interval_s)
 
     def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:  # noqa: ARG002
-        """See `Scheme`."""
-        reason = _otherwise_fast(workload, cluster) if self.scaling == OF_GOODPUT else None
-        return reason or _unplaceable(workload, cluster)
+        """Return why the scaling or the placement of this scheme cannot run the workload."""
+        reason = _goodput_obstacle(workload, cluster) if self.scaling == OF_GOODPUT else None
+        return reason or _spread_obstacle(workload, cluster)
 
     @property
     def reading(self) -> Reading | None:
-        """See `Scheme`: it stops and starts jobs, and moves none."""
+        """Return the reading of a scheme that stops and restarts jobs but never moves a job."""
         if self.scaling == OF_GOODPUT:
             return None
         return Reading.RESTART if self.tenure == FOREVER else Reading.CONSERVED
 
     def _scaling_rule(self, cluster: Cluster, seed: int) -> ScalingRule:
-        """Return the rule by which elastic jobs grow."""
         from lyra_opt.simulation.decisions import scaling_rule
 
-        assert self.scaling is not None, "it scales"
+        assert self.scaling is not None, "only schemes that scale have a scaling rule"
         if self.scaling == OF_GOODPUT:
             from lyra_opt.simulation.goodput.allocation import TunedKnapsackScaling
             from lyra_opt.simulation.goodput.tuning import TunedSpeed
@@ -226,13 +226,13 @@ class ComposedScheme(Composition, Scheme):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolluxScheme(Scheme):
-    """Pollux: see `lyra_opt.simulation.policies.epoch_by_epoch`.
+    """Pollux: at the start of each epoch, a genetic search reallocates all GPUs for most fitness.
 
     Parameters
     ----------
     queue
-        In which order jobs that are not elastic wait, one of `lyra_opt.simulation.queues.ORDERS`;
-        None as published, without a queue.
+        Order in which inelastic jobs wait, one of `lyra_opt.simulation.queues.ORDERS`; None, as
+        published, has no queue.
     """
 
     tenure: str = EPOCHS
@@ -244,7 +244,7 @@ class PolluxScheme(Scheme):
             require_choice("queue", self.queue, list(ORDERS))
 
     def policy(self, cluster: Cluster, options: Options) -> Policy:
-        """See `Scheme`."""
+        """Return an `EpochByEpoch` policy with the goodput model of Pollux."""
         from lyra_opt.simulation.goodput.tuning import GoodputSpeed
         from lyra_opt.simulation.policies.epoch_by_epoch import EpochByEpoch
 
@@ -253,63 +253,63 @@ class PolluxScheme(Scheme):
         return EpochByEpoch(self.name, tuned, self.queue)
 
     def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:
-        """See `Scheme`."""
+        """Return why the tenure, job speeds or GPU types rule Pollux out; None if they do not."""
         if not isinstance(tenure, Epochs):
-            return f"it decides as epochs begin, but the tenure is {tenure.name}"
-        if (reason := _otherwise_fast(workload, cluster)) is not None:
+            return f"it decides at the start of each epoch, but the tenure is {tenure.name}"
+        if (reason := _goodput_obstacle(workload, cluster)) is not None:
             return reason
         if len(cluster.own_gpus) > 1:
-            return "its goodput is that of GPUs of one type"
+            return "its goodput model covers one GPU type, but the cluster has several"
         return None
 
     @property
     def reading(self) -> Reading | None:
-        """See `Scheme`."""
+        """Return None: Pollux tunes jobs, so they may run faster than any bound assumes."""
         return None
 
 
-def _otherwise_fast(workload: Workload, cluster: Cluster) -> str | None:
-    """Return why the speed of jobs cannot follow from their goodput; None if it can."""
+def _goodput_obstacle(workload: Workload, cluster: Cluster) -> str | None:
+    """Return why a goodput model cannot set the speed of these jobs; None if it can."""
     if cluster.communication is None and all(job.measured is None for job in workload.jobs):
         return None
     return (
-        "the speed of its jobs follows from a goodput model of its own, so that it runs neither "
-        "measured jobs nor gangs slowed by distance"
+        "it computes job speeds with its own goodput model, which covers neither measured "
+        "throughputs nor gangs that distance slows down"
     )
 
 
-def _unplaceable(workload: Workload, cluster: Cluster) -> str | None:
-    """Return which job a rule cannot place that looks at numbers of GPUs alone."""
+def _spread_obstacle(workload: Workload, cluster: Cluster) -> str | None:
+    """Return which job runs only when spread over servers; None if no job needs that."""
     speed = Speed(cluster)
     for job in workload.jobs:
         if job.measured is not None and not speed.pools_of(job, is_lent=False):
             return (
-                f"it places gangs by numbers of GPUs, and job {job.id} would have to be spread to "
-                "run at all"
+                f"job {job.id} runs only when spread over several servers, but the scheme places "
+                "gangs by the number of free GPUs and cannot ensure that"
             )
     return None
 
 
-def _wide_workers(workload: Workload) -> str | None:
+def _worker_size_obstacle(workload: Workload) -> str | None:
     wide = next((job for job in workload.jobs if job.gpus_per_worker > 1), None)
     if wide is None:
         return None
     return (
-        f"it places single GPUs, but a worker of job {wide.id} has {wide.gpus_per_worker} that "
-        "belong together"
+        f"it places GPUs one by one, but each worker of job {wide.id} needs {wide.gpus_per_worker} "
+        "GPUs on one server"
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundScheme(Scheme):
-    """A rule that decides round by round where gangs run.
+    """A scheme whose round-based policy decides at the start of each round where jobs run.
 
     Parameters
     ----------
     make
-        Makes the rule for a run.
+        Builds the policy for one run.
     needs_types
-        Whether it says nothing of its own where all GPUs are alike.
+        Whether the policy needs at least two GPU types to differ from a simpler policy.
     """
 
     make: Callable[[], RoundPolicy]
@@ -317,102 +317,102 @@ class RoundScheme(Scheme):
     needs_types: bool = False
 
     def policy(self, cluster: Cluster, options: Options) -> Policy:  # noqa: ARG002
-        """See `Scheme`."""
+        """Return the round-based policy, wrapped for the simulator."""
         from lyra_opt.simulation.policies.round_by_round import RoundByRound
 
         return RoundByRound(self.make())
 
     @property
     def has_copies(self) -> bool:
-        """See `Scheme`."""
+        """Whether the round-based policy runs copies of jobs."""
         return self.make().forks
 
     @property
     def reading(self) -> Reading | None:
-        """See `Scheme`."""
+        """Return `Reading.CONSERVED`; None if the policy packs two jobs on the same GPUs."""
         return None if self.make().packs else Reading.CONSERVED
 
     def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:
-        """See `Scheme`."""
+        """Return why the tenure, the workload or the cluster rules out this round-based policy."""
         rule = self.make()
         if not isinstance(tenure, Rounds):
-            return f"it decides as rounds begin, but the tenure is {tenure.name}"
+            return f"it decides at the start of each round, but the tenure is {tenure.name}"
         if rule.packs and not workload.packed:
             return (
-                "it lets jobs share GPUs, and nothing is known of how fast two are at once; a "
-                "table of throughputs may say so"
+                "it lets two jobs share GPUs, but the workload has no throughputs of such pairs; "
+                "give a table of throughputs with pairs"
             )
         if self.needs_types and len(cluster.gpu_types) < 2:
-            return "its prices are by type of GPU, and there is one type"
-        if (reason := _wide_workers(workload)) is not None:
+            return "it compares the prices of GPU types, but the cluster has only one type"
+        if (reason := _worker_size_obstacle(workload)) is not None:
             return reason
         speed = Speed(cluster)
         for job in workload.jobs:
             gang = f"job {job.id} has a gang of {job.min_gpus}"
             if job.min_gpus > 1 and not rule.takes_gangs:
-                return f"{gang}, and it runs jobs of one GPU alone"
+                return f"{gang} GPUs, but it runs only jobs with one GPU"
             if rule.forks and not speed.runs_on_a_server(job):
-                return f"{gang}, which no server can run, and it spreads none"
+                return f"{gang} GPUs, which no single server can run, and it never spreads a gang"
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementScheme(Scheme):
-    """A rule that says which waiting gangs start where.
+    """A scheme whose placement policy decides which waiting gangs start, and on which machines.
 
     Parameters
     ----------
     make
-        Makes the rule for a run.
+        Builds the policy for one run.
     """
 
     make: Callable[[], PlacementPolicy]
     tenure: str = LEASES
 
     def policy(self, cluster: Cluster, options: Options) -> Policy:  # noqa: ARG002
-        """See `Scheme`."""
+        """Return the placement policy, wrapped for the simulator."""
         from lyra_opt.simulation.policies.placing_gangs import PlacingGangs
 
         return PlacingGangs(self.make)
 
     @property
     def reading(self) -> Reading | None:
-        """See `Scheme`: gangs that move do so within a pool, and hold as many GPUs all the time."""
+        """Return the reading of a scheme that moves gangs within a pool and never resizes them."""
         return Reading.RESTART if self.tenure == FOREVER else Reading.CONSERVED
 
     def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:  # noqa: ARG002
-        """See `Scheme`."""
-        return _wide_workers(workload)
+        """Return, as a clause, which job has workers with several GPUs; None if no job has."""
+        return _worker_size_obstacle(workload)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnScheme(Scheme):
-    """A scheme with a policy class of its own.
+    """A scheme made from a user's own policy class.
 
     Parameters
     ----------
     make
-        Makes the policy for a run.
+        Builds the policy for one run.
     """
 
     make: Callable[[], Policy]
 
     def policy(self, cluster: Cluster, options: Options) -> Policy:  # noqa: ARG002
-        """See `Scheme`."""
+        """Return a new policy object of the user's class."""
         return self.make()
 
     @property
     def reading(self) -> Reading | None:
-        """See `Scheme`."""
+        """Return `Reading.CONSERVED`; None if the policy tunes jobs while they run."""
         return Reading.CONSERVED if self.make().tuned is None else None
 
     @property
     def has_copies(self) -> bool:
-        """See `Scheme`."""
+        """Whether the user's policy runs copies of jobs."""
         return self.make().forks
 
     def require_parts(self) -> None:
-        """See `Scheme`."""
+        """Raise `UserError` if the policy names a reclaim solver that cannot be used."""
         from lyra_opt.simulation.decisions import ReclaimRule
 
         if (reclaimer := self.make().reclaimer) is not None:
@@ -422,11 +422,11 @@ class OwnScheme(Scheme):
 if TYPE_CHECKING:
     AnyPolicy = Policy | RoundPolicy | PlacementPolicy
     SchemeLike = str | Scheme | AnyPolicy | Callable[[], Scheme | AnyPolicy]
-    """What a scheme can be given as; see `scheme_of`."""
+    """The types that `scheme_of` accepts."""
 
 
-def _adapted(given: Any) -> Scheme | None:
-    """Return the scheme of what is given, or of what it makes; None if it is neither."""
+def _scheme_from(given: Any) -> Scheme | None:
+    """Return the scheme for a scheme, a policy or a factory of either; None for other objects."""
     from lyra_opt.heterogeneous.heuristics.policy import RoundPolicy
     from lyra_opt.network.heuristics.policy import PlacementPolicy
 
@@ -437,14 +437,14 @@ def _adapted(given: Any) -> Scheme | None:
     kinds = {Policy: OwnScheme, RoundPolicy: RoundScheme, PlacementPolicy: PlacementScheme}
     for kind, scheme in kinds.items():
         if isinstance(made, kind):
-            summary = (getdoc(type(made)) or "a policy of one's own").partition("\n")[0]
+            summary = (getdoc(type(made)) or "a user's own policy").partition("\n")[0]
             found: Scheme = scheme(name=made.name, summary=summary, make=make)
             return found
     return None
 
 
-SCHEMES = Plugins(ENTRY_POINT_GROUP, "scheme", Scheme, adapt=_adapted)
-"""All schemes by name."""
+SCHEMES = Plugins(ENTRY_POINT_GROUP, "scheme", Scheme, adapt=_scheme_from)
+"""The registered schemes by name."""
 
 
 def scheme_names() -> list[str]:
@@ -453,26 +453,26 @@ def scheme_names() -> list[str]:
 
 
 def find_scheme(name: str) -> Scheme:
-    """Return the scheme called `name`, or what ``my_file.py:NAME`` names; see `scheme_of`."""
+    """Return the scheme called `name`, or the scheme that ``my_file.py:NAME`` refers to."""
     scheme: Scheme = SCHEMES.find(name)
     return scheme
 
 
 def scheme_of(given: SchemeLike) -> Scheme:
-    """Return the scheme that is given, however.
+    """Return a `Scheme` for a name, a scheme, a policy, a class or a function.
 
     Parameters
     ----------
     given
-        A scheme's name or ``my_file.py:NAME``; a `Scheme`, or a policy, of which a scheme is made:
+        The name of a scheme or ``my_file.py:NAME``; a `Scheme`; or a policy that becomes a scheme:
         `lyra_opt.simulation.policy.Policy`, `lyra_opt.heterogeneous.heuristics.policy.RoundPolicy`
-        or `lyra_opt.network.heuristics.policy.PlacementPolicy`. Each may be an object, of which
-        every run has a copy, a class, or a function that makes one.
+        or `lyra_opt.network.heuristics.policy.PlacementPolicy`. Each may be an object, which is
+        copied for every run, a class, or a function that makes the object.
 
     Raises
     ------
     UserError
-        If there is none of the name, or it is neither a scheme nor a policy.
+        If no scheme has this name, or the object is neither a scheme nor a policy.
     """
     scheme: Scheme = SCHEMES.of(given)
     return scheme
@@ -494,26 +494,26 @@ def prepare(
     Parameters
     ----------
     workload
-        What is submitted.
+        The jobs to replay.
     cluster
-        Where it runs.
+        The cluster on which the jobs run.
     scheme
-        How it is run; whatever `scheme_of` takes.
+        The scheduler; anything that `scheme_of` accepts.
     plan
-        Loans over time, where servers can be borrowed.
+        The number of servers on loan over time, for clusters with inference servers.
     options
-        How the cluster behaves.
+        Costs and settings of the cluster; None for the defaults.
     tenure
-        For how long jobs keep their GPUs; None for that of the scheme.
+        How long jobs keep their GPUs; None uses the tenure of the scheme.
     ignores_distance
-        Whether gangs run anywhere as fast as close together.
+        Whether gangs run at full speed however far apart their GPUs are.
     observers
-        Who looks on.
+        Objects that are told of every event.
 
     Raises
     ------
     UserError
-        If there is no such scheme, a solver that it names is not there, or it cannot run the
+        If there is no such scheme, a solver that it names is missing, or the scheme cannot run the
         workload on the cluster.
     """
     found = scheme_of(scheme)
@@ -522,7 +522,7 @@ def prepare(
     tenure = tenure or options.tenure(found.tenure)
     reason = found.obstacle(workload, cluster, tenure)
     if reason is not None:
-        raise UserError(f"scheme {found.name} does not run on cluster {cluster.name}: {reason}")
+        raise UserError(f"scheme {found.name} cannot run on cluster {cluster.name}: {reason}")
     policy = found.policy(cluster, options)
     return Kernel(
         workload,
@@ -543,11 +543,13 @@ def prepare(
 
 
 def simulate(workload: Workload, cluster: Cluster, scheme: SchemeLike, **settings: Any) -> Kernel:
-    """Replay a workload to its end; parameters and errors as of `prepare`.
+    """Replay a workload to its end and return the simulation; takes the parameters of `prepare`.
 
     Raises
     ------
+    UserError
+        See `prepare`.
     PolicyError
-        If the scheme breaks a rule, or has no answer.
+        If the policy breaks a rule, or a solver has no answer.
     """
     return prepare(workload, cluster, scheme, **settings).run()

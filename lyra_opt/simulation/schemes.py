@@ -1,4 +1,4 @@
-"""The schemes that come with the project: ``schemes.toml`` beside this file lists them."""
+"""Build the built-in schemes from the tables in ``schemes.toml``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TABLES = "schemes.toml"
 
 
 def built_in_schemes() -> Iterator[Scheme]:
-    """Yield the schemes in the order of the file."""
+    """Yield the built-in schemes in the order of ``schemes.toml``."""
     tables = tomllib.loads((files("lyra_opt.simulation") / TABLES).read_text(encoding="utf-8"))
     for name, parts in tables["composed"].items():
         yield ComposedScheme(name=name, **parts)
@@ -30,7 +30,7 @@ def built_in_schemes() -> Iterator[Scheme]:
         make = ROUND_POLICIES[name]
         yield RoundScheme(name=name, summary=ROUND_SUMMARIES[name], make=make, **fields)
     for name, fields in tables["placement"].items():
-        # Fixed timers may be those of a file, by demand class.
+        # This `manual` also accepts timers by gang size from a file.
         place = manual if name == "manual" else PLACEMENT_POLICIES[name]
         yield PlacementScheme(name=name, summary=PLACEMENT_SUMMARIES[name], make=place, **fields)
     for name, fields in tables["epochs"].items():

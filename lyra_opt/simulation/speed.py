@@ -1,13 +1,12 @@
-"""How fast jobs run: by their workers, by the type of their GPUs, and by where these are.
+"""How fast jobs run, depending on their workers, their GPU types and their placement.
 
-The three factors are chosen apart, and each may be absent. Source: elastic scaling from Lyra
-(EuroSys 2023), section 5; throughput by type, and that the slowest GPU of a gang sets its pace,
-from Gavel (OSDI 2020) and Hadar (arXiv 2503.10918); slowdown by distance from Dally (arXiv
-2401.16492).
+Each of the three factors may be absent. Sources: elastic scaling from Lyra (EuroSys 2023), section
+5; throughput by GPU type, and that the slowest GPU of a gang sets its pace, from Gavel (OSDI 2020)
+and Hadar (arXiv 2503.10918); slowdown by distance from Dally (arXiv 2401.16492).
 
-What is left of a job is counted in a unit of its own, so that nothing is lost by converting it: the
-steps of a measured job; where distance matters, the seconds that its whole gang needs close
-together; else worker-seconds on reference GPUs.
+Each job counts its work in its own unit, so that conversion loses no precision. A job with measured
+throughputs counts steps. If distance matters, a job counts the seconds that its whole gang needs
+close together. All other jobs count worker-seconds on reference GPUs.
 """
 
 from __future__ import annotations
@@ -29,43 +28,42 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.workload import Job, Workload
 
 MIXED_EFFICIENCY = 0.7
-"""Throughput of a job on both kinds of GPUs, as a share of the ideal; Lyra, section 7.1."""
+"""Relative throughput of a job on own and borrowed GPUs at once; Lyra, section 7.1."""
 
 
 class Room(Enum):
-    """Where in a pool a gang runs at all."""
+    """How a gang may be placed in a pool: nowhere, on a single server, or anywhere."""
 
     NOWHERE = 0
     TOGETHER = 1
-    """On one server alone."""
+    """Only with all its GPUs on one server."""
     ANYWHERE = 2
 
 
 class _Unit(NamedTuple):
-    """In what the work of a job is counted."""
+    """The unit in which the work of a job is counted."""
 
     work: float
     base_rate: float
-    """Work a second of the base demand on reference GPUs close together."""
+    """Work per second of the base demand on reference GPUs that are close together."""
     is_measured: bool
 
 
 class Speed:
-    """How fast jobs run on a cluster.
+    """Computes how fast jobs run on a cluster.
 
     Parameters
     ----------
     cluster
-        Where they run.
+        The cluster on which the jobs run.
     mixed_efficiency
-        Throughput of a heterogeneous job on own and borrowed GPUs at once, as a share of the
-        ideal.
+        Throughput of a heterogeneous job on own and borrowed GPUs at once, relative to the ideal.
     tuned
-        The rates of jobs that are tuned while they run; None where none is.
+        The rates of jobs that a scheme tunes while they run; None if no job is tuned.
     ignores_distance
-        Whether gangs run anywhere as fast as close together, whatever the cluster says.
+        Whether gangs run at full speed however far apart their GPUs are.
     packed
-        How fast kinds of jobs are beside one another on the same GPUs.
+        Throughputs of pairs of jobs that share GPUs.
     """
 
     def __init__(
@@ -85,21 +83,21 @@ class Speed:
         self._types = {gpu_type.name for gpu_type in cluster.gpu_types}
         self._type_of_pool = [pool.gpu_type.name for pool in cluster.pools]
         self.communication = None if ignores_distance else cluster.communication
-        """How well gangs compute where they are placed; None where distance costs nothing."""
+        """The communication model; None if distance does not slow gangs."""
         self.spans = Spans(cluster)
-        """What gangs span where they are placed."""
+        """Computes the tier that a gang spans."""
         self._known: dict[tuple[str, int, Tier, int], float] = {}
         self._packed: dict[tuple[str | None, str | None], Mapping[str, float]] = {
             (each.kind, each.beside): each.throughput for each in packed
         }
 
     def require_runs(self, workload: Workload) -> None:
-        """Check that each job fits the own servers when nothing else runs, and has a speed there.
+        """Check that each job fits the empty cluster's own servers and has a known speed there.
 
         Raises
         ------
         UserError
-            That names the first job that can never run, and why.
+            If a job can never run; the message names the first such job and the reason.
         """
         for job in workload.jobs:
             if (obstacle := self.obstacle(job)) is not None:
@@ -107,44 +105,46 @@ class Speed:
         if self.communication is None:
             return
         topology = self.cluster.topology
-        assert topology is not None, "distance is that of a topology"
+        assert topology is not None, "a communication model needs a topology"
         known = self.communication.models()
         for job in workload.jobs:
             if job.model is None:
                 raise UserError(
-                    f"job {job.id} does not say what it trains, so that nothing is known of how "
-                    "well it computes across the network"
+                    f"job {job.id} names no model, so its speed across the network is unknown; "
+                    "give it a model"
                 )
             if job.model not in known:
                 raise self.communication.unknown(job.model, job.id)
             self.communication.tier_efficiency(job.model, job.min_gpus, topology)
 
     def least_gpu_s(self, job: Job) -> float:
-        """Return the GPU-seconds of a job's gang on the own type that suits it best."""
+        """Return the GPU-seconds that a job's gang needs on its fastest own GPU type."""
         return job.min_gpus * self.unit_of(job).work / max(self.rates_of(job).values())
 
     def obstacle(self, job: Job) -> str | None:
-        """Return why a job can never run on own servers, in a clause; None if it can."""
+        """Return why a job can never run on the own servers, as a clause; None if it can."""
         cluster = self.cluster
         if not cluster.holds(job):
-            each = f" of {job.gpus_per_worker}" if job.gpus_per_worker > 1 else ""
+            each = f" of {job.gpus_per_worker} GPUs" if job.gpus_per_worker > 1 else ""
             asked = f"{job.min_workers:,} GPUs" if not each else f"{job.min_workers} workers{each}"
             own = cluster.own_gpus
-            there = f"{cluster.gpus:,}"
+            there = f"{cluster.gpus:,} GPUs"
             if len(own) > 1 or job.gpu_types:
-                asked += f" of type {' or '.join(job.gpu_types)}" if job.gpu_types else " of a type"
+                asked += (
+                    f" of type {' or '.join(job.gpu_types)}" if job.gpu_types else " of one type"
+                )
                 there = ", ".join(f"{count:,} of {name}" for name, count in own.items())
-            return f"job {job.id} needs {asked}, but {cluster.name} has {there}"
+            return f"job {job.id} needs {asked}, but cluster {cluster.name} has {there}"
         if job.measured is not None and not self.rates_of(job):
             wanted = " that it asks for" if job.gpu_types else ""
             return (
-                f"job {job.id} has a gang of {job.min_gpus}, which no type of GPUs{wanted} of "
-                f"cluster {cluster.name} can run"
+                f"job {job.id} has a gang of {job.min_gpus} GPUs, but no GPU type{wanted} in "
+                f"cluster {cluster.name} can run it"
             )
         return None
 
     def unit_of(self, job: Job) -> _Unit:
-        """Return how the work of a job is counted; see the module."""
+        """Return the unit in which a job's work is counted; see the docstring of the module."""
         gang = job.measured
         if gang is not None and not self._types.isdisjoint(gang.throughput):
             return _Unit(gang.steps, gang.best_rate, is_measured=True)
@@ -153,12 +153,12 @@ class Speed:
         return _Unit(job.work_worker_s, float(job.min_workers), is_measured=False)
 
     def worker_s(self, job: Job) -> float:
-        """Return the worker-seconds on reference GPUs that a unit of work stands for."""
+        """Return the worker-seconds on reference GPUs that one unit of a job's work takes."""
         unit = self.unit_of(job)
         return job.min_workers / unit.base_rate
 
     def believed_left_worker_s(self, run: JobRun) -> float:
-        """Return what is left as far as the scheduler knows, above 0 until it completes."""
+        """Return a job's remaining worker-seconds as the scheduler estimates them; above 0."""
         job = run.job
         if self.communication is None and job.measured is None:
             left_worker_s, work_worker_s = run.left, job.work_worker_s
@@ -168,25 +168,22 @@ class Speed:
         if job.estimated_work_worker_s is None:
             return left_worker_s
         done = work_worker_s - left_worker_s
-        # A job that outlives its estimate is taken to be nearly done.
+        # A job that has exceeded its estimated work counts as 99 % done.
         return max(job.estimated_work_worker_s - done, 0.01 * job.estimated_work_worker_s)
 
     def scaled(self, job: Job, workers: int) -> float:
-        """Return the worker-seconds that so many workers do a second on reference GPUs."""
+        """Return the work, in worker-seconds per second, of `workers` workers on reference GPUs."""
         return job.rate(workers) if self.tuned is None else self.tuned.rate(job, workers)
 
     def scaled_now(self, run: JobRun) -> float:
-        """Return the same of what a job holds, as far as it has come."""
+        """Return the worker-seconds per second on reference GPUs of a job's current workers."""
         return run.job.rate(run.workers) if self.tuned is None else self.tuned.rate_of(run)
 
-    # Where a job is placed.
-
     def set_rate(self, run: JobRun) -> None:
-        """Set the work a second of a job by what it holds, and who holds it with it.
+        """Set a job's work per second from the GPUs that it holds and the job that shares them.
 
-        O(parts + hosts where distance counts).
-
-        Copies add up elsewhere (`rate_of_copy`).
+        O(parts), plus O(hosts) if distance matters. Copies have rates of their own
+        (`rate_of_copy`).
         """
         job, parts = run.job, run.parts
         if job.measured is None or not self.unit_of(job).is_measured:
@@ -212,7 +209,7 @@ class Speed:
         run.rate = rate
 
     def rate_of_copy(self, run: JobRun, parts: Sequence[Part]) -> float:
-        """Return the work a second of one of several copies of a job."""
+        """Return the work per second of one copy of a job that has several."""
         job, unit = run.job, self.unit_of(run.job)
         if unit.is_measured:
             rate = self._measured_rate(job, parts)
@@ -223,7 +220,7 @@ class Speed:
         return rate
 
     def note_copies(self, run: JobRun) -> None:
-        """Set what copies of a job span, and the mean of their efficiencies."""
+        """Set the widest tier that a copy of a job spans, and the mean efficiency of its copies."""
         of_copy: dict[int, list[int]] = {}
         for part in run.parts:
             of_copy.setdefault(part.copy, []).extend(part.by_host())
@@ -232,10 +229,10 @@ class Speed:
         run.efficiency = sum(efficiency for _, efficiency in found) / len(found)
 
     def _joint_worker_speed(self, job: Job, parts: Sequence[Part]) -> float:
-        """Return how fast workers are beside those on reference GPUs, where they work together.
+        """Return the speed of a job's workers, over several pools, relative to reference GPUs.
 
-        On average over them, and a share of that, for jobs that can be on several kinds at once;
-        others keep the pace of the slowest.
+        A heterogeneous job has the mean speed of its workers times `mixed_efficiency`. Any other
+        job runs at the speed of its slowest workers.
         """
         if len(parts) == 1:
             return parts[0].worker_speed
@@ -246,15 +243,15 @@ class Speed:
         return mean * self.mixed_efficiency
 
     def _measured_rate(self, job: Job, parts: Sequence[Part]) -> float:
-        assert job.measured is not None, "only measured jobs have steps"
+        assert job.measured is not None, "only jobs with measured throughputs count steps"
         servers = self.cluster.server_of_host
         places = {servers[host] for part in parts for host in part.by_host()}
         types = {self._type_of_pool[part.pool] for part in parts}
         return job.measured.rate(types, is_spread=len(places) > 1)
 
     def _rate_beside(self, job: Job, other: Job, parts: Sequence[Part]) -> float:
-        """Return the steps a second of a job while another one holds its GPUs too; 0 if unknown."""
-        assert job.measured is not None, "only measured jobs have steps"
+        """Return a job's steps per second while `other` shares its GPUs; 0 if unknown."""
+        assert job.measured is not None, "only jobs with measured throughputs count steps"
         if other.measured is None:
             return 0.0
         rates = self._packed.get((job.measured.kind, other.measured.kind), {})
@@ -263,15 +260,15 @@ class Speed:
     def _placed(
         self, job: Job, hosts: Collection[int], gpus: int | None = None
     ) -> tuple[Tier, float]:
-        """Return what a gang on these hosts spans, and its efficiency there; kept for all alike.
+        """Return the tier that a gang on these hosts spans, and its efficiency there (cached).
 
         Parameters
         ----------
         gpus
-            How many it has; None for its base demand.
+            Number of GPUs; None for the base demand.
         """
-        assert self.communication is not None, "distance counts"
-        assert job.model is not None, "jobs say what they train where distance counts"
+        assert self.communication is not None, "called only if distance matters"
+        assert job.model is not None, "every job names its model if distance matters"
         gang = job.min_gpus if gpus is None else gpus
         tier, units = self.spans.of(hosts, gang)
         key = job.model, gang, tier, units
@@ -280,18 +277,19 @@ class Speed:
             found = self._known[key] = self.communication.efficiency(*key)
         return tier, found
 
-    # What a policy is told of a job before it is placed.
-
     def relative_speed(self, job: Job, pool: int) -> float:
-        """Return what a worker does in a pool beside one on reference GPUs; 0 where it cannot run.
+        """Return a worker's speed in a pool, relative to reference GPUs; 0 if the job cannot run.
 
-        A GPU for each GPU asked for, close together. Borrowed GPUs are for fungible and
-        heterogeneous jobs alone, and a job that asks for types runs on no others.
+        The workers are close together. Only fungible and heterogeneous jobs run on borrowed GPUs,
+        and a job that asks for GPU types runs on no other types.
         """
         return max(self.near_and_far(job, pool))
 
     def near_and_far(self, job: Job, pool: int) -> tuple[float, float]:
-        """Return what a worker does in a pool on one server, and on several, distance apart."""
+        """Return a worker's speed in a pool on one server, and on several, without network delays.
+
+        Both are relative to reference GPUs.
+        """
         of_pool = self.cluster.pools[pool]
         gpu_type = of_pool.gpu_type
         if of_pool.is_lent and not (job.fungible or job.heterogeneous):
@@ -304,14 +302,15 @@ class Speed:
         return near, job.measured.rate((gpu_type.name,), is_spread=True) / unit.base_rate
 
     def pools_of(self, job: Job, *, is_lent: bool | None = None) -> list[tuple[float, int]]:
-        """Return the pools in which a rule that looks at numbers may place a job, fastest first.
+        """Return (relative speed, pool number) of the pools that can hold a job, fastest first.
 
-        Each as its relative speed and its number; own ones come first among equals.
+        This is for policies that place jobs by numbers of GPUs. Among equally fast pools, own pools
+        come first.
 
         Parameters
         ----------
         is_lent
-            Whether only own pools are asked for (False), or only borrowed ones (True).
+            False for own pools only, True for borrowed pools only, None for all.
         """
         found = [
             (-self.relative_speed(job, pool.number), pool.number)
@@ -322,7 +321,7 @@ class Speed:
         return [(-negative, pool) for negative, pool in sorted(found) if negative < 0]
 
     def room_for(self, job: Job, pool: int) -> Room:
-        """Return how a gang may be placed in a pool by a rule that looks at numbers alone."""
+        """Return how a policy that only counts GPUs may place a job's gang in a pool."""
         near, far = self.near_and_far(job, pool)
         if self.cluster.most_workers(pool, job.gpus_per_worker) < job.min_workers:
             return Room.NOWHERE
@@ -334,7 +333,7 @@ class Speed:
         return Room.ANYWHERE if far > 0 and job.min_gpus > largest else Room.NOWHERE
 
     def runs_on_a_server(self, job: Job) -> bool:
-        """Whether there is an own server with GPUs of one type on which alone the job can run."""
+        """Return whether an own server has enough GPUs of one type on which the job can run."""
         cluster = self.cluster
         return any(
             self.near_and_far(job, pool.number)[0] > 0
@@ -344,9 +343,9 @@ class Speed:
         )
 
     def rates_of(self, job: Job) -> dict[str, float]:
-        """Return the best work a second of a job on each own type alone that can hold its gang.
+        """Return a job's best work per second on each own GPU type that can hold its gang.
 
-        Types on which it has no rate, or for which it does not ask, are left out.
+        Types on which the job has no rate, or for which it does not ask, are left out.
         """
         cluster = self.cluster
         unit = self.unit_of(job)
@@ -359,7 +358,7 @@ class Speed:
                 if job.min_gpus <= count:
                     found = unit.base_rate * cluster.type_of[name].relative_speed
             else:
-                assert job.measured is not None, "its steps are counted"
+                assert job.measured is not None, "only jobs with measured throughputs count steps"
                 if job.min_gpus <= cluster.most_on_a_server[name]:
                     found = job.measured.rate((name,), is_spread=False)
                 has_several = count > cluster.most_on_a_server[name]
@@ -371,12 +370,12 @@ class Speed:
 
 
 class Spans:
-    """What gangs span, by the hosts on which they are.
+    """Computes the tier that a gang spans from the hosts of its GPUs.
 
     Parameters
     ----------
     cluster
-        Without racks, all servers are in one.
+        A cluster without racks counts as a single rack.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -385,7 +384,7 @@ class Spans:
         self._is_a_server = all(host == server for host, server in enumerate(self._server_of))
 
     def of(self, hosts: Collection[int], gpus: int) -> tuple[Tier, int]:
-        """Return the tier that a gang of so many GPUs spans, and how many units of it."""
+        """Return the tier that a gang of `gpus` GPUs spans, and how many units of that tier."""
         if len(hosts) > 1:
             machines = (
                 len(hosts) if self._is_a_server else len({self._server_of[host] for host in hosts})

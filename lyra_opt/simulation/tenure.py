@@ -1,8 +1,8 @@
-"""For how long a job may keep its GPUs, and what it costs to give them back and to start again.
+"""Tenures: how long jobs keep their GPUs, and what preempting and restarting them costs.
 
-Without preemption a lease never ends; rounds are leases that end together, where
-renewal in place is free. So a simulation has one event loop, and a `Tenure` says what its clock is.
-Other costs of preemption are another `Tenure`: subclass the one that comes nearest.
+Without preemption, a tenure never ends. Rounds are leases that all end together and are renewed in
+place without cost. So one event loop suffices, and a `Tenure` sets its clock. To model other costs
+of preemption, subclass the closest `Tenure`.
 """
 
 from __future__ import annotations
@@ -18,77 +18,80 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.job_run import JobRun
 
 PREEMPTION_S = 63.0
-"""What a preempted job pays when it starts again; Lyra (EuroSys 2023), section 7.5."""
+"""Seconds that a preempted job loses when it starts again; Lyra (EuroSys 2023), section 7.5."""
 
 LEASE_S = 3600.0
-"""An hour; so Dally's README suggests, whose sample configuration says 20 units of time."""
+"""One hour, as Dally's README suggests; its sample configuration uses 20 units of time."""
 
 HAND_OVER_S_PER_GPU = 1.0
-"""For which each GPU of a gang stays idle when it gives them back, for each GPU of the gang; from
-Dally's public simulator."""
+"""Seconds for which released GPUs stay idle, for each GPU of the gang; from Dally's public
+simulator.
+"""
 
 LEAST_LEASE_S, MOST_LEASE_S = 1.0, 1e9
 MOST_HAND_OVER_S_PER_GPU = 1e9
 MOST_ROUND_S = 1e9
 
 EPOCH_S, EPOCH_RESTART_S = 60.0, 30.0
-"""How often Pollux decides, and what a restart costs a job; in its public simulator."""
+"""Pollux's interval between decisions, and the cost of a restart, in its public simulator."""
 
 ROUND_S = 360.0
-"""Gavel (OSDI 2020), in its code; Hadar's is the same, from memory."""
+"""From Gavel's code (OSDI 2020); Hadar uses the same length, from memory."""
 
 RESTART_S = 10.0
-"""What a job pays that moves; Hadar's simulation, from memory with little confidence."""
+"""Seconds that a move costs a job in Hadar's simulation; from memory with little confidence."""
 
 MERGE_S = 10.0
-"""What merging copies costs in a round. Assumed, as much as a restart: not published."""
+"""Seconds that merging copies costs in a round. Not published; assumed to equal a restart."""
 
 LEAST_EFFICIENCY = 1e-3
-"""Of copies; with less a simulation may hardly come to an end."""
+"""Least efficiency of copies; with less, a simulation may take practically for ever."""
 
 
 class Tenure:
-    """Jobs keep their GPUs until they complete or are stopped; what is lost then is lost."""
+    """Base class of tenures: jobs keep their GPUs until they complete or are stopped."""
 
     name = "forever"
     length_s = math.inf
-    """For how long GPUs are held at most; then the job gives all of them back and waits."""
+    """Longest time for which a job holds its GPUs; then it gives all of them back and waits."""
     frees_at_once = True
-    """Whether GPUs that are given back at any moment are free for others at that moment."""
+    """Whether GPUs that a job gives back are always free for other jobs at the same time."""
     swaps = True
-    """Whether GPUs of jobs that move are free for others that move at the same moment."""
+    """Whether jobs that move at the same time can take each other's GPUs."""
     copy_efficiency: tuple[float, ...] | None = None
-    """Where a job may run as copies of itself, what a step of so many is worth."""
+    """Value of a step of 1, 2, ... copies of a job, relative to a single copy; None if jobs have no
+    copies.
+    """
 
     def decides_at_s(self, now_s: float) -> float:
-        """Return when a policy is asked about what happens now."""
+        """Return when the policy is called for an event that happens at `now_s`."""
         return now_s
 
     def free_s(self, run: JobRun, now_s: float) -> float:  # noqa: ARG002
-        """Return when GPUs are free that a job gives back now."""
+        """Return when the GPUs that a job gives back at `now_s` become free."""
         return now_s
 
     def start_pause_s(self, run: JobRun) -> float:  # noqa: ARG002
-        """Return for how long a job that waited holds its GPUs before it goes on."""
+        """Return the seconds for which a waiting job holds its new GPUs before it works."""
         return 0.0
 
     def move_pause_s(self, run: JobRun) -> float:
-        """Return the same for a job that goes on elsewhere without having waited."""
+        """Return the pause, in seconds, when a running job moves to other GPUs."""
         return self.start_pause_s(run)
 
     def left_when_stopped(self, run: JobRun) -> float:
-        """Return what is left of the work of a job that is stopped now."""
+        """Return the remaining work of a job that is stopped now, including lost work."""
         return run.left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forever(Tenure):
-    """Nobody's time runs out. A job that is stopped starts anew unless it has checkpoints.
+    """A tenure without end; a stopped job loses its work unless it has checkpoints.
 
     Parameters
     ----------
     preemption_s
-        Seconds that a job that was preempted holds its GPUs for before it goes on.
+        Seconds for which a preempted job holds its GPUs before it works again.
     """
 
     preemption_s: float = PREEMPTION_S
@@ -97,33 +100,32 @@ class Forever(Tenure):
         require_number("preemption_s", self.preemption_s, minimum=0)
 
     def start_pause_s(self, run: JobRun) -> float:
-        """See `Tenure`."""
+        """Return `preemption_s` for a job that has been preempted before, else 0."""
         return self.preemption_s if run.preemptions else 0.0
 
     def move_pause_s(self, run: JobRun) -> float:  # noqa: ARG002
-        """See `Tenure`; a move is planned, so that a checkpoint is written first."""
+        """Return `preemption_s`: a move is planned, so the job writes a checkpoint first."""
         return self.preemption_s
 
     def left_when_stopped(self, run: JobRun) -> float:
-        """See `Tenure`."""
+        """Return the remaining work of a job with checkpoints, else its whole work."""
         return run.left if run.job.checkpoints else run.work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leases(Tenure):
-    """Jobs give their GPUs back after a while, keep what they did, and compete again.
+    """A tenure in which jobs give their GPUs back after a lease and compete for GPUs again.
 
-    So the order in which a policy serves jobs is also its rule of preemption. Source: Dally (arXiv
-    2401.16492) as its public simulator has it. Time is continuous (ours; there it goes in chunks of
-    about a second).
+    Jobs keep their progress. So the queue order of a policy also decides which jobs are preempted.
+    Source: Dally (arXiv 2401.16492), as in its public simulator. Time is continuous in this
+    implementation; that simulator steps by about a second.
 
     Parameters
     ----------
     lease_s
-        For how long a job holds its GPUs before it gives all of them back, from 1 to 1e9.
+        Seconds for which a job holds its GPUs before it gives all of them back, from 1 to 1e9.
     hand_over_s_per_gpu
-        For how long released GPUs stay idle, for each GPU of the job that released them, from 0
-        to 1e9.
+        Seconds for which released GPUs stay idle, for each GPU of the job, from 0 to 1e9.
     """
 
     lease_s: float = LEASE_S
@@ -144,43 +146,43 @@ class Leases(Tenure):
 
     @property
     def length_s(self) -> float:  # type: ignore[override]
-        """See `Tenure`."""
+        """The length of a lease."""
         return self.lease_s
 
     def free_s(self, run: JobRun, now_s: float) -> float:
-        """See `Tenure`."""
+        """Return when the GPUs are free: after `hand_over_s_per_gpu` for each GPU of the job."""
         return now_s + self.hand_over_s_per_gpu * run.held_gpus
 
     def move_pause_s(self, run: JobRun) -> float:
-        """See `Tenure`; a job that moves waits for its own hand-over."""
+        """Return the pause of a move: the hand-over time of the job's own GPUs."""
         return self.hand_over_s_per_gpu * run.job.min_gpus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounds(Tenure):
-    """All leases end together, where GPUs come free, and renewal in place costs nothing.
+    """A tenure in which all leases end together, and renewal in place costs nothing.
 
-    The GPUs of a job that completes before are free only then, but its completion counts when it
-    is.
+    If a job completes during a round, its GPUs become free at the end of the round, but its
+    completion time is the time at which it completes.
 
     Parameters
     ----------
     round_s
-        Length of a round, above 0 and at most 1e9. Rounds begin at its multiples.
+        Length of a round, above 0 and at most 1e9. Rounds begin at multiples of it.
     restart_s
-        Lost to a job, or a copy of it, at the start of a round in which it runs elsewhere than in
-        the round before, its first one included: a checkpoint is written and read, and the
-        program is started.
+        Seconds that a job, or a copy of it, loses at the start of a round if it did not run on the
+        same GPUs in the round before, including its first round. A checkpoint is written and read,
+        and the program is started.
     merge_s
-        Lost to a job at the end of a round in which it has more than one copy.
+        Seconds that a job loses at the end of a round in which it has several copies.
     copy_efficiency
-        phi(1), phi(2), ...: what a step of so many copies is worth, above 0 and at most 1, phi(1)
-        = 1; the last one holds for more copies. Averaging models may cost steps.
+        phi(1), phi(2), ...: value of a step with this number of copies, above 0 and at most 1, with
+        phi(1) = 1. The last value applies to more copies. Averaging models may cost steps.
 
     Raises
     ------
     FieldError
-        If a value breaks its rule, or restart and merge leave nothing of a round.
+        If a value breaks its rule, or restarting and merging take the whole round.
     """
 
     round_s: float = ROUND_S
@@ -202,7 +204,7 @@ class Rounds(Tenure):
                 rule = f"must be below round_s, {self.round_s:g}"
                 raise FieldError(name, getattr(self, name), rule)
         if self.restart_s + self.merge_s >= self.round_s:
-            rule = f"must leave some of a round of {self.round_s:g} s beside restart_s"
+            rule = f"merge_s and restart_s together must be below round_s, {self.round_s:g}"
             raise FieldError("merge_s", self.merge_s, rule)
         if not self.copy_efficiency:
             raise FieldError("copy_efficiency", [], "must not be empty")
@@ -214,28 +216,28 @@ class Rounds(Tenure):
             raise FieldError("copy_efficiency[0]", self.copy_efficiency[0], "must be 1")
 
     def decides_at_s(self, now_s: float) -> float:
-        """See `Tenure`."""
+        """Return the start of the first round at or after `now_s`."""
         return self.round_from(now_s) * self.round_s
 
     def free_s(self, run: JobRun, now_s: float) -> float:  # noqa: ARG002
-        """See `Tenure`."""
+        """Return the end of the round, when all released GPUs become free."""
         return self.decides_at_s(now_s)
 
     def start_pause_s(self, run: JobRun) -> float:  # noqa: ARG002
-        """See `Tenure`."""
+        """Return `restart_s`, which every start costs."""
         return self.restart_s
 
     def efficiency(self, copies: int) -> float:
-        """Return phi of so many copies, at least 1."""
+        """Return phi(copies) for at least one copy."""
         return self.copy_efficiency[min(copies, len(self.copy_efficiency)) - 1]
 
     def round_from(self, time_s: float) -> int:
-        """Return the number of the first round that begins at a moment or after it."""
+        """Return the number of the first round that begins at or after `time_s`."""
         return _period_from(time_s, self.round_s)
 
 
 def _period_from(time_s: float, period_s: float) -> int:
-    """Return the number of the first period that begins at a moment or after it."""
+    """Return the number of the first period that begins at or after `time_s`."""
     number = math.floor(time_s / period_s)
     while number * period_s < time_s:
         number += 1
@@ -244,18 +246,18 @@ def _period_from(time_s: float, period_s: float) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epochs(Tenure):
-    """GPUs are given as epochs begin; a job keeps its progress whatever becomes of it.
+    """A tenure in which GPUs are reallocated at the start of each epoch; jobs keep their progress.
 
-    The GPUs of a job that completes before are given to others then. Source: Pollux (OSDI 2021),
-    section 4.2, and its public simulator.
+    If a job completes during an epoch, its GPUs are reallocated at the end of the epoch. Source:
+    Pollux (OSDI 2021), section 4.2, and its public simulator.
 
     Parameters
     ----------
     epoch_s
-        Length of an epoch, above 0 and at most 1e9. Epochs begin at its multiples.
+        Length of an epoch, above 0 and at most 1e9. Epochs begin at multiples of it.
     restart_s
-        For how long a job holds GPUs before it goes on, whenever it gets others than it had, its
-        first ones included.
+        Seconds for which a job holds new GPUs before it works, whenever its GPUs change, including
+        its first GPUs.
     """
 
     epoch_s: float = EPOCH_S
@@ -272,17 +274,17 @@ class Epochs(Tenure):
             raise FieldError("epoch_s", self.epoch_s, f"must be at most {MOST_ROUND_S:g}")
 
     def decides_at_s(self, now_s: float) -> float:
-        """See `Tenure`."""
+        """Return the start of the first epoch at or after `now_s`."""
         return _period_from(now_s, self.epoch_s) * self.epoch_s
 
     def free_s(self, run: JobRun, now_s: float) -> float:  # noqa: ARG002
-        """See `Tenure`."""
+        """Return the end of the epoch, when all released GPUs become free."""
         return self.decides_at_s(now_s)
 
     def start_pause_s(self, run: JobRun) -> float:  # noqa: ARG002
-        """See `Tenure`."""
+        """Return `restart_s`, which every start costs."""
         return self.restart_s
 
 
 TENURES = (Forever.name, Leases.name, Rounds.name, Epochs.name)
-"""The names of all of the toolkit."""
+"""The names of the built-in tenures."""

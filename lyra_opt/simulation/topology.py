@@ -1,4 +1,4 @@
-"""Racks of machines of GPUs: what a gang spans, and the files that say so."""
+"""The racks, machines and links of a cluster, and the topology files that describe them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ VERSION = 1
 LARGEST_FILE_BYTES = 2**20
 DEFAULT_LINKS = "shipped"
 LINK_BOUNDS = {"bandwidth_gb_per_s": (1e-6, 1e6), "latency_s": (0.0, LARGEST_LATENCY_S)}
-"""Of a file's links: far beyond any network, and near enough that no simulated time overflows."""
+"""Allowed values of a file's links: wider than any real network, but no simulated time
+overflows.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rack:
-    """Machines of equal size.
+    """A rack of machines with the same number of GPUs.
 
     Parameters
     ----------
@@ -49,20 +51,20 @@ class Rack:
 
     @property
     def gpus(self) -> int:
-        """All of them."""
+        """Return the number of GPUs in the rack."""
         return self.machines * self.gpus_per_machine
 
 
 @dataclass(frozen=True, kw_only=True)
 class Topology:
-    """A cluster as a tree: racks, machines, GPUs.
+    """A cluster as a tree of racks, machines and GPUs.
 
-    Machines are numbered rack by rack, from 0.
+    Machines are numbered from 0, rack by rack.
 
     Parameters
     ----------
     name
-        What it is called in results.
+        The name of the cluster in results.
     racks
         At least one; at most 1,000,000 GPUs in all.
     """
@@ -78,14 +80,14 @@ class Topology:
         for position, rack in enumerate(self.racks):
             gpus += rack.gpus
             if gpus > MOST_GPUS:
-                rule = f"all racks up to this one must have at most {MOST_GPUS} GPUs"
+                rule = f"the racks up to this rack must have at most {MOST_GPUS} GPUs in all"
                 raise FieldError(f"racks[{position}].machines", rack.machines, rule)
 
     @classmethod
     def uniform(
         cls, *, racks: int, machines_per_rack: int, gpus_per_machine: int = 8, name: str = ""
     ) -> Topology:
-        """Return a cluster of equal racks, named like ``4x8x8`` unless it is given a name."""
+        """Return a cluster of equal racks; its default name has the sizes, such as ``4x8x8``."""
         require_integer("racks", racks, minimum=1)
         if racks > MOST_GPUS:
             raise FieldError("racks", racks, f"must be at most {MOST_GPUS}")
@@ -95,28 +97,28 @@ class Topology:
 
     @cached_property
     def gpus_of_machine(self) -> np.ndarray:
-        """GPUs of each machine, int64, shape (machines,)."""
+        """Return the GPUs of each machine: int64, shape (machines,)."""
         sizes = [rack.gpus_per_machine for rack in self.racks]
         return np.repeat(np.array(sizes, np.int64), [rack.machines for rack in self.racks])
 
     @cached_property
     def rack_of_machine(self) -> np.ndarray:
-        """Rack of each machine, int64, shape (machines,)."""
+        """Return the rack number of each machine: int64, shape (machines,)."""
         return np.repeat(
             np.arange(len(self.racks), dtype=np.int64), [rack.machines for rack in self.racks]
         )
 
     @cached_property
     def first_machine_of_rack(self) -> np.ndarray:
-        """First machine of each rack, and how many machines there are; shape (racks + 1,)."""
+        """Return the first machine of each rack, then the number of machines; shape (racks+1,)."""
         return np.concatenate(([0], np.cumsum([rack.machines for rack in self.racks])))
 
     def to_networkx(self) -> networkx.Graph:
-        """Return the tree of network, racks and machines.
+        """Return the topology as a networkx tree of network, racks and machines.
 
         Nodes are ``("network",)``, ``("rack", number)`` and ``("machine", number)`` with ``gpus``,
-        numbered from 0. Edges have ``tier``, that of gangs that go across them: ``rack`` between
-        machine and rack, ``network`` above. Complexity O(machines).
+        numbered from 0. Each edge has the ``tier`` of a gang that communicates across it: ``rack``
+        between machine and rack, ``network`` above. Complexity O(machines).
         """
         import networkx
 
@@ -130,26 +132,26 @@ class Topology:
 
     @property
     def machines(self) -> int:
-        """All of them."""
+        """Return the number of machines in the cluster."""
         return len(self.gpus_of_machine)
 
     @cached_property
     def gpus(self) -> int:
-        """All of them."""
+        """Return the number of GPUs in the cluster."""
         return int(self.gpus_of_machine.sum())
 
     @cached_property
     def largest_machine_gpus(self) -> int:
-        """GPUs of the largest machine; Dally's g_m."""
+        """Return the GPUs of the largest machine; Dally's g_m."""
         return max(rack.gpus_per_machine for rack in self.racks)
 
     @cached_property
     def largest_rack_gpus(self) -> int:
-        """GPUs of the largest rack; Dally's g_r."""
+        """Return the GPUs of the largest rack; Dally's g_r."""
         return self.gpus_of_largest_racks[0]
 
     def tier_of(self, machines: Iterable[int]) -> Tier:
-        """Return what a gang on these machines, at least one, spans."""
+        """Return the tier of a gang on these machines: one machine, one rack, or several racks."""
         places = set(machines)
         if len(places) == 1:
             return Tier.MACHINE
@@ -158,19 +160,20 @@ class Topology:
 
     @cached_property
     def racks_of_several(self) -> tuple[Rack, ...]:
-        """Racks with at least two machines, one of each kind: those that a gang can span."""
+        """Return the distinct racks with at least two machines, which a gang can span."""
         return tuple(dict.fromkeys(rack for rack in self.racks if rack.machines > 1))
 
     @cached_property
     def gpus_of_largest_racks(self) -> list[int]:
-        """GPUs of the largest rack, of the two largest, and so on."""
+        """Return the total GPUs of the 1, 2, 3, ... largest racks."""
         return list(accumulate(sorted((rack.gpus for rack in self.racks), reverse=True)))
 
     def can_span(self, tier: Tier, gang: int) -> bool:
-        """Return whether the empty cluster has room for a gang of at least 1 across a tier.
+        """Return whether a gang of `gang` GPUs fits the empty cluster at exactly this tier.
 
-        In a machine, in several machines of a rack, or in several racks; a single GPU spans
-        nothing. O(kinds of racks).
+        At the tier of a machine the gang is on one machine, at the tier of a rack on several
+        machines of one rack, and at the tier of the network on several racks. A gang of one GPU
+        fits only a machine. O(distinct racks).
         """
         if tier is Tier.MACHINE:
             return gang <= self.largest_machine_gpus
@@ -179,10 +182,11 @@ class Topology:
         return 1 < gang <= self.gpus and len(self.racks) > 1
 
     def fewest_units(self, tier: Tier, gang: int) -> int:
-        """Return the fewest units that a gang can span at a tier that it `can_span`.
+        """Return the fewest units that a gang can span at a tier for which `can_span` is true.
 
-        GPUs; machines of the best rack, two at least; or as many of the largest racks as hold the
-        gang, two at least. O(kinds of racks + log racks).
+        A unit is a GPU at the tier of a machine, a machine at the tier of a rack, and a rack at the
+        tier of the network. A gang spans at least two machines or two racks. O(distinct racks + log
+        racks).
         """
         if tier is Tier.MACHINE:
             return gang
@@ -196,7 +200,7 @@ class Topology:
         return max(2, bisect_left(self.gpus_of_largest_racks, gang) + 1)
 
     def machine_names(self) -> list[str]:
-        """Return ``r0m0``, ``r0m1``, ... in the order of the machines."""
+        """Return the names of the machines in order: ``r0m0``, ``r0m1``, ..."""
         return [
             f"r{number}m{machine}"
             for number, rack in enumerate(self.racks)
@@ -205,19 +209,20 @@ class Topology:
 
 
 def read_topology(path: str | Path, *, network: LinkSet | None = None) -> tuple[Topology, LinkSet]:
-    """Read a cluster and its links from a TOML file; see ``formulations/network/README.md``.
+    """Read a cluster's racks and links from a TOML file; see ``formulations/network/README.md``.
 
     Parameters
     ----------
     path
         The file.
     network
-        Links that take the place of the file's.
+        Links that replace those of the file.
 
     Raises
     ------
     InputError
-        If the file cannot be read or breaks a rule; names file, field and rule.
+        If the file cannot be read or breaks a rule; the message names the file, the field and the
+        rule.
     """
     source = str(path)
     document = parse_toml(read_text(path, LARGEST_FILE_BYTES), source, "a topology")
@@ -229,7 +234,7 @@ def read_topology(path: str | Path, *, network: LinkSet | None = None) -> tuple[
 
 
 def parse_topology(document: dict[str, Any]) -> tuple[Topology, LinkSet]:
-    """Return the cluster and the links of a document; `FieldError` where a rule is broken."""
+    """Return the topology and the links of a parsed file, or raise `FieldError`."""
     uniform = ("racks", "machines_per_rack", "gpus_per_machine")
     record = Record(
         document, "", ("format", "version", "name", *uniform, "rack", "network", "links")
@@ -239,7 +244,7 @@ def parse_topology(document: dict[str, Any]) -> tuple[Topology, LinkSet]:
     if "rack" in record:
         for key in uniform:
             if key in record:
-                raise FieldError(key, document[key], "must not stand beside [[rack]] tables")
+                raise FieldError(key, document[key], "cannot be combined with [[rack]] tables")
         racks = tuple(_racks(record))
         if not racks:
             raise FieldError("rack", [], "must have at least one entry")
@@ -268,7 +273,7 @@ def _racks(record: Record) -> Iterable[Rack]:
 
 
 def _links(record: Record) -> LinkSet:
-    """Return the named set of links, with what the file says of its own in place of it."""
+    """Return the named set of links, with the links that the file overrides."""
     name = DEFAULT_LINKS
     if "network" in record:
         name = require_choice("network", record.required("network"), LINK_SETS)

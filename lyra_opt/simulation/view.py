@@ -1,4 +1,4 @@
-"""A simulation as policies and observers see it, and what policies may do there."""
+"""The interface between a simulation and its policies and observers."""
 
 from __future__ import annotations
 
@@ -27,28 +27,29 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.workload import Job, Workload
 
 WORK_TOLERANCE = 1e-9
-"""Part of all its work that a job may do after the end of a lease to complete, or that it may lack
-at the end of a round and is complete. Rounding over a million leases or rounds adds up to less."""
+"""A job completes if at most this fraction of its work is left at the end of a lease or round.
+Rounding over a million leases or rounds adds up to less.
+"""
 
 
 class PolicyError(Exception):
-    """A policy broke a rule; names policy, time, job and rule."""
+    """A policy broke a rule; the message names the policy, the time, the job and the rule."""
 
 
 @dataclass(slots=True)
 class Loans:
-    """How it stands with loans.
+    """The state of the loans of inference servers.
 
     Parameters
     ----------
     is_planned, is_active
-        Whether there are a plan and servers to lend, and whether the policy borrows any.
+        Whether the cluster has a plan and servers to lend; whether the policy also borrows them.
     is_final
-        Whether no more servers will be lent or called back.
+        Whether no more servers will be lent or reclaimed.
     on_loan
-        Servers on loan.
+        Number of servers on loan.
     serving_gpus
-        GPUs of the inference cluster that serve, in the mean.
+        Mean number of inference GPUs that serve requests.
     """
 
     is_planned: bool = False
@@ -59,56 +60,63 @@ class Loans:
 
 
 class Observer:
-    """Is told what happens, and changes nothing."""
+    """Receives the events of a simulation and never changes it; subclass it to record or draw."""
 
     def begins(self, view: View) -> None:
         """Look at a simulation before its first event."""
 
     def passes(self, view: View, until_s: float) -> None:
-        """Take note that all stays as it is from `View.now_s` to a later moment."""
+        """Note that nothing changes from `View.now_s` until `until_s`."""
 
     def captures(self, kind: str) -> bool:  # noqa: ARG002
-        """Whether it wants decisions of a kind as instances, though a rule may do without."""
+        """Return whether this observer wants every decision of a kind as an instance.
+
+        A policy may otherwise skip the instance when the answer is obvious.
+        """
         return False
 
     def decided(self, kind: str, instance: Any) -> None:
-        """Take note of a decision put to a solver, as an instance of the problem `kind`."""
+        """Note a decision that was passed to a solver, as an instance of the problem `kind`."""
 
     def ends(self, view: View) -> None:
-        """Look at a simulation when its last job is complete."""
+        """Look at a simulation after its last job has completed."""
 
 
 class Listener(ABC):
-    """Is told what becomes of jobs: what any policy is (`lyra_opt.simulation.policy.Policy`)."""
+    """Receives the events of jobs; base class of `lyra_opt.simulation.policy.Policy`."""
 
     name: str
     forks = False
-    """Whether it may let jobs run as copies of themselves, where the tenure has copies."""
+    """Whether the policy may run several copies of a job at once, if the tenure allows copies."""
 
     packs = False
-    """Whether it may let two jobs share GPUs; no lower bound on times applies to it then."""
+    """Whether the policy may let two jobs share GPUs; then no lower bound on times applies to
+    it.
+    """
 
     sizes_jobs = False
-    """Whether elastic jobs start with as many workers as it says, not with their base demand."""
+    """Whether the policy chooses how many workers an elastic job starts with; otherwise a job
+    starts with its base demand.
+    """
 
     def counted_pools(self, view: View) -> Collection[int]:  # noqa: ARG002
-        """Return the pools of which only the number of GPUs matters to the policy."""
+        """Return the pools whose GPUs the policy only counts, without choosing hosts."""
         return ()
 
     @abstractmethod
     def waits(self, view: View, run: JobRun) -> None:
-        """Take note of a job that is submitted, or has lost its GPUs."""
+        """Note that a job has been submitted or has lost its GPUs, and now waits."""
 
     def gives_back(self, view: View, run: JobRun) -> None:  # noqa: B027
-        """Take note of a job that is about to give up its GPUs, for whatever reason."""
+        """Note that a job is about to give up its GPUs, for whatever reason."""
 
     def completes(self, view: View, run: JobRun) -> None:  # noqa: B027
-        """Take note of a job that is complete."""
+        """Note that a job has completed."""
 
 
 @contextmanager
-def _nothing_collected() -> Iterator[None]:
-    """Look for no garbage while many objects are made at once: half of the time would go there."""
+def _without_garbage_collection() -> Iterator[None]:
+    """Disable garbage collection while many objects are created, which halves the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -119,32 +127,32 @@ def _nothing_collected() -> Iterator[None]:
 
 
 class View:
-    """A simulation as policies and observers see it.
+    """The state of a simulation, and the actions that a policy can take in it.
 
     Attributes
     ----------
     workload, cluster, policy, speed, tenure, seed
-        What is simulated.
+        The parts of the simulation.
     best_rates
-        How fast jobs can run here at all.
+        The highest rates at which jobs can run in this simulation.
     now_s
-        The time.
+        The current time.
     hosts
-        Which GPUs are free.
+        The free GPUs by host.
     runs
-        All jobs, by order of submission.
+        The state of every job, in order of submission.
     running
-        Those that hold GPUs, by their place in `runs`; the last to start is the last.
+        The jobs that hold GPUs, by index in `runs`, in the order in which they started.
     jobs_there
-        How many are submitted and not complete.
+        Number of jobs that are submitted and not complete.
     has_news
-        Whether jobs or GPUs have come or gone since the policy was asked last.
+        Whether jobs or GPUs have arrived or left since the last call of the policy.
     is_all_submitted
-        Whether no more jobs will come.
+        Whether all jobs have been submitted.
     loans
-        How it stands with loans.
+        The state of the loans of inference servers.
     totals
-        What has been counted.
+        The sums counted so far.
     """
 
     def __init__(
@@ -167,7 +175,7 @@ class View:
             borrows=borrows,
             copy_efficiency=tenure.copy_efficiency if policy.forks else None,
         )
-        with _nothing_collected():
+        with _without_garbage_collection():
             self.runs = [
                 JobRun(job, order, speed.unit_of(job).work, rates)
                 for order, (job, rates) in enumerate(
@@ -182,38 +190,35 @@ class View:
         self.totals = Totals(held_gpu_s=[0.0] * pools, there_gpu_s=[0.0] * pools)
         self.hosts = Hosts(cluster, policy.counted_pools(self))
         self._there_since_s = self.now_s
-        # GPUs that jobs hold, each counted by what distance takes of its speed, and copies beyond
-        # the first.
+        # Held GPUs, each weighted by the share of its speed that is lost to distance.
         self._distant_gpus = 0.0
+        # Running copies beyond the first copy of each job.
         self._more_copies = 0
-        # Where servers are only counted and nothing comes between holding and freeing GPUs, there
-        # is nothing more to count.
+        # If only numbers of GPUs matter and GPUs become free at once, most totals stay 0.
         self._counts_little = (
             all(self.hosts.is_counted)
             and speed.communication is None
             and tenure.frees_at_once
             and math.isinf(tenure.length_s)
         )
-        # While time is passed over in which all is alike: what had been counted before, and until
-        # when that is.
+        # While identical leases are skipped: the totals before them, and the time at their end.
         self._skipped: tuple[Totals, float] | None = None
         self._observers = observers
         self._hosted: dict[int, JobRun] = {}
         self._lifted: dict[int, JobRun] = {}
         self._fits: dict[int, BestFit] = {}
-        # Base demands as `fit` asks for them: relative speed, pool, pieces and GPUs for each piece,
-        # the best pool first. Jobs refer to them by number, those that were never asked for by
-        # None. Pools and speeds of a job never change, so demands are made once.
+        # Each distinct base demand is a list of (relative speed, pool, pieces, GPUs per piece).
+        # The fastest pool comes first. A job's pools and speeds never change, so it is built once.
+        # A job refers to its demand by number; None means that `fit` has not seen the job yet.
         self._demands: list[list[tuple[float, int, int, int]]] = []
         self._numbers: dict[tuple[tuple[float, int, int, int], ...], int] = {}
         self._demand_of: list[int | None] = [None] * len(self.runs)
         self._without_room = self.hosts.without_room
-        # Time, place in the order of events, and the job whose hold ends with its version, or
-        # None with the GPUs that become free.
+        # Entries are (time, sequence number, job, version of the job), for jobs whose hold ends.
+        # For GPUs that become free they are (time, sequence number, None, GPUs by host).
         self._events: list[tuple[float, int, JobRun | None, Any]] = []
         self._sequence = 0
-        # GPUs that become free by their place in the order of events, where servers may be called
-        # back before.
+        # GPUs being handed over by sequence number, because their servers may be reclaimed first.
         self._handed_over: dict[int, dict[int, int]] = {}
         self._running_gpus = 0
         self._is_reclaiming = False
@@ -223,13 +228,10 @@ class View:
             for run in self.runs:
                 run.count_tiers()
         self._price_per_s = cluster.price_per_s_of_pool
-        # Those of copies, and those of gangs near and far.
-        self._tells_speeds_apart = self._notes_places or tenure.copy_efficiency is not None
-
-    # What is known.
+        self._counts_speeds = self._notes_places or tenure.copy_efficiency is not None
 
     def account(self, run: JobRun) -> None:
-        """Bring what is left of a job, and what it has had, up to date; O(1)."""
+        """Update a job's remaining work and its times to the current time; O(1)."""
         now_s = self.now_s
         since_s = run.updated_s
         if now_s <= since_s:
@@ -252,7 +254,7 @@ class View:
             run.running_s += worked_s
             if run.copies is None:
                 left = run.left - run.rate * worked_s
-                run.left = left if left > 0.0 else 0.0  # noqa: FURB136 (asked millions of times)
+                run.left = left if left > 0.0 else 0.0  # noqa: FURB136 (runs millions of times)
         if self._price_per_s is not None:
             share_s = (now_s - since_s) * (1.0 if run.beside is None else 0.5)
             for part in run.parts:
@@ -266,40 +268,40 @@ class View:
         run.updated_s = now_s
 
     def left_gpu_s(self, run: JobRun) -> float:
-        """Return the GPU-seconds on reference GPUs that a job has left, as far as it is known.
+        """Return a job's estimated remaining GPU-seconds on reference GPUs.
 
-        Accounted for up to the last `account`.
+        The progress since the last `account` is not included.
         """
         return self.speed.believed_left_worker_s(run) * run.job.gpus_per_worker
 
     def lost_gpu_s(self, run: JobRun) -> float:
         """Return the GPU-seconds, on reference GPUs, that a job would lose if it were stopped now.
 
-        Accounted for up to the last `account`.
+        The progress since the last `account` is not included.
         """
         lost = self.tenure.left_when_stopped(run) - run.left
         return lost * self.speed.worker_s(run.job) * run.job.gpus_per_worker
 
     def hosted(self) -> list[JobRun]:
-        """Return the jobs that hold GPUs of borrowed servers, by order of submission."""
+        """Return the jobs that hold GPUs of borrowed servers, in order of submission."""
         return [run for _, run in sorted(self._hosted.items())]
 
     def tier_of(self, run: JobRun) -> Tier:
-        """Return what a running job spans, whether that matters to its speed or not."""
+        """Return the tier that a running job spans, even if distance does not affect its speed."""
         if self._notes_places:
             return run.tier
         return self.speed.spans.of(run.gpus, run.held_gpus)[0]
 
     def is_able(self, run: JobRun, pool: int) -> bool:
-        """Whether a job can run in a pool that is there; for policies of one's own."""
+        """Return whether a job can run on the GPUs that are present in a pool."""
         return self.hosts.gpus_of_pool[pool] > 0 and self.speed.relative_speed(run.job, pool) > 0
 
     def captures(self, kind: str) -> bool:
-        """Whether any observer wants the decisions of a kind as instances."""
+        """Return whether any observer wants the decisions of a kind as instances."""
         return any(observer.captures(kind) for observer in self._observers)
 
     def observed(self, kind: str, instance: Any) -> None:
-        """Tell observers of a decision that is put to a solver."""
+        """Tell the observers that an instance is passed to a solver."""
         for observer in self._observers:
             observer.decided(kind, instance)
 
@@ -307,14 +309,14 @@ class View:
         """Return the error that the policy leaves jobs waiting for ever."""
         waiting = [run for run in self.runs if NEVER < run.waiting_since_s <= self.now_s]
         if not waiting:
-            return self.error(None, f"lets nothing happen: {reason}")
+            return self.error(None, f"the simulation cannot go on: {reason}")
         others = f"and {counted(len(waiting) - 1, 'other')} wait" if waiting[1:] else "waits"
         return self.error(waiting[0], f"{others} for ever: {reason}")
 
     def error(self, run: JobRun | None, rule: str) -> PolicyError:
-        """Return the error that the policy broke a rule, about a job or in general.
+        """Return the error that the policy broke a rule, either for one job or in general.
 
-        An error in general names the first job that is there.
+        Without a job, the message names the first job that is submitted and not complete.
         """
         if run is not None:
             rule = f"job {run.job.id} {rule}"
@@ -323,19 +325,18 @@ class View:
                 each for each in self.runs if each.left > 0 and each.job.submit_s <= self.now_s
             )
             first = next(there, None)
-            rule += "; no job is there" if first is None else f"; the first job is {first.job.id}"
+            rule += "" if first is None else f"; the first job is {first.job.id}"
         return PolicyError(f"policy {self.policy.name}, at {self.now_s:g} s: {rule}")
 
-    # Reserving GPUs.
-
     def fit(self, run: JobRun) -> list[Part] | None:
-        """Reserve GPUs for the base demand of a job, best fit; None if no pool has room.
+        """Reserve GPUs for a job's base demand by best fit; None if no pool has room.
 
-        In the pool on which it is fastest, own GPUs before borrowed ones among equals.
+        The pool is the one on which the job runs fastest; among equally fast pools, own GPUs come
+        before borrowed GPUs.
 
         Notes
         -----
-        O(1) for a demand that has found no room since GPUs came free last.
+        O(1) for a demand that already found no room since GPUs last became free.
         """
         number = self._demand_of[run.order]
         if number in self._without_room:
@@ -355,38 +356,39 @@ class View:
         return None
 
     def _number_of(self, job: Job) -> int:
-        """Return the number of a job's base demand; jobs that ask for the same share one."""
-        ways = []
+        """Return the number of a job's base demand; jobs with equal demands share a number."""
+        demand = []
         for speed, pool in self.speed.pools_of(job):
             is_bound = self.speed.room_for(job, pool) is Room.TOGETHER
             size = (1, job.min_gpus) if is_bound else (job.min_workers, job.gpus_per_worker)
-            ways.append((speed, pool, *size))
-        number = self._numbers.setdefault(tuple(ways), len(self._demands))
+            demand.append((speed, pool, *size))
+        number = self._numbers.setdefault(tuple(demand), len(self._demands))
         if number == len(self._demands):
-            self._demands.append(ways)
+            self._demands.append(demand)
         return number
 
     def reserve(
         self, run: JobRun, gpus: Mapping[int, int], *, copy: int = 0, beside: JobRun | None = None
     ) -> list[Part]:
-        """Reserve GPUs by host for the base demand of a job, or a copy of it.
+        """Reserve the given GPUs by host for a job's base demand, or for a copy of the job.
 
-        Or for other numbers of workers, if the policy sizes jobs.
+        A policy with `sizes_jobs` may reserve another number of workers.
 
         Parameters
         ----------
         beside
-            Who runs on just these GPUs and is to share them; None for GPUs that are free.
+            The running job that holds exactly these GPUs and will share them; None for free GPUs.
 
         Raises
         ------
         PolicyError
-            If they are not its gang, not free, or of a type on which it cannot run.
+            If the number of GPUs is not the job's gang, they are not free, or the job cannot run on
+            their type.
         """
         job, hosts, width = run.job, self.hosts, run.job.gpus_per_worker
         is_gang = sum(gpus.values()) == job.min_gpus or (self.policy.sizes_jobs and gpus)
         if not is_gang or min(gpus.values()) < 1:
-            raise self.error(run, f"has a gang of {job.min_gpus}, but gets {dict(gpus)}")
+            raise self.error(run, f"has a gang of {job.min_gpus} GPUs, but gets {dict(gpus)}")
         if beside is not None:
             if beside.beside is not None or beside.gpus != gpus:
                 raise self.error(run, f"cannot share the GPUs of {beside.job.id}: {dict(gpus)}")
@@ -409,10 +411,8 @@ class View:
         if len(parts) > 1 and not job.heterogeneous:
             kinds = {self.cluster.pools[part.pool].is_lent for part in parts}
             if len(kinds) > 1:
-                raise self.error(run, f"takes own or borrowed GPUs alone, but gets {dict(gpus)}")
+                raise self.error(run, f"takes either own or borrowed GPUs, not both: {dict(gpus)}")
         return parts
-
-    # Starting, stopping, moving.
 
     def start(
         self,
@@ -422,16 +422,18 @@ class View:
         *,
         beside: JobRun | None = None,
     ) -> None:
-        """Start a job that waits on GPUs that are reserved for it; see `Copies`.
+        """Start a waiting job on reserved GPUs, as a single gang or as copies.
 
         Parameters
         ----------
+        copies
+            How several copies of the job work together; None for a single gang.
         beside
-            Who runs on these GPUs and shares them from now on; None for nobody.
+            The job that runs on these GPUs and shares them from now on; None for no such job.
         """
         now_s = self.now_s
         if not NEVER < run.waiting_since_s <= now_s:
-            raise self.error(run, "is given GPUs twice, or does not wait")
+            raise self.error(run, "is started, but is not waiting")
         if run.start_s == NEVER:
             run.start_s = now_s
         elif run.resumes_by_s == math.inf:
@@ -444,9 +446,9 @@ class View:
         self._hold(run, parts, self.tenure.start_pause_s(run), copies, beside)
 
     def stop(self, run: JobRun) -> None:
-        """Interrupt a job: it gives up its GPUs, and what the tenure says of its work; it waits.
+        """Preempt a job: it gives up its GPUs, loses the work that the tenure specifies, and waits.
 
-        Copies that have done all steps, and are stopped while they are merged, are complete.
+        A job whose copies have done all steps and are only being merged completes instead.
         """
         if not run.parts:
             raise self.error(run, "is stopped, but does not run")
@@ -464,9 +466,9 @@ class View:
         self.policy.waits(self, run)
 
     def lift(self, run: JobRun) -> None:
-        """Take a job off its GPUs, to `put` it elsewhere at this same moment."""
+        """Take a job off its GPUs, so that `put` can place it elsewhere at the same time."""
         if not run.parts:
-            raise self.error(run, "is to move, but does not run")
+            raise self.error(run, "is moved, but does not run")
         self._release(run, as_event=not self.tenure.swaps)
         self._lifted[run.order] = run
 
@@ -479,23 +481,23 @@ class View:
         restarts: bool = True,
         beside: JobRun | None = None,
     ) -> None:
-        """Let a job that was lifted go on elsewhere.
+        """Place a job elsewhere that `lift` has taken off its GPUs.
 
         Parameters
         ----------
-        restarts
-            Whether that costs it what it costs to start, unless `copies` say what it costs.
-        beside
+        copies, beside
             See `start`.
+        restarts
+            Whether the job pays the tenure's cost of a move; `copies` carry their own costs.
         """
         if self._lifted.pop(run.order, None) is None:
-            raise self.error(run, "is put elsewhere, but was not taken off its GPUs")
+            raise self.error(run, "is placed elsewhere by `put`, but `lift` did not take its GPUs")
         run.restarts += restarts
         pause_s = self.tenure.move_pause_s(run) if restarts else 0.0
         self._hold(run, parts, pause_s, copies, beside)
 
     def work_as_copies(self, run: JobRun, copies: Copies) -> None:
-        """Let copies of a job share what is left of it from now on, on the GPUs that it has."""
+        """Let copies of a job, on the GPUs that it holds, share its remaining work from now on."""
         if run.copies is not None:
             note_slowness(run, self.best_rates)
         run.copies = copies
@@ -504,7 +506,7 @@ class View:
         self._schedule(run)
 
     def settle(self, run: JobRun) -> None:
-        """Complete a job of which no more is left than rounding leaves."""
+        """Complete a job whose remaining work is within the rounding tolerance."""
         self.account(run)
         if run.left <= WORK_TOLERANCE * run.work:
             self._release(run)
@@ -519,7 +521,7 @@ class View:
         beside: JobRun | None,
     ) -> None:
         if not parts:
-            raise self.error(run, "is given no GPUs")
+            raise self.error(run, "is started without GPUs")
         if len(parts) == 1:
             part = parts[0]
             gpus, workers = part.held, part.base + part.flexible
@@ -531,20 +533,20 @@ class View:
             least, most = run.best_rates.least_workers, run.job.max_workers
         if not least <= workers <= most:
             asked = f"{least}" if least == most else f"{least} to {most}"
-            raise self.error(run, f"has {asked} workers, but gets GPUs of {workers}")
+            raise self.error(run, f"has {asked} workers, but gets GPUs for {workers}")
         if copies is None and parts[-1].copy:
-            raise self.error(run, "has copies, and nothing says how they work together")
+            raise self.error(run, "has several copies; `copies` must say how they work together")
         if copies is not None and not run.best_rates.of_copies:
-            rule = f"has {len(copies.rates)} copies, but the policy forks none"
+            rule = f"has {len(copies.rates)} copies, but the policy does not set forks = True"
             raise self.error(run, rule)
         if beside is None:
             self._running_gpus += gpus
         else:
             if not self.policy.packs:
-                rule = "shares GPUs, but the policy does not say that it packs jobs (packs = True)"
+                rule = "shares GPUs, but the policy does not set packs = True"
                 raise self.error(run, rule)
             if copies is not None or beside.copies is not None:
-                raise self.error(run, "has copies, or shares GPUs with one that has")
+                raise self.error(run, "shares GPUs, but jobs with several copies cannot share")
             run.beside = beside
         run.parts = parts
         run.workers = workers
@@ -571,7 +573,7 @@ class View:
             run.last_gpus = placed
         if self.loans.is_active:
             self._note_hosted(run)
-        if self._tells_speeds_apart:
+        if self._counts_speeds:
             self._count_speed(run, +1)
         if copies is None:
             self._schedule(run)
@@ -581,7 +583,7 @@ class View:
             self._go_on_beside(beside, run)
 
     def _go_on_beside(self, run: JobRun, other: JobRun | None) -> None:
-        """Let a job go on, where it is, beside another one or, with None, alone."""
+        """Let a job go on where it is, sharing its GPUs with `other` or, with None, alone."""
         self._end_rate(run)
         run.beside = other
         self._set_rate(run)
@@ -604,7 +606,7 @@ class View:
         run.most_racks = max(run.most_racks, len(own))
 
     def _schedule(self, run: JobRun) -> None:
-        """Say when a job completes or its tenure ends, by its rate now."""
+        """Schedule the event at which a job completes or its tenure ends, at its current rate."""
         run.version += 1
         if run.copies is not None:
             after_s = run.copies.completes_after_s(WORK_TOLERANCE * run.work)
@@ -628,12 +630,12 @@ class View:
         heappush(self._events, (end_s, self._sequence, run, run.version))
 
     def _release(self, run: JobRun, *, as_event: bool = False) -> float:
-        """Take a job off its GPUs; return when they are free, which is an event if it is later.
+        """Take a job off its GPUs and return when they become free.
 
         Parameters
         ----------
         as_event
-            Whether it is an event though it is now.
+            Whether GPUs become free through an event even if they are free now.
         """
         self.account(run)
         self.policy.gives_back(self, run)
@@ -641,10 +643,10 @@ class View:
             note_slowness(run, self.best_rates)
         now_s, gpus = self.now_s, run.gpus
         free_s = now_s if self._is_reclaiming else self.tenure.free_s(run, now_s)
-        if self._tells_speeds_apart:
+        if self._counts_speeds:
             self._count_speed(run, -1)
         stays = run.beside
-        if stays is not None:  # they are its alone from now on
+        if stays is not None:  # the other job keeps the shared GPUs
             run.beside = None
             self._go_on_beside(stays, None)
             free_s = now_s
@@ -662,14 +664,14 @@ class View:
         return free_s
 
     def _hand_over(self, gpus: dict[int, int], free_s: float, *, as_event: bool) -> None:
-        """Free GPUs that a job gave up, at once or, as an event, at a moment."""
+        """Free the GPUs that a job gave up, at once or through an event at `free_s`."""
         if free_s <= self.now_s and not as_event:
             self.hosts.free_up(gpus)
             return
         self.hosts.release(gpus)
         self._sequence += 1
         if self.loans.is_active:
-            # Servers that are called back are taken out of it.
+            # A copy, because reclaiming removes servers from it.
             self._handed_over[self._sequence] = gpus = dict(gpus)
         heappush(self._events, (free_s, self._sequence, None, gpus))
 
@@ -679,21 +681,25 @@ class View:
         self.jobs_there -= 1
         self.policy.completes(self, run)
 
-    # Resizing.
-
     def grow(self, run: JobRun, part: Part, workers: int, gpus: Mapping[int, int]) -> None:
-        """Give a running job flexible workers on GPUs taken for it; `part` may be new to it."""
+        """Give a running job flexible workers on GPUs that are already taken for it.
+
+        Parameters
+        ----------
+        part
+            The part that grows; a new part is added to the job.
+        """
         if not run.parts:
-            raise self.error(run, "is to grow, but does not run")
+            raise self.error(run, "is scaled out, but does not run")
         job, count = run.job, sum(gpus.values())
         if workers < 1 or count < workers * job.gpus_per_worker:
-            raise self.error(run, f"is to grow by {workers} workers on {count} GPUs")
+            raise self.error(run, f"is scaled out by {workers} workers, but gets {count} GPUs")
         if run.workers + workers > job.max_workers:
-            raise self.error(run, f"can use {job.max_workers} workers at most")
+            raise self.error(run, f"can use at most {job.max_workers} workers")
         if part not in run.parts:
             kinds = {self.cluster.pools[each.pool].is_lent for each in (*run.parts, part)}
             if len(kinds) > 1 and not job.heterogeneous:
-                raise self.error(run, "takes own or borrowed GPUs alone, but is to grow on both")
+                raise self.error(run, "takes either own or borrowed GPUs, not both")
         self._end_rate(run)
         if part not in run.parts:
             run.parts.append(part)
@@ -703,14 +709,14 @@ class View:
         self._resize(run, part, workers, count)
 
     def shrink(self, run: JobRun, part: Part, workers: int, gpus: Mapping[int, int]) -> None:
-        """Take flexible workers of a running job away, which are free for others at once."""
+        """Remove flexible workers from a running job; their GPUs are free at once."""
         flexible = part.gpus[Group.FLEXIBLE]
         if (
             part not in run.parts
             or not 1 <= workers <= part.flexible
             or not all(1 <= count <= flexible.get(host, 0) for host, count in gpus.items())
         ):
-            raise self.error(run, "is to lose flexible workers that it does not have")
+            raise self.error(run, "is scaled in by flexible workers that it does not have")
         self._end_rate(run)
         for host, count in gpus.items():
             left = flexible[host] - count
@@ -740,31 +746,29 @@ class View:
             self._note_span(run, run.gpus)
 
     def renew_rate(self, run: JobRun) -> None:
-        """Let a job that is tuned go on, where it is, at the rate of what it has come to."""
+        """Let a tuned job go on where it is, at the rate that fits its current progress."""
         self._end_rate(run)
         self._set_rate(run)
 
     def _end_rate(self, run: JobRun) -> None:
-        """Account for what a job did, and lost, at the rate that it has had until now."""
+        """Account for the work that a job did, and the time it lost, at its rate until now."""
         self.account(run)
         if run.rate < run.best_rates.best:
             note_slowness(run, self.best_rates)
 
     def _set_rate(self, run: JobRun) -> None:
-        """Set the rate of a job by what it holds now, and say when it completes at that."""
+        """Set a job's rate from the GPUs that it holds, and schedule its completion."""
         run.rated_s = run.running_s
         self.speed.set_rate(run)
         self._schedule(run)
 
-    # Counting.
-
     def _count_speed(self, run: JobRun, sign: int) -> None:
-        """Take note of a job that gets all that it holds, or gives it back where `sign` is -1."""
+        """Add (`sign` 1) or subtract (`sign` -1) a job in the sums of lost speed and of copies."""
         self._distant_gpus += sign * run.held_gpus * (1.0 - run.efficiency)
         self._more_copies += sign * run.parts[-1].copy
 
     def _count(self, totals: Totals, elapsed_s: float) -> None:
-        """Account for a time in which nothing changes."""
+        """Add `elapsed_s` seconds, in which nothing changes, to the totals."""
         hosts, loans = self.hosts, self.loans
         held = totals.held_gpu_s
         for pool, gpus in enumerate(hosts.held_of_pool):
@@ -785,16 +789,16 @@ class View:
             totals.on_loan_server_s += loans.on_loan * elapsed_s
 
     def _count_there(self) -> None:
-        """Account for the GPUs that there were up to now, before they become more or fewer."""
+        """Count the GPUs that were present until now, before their number changes."""
         elapsed_s = self.now_s - self._there_since_s
         self._there_since_s = self.now_s
         for pool, gpus in enumerate(self.hosts.gpus_of_pool):
             self.totals.there_gpu_s[pool] += gpus * elapsed_s
 
     def sums_at(self, time_s: float, names: Sequence[str]) -> list[float]:
-        """Return what some of the `Totals` come to at a moment until which nothing changes.
+        """Return the named `Totals` at a time until which nothing changes.
 
-        Followed by the GPU-seconds held, by pool.
+        The GPU-seconds held by pool follow the named totals.
         """
         now_s, totals = self.now_s, self.totals
         if self._skipped is None:

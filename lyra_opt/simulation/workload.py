@@ -1,4 +1,4 @@
-"""What a simulation replays: training jobs, and the inference cluster's demand for servers."""
+"""The inputs of a replay: training jobs, and the inference cluster's demand for servers."""
 
 from __future__ import annotations
 
@@ -21,51 +21,51 @@ if TYPE_CHECKING:
 
 
 MOST_ELAPSED_S = 1e12
-"""Of submissions and work; beyond, a second more is lost in rounding soon."""
+"""Largest allowed submission time and work; beyond it, rounding soon loses a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A training job as it is submitted.
+    """A training job as submitted.
 
     Parameters
     ----------
     id
-        Its name, unique in the workload.
+        The name of the job, unique in the workload.
     submit_s
-        When it is submitted, at least 0.
+        Submission time in seconds, at least 0.
     work_worker_s
-        Its work in worker-seconds on training GPUs, above 0.
+        Work in worker-seconds on training GPUs, above 0.
     min_workers, max_workers
-        The base demand, at least 1, which starts as a gang, and the most workers that it can use;
-        equal for an inelastic job.
+        The base demand, at least 1, which starts as a gang; and the most workers that the job can
+        use. Equal for an inelastic job.
     gpus_per_worker
-        Training GPUs that each worker holds, at least 1.
+        Training GPUs of each worker, at least 1.
     scaling_loss
-        From 0 (linear speed-up) to 1 (workers beyond the base demand do nothing).
+        From 0 (linear speed-up) to 1 (workers beyond the base demand contribute nothing).
     fungible
-        Whether it can run on inference GPUs instead, all its workers on one kind of GPU.
+        Whether the job can run on inference GPUs instead, with all its workers on one kind of GPU.
     heterogeneous
-        Whether its workers can be on both kinds at once.
+        Whether the job can have workers on training and inference GPUs at the same time.
     checkpoints
-        Whether it keeps its progress when it is preempted.
+        Whether the job keeps its progress when it is preempted.
     estimated_work_worker_s
-        What the scheduler believes its work to be; None where it knows.
+        The scheduler's estimate of the work; None if the scheduler knows the work.
     model
-        What it trains, with the batch size where a source gives it (``ResNet-18-128``); None where
-        it is not known. It says how well the job computes across a network of tiers.
+        The trained model, with the batch size if the source gives it (``ResNet-18-128``); None if
+        unknown. It determines how distance slows the job.
     steps
-        Training steps that it has to do, above 0; None where they are not known.
+        Number of training steps, above 0; None if unknown.
     weight
-        What it counts for, above 0: in weighted means, and for rules that weigh jobs.
+        Weight of the job in weighted means and in policies that use weights, above 0.
     deadline_s
-        Seconds after its submission by which it should complete, above 0; None without a deadline.
+        Seconds after submission by which the job should complete, above 0; None without a deadline.
     gpu_types
-        Names of the GPU types that it asks for: it runs on no others. Empty for any.
+        Names of the only GPU types on which the job may run; empty for any type.
     measured
-        Its steps, its throughput by GPU type, its weight and utility, the first and third of which
-        are those of the job; None where they are not known. On GPUs of these types it has these
-        steps to do at this throughput, and elsewhere `work_worker_s` at their relative speed.
+        The job's steps, throughput by GPU type, weight and utility; None if they are not measured.
+        Steps and weight must equal those of the job. On these GPU types the job runs its steps at
+        this throughput; on other types it runs `work_worker_s` at their relative speed.
     """
 
     id: str
@@ -126,23 +126,23 @@ class Job:
 
     def _require_same_as_measured(self, measured: GangJob) -> None:
         if measured.gang != self.min_gpus:
-            rule = f"must be that of the job's base demand, {self.min_gpus} GPUs"
+            rule = f"must equal the job's base demand, {self.min_gpus} GPUs"
             raise FieldError("measured.gang", measured.gang, rule)
         if measured.current:
             raise FieldError("measured.current", dict(measured.current), "must be empty")
         if measured.weight != self.weight:
-            rule = f"must be the job's weight, {self.weight:g}"
+            rule = f"must equal the job's weight, {self.weight:g}"
             raise FieldError("measured.weight", measured.weight, rule)
         if self.steps is not None and measured.steps != self.steps:
-            rule = f"must be the job's steps, {self.steps:g}"
+            rule = f"must equal the job's steps, {self.steps:g}"
             raise FieldError("measured.steps", measured.steps, rule)
 
     @classmethod
     def of_gang(cls, gang: GangJob) -> Job:
-        """Return a job whose throughput was measured, submitted at its release.
+        """Return a job with measured throughputs that is submitted at the gang's release time.
 
-        Its work is what its steps take on the GPUs that suit it best, which count as reference
-        GPUs then.
+        Its work is the time of its steps on its fastest GPU type, which serves as its reference
+        GPU.
         """
         return cls(
             id=gang.id,
@@ -166,14 +166,14 @@ class Job:
         work_gpu_s: float,
         model: str | None = None,
     ) -> Job:
-        """Return a gang of fixed size that keeps its progress.
+        """Return an inelastic job that keeps its progress when it is preempted.
 
         Parameters
         ----------
         gpus
-            Its GPUs, all or none, at least 1.
+            Number of GPUs of the gang, at least 1.
         work_gpu_s
-            GPU-seconds of computing, above 0: how long it takes on a single GPU.
+            Work in GPU-seconds, above 0: the running time on a single GPU.
         id, submit_s, model
             See the class.
         """
@@ -195,49 +195,49 @@ class Job:
 
     @property
     def is_elastic(self) -> bool:
-        """Whether it can use more workers than its base demand."""
+        """Whether the job can use more workers than its base demand."""
         return self.max_workers > self.min_workers
 
     @property
     def min_gpus(self) -> int:
-        """Training GPUs of the base demand."""
+        """The number of training GPUs of the base demand."""
         return self.min_workers * self.gpus_per_worker
 
     @property
     def duration_s(self) -> float:
-        """How long it runs with its base demand, undisturbed."""
+        """The running time with the base demand and without interruptions, in seconds."""
         return self.work_worker_s / self.min_workers
 
     @property
     def believed_work_worker_s(self) -> float:
-        """Its work as far as the scheduler knows."""
+        """The work as the scheduler estimates it, in worker-seconds."""
         estimate = self.estimated_work_worker_s
         return self.work_worker_s if estimate is None else estimate
 
     def takes(self, gpu_type: str) -> bool:
-        """Whether it may run on GPUs of a type, as far as it asks for any, in whatever case."""
+        """Return whether the job may run on GPUs of a type; upper and lower case do not matter."""
         return not self.gpu_types or _is_among(gpu_type, self.gpu_types)
 
     def rate(self, workers: int) -> float:
-        """Return the work done a second by `workers` workers, at least the base demand."""
+        """Return the work per second of `workers` workers, at least the base demand."""
         return self.min_workers + (workers - self.min_workers) * (1.0 - self.scaling_loss)
 
 
 @lru_cache(maxsize=2**12)
 def _is_among(gpu_type: str, names: tuple[str, ...]) -> bool:
-    """Whether a GPU type is one of several, whatever the case of its letters."""
+    """Return whether a GPU type is in a list of names, ignoring upper and lower case."""
     return gpu_type.casefold() in {name.casefold() for name in names}
 
 
 def require_submission_order(field: str, jobs: Iterable[tuple[str, float]]) -> None:
-    """Check that ids occur once, and that no job is submitted before the one that it follows.
+    """Check that job ids are unique and that submission times never decrease.
 
     Parameters
     ----------
     field
-        What the time of submission is called in errors.
+        Name of the submission time in error messages.
     jobs
-        Id and time of submission of each, in order.
+        Id and submission time of each job, in order.
     """
     seen: set[str] = set()
     latest_s = 0.0
@@ -245,7 +245,7 @@ def require_submission_order(field: str, jobs: Iterable[tuple[str, float]]) -> N
         if job in seen:
             raise FieldError(f"jobs[{position}].id", job, "must not occur twice")
         if submitted_s < latest_s:
-            rule = "must not be before the job that stands before it"
+            rule = f"must be at least that of the job before, {latest_s:g}"
             raise FieldError(f"jobs[{position}].{field}", submitted_s, rule)
         seen.add(job)
         latest_s = submitted_s
@@ -253,22 +253,22 @@ def require_submission_order(field: str, jobs: Iterable[tuple[str, float]]) -> N
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """Training jobs in the order of submission.
+    """Training jobs in order of submission.
 
     Parameters
     ----------
     name
-        What it is called in results.
+        The name in results.
     jobs
-        At least one, by submission; equal times in file order.
+        At least one job, in order of submission; jobs with equal times keep the order of the file.
     assumptions
-        What is assumed of it or was done to it (rescaled arrivals, merged traces, elasticity
-        drawn by seed), a sentence each; every result repeats them.
+        Assumptions about the workload and changes to it (rescaled arrivals, merged traces,
+        elasticity drawn by seed), one sentence each; every result repeats them.
     packed
-        How fast kinds of measured jobs (`GangJob.kind`) are beside one another on the same GPUs.
+        Throughputs of pairs of measured jobs, by `GangJob.kind`, that share GPUs.
     measured_on
-        The GPU type on which the running times of a trace were measured, empty where the trace
-        does not say; None for jobs whose work is in time on reference GPUs.
+        GPU type on which a trace measured the running times, empty if the trace does not say; None
+        if the work of jobs is already in time on reference GPUs.
     """
 
     name: str
@@ -288,21 +288,21 @@ class Workload:
 
     @classmethod
     def from_frame(cls, frame: pd.DataFrame, *, name: str = "jobs") -> Workload:
-        """Return the jobs of a data frame, a row each, by submission.
+        """Return the workload of a data frame with one row per job, sorted by submission time.
 
         Parameters
         ----------
         frame
-            A column a field of `Job`, as `to_frame` returns them; ``id``, ``submit_s`` and
-            ``work_worker_s`` at least. A missing value stands for the field's default.
+            One column per field of `Job`, as in `to_frame`; at least ``id``, ``submit_s`` and
+            ``work_worker_s``. A missing value means the default of the field.
         name
             See the class.
 
         Raises
         ------
         FieldError
-            If there is a column of another name, or a value breaks its rule; names the row, from
-            0 on.
+            If a column is unknown or a value breaks its rule; the message names the row, counted
+            from 0.
         """
         import pandas as pd
 
@@ -313,8 +313,8 @@ class Workload:
                 raise FieldError("columns", column, unknown_key(column, list(known), noun="column"))
         for column, is_required in known.items():
             if is_required and column not in columns:
-                raise FieldError("columns", columns, f"must have {column}")
-        # Integers beside missing values are floats in pandas.
+                raise FieldError("columns", columns, f"must include {column}")
+        # pandas stores integers as floats if the column has missing values.
         values = [each.tolist() for _, each in frame.convert_dtypes().items()]
         jobs = []
         for row, cells in enumerate(zip(*values, strict=True)):
@@ -330,7 +330,7 @@ class Workload:
         return cls(name=name, jobs=tuple(sorted(jobs, key=lambda job: job.submit_s)))
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the jobs as a data frame, a row each, with a column for each field of `Job`."""
+        """Return a data frame with one row per job and one column per field of `Job`."""
         import pandas as pd
 
         names = [each.name for each in fields(Job)]
@@ -338,18 +338,18 @@ class Workload:
 
     @cached_property
     def gpu_work_s(self) -> float:
-        """GPU-seconds of all jobs on training GPUs, without scaling losses."""
+        """The GPU-seconds of all jobs on training GPUs, without scaling losses."""
         return math.fsum(job.work_worker_s * job.gpus_per_worker for job in self.jobs)
 
     @property
     def submission_span_s(self) -> float:
-        """From the first submission to the last."""
+        """The seconds from the first submission to the last."""
         return self.jobs[-1].submit_s - self.jobs[0].submit_s
 
     def load(self, gpus: int) -> float:
-        """Return the GPU time asked for as a share of what `gpus` have over the submissions.
+        """Return the work of all jobs as a share of what `gpus` GPUs do while jobs are submitted.
 
-        Infinite where all jobs are submitted at one moment.
+        It is infinite if all jobs are submitted at one time.
         """
         span = self.submission_span_s
         return self.gpu_work_s / (gpus * span) if span > 0 else math.inf
@@ -357,19 +357,19 @@ class Workload:
 
 @dataclass(frozen=True, kw_only=True)
 class InferenceDemand:
-    """How many of its servers the inference cluster needs over time, in steps of equal length.
+    """The inference cluster's demand for its own servers over time, in steps of equal length.
 
     Parameters
     ----------
     name
-        What it is called in results.
+        The name in results.
     step_s
-        Length of a step, above 0.
+        Length of a step in seconds, above 0.
     busy_share
-        Share of the cluster's GPUs that serve in each step, from 0 to 1; at least one. Time
-        beyond the last step goes on from the first one.
+        Share of the cluster's GPUs that serve requests in each step, from 0 to 1; at least one.
+        After the last step, the series repeats from the first.
     assumptions
-        As in `Workload`.
+        See `Workload`.
     """
 
     name: str
@@ -387,13 +387,13 @@ class InferenceDemand:
                 raise FieldError(f"busy_share[{position}]", share, "must be at most 1")
 
     def step_of(self, time_s: float) -> int:
-        """Return the step of a moment, at least 0, counted without going round."""
+        """Return the index of the step at time `time_s`; beyond the series it keeps counting."""
         return int(time_s // self.step_s)
 
     def share(self, step: int) -> float:
-        """Return the share of GPUs that serve in a step; after the last one comes the first."""
+        """Return the share of GPUs that serve in a step; the series repeats after its last step."""
         return self.busy_share[step % len(self.busy_share)]
 
     def at(self, time_s: float) -> float:
-        """Return the share of GPUs that serve at a moment, at least 0."""
+        """Return the share of GPUs that serve at time `time_s`, at least 0."""
         return self.share(self.step_of(time_s))

@@ -270,8 +270,8 @@ class TestSchemes:
         verdicts = dict(re.findall(r"^(\S+) +(.*\S) *$", out, re.MULTILINE)[1:])
         verdicts = {name: verdicts[name] for name in scheme_names()}
         assert verdicts["lyra"] == verdicts["hadar"] == verdicts["dally"] == "runs"
-        assert verdicts["allox"] == "job a has a gang of 2, and it runs jobs of one GPU alone"
-        assert verdicts["gavel-cost"].endswith("there is one type")
+        assert verdicts["allox"] == "job a has a gang of 2 GPUs, but it runs only jobs with one GPU"
+        assert verdicts["gavel-cost"].endswith("the cluster has only one type")
         for name, verdict in verdicts.items():
             scheme = (*given[1:], "--scheme", name, "--processes", 1, "--json")
             if verdict != "runs":

@@ -58,12 +58,12 @@ TWO_RACKS = ("dally-batch", *changes("cluster.servers=4", "cluster.servers_per_r
 SMALL_RACKS = (*TWO_RACKS, *changes("jobs.parameters.jobs=12"))
 
 REFUSED_ON_RACKS = {
-    "pollux": "goodput model of its own",
-    "lyra-tuned": "goodput model of its own",
-    "allox": "runs jobs of one GPU alone",
-    "hadare": "which no server can run, and it spreads none",
-    "gavel-cost": "its prices are by type of GPU, and there is one type",
-    "gavel-gandiva": "nothing is known of how fast two are at once",
+    "pollux": "its own goodput model",
+    "lyra-tuned": "its own goodput model",
+    "allox": "runs only jobs with one GPU",
+    "hadare": "which no single server can run, and it never spreads a gang",
+    "gavel-cost": "compares the prices of GPU types, but the cluster has only one type",
+    "gavel-gandiva": "the workload has no throughputs of such pairs",
 }
 """Schemes that do not run Dally's jobs, and why."""
 
@@ -328,10 +328,10 @@ class TestRacks:
         unknown = f"{table}: has no lines for model"
         assert_one_line_error(simulate(*SMALL_RACKS, *measured), unknown, "trains; has: mine")
         jobs.write_text(HEADER + "a,0,100,2\n")  # of which the table has one tier of three
-        lacks = f"{table}: the slowdowns have no line for model 'mine' on 2 GPUs, tier rack"
+        lacks = f"{table}: has no line for model 'mine' on 2 GPUs at tier rack"
         assert_one_line_error(simulate(*TWO_RACKS, "--jobs", jobs, *measured), lacks)
         jobs.write_text("model," + HEADER + "yours,a,0,100,2\n")
-        named = "has no lines for model 'yours', which job a trains; has: mine"
+        named = "has no lines for model 'yours', of job a; its models are: mine"
         assert_one_line_error(simulate(*TWO_RACKS, "--jobs", jobs, *measured), named)
         without = simulate(*TWO_RACKS, "--jobs", jobs)
         assert_one_line_error(without, "job a trains 'yours'", "bert", "slowdowns")
@@ -516,7 +516,7 @@ class TestBadInput:
             ("gavel-108 --set jobs.parameters.job=9", ["jobs.parameters.job", "mean jobs?"]),
             ("hadare-lab --set jobs.workload=mix-2", ["workload 'mix-2'", "did you mean mix-"]),
             ("hadare-lab --set jobs.parameters.jobs=2", ["jobs.parameters.jobs", "unknown key"]),
-            ("hadare-lab --scheme pollux", ["pollux", "goodput model of its own"]),
+            ("hadare-lab --scheme pollux", ["pollux", "its own goodput model"]),
             ("gavel-108 --scheme hadare", ["hadare", "no server can run", "oversized=drop"]),
             ("dally-batch --set cluster.network.links=dsl", ["'dsl'", "congested-3"]),
             ("dally-batch --set cluster.network.overlap=2", ["overlap is 2", "at most 1"]),
@@ -533,7 +533,7 @@ class TestBadInput:
             (
                 "plain --set cluster={servers=4,servers_per_rack=2,network={}} "
                 "--set jobs.workload=lyra-like --set jobs.parameters.days=1",
-                ["does not say what it trains"],
+                ["names no model"],
             ),
             ("philly", ["philly_jobs.csv.gz", "is no file", "LYRA_OPT_TRACES"]),
             (

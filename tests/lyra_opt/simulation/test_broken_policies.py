@@ -230,14 +230,26 @@ def lifts_and_returns(view: View, lent: list[int]) -> list[int]:
 
 
 RECLAIMS = {
-    "nothing": (stops_and_returns(lambda lent: []), "gives back 0 of 1"),
+    "nothing": (
+        stops_and_returns(lambda lent: []),
+        "must give back 1 borrowed servers, but gives back 0",
+    ),
     "none": (stops_and_returns(lambda lent: None), ""),
-    "too many": (stops_and_returns(lambda lent: lent), "gives back 3 of 1"),
+    "too many": (
+        stops_and_returns(lambda lent: lent),
+        "must give back 1 borrowed servers, but gives back 3",
+    ),
     "the same twice": (stops_and_returns(lambda lent: [lent[0], lent[0]]), ""),
     "an own one": (stops_and_returns(lambda lent: [0]), ""),
     "one that there is not": (stops_and_returns(lambda lent: [99]), ""),
-    "one that is held": (lambda view, lent: lent[:1], "does not vacate host 1"),
-    "lifted jobs": (lifts_and_returns, "job y is taken off its GPUs to move, and put nowhere"),
+    "one that is held": (
+        lambda view, lent: lent[:1],
+        "gives back host 1, but jobs still run on it",
+    ),
+    "lifted jobs": (
+        lifts_and_returns,
+        "job y is taken off its GPUs by `lift`, but `put` does not place it",
+    ),
 }
 
 
@@ -303,7 +315,7 @@ def test_a_policy_is_asked_for_nothing(later_s):
     def act(policy: Broken, view: View) -> None:
         policy.wake_s = view.now_s + later_s
 
-    refuses(act, "job x and .* wait for ever: asked again .* times", is_lazy=True)
+    refuses(act, "job x and .* wait for ever: the policy was called .* times", is_lazy=True)
 
 
 @pytest.mark.parametrize("is_lazy", [False, True])
@@ -579,5 +591,5 @@ def test_only_heterogeneous_jobs_grow_on_both_kinds_of_gpus(heterogeneous):
     if heterogeneous:
         assert kernel.run().runs[0].ran_on_loan
     else:
-        with pytest.raises(PolicyError, match="job x takes own or borrowed GPUs alone"):
+        with pytest.raises(PolicyError, match="job x takes either own or borrowed GPUs"):
             kernel.run()

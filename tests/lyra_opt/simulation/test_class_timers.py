@@ -25,7 +25,7 @@ def test_a_list_of_tables_is_the_file(tmp_path):
         assert (rule._largest, rule._leases[0]) == ([8], (math.inf, 2.5))
     with pytest.raises(FieldError, match="timers.class\\[0\\].rack_leases is -1"):
         manual(timers=[tables[0] | {"rack_leases": -1}])
-    with pytest.raises(FieldError, match="must be a file, or a list of tables"):
+    with pytest.raises(FieldError, match="must be a file or a list of tables"):
         manual(timers=3)  # type: ignore[arg-type]
 
 

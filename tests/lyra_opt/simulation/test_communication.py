@@ -156,5 +156,5 @@ def test_a_table_of_slowdowns(write):
     assert [table.efficiency("mine", 2, tier, 2) for tier in Tier] == [1.0, 0.8, 0.25]
     assert table.efficiency("mine", 2, Tier.RACK, 7) == 0.8
     assert table.efficiency("mine", 1, Tier.MACHINE, 1) == 1.0
-    with pytest.raises(UserError, match="no line for model 'mine' on 4 GPUs, tier rack"):
+    with pytest.raises(UserError, match="no line for model 'mine' on 4 GPUs at tier rack"):
         table.efficiency("mine", 4, Tier.RACK, 2)

@@ -303,10 +303,10 @@ def test_gpus_are_given_once():
         assert not hosts.holds(gpus)
     assert hosts.holds({1: 4, 0: 1})
     hosts.take({1: 3})
-    with pytest.raises(AssertionError, match="taken that are free"):
+    with pytest.raises(AssertionError, match="only free GPUs are taken"):
         hosts.take({1: 2})
     hosts, _ = fit_of(4)
-    with pytest.raises(AssertionError, match="given back once"):
+    with pytest.raises(AssertionError, match="they are freed once"):
         hosts.give({1: 1})
 
 

@@ -116,15 +116,25 @@ UNLIKE = in_rounds.cluster_of({"a": 2, "b": 2})
 @pytest.mark.parametrize(
     ("name", "workload", "cluster", "reason"),
     [
-        ("gavel-gandiva", MEASURED, UNLIKE, "nothing is known of how fast two are at once"),
-        ("allox", GANG, RACKS, "job x has a gang of 2, and it runs jobs of one GPU alone"),
-        ("hadare", LARGE, RACKS, "gang of 3, which no server can run, and it spreads none"),
-        ("gavel-cost", GANG, RACKS, "its prices are by type of GPU, and there is one type"),
-        ("hadar", WIDE, RACKS, "places single GPUs, but a worker of job x has 2 that belong tog"),
-        ("dally", WIDE, RACKS, "places single GPUs, but a worker of job x has 2 that belong tog"),
-        ("pollux", GANG, RACKS, "follows from a goodput model of its own"),
-        ("pollux", GANG, UNLIKE, "goodput is that of GPUs of one type"),
-        ("lyra-tuned", MEASURED, UNLIKE, "follows from a goodput model of its own"),
+        ("gavel-gandiva", MEASURED, UNLIKE, "the workload has no throughputs of such pairs"),
+        ("allox", GANG, RACKS, "job x has a gang of 2 GPUs, but it runs only jobs with one GPU"),
+        (
+            "hadare",
+            LARGE,
+            RACKS,
+            "gang of 3 GPUs, which no single server can run, and it never spreads a gang",
+        ),
+        (
+            "gavel-cost",
+            GANG,
+            RACKS,
+            "compares the prices of GPU types, but the cluster has only one type",
+        ),
+        ("hadar", WIDE, RACKS, "places GPUs one by one, but each worker of job x needs 2 GPUs"),
+        ("dally", WIDE, RACKS, "places GPUs one by one, but each worker of job x needs 2 GPUs"),
+        ("pollux", GANG, RACKS, "computes job speeds with its own goodput model"),
+        ("pollux", GANG, UNLIKE, "its goodput model covers one GPU type"),
+        ("lyra-tuned", MEASURED, UNLIKE, "computes job speeds with its own goodput model"),
     ],
 )
 def test_what_a_scheme_cannot_run_is_refused(name, workload, cluster, reason):
@@ -133,21 +143,21 @@ def test_what_a_scheme_cannot_run_is_refused(name, workload, cluster, reason):
     found = scheme.obstacle(workload, cluster, Options().tenure(scheme.tenure))
     assert found is not None
     assert reason in found
-    with pytest.raises(UserError, match=f"scheme {name} does not run on .*{reason}"):
+    with pytest.raises(UserError, match=f"scheme {name} cannot run on .*{reason}"):
         simulate(workload, cluster, name)
 
 
 @pytest.mark.parametrize("tenure", [Forever(), Leases(), Epochs()])
 def test_rules_in_rounds_are_asked_in_rounds(tenure):
     """Other tenures have none."""
-    with pytest.raises(UserError, match=f"decides as rounds begin, .* is {tenure.name}"):
+    with pytest.raises(UserError, match=f"decides at the start of each round, .* is {tenure.name}"):
         simulate(GANG, RACKS, "hadar", tenure=tenure)
 
 
 @pytest.mark.parametrize("tenure", [Forever(), Leases(), Rounds()])
 def test_pollux_is_asked_in_epochs(tenure):
     """Other tenures have none."""
-    with pytest.raises(UserError, match=f"decides as epochs begin, .* is {tenure.name}"):
+    with pytest.raises(UserError, match=f"decides at the start of each epoch, .* is {tenure.name}"):
         simulate(GANG, Cluster.of_servers(1), "pollux", tenure=tenure)
 
 
@@ -239,11 +249,14 @@ class NoneOfMine(LyraGreedy):
     [
         ({"reclaimer": "lyra-gredy"}, "solver 'lyra-gredy': .*mean lyra-greedy"),
         ({"reclaimer": "hadar"}, "'hadar': is a solver of heterogeneous, not of reclaim"),
-        ({"reclaimer": "lyra-greedy-elastic"}, "takes interchangeable .* asks rigid ones"),
+        ({"reclaimer": "lyra-greedy-elastic"}, "solves interchangeable .* needs rigid instances"),
         ({"reclaimer": MckpDp}, "solver MckpDp is a solver of allocation, not of reclaim"),
         ({"reclaimer": FirstFits}, "solver FirstFits is no solver"),
-        ({"scaling": "policy:mckp-dp"}, "mckp-dp does not decide step by step"),
-        ({"scaling": "knapsack:srw"}, "srw takes mean_jct instances of allocation"),
+        (
+            {"scaling": "policy:mckp-dp"},
+            "scaling: 'mckp-dp' must be a policy that decides step by step",
+        ),
+        ({"scaling": "knapsack:srw"}, "'srw' solves mean_jct instances"),
         ({"scaling": NoneOfMine()}, "solver NoneOfMine is a solver of reclaim"),
     ],
 )
@@ -374,13 +387,16 @@ def test_to_ask_for_all_types_is_to_ask_for_none(scheme):
     ("job", "message"),
     [
         (job_of("x", 0, 60, gpu_types=("A100", "H100")), "job x needs 1 GPUs of type A100 or H100"),
-        (job_of("x", 0, 60, 3, gpu_types=("fast",)), "job x needs 3 GPUs of type fast, but two ty"),
+        (
+            job_of("x", 0, 60, 3, gpu_types=("fast",)),
+            "job x needs 3 GPUs of type fast, but cluster two ty",
+        ),
         (
             replace(
                 Job.of_gang(GangJob(id="x", gang=1, steps=1, throughput={"fast": 1.0, "slow": 0})),
                 gpu_types=("slow",),
             ),
-            "job x has a gang of 1, which no type of GPUs that it asks for of cluster two types",
+            "job x has a gang of 1 GPUs, but no GPU type that it asks for in cluster two types",
         ),
     ],
 )

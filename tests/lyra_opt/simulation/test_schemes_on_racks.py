@@ -146,14 +146,14 @@ class TestElastic:
         """Or not said, or known for smaller gangs alone."""
         topology = Topology.uniform(racks=1, machines_per_rack=2, gpus_per_machine=2)
         shipped = Cluster.of_racks(topology, ClosedForm(links=LINK_SETS["shipped"]))
-        with pytest.raises(UserError, match="job x trains 'm'"):
+        with pytest.raises(UserError, match="job x: model is 'm'"):
             run_scheme("fifo", workload_of(job("x", 1)), shipped)
         unsaid = Job.rigid(id="x", submit_s=0, gpus=2, work_gpu_s=1)
-        with pytest.raises(UserError, match="job x does not say what it trains"):
+        with pytest.raises(UserError, match="job x names no model"):
             run_scheme("fifo", workload_of(unsaid), shipped)
         fewer = cluster_of(racks=1, machines_per_rack=1, gpus_per_machine=3).communication
         assert fewer is not None
-        with pytest.raises(UserError, match="no line for model 'm' on 4 GPUs, tier rack"):
+        with pytest.raises(UserError, match="no line for model 'm' on 4 GPUs at tier rack"):
             run_scheme("fifo", workload_of(job("x", 1, gang=4)), Cluster.of_racks(topology, fewer))
 
 

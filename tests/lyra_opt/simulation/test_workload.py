@@ -118,7 +118,7 @@ class TestWorkload:
             replace(workload(("a", 0, 1, 1)), name="")
         with pytest.raises(FieldError, match=r'^jobs\[1\]\.id is "a": must not occur twice$'):
             workload(("a", 0, 1, 1), ("a", 5, 1, 1))
-        rule = r"^jobs\[2\]\.submit_s is 4.0: must not be before the job that stands before it$"
+        rule = r"^jobs\[2\]\.submit_s is 4.0: must be at least that of the job before, 5$"
         with pytest.raises(FieldError, match=rule):
             workload(("a", 0, 1, 1), ("b", 5, 1, 1), ("c", 4, 1, 1))
 
@@ -159,7 +159,7 @@ class TestWorkload:
     @pytest.mark.parametrize(
         ("columns", "message"),
         [
-            ({"id": ["a"], "submit_s": [0]}, r"^columns is .*: must have work_worker_s$"),
+            ({"id": ["a"], "submit_s": [0]}, r"^columns is .*: must include work_worker_s$"),
             ({"id": ["a"], "submit_s": [0], "work": [1]}, r'^columns is "work": unknown column'),
             (
                 {"id": ["a", "b"], "submit_s": [0, -1], "work_worker_s": 1},

@@ -104,16 +104,18 @@ def test_the_fastest_type_comes_first():
 def test_a_job_that_never_fits_is_refused():
     """One line that names it, rather than a run without end."""
     jobs = [job_of("giant", 0, 1, 3, gpus_per_worker=3)]
-    with pytest.raises(UserError, match="job giant needs 3 workers of 3, but 2x5 has 10"):
+    with pytest.raises(
+        UserError, match="job giant needs 3 workers of 3 GPUs, but cluster 2x5 has 10 GPUs"
+    ):
         replay(jobs, Cluster.of_servers(2, gpus_per_server=5), "fifo")
 
 
 def test_a_plan_that_cannot_be_kept_is_refused():
     """It is missing, or lends more servers than there are."""
     jobs = [job_of("a", 0, 1)]
-    with pytest.raises(UserError, match="scheme lyra borrows servers, but no plan"):
+    with pytest.raises(UserError, match="scheme lyra borrows servers, but no loan plan"):
         replay(jobs, borrowing(1, 1, 1), "lyra")
-    with pytest.raises(UserError, match="lends 2 of the 1 inference"):
+    with pytest.raises(UserError, match="lends 2 servers, but the cluster has only 1 inference"):
         replay(jobs, borrowing(1, 1, 1), "lyra", plan=lending(1, 2))
     assert completions(replay(jobs, Cluster.of_servers(1), "lyra")) == [1]
 

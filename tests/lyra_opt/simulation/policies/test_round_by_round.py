@@ -262,8 +262,11 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("rates", "message"),
         [
-            ({"a": 1.0, "b": 1.0}, "job x needs 3 GPUs of a type, but small has 2 of a, 1 of b"),
-            ({"b": 1.0}, "job x has a gang of 2, which no type of GPUs of cluster small can run"),
+            (
+                {"a": 1.0, "b": 1.0},
+                "job x needs 3 GPUs of one type, but cluster small has 2 of a, 1 of b",
+            ),
+            ({"b": 1.0}, "job x has a gang of 2 GPUs, but no GPU type in cluster small can run it"),
         ],
     )
     def test_gangs_too_large(self, rates, message):
@@ -598,7 +601,7 @@ def test_fifo_lets_nobody_past_a_gang_that_waits():
 def test_what_is_refused():
     """Without packed rates, and for policies that are blind to types."""
     jobs = workload_of(kind("x", 30))
-    with pytest.raises(UserError, match="nothing is known of how fast two are at once"):
+    with pytest.raises(UserError, match="the workload has no throughputs of such pairs"):
         replayed(replace(jobs, packed=()), cluster_of({"a": 1}))
     with pytest.raises(UserError, match="packs is true: must be false for a policy that is blind"):
         replayed(jobs, cluster_of({"a": 1}), "gavel-las-agnostic")
