@@ -1,4 +1,4 @@
-"""Jobs on unlike GPUs: which kinds, how many and when (Hadar, HadarE, Gavel)."""
+"""Allocate heterogeneous GPUs to training jobs, by rounds or time shares (Hadar, HadarE, Gavel)."""
 
 from lyra_opt.heterogeneous.checker import Report, check
 from lyra_opt.heterogeneous.instance import (

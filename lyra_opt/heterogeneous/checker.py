@@ -1,17 +1,17 @@
-"""Recompute what a schedule in rounds or shares of time are worth, from the instance alone.
+"""Recompute the feasibility and objective of a schedule or of time shares from the instance alone.
 
-Written for plainness, on the instance's own records and in rational numbers (of shares in integers
-over powers of two, `lyra_opt.heterogeneous.share_checker`), and not on the arrays that the
-algorithms use, so that an error in those cannot hide here. A float stands for the rational number
-that it is. Two tolerances, both relative:
+The code is plain on purpose. It works on the records of the instance, not on the arrays of the
+algorithms, so an error in those arrays cannot hide here. Arithmetic is rational: every float stands
+for its exact value. Time shares use integers over powers of two
+(`lyra_opt.heterogeneous.share_checker`). Two tolerances apply, both relative:
 
-* a job is complete once it has done its steps less 1e-9 of them (`due_steps`);
-* shares of time are floats that somebody computed: those of a job may sum to 1 + 1e-6, and those
-  of a type hold its GPUs and 1e-6 of them; a throughput that a deadline asks for may be missed by
-  1e-6 of it. No other rule has any tolerance.
+* a job is complete once at most 1e-9 of its steps are left (`due_steps`);
+* time shares are computed in floats. The shares of a job may sum to 1 + 1e-6, gangs may hold
+  (1 + 1e-6) times the GPUs of a type, and a job may miss the throughput that its deadline requires
+  by 1e-6. No other rule has a tolerance.
 
-An objective is exact until it is rounded to a float, but for utilities, which are the floats that
-`utility.at` returns.
+An objective is exact until its final rounding to a float, except for utilities, which are the
+floats that `utility.at` returns.
 """
 
 from __future__ import annotations
@@ -46,34 +46,40 @@ STEPS_TOLERANCE = Fraction(1, 10**9)
 
 @declared()
 class Report(CheckReport):
-    """What `check` found."""
+    """The result of `check`."""
 
-    objective: float | None = key(ANY_NUMBER, "the value of the instance's objective", default=None)
+    objective: float | None = key(ANY_NUMBER, "value of the instance's objective", default=None)
     completed: tuple[str, ...] | None = key(
         ListOf(Text(), least=0),
-        "ids of the jobs that complete, in file order (schedules)",
+        "ids of the completed jobs, in file order (schedules)",
         default=None,
     )
     makespan_s: float | None = key(
         Number(),
-        "when the last of them does (schedules of several rounds, unless none completes)",
+        "completion time of the last completed job (schedules of several rounds, if any job "
+        "completes)",
         default=None,
     )
     mean_jct_s: float | None = key(
-        Number(), "mean time of these from release to completion (likewise)", default=None
+        Number(),
+        "mean JCT of the completed jobs (schedules of several rounds, if any job completes)",
+        default=None,
     )
-    gpu_s: float | None = key(Number(), "GPU-seconds that gangs hold (schedules)", default=None)
+    gpu_s: float | None = key(Number(), "GPU-seconds held by all gangs (schedules)", default=None)
 
 
 def check(instance: Instance, solution: Solution) -> Report:
-    """Return whether `solution` is valid and what it is worth.
+    """Check a solution and return a report with its objective or its violations.
 
-    Time O(entries log entries) for a schedule, O(jobs types) for shares, in rational numbers.
+    Takes O(entries log entries) for a schedule and O(jobs types) for shares, in rational
+    arithmetic.
     """
     asks_for_shares = instance.objective in SHARE_OBJECTIVES
     if isinstance(solution, TimeShares) != asks_for_shares:
-        needed = "shares of time" if asks_for_shares else "a schedule in rounds"
-        return Report.invalid([f"the objective {instance.objective} asks for {needed}"])
+        needed = "time shares" if asks_for_shares else "a schedule in rounds"
+        return Report.invalid(
+            [f"a solution for the objective {instance.objective} must be {needed}"]
+        )
     if isinstance(solution, TimeShares):
         checked = CheckedShares(instance, solution)
         violations = checked.violations()
@@ -81,21 +87,18 @@ def check(instance: Instance, solution: Solution) -> Report:
     return _check_schedule(instance, solution)
 
 
-# What solutions are measured by; bounds and models are about the same quantities.
-
-
 def due_steps(job: GangJob) -> Fraction:
-    """Return the steps after which a job counts as complete."""
+    """Return the number of steps after which a job counts as complete."""
     return Fraction(job.steps) * (1 - STEPS_TOLERANCE)
 
 
 def jct_s(instance: Instance, job: GangJob, last_round: int) -> Fraction:
-    """Return the time from release to the end of a round."""
+    """Return the time from a job's release to the end of round `last_round`, in seconds."""
     return (last_round + 1) * Fraction(instance.round_s) - Fraction(job.release_s)
 
 
 def worth(instance: Instance, job: GangJob, last_round: int) -> Fraction:
-    """Return the weighted utility of a job that completes at the end of a round.
+    """Return the weighted utility of a job that completes at the end of round `last_round`.
 
     The JCT is rounded to the nearest float before its utility is looked up.
     """
@@ -103,14 +106,11 @@ def worth(instance: Instance, job: GangJob, last_round: int) -> Fraction:
     return Fraction(job.weight) * Fraction(utility)
 
 
-# Schedules in rounds
-
-
 def _check_schedule(instance: Instance, schedule: RoundSchedule) -> Report:
     violations = [
         violation for entry in schedule.entries for violation in _entry_violations(instance, entry)
     ]
-    if violations:  # what follows looks jobs, servers and types up
+    if violations:  # the next checks need known jobs, servers and types
         return Report.invalid(violations)
     violations = _capacity_violations(instance, schedule.entries)
     by_job: dict[str, list[RoundEntry]] = {job.id: [] for job in instance.jobs}
@@ -126,7 +126,7 @@ def _check_schedule(instance: Instance, schedule: RoundSchedule) -> Report:
         if completion is not None:
             completions[job.id] = completion
             violations += [
-                f"job {job.id!r} holds GPUs in round {entry.round}, but is complete after round "
+                f"job {job.id!r} holds GPUs in round {entry.round}, but completes in round "
                 f"{completion}"
                 for entry in by_job[job.id]
                 if entry.round > completion
@@ -137,14 +137,15 @@ def _check_schedule(instance: Instance, schedule: RoundSchedule) -> Report:
 
 
 def _entry_violations(instance: Instance, entry: RoundEntry) -> list[str]:
-    """Return what is wrong with an entry by itself."""
     where = f"job {entry.job!r} in round {entry.round}"
     if entry.job not in instance.job_position:
         return [f"{where}: the job is not in the instance"]
     job = instance.jobs[instance.job_position[entry.job]]
     violations = []
     if entry.round >= instance.horizon_rounds:
-        violations.append(f"{where}: the last round is {instance.horizon_rounds - 1}")
+        violations.append(
+            f"{where}: the last round of the horizon is {instance.horizon_rounds - 1}"
+        )
     if entry.round < instance.first_round(job):
         violations.append(
             f"{where}: the first round that begins at or after its release at {job.release_s:g} s "
@@ -159,16 +160,16 @@ def _entry_violations(instance: Instance, entry: RoundEntry) -> list[str]:
             if name not in instance.gpus_of_type:
                 violations.append(f"{where}: GPU type {name!r} is not in the instance")
     if held != job.gang:
-        violations.append(f"{where}: it is given {held} GPUs, but its gang is {job.gang}")
+        violations.append(f"{where}: it holds {held} GPUs, but its gang is {job.gang}")
     if not violations and job.rate_of(entry.gpus) == 0:
-        violations.append(f"{where}: it cannot run where it is placed, its rate is 0")
+        violations.append(f"{where}: its rate is 0 on the GPUs where it is placed")
     if instance.forking and len(entry.gpus) > 1:
-        violations.append(f"{where}: a copy is on {len(entry.gpus)} servers, but must be on one")
+        violations.append(f"{where}: a copy must be on one server, not {len(entry.gpus)}")
     return violations
 
 
 def _capacity_violations(instance: Instance, entries: Sequence[RoundEntry]) -> list[str]:
-    """Return which servers give more GPUs of a type in a round than they have."""
+    """Return one message per round, server and type in which more GPUs are held than exist."""
     given: dict[tuple[int, str, str], int] = defaultdict(int)
     for entry in entries:
         for server, types in entry.gpus.items():
@@ -176,17 +177,17 @@ def _capacity_violations(instance: Instance, entries: Sequence[RoundEntry]) -> l
                 given[entry.round, server, name] += count
     violations = []
     for (number, server, name), count in sorted(given.items()):
-        there = instance.server_of[server].gpus.get(name, 0)
-        if count > there:
+        owned = instance.server_of[server].gpus.get(name, 0)
+        if count > owned:
             violations.append(
-                f"round {number}: {count} GPUs of type {name!r} of server {server!r} are given, "
-                f"but there are {there}"
+                f"round {number}: gangs hold {count} GPUs of type {name!r} on server {server!r}, "
+                f"but the server has {owned}"
             )
     return violations
 
 
 def _copy_violations(instance: Instance, job: GangJob, entries: Sequence[RoundEntry]) -> list[str]:
-    """Return where a job runs twice in a round and may not."""
+    """Return one message per round in which a job runs twice; with forking, twice on one server."""
     seen: set[tuple[int, str]] = set()
     violations = []
     for entry in entries:
@@ -200,7 +201,7 @@ def _copy_violations(instance: Instance, job: GangJob, entries: Sequence[RoundEn
 
 
 def completion_of(instance: Instance, job: GangJob, entries: Sequence[RoundEntry]) -> int | None:
-    """Return the round by whose end the job has done its steps, None if there is none."""
+    """Return the round in which the job completes its steps; None if it never does."""
     done: dict[int, Fraction] = defaultdict(Fraction)
     for entry in entries:
         done[entry.round] += Fraction(job.rate_of(entry.gpus)) * Fraction(instance.round_s)
@@ -265,7 +266,7 @@ def _round_report(instance: Instance, by_job: Mapping[str, Sequence[RoundEntry]]
 def steps_in_round(
     instance: Instance, job: GangJob, placement: Mapping[str, Mapping[str, int]]
 ) -> Fraction:
-    """Return the steps of a gang in the one round of ``round_progress``, its restart paid for."""
+    """Return a gang's steps in the single round of ``round_progress``, less the restart time."""
     stays = {server: dict(types) for server, types in placement.items()} == {
         server: dict(types) for server, types in job.current.items()
     }

@@ -1,11 +1,14 @@
-"""The heterogeneous problem: gangs on unlike GPUs, in rounds or as shares of time.
+"""Define the instances and solutions of the heterogeneous problem.
 
-Source: Hadar (arXiv 2503.10918; IPDPS 2024) for schedules in rounds, Gavel (OSDI 2020) for shares
-of time. See `formulations/heterogeneous/README.md` for the mathematics.
+Gangs share a cluster with several GPU types. A solution is a schedule in rounds or a table of time
+shares.
 
-Two jobs may share the same GPUs, each at a rate of its own: space sharing of Gavel (section 3.1,
-and its public code). Rows of its shares are single jobs and pairs of jobs with as many workers
-each, and a job does the steps of all its rows.
+Sources: Hadar (arXiv 2503.10918; IPDPS 2024) for schedules in rounds, Gavel (OSDI 2020) for time
+shares. `formulations/heterogeneous/README.md` gives the mathematics.
+
+Two jobs may share the same GPUs, each at its own rate. This is Gavel's space sharing (section 3.1,
+and its public code). A row of its share matrix is then a single job or a pair of jobs with equal
+numbers of workers. A job does the steps of all rows that contain it.
 """
 
 from __future__ import annotations
@@ -43,44 +46,44 @@ if TYPE_CHECKING:
 
 MOST_ROUNDS = 100_000
 MOST_GPUS = 1_000_000
-"""Of a cluster, and so of a gang; algorithms may take time and memory for each."""
+"""Most GPUs in a cluster, and so in a gang; algorithms may take time and memory for each GPU."""
 
 MOST_ELAPSED_S = 1e12
-"""Thirty thousand years; beyond, what is left to do is lost in rounding."""
+"""About 30,000 years; with more elapsed time, floats would round the remaining time away."""
 
 
 SHARE_PROOF_GAP = 1e-5
-"""Of shares, which may break rules by 1e-6; a bound on them holds for all that do."""
+"""Relative proof gap for shares: the checker lets shares break a rule by 1e-6, and so do bounds."""
 
 
 class Objective(Variant):
-    """What is optimised; the variants of the problem.
+    """The objective of an instance.
 
-    Those counted in rounds are proved as integers are, sums of worth within 1e-6.
+    Objectives that count rounds are proved exactly; sums of utilities are proved within 1e-6.
     """
 
     UTILITY = "utility", "max", 1e-6
-    """A schedule in rounds of most weighted utility (Hadar's offline problem)."""
+    """Find a schedule in rounds with maximum weighted utility (Hadar's offline problem)."""
     MAKESPAN = "makespan", "min"
-    """A schedule in rounds whose last job completes earliest."""
+    """Find a schedule in rounds whose last job completes earliest."""
     MEAN_JCT = "mean_jct", "min"
-    """A schedule in rounds of least mean job completion time."""
+    """Find a schedule in rounds with minimum mean job completion time."""
     ROUND_PROGRESS = "round_progress", "max", 1e-6
-    """One round: most weighted progress, each job's as a share of the steps that it has left."""
+    """Plan one round: maximise the weighted sum of the fraction of remaining steps done per job."""
     MAX_MIN_SHARE = "max_min_share", "max", SHARE_PROOF_GAP
-    """Shares of time: the least normalised throughput is greatest (Gavel's LAS)."""
+    """Find time shares that maximise the least normalised throughput (Gavel's LAS policy)."""
     FINISH_TIME_FAIRNESS = "finish_time_fairness", "min", SHARE_PROOF_GAP
-    """Shares of time: the greatest ratio to the finish time on an equal part is least."""
+    """Find time shares that minimise the greatest ratio to the finish time on an equal part."""
     MAKESPAN_SHARE = "makespan_share", "min", SHARE_PROOF_GAP
-    """Shares of time: all jobs are done soonest, each at the speed that its shares give it."""
+    """Find time shares that minimise the time until all jobs complete."""
     THROUGHPUT = "throughput", "max", SHARE_PROOF_GAP
-    """Shares of time: most weighted steps a second."""
+    """Find time shares that maximise the weighted steps per second."""
     COST = "cost", "max", SHARE_PROOF_GAP
-    """Shares of time: most steps a second for each unit of money, deadlines kept."""
+    """Find time shares that maximise steps per second per unit of money and meet all deadlines."""
 
 
 SCHEDULE_OBJECTIVES = frozenset({Objective.UTILITY, Objective.MAKESPAN, Objective.MEAN_JCT})
-"""Answered by `RoundSchedule`, as `Objective.ROUND_PROGRESS` is."""
+"""Objectives whose solution is a `RoundSchedule` of several rounds."""
 
 SHARE_OBJECTIVES = frozenset(
     {
@@ -91,29 +94,31 @@ SHARE_OBJECTIVES = frozenset(
         Objective.COST,
     }
 )
-"""Answered by `TimeShares`."""
+"""Objectives whose solution is a `TimeShares`."""
 
 Placement = dict[str, dict[str, int]]
-"""GPUs by server and type; each number at least 1."""
+"""Number of GPUs by server id and GPU type; each number is at least 1."""
 
 
 @declared()
 class GpuType:
-    """A kind of GPU."""
+    """A GPU model, with its price."""
 
     name: str = key(Text(), "unique in the instance")
     price_per_hour: float = key(
-        Quantity(above=True), "what one costs; only the objective cost asks", default=1.0
+        Quantity(above=True),
+        "price of one GPU per hour; used by the objective cost only",
+        default=1.0,
     )
 
 
 @declared()
 class GpuServer:
-    """A server with GPUs of one or more kinds."""
+    """A server with GPUs of one or more types."""
 
     id: str = key(Text(), "unique in the instance")
     gpus: Mapping[str, int] = key(
-        Named(Integer()), "how many of each type, at least one GPU in all; others are not there"
+        Named(Integer()), "number of GPUs by type, at least one in all; a type left out has 0"
     )
 
     def __post_init__(self) -> None:
@@ -125,23 +130,25 @@ class GpuServer:
 
 
 class InnerPolicy(StrEnum):
-    """How an entity divides what it gets among its jobs."""
+    """How an entity divides its GPU time among its own jobs."""
 
     FAIRNESS = "fairness"
-    """By their weights."""
+    """Divide GPU time in proportion to the jobs' weights."""
     FIFO = "fifo"
-    """All to the first job that can have more."""
+    """Give the first job in file order all the time that it can use, then the next."""
 
 
 @declared()
 class Entity:
-    """Whom jobs belong to, such as a team: what water filling is fair to first."""
+    """An owner of jobs, such as a team; water filling is fair among entities first."""
 
     name: str = key(Text(), "unique in the instance")
-    weight: float = key(Quantity(above=True), "what it counts for among entities", default=1.0)
+    weight: float = key(
+        Quantity(above=True), "weight of the entity in the division of GPU time", default=1.0
+    )
     policy: Field[InnerPolicy, str] = key(
         Choice(InnerPolicy),
-        "among its jobs: by their weights, or all to the first in the file that can have more",
+        "division among its jobs: by their weights, or first in the file first",
         default=InnerPolicy.FAIRNESS,
     )
 
@@ -152,53 +159,56 @@ _PLACEMENT = Named(Named(Integer(1), least=1))
 
 @declared()
 class GangJob:
-    """A training job whose workers, one GPU each, all run or none."""
+    """A training job whose workers, one GPU each, run all together or not at all."""
 
     id: str = key(Text(), "unique in the instance")
-    gang: int = key(Integer(1, MOST_GPUS), "its workers, and so its GPUs")
-    steps: float = key(Quantity(above=True), "training steps that are left")
+    gang: int = key(Integer(1, MOST_GPUS), "number of workers, each on one GPU")
+    steps: float = key(Quantity(above=True), "number of remaining training steps")
     throughput: Mapping[str, float] = key(
         _RATES,
-        "steps a second of the whole gang on one server, by GPU type; 0 where it cannot run, above "
-        "0 for one type at least; a gang on several types runs at the speed of the slowest",
+        "steps per second of the whole gang on one server, by GPU type; 0 where it cannot run, "
+        "above 0 for at least one type; a gang on several types runs at the speed of the slowest",
     )
     spread_throughput: Mapping[str, float] | None = key(
         OrNull(_RATES),
-        "the same where the gang is on several servers",
+        "steps per second of the whole gang on several servers, by GPU type",
         default=None,
         shown="as throughput",
     )
-    release_s: float = key(Quantity(), "when it is submitted", default=0.0)
-    weight: float = key(Quantity(above=True), "what it counts for", default=1.0)
+    release_s: float = key(Quantity(), "time of submission", default=0.0)
+    weight: float = key(Quantity(above=True), "weight of the job in the objective", default=1.0)
     utility: Field[Utility, Utility | Mapping[str, Any]] = key(
         OneOfTables((InverseJct, Deadline, UtilityTable)),
-        "what its completion is worth by its JCT",
+        "utility of completing the job, as a function of its JCT",
         default=InverseJct(),
         shown="inverse_jct with scale 1",
     )
     elapsed_s: float = key(
         Quantity(most=MOST_ELAPSED_S),
-        "how long it has been there, for finish_time_fairness and deadlines of cost",
+        "time since the job arrived, for finish_time_fairness and the deadlines of cost",
         default=0.0,
     )
     isolated_elapsed_s: float = key(
         Quantity(most=MOST_ELAPSED_S),
-        "how long it would have been there for the same progress on an equal part of the cluster, "
-        "for finish_time_fairness",
+        "time that the same progress would have taken on an equal part of the cluster, for "
+        "finish_time_fairness",
         default=0.0,
     )
     entity: str | None = key(
-        OrNull(Text()), "whom it belongs to: one of the entities, where there are any", default=None
+        OrNull(Text()),
+        "name of its entity; must be set if the instance lists entities",
+        default=None,
     )
     kind: str | None = key(
         OrNull(Text()),
-        "what it trains on how many GPUs, for packed: jobs of a kind have the same gang and "
-        "throughput",
+        "label of its model and gang size, for packed: jobs with the same label have the same "
+        "gang and throughput",
         default=None,
     )
     current: Mapping[str, Mapping[str, int]] = key(
         _PLACEMENT,
-        "GPUs that it holds as the first round begins, by server and type: its gang, or none",
+        "GPUs that the job holds when the first round begins, by server and type; either its "
+        "whole gang or nothing",
         default={},
     )
 
@@ -212,16 +222,16 @@ class GangJob:
                 raise FieldError("current", self.current, rule)
 
     def rate(self, gpu_types: Iterable[str], *, is_spread: bool) -> float:
-        """Return the steps a second of the gang on these types: that of the slowest.
+        """Return the gang's steps per second on these GPU types, which is the rate of the slowest.
 
         Source: Hadar, the bottleneck rate of synchronous training.
 
         Parameters
         ----------
         gpu_types
-            Those of its GPUs, at least one.
+            GPU types that the gang uses, at least one.
         is_spread
-            Whether they are on several servers.
+            Whether the gang is on several servers.
         """
         rates = self.throughput
         if is_spread and self.spread_throughput is not None:
@@ -229,13 +239,13 @@ class GangJob:
         return min(rates.get(name, 0.0) for name in gpu_types)
 
     def rate_of(self, placement: Mapping[str, Mapping[str, int]]) -> float:
-        """Return the steps a second of the gang where it is placed."""
+        """Return the gang's steps per second on a placement."""
         types = {name for counts in placement.values() for name in counts}
         return self.rate(types, is_spread=len(placement) > 1)
 
     @property
     def best_rate(self) -> float:
-        """Steps a second on the type that suits it best, on one server or several."""
+        """Steps per second on the job's fastest GPU type, on one server or several."""
         rates = list(self.throughput.values())
         if self.spread_throughput is not None:
             rates += self.spread_throughput.values()
@@ -244,16 +254,16 @@ class GangJob:
 
 @declared()
 class PackedRate:
-    """How fast jobs of a kind are while another job runs on the same GPUs."""
+    """The rates of jobs of one kind while a job of another kind shares their GPUs."""
 
-    kind: str = key(Text(), "the kind of a job")
+    kind: str = key(Text(), "kind of the job whose rates these are")
     beside: str = key(
-        Text(), "the kind of the job beside it, of the same gang; may be the same kind"
+        Text(), "kind of the job that shares the GPUs, with the same gang; may be the same kind"
     )
     throughput: Mapping[str, float] = key(
         Named(Quantity()),
-        "steps a second of the whole gang of the first, by GPU type; 0 or left out where the two "
-        "do not run together",
+        "steps per second of the whole gang of the job in `kind`, by GPU type; 0 or left out "
+        "where the two cannot share",
     )
 
 
@@ -280,51 +290,54 @@ class PackedRate:
     },
 )
 class Instance(ProblemInstance["Solution"]):
-    """Which GPUs each gang gets, round by round or as shares of time."""
+    """A cluster, its jobs, and the objective by which GPUs are allocated."""
 
     problem = "heterogeneous"
 
     objective: VariantOf[Objective] = key(
         Choice(Objective),
-        "what is optimised",
-        default=Objective.MAX_MIN_SHARE,  # Gavel's default; unlike schedules it knows no horizon
+        "the objective",
+        default=Objective.MAX_MIN_SHARE,  # Gavel's default, and needs no horizon
         always_written=True,
     )
-    round_s: float = key(Quantity(above=True), "length of a round", default=360.0)
+    round_s: float = key(Quantity(above=True), "length of a round, in seconds", default=360.0)
     horizon_rounds: int = key(
         Integer(1, MOST_ROUNDS),
-        "rounds of a schedule, from time 0; 1 for round_progress. A job may run in rounds that "
-        "begin at or after its release; shares of time know no horizon",
+        "number of rounds of a schedule, from time 0; 1 for round_progress. A job may run in "
+        "rounds that begin at or after its release; time shares ignore this key",
         default=1,
     )
     restart_s: float = key(
         Quantity(),
-        "part of a round, at most round_s, that is lost to a job that runs on other GPUs than its "
-        "current ones; for round_progress alone",
+        "part of the round that a job loses if it runs on GPUs other than its current ones; at "
+        "most round_s; for round_progress only",
         default=0.0,
     )
     forking: bool = key(
         Flag(),
-        "whether copies of a job may run at once (HadarE), each a whole gang on one server, no two "
-        "on the same, whose steps add up; for schedules in rounds and round_progress",
+        "whether several copies of a job may run at once (HadarE); each copy is a whole gang on "
+        "one server, at most one per server, and their steps add up; for schedules in rounds and "
+        "round_progress",
         default=False,
     )
     gpu_types: TablesOf[GpuType] = key(
-        ListOf(Table(GpuType), unique="name"), "the types of GPUs, in file order"
+        ListOf(Table(GpuType), unique="name"), "GPU types of the cluster"
     )
     entities: TablesOf[Entity] = key(
         ListOf(Table(Entity), unique="name", least=0),
-        "whom jobs belong to, for the solver water-filling; others are fair to jobs alone",
+        "owners of jobs, for the solver water-filling; other solvers ignore them",
         default=(),
     )
     servers: TablesOf[GpuServer] = key(
-        ListOf(Table(GpuServer), unique="id"), "the servers, in file order"
+        ListOf(Table(GpuServer), unique="id"), "servers of the cluster"
     )
-    jobs: TablesOf[GangJob] = key(ListOf(Table(GangJob), unique="id"), "the jobs, in file order")
+    jobs: TablesOf[GangJob] = key(
+        ListOf(Table(GangJob), unique="id"), "jobs that share the cluster"
+    )
     packed: TablesOf[PackedRate] = key(
         ListOf(Table(PackedRate), least=0),
-        "how fast jobs are beside another on the same GPUs, for shares of time alone; two jobs may "
-        "run so on types on which either kind has a rate beside the other",
+        "rates of jobs that share GPUs, for time shares only; two jobs may share a type if the "
+        "rate of each beside the other is above 0",
         default=(),
     )
 
@@ -370,13 +383,15 @@ class Instance(ProblemInstance["Solution"]):
             for server, types in job.current.items():
                 field_name = f"jobs[{position}].current.{server}"
                 if server not in left:
-                    raise FieldError(field_name, server, "must be a server of the instance")
+                    raise FieldError(
+                        field_name, server, "must be the id of a server of the instance"
+                    )
                 for name, count in types.items():
-                    there = left[server].get(name, 0)
-                    if count > there:
-                        rule = f"must be at most the {there} GPUs that other jobs leave"
+                    free = left[server].get(name, 0)
+                    if count > free:
+                        rule = f"must be at most the {free} GPUs that other jobs leave free"
                         raise FieldError(f"{field_name}.{name}", count, rule)
-                    left[server][name] = there - count
+                    left[server][name] = free - count
 
     def _require_what_the_objective_needs(self) -> None:
         objective = self.objective
@@ -392,18 +407,18 @@ class Instance(ProblemInstance["Solution"]):
         if self.forking and objective in SHARE_OBJECTIVES:
             raise FieldError("forking", True, f"must be false for the objective {objective}")
         if objective in SHARE_OBJECTIVES:
-            # A gang that no type can hold, or that fits none of those that are there, has no share.
+            # An objective on shares needs a GPU type on which the whole gang can run at once.
             for position, job in enumerate(self.jobs):
                 if not any(
                     job.throughput.get(name, 0.0) > 0 and job.gang <= count
                     for name, count in self.gpus_of_type.items()
                 ):
-                    rule = "must be positive for a type of which there are GPUs for the gang"
+                    rule = "must be above 0 for a type with enough GPUs for the gang"
                     raise FieldError(f"jobs[{position}].throughput", job.throughput, rule)
 
     @property
     def variant(self) -> Objective:
-        """The objective, with its sense."""
+        """The objective of the instance."""
         return self.objective
 
     def to_networkx(self) -> networkx.Graph:
@@ -448,7 +463,7 @@ class Instance(ProblemInstance["Solution"]):
 
     @cached_property
     def gpus_of_type(self) -> Mapping[str, int]:
-        """GPUs of each type in the whole cluster, by name in file order."""
+        """Number of GPUs of each type in the whole cluster, by name in file order."""
         return FrozenDict(
             {
                 gpu_type.name: sum(server.gpus.get(gpu_type.name, 0) for server in self.servers)
@@ -458,70 +473,73 @@ class Instance(ProblemInstance["Solution"]):
 
     @cached_property
     def job_position(self) -> Mapping[str, int]:
-        """File position of each job by id."""
+        """File position of each job, by id."""
         return FrozenDict({job.id: position for position, job in enumerate(self.jobs)})
 
     @cached_property
     def server_of(self) -> Mapping[str, GpuServer]:
-        """Each server by id."""
+        """Each server, by id."""
         return FrozenDict({server.id: server for server in self.servers})
 
     @property
     def horizon_s(self) -> float:
-        """When the last round ends."""
+        """The end of the last round, in seconds."""
         return self.horizon_rounds * self.round_s
 
     def first_round(self, job: GangJob) -> int:
-        """Return the first round that begins at or after the release of a job."""
+        """Return the index of the first round that begins at or after the release of a job."""
         return math.ceil(Fraction(job.release_s) / Fraction(self.round_s))
 
 
 @declared()
 class RoundEntry:
-    """A gang in a round."""
+    """The placement of one gang in one round."""
 
-    job: str = key(Text(), "its id; with forking it may occur in a round once for each copy")
-    round: int = key(Integer(), "from 0")
+    job: str = key(
+        Text(),
+        "id of the job; with forking a job may have several entries in a round, one per copy",
+    )
+    round: int = key(Integer(), "index of the round, from 0")
     gpus: Placement = key(
         Named(Named(Integer(1), least=1), least=1),
-        "GPUs by server and type where it is placed, as many as its gang",
+        "GPUs that the gang uses, by server and type; in total the size of its gang",
     )
 
 
 @declared(kw_only=False)
 class RoundSchedule:
-    """Which gangs run where in each round; `check` judges it.
+    """A schedule in rounds: the placement of each running gang in each round.
 
-    A job is complete at the end of the round in which it has done all its steps. What it would do
-    beyond them counts for nothing.
+    A job completes at the end of the round in which it has done all its steps; further steps count
+    for nothing. `check` verifies a schedule.
     """
 
     entries: TablesOf[RoundEntry] = key(
         ListOf(Table(RoundEntry), least=0),
-        "a gang, or a copy, in a round; by round, then in file order",
+        "placements of gangs, or of copies; sorted by round, then in file order",
         named="allocation",
     )
 
 
 @declared(kw_only=False)
 class TimeShares:
-    """The share of time in which each job runs on each type; `check` judges it."""
+    """The fraction of time that each job runs on each GPU type; `check` verifies it."""
 
     shares: Mapping[str, Mapping[str, float]] = key(
         Named(Named(Number(most=MOST_GPUS, as_given=True))),
-        "the share of time from 0 to 1 by job and type; what is left out is 0",
+        "fraction of time, from 0 to 1, by job and GPU type; 0 if left out",
         named="allocation",
     )
     packed: Mapping[str, Mapping[str, Mapping[str, float]]] = key(
         Named(Named(Named(Number(most=MOST_GPUS, as_given=True)))),
-        "the same of two jobs at once on the same GPUs, by one, the other and type; beside what "
-        "they run alone",
+        "fraction of time, from 0 to 1, that two jobs share GPUs, by first job, second job and "
+        "GPU type; added to the shares in allocation",
         default={},
     )
 
 
 Solution = RoundSchedule | TimeShares
-"""`TimeShares` for `SHARE_OBJECTIVES`, a schedule for the other objectives."""
+"""`TimeShares` for `SHARE_OBJECTIVES`, `RoundSchedule` for the other objectives."""
 
 
 class Pair(NamedTuple):
@@ -530,9 +548,10 @@ class Pair(NamedTuple):
     Parameters
     ----------
     first, second
-        File positions, ascending.
+        File positions of the two jobs, ascending.
     rates
-        Of each, by those types on which both run, and of which there are GPUs for the gang.
+        Steps per second of each job beside the other, by GPU type. Only types are listed that hold
+        the gang and on which both jobs run.
     """
 
     first: int
@@ -543,12 +562,12 @@ class Pair(NamedTuple):
 def pairs_of(
     jobs: Sequence[GangJob], packed: Sequence[PackedRate], gpus_of_type: Mapping[str, int]
 ) -> list[Pair]:
-    """Return the pairs of jobs that may share GPUs, by file order; O(kinds^2 types + pairs).
+    """Return the pairs of jobs that may share GPUs, in file order; O(kinds^2 types + pairs).
 
     Parameters
     ----------
     jobs, packed, gpus_of_type
-        Of an instance.
+        Fields of an instance.
     """
     if not packed:
         return []
@@ -583,12 +602,12 @@ def pairs_of(
 def require_sound_packing(
     jobs: Sequence[GangJob], packed: Sequence[PackedRate], gpu_types: Sequence[str]
 ) -> None:
-    """Check what holds between kinds, jobs and packed rates of an instance.
+    """Check that jobs, kinds and packed rates of an instance are consistent.
 
     Raises
     ------
     FieldError
-        That names the field and the rule.
+        If a rule is broken; the error names the field and the rule.
     """
     of_kind = _jobs_of_kinds(jobs)
     seen = set()
@@ -600,10 +619,10 @@ def require_sound_packing(
                 raise FieldError(f"{path}.{name}", getattr(entry, name), rule)
         gang = of_kind[entry.kind].gang
         if of_kind[entry.beside].gang != gang:
-            rule = f"must have the gang of {entry.kind}, {gang}, to share its GPUs"
+            rule = f"must be a kind with gang {gang}, the gang of kind {entry.kind}"
             raise FieldError(f"{path}.beside", entry.beside, rule)
         if (entry.kind, entry.beside) in seen:
-            rule = f"must occur once only beside {entry.kind}"
+            rule = f"must not occur twice with kind {entry.kind}"
             raise FieldError(f"{path}.beside", entry.beside, rule)
         seen.add((entry.kind, entry.beside))
         for name in entry.throughput:
@@ -613,13 +632,15 @@ def require_sound_packing(
 
 
 def _jobs_of_kinds(jobs: Sequence[GangJob]) -> dict[str, GangJob]:
-    """Return the first job of each kind; all of a kind are the same on GPUs."""
+    """Return the first job of each kind; jobs of a kind must have equal gangs and rates."""
     found: dict[str, GangJob] = {}
     for position, job in enumerate(jobs):
         if job.kind is None:
             continue
         first = found.setdefault(job.kind, job)
         if (job.gang, job.throughput) != (first.gang, first.throughput):
-            rule = f"must have the gang and the throughput of job {first.id}, of the same kind"
+            rule = (
+                f"must be the kind of jobs with equal gang and throughput; job {first.id} differs"
+            )
             raise FieldError(f"jobs[{position}].kind", job.kind, rule)
     return found

@@ -1,4 +1,4 @@
-"""Pictures of gangs on unlike GPUs: who holds which GPUs when, shares of time, throughputs."""
+"""Draw schedules, time shares and throughputs of gangs on heterogeneous GPUs."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ if TYPE_CHECKING:
 
 
 MOST_NAMED_JOBS = 40
-"""Jobs up to which each has its name, and numbers; of more, all are drawn without either."""
+"""Most jobs drawn with names and numbers; larger instances are drawn without either."""
 
 COLUMN_INCHES, MATRIX_FRAME_INCHES, BAR_INCHES, MANY_INCHES = 0.85, 1.3, 0.9, 6.5
 LEAST_MATRIX_INCHES = 3.6
-"""Of a panel, for its title."""
+"""Least width of a panel, so that its title fits."""
 
 
 def drawing_of_shares(instance: Instance, solutions: Mapping[str, TimeShares]) -> Drawing:
-    """Return a drawing with a panel for each solution: the share of time of jobs on types.
+    """Return a drawing of time shares by job and GPU type, with one panel per solution.
 
-    What a job runs beside another counts as what it runs alone.
+    Time in which a job shares GPUs counts like time in which it runs alone.
 
     Parameters
     ----------
     instance
-        Of an objective of shares.
+        An instance with one of the `SHARE_OBJECTIVES`.
     solutions
-        Valid shares by the name of who made them; at least one.
+        At least one valid solution, by the name of its solver.
     """
     from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
 
@@ -88,14 +88,14 @@ def drawing_of_shares(instance: Instance, solutions: Mapping[str, TimeShares]) -
         for axes, (maker, solution) in zip(panels, solutions.items(), strict=True):
             image = panel(axes, maker, solution)
         for axes in panels[-grid[1] :]:
-            axes.set_xlabel("GPUs that are held on average, by type")
+            axes.set_xlabel("Mean number of GPUs held, by type")
         figure.colorbar(image, ax=panels, label="Share of time", fraction=0.1, aspect=30)
 
     return Drawing(width * grid[1] + BAR_INCHES, _height(instance) * grid[0], draw)
 
 
 def drawing_of_throughputs(instance: Instance) -> Drawing:
-    """Return a drawing of how fast each job runs on each type of GPUs, on one server."""
+    """Return a drawing of each job's throughput on one server, by GPU type."""
     rates = np.array(
         [[job.throughput.get(name, 0.0) for name in instance.gpus_of_type] for job in instance.jobs]
     )
@@ -122,7 +122,7 @@ def _draw_matrix(
     texts: Sequence[Sequence[str]],
     notes: Sequence[str],
 ) -> AxesImage:
-    """Draw a matrix of numbers from 0 to 1, with these texts, and notes below types."""
+    """Draw a matrix of values from 0 to 1, with a text in each cell and a note under each type."""
     image = axes.imshow(
         values, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest"
     )
@@ -136,7 +136,7 @@ def _draw_matrix(
     for spine in axes.spines.values():
         spine.set_visible(False)
     if len(instance.jobs) > MOST_NAMED_JOBS:
-        axes.set_ylabel("Jobs in file order (too many for names and numbers)")
+        axes.set_ylabel("Jobs in file order (too many to name)")
         return image
     names = [
         f"{as_written(shortened(job.id))}, {counted(job.gang, 'GPU')}" for job in instance.jobs
@@ -152,7 +152,7 @@ def _draw_matrix(
 
 
 def _panel_inches(instance: Instance) -> float:
-    """Return the width of a panel with the names of its jobs."""
+    """Return the width of a panel, including the names of its jobs."""
     names = 0.4
     if len(instance.jobs) <= MOST_NAMED_JOBS:
         names += max(
@@ -171,24 +171,24 @@ def _height(instance: Instance) -> float:
 WIDTH_INCHES, LEGEND_INCHES, FRAME_INCHES = 9.0, 1.6, 0.5
 LANE_INCHES, LEAST_TYPE_INCHES = 0.17, 0.3
 LEAST_INCHES, MOST_INCHES = 2.6, 4.5
-"""Of a panel."""
+"""Least and greatest height of a panel."""
 
 MOST_VECTOR_BLOCKS = 4_000
-"""Blocks up to which they are lines and areas; more become an image within the picture."""
+"""Most blocks drawn as vector shapes; a picture with more blocks contains a bitmap instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """GPUs that a job holds for some rounds in a row.
+    """GPUs that one job holds during consecutive rounds.
 
     Parameters
     ----------
     job
-        Its file position.
+        File position of the job.
     first_round, past_round
-        From the begin of one to that of the other.
+        The block runs from the start of `first_round` to the start of `past_round`.
     first_lane, lanes
-        Lanes are GPUs, by type and then by server in file order.
+        Each GPU is a lane; lanes are sorted by type, then by server in file order.
     """
 
     job: int
@@ -200,18 +200,18 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class _Panel:
-    """The scales of a panel.
+    """Axis scales of one panel in a drawing of a schedule.
 
     Parameters
     ----------
     edges
-        Where lanes begin and end, from above; thin types are drawn larger than they are.
+        Boundaries of the lanes, from the top; types with few GPUs are enlarged.
     tops
-        First lane and name of each type.
+        First lane and name of each GPU type.
     height_inches
-        Of the axes.
+        Height of the axes.
     last_round
-        Where the time axis ends.
+        Round at which the time axis ends.
     """
 
     edges: Sequence[float]
@@ -221,14 +221,14 @@ class _Panel:
 
 
 def drawing_of_rounds(instance: Instance, solutions: Mapping[str, RoundSchedule]) -> Drawing:
-    """Return a drawing with a panel for each schedule, one above the other, on the same axes.
+    """Return a drawing with one panel per schedule, stacked on a common time axis.
 
     Parameters
     ----------
     instance
-        Of an objective of rounds.
+        An instance whose solutions are schedules in rounds.
     solutions
-        Valid schedules by the name of who made them; at least one.
+        At least one valid schedule, by the name of its solver.
     """
     rounds = [entry.round for found in solutions.values() for entry in found.entries]
     panel = _panel(instance, max(rounds, default=0) + 1)
@@ -249,10 +249,10 @@ def drawing_of_rounds(instance: Instance, solutions: Mapping[str, RoundSchedule]
 
 
 def blocks_of(instance: Instance, schedule: RoundSchedule) -> list[Block]:
-    """Return what is drawn of a valid schedule.
+    """Return the rectangles that show a valid schedule.
 
-    GPUs of one type on one server are alike: a job that stays there stays on its lanes, and others
-    take the first that are free. O(GPUs held in all rounds), and sorting.
+    GPUs of one type on one server are interchangeable. A job that stays on a server keeps its
+    lanes; other jobs take the first free lanes. O(GPUs held in all rounds), and sorting.
     """
     first_lane: dict[tuple[str, str], int] = {}
     lane = 0
@@ -299,7 +299,7 @@ def _taken(
     holders: Sequence[tuple[int, int]],
     before: Mapping[int, Sequence[int]],
 ) -> dict[int, list[int]]:
-    """Return the lanes of each job: where it was, as far as that goes, then the first free ones."""
+    """Return the GPU rows of each job: its earlier rows first, then the first free rows."""
     taken = {job: list(before.get(job, ())[:count]) for job, count in holders}
     held = {lane for kept in taken.values() for lane in kept}
     free = (lane for lane in lanes if lane not in held)
@@ -309,7 +309,7 @@ def _taken(
 
 
 def _neighbours(lanes: Sequence[int]) -> list[list[int]]:
-    """Return sorted lanes in stretches without gaps."""
+    """Split sorted row numbers into runs of consecutive numbers."""
     found = [[lanes[0]]]
     for before, lane in pairwise(lanes):
         if lane == before + 1:
@@ -320,7 +320,7 @@ def _neighbours(lanes: Sequence[int]) -> list[list[int]]:
 
 
 def _panel(instance: Instance, last_round: int) -> _Panel:
-    """Return the scales that all panels share."""
+    """Return the scales that all panels of a drawing share."""
     counts = {name: count for name, count in instance.gpus_of_type.items() if count}
     total = sum(counts.values())
     height = min(max(LANE_INCHES * total, LEAST_TYPE_INCHES * len(counts)), MOST_INCHES)
@@ -341,7 +341,7 @@ def _draw_panel(
     panel: _Panel,
     colours: Sequence[str],
 ) -> None:
-    """Draw the GPUs of each type as a field, and the blocks on them."""
+    """Draw the GPUs of each type as a background, with the blocks of jobs above."""
     from matplotlib.collections import PolyCollection
 
     edges, end = panel.edges, panel.edges[-1]
@@ -412,7 +412,7 @@ def _title(instance: Instance, name: str, solution: RoundSchedule) -> str:
 
 
 def _add_legend(figure: FigureBase, instance: Instance, colours: Sequence[str]) -> None:
-    """List the jobs with a colour of their own, and how many others there are."""
+    """List the coloured jobs by name, and the number of other jobs."""
     from matplotlib.patches import Patch
 
     handles = handles_of_named([job.id for job in instance.jobs], colours)
@@ -421,14 +421,14 @@ def _add_legend(figure: FigureBase, instance: Instance, colours: Sequence[str]) 
 
 
 def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing:
-    """Return a drawing of solutions, or of the instance alone if there are none.
+    """Return a drawing of the solutions, or of the instance if there are no solutions.
 
     Parameters
     ----------
     instance
-        What is, or was, to be decided.
+        The instance of the solutions.
     solutions
-        Valid solutions by the name of who made them.
+        Valid solutions, by the name of their solver.
     """
     shares = {name: found for name, found in solutions.items() if isinstance(found, TimeShares)}
     if shares:

@@ -1,4 +1,4 @@
-"""The heterogeneous problem as the rest of the toolkit sees it: files, checker and bound."""
+"""The heterogeneous problem as one object: its file formats, checker and dual bound."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class HeterogeneousProblem(Problem):
-    """Which GPUs of unlike types each gang gets; see `lyra_opt.core.problem.Problem`."""
+    """The problem of allocating several types of GPU to gangs."""
 
     size_name = "jobs"
     variants = Objective
@@ -43,13 +43,13 @@ class HeterogeneousProblem(Problem):
     report_class = Report
 
     def solver_of(self, policy: RoundPolicy | Callable[[], RoundPolicy]) -> RoundPolicySolver:
-        """Return a solver that asks the policy."""
+        """Return a solver that runs a round-based policy."""
         from lyra_opt.heterogeneous.heuristics.policy_solver import RoundPolicySolver
 
         return RoundPolicySolver(policy)
 
     def answer(self, instance: Instance, solution: Solution) -> Mapping[str, Any]:
-        """Return the entries by round, then in file order, or the shares in file order."""
+        """Return schedule entries by round, then in file order, or time shares in file order."""
         types = [gpu_type.name for gpu_type in instance.gpu_types]
         if isinstance(solution, TimeShares):
             return _shares_in_order(instance, types, solution)
@@ -75,21 +75,21 @@ class HeterogeneousProblem(Problem):
         }
 
     def check(self, instance: Instance, solution: Solution) -> Report:
-        """Recompute feasibility and objective."""
+        """Recompute the feasibility and the objective of a solution."""
         return check(instance, solution)
 
     def dual_bound(self, instance: Instance) -> float:
-        """Return a proved bound on the optimum, above it where that is maximised, else below."""
+        """Return a proved upper bound if the objective is maximised, else a lower bound."""
         from lyra_opt.heterogeneous.bounds.dual_bound import dual_bound
 
         return dual_bound(instance)
 
     def proof_hints(self, instance: Instance) -> Mapping[str, Any] | None:
-        """Return that shares of time need none, and schedules have no proofs."""
+        """Return no hints for time shares, and None for schedules, which have no proofs."""
         return {} if instance.objective in SHARE_OBJECTIVES else None
 
     def proof_point(self, instance: Instance, solution: TimeShares) -> Mapping[str, float]:
-        """Return the shares, and the level that all jobs have, rounded to the worse side."""
+        """Return the time shares as proof variables, with a level rounded to the worse side."""
         point: dict[str, float] = defaultdict(float)
         for job, shares in solution.shares.items():
             for name, share in shares.items():
@@ -102,17 +102,17 @@ class HeterogeneousProblem(Problem):
         point = {name: share for name, share in point.items() if share}
         if instance.objective not in (Objective.THROUGHPUT, Objective.COST):
             level = check(instance, solution).objective
-            assert level is not None, "it is valid"
+            assert level is not None, "a valid solution has an objective"
             worse = math.inf if instance.objective.sense == "min" else 0.0
             point["level"] = math.nextafter(float(level), worse)
         return point
 
     def proof_slack(self, instance: Instance) -> float:
-        """Return what the rules of shares leave: proofs hold for all shares that may break them."""
+        """Return the relative gap of proofs, which cover the checker's tolerances."""
         return instance.variant.proof_gap
 
     def drawing_of(self, instance: Instance, solutions: Mapping[str, Solution]) -> Drawing:
-        """Return a drawing of valid solutions by who made them, or of the instance alone."""
+        """Return a drawing of valid solutions, keyed by solver name, or of the instance alone."""
         from lyra_opt.heterogeneous.plot import drawing_of
 
         return drawing_of(instance, solutions)
@@ -121,7 +121,7 @@ class HeterogeneousProblem(Problem):
 def _shares_in_order(
     instance: Instance, types: Sequence[str], solution: TimeShares
 ) -> dict[str, Any]:
-    """Return shares in file order, without those that are 0; packed ones where there are any."""
+    """Return nonzero shares in file order; add the key `packed` if pairs have shares."""
     ids = [job.id for job in instance.jobs]
 
     def by_job(shares: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:

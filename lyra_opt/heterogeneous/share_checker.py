@@ -1,8 +1,9 @@
-"""Recompute what shares of time are worth; see `lyra_opt.heterogeneous.checker`.
+"""Recompute the feasibility and objective of time shares, in integers.
 
-Each double is an integer over a power of two, so that doubles of one kind are integers over a
-common power, and their sums and products too. Ratios are pairs of integers, compared by cross
-products: reducing fractions took some ten times as long as all else.
+Each float is an integer over a power of two, so floats of one kind are integers over a common
+power, and so are their sums and products. Ratios are pairs of integers, compared by cross products:
+reducing fractions took about ten times as long as all other work. `lyra_opt.heterogeneous.checker`
+lists the tolerances.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from lyra_opt.heterogeneous.instance import GangJob, Instance
 
     Ratio = tuple[int, int]
-    """Numerator and denominator, the latter above 0, with common factors or not."""
+    """Numerator and denominator; the denominator is above 0, and common factors may remain."""
     from collections.abc import Mapping
 
     from lyra_opt.heterogeneous.instance import TimeShares
@@ -30,7 +31,7 @@ NO_STEPS = Fraction(0)
 
 
 def whole_numbers(values: Iterable[float]) -> tuple[dict[float, int], int]:
-    """Return doubles as integers over a power of two, by double, and that; O(values)."""
+    """Return the numerator of each float over a common power of two, and that power; O(values)."""
     ratios = {value: value.as_integer_ratio() for value in set(values)}
     power = max([denominator for _, denominator in ratios.values()], default=1)
     whole = {
@@ -41,14 +42,14 @@ def whole_numbers(values: Iterable[float]) -> tuple[dict[float, int], int]:
 
 
 def over_power_of_two(values: Iterable[float]) -> tuple[list[int], int]:
-    """Return doubles as integers over a power of two, in order, and that; O(values)."""
+    """Return the floats, in order, as numerators over a common power of two, and that power."""
     doubles = list(values)
     whole, power = whole_numbers(doubles)
     return [whole[value] for value in doubles], power
 
 
 def least(ratios: Iterable[Ratio]) -> Ratio:
-    """Return the least ratio, of at least one."""
+    """Return the smallest of one or more ratios."""
     numbers = iter(ratios)
     best, best_over = next(numbers)
     for number, over in numbers:
@@ -58,31 +59,31 @@ def least(ratios: Iterable[Ratio]) -> Ratio:
 
 
 def greatest(ratios: Iterable[Ratio]) -> Ratio:
-    """Return the greatest ratio, of at least one."""
+    """Return the greatest of one or more ratios."""
     number, over = least((-number, over) for number, over in ratios)
     return -number, over
 
 
 class ShareNumbers:
-    """The numbers of an instance that shares of time are worth something by.
+    """Integer rates of an instance, from which throughputs of time shares are computed.
 
     Parameters
     ----------
     instance
-        With an objective whose answer is shares.
+        An instance with one of the `SHARE_OBJECTIVES`.
 
     Attributes
     ----------
     rates
-        By job, then type in file order: steps a second on one server, times `rate_over`; 0 where
-        the job does not run, or its gang does not fit into all GPUs of the type.
+        Steps per second on one server, times `rate_over`, by job and by type in file order; 0 where
+        the job cannot run or the type has fewer GPUs than the gang.
     packed_rates
-        By the positions of two jobs that may share GPUs, ascending: the same of each beside the
-        other, by type.
+        For each pair of jobs that may share GPUs, keyed by ascending positions: the rates of both
+        jobs beside each other, by type, times `rate_over`.
     rate_over
-        A power of two.
+        The power of two by which rates are scaled.
     equal_over
-        What `on_all` is over on the part of all GPUs that each type has.
+        The denominator that turns `on_all` into the throughput on an equal part of all GPUs.
     """
 
     def __init__(self, instance: Instance) -> None:
@@ -109,7 +110,7 @@ class ShareNumbers:
         }
 
     def best_rates(self) -> list[list[int]]:
-        """Return `rates` where each job is fastest, alone or beside another."""
+        """Return each job's best scaled rate by type, alone or beside another job."""
         best = self.rates.copy()
         for pair, of_both in self.packed_rates.items():
             for place, of_types in zip(pair, of_both, strict=True):
@@ -117,23 +118,27 @@ class ShareNumbers:
         return best
 
     def equal_throughput(self, place: int) -> Ratio:
-        """Return a job's steps a second on each type by its part of all GPUs (Gavel's X_eq)."""
+        """Return a job's steps per second on equal shares (Gavel's X_eq).
+
+        The share of each type is its fraction of all GPUs.
+        """
         return self.on_all(place), self.equal_over
 
     def isolated_throughput(self, place: int) -> Ratio:
-        """Return a job's steps a second on an equal part of the cluster (Gavel's X_iso).
+        """Return a job's steps per second on an equal part of the cluster (Gavel's X_iso).
 
-        Of each type the GPUs over jobs times gang, scaled down to a sum of 1 where it exceeds that.
+        The job's share of a type is the GPUs of the type over (jobs times gang). If the shares sum
+        to more than 1, they are scaled down to 1.
         """
         parts = len(self._jobs) * self._jobs[place].gang
         return self.on_all(place), self.rate_over * max(parts, self._all_gpus)
 
     def on_all(self, place: int) -> int:
-        """Return a job's steps a second on each type by all its GPUs, times `rate_over`."""
+        """Return the sum over types of a job's scaled rate times the number of GPUs of the type."""
         return sum(map(mul, self.rates[place], self._gpus))
 
     def finish_time_ratio(self, place: int, throughput: Ratio) -> Ratio:
-        """Return the finish time of a job at a throughput over that on an equal part."""
+        """Return a job's finish time at a throughput over its finish time on an equal part."""
         job = self._jobs[place]
         (elapsed, isolated_elapsed, steps), _ = over_power_of_two(
             (job.elapsed_s, job.isolated_elapsed_s, job.steps)
@@ -148,9 +153,9 @@ class ShareNumbers:
 
 
 def least_throughput(job: GangJob) -> Fraction | None:
-    """Return the steps a second that the deadline of a job asks for (objective ``cost``).
+    """Return the steps per second that a job needs to meet its deadline (objective ``cost``).
 
-    0 without a deadline, None if it is over.
+    Returns 0 for a job without a deadline, None if the deadline has passed.
     """
     if not isinstance(job.utility, Deadline):
         return NO_STEPS
@@ -162,14 +167,14 @@ SHARE_TOLERANCE = Fraction(1, 10**6)
 
 
 class CheckedShares:
-    """Shares of time of an instance, with what they break and what they are worth.
+    """Time shares of an instance, with their violations and their objective.
 
     Parameters
     ----------
     instance
-        With an objective whose answer is shares.
+        An instance with one of the `SHARE_OBJECTIVES`.
     solution
-        Any shares.
+        Time shares, valid or not.
     """
 
     def __init__(self, instance: Instance, solution: TimeShares) -> None:
@@ -181,8 +186,8 @@ class CheckedShares:
             [share for shares in (*solution.shares.values(), *packed) for share in shares.values()]
         )
         self._faults: list[str] = []
-        # In integers, over `_over` or `_rate_over`: the shares of each job, what gangs hold of each
-        # type, the steps a second of each job, and these by job and type.
+        # Total share of each job, and GPUs held of each type, both as integers over `_over`.
+        # Steps per second of each job, then by job and type, both as integers over `_rate_over`.
         self._rate_over = self._numbers.rate_over * self._over
         self._of_job = [0] * len(instance.jobs)
         self._held = [0] * len(self._place_of_type)
@@ -195,7 +200,7 @@ class CheckedShares:
                 self._add((job, other), shares)
 
     def _add(self, ids: tuple[str, ...], shares: Mapping[str, float]) -> None:
-        """Count shares of a job alone, or of two on the same GPUs."""
+        """Add the shares of one job alone, or of two jobs on the same GPUs."""
         places = []
         for job in ids:
             place = self._instance.job_position.get(job)
@@ -210,7 +215,9 @@ class CheckedShares:
             rates_of_pair = self._numbers.packed_rates.get((places[0], places[1]))
             if rates_of_pair is None:
                 if any(shares.values()):
-                    self._faults.append(f"jobs {_names(ids)} cannot share GPUs")
+                    self._faults.append(
+                        f"jobs {_names(ids)} cannot share GPUs: no GPU type has rates for both"
+                    )
                 return
             members = list(zip(places, rates_of_pair, strict=True))
         gang = self._instance.jobs[places[0]].gang
@@ -232,15 +239,15 @@ class CheckedShares:
             if share and not runs:
                 verb, who = ("has", "it") if len(ids) == 1 else ("have", "they")
                 self._faults.append(
-                    f"{_whose(ids)} {verb} a share of {name!r}, where {who} cannot run"
+                    f"{_whose(ids)} {verb} a share of {name!r}, but {who} cannot run on it"
                 )
 
     def violations(self) -> list[str]:
-        """Return the rules that the shares break, deadlines among them; O(jobs + types)."""
+        """Return one message per broken rule, including missed deadlines; O(jobs + types)."""
         return self._broken_rules() or self._jobs_too_slow()
 
     def objective(self) -> float:
-        """Return what valid shares are worth, exact until it is rounded; O(jobs types)."""
+        """Return the objective of valid shares, exact until the final rounding; O(jobs types)."""
         jobs, objective, numbers = self._instance.jobs, self._instance.objective, self._numbers
         if objective in (Objective.THROUGHPUT, Objective.COST):
             return self._sum()
@@ -265,7 +272,7 @@ class CheckedShares:
         return number * weight_over * numbers.equal_over / (over * rate_over)
 
     def _sum(self) -> float:
-        """Return the weighted throughput of all jobs, over prices where these are the objective."""
+        """Return the weighted throughput, or throughput per price for the objective cost."""
         weights, weight_over = over_power_of_two([job.weight for job in self._instance.jobs])
         of_type = [0] * len(self._held)
         for job, kind, steps in self._parts:
@@ -277,30 +284,30 @@ class CheckedShares:
         return float(total / (weight_over * self._rate_over))
 
     def _broken_rules(self) -> list[str]:
-        """Return which shares are no shares of this instance, and what has more than there is."""
+        """Return one message per invalid share, and per overfull job or GPU type."""
         violations = list(self._faults)
         most = (1 + SHARE_TOLERANCE) * self._over
         numerator, denominator = most.as_integer_ratio()
         for job, total in zip(self._instance.jobs, self._of_job, strict=True):
             if total * denominator > numerator:
                 violations.append(
-                    f"job {job.id!r}: its shares sum to {total / self._over:.12g}, above 1"
+                    f"job {job.id!r}: its shares sum to {total / self._over:.12g}, which is above 1"
                 )
-        for there, gpu_s in zip(self._instance.gpus_of_type.items(), self._held, strict=True):
-            name, gpus = there
+        for kind, gpu_s in zip(self._instance.gpus_of_type.items(), self._held, strict=True):
+            name, gpus = kind
             if gpu_s > gpus * most:
                 violations.append(
                     f"GPU type {name!r}: gangs hold {gpu_s / self._over:.12g} GPUs on average, but "
-                    f"there are {gpus}"
+                    f"the cluster has {gpus}"
                 )
         return violations
 
     def _jobs_too_slow(self) -> list[str]:
-        """Return which jobs never finish, or not by their deadlines, where that is a rule."""
+        """Return one message per job that never finishes or misses a required deadline."""
         jobs, objective = self._instance.jobs, self._instance.objective
         if objective in (Objective.FINISH_TIME_FAIRNESS, Objective.MAKESPAN_SHARE):
             return [
-                f"job {job.id!r} has no share, so that it never finishes"
+                f"job {job.id!r} has no share, so it never finishes"
                 for job, rate in zip(jobs, self._throughputs, strict=True)
                 if not rate
             ]
@@ -311,10 +318,10 @@ class CheckedShares:
         for job, rate in zip(jobs, self._throughputs, strict=True):
             needed = least_throughput(job)
             if needed is None:
-                violations.append(f"job {job.id!r}: its deadline is over")
+                violations.append(f"job {job.id!r}: its deadline has passed")
             elif needed and rate < needed * (1 - SHARE_TOLERANCE) * over:
                 violations.append(
-                    f"job {job.id!r} does {rate / over:.12g} steps/s, but its deadline asks for "
+                    f"job {job.id!r} does {rate / over:.12g} steps/s, but its deadline requires "
                     f"{float(needed):.12g}"
                 )
         return violations

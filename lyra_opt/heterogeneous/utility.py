@@ -1,4 +1,4 @@
-"""What it is worth to complete a job, by its completion time: never more for a later one."""
+"""Utility of a completed job as a function of its completion time, never increasing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEAST_QUANTITY, LARGEST_QUANTITY = 1e-60, 1e60
 class Quantity(Rule):
     """A number that is 0 (unless `above`) or from 1e-60 to 1e60, and at most `most`.
 
-    Products of a few such quantities are neither infinite nor lost.
+    The range keeps products of a few quantities from overflowing or underflowing.
     """
 
     dtype = "float64"
@@ -27,8 +27,10 @@ class Quantity(Rule):
     most: float = LARGEST_QUANTITY
 
     def check(self, path: str, value: Any) -> float:
-        """See `Rule`."""
-        if type(value) is float and LEAST_QUANTITY <= value <= self.most:  # nearly always, quick
+        """Return `value` as a float; raise `FieldError` if it is out of range."""
+        if (
+            type(value) is float and LEAST_QUANTITY <= value <= self.most
+        ):  # fast path for nearly every value
             return value
         number = require_number(path, as_python(value), minimum=0, above=self.above)
         if number and not LEAST_QUANTITY <= number <= LARGEST_QUANTITY:
@@ -42,44 +44,47 @@ class Quantity(Rule):
         return f"{zero}from {LEAST_QUANTITY:g} to {LARGEST_QUANTITY:g}"
 
     def schema(self) -> dict[str, Any]:
-        """See `Rule`."""
+        """Return the JSON schema of the allowed range."""
         positive = {"type": "number", "minimum": LEAST_QUANTITY, "maximum": self.most}
         return positive if self.above else {"anyOf": [{"const": 0}, positive]}
 
     def in_words(self) -> str:
-        """See `Rule`."""
+        """Return a short description of the allowed range."""
         most = "" if self.most == LARGEST_QUANTITY else f", at most {self.most:g}"
         return f"number above 0{most}" if self.above else f"number of at least 0{most}"
 
 
 @declared()
 class InverseJct:
-    """U = scale / JCT; with the steps of the job as scale, its mean throughput."""
+    """Utility scale / JCT; if scale is the job's steps, this is its mean throughput."""
 
     kind = "inverse_jct"
     scale: float = key(
         Quantity(above=True),
-        "what a job is worth that completes within a second",
+        "utility of a job that completes within one second",
         default=1.0,
         always_written=True,
     )
 
     def at(self, jct_s: float) -> float:
-        """Return what the job is worth; `jct_s` above 0."""
+        """Return the utility at JCT `jct_s`, which is above 0."""
         return self.scale / jct_s
 
 
 @declared()
 class Deadline:
-    """U = value up to a deadline, late_value after it."""
+    """Utility `value` if the job meets its deadline, else `late_value`."""
 
     kind = "deadline"
-    deadline_s: float = key(Quantity(above=True), "longest JCT that is in time")
+    deadline_s: float = key(Quantity(above=True), "longest JCT that meets the deadline")
     value: float = key(
-        Quantity(), "what a job is worth that is in time", default=1.0, always_written=True
+        Quantity(), "utility of a job that meets it", default=1.0, always_written=True
     )
     late_value: float = key(
-        Quantity(), "what it is worth late, at most value", default=0.0, always_written=True
+        Quantity(),
+        "utility of a job that misses its deadline, at most value",
+        default=0.0,
+        always_written=True,
     )
 
     def __post_init__(self) -> None:
@@ -88,30 +93,34 @@ class Deadline:
             raise FieldError("late_value", self.late_value, rule)
 
     def at(self, jct_s: float) -> float:
-        """Return what the job is worth."""
+        """Return the utility at JCT `jct_s`."""
         return self.value if jct_s <= self.deadline_s else self.late_value
 
 
 @declared()
 class UtilityTable:
-    """U by steps: that of the first entry whose time is at least the JCT, 0 after the last."""
+    """Step function: the utility of the first entry whose time is at least the JCT, else 0."""
 
     kind = "table"
     entries: tuple[tuple[float, float], ...] = key(
         ListOf(Entry((Quantity(above=True), Quantity()), "pair of time and value")),
-        "pairs of time, increasing, and value, not increasing",
+        "pairs of increasing time and non-increasing utility",
     )
 
     def __post_init__(self) -> None:
         for place, (before, entry) in enumerate(pairwise(self.entries), start=1):
             field = f"entries[{place}]"
             if entry[0] <= before[0]:
-                raise FieldError(f"{field}[0]", entry[0], "must be above the time before it")
+                raise FieldError(
+                    f"{field}[0]", entry[0], "must be above the time of the entry before"
+                )
             if entry[1] > before[1]:
-                raise FieldError(f"{field}[1]", entry[1], "must be at most the value before it")
+                raise FieldError(
+                    f"{field}[1]", entry[1], "must be at most the value of the entry before"
+                )
 
     def at(self, jct_s: float) -> float:
-        """Return what the job is worth; O(entries)."""
+        """Return the utility at JCT `jct_s`; O(entries)."""
         return next((value for time_s, value in self.entries if jct_s <= time_s), 0.0)
 
 

@@ -1,4 +1,4 @@
-"""The network problem: gangs close together, or soon (Dally, arXiv 2401.16492)."""
+"""Place gangs on racks of machines, close together or without delay (Dally, arXiv 2401.16492)."""
 
 from lyra_opt.network.checker import Report, check
 from lyra_opt.network.instance import (

@@ -1,8 +1,8 @@
-"""Recompute what a placement of gangs is worth, from the instance alone.
+"""Recompute the feasibility and objective of a placement of gangs from the instance alone.
 
-Written for plainness, on the instance's own records, and not on the arrays that the algorithms
-use. A float stands for the rational number that it is; there is no tolerance. Values are exact
-until they are rounded to a float.
+The code is plain on purpose. It works on the records of the instance, not on the arrays of the
+algorithms. Every float stands for its exact rational value, and there is no tolerance. Values are
+exact until their final rounding to a float.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ if TYPE_CHECKING:
 
 @declared()
 class Report(CheckReport):
-    """What `check` found."""
+    """The result of `check`."""
 
-    objective: Number | None = key(
-        ANY_NUMBER, "the value of the instance's objective", default=None
-    )
+    objective: Number | None = key(ANY_NUMBER, "value of the instance's objective", default=None)
     placed_gpus: int | None = key(Integer(), "GPUs of the gangs that start", default=None)
-    machine_gangs: int | None = key(Integer(), "how many gangs span a machine", default=None)
-    rack_gangs: int | None = key(Integer(), "how many span a rack", default=None)
-    network_gangs: int | None = key(Integer(), "how many span several racks", default=None)
+    machine_gangs: int | None = key(Integer(), "number of gangs on one machine", default=None)
+    rack_gangs: int | None = key(
+        Integer(), "number of gangs on several machines of one rack", default=None
+    )
+    network_gangs: int | None = key(Integer(), "number of gangs on several racks", default=None)
     computing_gpus: float | None = key(
-        rules.Number(), "GPUs placed, each times its gang's efficiency", default=None
+        rules.Number(), "sum over the GPUs in use of the efficiency of their gangs", default=None
     )
     fragmented_machines: int | None = key(
-        Integer(), "machines that are partly free afterwards", default=None
+        Integer(), "machines that are partly free after the placement", default=None
     )
 
 
 def value_of(instance: Instance, job: WaitingJob, tier: Tier) -> Fraction:
-    """Return what a gang that starts at a tier adds to the objective.
+    """Return the contribution to the objective of a gang that starts at a given tier.
 
-    Before what `Objective.LEAST_FRAGMENTATION` takes off for machines. For ``epoch``, weight times
-    (1 - score + waiting weight times wait) times gang times efficiency.
+    `Objective.LEAST_FRAGMENTATION` also subtracts a term for machines, which is not included. For
+    ``epoch`` the value is weight * (1 - score + waiting weight * waiting time) * gang * efficiency.
 
     Raises
     ------
     KeyError
-        If the job cannot run at that tier.
+        If the job cannot run at this tier.
     """
     efficiency = Fraction(job.efficiency[tier.label])
     if instance.objective is Objective.EPOCH:
@@ -69,7 +69,7 @@ def value_of(instance: Instance, job: WaitingJob, tier: Tier) -> Fraction:
 
 
 def objective_of(instance: Instance, solution: Solution) -> Number:
-    """Return what a valid solution is worth, exact until it is rounded.
+    """Return the objective of a valid solution, exact until the final rounding.
 
     O(machines + gangs placed).
     """
@@ -83,7 +83,7 @@ def objective_of(instance: Instance, solution: Solution) -> Number:
 
 
 def _fragmented_machines(instance: Instance, solution: Solution) -> int:
-    """Return how many machines are partly free afterwards."""
+    """Return the number of machines that are partly free after the placement."""
     left = {machine.id: machine.free_gpus for machine in instance.machines}
     for placement in solution.placements:
         for machine, count in placement.gpus.items():
@@ -92,7 +92,10 @@ def _fragmented_machines(instance: Instance, solution: Solution) -> int:
 
 
 def check(instance: Instance, solution: Solution) -> Report:
-    """Return whether `solution` is valid and what it is worth. O(machines + gangs placed)."""
+    """Check a solution and return a report with its objective or its violations.
+
+    O(machines + gangs placed).
+    """
     violations: list[str] = []
     taken: dict[str, int] = dict.fromkeys(instance.machine_position, 0)
     seen: set[str] = set()
@@ -102,7 +105,7 @@ def check(instance: Instance, solution: Solution) -> Report:
         seen.add(placement.job)
         unknown = [machine for machine in placement.gpus if machine not in taken]
         if unknown:
-            violations.append(f"job {placement.job!r} is on {unknown[0]!r}, which is no machine")
+            violations.append(f"job {placement.job!r} is on unknown machine {unknown[0]!r}")
             continue
         for machine, count in placement.gpus.items():
             taken[machine] += count
@@ -110,7 +113,7 @@ def check(instance: Instance, solution: Solution) -> Report:
     for record in instance.machines:
         if taken[record.id] > record.free_gpus:
             violations.append(
-                f"{taken[record.id]} GPUs of machine {record.id!r} are given, but "
+                f"gangs hold {taken[record.id]} GPUs of machine {record.id!r}, but only "
                 f"{record.free_gpus} are free"
             )
     if violations:
@@ -120,22 +123,22 @@ def check(instance: Instance, solution: Solution) -> Report:
 
 def _gang_violations(instance: Instance, placement: GangPlacement) -> list[str]:
     if placement.job not in instance.job_position:
-        return [f"job {placement.job!r} is not a job of the instance"]
+        return [f"job {placement.job!r} is not in the instance"]
     job = instance.jobs[instance.job_position[placement.job]]
     violations = []
     gpus = sum(placement.gpus.values())
     if gpus != job.gang:
-        violations.append(f"job {job.id!r} has a gang of {job.gang}, but gets {gpus} GPUs")
+        violations.append(f"job {job.id!r} holds {gpus} GPUs, but its gang is {job.gang}")
     spanned = instance.tier_of(placement.gpus)
     if spanned.label != placement.tier:
         violations.append(
             f"job {job.id!r} is labelled {placement.tier}, but its machines span {spanned.label}"
         )
     elif spanned.label not in job.efficiency:
-        violations.append(f"job {job.id!r} cannot run at tier {spanned.label}")
+        violations.append(f"job {job.id!r} spans tier {spanned.label}, at which it cannot run")
     elif spanned not in instance.tiers_of(job):
         violations.append(
-            f"job {job.id!r} is placed at tier {spanned.label} before its timer is over"
+            f"job {job.id!r} spans tier {spanned.label}, but its timer for this tier still runs"
         )
     return violations
 

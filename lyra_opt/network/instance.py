@@ -1,7 +1,10 @@
-"""The network problem: which waiting gangs start now, and how close together.
+"""Define the instances and solutions of the network problem.
 
-Source: Dally (arXiv 2401.16492) as its first author's public simulator has it; that publishes a
-heuristic alone, the optimisation problem is ours. See `formulations/network/README.md`.
+It decides which waiting gangs start now, and how close together their GPUs are.
+
+Source: Dally (arXiv 2401.16492), as implemented in the public simulator of its first author. The
+simulator contains only a heuristic; the optimisation problem is ours. The mathematics are in
+`formulations/network/README.md`.
 """
 
 from __future__ import annotations
@@ -35,39 +38,37 @@ if TYPE_CHECKING:
 
 MOST_GPUS = 1_000_000
 LARGEST_NUMBER = 1e12
-"""Of waits and weights; beyond, sums lose what they are made of."""
+"""Largest waiting time or weight; with larger ones, sums lose precision."""
 
 
 class Objective(Variant):
-    """What is maximised; the variants of the problem."""
+    """The objective of an instance; every variant is maximised."""
 
     EPOCH = "epoch", "max", 1e-6
-    """Computing GPUs, weighted by how much the network has hurt a job and how long it waits."""
+    """Maximise the GPUs that compute, weighted by slowdown suffered and waiting time."""
     WORK_RATE = "work_rate", "max", 1e-6
-    """Computing GPUs: work that is done a second."""
+    """Maximise the weighted number of GPUs that compute, that is the work done per second."""
     FEWEST_TIERS = "fewest_tiers", "max"
-    """As many GPUs at work as can be, and gangs across as few tiers as can be for that."""
+    """Maximise the number of GPUs in use; among those solutions, cross the fewest tiers."""
     LEAST_FRAGMENTATION = "least_fragmentation", "max"
-    """As many GPUs at work as can be, and as few machines partly free as can be for that."""
+    """Maximise the number of GPUs in use, then minimise the number of partly free machines."""
 
 
 COUNTING_OBJECTIVES = frozenset({Objective.FEWEST_TIERS, Objective.LEAST_FRAGMENTATION})
-"""Whose values are integers."""
+"""Objectives with integer values."""
 
 
 @declared()
 class Machine:
-    """A machine and what is free on it."""
+    """A machine with its GPUs and its free GPUs."""
 
     id: str = key(Text(), "unique in the instance")
-    rack: str = key(Text(), "the rack that it stands in")
-    gpus: int = key(
-        Integer(1, MOST_GPUS), "all of them; all machines together have at most 1,000,000"
-    )
-    free_gpus: int = key(Integer(0, MOST_GPUS), "those that are free, at most gpus")
+    rack: str = key(Text(), "name of the machine's rack")
+    gpus: int = key(Integer(1, MOST_GPUS), "number of GPUs; at most 1,000,000 over all machines")
+    free_gpus: int = key(Integer(0, MOST_GPUS), "number of free GPUs, at most gpus")
     affinity: int | None = key(
         OrNull(Integer(1)),
-        "size of the gangs that it is kept for; only gandiva-affinity asks",
+        "gang size for which the machine is reserved; used by gandiva-affinity only",
         default=None,
     )
 
@@ -82,80 +83,86 @@ _TIMER = OrNull(Number(0, LARGEST_NUMBER), "ever")
 
 @declared()
 class WaitingJob:
-    """A gang that holds no GPUs."""
+    """A gang that waits for GPUs."""
 
     id: str = key(Text(), "unique in the instance")
-    gang: int = key(Integer(1, MOST_GPUS), "its GPUs, all or none")
+    gang: int = key(Integer(1, MOST_GPUS), "number of GPUs, all of which the job needs at once")
     efficiency: Mapping[str, float] = key(
         Named(Number(0, 1, above=True), least=1, names=tuple(TIER_OF_LABEL)),
-        "share of the time in which it computes, by what it spans; it cannot run at tiers that are "
-        "left out, and a gang of 1 spans nothing but its machine",
+        "fraction of time in which the gang computes, by the tier that it spans; it cannot run at "
+        "a tier that is left out, and a gang of 1 can only span a machine",
     )
     score: float = key(
         Number(0, 1),
-        "Dally's Nw_sens: 0 for a job that has not run, near 0 for one that the network has "
-        "slowed, 1 for one that it has not; `lyra_opt.simulation.policies.placing_gangs`",
+        "Dally's Nw_sens: 0 for a job that has not run, near 0 for a job that the network has "
+        "slowed down, 1 for a job that it has not; see "
+        "`lyra_opt.simulation.policies.placing_gangs`",
         default=0.0,
     )
-    waiting_s: float = key(Number(0, LARGEST_NUMBER), "how long it has waited", default=0.0)
+    waiting_s: float = key(Number(0, LARGEST_NUMBER), "time that the job has waited", default=0.0)
     rack_timer_s: float | None = key(
         _TIMER,
-        "how long it waits before it accepts several machines of a rack; gangs that no machine "
-        "could hold do not wait for one",
+        "waiting time after which the job accepts several machines of one rack; ignored if the "
+        "gang is larger than every machine",
         default=0.0,
     )
     network_timer_s: float | None = key(
         _TIMER,
-        "how long it waits before it accepts several racks; gangs that no rack could hold do not "
-        "wait for one",
+        "waiting time after which the job accepts several racks; ignored if the gang is larger "
+        "than every rack",
         default=0.0,
     )
     weight: float = key(
         Number(0, LARGEST_NUMBER, above=True),
-        "what its computing counts for (epoch, work_rate)",
+        "weight of the job's computing GPUs (epoch, work_rate)",
         default=1.0,
     )
     remaining_s: float = key(
         Number(0, LARGEST_NUMBER, above=True),
-        "how long it would still run if the network cost nothing, for rules that ask",
+        "remaining run time without network costs, for policies that use it",
         default=3600.0,
     )
     attained_gpu_s: float = key(
-        Number(0, LARGEST_NUMBER), "GPU-seconds that it has had, for rules that ask", default=0.0
+        Number(0, LARGEST_NUMBER),
+        "GPU-seconds received so far, for policies that use it",
+        default=0.0,
     )
     needs_consolidation: bool = key(
-        Flag(), "whether Tiresias keeps its model together, for rules that ask", default=True
+        Flag(),
+        "whether Tiresias must keep the gang together, for policies that use it",
+        default=True,
     )
 
     def __post_init__(self) -> None:
         if self.gang == 1:
             for label, share in self.efficiency.items():
                 if label != Tier.MACHINE.label:
-                    rule = "must not be there: a gang of 1 spans nothing"
+                    rule = "must be left out for a gang of 1, because it runs on one machine"
                     raise FieldError(f"efficiency.{label}", share, rule)
 
 
 @declared(slots=False)
 class Instance(ProblemInstance["Solution"]):
-    """Which waiting gangs start now, and where."""
+    """A cluster with free GPUs, its waiting gangs, and the objective of their placement."""
 
     problem = "network"
 
     objective: VariantOf[Objective] = key(
-        Choice(Objective), "what is maximised", default=Objective.EPOCH, always_written=True
+        Choice(Objective),
+        "the objective, which is maximised",
+        default=Objective.EPOCH,
+        always_written=True,
     )
     waiting_weight_per_s: float = key(
         Number(0, 1),
-        "what a second of waiting adds to the weight of a job (epoch)",
+        "weight that a job gains per second of waiting (epoch)",
         default=1e-6,
         always_written=True,
     )
     machines: TablesOf[Machine] = key(
-        ListOf(Table(Machine), unique="id"), "the machines, in file order"
+        ListOf(Table(Machine), unique="id"), "machines of the cluster"
     )
-    jobs: TablesOf[WaitingJob] = key(
-        ListOf(Table(WaitingJob), unique="id"), "the gangs that wait, in file order"
-    )
+    jobs: TablesOf[WaitingJob] = key(ListOf(Table(WaitingJob), unique="id"), "gangs that wait")
 
     def __post_init__(self) -> None:
         require_sum(
@@ -167,17 +174,17 @@ class Instance(ProblemInstance["Solution"]):
 
     @property
     def variant(self) -> Objective:
-        """The objective; it has its sense."""
+        """The objective of the instance."""
         return self.objective
 
     def to_networkx(self) -> networkx.Graph:
-        """Return the tree of network, racks and machines, and beside it the waiting jobs.
+        """Return a tree of network, racks and machines, with the waiting jobs as isolated nodes.
 
         Nodes are ``("network",)``, ``("rack", name)``, ``("machine", id)`` with ``gpus`` and
         ``free_gpus``, and ``("job", id)`` with ``gang``, ``weight``, ``waiting_s`` and ``tiers``,
-        the labels of those at which it accepts to run now; waiting jobs have no edges. Edges have
-        ``tier``, that of gangs that go across them: ``rack`` between machine and rack, ``network``
-        above. The graph has ``name`` and ``objective``. Complexity O(racks + machines + jobs).
+        the labels of the tiers that the job accepts now. Edges have ``tier``, the tier of gangs
+        that cross them: ``rack`` between machine and rack, ``network`` above. The graph has
+        ``name`` and ``objective``. Complexity O(racks + machines + jobs).
         """
         import networkx
 
@@ -202,17 +209,17 @@ class Instance(ProblemInstance["Solution"]):
 
     @cached_property
     def job_position(self) -> Mapping[str, int]:
-        """File position of each job by id."""
+        """File position of each job, by id."""
         return FrozenDict({job.id: position for position, job in enumerate(self.jobs)})
 
     @cached_property
     def machine_position(self) -> Mapping[str, int]:
-        """File position of each machine by id."""
+        """File position of each machine, by id."""
         return FrozenDict({machine.id: position for position, machine in enumerate(self.machines)})
 
     @cached_property
     def racks(self) -> Mapping[str, tuple[int, ...]]:
-        """File positions of the machines of each rack, by name in order of appearance."""
+        """File positions of the machines in each rack, by rack name in order of appearance."""
         found: dict[str, list[int]] = {}
         for position, machine in enumerate(self.machines):
             found.setdefault(machine.rack, []).append(position)
@@ -220,12 +227,12 @@ class Instance(ProblemInstance["Solution"]):
 
     @cached_property
     def largest_machine_gpus(self) -> int:
-        """GPUs of the largest machine, free or not; Dally's g_m."""
+        """Number of GPUs of the largest machine, free or not (Dally's g_m)."""
         return max(machine.gpus for machine in self.machines)
 
     @cached_property
     def largest_rack_gpus(self) -> int:
-        """GPUs of the largest rack, free or not; Dally's g_r."""
+        """Number of GPUs of the largest rack, free or not (Dally's g_r)."""
         return max(
             sum(self.machines[position].gpus for position in positions)
             for positions in self.racks.values()
@@ -233,21 +240,21 @@ class Instance(ProblemInstance["Solution"]):
 
     @cached_property
     def free_gpus(self) -> int:
-        """All GPUs that are free."""
+        """Number of free GPUs in the whole cluster."""
         return sum(machine.free_gpus for machine in self.machines)
 
     def tier_of(self, machines: Mapping[str, int]) -> Tier:
-        """Return what a gang on these machines, at least one, spans."""
+        """Return the tier that a gang on the given machines spans."""
         if len(machines) == 1:
             return Tier.MACHINE
         racks = {self.machines[self.machine_position[machine]].rack for machine in machines}
         return Tier.RACK if len(racks) == 1 else Tier.NETWORK
 
     def tiers_of(self, job: WaitingJob) -> tuple[Tier, ...]:
-        """Return the tiers at which a job accepts to run now: it can, and its timers allow it.
+        """Return the tiers that a job accepts now, given its efficiencies and its timers.
 
-        Source: Dally's placement (its simulator); a timer that has run for exactly its time is
-        over. Whether GPUs are free is another matter.
+        Source: Dally's placement, in its simulator. A timer ends exactly at its time. Whether
+        enough GPUs are free is not checked.
         """
         return tuple(
             tier
@@ -268,7 +275,7 @@ class Instance(ProblemInstance["Solution"]):
 
     @cached_property
     def gpu_points(self) -> int:
-        """What a GPU at work counts for in the objectives that count: more than all else does."""
+        """Value of a GPU in use under a counting objective, above the sum of all other terms."""
         if self.objective is Objective.FEWEST_TIERS:
             return 2 * len(self.jobs) + 1
         return len(self.machines) + 1
@@ -276,19 +283,20 @@ class Instance(ProblemInstance["Solution"]):
 
 @declared()
 class GangPlacement:
-    """Where a gang starts."""
+    """The GPUs on which a gang starts."""
 
-    job: str = key(Text(), "its id")
-    tier: str = key(Text(tuple(TIER_OF_LABEL)), "what its machines span")
+    job: str = key(Text(), "id of the job")
+    tier: str = key(Text(tuple(TIER_OF_LABEL)), "tier that its machines span")
     gpus: Mapping[str, int] = key(
-        Named(Integer(1), least=1), "GPUs by machine, as many as its gang"
+        Named(Integer(1), least=1), "GPUs by machine, in total the size of the gang"
     )
 
 
 @declared(kw_only=False)
 class Solution:
-    """Which gangs start where; `check` judges it. Jobs left out go on waiting."""
+    """The placements of all gangs that start; other jobs keep waiting, and `check` verifies it."""
 
     placements: TablesOf[GangPlacement] = key(
-        ListOf(Table(GangPlacement), least=0), "the gangs that start, in file order of jobs"
+        ListOf(Table(GangPlacement), least=0),
+        "placements of the gangs that start, in file order of jobs",
     )

@@ -1,7 +1,7 @@
-"""Tiers of a cluster's network, the links of each, and the sets of links that are known by name.
+"""Network tiers of a cluster, the links of each tier, and named sets of links.
 
-Source: the configurations of Dally's public simulator (aakash-sharma/cluster-sim and its fork of
-ASTRA-sim), of which some are earlier values of the same files.
+Source: the configuration files of Dally's public simulator (aakash-sharma/cluster-sim and its fork
+of ASTRA-sim); some values are from earlier versions of these files.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 
 LARGEST_LATENCY_S = 1e3
-"""Of what files say: far beyond any network, and near enough that no simulated time overflows."""
+"""Largest latency in a file: far above any network, yet no simulated time overflows."""
 
 
 class Tier(IntEnum):
-    """The slowest part of the network that a gang spans, the nearest first."""
+    """Network tiers, nearest first: the slowest part of the network that a gang uses."""
 
     MACHINE = 0
-    """All GPUs in one machine; a single GPU too."""
+    """All GPUs are in one machine, which includes a single GPU."""
     RACK = 1
-    """Several machines of one rack."""
+    """GPUs are on several machines of one rack."""
     NETWORK = 2
-    """Machines of several racks."""
+    """GPUs are on machines of several racks."""
 
     @property
     def label(self) -> str:
-        """Its name in files and tables, such as ``rack``."""
+        """The name of the tier in files and tables, such as ``rack``."""
         return self.name.lower()
 
 
@@ -43,14 +43,14 @@ TIER_OF_LABEL: Mapping[str, Tier] = {tier.label: tier for tier in Tier}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """What connects the units of a tier.
+    """The bandwidth and latency between the units of a tier.
 
     Parameters
     ----------
     bandwidth_gb_per_s
-        In 10^9 bytes a second, above 0.
+        Bandwidth in 10^9 bytes per second, above 0.
     latency_s
-        Of one hop, at least 0.
+        Latency of one hop, at least 0.
     """
 
     bandwidth_gb_per_s: float
@@ -64,14 +64,14 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkSet:
-    """The links of every tier.
+    """The links of all tiers.
 
     Parameters
     ----------
     name
-        What it is called in results.
+        Name of the set in results.
     machine, rack, network
-        Between GPUs of a machine, machines of a rack, and racks.
+        Links between GPUs of a machine, between machines of a rack, and between racks.
     """
 
     name: str
@@ -87,7 +87,7 @@ class LinkSet:
         return (self.machine, self.rack, self.network)[tier]
 
     def with_latency(self, latency_s: Mapping[str, float]) -> LinkSet:
-        """Return them with other latencies, by the label of the tier; the name says which."""
+        """Return a copy with some latencies replaced, by tier label; its name states them."""
         changed = {
             label: replace(self.at(TIER_OF_LABEL[label]), latency_s=value)
             for label, value in latency_s.items()
@@ -99,7 +99,7 @@ class LinkSet:
 NVSWITCH = Link(bandwidth_gb_per_s=600.0, latency_s=500e-9)
 SHIPPED_RACK = Link(bandwidth_gb_per_s=200.0, latency_s=5e-6)
 SHIPPED_NETWORK = Link(bandwidth_gb_per_s=400.0, latency_s=50e-6)
-"""Wider than the rack, and slower to answer: as shipped, not a slip of ours."""
+"""More bandwidth than the rack, but more latency: these are the shipped values, not a mistake."""
 
 LINK_SETS: Mapping[str, LinkSet] = {
     links.name: links
@@ -125,8 +125,8 @@ LINK_SETS: Mapping[str, LinkSet] = {
         ),
     )
 }
-"""By name. The congested ones are earlier values of the shipped files; what those did not say is
-as shipped."""
+"""Link sets by name. The congested sets are earlier versions of the shipped files; values that
+these versions lack are the shipped ones."""
 
 
 _COSTS_NOTHING = Link(bandwidth_gb_per_s=1e12, latency_s=0.0)
@@ -134,12 +134,12 @@ _COSTS_NOTHING = Link(bandwidth_gb_per_s=1e12, latency_s=0.0)
 FREE_LINKS = LinkSet(
     name="free", machine=_COSTS_NOTHING, rack=_COSTS_NOTHING, network=_COSTS_NOTHING
 )
-"""On which communication takes no time: no links of Dally's, but what locality is held against."""
+"""Links without communication time; not from Dally, but a baseline for the value of locality."""
 
 
 def find_link_set(name: str) -> LinkSet:
-    """Return the links called `name`; `UserError` that names the nearest if there are none."""
+    """Return the link set with a given name; raise `UserError` if the name is unknown."""
     known = {**LINK_SETS, FREE_LINKS.name: FREE_LINKS}
     if name not in known:
-        raise UserError(f"links {name!r}: no such links; {meant(name, known)}")
+        raise UserError(f"unknown links {name!r}; {meant(name, known)}")
     return known[name]

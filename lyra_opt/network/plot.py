@@ -1,4 +1,4 @@
-"""A picture of a cluster: racks side by side, machines below one another, and gangs on them."""
+"""Draw a cluster: racks side by side, the machines of each below one another, and gangs on them."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from lyra_opt.network.instance import Instance, Solution, WaitingJob
 
 MOST_MACHINES, MOST_JOBS = 192, 40
-"""That are drawn: machines on which gangs start, then those with most free GPUs; gangs that wait,
-in file order."""
+"""Most machines drawn, those with starting gangs first, then those with the most free GPUs; most
+waiting gangs drawn, in file order."""
 
 STRIP_MACHINES, STRIPS_A_LINE, STRIPS_BESIDE_GANGS = 24, 4, 3
-"""Machines of a rack one below the other, and such columns side by side in a panel."""
+"""Most machines in a column, and most columns in a row, without and with gangs beside them."""
 
 STRIP_INCHES, GANGS_INCHES, FRAME_INCHES = 2.4, 3.2, 1.5
 LEAST_PANEL_INCHES = 3.4
-"""Of a panel of few machines, so that its title has room."""
+"""Least width of a panel, so that its title fits."""
 
 TIER_COLOURS = {Tier.MACHINE: "#009e73", Tier.RACK: "#e69f00", Tier.NETWORK: "#d55e00"}
 TIER_WORDS = {
@@ -54,18 +54,18 @@ BUSY, HELD_BACK = "#b9c0c8", "#8a8f96"
 
 @dataclass(frozen=True, slots=True)
 class _Floor:
-    """Where the machines that are drawn stand.
+    """The positions of the machines in a drawing.
 
     Parameters
     ----------
     place
-        Row and left end, in GPUs, of each by file position.
+        Row and left end, in GPUs, of each machine, by file position.
     heads
-        The racks above them, each with its row and left end.
+        Name, row and left end of each rack label.
     rows, strips
-        How many rows all have, and columns of machines the widest line has.
+        Number of rows, and of machine columns in the widest row.
     pitch
-        From the left end of one column to the next, in GPUs.
+        Distance between the left ends of two columns, in GPUs.
     """
 
     place: Mapping[int, tuple[int, float]]
@@ -76,16 +76,16 @@ class _Floor:
 
 
 def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing:
-    """Return a drawing with a panel for each solution, machines in the same places.
+    """Return a drawing with one panel per solution, with machines in the same positions.
 
-    Without solutions the machines are drawn beside the gangs that wait.
+    Without solutions, the machines are drawn beside the waiting gangs.
 
     Parameters
     ----------
     instance
-        What is, or was, to be decided.
+        The instance of the solutions.
     solutions
-        Valid solutions by the name of who made them.
+        Valid solutions, by the name of their solver.
     """
     floor = _floor(instance, solutions)
     width = max(0.4 + STRIP_INCHES * floor.strips, LEAST_PANEL_INCHES)
@@ -110,7 +110,7 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
 
 
 def _alone(instance: Instance, floor: _Floor, width: float, rest: str) -> Drawing:
-    """Return a drawing of machines and waiting gangs."""
+    """Return a drawing of the machines and the waiting gangs."""
     jobs = instance.jobs[:MOST_JOBS]
     most_rows = max(floor.rows, len(jobs))
 
@@ -136,7 +136,7 @@ def _alone(instance: Instance, floor: _Floor, width: float, rest: str) -> Drawin
 
 
 def _floor(instance: Instance, solutions: Mapping[str, Solution]) -> _Floor:
-    """Return where machines are drawn, racks in file order."""
+    """Return the positions of the machines, with racks in file order."""
     used = {
         instance.machine_position[machine]
         for solution in solutions.values()
@@ -177,7 +177,7 @@ def _floor(instance: Instance, solutions: Mapping[str, Solution]) -> _Floor:
 
 
 def _draw_machines(instance: Instance, floor: _Floor, axes: Axes, width: float) -> BlockRows:
-    """Draw the machines, and what others hold of them; return what draws on."""
+    """Draw the machines and their busy GPUs; return the rows on which gangs are drawn."""
     total = floor.strips * floor.pitch
     rows = block_rows_of(axes, [], total, width)
     axes.set_ylim(floor.rows - 0.4, -0.6)
@@ -218,8 +218,8 @@ def _draw_gangs(instance: Instance, solution: Solution, floor: _Floor, rows: Blo
             if position not in floor.place:
                 continue
             row, left = floor.place[position]
-            there = instance.machines[position]
-            start = left + there.gpus - there.free_gpus + held[position]
+            record = instance.machines[position]
+            start = left + record.gpus - record.free_gpus + held[position]
             head = placement.job.partition("-")[0]
             labels = [shortened(placement.job), *([head] if heads[head] == 1 else [])]
             rows.block(row, start, gpus, colour, *labels)
@@ -227,7 +227,7 @@ def _draw_gangs(instance: Instance, solution: Solution, floor: _Floor, rows: Blo
 
 
 def _draw_waiting(instance: Instance, jobs: Sequence[WaitingJob], axes: Axes) -> None:
-    """Draw the gangs that wait, in the colour of the furthest tier that each accepts now."""
+    """Draw the waiting gangs, each in the colour of the farthest tier that it accepts now."""
     rows = block_rows_of(
         axes, [job.id for job in jobs], max(job.gang for job in jobs), GANGS_INCHES
     )
@@ -239,7 +239,7 @@ def _draw_waiting(instance: Instance, jobs: Sequence[WaitingJob], axes: Axes) ->
 
 
 def _add_legend(figure: FigureBase, *, gangs: bool) -> None:
-    """Say what the colours stand for."""
+    """Explain the colours."""
     colours = {TIER_WORDS[tier]: colour for tier, colour in TIER_COLOURS.items()}
     if not gangs:
         colours = {

@@ -1,4 +1,4 @@
-"""The network problem as the rest of the toolkit sees it: files, checker and bound."""
+"""The network problem as one object: its file formats, checker and dual bound."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class NetworkProblem(Problem):
-    """Which gangs start, and how close together; see `lyra_opt.core.problem.Problem`."""
+    """The problem of starting waiting gangs close together."""
 
     size_name = "jobs"
     variants = Objective
@@ -34,13 +34,13 @@ class NetworkProblem(Problem):
     def solver_of(
         self, policy: PlacementPolicy | Callable[[], PlacementPolicy]
     ) -> PlacementPolicySolver:
-        """Return a solver that asks the policy."""
+        """Return a solver that runs a placement policy."""
         from lyra_opt.network.heuristics.policy_solver import PlacementPolicySolver
 
         return PlacementPolicySolver(policy)
 
     def answer(self, instance: Instance, solution: Solution) -> Mapping[str, Any]:
-        """Return the placements, jobs and machines in file order."""
+        """Return the placements, with jobs and machines in file order."""
         position = instance.machine_position
         return {
             "placements": [
@@ -59,7 +59,7 @@ class NetworkProblem(Problem):
         }
 
     def check(self, instance: Instance, solution: Solution) -> Report:
-        """Recompute feasibility and objective."""
+        """Recompute the feasibility and the objective of a solution."""
         return check(instance, solution)
 
     def dual_bound(self, instance: Instance) -> AnyNumber:
@@ -69,12 +69,12 @@ class NetworkProblem(Problem):
         return dual_bound(instance)
 
     def proof_hints(self, instance: Instance) -> Mapping[str, Any]:
-        """Return that proofs need none."""
+        """Return an empty mapping, because proofs of this problem need no hints."""
         del instance
         return {}
 
     def proof_point(self, instance: Instance, solution: Solution) -> Mapping[str, int]:
-        """Return where gangs are, what those beyond a machine hold, and how machines end."""
+        """Return a solution as proof variables: gangs, GPUs of spread gangs, machine states."""
         point: dict[str, int] = defaultdict(int)
         rack_of = {machine.id: machine.rack for machine in instance.machines}
         left = {machine.id: machine.free_gpus for machine in instance.machines}
@@ -96,7 +96,7 @@ class NetworkProblem(Problem):
         return point
 
     def drawing_of(self, instance: Instance, solutions: Mapping[str, Solution]) -> Drawing:
-        """Return a drawing of valid solutions by who made them, or of the instance alone."""
+        """Return a drawing of valid solutions, keyed by solver name, or of the instance alone."""
         from lyra_opt.network.plot import drawing_of
 
         return drawing_of(instance, solutions)

@@ -1,1 +1,1 @@
-"""Proved dual bounds on every objective of the heterogeneous problem."""
+"""Proved dual bounds for every objective of the heterogeneous problem."""

@@ -1,17 +1,17 @@
-r"""Makespans as if work were a fluid: linear programmes that no schedule in rounds beats.
+r"""Lower bounds on the makespan from linear programmes in which work is divisible.
 
-With z_jk the time of job j on GPUs of kind k and T the makespan, shares x = z / T and v = 1 / T
-turn "least T" into "greatest v", one programme and no bisection:
+Let z_jk be the time of job j on GPUs of kind k, and T the makespan. The shares x = z / T and
+v = 1 / T turn minimising T into maximising v: one linear programme, and no bisection:
 
 .. math::
     \max v \quad\text{s.t.}\quad \sum_k a_{jk} x_{jk} \ge R_j v,\quad
     \sum_j n_j x_{jk} \le C_k,\quad \sum_{k \in K_i} x_{jk} \le m_i .
 
-*Without forking* kinds are GPU types and a job has all of its time once. *With forking* kinds are
-the types of each kind of server, of which there are m_i, and a job can be on each at once. See
-`formulations/heterogeneous/shares/README.md`, where it is proved that every schedule in rounds
-gives such shares. Sources: Gavel's policy for the makespan (which bisects); HadarE's idea of
-forking; the programmes with and without it are derived.
+*Without forking*, kinds are GPU types and each job has one unit of time. *With forking*, kinds are
+the GPU types of each kind of server i, of which there are m_i; a job can run on every server at
+once. `formulations/heterogeneous/shares/README.md` proves that every schedule in rounds gives
+feasible shares. Sources: Gavel's makespan policy (which bisects) and HadarE's idea of forking; both
+programmes are derived here.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
     from lyra_opt.heterogeneous.instance import GangJob, Instance
 
 SAFETY = 1e-11
-"""Relative; what is taken off bounds for the rounding of coefficients and of the division."""
+"""Relative allowance, subtracted from bounds, for rounding of coefficients and of the division."""
 
 
 @dataclass(frozen=True, slots=True)
 class MakespanInterval:
-    """Where the optimum of a programme is.
+    """A lower and an upper bound on the optimum of a makespan programme.
 
     Parameters
     ----------
     least_s
-        Proved by prices; 0 if there are none.
+        Lower bound, proved by the prices; 0 without prices.
     most_s
-        Reached by shares; infinite if there are none.
+        Upper bound, reached by the shares; infinite without shares.
     """
 
     least_s: float
@@ -55,20 +55,20 @@ class MakespanInterval:
 def makespan_programme(
     instance: Instance, jobs: Sequence[GangJob], *, forking: bool
 ) -> ShareProgramme:
-    """Return the programme of some jobs that all are there from the start.
+    """Return the makespan programme of the given jobs, all available from time 0.
 
     Parameters
     ----------
     jobs
-        At least one, each with a placement on which it runs.
+        At least one job; each job can run somewhere.
     forking
-        Whether copies of a job may run at once, whatever the instance says.
+        Whether copies of a job may run at once; overrides the instance.
     """
     columns = _server_columns(instance, jobs) if forking else _type_columns(instance, jobs)
     value = np.array(columns.rates).T
     usable = value > 0
     if not usable.any(axis=1).all():
-        raise ValueError("a job can run nowhere")
+        raise ValueError("at least one job cannot run on any GPU of the cluster")
     steps = np.array([job.steps for job in jobs]) * (1.0 - float(STEPS_TOLERANCE))
     return ShareProgramme(
         sets=JobSets.of(len(jobs)),
@@ -89,7 +89,7 @@ def makespan_programme(
 
 @dataclass(slots=True)
 class _Columns:
-    """Kinds of GPUs: rates[k][j], GPUs and group of each, and the limit of each group."""
+    """Columns of a programme: ``rates[k][j]``, GPUs and group per kind k, and a limit per group."""
 
     rates: list[list[float]]
     gpus: list[int]
@@ -98,7 +98,7 @@ class _Columns:
 
 
 def _type_columns(instance: Instance, jobs: Sequence[GangJob]) -> _Columns:
-    """Return the types; a job's rate on one is the better of those that some gang can have."""
+    """Return one column per GPU type, with each job's best rate over one or several servers."""
     largest: dict[str, int] = defaultdict(int)  # GPUs of the largest server that has the type
     for server in instance.servers:
         for name in server.gpus:
@@ -124,7 +124,7 @@ def _type_columns(instance: Instance, jobs: Sequence[GangJob]) -> _Columns:
 
 
 def _server_columns(instance: Instance, jobs: Sequence[GangJob]) -> _Columns:
-    """Return the types of each kind of server; a copy is on one server, one copy on each."""
+    """Return one column per type of each kind of server; a server runs one copy of a job."""
     kinds: dict[tuple[tuple[str, int], ...], int] = defaultdict(int)
     for server in instance.servers:
         kinds[tuple(sorted(server.gpus.items()))] += 1
@@ -142,17 +142,17 @@ def _server_columns(instance: Instance, jobs: Sequence[GangJob]) -> _Columns:
 
 
 def divisible_makespan(instance: Instance, engine: Engine, *, forking: bool) -> MakespanInterval:
-    """Return where the optimum of the programme of all jobs is, releases and rounds left out.
+    """Return an interval around the optimum of the makespan programme, without releases and rounds.
 
     Parameters
     ----------
     engine
-        What solves programmes, such as `point_of` of a `ShareSolver`.
+        Function that solves a programme, such as `point_of` of a `ShareSolver`.
 
     Raises
     ------
     ValueError
-        If a job can run nowhere.
+        If a job cannot run on any GPU of the cluster.
     """
     programme = makespan_programme(instance, instance.jobs, forking=forking)
     point = engine(programme)

@@ -1,31 +1,31 @@
-"""Proved bounds on the optimum of every objective, fast beside any exact method.
+"""Fast proved bounds on the optimum of every objective.
 
-Bounds are on everything that the checker lets pass, its tolerances included.
+The bounds hold for every solution that the checker accepts, within its tolerances.
 
 Schedules in rounds:
 
-* *Alone.* No job completes before the round in which it would if it had the cluster to itself
-  (`lyra_opt.heterogeneous.bounds.fastest`), and utilities do not rise with time. So the sum of
-  worths at these rounds bounds `utility`, their maximum `makespan`, the mean of JCTs `mean_jct`;
-  what each job does alone bounds `round_progress`.
+* *Each job alone.* No job completes earlier than it would with the whole cluster to itself
+  (`lyra_opt.heterogeneous.bounds.fastest`), and utilities never increase with time. So the sum of
+  utilities at these rounds bounds `utility`, the latest of them `makespan`, and the mean of the
+  JCTs `mean_jct`. The progress of each job alone bounds `round_progress`.
 * *One fast machine* (`mean_jct`). A gang of g that runs at rate v holds g GPUs for each round, and
-  v is at most the best rate V of the job; so the job needs A = g steps / (V round_s) GPU-rounds.
-  Let one preemptive machine do C GPU-rounds in a round, C all GPUs of the cluster. Every schedule
-  is one on this machine, where shortest remaining processing time completes the most jobs by any
-  time (Schrage 1968; Smith 1978): the k-th completion is no earlier than that machine's k-th,
-  rounded up to whole rounds.
-* *GPU time as a fluid*, a linear programme (`lyra_opt.heterogeneous.bounds.fluid`).
+  v is at most the best rate V of the job. So the job needs at least A = g steps / (V round_s)
+  GPU-rounds. Consider one preemptive machine that does C GPU-rounds per round, where C is the
+  number of GPUs in the cluster. Every schedule is feasible on this machine. There, shortest
+  remaining processing time completes the most jobs by any time (Schrage 1968; Smith 1978). So the
+  k-th completion is no earlier than the machine's k-th completion, rounded up to whole rounds.
+* *GPU time as a fluid*: a linear programme (`lyra_opt.heterogeneous.bounds.fluid`).
 
-Shares of time: a job does at most what its best usable type does. That bounds its term of each
-objective; sums and extremes of these bound the objective. Besides, for `throughput` and `cost`,
-the GPUs of a type give at most what the job that makes most of one there does:
+Time shares: a job does at most the steps of its best usable type. That bounds its term of each
+objective, and sums and extremes of these terms bound the objective. For `throughput` and `cost`,
+the GPUs of a type also yield at most what they would yield for the most valuable job on that type:
 
     sum_j w_j X_jr x_jr = sum_j (w_j X_jr / g_j) g_j x_jr <= C_r max_j w_j X_jr / g_j.
 
-For `max_min_share` let s be the value, so that g_j thr_j >= s w_j e_j for all jobs, e_j = thr_j
-on equal shares. A GPU of type r gives at most X_jr / g_j to job j, so with V_j = max_r X_jr it
-takes at least g_j thr_j / V_j GPUs: s sum_j w_j e_j / V_j <= C. For `makespan_share`, where
-thr_j >= R_j / T, likewise sum_j g_j R_j / V_j <= C T.
+For `max_min_share` let s be the value, so that g_j thr_j >= s w_j e_j for all jobs, where e_j is
+thr_j on equal shares. A GPU of type r contributes at most X_jr / g_j to job j. With V_j = max_r
+X_jr the job needs at least g_j thr_j / V_j GPUs, so s sum_j w_j e_j / V_j <= C. For
+`makespan_share`, where thr_j >= R_j / T, likewise sum_j g_j R_j / V_j <= C T.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ if TYPE_CHECKING:
 
 
 def dual_bound(instance: Instance) -> float:
-    """Return a bound on the optimum: above it where that is maximised, else below.
+    """Return a proved bound on the optimum: an upper bound if it is maximised, else a lower bound.
 
-    Of an instance without a valid solution any number is one. Time: two linear programmes of at
-    most some thousands of variables, beside O(jobs (log jobs + servers)).
+    If the instance has no valid solution, any number may be returned. Takes two linear programmes
+    with at most some thousands of variables, and O(jobs (log jobs + servers)) beyond them.
     """
     if instance.objective in SHARE_OBJECTIVES:
         return _share_bound(instance)
@@ -60,7 +60,7 @@ def dual_bound(instance: Instance) -> float:
     if instance.objective.sense == "max":
         return float_up(min(simple, fluid))
     least = max(simple, fluid)
-    if instance.objective is Objective.MEAN_JCT:  # completions in rounds sum to an integer
+    if instance.objective is Objective.MEAN_JCT:  # the sum of completion rounds is an integer
         released_s = sum((Fraction(job.release_s) for job in instance.jobs), Fraction(0))
         round_s, jobs = Fraction(instance.round_s), len(instance.jobs)
         rounds = math.ceil((least * jobs + released_s) / round_s)
@@ -69,7 +69,7 @@ def dual_bound(instance: Instance) -> float:
 
 
 def simple_bound(instance: Instance) -> Fraction:
-    """Return the better of the bounds on schedules that need no linear programme."""
+    """Return the best schedule bound that needs no linear programme."""
     if instance.objective is Objective.ROUND_PROGRESS:
         return sum((_progress_alone(instance, job) for job in instance.jobs), Fraction(0))
     earliest = [earliest_completion(instance, job) for job in instance.jobs]
@@ -82,7 +82,7 @@ def simple_bound(instance: Instance) -> Fraction:
             ),
             Fraction(0),
         )
-    # A job that never completes leaves no valid schedule, and so any number is a bound.
+    # If a job can never complete, no schedule is valid, so any number is a bound.
     last = [instance.horizon_rounds if number is None else number for number in earliest]
     if instance.objective is Objective.MAKESPAN:
         return (max(last) + 1) * Fraction(instance.round_s)
@@ -101,7 +101,7 @@ def _progress_alone(instance: Instance, job: GangJob) -> Fraction:
 
 
 def _one_machine_s(instance: Instance) -> Fraction:
-    """Return the least sum of JCTs on one fast machine, completions rounded up to rounds."""
+    """Return the minimum sum of JCTs on one fast machine, with completions rounded up to rounds."""
     gpus = sum(instance.gpus_of_type.values())
     round_s = Fraction(instance.round_s)
     jobs = sorted(
@@ -134,10 +134,10 @@ def _share_bound(instance: Instance) -> float:
     jobs, numbers = instance.jobs, ShareNumbers(instance)
     rates = numbers.best_rates()
     best = [slack * Fraction(max(of_types), numbers.rate_over) for of_types in rates]
-    # A GPU serves one job at a time, or two: what jobs hold together is at most so many times it.
+    # A GPU runs one job at a time, or two with packing.
     sharing = 2 if numbers.packed_rates else 1
     if instance.objective is Objective.MAX_MIN_SHARE:
-        # By how much of its time on the best type a job has its normalised throughput.
+        # Fraction of time on its best type that gives a job a normalised throughput of 1.
         least_share = [
             Fraction(job.weight) * Fraction(*numbers.equal_throughput(place)) / best[place]
             for place, job in enumerate(jobs)

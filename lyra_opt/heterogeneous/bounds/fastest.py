@@ -1,4 +1,4 @@
-"""How fast a job can be if it has the cluster to itself."""
+"""The fastest rates and the earliest completion of a job that has the cluster to itself."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def best_rate_of(gang: int, gpus: Mapping[str, int], rates: Mapping[str, float]) -> float:
-    """Return the greatest rate of a gang on some of these GPUs, 0 if it does not fit.
+    """Return the best rate of a gang on some of the given GPUs, 0 if the gang does not fit.
 
-    The gang takes types from the fastest on until it is whole; the last one rules its speed.
+    The gang takes types from fastest to slowest until it is complete; the last type sets its rate.
     """
     for name in sorted(gpus, key=lambda name: -rates.get(name, 0.0)):
         gang -= gpus[name]
@@ -28,7 +28,7 @@ def best_rate_of(gang: int, gpus: Mapping[str, int], rates: Mapping[str, float])
 
 
 def best_rates_by_server(instance: Instance, job: GangJob) -> list[float]:
-    """Return the greatest rate of the whole gang on each server, 0 where it does not fit."""
+    """Return the best rate of the whole gang on each server, 0 where it does not fit."""
     known: dict[tuple[tuple[str, int], ...], float] = {}
     rates = []
     for server in instance.servers:
@@ -40,10 +40,10 @@ def best_rates_by_server(instance: Instance, job: GangJob) -> list[float]:
 
 
 def best_spread_rate(instance: Instance, job: GangJob) -> float:
-    """Return the greatest rate of a gang on several servers, 0 if there is none.
+    """Return the best rate of a gang spread over several servers, 0 if that is impossible.
 
-    Types are taken from the fastest on until they hold the gang and are on two servers at least:
-    then one GPU of each of these and any others make a gang that is spread.
+    Types are added from fastest to slowest until they hold the gang and are on at least two
+    servers. A gang can then take one GPU on each of two servers and any other GPUs of these types.
     """
     if job.gang < 2:
         return 0.0
@@ -58,7 +58,7 @@ def best_spread_rate(instance: Instance, job: GangJob) -> float:
 
 
 def most_steps_a_round(instance: Instance, job: GangJob) -> Fraction:
-    """Return the most steps that a job can do in a round; its copies' sum with forking.
+    """Return the most steps that a job can do in one round, summed over copies with forking.
 
     Complexity O(servers types log types).
     """
@@ -75,14 +75,14 @@ def most_steps_a_round(instance: Instance, job: GangJob) -> Fraction:
         return max(steps, stays)
     if len(job.current) > 1:
         return steps
-    # The copy that stays saves its restart, and is at most as fast as the best one there.
+    # The copy that stays saves its restart, and is at most as fast as the best copy on its server.
     (server,) = job.current
     position = [place.id for place in instance.servers].index(server)
     return steps + max(Fraction(0), stays - Fraction(by_server[position]) * run_s)
 
 
 def earliest_completion(instance: Instance, job: GangJob) -> int | None:
-    """Return the round in which a job completes at the earliest, None if never."""
+    """Return the earliest round in which a job can complete; None if it never can."""
     steps = most_steps_a_round(instance, job)
     if not steps:
         return None

@@ -1,18 +1,18 @@
-r"""Bounds on schedules from GPU time as a fluid: linear programmes, their duals made exact.
+r"""Bounds on schedules from linear programmes in which GPU time is a fluid.
 
-*The relaxation.* A gang of g that runs at rate v does v round_s steps in a round, and each of its
-GPUs is of a type r with X_r >= v, X_r the better of the job's two rates there. So its steps are at
-most the sum over its GPUs of X_r round_s / g: GPU-rounds h_jr of each type bound the steps of a
-job, whatever the placements. They are bounded by the GPUs of each type, by g a round for each job
-without forking, and by the most steps that the job's copies can do with forking.
+*The relaxation.* A gang of g that runs at rate v does v round_s steps in a round. Each of its GPUs
+is of a type r with X_r >= v, where X_r is the better of the job's two rates on that type. So its
+steps are at most the sum over its GPUs of X_r round_s / g. Hence the GPU-rounds h_jr of each type
+bound the steps of a job, whatever its placements. They are themselves bounded by the GPUs of each
+type; without forking by g per round for each job; with forking by the most steps of all copies.
 
-*The proof.* Coefficients are floats rounded to the side that relaxes. A backend solves the
-programme min c x, A x <= b, 0 <= x <= u in floats; of its answer only the multipliers y are used,
-negative ones set to 0. For every feasible x
+*The proof.* Coefficients are floats, rounded to the side that relaxes the programme. A backend
+solves min c x, A x <= b, 0 <= x <= u in floats. Only its multipliers y are used, with negative ones
+set to 0. For every feasible x
 
     c x >= c x + y (A x - b) >= sum_i min(0, c_i + (A^T y)_i) u_i - y b,
 
-which is computed in rational numbers: a bound whatever the backend did.
+The right-hand side is computed in rational numbers, so it is a bound whatever the backend returns.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ MOST_SEGMENTS = 64
 MOST_RELEASES = 8
 TIME_LIMIT_S = 10.0
 MULTIPLIER_UNIT = 2**40
-"""Parts of 1 to which multipliers are rounded, so that their sums stay short."""
+"""Multipliers are rounded to multiples of 1 over this unit, which keeps exact sums short."""
 
 
 class FluidProgramme:
-    """A linear programme min c x, A x <= b, 0 <= x <= u, row by row."""
+    """A linear programme min c x, A x <= b, 0 <= x <= u, built row by row."""
 
     def __init__(self) -> None:
         self.costs: list[Fraction] = []
@@ -48,17 +48,17 @@ class FluidProgramme:
         self.rows: list[tuple[dict[int, float], Fraction]] = []
 
     def variable(self, cost: Fraction | int, largest: Fraction | int) -> int:
-        """Add a variable and return its number."""
+        """Add a variable with a cost and an upper bound, and return its index."""
         self.costs.append(Fraction(cost))
         self.largest.append(Fraction(largest))
         return len(self.costs) - 1
 
     def at_most(self, row: Mapping[int, float], right: Fraction | int) -> None:
-        """Add the constraint ``row x <= right``; rows are floats, to be rounded by the caller."""
+        """Add the constraint ``row x <= right``; the caller rounds the floats of `row` safely."""
         self.rows.append((dict(row), Fraction(right)))
 
     def bound(self) -> Fraction | None:
-        """Return a proved lower bound on the optimum, None if the backend has no multipliers."""
+        """Return a proved lower bound on the optimum; None without multipliers."""
         if not self.costs:
             return Fraction(0)
         import numpy as np
@@ -87,7 +87,7 @@ class FluidProgramme:
         return self._weak_dual([-float(value) for value in result.ineqlin.marginals])
 
     def _weak_dual(self, multipliers: Sequence[float]) -> Fraction:
-        """Return ``sum_i min(0, c_i + (A^T y)_i) u_i - y b`` in rational numbers."""
+        """Return the bound ``sum_i min(0, c_i + (A^T y)_i) u_i - y b`` in rational numbers."""
         reduced = list(self.costs)
         total = Fraction(0)
         for (row, right), multiplier in zip(self.rows, multipliers, strict=True):
@@ -105,7 +105,7 @@ class FluidProgramme:
 
 
 def fluid_bound(instance: Instance) -> Fraction | None:
-    """Return a bound on the optimum of a schedule objective, None if there is none to be had."""
+    """Return a proved bound for a schedule objective; None if no programme was solved."""
     if instance.objective is Objective.ROUND_PROGRESS:
         return _progress_bound(instance)
     if len(instance.jobs) * (len(instance.gpu_types) + 1) > MOST_VARIABLES:
@@ -119,7 +119,7 @@ def fluid_bound(instance: Instance) -> Fraction | None:
 
 
 def _steps_of_gpu(job: GangJob, name: str) -> Fraction:
-    """Return the most steps a second that one GPU of a type does for a job."""
+    """Return the most steps per second that one GPU of a type contributes to a job."""
     rates = [job.throughput.get(name, 0.0)]
     if job.spread_throughput is not None:
         rates.append(job.spread_throughput.get(name, 0.0))
@@ -159,7 +159,7 @@ def _progress_bound(instance: Instance) -> Fraction | None:
 
 
 def _makespan_bound(instance: Instance) -> Fraction | None:
-    """Bound the number of rounds: ``min T``, GPU-rounds after each release within ``T - f``."""
+    """Return a lower bound: the least T such that work released from f on fits into ``T - f``."""
     programme = FluidProgramme()
     rounds = programme.variable(1, instance.horizon_rounds)
     releases = sorted({instance.first_round(job) for job in instance.jobs})
@@ -189,10 +189,11 @@ def _makespan_bound(instance: Instance) -> Fraction | None:
 
 
 def _completion_bound(instance: Instance) -> Fraction | None:
-    r"""Bound `utility` and the mean JCT, time cut into segments of whole rounds.
+    r"""Bound `utility` or the mean JCT, with time cut into segments of whole rounds.
 
-    ``z_jk`` is whether job j completes in segment k, at its value in the first round of it in
-    which the job could: ``steps up to the end of k >= due sum_{i <= k} z_ji``.
+    ``z_jk`` says whether job j completes in segment k. Its value is that of the first round of the
+    segment in which the job could complete. The constraint is ``steps up to the end of k >= due
+    sum_{i <= k} z_ji``.
     """
     minimises = instance.objective is Objective.MEAN_JCT
     starts = _segments(instance)
@@ -224,7 +225,7 @@ def _completion_bound(instance: Instance) -> Fraction | None:
                 held.setdefault((name, k), {})[gpu] = 1.0
             if not instance.forking:
                 programme.at_most(parallel, job.gang * length)
-            # What it can do at most is a limit of its own: types that are fast may not fit.
+            # The job's maximum is a separate limit: its gang may not fit on its fast types.
             programme.at_most(least_steps, largest * length)
             work |= most_steps
             if k in completes:
@@ -243,7 +244,7 @@ def _completion_bound(instance: Instance) -> Fraction | None:
 
 
 def _segments(instance: Instance) -> list[int]:
-    """Return the rounds in which segments begin, short ones first: they decide more."""
+    """Return the first round of each segment; early segments are short because they matter more."""
     by_size = MOST_VARIABLES // (len(instance.jobs) * (len(instance.gpu_types) + 1))
     rounds, most = instance.horizon_rounds, max(1, min(MOST_SEGMENTS, by_size))
     if rounds <= most:
@@ -254,7 +255,7 @@ def _segments(instance: Instance) -> list[int]:
 def _values(
     instance: Instance, starts: Sequence[int], ends: Sequence[int]
 ) -> list[dict[int, Fraction]]:
-    """Return by job what it is worth (or its JCT) at best if it completes in a segment."""
+    """Return, for each job, its best utility (or JCT) by the segment in which it completes."""
     value = jct_s if instance.objective is Objective.MEAN_JCT else worth
     values = []
     for job in instance.jobs:

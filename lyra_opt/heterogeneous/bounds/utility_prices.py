@@ -1,4 +1,4 @@
-"""An upper bound on the offline utility from prices of GPUs, and what a job buys at them."""
+"""Upper bounds on the offline utility from GPU prices, and the best purchase of each job."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ if TYPE_CHECKING:
     from lyra_opt.heterogeneous.instance import GangJob, Instance, Placement
 
     Prices = NDArray[np.float64]
-    """By round, server and type."""
+    """Price of a GPU by round, server and type."""
 
 
 MOST_LABELS = 20_000
-"""Partial schedules of one job that are kept apart; beyond them a bound is relaxed."""
+"""Most partial schedules kept per job; beyond this number labels are merged and bounds relaxed."""
 
 STEP_TOLERANCE = 1e-12
-"""By which a sum of rounded steps may fall short: bounds stay bounds."""
+"""Allowance for rounding in sums of steps, on the safe side for upper bounds."""
 
 
-CELLS_BETWEEN_LOOKS_AT_THE_CLOCK = 2**17
-"""Prices that are sorted in about ten milliseconds."""
-ROUNDS_BETWEEN_LOOKS_AT_THE_CLOCK = 200
-"""Completions that are valued in some milliseconds."""
+CELLS_BETWEEN_CLOCK_CHECKS = 2**17
+"""Number of prices whose sorting takes about ten milliseconds."""
+ROUNDS_BETWEEN_CLOCK_CHECKS = 200
+"""Number of completions whose utility takes some milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """Placements of one speed.
+    """A rate at which a job can run, with the GPU types that allow this rate.
 
     Parameters
     ----------
     rate
-        Steps a second, above 0.
+        Steps per second, above 0.
     is_spread
-        Whether they are on several servers.
+        Whether the gang is on several servers.
     types
-        Positions of the types that are at least as fast.
+        Positions of the GPU types on which the job runs at `rate` or faster.
     """
 
     rate: float
@@ -58,18 +58,18 @@ class Level:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purchase:
-    """What a job buys.
+    """The schedule that a job buys at given GPU prices.
 
     Parameters
     ----------
     payoff
-        Utility less cost, at least 0; 0 where it buys nothing.
+        Utility minus cost, at least 0; 0 if the job buys nothing.
     worth
-        The utility.
+        Weighted utility of the schedule.
     entries
-        Where it runs; empty where it buys nothing.
+        Entries of the schedule; empty if the job buys nothing.
     is_exact
-        Whether the payoff is the largest one; else it is no less than that.
+        Whether the payoff is the maximum; if not, it is an upper bound on the maximum.
     """
 
     payoff: float
@@ -79,12 +79,12 @@ class Purchase:
 
 
 class PricingOracle:
-    """Solves the pricing problem of each job of a utility instance.
+    """Finds, at given GPU prices, the most profitable schedule of each job.
 
     Parameters
     ----------
     instance
-        With the objective utility.
+        An instance with the objective utility.
     """
 
     def __init__(self, instance: Instance) -> None:
@@ -96,27 +96,27 @@ class PricingOracle:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Rounds, servers and types."""
+        """Numbers of rounds, servers and GPU types."""
         return (self._instance.horizon_rounds, *self.capacity.shape)
 
     @cached_property
     def levels(self) -> dict[str, list[Level]]:
-        """The speeds of each job, by id."""
+        """The rates of each job, fastest first, by job id."""
         return {job.id: self._levels(job) for job in self._instance.jobs}
 
     def worths(self, job: GangJob) -> NDArray[np.float64]:
-        """Return the weighted utility of a job by the round at whose end it completes."""
+        """Return the weighted utility of a job by the round in which it completes."""
         first = self._instance.first_round(job)
         rounds = range(self._instance.horizon_rounds)
         return np.array(
             [
                 float(worth(self._instance, job, last)) if last >= first else 0.0
-                for last in within_time(rounds, ROUNDS_BETWEEN_LOOKS_AT_THE_CLOCK)
+                for last in within_time(rounds, ROUNDS_BETWEEN_CLOCK_CHECKS)
             ]
         )
 
     def most_worth(self, job: GangJob) -> float:
-        """Return what the job is worth alone on the cluster; 0 if it cannot complete."""
+        """Return the best utility of a job alone on the cluster, 0 if it cannot complete."""
         return self.buy(job, PricedRounds(self, np.zeros(self.shape))).payoff
 
     def _levels(self, job: GangJob) -> list[Level]:
@@ -131,26 +131,26 @@ class PricingOracle:
         return levels
 
     def buy(self, job: GangJob, priced: PricedRounds) -> Purchase:
-        """Return the schedule of most payoff.
+        """Return the schedule with the largest payoff, utility minus cost.
 
-        A partial schedule is a label: its steps and its cost. Labels go through the rounds; in
-        each they wait or take a placement, of those of one speed the cheapest. A label that has
-        no more steps and no less cost than another is dropped, as is one that costs as much as
-        completing in the next round is worth, or that cannot complete. A completed label is a
-        schedule: as utilities never rise with time and prices are not negative, nothing is gained
-        by going on. With forking a round has a turn for each server, in which a copy may run
-        there.
+        The search extends labels round by round. A label is a partial schedule, given by its steps
+        and its cost. In each round a label waits or takes the cheapest placement of one rate. A
+        label is dropped if another has at least its steps and at most its cost, if its cost reaches
+        the utility of completing in the next round, or if it can no longer complete. A completed
+        label is a schedule: utilities never rise with time and prices are not negative, so further
+        rounds cannot improve it. With forking a round has one turn per server, in which a copy may
+        run on that server.
 
-        Exact, since only labels are dropped from which a label kept reaches no less payoff; two
-        schedules with the same steps and cost so far have the same futures. Beyond `MOST_LABELS`
-        labels those of nearly the same steps are made one, with the most steps and the least
-        cost of them: the payoff is then an upper bound. O(rounds labels speeds log labels), with
-        forking times the servers; without merging labels may number (rounds + 1)^speeds.
+        The result is exact: a dropped label cannot reach a larger payoff than some label that is
+        kept, because labels with equal steps and cost have the same futures. Beyond `MOST_LABELS`
+        labels, those with nearly equal steps are merged into one with their most steps and their
+        least cost; the payoff is then an upper bound. O(rounds labels speeds log labels), times
+        the servers with forking; without merging there may be (rounds + 1)^speeds labels.
 
         Parameters
         ----------
         job
-            The buyer.
+            The job that buys.
         priced
             Prices of all GPUs in all rounds.
         """
@@ -178,7 +178,7 @@ class PricingOracle:
         )
 
     def usage(self, entries: Sequence[RoundEntry]) -> NDArray[np.int64]:
-        """Return the GPUs that entries take, by round, server and type."""
+        """Return the number of GPUs that the entries use, by round, server and type."""
         server_at = {server.id: place for place, server in enumerate(self._instance.servers)}
         type_at = {name: place for place, name in enumerate(self._types)}
         used = np.zeros(self.shape, dtype=np.int64)
@@ -190,14 +190,14 @@ class PricingOracle:
 
 
 class PricedRounds:
-    """Prices of GPUs, and the cheapest placements at them.
+    """Prices of GPUs, with the cheapest placements at these prices.
 
     Parameters
     ----------
     oracle
-        Whose instance they belong to.
+        The oracle of the instance.
     prices
-        By round, server and type; at least 0.
+        Price of a GPU by round, server and type; at least 0.
     """
 
     def __init__(self, oracle: PricingOracle, prices: Prices) -> None:
@@ -207,9 +207,9 @@ class PricedRounds:
         self._known: dict[tuple[int, bool, tuple[int, ...]], NDArray[np.float64]] = {}
 
     def costs(self, job: GangJob) -> NDArray[np.float64]:
-        """Return the least cost by round, turn and speed; inf where there are too few GPUs.
+        """Return the least cost of a gang, shape (rounds, turns, speeds); inf if it does not fit.
 
-        A round has a turn for each server with forking, one turn without.
+        With forking, a round has one turn per server; without, one turn.
         """
         levels = self._oracle.levels[job.id]
         return np.stack([self._costs(job.gang, level) for level in levels], axis=-1)
@@ -218,7 +218,7 @@ class PricedRounds:
         key = (gang, level.is_spread, level.types)
         if key not in self._known:
             rounds, servers, types = self._oracle.shape
-            block = max(1, CELLS_BETWEEN_LOOKS_AT_THE_CLOCK // (servers * types))
+            block = max(1, CELLS_BETWEEN_CLOCK_CHECKS // (servers * types))
             blocks = []
             for first in within_time(range(0, rounds, block)):
                 prices = self.prices[first : first + block]
@@ -235,7 +235,7 @@ class PricedRounds:
     def _server_costs(
         self, prices: NDArray[np.float64], gang: int, level: Level
     ) -> NDArray[np.float64]:
-        """Return the cost of the cheapest GPUs by round and server."""
+        """Return the cost of the cheapest gang on one server, by round and server."""
         types = list(level.types)
         prices = prices[:, :, types]
         order = np.argsort(prices, axis=2, kind="stable")
@@ -249,17 +249,18 @@ class PricedRounds:
     def _spread_costs(
         self, prices: NDArray[np.float64], gang: int, level: Level
     ) -> NDArray[np.float64]:
-        """Return the cost of the cheapest GPUs that are not all on one server, by round.
+        """Return the cost of the cheapest gang on at least two servers, by round.
 
-        If the cheapest are all on one server, the dearest of them gives way to the cheapest that
-        is elsewhere: each GPU elsewhere costs no less than those, so one is enough.
+        If the cheapest GPUs are all on one server, the dearest of them is exchanged for the
+        cheapest GPU of another server. GPUs of other servers cost no less, so one exchange is
+        enough.
         """
         servers = prices.shape[1]
         types = list(level.types)
         prices = prices[:, :, types].reshape(len(prices), -1)
         there = np.broadcast_to(self._oracle.capacity[:, types].ravel(), prices.shape)
         server = np.repeat(np.arange(servers), len(types))
-        # Types that a server does not have would pass for the cheapest GPUs.
+        # A type with no GPU on a server could otherwise look like the cheapest.
         prices = np.where(there > 0, prices, np.inf)
         order = np.argsort(prices, axis=1, kind="stable")
         prices = np.take_along_axis(prices, order, axis=1)
@@ -277,9 +278,9 @@ class PricedRounds:
         return np.where(there.sum(axis=1) >= gang, costs, np.inf)
 
     def placement(self, job: GangJob, number: int, level: Level, turn: int) -> Placement:
-        """Return the cheapest placement of a speed in a round.
+        """Return the cheapest placement of a job at a given rate in one round.
 
-        With forking, on the server whose turn it is.
+        With forking, the placement is on the server of the turn.
         """
         capacity = self._oracle.capacity
         here = self.prices[number]
@@ -319,18 +320,18 @@ class PricedRounds:
 
 
 class _LabelSearch:
-    """The labels of one job; see `PricingOracle.buy`.
+    """The label search of `PricingOracle.buy` for one job.
 
     Parameters
     ----------
     worths
-        By last round.
+        Utility by the round in which the job completes.
     first_round
-        In which the job may run.
+        First round in which the job may run.
     shares
-        Part of its steps that the job does in a round, by speed.
+        Fraction of its steps that the job does in a round, by speed.
     costs
-        By round, turn and speed.
+        Cost of the cheapest gang, by round, turn and speed.
     """
 
     def __init__(
@@ -345,15 +346,15 @@ class _LabelSearch:
         self._first = first_round
         self._shares = shares
         self._costs = costs
-        # The label that each label comes from, its speed, -1 for none, and when it took it.
+        # For each step: parent label, speed (-1 if the label waits), round and turn.
         self._history: list[tuple[NDArray[np.int64], NDArray[np.int64], int, int]] = []
 
     def run(self) -> tuple[float, int, list[tuple[int, int, int]]]:
-        """Return the best payoff, the last round, and round, turn and speed of what is bought."""
+        """Return the best payoff, its last round, and the purchases as (round, turn, speed)."""
         rounds, turns, _ = self._costs.shape
         best, best_round = 0.0, 0
         best_turns: list[tuple[int, int, int]] = []
-        # What can still be done from a round on.
+        # Fraction of the job's steps that can still be done from each round on.
         per_round = np.where(np.isfinite(self._costs), self._shares, 0.0).max(axis=2).sum(axis=1)
         ahead = np.append(np.cumsum(per_round[::-1])[::-1], 0.0)
         shares, costs = np.zeros(1), np.zeros(1)
@@ -386,7 +387,7 @@ class _LabelSearch:
     def _extend(
         self, shares: NDArray[np.float64], costs: NDArray[np.float64], number: int, turn: int
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Let each label wait or take a placement, and drop those that others are as good as."""
+        """Let each label wait or take a placement, then drop dominated labels."""
         of_speed = self._costs[number, turn]
         labels = len(shares)
         offered = np.flatnonzero(np.isfinite(of_speed))
@@ -410,19 +411,18 @@ class _LabelSearch:
     def _merge(
         self, shares: NDArray[np.float64], costs: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Let labels of nearly the same share have the most share and the least cost of them."""
+        """Merge labels with nearly equal shares, keeping the largest share and the least cost."""
         self.is_exact = False
         grid = MOST_LABELS // 2
         bucket = np.floor(shares * grid).astype(np.int64)
-        # Shares fall and so do costs: the last label of a bucket is the cheapest, the first has
-        # the most share.
+        # Labels are sorted by falling share and cost: the last one of a bucket is cheapest.
         first = np.flatnonzero(np.concatenate(([True], bucket[1:] != bucket[:-1])))
         last = np.concatenate((first[1:] - 1, [len(bucket) - 1]))
         self._history.append((last, np.full(len(last), -1), 0, 0))
         return shares[first], costs[last]
 
     def _path(self, label: int) -> list[tuple[int, int, int]]:
-        """Return round, turn and speed of all that a label has bought, in order."""
+        """Return the (round, turn, speed) of each purchase of a label, in order."""
         bought = []
         for origin, speed, number, turn in reversed(self._history):
             if speed[label] >= 0:
@@ -432,60 +432,60 @@ class _LabelSearch:
 
 
 SCALES = (1.0, 0.5, 0.25, 0.1, 0.0)
-"""By which given prices are multiplied; at 0 the bound is what all jobs are worth alone."""
+"""Factors for the given prices; at 0 the bound is the sum of what each job earns alone."""
 
 MOST_STEPS = 60
 PRICINGS_BUDGET = 40_000
-"""Rounds times jobs, times servers with forking, that all steps may price."""
+"""Most pricings in all steps; one pricing is a job in a round (with forking, on one server)."""
 
 SAFETY = 1e-11
-"""Relative; far more than the rounding of the sums, far less than what counts as a gap."""
+"""Relative allowance: far above the rounding of the sums, far below a relevant gap."""
 
 
 class UtilityPriceBound(NamedTuple):
     """An upper bound on the optimum of a utility instance."""
 
     value: float
-    """The best bound."""
+    """The best bound found."""
     at_given_prices: float
-    """That of the prices as they were given."""
+    """The bound at the given prices."""
     evaluations: int
-    """Price vectors at which all jobs were priced."""
+    """Number of price vectors that were evaluated."""
     relaxed: int
-    """Jobs whose pricing problem was relaxed once at least, its payoff an upper bound."""
+    """Number of jobs whose pricing problem was relaxed at least once."""
 
 
 def price_bound(
     instance: Instance, prices: NDArray[np.float64], utility: float
 ) -> UtilityPriceBound:
-    """Return an upper bound on the offline optimum from any prices.
+    """Return an upper bound on the best offline utility, derived from given GPU prices.
 
-    Weak duality. Let k[t, h, r] >= 0 be prices, c[h, r] the GPUs, S_j the schedules of job j that
-    complete it, each in at most horizon rounds on at most all GPUs, w_js[t, h, r] what schedule s
-    takes and U_js its weighted utility. Put::
+    By weak duality. Let k[t, h, r] >= 0 be prices and c[h, r] the GPUs. Let S_j be the schedules
+    that complete job j within the horizon on at most all GPUs. Schedule s takes w_js[t, h, r] GPUs
+    and has the weighted utility U_js. Put::
 
         mu_j = max(0, max over s in S_j of U_js - sum of k[t, h, r] w_js[t, h, r])
         D(k) = sum_j mu_j + sum of k[t, h, r] c[h, r]
 
     Let an optimal solution complete the jobs J, job j by schedule s(j); jobs that do not complete
-    are worth nothing. Then its value is the sum over J of U_js(j), at most the sum over J of
-    mu_j + sum of k w_js(j), by the choice of mu_j; and that is at most D(k), since mu_j >= 0 and
-    the schedules together take at most c[h, r] GPUs of a cell in a round, at k >= 0. So D(k) is no
-    less than the optimum whatever the prices, and weights need no more than to be part of U_js.
-    The pricing problem of each job is solved exactly (`PricingOracle.buy`), or relaxed upwards.
+    earn nothing. Its value is the sum over J of U_js(j). By the choice of mu_j this is at most the
+    sum over J of mu_j + sum of k w_js(j). That is at most D(k), because mu_j >= 0, k >= 0, and the
+    schedules together take at most c[h, r] GPUs of a cell in a round. So D(k) is at least the
+    optimum whatever the prices. Weights only need to be part of U_js. The pricing problem of each
+    job is solved exactly (`PricingOracle.buy`) or relaxed upwards.
 
-    The prices are scaled by each of `SCALES`; from the best of these, Polyak's subgradient steps
-    towards `utility` follow, c - (what all jobs buy) being a subgradient of D; the best bound is
-    kept. The number of steps depends on the size of the instance, and on the time limit in force.
+    The prices are scaled by each of `SCALES`. From the best of these, Polyak's subgradient steps
+    aim at `utility`; c minus the GPUs that all jobs buy is a subgradient of D. The best bound is
+    kept. The number of steps depends on the size of the instance and on the current time limit.
 
     Parameters
     ----------
     instance
-        With the objective utility.
+        An instance with the objective utility.
     prices
-        By round, server and type; at least 0.
+        Price of a GPU by round, server and type; at least 0.
     utility
-        Of a known solution.
+        Objective of a known solution.
     """
     search = _PriceSearch(instance)
     at_given = search.evaluate(prices)[0]
@@ -500,7 +500,7 @@ def price_bound(
 
 
 class _PriceSearch:
-    """Evaluates D and keeps the best; see `price_bound`."""
+    """Search for GPU prices that minimise the dual function D of `price_bound`."""
 
     def __init__(self, instance: Instance) -> None:
         self._instance, self._jobs = instance, instance.jobs
@@ -511,7 +511,7 @@ class _PriceSearch:
         self.relaxed: set[str] = set()
 
     def improve(self, prices: NDArray[np.float64], utility: float) -> None:
-        """Scale the prices, then step from the best of these."""
+        """Scale the prices, then take subgradient steps from the best scale."""
         instance = self._instance
         for scale in SCALES[1:]:
             self.evaluate(scale * prices)
@@ -526,7 +526,7 @@ class _PriceSearch:
             here = np.maximum(0.0, here - (value - utility) / norm * slope)
 
     def evaluate(self, prices: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """Return D and a subgradient."""
+        """Return the dual bound at the given prices, and a subgradient."""
         priced = PricedRounds(self._oracle, prices)
         slope = np.broadcast_to(self._oracle.capacity, prices.shape).astype(np.float64)
         value = float((prices * slope).sum())

@@ -1,1 +1,1 @@
-"""Exact methods: Gavel's linear programmes over shares of time."""
+"""Exact methods for time shares: Gavel's linear programmes."""

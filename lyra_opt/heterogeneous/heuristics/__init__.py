@@ -1,1 +1,1 @@
-"""Rules that decide round by round."""
+"""Heuristics for gangs on heterogeneous GPUs, most of them round-based policies."""

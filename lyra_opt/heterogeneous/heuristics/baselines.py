@@ -1,4 +1,4 @@
-"""Baselines: Tiresias's queues by service, YARN-CS's single queue, and AlloX's matching."""
+"""Baseline policies: Tiresias's service queues, YARN-CS's single queue and AlloX's matching."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ if TYPE_CHECKING:
 
 
 DEFAULT_THRESHOLDS_GPU_S = (3_600.0,)
-"""Two queues, as in the paper; the limit is that of the README of its simulator."""
+"""Two queues, as in the paper; the threshold is the one in the README of its simulator."""
 
 
 class Tiresias(RoundPolicy):
-    """Discretised 2D-LAS: queues by attained service, first come, first served in each.
+    """Discretised 2D-LAS: queues by attained service, first come, first served within each.
 
     Source: Tiresias (NSDI 2019) and its simulator (SymbioticLab/Tiresias). A job begins in the
-    first queue and is demoted once its attained service, GPUs times time, reaches a threshold.
-    Queues are gone through in turn, each by first start (jobs that have not started last), then
-    submission; a job runs if its gang still fits, all others are preempted. A gang takes GPUs of
-    one type, that of which most are free: the rule knows no speeds. Jobs that run on stay where
-    they are unless the others would not fit then.
+    first queue and is demoted when its attained service, GPUs times time, reaches a threshold.
+    Queues are served in turn. Within a queue, jobs are sorted by first start, with unstarted jobs
+    last, then by submission. A job runs if its gang still fits; all other jobs are preempted. A
+    gang takes GPUs of the single type with the most free GPUs, because the rule knows no speeds.
+    Running jobs keep their GPUs unless another chosen job would then not fit.
 
     Parameters
     ----------
     thresholds_gpu_s
-        Increasing limits between the queues; the simulator's demonstration has 3250, 7200 and
+        Increasing thresholds between the queues. The simulator's demonstration has 3250, 7200 and
         18000.
     promote_knob
-        A waiting job goes back to the first queue, and its service counts from 0 again, once it
-        has waited this many times as long as it has run since; None never promotes. A third-party
-        implementation has 8.
+        A waiting job returns to the first queue, with its service reset to 0, after waiting this
+        many times as long as it has run since its last reset. None means that jobs are never
+        promoted. A third-party implementation has 8.
 
     Notes
     -----
@@ -61,18 +61,20 @@ class Tiresias(RoundPolicy):
             for place, threshold in enumerate(thresholds_gpu_s)
         ]
         if any(low >= high for low, high in pairwise(self._thresholds)):
-            raise FieldError("thresholds_gpu_s", list(thresholds_gpu_s), "must increase")
+            raise FieldError(
+                "thresholds_gpu_s", list(thresholds_gpu_s), "must be in increasing order"
+            )
         if promote_knob is not None:
             promote_knob = require_number("promote_knob", promote_knob, minimum=0, above=True)
         self._promote_knob = promote_knob
         self._forgiven: dict[str, tuple[float, float]] = {}
 
     def prepare(self, state: RoundState, rng: np.random.Generator) -> None:  # noqa: ARG002
-        """Keep what the whole cluster can hold."""
+        """Store the capacity of the cluster."""
         self._placer = GangPlacer(state.servers)
 
     def unchanged_for_s(self, state: RoundState) -> float:
-        """See `RoundPolicy`; until a running job is demoted, or a waiting one may be promoted."""
+        """Return the time until a running job is demoted; 0 if waiting jobs may be promoted."""
         if self._promote_knob is not None:
             return 0.0
         least_s = math.inf
@@ -84,12 +86,12 @@ class Tiresias(RoundPolicy):
         return least_s
 
     def queue_of(self, active: ActiveJob) -> int:
-        """Return the queue that a job is in, from 0."""
+        """Return the index of a job's queue, from 0."""
         forgiven_gpu_s, _ = self._forgiven.get(active.job.id, (0.0, 0.0))
         return bisect_right(self._thresholds, active.attained_gpu_s - forgiven_gpu_s)
 
     def decide(self, state: RoundState) -> Decision:
-        """Return the first jobs of the queues that fit."""
+        """Return placements for the jobs that fit, in queue order."""
         self._promote(state)
 
         def rank(active: ActiveJob) -> tuple[int, float, int]:
@@ -105,7 +107,7 @@ class Tiresias(RoundPolicy):
         return self._staying(chosen, state) or anew.decision
 
     def _staying(self, chosen: Sequence[ActiveJob], state: RoundState) -> Decision | None:
-        """Return where all chosen jobs run if none that runs is moved; None if that cannot be."""
+        """Return a decision in which no running job moves; None if a chosen job does not fit."""
         draft = RoundDraft(state.servers)
         for active in draft.keep_running(chosen):
             if not draft.give(active.job, self._placer.place(draft.free, active.job)):
@@ -127,27 +129,27 @@ class Tiresias(RoundPolicy):
 class YarnCs(RoundPolicy):
     """Start jobs in order of submission; a job keeps its GPUs until it completes.
 
-    Source: the capacity scheduler of YARN with one queue, as Hadar (arXiv 2503.10918) compares
-    with it; that the first job that does not fit holds up those behind it is from memory. A gang
-    takes GPUs of one type, that of which most are free: the rule knows no speeds. Jobs that even
-    the empty cluster cannot hold are passed over.
+    Source: YARN's capacity scheduler with one queue, as Hadar (arXiv 2503.10918) compares with it.
+    The first job that does not fit blocks all jobs behind it; this detail is from memory. A gang
+    takes GPUs of the single type with the most free GPUs, because the rule knows no speeds. Jobs
+    that not even the empty cluster can hold are skipped.
 
     Complexity of a decision: O(jobs + started (types + servers log servers)). Guarantee: none; a
-    long job in front makes all others wait.
+    long job at the head makes all others wait.
     """
 
     name = "yarn-cs"
 
     def prepare(self, state: RoundState, rng: np.random.Generator) -> None:  # noqa: ARG002
-        """Keep what the whole cluster can hold."""
+        """Store the capacity of the cluster."""
         self._placer = GangPlacer(state.servers)
 
     def unchanged_for_s(self, state: RoundState) -> float:  # noqa: ARG002
-        """See `RoundPolicy`; only who comes and goes matters."""
+        """Return infinity: a decision changes only when a job arrives or completes."""
         return math.inf
 
     def decide(self, state: RoundState) -> Decision:
-        """Return the running jobs where they run, and those that start."""
+        """Keep running jobs in place, and start waiting jobs in order of submission."""
         draft = RoundDraft(state.servers)
         for active in draft.keep_running(state.jobs):
             is_placed = draft.give(active.job, self._placer.place(draft.free, active.job))
@@ -157,28 +159,29 @@ class YarnCs(RoundPolicy):
 
 
 class AlloX(RoundPolicy):
-    """Matches waiting one-GPU jobs to places in queues of least total completion time.
+    """Match waiting one-GPU jobs to positions in GPU queues with the least total completion time.
 
-    Source: AlloX (EuroSys 2020) as the baseline of Gavel's code. A job that is p-th from the end
-    of a GPU's queue delays p jobs, itself among them, by its own time there, so the completion
-    times sum to p steps / speed over all jobs: a matching of least cost of jobs and pairs (GPU,
-    p) is a best set of queues for the free GPUs and the jobs that wait. The first job of each
-    queue runs, and keeps its GPU until it completes. Matched anew when a job has been submitted or
-    completed, always to the GPUs that are free. The time since submission, that the cost in
-    the code contains too, is the same wherever a job goes and decides nothing.
+    Source: AlloX (EuroSys 2020), as implemented as a baseline in Gavel's code. A job that is p-th
+    from the end of a GPU's queue delays p jobs, itself included, by its own run time there. So the
+    completion times sum to p steps / speed over all jobs. A least-cost matching of jobs with pairs
+    (GPU, p) gives optimal queues for the free GPUs and the waiting jobs. The first job of each
+    queue starts and keeps its GPU until it completes. Jobs are matched again, to the free GPUs,
+    whenever a job arrives or completes. The code's cost also contains the time since submission;
+    that term is constant for each job and changes no decision.
 
-    GPUs of a type are alike, so places need to go no further back than all jobs evenly on the
-    GPUs of one type: with lower p always cheaper, some best matching fills places p of all GPUs of
-    a type before places p + 1. The matching is by SciPy, O(jobs^3 types) at worst.
+    GPUs of a type are interchangeable. Lower p is always cheaper, so some optimal matching fills
+    position p of all GPUs of a type before position p + 1. Hence positions are needed only up to
+    the length of queues that spread all jobs evenly over the type. The matching uses SciPy,
+    O(jobs^3 types) at worst.
 
-    Guarantee: where all jobs wait and all GPUs are free, the queues have the least mean
-    completion time of schedules without preemption. They are not kept to, though: the next
-    matching knows nothing of GPUs that will be free soon.
+    Guarantee: if all jobs wait and all GPUs are free, the queues have the least mean completion
+    time of all schedules without preemption. The policy does not follow these queues to the end:
+    the next matching ignores GPUs that will soon be free.
 
     Parameters
     ----------
     alpha
-        Part of the waiting jobs, those submitted first, that are matched; in (0, 1].
+        Fraction of the waiting jobs, in order of submission, that is matched; in (0, 1].
     """
 
     name = "allox"
@@ -189,15 +192,15 @@ class AlloX(RoundPolicy):
         self._types: list[str] = []
 
     def prepare(self, state: RoundState, rng: np.random.Generator) -> None:  # noqa: ARG002
-        """Keep the names of the types."""
+        """Store the names of the GPU types."""
         self._types = [gpu_type.name for gpu_type in state.gpu_types]
 
     def unchanged_for_s(self, state: RoundState) -> float:  # noqa: ARG002
-        """See `RoundPolicy`; only who comes and goes matters."""
+        """Return infinity: a decision changes only when a job arrives or completes."""
         return math.inf
 
     def decide(self, state: RoundState) -> Decision:
-        """Return the running jobs where they run, and the first of each free GPU's queue."""
+        """Keep running jobs in place, and start the first job of each free GPU's queue."""
         draft = RoundDraft(state.servers)
         waiting = [active for active in draft.keep_running(state.jobs) if active.job.gang == 1]
         if not state.is_changed:
@@ -211,7 +214,7 @@ class AlloX(RoundPolicy):
     def queues(
         self, waiting: Sequence[ActiveJob], free: FreeGpus
     ) -> dict[str, list[tuple[int, ActiveJob]]]:
-        """Return the best queues of free GPUs, by type: places from the end, and who has them."""
+        """Return optimal queues by GPU type, as pairs (position from the end, job)."""
         places = [
             (name, position)
             for name in self._types
@@ -234,7 +237,7 @@ class AlloX(RoundPolicy):
         rates = rates[usable]
         with np.errstate(divide="ignore"):
             costs = positions * (steps[:, None] / rates)
-        # No queue of jobs that can run is as dear as one job where it cannot.
+        # An impossible assignment costs more than all possible assignments together.
         costs[~np.isfinite(costs)] = 2 * len(usable) * costs[np.isfinite(costs)].max()
         queues: dict[str, list[tuple[int, ActiveJob]]] = {}
         for row, column in zip(*linear_sum_assignment(costs), strict=True):
@@ -245,11 +248,11 @@ class AlloX(RoundPolicy):
 
 
 def _heads(queue: Sequence[tuple[int, ActiveJob]], gpus: int) -> list[ActiveJob]:
-    """Return who begins the queues of the GPUs of a type.
+    """Return the first job of each GPU's queue, for the GPUs of one type.
 
-    The jobs at place p from the end are on different GPUs. Which of them shares a GPU with which
-    at p + 1 does not change the cost, as long as no GPU has a gap: the j-th of each place are put
-    on the j-th GPU, and the last place taken of each GPU is its head.
+    Jobs at position p from the end are on different GPUs. The cost does not depend on which job at
+    position p shares a GPU with which job at p + 1, as long as no queue has a gap. So the j-th job
+    of each position goes to the j-th GPU, and the highest position of each GPU is its head.
     """
     by_place: dict[int, list[ActiveJob]] = {}
     for position, active in sorted(queue, key=lambda entry: (entry[0], entry[1].order)):

@@ -1,4 +1,4 @@
-"""Gavel: shares of time from a linear programme, and rounds that come near them."""
+"""Gavel: time shares from a linear programme, and rounds that approximate these shares."""
 
 from __future__ import annotations
 
@@ -35,30 +35,30 @@ if TYPE_CHECKING:
     from lyra_opt.heterogeneous.instance import GangJob, Instance, PackedRate, Placement
 
     Shares = Mapping[str, Mapping[str, float]]
-    """By job and type."""
+    """Share of time by job id and GPU type."""
     Team = tuple[str, ...]
-    """Who runs on the same GPUs: a job, or two, by submission."""
+    """Jobs that run on the same GPUs: one job or two, in order of submission."""
     TeamShares = dict[Team, dict[str, float]]
-    """By team and type."""
+    """Share of time by team and GPU type."""
 
 
 LEAST_RESET_S = 1_920.0
 
 
 def solver_shares(instance: Instance, solver: Solver | None = None) -> TimeShares | None:
-    """Return the best shares of a share instance, None if there are none.
+    """Return optimal time shares of a share instance; None if the deadlines cannot be met.
 
     Parameters
     ----------
     instance
-        With an objective whose answer is shares.
+        An instance with one of the `SHARE_OBJECTIVES`.
     solver
-        What solves it; by default `LpHighs`.
+        Solver of the instance; `LpHighs` by default.
 
     Raises
     ------
     RuntimeError
-        If the solver returns neither shares nor a proof that there are none.
+        If the solver returns neither shares nor a proof that the instance is infeasible.
     """
     import numpy as np
 
@@ -66,18 +66,20 @@ def solver_shares(instance: Instance, solver: Solver | None = None) -> TimeShare
 
     solver = solver or LpHighs()
     result = solver.solve(instance, limits=Limits(), rng=np.random.default_rng(0))
-    require_time()  # what a stopped solver returns is not the best
+    require_time()  # a stopped solver's shares are not optimal
     is_undecided = result.solution is None and instance.objective is Objective.COST
     if result.status is Status.INFEASIBLE or is_undecided:
-        # Deadlines that cannot be kept, or only within tolerances.
+        # The deadlines cannot be met, or only within tolerances.
         return None
     if not isinstance(result.solution, TimeShares):
-        raise RuntimeError(f"{solver.name} on {instance.name}: {result.status}, {result.message}")
+        raise RuntimeError(
+            f"{solver.name} on {instance.name}: no shares, status {result.status}: {result.message}"
+        )
     return result.solution
 
 
 def isolated_shares(instance: Instance) -> TimeShares:
-    """Return an equal part of the cluster for each job (Gavel's X_iso), where the job can run."""
+    """Return equal parts of the cluster for all jobs, on types where they run (Gavel's X_iso)."""
     from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
     from lyra_opt.heterogeneous.exact.shares.solver import fractions_of_cluster
 
@@ -87,16 +89,16 @@ def isolated_shares(instance: Instance) -> TimeShares:
 
 @dataclass(slots=True)
 class _Isolated:
-    """How long a job would have been there on an equal part of the cluster.
+    """The time that a job would have taken for its progress on an equal part of the cluster.
 
     Parameters
     ----------
     steps_left
-        As the last round began.
+        Remaining steps at the start of the last round.
     steps_per_s
-        On that part, as it was then.
+        Speed on the equal part of the cluster in the last round.
     elapsed_s
-        So far.
+        Virtual time so far, in seconds.
     """
 
     steps_left: float
@@ -105,75 +107,75 @@ class _Isolated:
 
 
 class Party(NamedTuple):
-    """A team with its jobs, as a round begins."""
+    """A team of one or two jobs, with the jobs' states."""
 
     team: Team
     members: tuple[ActiveJob, ...]
 
     @property
     def gang(self) -> int:
-        """GPUs that they have together."""
+        """Number of GPUs that the team uses."""
         return self.members[0].job.gang
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """By who came last, a job alone before the pairs that it came to."""
+        """Sort key by the last submission in the team; a single job precedes its pairs."""
         orders = [active.order for active in self.members]
         return max(orders), len(orders), min(orders)
 
 
 class GavelRounds(RoundPolicy):
-    """Runs each job on each type for about the share of time that a linear programme gives it.
+    """Run each job on each GPU type for about the share of time that a linear programme assigns.
 
     Source: Gavel (OSDI 2020), the round mechanism of its code (stanford-futuredata/gavel,
-    `scheduler/scheduler.py`). Shares are computed anew when a job has been submitted or completed,
-    but at most every 1920 s; jobs that come in between have none until then. The priority of a job
-    on a type is X / f: X its share, f its part of the time that all jobs have had on the type since
-    the shares were computed, where each job begins with half a round, and a round counts once for
-    it whatever its gang. In each round and for each type in turn, jobs go by priority, then deficit
-    (share times time less time had, summed up over the periods before), then X, then order; a job
-    that does not run yet and whose gang fits runs, so that those of priority 0 fill what others
-    leave. Then, largest gangs first, jobs get the GPUs that they had if these are free, and else
-    GPUs on as few servers as possible; the code fills servers in order, which splits more gangs.
+    `scheduler/scheduler.py`). Shares are recomputed after a job has been submitted or completed,
+    but at most once every 1920 s; newcomers have no share until then. The priority of a job on a
+    type is X / f. X is its share, and f is its fraction of all job time on the type since the last
+    computation. Each job starts with half a round, and a round counts once whatever the gang. In
+    each round, types are filled in turn. Jobs are sorted by priority, then deficit (share times
+    time, minus time received, summed over earlier periods), then X, then order. A job that is not
+    yet chosen and whose gang fits is chosen; jobs with priority 0 fill leftover GPUs. Then, largest
+    gangs first, jobs get the GPUs that they had if these are free, else GPUs on as few servers as
+    possible. Gavel's code fills servers in order, which splits more gangs.
 
-    The code differs in that newcomers, jobs submitted since the shares were computed, take their
-    turn but do not run: the GPUs that they were chosen for stay idle, for up to 1920 s. Here they
-    run on these, unless `newcomers_run` is false.
+    Gavel's code also treats newcomers, jobs submitted since the last computation, differently. They
+    take their turn but do not run, so their GPUs idle for up to 1920 s. Here they run on these
+    GPUs, unless `newcomers_run` is false.
 
-    The rates of the programme are those of a gang on one server, or on several where none holds it.
-    GPUs that were chosen for gangs which the servers left cannot hold go to others.
+    The rates in the programme are those of a gang on one server, or on several servers if no server
+    can hold it. GPUs chosen for gangs that do not fit on the remaining servers go to other jobs.
 
-    A job runs on one type at a time, so one that no single type can hold never runs.
+    A job runs on one type at a time, so a job that no single type can hold never runs.
 
-    With packing (its space sharing) all that is said of jobs holds of teams: jobs alone, and pairs
-    of jobs that may share GPUs. Who runs in one team does so in no other in that round.
+    With packing (Gavel's space sharing), teams take the place of jobs: single jobs, and pairs of
+    jobs that may share GPUs. A job runs in at most one team per round.
 
     Complexity of a decision: O(types jobs log jobs + jobs servers log servers), and the linear
-    programme; with packing pairs count as jobs. Guarantee: none for gangs; where one-GPU jobs fill
-    one type in every round, the time that jobs have had tends to their shares.
+    programme; with packing, pairs count as jobs. Guarantee: none for gangs. If one-GPU jobs fill
+    one type in every round, the time received tends to the shares.
 
     Parameters
     ----------
     objective
-        What the shares are best for.
+        Objective that the shares optimise.
     shares
-        Returns the best shares of an instance, None if there are none.
+        Function that returns optimal shares of an instance; None if the deadlines cannot be met.
     least_reset_s
-        How long shares are kept at least.
+        Minimum time between two computations of shares, in seconds.
     newcomers_run
-        Whether newcomers run on what others leave. If not, shares that were computed at time 0 may
-        be computed anew at once, since that time stands for never in the code.
+        Whether newcomers run on leftover GPUs. If not, shares computed at time 0 may be recomputed
+        at once, because Gavel's code uses time 0 to mean "never computed".
     knows_types
-        Whether rates differ by type. If not, a job is taken to be as fast on each type that it can
-        use as on the first of these, and types come in an order that is drawn for each round: the
-        baselines of Gavel that know nothing of unlike GPUs.
+        Whether rates differ by type. If not, a job is assumed to be as fast on every usable type as
+        on its first one, and types are filled in a random order each round. These are Gavel's
+        baselines that ignore GPU heterogeneity.
     packs
-        Whether two jobs may share GPUs, where rates of the two beside one another are known.
+        Whether two jobs may share GPUs if their rates beside each other are known.
     keeps_deadlines
-        Whether shares of the objective ``cost`` keep deadlines; if not, as Gavel's policy of cost
-        without SLOs.
+        Whether shares of the objective ``cost`` must meet deadlines; if not, the policy is Gavel's
+        cost policy without SLOs.
     name
-        None for the usual one.
+        Name of the policy; None for the default name.
     """
 
     def __init__(
@@ -198,7 +200,7 @@ class GavelRounds(RoundPolicy):
         self._keeps_deadlines = require_flag("keeps_deadlines", keeps_deadlines)
         self.packs = require_flag("packs", packs)
         if packs and not knows_types:
-            raise FieldError("packs", True, "must be false for a policy that is blind to types")
+            raise FieldError("packs", True, "must be false for a policy that ignores GPU types")
         self._shares: TeamShares = {}
         self._running: dict[Team, str] = {}
         self._sharers: frozenset[str] = frozenset()
@@ -212,15 +214,15 @@ class GavelRounds(RoundPolicy):
 
     @property
     def shares(self) -> Shares:
-        """The shares that rounds come near now, by job and type; of jobs alone."""
+        """The current shares of single jobs, by job and type."""
         return {team[0]: of_types for team, of_types in self._shares.items() if len(team) == 1}
 
     def prepare(self, state: RoundState, rng: np.random.Generator) -> None:
-        """Keep the size of the cluster, and what draws."""
+        """Store the capacity of the cluster and the random generator."""
         self._rng = rng
         self._jobs = {}
         self._types = [gpu_type.name for gpu_type in state.gpu_types]
-        self._there = FreeGpus(state.servers).of_type
+        self._capacity = FreeGpus(state.servers).of_type
         self._largest = {
             name: max(server.gpus.get(name, 0) for server in state.servers) for name in self._types
         }
@@ -230,7 +232,7 @@ class GavelRounds(RoundPolicy):
         }
 
     def decide(self, state: RoundState) -> Decision:
-        """Return the teams that are furthest behind their shares."""
+        """Place the teams with the highest priorities, which are furthest behind their shares."""
         self._is_stale = self._is_stale or state.is_changed
         is_due = self._reset_s is None or state.now_s - self._reset_s >= self._least_reset_s
         is_due |= not self._newcomers_run and self._reset_s == 0
@@ -248,11 +250,11 @@ class GavelRounds(RoundPolicy):
         return draft.decision
 
     def pairs(self) -> list[tuple[str, str]]:
-        """See `RoundPolicy`."""
+        """Return the pairs of jobs that share GPUs in the last decision."""
         return [(team[0], team[1]) for team in self._running if len(team) > 1]
 
     def _parties(self, state: RoundState) -> list[Party]:
-        """Return the jobs alone, and the pairs that may share GPUs on some type."""
+        """Return each job alone, and each pair of jobs that may share GPUs on some type."""
         alone = [Party((active.job.id,), (active,)) for active in state.jobs]
         if not self._packed:
             return alone
@@ -263,11 +265,11 @@ class GavelRounds(RoundPolicy):
         ]
 
     def _shared_types(self, one: GangJob, two: GangJob) -> frozenset[str]:
-        """Return the types on which two jobs run beside one another."""
+        """Return the types on which two jobs can run beside each other."""
         return self._packed.get((one.kind, two.kind), frozenset())
 
     def _rate_beside(self, job: GangJob, other: GangJob, gpu_type: str) -> float:
-        """Return how fast a job is while another one runs on the same GPUs."""
+        """Return the rate of a job on a GPU type while another job shares its GPUs."""
         return self._packed_rates.get((job.kind, other.kind), {}).get(gpu_type, 0.0)
 
     def _runs_on(self, party: Party, gpu_type: str) -> bool:
@@ -277,8 +279,8 @@ class GavelRounds(RoundPolicy):
         return gpu_type in self._shared_types(*jobs)
 
     def _chosen_types(self, parties: Sequence[Party]) -> dict[Team, str]:
-        """Return who runs on which type."""
-        free = dict(self._there)
+        """Return the GPU type of each chosen team."""
+        free = dict(self._capacity)
         chosen: dict[Team, str] = {}
         busy: set[str] = set()
         for name in self._types:
@@ -295,20 +297,20 @@ class GavelRounds(RoundPolicy):
     def _rank(
         self, gpu_type: str, party: Party
     ) -> tuple[float, float, float, tuple[int, int, int]]:
-        """Return what teams are sorted by on a type, first ones least."""
+        """Return the sort key of a team on a type; teams with smaller keys run first."""
         key = party.team, gpu_type
         share = self._shares.get(party.team, {}).get(gpu_type, 0.0)
         received_s = self._received_s.get(key, 0.0)
         priority = 0.0
         if share > 0:
-            # Never 0: half a round is credited when shares are computed.
+            # `received_s` is never 0, because each team starts with half a round.
             priority = share * self._of_type_s[gpu_type] / received_s
         return -priority, -self._deficits.get(key, 0.0), -share, party.order
 
     def _place(
         self, chosen: Mapping[Team, str], state: RoundState, parties: Sequence[Party]
     ) -> tuple[RoundDraft, dict[Team, str]]:
-        """Return where the chosen teams run, largest gangs first, where they were if possible."""
+        """Place chosen teams, largest gangs first, on their earlier GPUs if possible."""
         draft = RoundDraft(state.servers)
         running: dict[Team, str] = {}
 
@@ -342,7 +344,7 @@ class GavelRounds(RoundPolicy):
                 name = chosen[party.team]
                 idle[name] = idle.get(name, 0) + party.gang
                 kept.update(party.team)
-        # GPUs that were kept for gangs which the servers left cannot hold go to others.
+        # Give GPUs that chosen gangs could not use, for lack of servers, to other teams.
         for name in self._types:
             served = kept.union(draft.decision)
             others = [party for party in parties if served.isdisjoint(party.team)]
@@ -360,7 +362,7 @@ class GavelRounds(RoundPolicy):
         return self._newcomers_run or self._sharers.issuperset(team)
 
     def _attainable(self, job: GangJob) -> GangJob:
-        """Return the job with the rates that shares are computed of, made once."""
+        """Return a copy of the job with the rates used for shares, cached by job id."""
         if job.id not in self._jobs:
             seen = at_attainable_rates(job, self._largest)
             self._jobs[job.id] = seen if self._knows_types else _as_on_the_first_type(seen)
@@ -381,7 +383,7 @@ class GavelRounds(RoundPolicy):
         self._of_type_s[gpu_type] = self._of_type_s.get(gpu_type, 0.0) + time_s
 
     def _reset(self, state: RoundState, parties: Sequence[Party]) -> None:
-        """Compute shares anew, and carry over what teams were short of."""
+        """Recompute the shares, and carry over each team's deficit."""
         half_s = state.round_s / 2
         if self._reset_s is not None:
             elapsed_s = state.now_s - self._reset_s
@@ -402,7 +404,7 @@ class GavelRounds(RoundPolicy):
         self._is_stale = False
 
     def _best_shares(self, state: RoundState) -> TeamShares:
-        """Return the best shares of the jobs that some single type can hold."""
+        """Return optimal shares of the jobs that some single type can hold."""
         usable = [
             replace(active, job=self._attainable(active.job))
             for active in within_time(state.jobs, every=50)
@@ -419,7 +421,7 @@ class GavelRounds(RoundPolicy):
             instance = replace(instance, jobs=jobs)
         shares = self._solve(instance)
         if shares is None:
-            # Deadlines that cannot all be kept are all given up, as Gavel does.
+            # If not all deadlines can be met, all are dropped, as in Gavel.
             shares = self._solve(_without_deadlines(instance))
         if shares is None:
             return {}
@@ -436,7 +438,7 @@ class GavelRounds(RoundPolicy):
         }
 
     def _question(self, state: RoundState) -> Instance:
-        """Return the instance whose best shares the jobs are run by."""
+        """Return the share instance whose optimal shares the rounds follow."""
         instance = share_instance(state, self._objective, self.name)
         if self._packed:
             kinds = {job.kind for job in instance.jobs}
@@ -447,16 +449,16 @@ class GavelRounds(RoundPolicy):
     def _has_share(self, job: GangJob) -> bool:
         return any(
             job.throughput.get(name, 0.0) > 0 and job.gang <= there
-            for name, there in self._there.items()
+            for name, there in self._capacity.items()
         )
 
     def _count_isolated(self, state: RoundState) -> None:
-        """Add to each job's virtual time what its steps since the last round would have taken."""
+        """Add to each job's virtual time the time that its last steps take on an equal part."""
         jobs = len(state.jobs)
         for active in state.jobs:
             job = self._attainable(active.job)
             known = self._isolated.get(job.id)
-            speed = isolated_rate(job, self._there, jobs)
+            speed = isolated_rate(job, self._capacity, jobs)
             if known is None:
                 known = _Isolated(active.steps_left, speed, job.isolated_elapsed_s)
                 self._isolated[job.id] = known
@@ -467,7 +469,7 @@ class GavelRounds(RoundPolicy):
 
 
 def packed_on(rates: Sequence[PackedRate]) -> dict[tuple[str | None, str | None], frozenset[str]]:
-    """Return the types on which either of two kinds has a rate beside the other."""
+    """Return, for each pair of job kinds, the types on which both have a rate beside each other."""
     runs = {
         (each.kind, each.beside): {name for name, rate in each.throughput.items() if rate > 0}
         for each in rates
@@ -479,31 +481,32 @@ def packed_on(rates: Sequence[PackedRate]) -> dict[tuple[str | None, str | None]
 
 
 def at_attainable_rates(job: GangJob, largest: Mapping[str, int]) -> GangJob:
-    """Return a job with the rates that it has where its gang is on as few servers as can be.
+    """Return a copy of the job with its rates on as few servers as possible.
 
-    Shares of time know one rate a type; with that of a single server a gang that no server holds
-    would be promised many times what it can get.
+    Time shares use one rate per type. With the rate on a single server, a gang that fits on no
+    server would be promised far more progress than it can make.
 
     Parameters
     ----------
     largest
-        By type, the most GPUs of it that one server has.
+        The most GPUs that one server has of each type.
     """
     rates = {name: job.rate((name,), is_spread=job.gang > there) for name, there in largest.items()}
     return replace(job, throughput=rates) if any(rates.values()) else job
 
 
 def _as_on_the_first_type(job: GangJob) -> GangJob:
-    """Return a job that runs on each of its types as fast as on the first."""
+    """Return a copy of the job that is as fast on all of its types as on the first."""
     usable = [name for name, rate in job.throughput.items() if rate > 0]
     return replace(job, throughput=dict.fromkeys(usable, job.throughput[usable[0]]))
 
 
 def _spread_over_types(shares: Shares, instance: Instance) -> Shares:
-    """Return shares of jobs that run on all types alike, each on all types by the GPUs there.
+    """Spread the shares of jobs with equal rates over all types, in proportion to their GPUs.
 
-    Such shares are worth the same wherever they are, and a corner of the programme would have some
-    jobs on the fastest type all the time. What jobs hold that cannot use all types stays.
+    The objective does not depend on how such a job divides its share. A vertex of the programme
+    would keep some jobs on the fastest type all the time. Jobs that cannot use all types keep their
+    shares.
     """
     of_type = instance.gpus_of_type
     left = {name: float(there) for name, there in of_type.items()}
@@ -525,7 +528,7 @@ def _spread_over_types(shares: Shares, instance: Instance) -> Shares:
 
 
 def share_instance(state: RoundState, objective: Objective, name: str = "shares") -> Instance:
-    """Return the share instance whose best shares Gavel runs the active jobs by."""
+    """Return the share instance of the active jobs, without deadlines that have passed."""
     instance = state.instance(objective, name=name)
     if objective is Objective.COST:
         return replace(instance, jobs=tuple(map(_without_late_deadline, instance.jobs)))
@@ -533,7 +536,7 @@ def share_instance(state: RoundState, objective: Objective, name: str = "shares"
 
 
 def isolated_rate(job: GangJob, gpus_of_type: Mapping[str, int], jobs: int) -> float:
-    """Return the steps a second of a job on its equal part of the cluster (Gavel's X_iso)."""
+    """Return the steps per second of a job on its equal part of the cluster (Gavel's X_iso)."""
     parts = [(name, there / (jobs * job.gang)) for name, there in gpus_of_type.items()]
     total = max(1.0, sum(part for _, part in parts))
     return sum(
@@ -550,24 +553,24 @@ def _without_deadlines(instance: Instance) -> Instance:
 
 
 def _without_late_deadline(job: GangJob) -> GangJob:
-    """Return the job, without its deadline if that is over."""
+    """Return the job, without its deadline if that has passed."""
     is_over = isinstance(job.utility, Deadline) and job.utility.deadline_s <= job.elapsed_s
     return replace(job, utility=InverseJct()) if is_over else job
 
 
 ROUNDS = 400
-"""Half a round that each job begins with, and the last rounds, blur shares by about one in 400."""
+"""Initial credits of half a round and partial cycles blur shares by about one part in 400."""
 
 
 class RoundShares(HeuristicSolver):
-    """The shares that 400 rounds of Gavel give jobs that never end.
+    """The time shares that 400 rounds of Gavel give to jobs that never end.
 
-    `GavelRounds` computes the best shares once and has all the time to come near them, so that
-    what is short is lost for good: to gangs that do not fit beside one another, and to jobs that
-    run on another type than they were promised. A round on several servers counts as the part of
-    one that its steps are of those on a single server.
+    `GavelRounds` computes the optimal shares once and has all rounds to approach them. What is then
+    missing is lost for two reasons: gangs do not fit beside each other, or jobs run on another type
+    than their share says. A round on several servers counts only in proportion to its speed
+    relative to one server.
 
-    Complexity: 400 decisions, each as of `GavelRounds`, and one linear programme. Guarantee: none.
+    Complexity: 400 decisions of `GavelRounds`, and one linear programme. Guarantee: none.
     """
 
     name = "gavel-rounds"
@@ -575,7 +578,7 @@ class RoundShares(HeuristicSolver):
     variants = (Objective.MAX_MIN_SHARE, Objective.THROUGHPUT)
 
     def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[TimeShares]:
-        """Return the shares that the rounds give."""
+        """Return the time shares that the rounds achieve."""
         shares = shares_of_rounds(instance, rng)
         return SolveResult(
             status=Status.FEASIBLE, solution=shares, objective=self.objective_of(instance, shares)
@@ -585,7 +588,7 @@ class RoundShares(HeuristicSolver):
 def shares_of_rounds(
     instance: Instance, rng: np.random.Generator, *, rounds: int = ROUNDS
 ) -> TimeShares:
-    """Return what part of its time each job has had on each type when the rounds are over."""
+    """Return the fraction of its time that each job spent on each type over all rounds."""
     state = RoundState(
         gpu_types=instance.gpu_types,
         servers=instance.servers,

@@ -1,4 +1,4 @@
-"""Gavel's policies: rounds near best shares, and rules of its authors that solve no programme."""
+"""Gavel's policies by name: rounds that follow optimal time shares, and two simpler rules."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def water_filled_shares(instance: Instance) -> TimeShares | None:
-    """Return the shares of water filling."""
+    """Return the time shares that water filling computes."""
     from lyra_opt.heterogeneous.exact.shares.water_filling import WaterFilling
 
     return solver_shares(instance, WaterFilling())
@@ -38,18 +38,18 @@ HALVES = (Entity(name="first"), Entity(name="second"))
 
 
 class HierarchicalRounds(GavelRounds):
-    """Gavel's rounds near the shares of water filling over entities, each with jobs of its own.
+    """Rounds that follow the shares of water filling over entities and their jobs.
 
-    Source: Gavel (OSDI 2020), its hierarchical policy. What an entity gets among others, and how it
-    divides that, is up to it: see `lyra_opt.heterogeneous.exact.shares.water_filling`. Complexity
-    and guarantee as of `GavelRounds`, with at most one linear programme for each job.
+    Source: Gavel (OSDI 2020), hierarchical policy. An entity has a weight and its own rule for
+    dividing time among its jobs (`lyra_opt.heterogeneous.exact.shares.water_filling`). Complexity
+    and guarantee are those of `GavelRounds`, with at most one linear programme per job.
 
     Parameters
     ----------
     entities
-        Tables with ``name``, ``weight`` and ``policy``, as those of instances. A job that names
-        none of them belongs to one in turn, by its place in the order of submission: no public
-        trace says whose a job is. By default two that are alike.
+        Tables with ``name``, ``weight`` and ``policy``, as in instances. Public traces do not say
+        who owns a job, so jobs without a known entity are dealt to the entities in turn, in order
+        of submission. The default is two equal entities.
     least_reset_s, newcomers_run, packs
         See `GavelRounds`.
     """
@@ -78,7 +78,7 @@ class HierarchicalRounds(GavelRounds):
         )
         self._names = [entity.name for entity in self._entities]
         if len(set(self._names)) < len(self._names):
-            raise FieldError("entities", self._names, "must have a name each of their own")
+            raise FieldError("entities", self._names, "must have unique names")
 
     def _question(self, state: RoundState) -> Instance:
         instance = super()._question(state)
@@ -97,42 +97,40 @@ def _entity(place: int, given: Mapping[str, Any]) -> Entity:
     except FieldError as error:
         raise error.inside(f"entities[{place}]") from None
     except TypeError:
-        rule = "must be a table with name, and weight and policy if need be"
+        rule = "must be a table with the key name and, optionally, weight and policy"
         raise FieldError(f"entities[{place}]", given, rule) from None
 
 
 class _Policy(NamedTuple):
-    """What makes one of Gavel's policies."""
+    """The objective and the share rule of one of Gavel's policies."""
 
     objective: Objective
     aim: str
-    """What its shares make so, in a clause."""
+    """Property of the shares, as a noun phrase for the summary."""
     shares: Callable[[Instance], TimeShares | None] = solver_shares
     knows_types: bool = True
 
     @property
     def summary(self) -> str:
-        """One line on it."""
+        """One-line description of the policy."""
         unknowing = "" if self.knows_types else ", type-blind"
-        return f"rounds near the shares with {self.aim}{unknowing} (Gavel)"
+        return f"rounds that follow the time shares with {self.aim}{unknowing} (Gavel)"
 
 
-_LAS = _Policy(Objective.MAX_MIN_SHARE, "the least normalised throughput greatest")
-_FTF = _Policy(
-    Objective.FINISH_TIME_FAIRNESS, "the worst ratio to an equal part's finish time least"
-)
-_MAKESPAN = _Policy(Objective.MAKESPAN_SHARE, "all done soonest")
+_LAS = _Policy(Objective.MAX_MIN_SHARE, "max-min normalised throughput")
+_FTF = _Policy(Objective.FINISH_TIME_FAIRNESS, "min-max finish-time ratio")
+_MAKESPAN = _Policy(Objective.MAKESPAN_SHARE, "the least makespan")
 _WATER_FILLING = _Policy(
     Objective.MAX_MIN_SHARE,
-    "the least throughputs greatest, one after another",
+    "lexicographic max-min throughput",
     water_filled_shares,
 )
 
 _POLICIES: Mapping[str, _Policy] = {
     "gavel-las": _LAS,
     "gavel-ftf": _FTF,
-    "gavel-throughput": _Policy(Objective.THROUGHPUT, "most steps a second"),
-    "gavel-cost": _Policy(Objective.COST, "most steps a second for the money, deadlines kept"),
+    "gavel-throughput": _Policy(Objective.THROUGHPUT, "most steps per second"),
+    "gavel-cost": _Policy(Objective.COST, "most steps per second per cost, deadlines kept"),
     "gavel-makespan": _MAKESPAN,
     "gavel-water-filling": _WATER_FILLING,
     "gavel-las-agnostic": _LAS._replace(knows_types=False),
@@ -140,13 +138,13 @@ _POLICIES: Mapping[str, _Policy] = {
     "gavel-makespan-agnostic": _MAKESPAN._replace(knows_types=False),
     "gavel-water-filling-agnostic": _WATER_FILLING._replace(knows_types=False),
     "gavel-isolated": _Policy(
-        Objective.MAX_MIN_SHARE, "an equal part of the cluster each", isolated_shares, False
+        Objective.MAX_MIN_SHARE, "an equal part of the cluster per job", isolated_shares, False
     ),
 }
 
 
 def gavel_policies() -> dict[str, Callable[[], GavelRounds]]:
-    """Return what makes each of Gavel's policies, by name."""
+    """Return a function that makes each of Gavel's policies, by policy name."""
     return {
         name: partial(
             GavelRounds,
@@ -160,32 +158,32 @@ def gavel_policies() -> dict[str, Callable[[], GavelRounds]]:
 
 
 def gavel_summaries() -> dict[str, str]:
-    """Return one line on each of Gavel's policies, by name."""
+    """Return the one-line description of each of Gavel's policies, by policy name."""
     return {name: policy.summary for name, policy in _POLICIES.items()} | {
-        HIERARCHICAL: "rounds near the shares of entities by weight, then of their jobs (Gavel)"
+        HIERARCHICAL: "rounds that follow weighted shares of entities, then of their jobs (Gavel)"
     }
 
 
 LEAST_PAIR_WORTH = 1.5
-"""Of a pair: what its jobs do together of their speeds alone must be above this."""
+"""Two jobs may share GPUs if their relative speeds beside each other sum to more than this."""
 
 
 class GavelFifo(GavelRounds):
-    """Runs jobs in the order in which they came, each on the type that is fastest for it.
+    """Run jobs in order of arrival, each on its fastest GPU type.
 
     Source: the policies fifo_perf and, with packing, fifo_packed of Gavel's code
-    (stanford-futuredata/gavel). In order each job has all of its time on the type with room on
-    which it is fastest, until one finds no room; then nobody behind it has a share. With packing
-    those that are left join one that has GPUs, in order, whose gang is as large: the one with which
-    they do most together, each in relation to its speed alone on that type, if that is above
-    `least_worth`; the first that finds none ends it. Jobs without a share wait, newcomers too until
-    shares are computed anew, while GPUs idle. Shares are computed anew at once if no job can use
-    its share: jobs have completed, or the servers were called back.
+    (stanford-futuredata/gavel). In order, each job gets all of its time on the fastest type with
+    enough free GPUs, until one job finds no room; no job behind it gets a share alone. With
+    packing, the remaining jobs then join, in order, a job with GPUs and an equal gang. A job joins
+    the one for which their speeds together, each relative to its speed alone on that type, are
+    largest and above `least_worth`. The first job that cannot join ends the packing. Jobs without a
+    share wait while GPUs idle; newcomers wait until shares are computed again. Shares are computed
+    at once if no job can use its share, because jobs have completed or servers were reclaimed.
 
-    In the code the first job that finds no room may not join another one, by an oversight; here it
-    may.
+    In Gavel's code the first job without room may not join another job, apparently by an oversight;
+    in this version it may.
 
-    Complexity of a decision: O(types jobs + jobs^2) and that of the rounds of `GavelRounds`,
+    Complexity of a decision: O(types jobs + jobs^2), plus that of the rounds of `GavelRounds`
     without the linear programme. Guarantee: none.
 
     Parameters
@@ -193,7 +191,7 @@ class GavelFifo(GavelRounds):
     least_reset_s, packs
         See `GavelRounds`.
     least_worth
-        At least 1; with less two jobs would take longer than one after the other.
+        At least 1; below that, a pair would take longer than its jobs one after the other.
     """
 
     name = "gavel-fifo"
@@ -215,12 +213,12 @@ class GavelFifo(GavelRounds):
         self._least_worth = require_number("least_worth", least_worth, minimum=1)
 
     def decide(self, state: RoundState) -> Decision:
-        """Return who has a share; compute shares at once if no team can use its share."""
-        there = {active.job.id: active for active in state.jobs}
-        teams = [team for team in self._shares if there.keys() >= set(team)]
-        parties = [Party(team, tuple(there[job] for job in team)) for team in teams]
+        """Return placements of jobs with shares; recompute shares if no team can use its share."""
+        active = {each.job.id: each for each in state.jobs}
+        teams = [team for team in self._shares if active.keys() >= set(team)]
+        parties = [Party(team, tuple(active[job] for job in team)) for team in teams]
         if not any(
-            party.gang <= self._there.get(name, 0) and self._runs_on(party, name)
+            party.gang <= self._capacity.get(name, 0) and self._runs_on(party, name)
             for party in parties
             for name in self._shares[party.team]
         ):
@@ -228,10 +226,10 @@ class GavelFifo(GavelRounds):
         return super().decide(state)
 
     def _best_shares(self, state: RoundState) -> TeamShares:
-        """Return all of their time for those that come first."""
+        """Return full shares for the first jobs in order of arrival."""
         queue = [self._attainable(active.job) for active in state.jobs]
         queue = [job for job in queue if self._has_share(job)]
-        free = {name: self._there.get(name, 0) for name in self._types}
+        free = {name: self._capacity.get(name, 0) for name in self._types}
         taken: dict[Team, str] = {}
         jobs = {job.id: job for job in queue}
         while queue:
@@ -261,7 +259,7 @@ class GavelFifo(GavelRounds):
         return has_share and super()._runs_on(party, gpu_type)
 
     def _worth(self, job: GangJob, other: GangJob, gpu_type: str) -> float:
-        """Return what two jobs do together on a type of what each does alone; 0 if they do not."""
+        """Return the sum of two jobs' relative speeds when they share a type; 0 if they cannot."""
         if gpu_type not in self._shared_types(job, other):
             return 0.0
         return sum(
@@ -271,26 +269,26 @@ class GavelFifo(GavelRounds):
 
 
 LEAST_KEPT_WORTH = 1.0
-"""Of a pair that is kept: what its jobs do of their speeds alone, summed up over all types."""
+"""A pair is kept if its relative speeds, summed over jobs and types, are at least this."""
 
 
 class GavelGandiva(GavelRounds):
-    """Runs teams for equal parts of the cluster; teams are pairs drawn at random if GPUs are short.
+    """Give teams equal parts of the cluster; if GPUs are scarce, teams are random pairs of jobs.
 
-    Where nothing is known of two jobs at once, nobody shares GPUs.
+    Jobs share GPUs only if packed rates are known.
 
-    Source: the policy gandiva of Gavel's code (stanford-futuredata/gavel), its reading of Gandiva
-    (OSDI 2018). While all jobs together ask for no more GPUs than there are, nobody
-    shares. Else jobs that are in no pair are put into pairs: as often as there are such jobs two of
-    them are drawn, and become a pair if their gangs are equal; who is left over runs alone. Of each
-    type every team has the share of time that its part of the GPUs is, cut to a sum of 1. A pair
-    stays together while both its jobs are there, run on all types beside one another, and do
-    together, summed up over the types, at least what a job alone does on one.
+    Source: the policy gandiva of Gavel's code (stanford-futuredata/gavel), which models Gandiva
+    (OSDI 2018). While the jobs need no more GPUs than exist, no jobs share. Otherwise unpaired jobs
+    are paired: two of them are drawn as many times as there are unpaired jobs, and become a pair if
+    their gangs are equal. Jobs left over run alone. Each team's share of a type is its equal part
+    of the type's GPUs; a team's shares are scaled down to a sum of 1. A pair stays together while
+    both jobs are active, run beside each other on all types, and have relative speeds that sum,
+    over all types, to at least the speed of one job alone on one type.
 
-    A pair that cannot run on any type has its share for nothing: in the code its jobs take turns
-    with priority 0 then, and so here.
+    A pair that cannot run on any type wastes its share. As in Gavel's code, its jobs then take
+    turns with priority 0.
 
-    Complexity of a decision and rounds as of `GavelRounds`, without the linear programme.
+    Complexity of a decision and rounds are as in `GavelRounds`, without the linear programme.
     Guarantee: none.
 
     Parameters
@@ -312,11 +310,11 @@ class GavelGandiva(GavelRounds):
         self._pairs: list[Team] = []
 
     def _best_shares(self, state: RoundState) -> TeamShares:
-        """Return equal parts of the cluster for teams."""
+        """Return equal shares of the cluster for all teams."""
         jobs = {active.job.id: active for active in state.jobs if self._has_share(active.job)}
         if not jobs:
             return {}
-        there = {name: self._there.get(name, 0) for name in self._types}
+        there = {name: self._capacity.get(name, 0) for name in self._types}
         teams: list[Team] = [(job,) for job in jobs]
         self._pairs = [pair for pair in self._pairs if self._is_kept(pair, jobs)]
         is_short = sum(active.job.gang for active in jobs.values()) > sum(there.values())
@@ -331,7 +329,7 @@ class GavelGandiva(GavelRounds):
         return shares
 
     def _teams(self, jobs: dict[str, ActiveJob]) -> list[Team]:
-        """Return the pairs that are kept, new ones that are drawn, and who is left over."""
+        """Return kept pairs, newly drawn pairs and single jobs."""
         paired = {job for pair in self._pairs for job in pair}
         single = [job for job in jobs if job not in paired]
         for _ in range(len(single)):

@@ -1,4 +1,4 @@
-"""List scheduling: gangs in a few orders, each where it is fastest on what is free."""
+"""List scheduling: place gangs in several fixed orders, each on its fastest free GPUs."""
 
 from __future__ import annotations
 
@@ -34,20 +34,21 @@ if TYPE_CHECKING:
 
 MOST_MOVED_JOBS = 12
 MOST_SCHEDULES = 200
-"""Schedules that the local search tries, and up to how many jobs there is one."""
+"""Most schedules in the local search, and most jobs for which a local search runs."""
 
 
 class ListSchedule(HeuristicSolver):
-    """Schedule gangs in each of a few orders, improve the best of few; exact models start from it.
+    """Schedule gangs in several fixed orders and return the best schedule.
 
-    In each round jobs are placed in a fixed order, each where it is fastest on what is free. The
-    orders: least work alone first, least work for its weight first, largest gang first, most
-    rounds first, file order. Of few jobs the best order is then improved: as long as it helps, one
-    job is left out or moved to another place. Ties: the order that was tried first.
+    In each round jobs are placed in a fixed order, each on the fastest free GPUs. The orders are:
+    least work alone first, least work per weight first, largest gang first, most rounds first, and
+    file order. With few jobs a local search improves the best order: as long as the schedule
+    improves, one job is removed or moved to another position. Ties go to the order tried first.
+    Exact models use the result as their warm start.
 
     Source: Graham's list scheduling; the orders and the moves are ours. Complexity O(orders rounds
-    jobs servers types), with at most 200 orders. Guarantee: none; no schedule where no order
-    completes all jobs that the objective wants completed.
+    jobs servers types), with at most 200 orders. Guarantee: none. No schedule is found if no order
+    completes all jobs that the objective requires to complete.
     """
 
     name = "list-schedule"
@@ -55,7 +56,7 @@ class ListSchedule(HeuristicSolver):
     variants = tuple(each for each in Objective if each not in SHARE_OBJECTIVES)
 
     def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[RoundSchedule]:  # noqa: ARG002
-        """Return the best of the orders' schedules."""
+        """Return the best schedule over all orders."""
         search, stopped_by = _Search(instance), None
         try:
             _search_orders(search)
@@ -73,7 +74,7 @@ class ListSchedule(HeuristicSolver):
 
 
 class _Search:
-    """The best schedule of the orders that were tried."""
+    """The best schedule found so far."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
@@ -83,7 +84,7 @@ class _Search:
         self.tried = 0
 
     def tries(self, order: Sequence[GangJob]) -> bool:
-        """Schedule the jobs in an order; return whether that is the best so far."""
+        """Schedule the jobs in an order; return whether the result is the best so far."""
         self.tried += 1
         if not self.offer(without_waste(self.instance, _schedule(self.instance, order))):
             return False
@@ -91,7 +92,7 @@ class _Search:
         return True
 
     def offer(self, schedule: RoundSchedule) -> bool:
-        """Keep a schedule if it is valid and the best so far; return whether it is."""
+        """Keep a schedule if it is valid and better than the best so far; return whether it is."""
         value = check(self.instance, schedule).objective
         if value is None:
             return False
@@ -102,7 +103,7 @@ class _Search:
 
 
 def _search_orders(search: _Search) -> None:
-    """Try the orders, then what is near the best one of few jobs."""
+    """Try the fixed orders; with few jobs, then search around the best order."""
     instance = search.instance
     alone = [earliest_completion(instance, job) for job in within_time(instance.jobs)]
     for order in _orders(instance, alone):
@@ -114,7 +115,7 @@ def _search_orders(search: _Search) -> None:
 
 
 def _moved(instance: Instance, order: Sequence[GangJob]) -> Iterator[Sequence[GangJob]]:
-    """Yield the orders that differ in one job: left out, or in another place."""
+    """Yield the orders in which one job is removed or moved to another position."""
     for job in instance.jobs:
         others = [other for other in order if other.id != job.id]
         yield others
@@ -125,9 +126,9 @@ def _moved(instance: Instance, order: Sequence[GangJob]) -> Iterator[Sequence[Ga
 
 
 def without_waste(instance: Instance, schedule: RoundSchedule) -> RoundSchedule:
-    """Return the schedule without entries after a job's completion or of a job without one.
+    """Return the schedule without entries after a completion, or of jobs that never complete.
 
-    In ``round_progress`` every entry counts.
+    In ``round_progress`` every entry counts, so all entries are kept.
     """
     if instance.objective is Objective.ROUND_PROGRESS:
         return schedule
@@ -183,7 +184,7 @@ def _schedule(instance: Instance, order: Sequence[GangJob]) -> RoundSchedule:
 def _placements(
     instance: Instance, job: GangJob, free: Free, left: Fraction
 ) -> Iterator[Placement]:
-    """Yield where the job runs: once, or with forking on the fastest servers until it is done."""
+    """Yield the job's placements in a round: one, or several on fast servers with forking."""
     whole = [
         found
         for server in free
@@ -214,7 +215,7 @@ def _placements(
 
 
 def _fastest(job: GangJob, free: Free, rates: Mapping[str, float]) -> Placement | None:
-    """Return the gang on the fastest types that are free, most of a server first."""
+    """Return a placement on the fastest free types, taking the fullest servers first."""
     cells = sorted(
         (
             (-rates.get(name, 0.0), -count, position, server, name)

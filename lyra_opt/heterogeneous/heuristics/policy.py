@@ -1,9 +1,9 @@
-"""Rules that decide round by round which gang runs where, and what they decide on.
+"""Round-based policies: their interface, their input and helpers that place gangs.
 
-A policy sees a `RoundState` and says where each gang runs in the round that begins. The same
-objects answer standalone instances (`RoundPolicySolver` in
+A policy receives a `RoundState` and returns the placement of each gang in the round that begins.
+The same policy objects solve standalone instances (`RoundPolicySolver` in
 `lyra_opt.heterogeneous.heuristics.policy_solver`) and run the simulated cluster
-(`lyra_opt.simulation.policies.round_by_round`): no rule is written twice.
+(`lyra_opt.simulation.policies.round_by_round`), so each rule is written once.
 """
 
 from __future__ import annotations
@@ -26,38 +26,38 @@ if TYPE_CHECKING:
 
 NEVER = -1.0
 ACTIVE_IDS = "ids of active jobs, not positions"
-"""The rule for the keys of a decision, for messages."""
+"""Rule for the keys of a decision, used in error messages."""
 
 Decision = dict[str, tuple[Placement, ...]]
-"""By job, where it runs: one placement, or one for each copy; jobs left out do not run."""
+"""Placements by job id, one per running copy; jobs that are left out do not run."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ActiveJob:
-    """A job that is submitted and not complete, as a round begins.
+    """A submitted, incomplete job at the start of a round.
 
     Parameters
     ----------
     job
-        As submitted; `GangJob.steps` are all its steps.
+        The job as submitted; `GangJob.steps` is its total number of steps.
     order
-        Its place among all jobs, by submission; breaks ties.
+        Rank by submission among all jobs; breaks ties.
     steps_left
-        Above 0.
+        Number of remaining steps, above 0.
     submitted_s
-        When it was submitted.
+        Time of submission, in seconds.
     attained_gpu_s
-        GPU-seconds that it has had.
+        GPU-seconds received so far.
     executed_s
-        Seconds in which it has run.
+        Seconds that the job has run.
     waiting_since_s
-        Since when it has not run; NEVER while it runs.
+        Time since which the job has not run; NEVER while it runs.
     started_s
-        When it first ran; NEVER if it has not.
+        Time of the first start; NEVER before it.
     placements
-        Where it ran in the round before, a placement for each copy; empty if it did not.
+        Placement of each copy in the round before; empty if the job did not run.
     shares_gpus
-        Whether another job runs there too.
+        Whether another job shares these GPUs.
     """
 
     job: GangJob
@@ -73,31 +73,31 @@ class ActiveJob:
 
     @property
     def current(self) -> Placement:
-        """GPUs that are its alone, of its only copy."""
+        """GPUs of the job's only copy, if no other job shares them; else empty."""
         is_alone = len(self.placements) == 1 and not self.shares_gpus
         return self.placements[0] if is_alone else {}
 
 
 @dataclass(slots=True, kw_only=True)
 class RoundState:
-    """What a policy decides on.
+    """The cluster and its active jobs, as a policy sees them at the start of a round.
 
     Parameters
     ----------
     gpu_types, servers
-        The cluster.
+        GPU types and servers of the cluster.
     now_s
-        When the round begins.
+        Start of the round, in seconds.
     round_s
-        How long it is.
+        Length of the round, in seconds.
     horizon_s
-        By when all should be done, for prices of Hadar; None where nothing is known.
+        Time by which all jobs should complete, used for Hadar's prices; None if unknown.
     jobs
-        Active jobs by order.
+        Active jobs, sorted by `ActiveJob.order`.
     is_changed
         Whether a job has been submitted or completed since the last decision.
     packed
-        How fast kinds of jobs are beside one another on the same GPUs, where that is known.
+        Known rates of pairs of job kinds that share GPUs.
     """
 
     gpu_types: Sequence[GpuType]
@@ -110,9 +110,10 @@ class RoundState:
     packed: Sequence[PackedRate] = ()
 
     def instance(self, objective: Objective, *, name: str = "round") -> Instance:
-        """Return the question about the active jobs as a standalone instance.
+        """Return a standalone instance with the active jobs.
 
-        Steps are those that are left, time 0 is now, and all jobs are released. Nobody shares GPUs.
+        Steps are the remaining steps, time 0 is the start of the round, and all jobs are released.
+        No jobs share GPUs.
         """
         from dataclasses import replace
 
@@ -137,63 +138,64 @@ class RoundState:
 
 
 class RoundPolicy(Answering, ABC):
-    """A rule that decides as each round begins.
+    """A policy that decides the placement of every gang at the start of each round.
 
-    An object is for one run: it may remember what it has decided. `prepare` is called once,
-    before the first round.
+    An object serves one run, so it may remember earlier decisions. `prepare` is called once, before
+    the first round.
     """
 
     problem = "heterogeneous"
 
     name: str
     forks = False
-    """Whether it runs copies of a job at once."""
+    """Whether the policy runs several copies of a job at once."""
     takes_gangs = True
-    """Whether it runs jobs of more than one GPU."""
+    """Whether the policy runs jobs with more than one GPU."""
     packs = False
-    """Whether it lets two jobs share GPUs."""
+    """Whether the policy lets two jobs share GPUs."""
     most_idle_s = 0.0
-    """For how many seconds at most it lets GPUs idle although a waiting job could use them."""
+    """Most seconds for which GPUs may idle although a waiting job could use them."""
 
     def prepare(self, state: RoundState, rng: np.random.Generator) -> None:
-        """Look at the cluster before the first round, and again when servers came or went.
+        """Read the cluster before the first round, and again when servers are added or removed.
 
-        Before the first round `state` holds no jobs yet.
+        Before the first round `state` contains no jobs.
         """
 
     def unchanged_for_s(self, state: RoundState) -> float:  # noqa: ARG002
-        """Return for how long it would decide as it has just decided, if no job comes or goes.
+        """Return for how many seconds the last decision stays the same if no job comes or goes.
 
-        Asked after `decide`, of the state that it saw. A simulation passes over rounds that begin
-        within that time.
+        Called after `decide`, with the same state. A simulation skips rounds that begin within this
+        time.
         """
         return 0.0
 
     def pairs(self) -> Sequence[tuple[str, str]]:
-        """Return who shares GPUs with whom in the decision that was made last.
+        """Return the pairs of jobs that share GPUs in the last decision.
 
-        Asked after `decide` of a policy that `packs`. Both jobs of a pair have one placement there,
-        and each a rate beside the other on all of its types; a job is in one pair at most.
+        Called after `decide` if the policy `packs`. Both jobs of a pair have the same single
+        placement, and each has a rate beside the other on all of its types. A job is in at most one
+        pair.
         """
         return ()
 
     @abstractmethod
     def decide(self, state: RoundState) -> Decision:
-        """Return where each gang runs in the round that begins.
+        """Return the placement of each gang in the round that begins.
 
-        A placement has as many GPUs as the job's gang, all of types on which the job can run; no
-        GPU is given twice, but to the two jobs of each of the `pairs`; without `forks` a job has
-        one placement at most.
+        A placement has as many GPUs as the job's gang, all of types on which the job can run. Each
+        GPU is given to one job, or to both jobs of one of the `pairs`. Without `forks` a job has at
+        most one placement.
         """
 
 
 class FreeGpus:
-    """GPUs that nobody has been given yet in a round.
+    """The free GPUs of each server while a round is planned.
 
     Parameters
     ----------
     servers
-        All of them, in file order.
+        All servers, in file order.
     """
 
     def __init__(self, servers: Sequence[GpuServer]) -> None:
@@ -206,7 +208,7 @@ class FreeGpus:
                 self.of_type[name] = self.of_type.get(name, 0) + count
 
     def holds(self, placement: Mapping[str, Mapping[str, int]]) -> bool:
-        """Whether all GPUs of a placement are free."""
+        """Return whether all GPUs of a placement are free."""
         return all(
             self.by_server[server].get(name, 0) >= count
             for server, types in placement.items()
@@ -214,25 +216,26 @@ class FreeGpus:
         )
 
     def take(self, placement: Mapping[str, Mapping[str, int]]) -> None:
-        """Give the GPUs of a placement, which must be free, to somebody."""
+        """Mark the GPUs of a placement, which must be free, as used."""
         self._change(placement, -1)
 
     def give_back(self, placement: Mapping[str, Mapping[str, int]]) -> None:
-        """Take back the GPUs of a placement."""
+        """Mark the GPUs of a placement as free again."""
         self._change(placement, 1)
 
     def _change(self, placement: Mapping[str, Mapping[str, int]], sign: int) -> None:
         for server, types in placement.items():
-            there = self.by_server[server]
+            counts = self.by_server[server]
             for name, count in types.items():
-                there[name] += sign * count
+                counts[name] += sign * count
                 self.of_type[name] += sign * count
 
     def of_one_type(self, gpu_type: str, gpus: int) -> Placement | None:
-        """Return a placement on as few servers as possible, or None if there are too few GPUs.
+        """Return a placement on as few servers as possible; None if too few GPUs are free.
 
-        On one server if one suffices, that with the fewest free GPUs that do; else on those with
-        most free GPUs first; ties in file order. O(servers log servers).
+        If one server suffices, the sufficient server with the fewest free GPUs is taken. Otherwise
+        servers with the most free GPUs come first. Ties are broken by file order. O(servers log
+        servers).
         """
         if self.of_type.get(gpu_type, 0) < gpus:
             return None
@@ -255,14 +258,14 @@ class FreeGpus:
 
 
 class RoundDraft:
-    """Who runs where in a round, and what is free yet of all servers."""
+    """A partial decision for a round, with the GPUs that are still free."""
 
     def __init__(self, servers: Sequence[GpuServer]) -> None:
         self.free = FreeGpus(servers)
         self.decision: Decision = {}
 
     def give(self, job: GangJob, placement: Placement | None) -> bool:
-        """Let a job, or one more copy of it, run on free GPUs; return whether there are any."""
+        """Place a job or another copy of it; return False if `placement` is None."""
         if placement is None:
             return False
         self.free.take(placement)
@@ -270,21 +273,21 @@ class RoundDraft:
         return True
 
     def share(self, job: GangJob, placement: Placement) -> None:
-        """Let a job run on GPUs that another one was given."""
+        """Place a job on GPUs that another job already uses."""
         self.decision[job.id] = (placement,)
 
     def keep_running(self, jobs: Sequence[ActiveJob]) -> list[ActiveJob]:
-        """Let those that run do so where they are; return those that wait."""
+        """Leave running jobs where they are, and return the waiting jobs."""
         for active in jobs:
             self.give(active.job, active.placements[0] if active.placements else None)
         return [active for active in jobs if not active.placements]
 
 
 def place_on_type(free: FreeGpus, job: GangJob, gpu_type: str) -> Placement | None:
-    """Return free GPUs of one type on which the gang can run, None if there are none.
+    """Return free GPUs of one type on which the gang can run; None if no such GPUs exist.
 
-    On as few servers as possible (`FreeGpus.of_one_type`); on several where it can run on several
-    only.
+    As few servers as possible are used (`FreeGpus.of_one_type`). Several servers are used if the
+    gang can run only on several.
     """
     placement = free.of_one_type(gpu_type, job.gang)
     if placement is None:
@@ -295,10 +298,10 @@ def place_on_type(free: FreeGpus, job: GangJob, gpu_type: str) -> Placement | No
 
 
 def place_on_mixed(free: FreeGpus, job: GangJob) -> Placement | None:
-    """Return free GPUs of any types on which the gang can run, None if there are none.
+    """Return free GPUs of any types on which the gang can run; None if no such GPUs exist.
 
-    On one server if one suffices, the first in file order; else on servers with most usable GPUs
-    first. Fast types are taken first. O(servers log servers).
+    If one server suffices, the first such server in file order is taken. Otherwise servers with the
+    most usable GPUs come first. Faster types are taken first. O(servers log servers).
     """
     for is_spread in (False, True):
         speeds = {name: job.rate((name,), is_spread=is_spread) for name in free.of_type}
@@ -318,16 +321,16 @@ def place_on_mixed(free: FreeGpus, job: GangJob) -> Placement | None:
 
 
 def place_on_first_type(free: FreeGpus, job: GangJob, types: Sequence[str]) -> Placement | None:
-    """Return GPUs of the first type that will do, None if none will.
+    """Return GPUs of the first type on which the gang can run; None if no type works.
 
     Parameters
     ----------
     free
-        What is left.
+        The free GPUs.
     job
-        Whose gang is placed.
+        The job to place.
     types
-        In the order in which they are tried.
+        GPU types, in the order in which they are tried.
     """
     for gpu_type in types:
         placement = place_on_type(free, job, gpu_type)
@@ -337,12 +340,12 @@ def place_on_first_type(free: FreeGpus, job: GangJob, types: Sequence[str]) -> P
 
 
 class GangPlacer:
-    """Places gangs for schedulers that take all GPUs for equal.
+    """Places gangs for policies that treat all GPU types alike.
 
     Parameters
     ----------
     servers
-        The cluster.
+        All servers of the cluster.
     """
 
     def __init__(self, servers: Sequence[GpuServer]) -> None:
@@ -350,10 +353,10 @@ class GangPlacer:
         self._is_mixed: dict[str, bool] = {}
 
     def place(self, free: FreeGpus, job: GangJob) -> Placement | None:
-        """Return where the gang may run on what is free, None if it has to wait.
+        """Return a placement of the gang on free GPUs; None if the gang must wait.
 
-        On one type, that with most free GPUs first (ties in file order); on mixed types only if
-        the whole cluster has no type that would do.
+        The type with the most free GPUs is tried first (ties in file order). Types are mixed only
+        if no single type of the whole cluster can hold the gang.
         """
         if self.must_mix(job):
             return place_on_mixed(free, job)
@@ -361,19 +364,19 @@ class GangPlacer:
         return place_on_first_type(free, job, types)
 
     def must_mix(self, job: GangJob) -> bool:
-        """Whether no single type of the empty cluster can hold the gang."""
+        """Return whether no single type of the empty cluster can hold the gang."""
         if job.id not in self._is_mixed:
             types = list(self._empty.of_type)
             self._is_mixed[job.id] = place_on_first_type(self._empty, job, types) is None
         return self._is_mixed[job.id]
 
     def can_ever_run(self, job: GangJob) -> bool:
-        """Whether the empty cluster can hold the gang."""
+        """Return whether the empty cluster can hold the gang."""
         return not self.must_mix(job) or place_on_mixed(self._empty, job) is not None
 
 
 def _on_several(free: FreeGpus, job: GangJob, gpu_type: str) -> Placement | None:
-    """Return GPUs of a type on at least two servers: all but one of them on the fullest."""
+    """Return GPUs of a type on at least two servers; the fullest server holds at most gang - 1."""
     counts = {
         server: types[gpu_type]
         for server, types in free.by_server.items()

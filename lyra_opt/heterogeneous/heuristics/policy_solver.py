@@ -1,4 +1,4 @@
-"""Round policies by name, and each as a solver: what its decisions make of an instance."""
+"""Register round-based policies by name, and run each as a solver of standalone instances."""
 
 from __future__ import annotations
 
@@ -52,52 +52,51 @@ ROUND_POLICIES: Mapping[str, Callable[[], RoundPolicy]] = {
     "tiresias": Tiresias,
     "yarn-cs": YarnCs,
 }
-"""Name to what makes a policy for one run."""
+"""Function that makes a policy for one run, by policy name."""
 
 SUMMARIES: Mapping[str, str] = {
-    "allox": "one-GPU jobs matched to places in the GPUs' queues (AlloX)",
+    "allox": "one-GPU jobs matched to positions in GPU queues (AlloX)",
     **gavel_summaries(),
-    "gavel-fifo": "first come, first served, each on its fastest type (Gavel)",
-    "gavel-gandiva": "equal parts for all; pairs drawn to share GPUs if these are short (Gavel)",
-    "hadar": "jobs buy GPUs of any kinds at exponential prices (Hadar)",
-    "hadare": "copies of jobs on all servers at once (HadarE); with forking only",
-    "priced-progress": "most progress at prices that clear the market, critical jobs first (ours)",
-    "tiresias": "those who have had little service first, in queues (Tiresias)",
-    "yarn-cs": "first come, first served, never interrupted (YARN-CS)",
+    "gavel-fifo": "jobs in order of arrival, each on its fastest GPU type (Gavel)",
+    "gavel-gandiva": "equal shares; if GPUs are scarce, random pairs of jobs share them (Gavel)",
+    "hadar": "jobs buy GPUs of any types at exponential prices (Hadar)",
+    "hadare": "copies of jobs on many servers at once (HadarE); needs forking",
+    "priced-progress": "most progress at market-clearing prices, critical jobs first (ours)",
+    "tiresias": "queues by attained service, least service first (Tiresias)",
+    "yarn-cs": "jobs in order of arrival, without preemption (YARN-CS)",
 }
-"""One line on each policy of `ROUND_POLICIES`."""
+"""One-line description of each policy in `ROUND_POLICIES`."""
 
 
 class PolicySchedule(NamedTuple):
-    """What a policy did."""
+    """The schedule that a policy produced for an instance."""
 
     schedule: RoundSchedule
-    """Its decisions."""
+    """The decisions of the policy."""
     last_round: Mapping[str, int]
-    """By whose end each job has completed, by id; those that have not are left out."""
+    """Round in which each job completed, by id; incomplete jobs are left out."""
     decisions: int
-    """How many it took."""
+    """Number of decisions."""
     stopped_by: StoppedBy | None = None
-    """The limit that ended it."""
+    """The limit that stopped the policy."""
 
 
 class RoundPolicySolver(HeuristicSolver):
-    """Runs a round policy over an instance.
+    """Solves an instance by running a round-based policy on it.
 
-    Each round the policy sees the jobs that are released and not complete and says where they
-    run; nothing is asked of it that a scheduler would not know then. With forking each gang,
-    copy or not, has to be on one server: policies see jobs that run at speed 0 on several. For
-    ``round_progress`` there is one decision, and jobs have had the placement `GangJob.current`
-    before it.
+    In each round the policy sees the released, incomplete jobs and returns their placements. It
+    never sees information that a real scheduler would not have at that time. With forking, each
+    gang must be on one server; policies therefore see jobs whose rate on several servers is 0. For
+    ``round_progress`` there is one decision, and jobs already hold `GangJob.current`.
 
-    Complexity: that of the policy's decision, at most `Instance.horizon_rounds`
-    times, plus O(active jobs) for each. It has the guarantee of the policy, if that has one.
+    Complexity: at most `Instance.horizon_rounds` decisions of the policy, plus O(active jobs) for
+    each. The guarantee is that of the policy, if it has one.
 
     Parameters
     ----------
     policy
-        Name of one in `ROUND_POLICIES`; or a policy of your own: a class, a function that makes
-        one, or an object, of which each run has a copy.
+        Name of a policy in `ROUND_POLICIES`, or your own policy: a class, a function that makes a
+        policy, or an object, of which each run gets a copy.
     """
 
     problem = "heterogeneous"
@@ -110,25 +109,29 @@ class RoundPolicySolver(HeuristicSolver):
 
     @property
     def summary(self) -> str:
-        """What the policy does, where that is said; else as of every solver."""
+        """The description of the policy, or the default text of solvers."""
         said = SUMMARIES.get(self.name, super().summary)
         return said[:1].upper() + said[1:]
 
     def supports(self, instance: Instance) -> Unsupported | None:
-        """Return why the policy cannot answer the instance, None if it can."""
+        """Return why the policy cannot solve the instance; None if it can."""
         policy = self._make()
         if policy.forks and not instance.forking:
-            return Unsupported(f"{self.name} runs copies of jobs; the instance has no forking")
+            return Unsupported(
+                f"{self.name} supports instances with forking only; this one has none"
+            )
         if not policy.takes_gangs and any(job.gang > 1 for job in instance.jobs):
-            return Unsupported(f"{self.name} takes jobs of one GPU alone")
+            return Unsupported(
+                f"{self.name} supports one-GPU jobs only; this instance has larger gangs"
+            )
         return super().supports(instance)
 
     def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[RoundSchedule]:
-        """Run the policy."""
+        """Run the policy on the instance."""
         return result_of(instance, run_policy(self._make(), instance, rng))
 
     def stopped(self, instance: Instance) -> SolveResult[RoundSchedule]:
-        """Return that nobody runs, where that is an answer."""
+        """Return an empty schedule as the result, if the objective is maximised."""
         if instance.variant.sense == "min":
             return super().stopped(instance)
         nothing = PolicySchedule(
@@ -143,24 +146,24 @@ def run_policy(
     rng: np.random.Generator,
     on_round: Callable[[int, RoundState, Decision], None] | None = None,
 ) -> PolicySchedule:
-    """Ask a policy round by round, and keep what it decides.
+    """Run a policy round by round and record its decisions.
 
     Parameters
     ----------
     policy
-        A fresh one.
+        A new policy object.
     instance
-        With an objective whose answer is a schedule.
+        An instance whose objective is solved by schedules.
     rng
-        For the policy.
+        Random generator for the policy.
     on_round
-        Called with the round, what the policy saw and what it decided.
+        Called each round with the round number, the state that the policy saw and its decision.
 
     Raises
     ------
     OutOfTimeError
-        If the time limit in force ends before the rounds do, and all jobs must be completed; else
-        what was decided by then is an answer too.
+        If time runs out and the objective is minimised, so that all jobs must complete. If the
+        objective is maximised, the decisions made so far are returned.
     """
     state = RoundState(
         gpu_types=instance.gpu_types,
@@ -224,7 +227,7 @@ def run_policy(
 
 
 def _arrived(job: GangJob, order: int, *, is_first_round: bool) -> ActiveJob:
-    # GPUs that are held on which it cannot run, or by a job yet to come, are of no use.
+    # A job that is not released, or cannot run on the GPUs that it holds, counts as waiting.
     is_running = is_first_round and bool(job.current) and job.rate_of(job.current) > 0
     placement = {server: dict(types) for server, types in job.current.items()}
     return ActiveJob(
@@ -239,10 +242,9 @@ def _arrived(job: GangJob, order: int, *, is_first_round: bool) -> ActiveJob:
 
 
 def _run_round(state: RoundState, decision: Decision, done: dict[str, Fraction]) -> list[str]:
-    """Let a round pass; return the jobs that complete, which are active no longer.
+    """Advance the state by one round and return the ids of the completed jobs.
 
-    Steps are added up as the checker does, without rounding, so that the two cannot differ in
-    when a job is complete.
+    Steps are summed exactly, as in the checker, so both agree on when a job completes.
     """
     completed = []
     still = []
@@ -278,7 +280,7 @@ def result_of(
     message: str | None = None,
     stopped_by: StoppedBy | None = None,
 ) -> SolveResult[RoundSchedule]:
-    """Return what a solver says that made `found`."""
+    """Return the `SolveResult` for a schedule produced by a policy."""
     report = check(instance, found.schedule)
     objective = report.objective
     if objective is None:
@@ -297,4 +299,4 @@ def result_of(
 
 
 SOLVERS = tuple(RoundPolicySolver(name) for name in ROUND_POLICIES if name != "hadar")
-"""A solver for each policy but Hadar's, which gives a bound too."""
+"""A solver for each policy except Hadar, whose solver also gives a bound."""

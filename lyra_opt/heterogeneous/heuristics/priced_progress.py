@@ -1,4 +1,4 @@
-"""Ours: a price for each type of GPUs decides who makes progress on which."""
+"""Priced progress: a price per GPU type decides which job runs on which type (our own policy)."""
 
 from __future__ import annotations
 
@@ -27,37 +27,37 @@ PRICE_STEPS = 60
 
 
 class PricedProgress(RoundPolicy):
-    """Runs who makes most progress for the GPUs, each where it helps most, critical jobs too.
+    """Run jobs by their progress per GPU at market prices, with priority for critical jobs.
 
-    This project's own. A job's value on a type is the part of its remaining steps that it does
-    there in a round, times its weight: on equal GPUs the value for each GPU orders jobs by least
-    remaining GPU time. Who runs on which type is the relaxed problem of most value::
+    This rule is the project's own. The value of a type to a job is the fraction of its remaining
+    steps that it would do there in a round, times its weight. If all GPUs are equal, value per GPU
+    orders jobs by least remaining GPU time. Jobs are assigned to types by the relaxed problem::
 
         max sum_jr v_jr x_jr   s.t.   sum_r x_jr <= 1,   sum_j gang_j x_jr <= GPUs of r,   x >= 0
 
-    A price for each type is found by subgradient steps on its dual, so that a fast GPU goes to
-    whom it helps most and not to whom it helps. Jobs then go by what they gain for each GPU beyond
-    the prices, each to the type where it gains most of those with room; whoever is left fills what
-    is left, in order of value for each GPU.
+    Subgradient steps on the dual give a price for each type, so that fast GPUs go to the jobs that
+    gain most from them. Jobs are then sorted by their gain per GPU at these prices; each takes the
+    type with its largest gain that has enough free GPUs. The remaining jobs fill the remaining
+    GPUs, sorted by value per GPU.
 
-    A job that even without ever waiting would take nearly as long as the cluster takes for all
-    is critical: its values are raised until its best one for each GPU is as high as that of any
-    job. Without that the longest jobs would be left over, and the makespan be theirs. What the
-    cluster takes for all is estimated: the longest remaining time, or that of all jobs together
-    at their mean speeds over all GPUs if that is more.
+    A job is critical if its remaining time is nearly as long as the cluster needs for all jobs,
+    even if the job never waits. The values of critical jobs are raised until their best value per
+    GPU equals the highest of all jobs. Otherwise the longest jobs would run last and determine the
+    makespan. The time for all jobs is estimated as the larger of the longest remaining time of a
+    job, and the time for all jobs together at their mean speeds on all GPUs.
 
     Complexity of a decision: O(jobs types (60 + log jobs) + jobs servers log servers). Guarantee:
-    none for schedules. `hadar` may have the lower mean JCT where jobs hardly queue, and Gavel's
-    shares for the makespan end sooner, at a far higher mean JCT.
+    none for schedules. `hadar` may have a lower mean JCT where jobs hardly queue. Gavel's makespan
+    policy ends sooner, at a far higher mean JCT.
 
     Parameters
     ----------
     criticality
-        A job is critical if its remaining time on its fastest type is at least this part of the
-        time that the cluster needs for all; above 1 none is. Less favours the makespan, more the
-        mean JCT.
+        A job is critical if its remaining time on its fastest type is at least this fraction of the
+        time for all jobs; above 1 no job is critical. Smaller values favour the makespan, larger
+        values the mean JCT.
     inertia
-        By which part a job values more the type that it is on: restarts cost time.
+        Relative bonus for the type that a job already uses, because restarts cost time.
     """
 
     name = "priced-progress"
@@ -68,17 +68,17 @@ class PricedProgress(RoundPolicy):
         self._rates: dict[str, list[float]] = {}
 
     def prepare(self, state: RoundState, rng: np.random.Generator) -> None:  # noqa: ARG002
-        """Keep the size of the cluster."""
+        """Store the capacity of the cluster."""
         self._types = [gpu_type.name for gpu_type in state.gpu_types]
-        there = FreeGpus(state.servers)
-        self._there = np.array([there.of_type.get(name, 0) for name in self._types])
+        free = FreeGpus(state.servers)
+        self._capacity = np.array([free.of_type.get(name, 0) for name in self._types])
         self._widest = {
             name: max((server.gpus.get(name, 0) for server in state.servers), default=0)
             for name in self._types
         }
 
     def decide(self, state: RoundState) -> Decision:
-        """Return who runs where in the round."""
+        """Return the placement of each gang in the round."""
         rates = np.array([self._rates_of(active) for active in state.jobs])
         gangs = np.array([active.job.gang for active in state.jobs])
         steps = np.array([active.steps_left for active in state.jobs])
@@ -89,7 +89,7 @@ class PricedProgress(RoundPolicy):
             if name is not None:
                 values[row, self._types.index(name)] *= 1 + self._inertia
         chosen: list[tuple[int, str]] = []
-        room = self._there.copy()
+        room = self._capacity.copy()
 
         def choose(row: int, order: NDArray[np.intp]) -> bool:
             for kind in order.tolist():
@@ -120,14 +120,14 @@ class PricedProgress(RoundPolicy):
         return draft.decision
 
     def _rates_of(self, active: ActiveJob) -> list[float]:
-        """Return the speed on each type, of several servers where no single one is wide enough."""
+        """Return the job's speed on each type, using several servers if no single one fits."""
         job = active.job
         if job.id not in self._rates:
             speeds = []
-            for name, there in zip(self._types, self._there.tolist(), strict=True):
+            for name, gpus in zip(self._types, self._capacity.tolist(), strict=True):
                 one = job.rate((name,), is_spread=False) if job.gang <= self._widest[name] else 0.0
                 several = job.rate((name,), is_spread=True) if job.gang > 1 else 0.0
-                speeds.append((one or several) if job.gang <= there else 0.0)
+                speeds.append((one or several) if job.gang <= gpus else 0.0)
             self._rates[job.id] = speeds
         return self._rates[job.id]
 
@@ -138,20 +138,20 @@ class PricedProgress(RoundPolicy):
         gangs: NDArray[np.int64],
         steps: NDArray[np.float64],
     ) -> NDArray[np.float64]:
-        """Return the values, those of critical jobs raised to the best for each GPU of all."""
+        """Return the values after raising critical jobs to the best value per GPU of any job."""
         fastest = rates.max(axis=1)
         usable = fastest > 0
         alone_s = np.where(usable, steps / np.where(usable, fastest, 1.0), 0.0)
-        mean_rate = product(rates, self._there) / self._there.sum()
+        mean_rate = product(rates, self._capacity) / self._capacity.sum()
         shared_s = np.where(usable, steps / np.where(usable, mean_rate, 1.0), 0.0)
-        all_s = max(float(alone_s.max()), float((gangs * shared_s).sum() / self._there.sum()))
+        all_s = max(float(alone_s.max()), float((gangs * shared_s).sum() / self._capacity.sum()))
         densities = values.max(axis=1) / gangs
         is_critical = usable & (alone_s >= self._criticality * all_s)
         factors = np.where(is_critical, densities.max() / np.where(usable, densities, 1.0), 1.0)
         return values * factors[:, None]
 
     def _placed(self, state: RoundState, chosen: list[tuple[int, str]]) -> RoundDraft:
-        """Return where gangs run, those that stay placed first, then the largest first."""
+        """Place gangs on their types: gangs that stay first, then larger gangs first."""
         draft = RoundDraft(state.servers)
         moved = []
         for row, name in chosen:
@@ -168,10 +168,10 @@ class PricedProgress(RoundPolicy):
 def _clearing_prices(
     values: NDArray[np.float64], gangs: NDArray[np.int64], room: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return a price for a GPU of each type at which about as many are asked for as there are.
+    """Return a price per GPU of each type at which demand about equals supply.
 
-    Subgradient steps on the Lagrangian dual of the relaxed problem, of falling length; the prices
-    of the least dual value are kept. All prices are 0 where nobody has to go without.
+    Subgradient steps of falling length are taken on the Lagrangian dual of the relaxed problem. The
+    prices with the least dual value are kept. If all jobs fit, all prices are 0.
     """
     prices = np.zeros(len(room))
     if not len(values):
@@ -188,8 +188,8 @@ def _clearing_prices(
         dual = float(gain[is_buying].sum() + product(prices, room))
         if dual < best:
             best, best_prices = dual, prices
-        asked = np.bincount(kind[is_buying], weights=gangs[is_buying], minlength=len(room))
-        slope = room - asked
+        demand = np.bincount(kind[is_buying], weights=gangs[is_buying], minlength=len(room))
+        slope = room - demand
         norm = float(np.abs(slope).max())
         if not norm:
             break
@@ -198,7 +198,7 @@ def _clearing_prices(
 
 
 def _type_of(active: ActiveJob) -> str | None:
-    """Return the one type that a job runs on, None if it does not run or runs on several."""
+    """Return the single GPU type that a job runs on; None if it waits or uses several types."""
     if not active.placements:
         return None
     names = {name for types in active.placements[0].values() for name in types}
@@ -206,6 +206,6 @@ def _type_of(active: ActiveJob) -> str | None:
 
 
 def _is_tight(active: ActiveJob, widest: int) -> bool:
-    """Whether a job is on one server, or on several since none is wide enough."""
+    """Return whether a job is on one server, or needs several because no server is large enough."""
     placement: Mapping[str, Mapping[str, int]] = active.placements[0]
     return len(placement) == 1 or active.job.gang > widest

@@ -1,1 +1,1 @@
-"""Proved dual bounds on every objective of the network problem."""
+"""Proved dual bounds for every objective of the network problem."""

@@ -1,11 +1,13 @@
-r"""Proved upper bounds on every objective of the network problem: a knapsack, and prices.
+r"""Proved upper bounds for the network problem, from a knapsack and from dual prices.
 
-What gangs pay for places, and what racks make of their GPUs at most, bounds all placements.
+With prices for places, every placement is bounded by the gains of gangs after paying for their
+places, plus the largest income that each rack can earn from its GPUs.
 
-*Prices.* :math:`\mu_s` for room on one machine for a gang of s, :math:`\rho_s` for room in one rack
-for such a gang, :math:`\pi` for a GPU of the network. Let x say which gangs start at which tier,
-and let every rack choose a pattern: gangs on its machines, gangs across its machines, GPUs for the
-network. In a placement there are as many places as gangs, so whatever the prices are
+*Prices.* :math:`\mu_s` is the price of a place for a gang of s on one machine, :math:`\rho_s` that
+of a place in one rack, and :math:`\pi` that of a GPU for gangs that cross the network. Let x say
+which gangs start at which tier. Let every rack choose a pattern: gangs on its machines, gangs
+across its machines, and GPUs for the network. A placement uses as many places as gangs, so for any
+prices
 
 .. math::
     \sum_{j, t} v_{jt} x_{jt}
@@ -13,23 +15,23 @@ network. In a placement there are as many places as gangs, so whatever the price
     + \sum_r \max_{\text{patterns of } r}
       \Big(\sum_s a_s \mu_s + \sum_s b_s \rho_s + w \pi - \text{penalties}\Big).
 
-The right side is computed in integers from values rounded up: a bound whatever made the prices,
-as long as they are at least 0 (places may be left empty). Where machines that end partly free cost
-something, GPUs passed on are used up, and then :math:`\pi` may be negative.
+The right side is computed in integers from values rounded up. So it is a bound for any prices of at
+least 0 (places may stay empty). If partly free machines cost something, all GPUs passed on are used
+up, and then :math:`\pi` may be negative.
 
 *Best prices.* They are the dual of the linear programme over all patterns (Dantzig and Wolfe 1960;
-Gilmore and Gomory 1961), to which patterns are added that earn more than the prices say, until none
-does. Its optimum keeps that gangs on a machine, and in a rack, are whole: only between racks, and
-for the network, is anything split.
+Gilmore and Gomory 1961). Patterns that earn more than the current prices are added until none are
+left. The optimum of the programme keeps gangs on a machine and in a rack whole. Only gangs between
+racks, and GPUs for the network, may be split.
 
-*Whole gangs.* Nor do gangs together use more GPUs than are free. With that, a GPU of the network
-need not have a price: places cost what they do beyond it, :math:`\mu_s - s \pi` and
-:math:`\rho_s - s \pi` if that is above 0, and the gangs that gain most at these prices and fit are
-a knapsack, solved exactly (`fill_cluster`). At the best prices its relaxation is no more than the
+*Whole gangs.* Gangs together use at most the free GPUs. Given this constraint, a GPU of the network
+needs no price. A place then costs only its excess over the network price,
+:math:`\max(0, \mu_s - s \pi)` or :math:`\max(0, \rho_s - s \pi)`. Choosing the gangs that gain most
+is a knapsack, solved exactly (`fill_cluster`). At the best prices its relaxation is at most the
 bound above.
 
-Where racks are too large for that, each machine counts as a rack, and gangs that span any pay
-:math:`\pi` for each GPU.
+If racks are too large for this, each machine counts as a rack, and gangs on several machines pay
+:math:`\pi` per GPU.
 """
 
 from __future__ import annotations
@@ -62,26 +64,26 @@ if TYPE_CHECKING:
 
 
 MOST_WORK = 20_000_000
-"""Elementary steps of the dynamic programmes, from which on racks are taken apart."""
+"""Most elementary steps of the dynamic programmes with whole racks; beyond, racks are split."""
 MOST_KNAPSACK_WORK = 50_000_000
-"""Steps of the knapsack of all gangs, from which on it is left out."""
+"""Most elementary steps of the knapsack over all gangs; beyond, the knapsack is skipped."""
 MOST_VARIABLES = 20_000
 MOST_ROUNDS = 80
 TIME_LIMIT_S = 10.0
 PROVED = 1e-9
-"""Relative distance from the optimum of the linear programme at which prices are good enough."""
+"""Relative gap to the linear programme's optimum at which prices are good enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """What room costs.
+    """Prices of places for gangs and of GPUs for the network.
 
     Parameters
     ----------
     machine, rack
-        Of a place for a gang, by its size, at least 0.
+        Price of a place for a gang, by gang size, at least 0.
     network
-        Of a GPU for gangs that span racks; at least 0 but for ``least_fragmentation``.
+        Price of a GPU for gangs that span racks; at least 0 except for ``least_fragmentation``.
     """
 
     machine: Mapping[int, float]
@@ -91,16 +93,16 @@ class Prices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementPriceBound:
-    """A bound and its proof.
+    """An upper bound with the prices that prove it.
 
     Parameters
     ----------
     value
-        No placement is worth more.
+        Upper bound on the value of every placement.
     prices
-        That prove it.
+        The prices that prove the bound.
     rounds
-        How often patterns were added.
+        Number of times that patterns were added.
     """
 
     value: Fraction
@@ -108,7 +110,7 @@ class PlacementPriceBound:
     rounds: int
 
     def times(self, scale: Fraction) -> PlacementPriceBound:
-        """Return the bound where all values are so many times as large."""
+        """Return the bound after all values are multiplied by `scale`."""
 
         def scaled(price: float) -> float:
             return float(Fraction(price) * scale)
@@ -127,37 +129,38 @@ class PlacementPriceBound:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A gang's values at the tiers where it may start; 0 where it may not."""
+    """A gang's value at each tier; 0 where it must not start."""
 
     gang: int
     values: tuple[Fraction, Fraction, Fraction]
 
 
 def price_bound(instance: Instance, offers: Sequence[Offer]) -> PlacementPriceBound | None:
-    """Return the bound of the best prices; None where there are too many gangs or GPUs for it.
+    """Return an upper bound from the best prices; None if the instance is too large.
 
     Parameters
     ----------
     instance
-        Of which the machines are read.
+        The instance, of which only the machines are read.
     offers
-        Its gangs that may start. Values are at least 0; those of tiers at which a gang could not
-        start alone are 0.
+        The gangs that may start, with values of at least 0. The value is 0 for tiers at which a
+        gang could not start even alone.
 
     Notes
     -----
-    Up to `MOST_ROUNDS` times a linear programme of (3 gangs + patterns) variables and a dynamic
-    programme of O(machines GPUs-of-a-machine GPUs-of-a-rack) steps for each kind of racks.
+    At most `MOST_ROUNDS` rounds. Each round solves a linear programme with (3 gangs + patterns)
+    variables, and a dynamic programme of O(machines GPUs-of-a-machine GPUs-of-a-rack) steps for
+    each kind of rack.
     """
     if not offers or 3 * len(offers) > MOST_VARIABLES:
         return None
     is_penalised = instance.objective is Objective.LEAST_FRAGMENTATION
-    # Floats that weigh values against one another are to be neither huge nor denormal.
+    # Values are scaled so that their floats are neither huge nor denormal.
     scale = Fraction(1) if is_penalised else max(max(offer.values) for offer in offers)
     scaled = [_scaled(offer, 1 / scale) for offer in offers]
     for is_whole in (True, False):
         relaxation = _Relaxation(instance, scaled, racks_are_whole=is_whole)
-        # A machine that is left in pieces costs 1, which must be some units.
+        # A partly free machine costs 1, which must be at least one integer unit.
         if relaxation.work <= MOST_WORK and (relaxation.units >= 1 or not is_penalised):
             return relaxation.solve().times(scale)
     return None
@@ -196,7 +199,7 @@ class _Relaxation:
         dearest = max(max(offer.values) for offer in self.offers)
         if self.is_penalised:
             dearest = max(dearest, Fraction(1))
-        # No sum of a pattern, nor any price times GPUs, outgrows 62 bits.
+        # Units are chosen so that no sum of a pattern, and no price times GPUs, exceeds 62 bits.
         self.free_gpus = free
         self.work_of_knapsack = int(self.copies.sum()) * free
         largest = dearest * 2 * (free + 1)
@@ -215,7 +218,7 @@ class _Relaxation:
         return [slice(int(begin), int(end)) for begin, end in pairs]
 
     def _group_racks(self, instance: Instance, *, racks_are_whole: bool) -> None:
-        """Count racks whose machines have the same GPUs free."""
+        """Group and count the racks whose machines have equal numbers of free GPUs."""
         found: dict[tuple[tuple[int, int], ...], int] = {}
         for positions in instance.racks.values():
             machines = sorted(
@@ -248,7 +251,7 @@ class _Relaxation:
         return work
 
     def solve(self) -> PlacementPriceBound:
-        """Add patterns until the prices are best."""
+        """Add patterns until no pattern improves the prices."""
         columns: list[tuple[int, ...]] = []
         known: set[tuple[int, ...]] = set()
         best: tuple[int, Prices] | None = None
@@ -275,7 +278,7 @@ class _Relaxation:
         return PlacementPriceBound(value=least_units / self.units, prices=best[1], rounds=rounds)
 
     def _first_prices(self) -> Prices:
-        """Return a price for each GPU alike: that at which as many are asked for as are free."""
+        """Return one price for all GPUs, at which demand meets the number of free GPUs."""
         best = np.array([float(max(offer.values)) for offer in self.offers]) / self.gang
         order = np.argsort(-best, kind="stable")
         asked = np.cumsum((self.gang * self.copies)[order])
@@ -286,7 +289,7 @@ class _Relaxation:
         return Prices(machine=by_size, rack=by_size, network=price)
 
     def _bound_at(self, prices: Prices) -> tuple[int, list[tuple[int, ...]], Prices]:
-        """Return the bound at prices, in units, with each rack's pattern and the prices used."""
+        """Return the bound in integer units, the racks' patterns and the rounded prices."""
         own, network = self._whole_units(prices)
         gains = self._gains(own, network)
         patterns = self._patterns(own, network)
@@ -307,7 +310,7 @@ class _Relaxation:
         return total + self._earned(patterns), keys, rounded
 
     def _whole_gangs_bound(self, prices: Prices) -> int:
-        """Return the bound of whole gangs in all that is free, in units."""
+        """Return the bound, in units, from whole gangs that share all free GPUs."""
         own, network = self._whole_units(prices)
         own = np.maximum(own - self.sizes * network, 0)
         gains = self._gains(own, 0)
@@ -323,7 +326,7 @@ class _Relaxation:
         return int(knapsack) + self._earned(self._patterns(own, 0))
 
     def _whole_units(self, prices: Prices) -> tuple[np.ndarray, int]:
-        """Return prices on machines and in racks by size, and of the network, in units."""
+        """Round prices to integer units: prices of places by tier and size, and of network GPUs."""
         dearest = np.zeros((2, len(self.sizes)), np.int64)
         for tier in (Tier.MACHINE, Tier.RACK):
             np.maximum.at(dearest[tier], self.size_of, self.integer_values[:, tier])
@@ -334,14 +337,14 @@ class _Relaxation:
             ],
             dtype=object,
         )
-        # Dearer than any gang pays proves no more.
+        # A price above the best value of a gang proves nothing more.
         own = np.minimum(np.maximum(own, 0), dearest).astype(np.int64)
         most = int(np.max(-(-self.integer_values[:, Tier.NETWORK] // self.gang), initial=0))
         least = -math.ceil(self.units) if self.is_penalised else 0
         return own, min(max(round(Fraction(prices.network) * self.units), least), most)
 
     def _gains(self, own: np.ndarray, network: int) -> np.ndarray:
-        """Return what each gang gains at its best tier, at least 0."""
+        """Return each gang's gain at its best tier, at least 0."""
         paid = np.stack((own[0][self.size_of], own[1][self.size_of], self.gang * network), axis=1)
         gains = np.where(self.integer_values > 0, self.integer_values - paid, 0).max(axis=1)
         return np.asarray(np.maximum(gains, 0), np.int64)
@@ -395,10 +398,10 @@ class _Relaxation:
         return [tuple(line) for line in table.tolist()]
 
     def _master(self, columns: Sequence[tuple[int, ...]]) -> tuple[Prices, float] | None:
-        """Return the prices and the value of the best mixture of some patterns.
+        """Return the dual prices and the value of the best mixture of the given patterns.
 
-        Rows: each gang once; places on machines, then in racks, by size; GPUs of the network; each
-        rack one pattern.
+        Rows: each gang at most once; places on machines, then in racks, by size; GPUs of the
+        network; one pattern per rack.
         """
         from scipy.optimize import linprog
         from scipy.sparse import csr_array
@@ -434,7 +437,7 @@ class _Relaxation:
         )
         equal = np.zeros(matrix.shape[0], bool)
         if self.is_penalised:
-            # Each rack has some pattern, and what it passes on is used up.
+            # Each rack has exactly one pattern, and all GPUs that it passes on are used.
             equal[jobs + 2 * kinds :] = True
         result = linprog(
             cost,
@@ -461,15 +464,14 @@ class _Relaxation:
 
 
 def dual_bound(instance: Instance) -> int | float:
-    """Return a bound on the optimum, an integer for objectives that count.
+    """Return a proved upper bound on the optimum, an integer for counting objectives.
 
-    The better of `knapsack_bound` and `price_bound`; it does not depend on the
-    order of the file.
+    The better of `knapsack_bound` and `price_bound`. It does not depend on the file order.
     """
     offers = offers_of(instance)
     least = knapsack_bound(instance, offers)
     if not offers and instance.objective is Objective.LEAST_FRAGMENTATION:
-        # Nobody can start, and machines stay as they are.
+        # No gang can start, so the machines stay as they are.
         least -= sum(0 < machine.free_gpus < machine.gpus for machine in instance.machines)
     priced = price_bound(instance, offers)
     if priced is not None:
@@ -480,7 +482,7 @@ def dual_bound(instance: Instance) -> int | float:
 
 
 def offers_of(instance: Instance) -> list[Offer]:
-    """Return the values of the gangs that may and could start if they were alone, sorted."""
+    """Return, sorted, the values of all gangs that could start if they were alone."""
     rooms = _rooms(instance)
     offers = []
     for job in within_time(instance.jobs):
@@ -494,7 +496,7 @@ def offers_of(instance: Instance) -> list[Offer]:
 
 
 def _rooms(instance: Instance) -> dict[Tier, int]:
-    """Return the largest gang for which there is room at each tier, all units of it spanned."""
+    """Return, by tier, the size of the largest gang that fits and spans the tier."""
     racks = [
         [instance.machines[position].free_gpus for position in positions]
         for positions in instance.racks.values()
@@ -508,9 +510,9 @@ def _rooms(instance: Instance) -> dict[Tier, int]:
 
 
 def knapsack_bound(instance: Instance, offers: Sequence[Offer]) -> Fraction:
-    """Return the best values of gangs as a fractional knapsack of all free GPUs.
+    """Return the value of a fractional knapsack of gangs over all free GPUs.
 
-    By value for each GPU, until the free GPUs are used up, the last gang in part.
+    Gangs are taken by value per GPU until the free GPUs are used up, the last gang in part.
     """
     free, total = instance.free_gpus, Fraction(0)
     best = [(max(offer.values), offer.gang) for offer in offers]

@@ -1,6 +1,6 @@
-"""What the machines of a rack do best at given prices: three dynamic programmes, one on another.
+"""Best use of the machines of a rack at given prices, by three nested dynamic programmes.
 
-Prices and values are integers, so that nothing is rounded. Arrays are flat.
+Prices and values are integers, so nothing is rounded. Arrays are flat.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 from lyra_opt.core.kernels import kernel
 
 NONE = -(2**62)
-"""Value of what cannot be; below that of anything that can."""
+"""Value of an impossible choice, below every possible value."""
 
 
 class Racks(NamedTuple):
-    """Machines of each class of racks, from ``first_machine[class]`` on: GPUs free, and in all.
+    """Machines of each class of racks, from ``first_machine[class]`` on: free GPUs and all GPUs.
 
-    ``spans`` is whether gangs may span machines of the rack.
+    ``spans`` says whether gangs may span several machines of the rack.
     """
 
     first_machine: Any
@@ -26,11 +26,11 @@ class Racks(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """What gangs pay: the different ``sizes`` in rising order, and at most how many of each.
+    """Prices that gangs pay, for each gang size in increasing order, and the number of such gangs.
 
-    ``counts`` and ``prices`` have an entry for (tier, size) at ``tier sizes + size``, tier 0 for
-    gangs on one machine and 1 for gangs in one rack. The network pays ``network_price`` a GPU, and
-    a machine that is left in pieces costs the ``penalty``.
+    ``counts`` and ``prices`` have an entry for (tier, size) at ``tier sizes + size``, where tier 0
+    is for gangs on one machine and tier 1 for gangs in one rack. The network pays ``network_price``
+    per GPU. A machine that is left partly free costs the ``penalty``.
     """
 
     sizes: Any
@@ -41,11 +41,11 @@ class Demand(NamedTuple):
 
 
 class Fills(NamedTuple):
-    """Scratch: the best fills of a machine and of a rack with exactly so many GPUs used.
+    """Scratch arrays: best fills of a machine and of a rack, by exact number of GPUs used.
 
-    ``most_within`` is what a machine earns with at most so many, and ``where_within`` how many
-    those are. The lengths of the first and the last are the most GPUs free on a machine, and in a
-    rack, and one more.
+    ``most_within`` is the most that a machine earns with at most a given number of GPUs, and
+    ``where_within`` the number used. Machine arrays have one entry more than the most free GPUs on
+    a machine, rack arrays one more than the most in a rack.
     """
 
     machine_best: Any
@@ -57,10 +57,10 @@ class Fills(NamedTuple):
 
 
 class Passing(NamedTuple):
-    """Scratch: what machines earn that pass so many GPUs in all to their rack.
+    """Scratch arrays: earnings of the machines so far, by number of GPUs passed to their rack.
 
-    ``passed_by`` is how many of those the last machine passes, a row of the length of the others
-    for each machine.
+    ``passed_by`` is the number of these GPUs that the last machine passes; it has one row per
+    machine, as long as the other arrays.
     """
 
     best: Any
@@ -70,11 +70,11 @@ class Passing(NamedTuple):
 
 @kernel
 def fill_exactly(room: Any, offset: Any, demand: Any, best: Any, taken: Any) -> Any:
-    """Earn most from gangs that use exactly u of the GPUs, for each u up to ``room``.
+    """Maximise the income from gangs that use exactly u GPUs, for each u up to ``room``.
 
-    ``best[u]`` is what they earn, `NONE` if there are none, and ``taken[size (room + 1) + u]`` how
-    many of a size the best choice among it and the smaller ones has. ``offset`` is that of the tier
-    in counts and prices.
+    ``best[u]`` is that income, or `NONE` if no gangs use exactly u GPUs. ``taken[size (room + 1) +
+    u]`` is the number of gangs of a size in the best choice among this size and smaller sizes.
+    ``offset`` is the tier's offset in counts and prices.
     """
     sizes = demand.sizes
     for used in range(room + 1):
@@ -102,15 +102,15 @@ def fill_exactly(room: Any, offset: Any, demand: Any, best: Any, taken: Any) -> 
 
 @kernel
 def use_of(kept: Any, is_whole: Any, penalty: Any, fills: Any) -> Any:
-    """Return what the GPUs that a machine keeps earn, how many gangs use, and if it is in pieces.
+    """Return the income of a machine's kept GPUs, the GPUs used, and whether it is partly free.
 
-    ``is_whole`` is whether the machine has all its GPUs, and keeps them.
+    ``is_whole`` says whether all GPUs of the machine are free and it keeps all of them.
     """
     value = fills.machine_best[kept]
     used = kept
     in_pieces = 0
     if kept > 0:
-        # At least one idle: that is free of charge only if the whole machine is.
+        # At least one GPU idles; this is free of penalty only if the whole machine idles.
         idle = fills.most_within[kept - 1] - penalty
         if idle > value:
             value = idle
@@ -125,7 +125,7 @@ def use_of(kept: Any, is_whole: Any, penalty: Any, fills: Any) -> Any:
 
 @kernel
 def pass_on(group: Any, racks: Any, penalty: Any, fills: Any, passing: Any) -> Any:
-    """Let the machines of a rack pass GPUs to it, one after the other; return how many at most."""
+    """Let each machine of a rack pass GPUs to the rack; return the most that they can pass."""
     best = passing.best
     before = passing.before
     begin = racks.first_machine[group]
@@ -153,9 +153,9 @@ def pass_on(group: Any, racks: Any, penalty: Any, fills: Any, passing: Any) -> A
 
 @kernel
 def split_passed(reach: Any, spans: Any, network_price: Any, fills: Any, best: Any) -> Any:
-    """Split what is passed among gangs in the rack and the network.
+    """Split the GPUs that machines pass between gangs in the rack and the network.
 
-    Returns what the rack earns, the GPUs passed, and those of them that its gangs use.
+    Returns the income of the rack, the GPUs passed, and those that gangs in the rack use.
     """
     rack_best = fills.rack_best
     value = NONE
@@ -177,7 +177,7 @@ def split_passed(reach: Any, spans: Any, network_price: Any, fills: Any, best: A
 
 @kernel
 def count_gangs(used: Any, column: Any, sizes: Any, taken: Any, length: Any, columns: Any) -> Any:
-    """Add the gangs of a fill that uses so many GPUs to a column."""
+    """Add to a column the number of gangs of each size in a fill that uses ``used`` GPUs."""
     for size in range(len(sizes) - 1, -1, -1):
         copies = taken[size * length + used]
         columns[column + size] += copies
@@ -187,14 +187,14 @@ def count_gangs(used: Any, column: Any, sizes: Any, taken: Any, length: Any, col
 
 @kernel
 def fill_racks(racks: Any, demand: Any, fills: Any, passing: Any, columns: Any) -> Any:
-    """Find what each class of racks does best; return a column for each.
+    """Find the best pattern of each class of racks; return one column per class.
 
     A machine fills itself with gangs, passes some of its GPUs to its rack, and leaves the rest
-    idle, for ``penalty`` if that is neither none nor all of ``gpus``. What it passes is used up:
-    by gangs in the rack if ``spans``, and by the network at ``network_price`` each.
+    idle. It pays ``penalty`` if some but not all of ``gpus`` are idle. Passed GPUs are used up: by
+    gangs in the rack if ``spans``, and by the network at ``network_price`` each.
 
-    Column of a class, at ``class (2 sizes + 3)``: gangs of each size on machines, then in the
-    rack, GPUs for the network, machines that cost the penalty, and what all of it earns.
+    The column of a class starts at ``class (2 sizes + 3)``. It lists gangs of each size on
+    machines, then in the rack, GPUs for the network, penalised machines, and the total income.
     """
     sizes = demand.sizes
     kinds = len(sizes)
@@ -214,7 +214,6 @@ def fill_racks(racks: Any, demand: Any, fills: Any, passing: Any, columns: Any) 
         value, passed, in_rack = split_passed(
             reach, racks.spans[group], demand.network_price, fills, passing.best
         )
-        # Read off the choices.
         column = group * width
         for entry in range(width):
             columns[column + entry] = 0
@@ -235,7 +234,7 @@ def fill_racks(racks: Any, demand: Any, fills: Any, passing: Any, columns: Any) 
 
 @kernel
 def fill_cluster(room: Any, gang: Any, gain: Any, copies: Any, best: Any) -> Any:
-    """Return the most that gangs gain together that use at most ``room`` GPUs; whole gangs."""
+    """Return the largest total gain of whole gangs that use at most ``room`` GPUs."""
     for used in range(room + 1):
         best[used] = 0
     for job in range(len(gang)):

@@ -1,1 +1,1 @@
-"""No exact method of its own: the models are in `formulations/network`."""
+"""Placeholder: the exact models of the network problem are in `formulations/network`."""

@@ -1,1 +1,1 @@
-"""Rules that place waiting gangs."""
+"""Heuristics that decide which waiting gangs start, and on which GPUs."""

@@ -1,4 +1,4 @@
-"""Baselines that never wait: best fit by submission, and shortest remaining time first."""
+"""Baseline policies without delay timers: best fit by submission, and shortest remaining time."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ if TYPE_CHECKING:
 
 
 class BestFitPlacement(PlacementPolicy):
-    """Gangs in the order of submission take the nearest tier that has room, tightly packed.
+    """Start gangs in order of submission at the nearest tier that has room, tightly packed.
 
-    In a machine, the one with the fewest free GPUs that hold the gang; in a rack, the rack with the
-    fewest, and the fewest machines there; across the network, the fewest racks, and the fewest
-    machines in each. Nobody waits for a nearer tier, and nobody who fits waits for those in front.
+    On a machine, the gang takes the machine with the fewest sufficient free GPUs. In a rack, it
+    takes the rack with the fewest sufficient free GPUs, and as few machines as possible. Across the
+    network, it takes as few racks as possible, and as few machines in each. No gang waits for a
+    nearer tier, and a gang that fits does not wait for larger gangs ahead.
 
-    Source: the textbook rule of bin packing, tier by tier; a baseline of ours, not of Dally's.
+    Source: the textbook rule of bin packing, applied tier by tier; a baseline of ours, not Dally's.
 
     Complexity of a decision: O(machines log machines + jobs log machines), and O(machines) for
-    each machine that is given. Guarantee: none.
+    each machine that is taken. Guarantee: none.
     """
 
     name = "best-fit"
     repeats_itself = True
 
     def decide(self, state: PlacementState) -> list[Grant]:
-        """Return who starts where; see the class."""
+        """Return a grant for each gang that fits, in order of submission."""
         waiting = state.waiting
         if not (waiting.gang <= state.machines.free_gpus.sum()).any():
             return []
@@ -51,25 +52,25 @@ class BestFitPlacement(PlacementPolicy):
 
 
 class ShortestRemainingTime(PlacementPolicy):
-    """The gang that would be done first starts first, at the tier where it is fastest.
+    """Start the gang that would finish first, at the tier where it is fastest.
 
-    A gang's remaining time is that without network over its efficiency at the best tier that has
-    room for it now; as others take the room it gets longer, and the gang's turn comes later. Equals
-    go by position, and equal tiers by nearness. GPUs within a tier are chosen as best fit does.
-    Nobody waits for a better tier.
+    A gang's remaining time is its time without network costs divided by its efficiency at the best
+    tier that has room now. If other gangs take this room, the time grows and the gang moves back in
+    the queue. Ties are broken by position, and ties between tiers by nearness. GPUs within a tier
+    are chosen by best fit. No gang waits for a better tier.
 
-    Source: shortest remaining time first, on Dally's tiers; a baseline of ours. It knows how long
-    jobs run, which Dally does not ask.
+    Source: shortest remaining time first on Dally's tiers; a baseline of ours. The policy knows the
+    run times of jobs, which Dally does not use.
 
     Complexity of a decision: O(machines log machines + jobs log jobs log machines), and O(machines)
-    for each machine that is given. Guarantee: none.
+    for each machine that is taken. Guarantee: none.
     """
 
     name = "srtf-network"
     repeats_itself = True
 
     def decide(self, state: PlacementState) -> list[Grant]:
-        """Return who starts where; see the class."""
+        """Return a grant for each gang that fits, shortest remaining time first."""
         waiting = state.waiting
         able = (waiting.gang <= state.machines.free_gpus.sum()).nonzero()[0].tolist()
         if not able:
@@ -90,7 +91,7 @@ class ShortestRemainingTime(PlacementPolicy):
             if gpus is not None:
                 grants.append(Grant(job, tier, gpus))
                 continue
-            # What is free only shrinks, so a later turn is the right one once its room is there.
+            # Free GPUs only shrink, so a gang that lost its room can only move back in the queue.
             next_tier = _best_tier(free, gangs[job], efficiency[job])
             if next_tier is not None:
                 later_s = remaining_s[job] / efficiency[job][next_tier]
@@ -99,7 +100,7 @@ class ShortestRemainingTime(PlacementPolicy):
 
 
 def _best_tier(free: BestFit, gang: int, efficiency: list[float]) -> Tier | None:
-    """Return the tier with room at which a gang is fastest, None if there is none."""
+    """Return the tier with room at which a gang is fastest; None if no tier has room."""
     best = None
     for tier in Tier:
         if efficiency[tier] > (0.0 if best is None else efficiency[best]) and free.has_room(

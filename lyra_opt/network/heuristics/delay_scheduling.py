@@ -1,11 +1,11 @@
-"""Delay scheduling: gangs choose in turn, and wait a while for GPUs close together.
+"""Delay scheduling: gangs choose in turn, and wait for a while for GPUs close together.
 
-Dally, its variants with other timers, and Tiresias with its skew rule.
+It covers Dally, its variants with other timers, and Tiresias with its skew rule.
 
-Source of the timers: Dally (arXiv 2401.16492), from its first author's public simulator. The timer
-of a tier says how long a gang waits, since it last held GPUs, before it accepts that tier: the rack
-timer is the code's wait at the machine tier, the network timer its wait at the rack tier. A gang
-that no machine (no rack) could hold is not held back; the placement sees to that, not the timers.
+Source of the timers: the public simulator of the first author of Dally (arXiv 2401.16492). The
+timer of a tier is the time that a gang waits, since it last held GPUs, before it accepts that tier.
+The rack timer is the code's wait at the machine tier, and the network timer its wait at the rack
+tier. A gang too large for every machine (or rack) is not held back; placement handles this case.
 """
 
 from __future__ import annotations
@@ -31,49 +31,49 @@ if TYPE_CHECKING:
 
 
 DEFAULT_WINDOW_LEASES = 24
-"""A day of leases of an hour. Assumed: the simulator takes it as an argument without a default,
-and calls it hours."""
+"""A day of one-hour leases. The value is assumed: the simulator takes it as an argument without a
+default, and calls it hours."""
 
 LEAST_RACK_LEASES, LEAST_NETWORK_LEASES = 6, 12
-"""Floors of the tuned timers; 5 and 10, and 1 and 2, in earlier versions of the code."""
+"""Minimum values of the tuned timers; earlier versions of the code have 5 and 10, and 1 and 2."""
 
 PARTS_OF_LEASE = 10**9
 
 
 class TimerRule(ABC):
-    """Says how long each gang waits for GPUs close together. An object is for one run."""
+    """Decides how long each gang waits for GPUs close together; one object per run."""
 
     @abstractmethod
     def timers_s(self, state: PlacementState, job: int) -> tuple[float, float]:
-        """Return how long a waiting gang waits for a machine, and for a rack; inf for ever.
+        """Return how many seconds a waiting gang waits for a machine and for a rack; may be inf.
 
         Parameters
         ----------
         state
-            What the decision is about.
+            The state on which the policy decides.
         job
-            Position of the gang among those that wait.
+            Position of the gang among the waiting gangs.
         """
 
     def observe(self, state: PlacementState, job: int, tier: Tier) -> None:  # noqa: B027
-        """Take note that a waiting gang has accepted an offer at a tier."""
+        """Record that a waiting gang accepted GPUs at a tier."""
 
 
 class FixedTimers(TimerRule):
-    """Timers that never change, counted in leases, of all gangs or by demand.
+    """Constant timers, in leases, for all gangs or by gang size.
 
     Parameters
     ----------
     rack_leases, network_leases
-        At least 0; inf for ever. Of gangs in no class.
+        Timers of gangs larger than all classes; at least 0, inf to wait for ever.
     by_gang
-        Rack and network timer of each class of demand, by the largest gang of the class: a gang is
-        in the first class whose largest gang is no smaller.
+        Rack and network timer of each class of gang sizes, by the largest size of the class. A gang
+        belongs to the first class whose largest size is at least the gang.
 
     Raises
     ------
     FieldError
-        If a timer is no number of at least 0, or a gang no integer of at least 1.
+        If a timer is not a number of at least 0, or a gang size not an integer of at least 1.
     """
 
     def __init__(
@@ -93,41 +93,40 @@ class FixedTimers(TimerRule):
         ]
 
     def timers_s(self, state: PlacementState, job: int) -> tuple[float, float]:
-        """Return the timers of the gang's class; O(log classes)."""
+        """Return the timers of the gang's size class; O(log classes)."""
         place = bisect_left(self._largest, state.waiting.gang[job]) if self._largest else 0
         rack, network = self._leases[place]
         return rack * state.lease_s, network * state.lease_s
 
 
 class GivenTimers(TimerRule):
-    """The timers that stand with each waiting gang."""
+    """The timers that the instance states for each gang."""
 
     def timers_s(self, state: PlacementState, job: int) -> tuple[float, float]:
-        """Return the gang's own."""
+        """Return the gang's own timers."""
         waiting = state.waiting
         return float(waiting.rack_timer_s[job]), float(waiting.network_timer_s[job])
 
 
 class AutoTuner(TimerRule):
-    """Timers from recent waits of gangs of the same size: mean and two standard deviations.
+    """Timers set to the mean plus two standard deviations of recent waits of equal-sized gangs.
 
-    With the waits (in leases) after which gangs of d GPUs accepted a machine, Hm[d], of a lease at
-    least, and those after which they accepted a rack, Hr[d], a window of H leases, and population
-    standard deviations:
+    Hm[d] are the waits, in leases, after which gangs of d GPUs accepted a machine, counted if they
+    are at least one lease. Hr[d] are the waits after which they accepted a rack. H is the window in
+    leases, and sigma the population standard deviation. In leases, the timers are
 
         rack timer    = min(ceil(0.8 H), max(6, ceil(mean + 2 sigma of Hm[d])))
         network timer = min(H, max(12, ceil(mean + 2 sigma of Hr[d])))
 
-    in leases, where the statistic of an empty history is 1. Waits that were observed more than H
-    leases ago are dropped when another is added to the same history, and not before. Timers are
-    computed anew for every offer.
+    where the statistic of an empty history is 1. When a wait is added to a history, waits observed
+    more than H leases ago are dropped, but not before. Timers are recomputed for every offer.
 
     Source: Dally's public simulator (see the module).
 
     Parameters
     ----------
     window_leases
-        H, at least 1.
+        The window H in leases, at least 1.
     """
 
     def __init__(self, window_leases: int = DEFAULT_WINDOW_LEASES) -> None:
@@ -135,7 +134,7 @@ class AutoTuner(TimerRule):
         self._histories: dict[tuple[Tier, int], WaitHistory] = {}
 
     def timers_s(self, state: PlacementState, job: int) -> tuple[float, float]:
-        """Return the timers of gangs of this size; O(1)."""
+        """Return the timers for gangs of this size; O(1)."""
         gang = int(state.waiting.gang[job])
         rack = max(LEAST_RACK_LEASES, self._statistic(Tier.MACHINE, gang))
         network = max(LEAST_NETWORK_LEASES, self._statistic(Tier.RACK, gang))
@@ -147,7 +146,7 @@ class AutoTuner(TimerRule):
         return 1 if history is None else history.statistic()
 
     def observe(self, state: PlacementState, job: int, tier: Tier) -> None:
-        """Add the wait of a gang that accepted a machine or a rack; amortised O(1)."""
+        """Record the wait of a gang that accepted a machine or a rack; amortised O(1)."""
         waited = float(state.waiting.waiting_s[job]) / state.lease_s
         if tier is Tier.NETWORK or (tier is Tier.MACHINE and waited < 1):
             return
@@ -160,10 +159,10 @@ class AutoTuner(TimerRule):
 
 
 class WaitHistory:
-    """Waits and when they were observed, with their mean and standard deviation at hand.
+    """Waits with their observation times, and running sums for mean and standard deviation.
 
-    Waits count in billionths of a lease: sums of integers are exact however many come and go, and
-    a wake-up that is late by the rounding of a float does not round a timer up to the next lease.
+    Waits are integers in billionths of a lease. Integer sums stay exact when waits come and go. A
+    wake-up that is late by a rounding error then does not round a timer up to the next lease.
     """
 
     def __init__(self) -> None:
@@ -172,7 +171,7 @@ class WaitHistory:
         self._statistic: int | None = 1
 
     def add(self, now_s: float, wait_leases: float) -> None:
-        """Add a wait, observed no earlier than those before it."""
+        """Add a wait, observed no earlier than the waits before it."""
         wait = round(wait_leases * PARTS_OF_LEASE)
         self._waits.append((now_s, wait))
         self._sum += wait
@@ -180,7 +179,7 @@ class WaitHistory:
         self._statistic = None
 
     def drop_before(self, time_s: float) -> None:
-        """Drop the waits that were observed before a time."""
+        """Drop the waits that were observed before `time_s`."""
         while self._waits and self._waits[0][0] < time_s:
             _, wait = self._waits.popleft()
             self._sum -= wait
@@ -188,7 +187,7 @@ class WaitHistory:
             self._statistic = None
 
     def statistic(self) -> int:
-        """Return mean and two population standard deviations, in leases, rounded up; 1 of none."""
+        """Return the mean plus two standard deviations in leases, rounded up; 1 without waits."""
         if self._statistic is None:
             count = len(self._waits)
             if not count:
@@ -199,47 +198,47 @@ class WaitHistory:
 
 
 def require_leases(field: str, value: object) -> float:
-    """Return a timer as a float if it is a number of at least 0, or inf, which is for ever."""
+    """Return a timer as a float; it must be a number of at least 0, or inf."""
     if value == math.inf:
         return math.inf
     try:
         return require_number(field, value, minimum=0)
     except FieldError as error:
-        raise FieldError(field, value, f"{error.rule}, or inf for ever") from None
+        raise FieldError(field, value, f"{error.rule}, or inf to wait for ever") from None
 
 
 SPACINGS = 4
-"""Spacings of floats that a wake-up is late, so that its timer is over whatever is rounded."""
+"""A wake-up is delayed by this many float spacings, so that rounding cannot make it too early."""
 
 _ALONE = np.zeros(1, np.int64)
 
 
 class DelayScheduling(PlacementPolicy):
-    """Gangs in order of need take the nearest tier that has room, once their timers allow it.
+    """Start gangs in order of need at the nearest tier that has room, once their timers allow it.
 
-    Each gang in turn takes the first machine that holds it. If none does, and it has waited for
-    its rack timer or is larger than any machine, it takes the first rack that holds it, its GPUs in
-    the order of machines. If none does, and it has waited for its network timer or is larger than
-    any rack, it takes any GPUs in the order of machines. Otherwise it waits, and those behind it
-    choose. No order holds back GPUs for the first in line, so a large gang may wait as long as
-    smaller ones keep coming.
+    Each gang in turn takes the first machine that can hold it. If there is none, a gang that has
+    waited for its rack timer, or is larger than every machine, takes the first rack that can hold
+    it, using machines in order. If there is none, a gang that has waited for its network timer, or
+    is larger than every rack, takes free GPUs of all machines in order. Otherwise it waits, and the
+    gangs behind it choose. No GPUs are reserved for the first gang in the queue, so a large gang
+    may wait as long as smaller gangs arrive.
 
-    Source: Dally (arXiv 2401.16492), from its first author's public simulator. Ours: a wake-up
-    when a timer runs out beside room (the simulator looks only when GPUs come free), and tiers at
-    which a gang cannot run, which are passed over.
+    Source: the public simulator of the first author of Dally (arXiv 2401.16492). Two details are
+    ours. A wake-up occurs when a timer ends and there is room; the simulator checks only when GPUs
+    become free. Tiers at which a gang cannot run are skipped.
 
     Complexity of a decision: O(jobs log jobs + distinct gangs (machines + racks) + (machines +
-    machines given) log machines). Guarantee: none; two gangs of which the first takes the machine
-    that only the second needs lose as much as the tiers differ.
+    machines taken) log machines). Guarantee: none. If the first of two gangs takes the only machine
+    that the second can use, the loss is as large as the difference between the tiers.
 
     Parameters
     ----------
     name
-        What it is called.
+        Name of the policy.
     timers
-        How long gangs wait.
+        Rule that sets the timers.
     order
-        Positions of waiting gangs in the order in which they choose.
+        Function that returns positions of waiting gangs in the order in which they choose.
     """
 
     repeats_itself = True
@@ -255,7 +254,7 @@ class DelayScheduling(PlacementPolicy):
         self._order = order or most_hurt_first
 
     def decide(self, state: PlacementState) -> list[Grant]:
-        """Return who starts where; see the class."""
+        """Return a grant for each gang that finds GPUs at a tier that it accepts."""
         machines, waiting = state.machines, state.waiting
         free = FirstFit(machines)
         fits = waiting.gang <= free.gpus
@@ -263,9 +262,9 @@ class DelayScheduling(PlacementPolicy):
             return []
         sizes = (0, machines.largest_machine_gpus, machines.largest_rack_gpus)
         grants = []
-        # In a simulation's tail nearly all decisions are about one gang.
+        # Late in a simulation, most decisions concern a single gang.
         order = self._order(waiting) if len(waiting) > 1 else _ALONE
-        # Most of many do not fit: they are told apart at once.
+        # Most of many gangs do not fit, so they are filtered with one array operation.
         order = order[fits[order]]
         for job, gang in zip(order.tolist(), waiting.gang[order].tolist(), strict=True):
             if gang > free.gpus:
@@ -294,7 +293,7 @@ class DelayScheduling(PlacementPolicy):
         efficiency: Sequence[float],
         sizes: Sequence[int],
     ) -> Grant | None:
-        """Return GPUs in a rack, or of the network, for a gang that accepts them; None if not."""
+        """Return a grant in one rack or across racks, if the gang accepts it and it has room."""
         waited_s = float(state.waiting.waiting_s[job])
         timers_s = self._timers.timers_s(state, job)
         for tier, timer_s in zip((Tier.RACK, Tier.NETWORK), timers_s, strict=True):
@@ -305,10 +304,10 @@ class DelayScheduling(PlacementPolicy):
         return None
 
     def next_decision_s(self, state: PlacementState) -> float:
-        """Return the seconds until a timer runs out where its tier has room for the gang.
+        """Return the seconds until a timer ends whose tier has room for its gang.
 
-        A few spacings of floats later in truth: with the time rounded, a gang that is woken has
-        waited for as long as its timer says, or it would be woken again and again.
+        A few float spacings are added: after rounding, the gang must have waited for its full
+        timer, or it would be woken again and again.
         """
         machines, waiting = state.machines, state.waiting
         free_gpus = int(machines.free_gpus.sum())
@@ -331,12 +330,12 @@ class DelayScheduling(PlacementPolicy):
         return least_s + SPACINGS * math.ulp(state.now_s + least_s)
 
     def held_s(self, state: PlacementState) -> list[tuple[float, float]]:
-        """Return the timers of each waiting gang, as they are now."""
+        """Return the current timers of each waiting gang."""
         return [self._timers.timers_s(state, job) for job in range(len(state.waiting))]
 
 
 def most_hurt_first(waiting: WaitingGangs) -> np.ndarray:
-    """Return Dally's order: least Nw_sens, then longest wait, then position.
+    """Return Dally's order of gangs: least Nw_sens, then longest wait, then position.
 
     Jobs that have never run have Nw_sens 0 and come first.
     """
@@ -344,22 +343,22 @@ def most_hurt_first(waiting: WaitingGangs) -> np.ndarray:
 
 
 def dally(window_leases: int = DEFAULT_WINDOW_LEASES) -> DelayScheduling:
-    """Return Dally with its auto-tuner, which needs a run to learn from."""
+    """Return Dally with its auto-tuner, which learns during a run."""
     return DelayScheduling("dally", AutoTuner(window_leases))
 
 
 def dally_with_given_timers() -> DelayScheduling:
-    """Return Dally with the timers that stand with each waiting gang."""
+    """Return Dally with the timers that the instance states for each gang."""
     return DelayScheduling("dally", GivenTimers())
 
 
 def no_wait() -> DelayScheduling:
-    """Return Dally that takes what there is at once, near or far: timers 0."""
+    """Return Dally with timers of 0, which accepts any tier at once."""
     return DelayScheduling("no-wait", FixedTimers(0.0, 0.0))
 
 
 def consolidated() -> DelayScheduling:
-    """Return Dally that waits for ever for the nearest tier that could hold a gang."""
+    """Return Dally with infinite timers, which waits for the nearest tier that can hold a gang."""
     return DelayScheduling("consolidated", FixedTimers(math.inf, math.inf))
 
 
@@ -368,14 +367,14 @@ def manual(
 ) -> DelayScheduling:
     """Return Dally with one fixed pair of timers for all gangs.
 
-    The default, 6 and 12 leases, is the floors of Dally's auto-tuner. That is assumed: which pair
-    the paper's manual timers are is not known, and the simulator's own defaults are 1 and 2.
+    The default timers, 6 and 12 leases, are the minimum timers of Dally's auto-tuner. This is an
+    assumption: the paper's manual timers are unknown, and the simulator's own defaults are 1 and 2.
     """
     return DelayScheduling("manual", FixedTimers(rack_leases, network_leases))
 
 
 class SkewTimers(TimerRule):
-    """Never wait with a model that needs no consolidation; wait for ever with any other."""
+    """Timers of 0 for models that need no consolidation, infinite timers for all other models."""
 
     def timers_s(self, state: PlacementState, job: int) -> tuple[float, float]:
         """Return 0 or inf for both tiers."""
@@ -384,19 +383,19 @@ class SkewTimers(TimerRule):
 
 
 def tiresias_skew() -> DelayScheduling:
-    """Return Tiresias: least attained GPU service first, skewed models kept together.
+    """Return Tiresias: least attained GPU service first, with skewed models kept together.
 
-    A gang takes a machine if one holds it. ResNet50, ResNet18 and BERT need no consolidation: they
-    take a rack, and then anything, at once. All others wait for a machine, or for the nearest tier
-    that could hold them.
+    A gang takes a machine if one can hold it. ResNet50, ResNet18 and BERT need no consolidation:
+    they take a rack at once, or else any GPUs. All other models wait for a machine, or for the
+    nearest tier that can hold them.
 
-    Source: Dally's public simulator (arXiv 2401.16492), which has continuous least attained service
-    in place of Tiresias's queues. Its rack stage compares machines with a variable that was never
-    set, so that it opens by chance; that quirk is not copied.
+    Source: Dally's public simulator (arXiv 2401.16492), which uses continuous least attained
+    service instead of Tiresias's queues. Its rack stage compares machines with a variable that is
+    never set, so its result is accidental. This quirk is not copied.
     """
     return DelayScheduling("tiresias-skew", SkewTimers(), least_attained_first)
 
 
 def least_attained_first(waiting: WaitingGangs) -> np.ndarray:
-    """Return the order of attained service, then longest wait, then position."""
+    """Return the order of gangs: least attained service, then longest wait, then position."""
     return np.lexsort((-waiting.waiting_s, waiting.attained_gpu_s))

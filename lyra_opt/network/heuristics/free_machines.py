@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 
 
 class FreeMachines(ABC):
-    """Free GPUs of machines and racks, from which a decision takes.
+    """The free GPUs of machines and racks during one decision.
 
-    A gang that is placed at a tier really spans it: two machines of one rack at least, or two
-    racks. So a gang gets what its rule says of a tier even where the tier below has room, and the
-    tier below cannot hold it.
+    A gang placed at a tier really spans it: it uses at least two machines of one rack, or two
+    racks. So a gang gets a placement at the tier that its rule chose, even if a nearer tier has
+    room.
 
     Parameters
     ----------
     machines
-        As the decision finds them; they are not changed. O(machines).
+        State of the machines before the decision; it is not changed. O(machines).
 
     Attributes
     ----------
     gpus
-        All that are still free.
+        Number of GPUs that are still free.
     """
 
     def __init__(self, machines: MachineState) -> None:
-        # Lists, not arrays: on clusters of usual size they are made in a fraction of the time.
+        # Lists, because building arrays takes far longer on clusters of the usual size.
         free: list[int] = machines.free_gpus.tolist()
         self._free = free
         self._first: list[int] = machines.first_machine_of_rack.tolist()
@@ -47,11 +47,11 @@ class FreeMachines(ABC):
 
     @property
     def counts(self) -> list[int]:
-        """Free GPUs of each machine."""
+        """Number of free GPUs of each machine."""
         return self._free
 
     def has_room(self, gang: int, tier: Tier) -> bool:
-        """Return whether a gang could span that tier now; its other rules are not asked."""
+        """Return whether free GPUs allow a gang to span the tier; timers are not checked."""
         if tier is Tier.MACHINE:
             return self.find_machine(gang) is not None
         if tier is Tier.RACK:
@@ -59,7 +59,7 @@ class FreeMachines(ABC):
         return gang > 1 and self._open_racks > 1 and self.gpus >= gang
 
     def find(self, gang: int, tier: Tier) -> dict[int, int] | None:
-        """Return GPUs by machine for a gang that spans that tier, None if there are none."""
+        """Return GPUs by machine for a gang that spans the tier; None if it does not fit."""
         if tier is Tier.MACHINE:
             machine = self.find_machine(gang)
             return None if machine is None else {machine: gang}
@@ -71,9 +71,9 @@ class FreeMachines(ABC):
         return self._split_over_racks(gang) if self.has_room(gang, tier) else None
 
     def nearest(self, gang: int, can_run: Sequence[bool]) -> tuple[Tier, dict[int, int]] | None:
-        """Return the nearest tier that has room for a gang, and GPUs there; None if none has.
+        """Return the nearest tier that has room for a gang, with GPUs there; None if no tier has.
 
-        Tiers are asked at which it can run.
+        Only tiers at which the gang can run are tried.
         """
         for tier in Tier:
             if can_run[tier]:
@@ -83,14 +83,14 @@ class FreeMachines(ABC):
         return None
 
     def place(self, gang: int, tier: Tier) -> dict[int, int] | None:
-        """Take GPUs for a gang that spans that tier, and return them; None if there are none."""
+        """Take GPUs for a gang that spans the tier and return them; None if it does not fit."""
         found = self.find(gang, tier)
         if found is not None:
             self.take(found)
         return found
 
     def place_in_rack(self, gang: int, rack: int) -> dict[int, int] | None:
-        """Take GPUs on two machines of a rack, or more; None if they do not hold the gang."""
+        """Take GPUs on at least two machines of a rack; None if the gang does not fit."""
         if gang < 2 or self._free_of_rack[rack] < gang or self._open_machines[rack] < 2:
             return None
         gpus = self._split_over_machines(gang, rack, most_on_one=gang - 1)
@@ -98,7 +98,7 @@ class FreeMachines(ABC):
         return gpus
 
     def take(self, gpus: dict[int, int]) -> None:
-        """Take GPUs by machine, all of them free."""
+        """Mark GPUs as used; all of them must be free."""
         for machine, count in gpus.items():
             rack = self._rack_of_machine[machine]
             self._free[machine] -= count
@@ -110,7 +110,7 @@ class FreeMachines(ABC):
                     self._open_racks -= 1
 
     def tier_of(self, gpus: Iterable[int]) -> Tier:
-        """Return what machines, at least one, span."""
+        """Return the tier that a nonempty set of machines spans."""
         places = set(gpus)
         if len(places) == 1:
             return Tier.MACHINE
@@ -119,30 +119,30 @@ class FreeMachines(ABC):
 
     @abstractmethod
     def find_machine(self, gang: int) -> int | None:
-        """Return a machine that holds a gang, None if there is none."""
+        """Return a machine that can hold the gang; None if no machine can."""
 
     @abstractmethod
     def find_rack(self, gang: int) -> int | None:
-        """Return a rack that holds a gang on two machines or more, None if there is none."""
+        """Return a rack that can hold the gang on at least two machines; None if no rack can."""
 
     @abstractmethod
     def _split_over_machines(self, gang: int, rack: int, most_on_one: int) -> dict[int, int]:
-        """Return GPUs by machine of a rack that holds that many."""
+        """Return GPUs by machine of a rack that can hold the gang."""
 
     @abstractmethod
     def _split_over_racks(self, gang: int) -> dict[int, int]:
-        """Return GPUs by machine of two racks or more, which hold that many."""
+        """Return GPUs by machine of at least two racks that can hold the gang."""
 
     def _machines_of(self, rack: int) -> range:
         return range(self._first[rack], self._first[rack + 1])
 
 
 class FirstFit(FreeMachines):
-    """The first machine, or rack, that fits; GPUs in the order of the machines.
+    """First fit: the first machine or rack with room, and GPUs in the order of machines.
 
-    What is free only shrinks, so a search goes on where the last one for as large a gang ended,
-    and a split passes over what is full once: all searches of a decision together are O(distinct
-    gangs (machines + racks)), and all splits O((machines + racks + machines given) log machines).
+    Free GPUs only shrink. So a search continues where the last search for an equal gang ended, and
+    a split skips each full machine only once. All searches of a decision together take O(distinct
+    gangs (machines + racks)), and all splits O((machines + racks + machines taken) log machines).
     """
 
     def __init__(self, machines: MachineState) -> None:
@@ -153,7 +153,7 @@ class FirstFit(FreeMachines):
         self._next_rack: dict[int, int] = {}
 
     def find_machine(self, gang: int) -> int | None:
-        """Return the first machine that holds a gang, None if there is none."""
+        """Return the first machine that can hold the gang; None if no machine can."""
         free, machines = self._free, len(self._free)
         machine = self._next_machine.get(gang, 0)
         while machine < machines and free[machine] < gang:
@@ -162,7 +162,7 @@ class FirstFit(FreeMachines):
         return machine if machine < machines else None
 
     def find_rack(self, gang: int) -> int | None:
-        """Return the first rack that holds a gang on two machines or more, None if none does."""
+        """Return the first rack that can hold the gang on at least two machines, else None."""
         free, open_machines = self._free_of_rack, self._open_machines
         rack = self._next_rack.get(gang, 0)
         while rack < len(free) and (free[rack] < gang or open_machines[rack] < 2):
@@ -171,9 +171,9 @@ class FirstFit(FreeMachines):
         return rack if rack < len(free) else None
 
     def in_order(self, gang: int) -> dict[int, int]:
-        """Return GPUs for a gang from the first machines that have any, whatever they span.
+        """Return GPUs for a gang from the first machines with free GPUs, whatever tier they span.
 
-        There have to be as many free as it needs.
+        At least as many GPUs as the gang must be free.
         """
         return self._machines_with_room.share_out(0, gang, most_on_one=gang)
 
@@ -189,24 +189,25 @@ class FirstFit(FreeMachines):
 
 
 class _WithRoom:
-    """Finds the next place with free GPUs, where what is free only shrinks.
+    """Finds the next machine or rack with free GPUs, where free GPUs only shrink.
 
     Parameters
     ----------
     free
-        Free GPUs by place, whose owner takes from it.
+        Free GPUs by position; the owner of the list takes GPUs from it.
     """
 
     def __init__(self, free: list[int]) -> None:
         self._free = free
-        # No place between one and the next in this list, which is later, has room if it has none.
+        # `_next[i]` is a later position; no position between i and `_next[i]` has free GPUs.
         self._next = list(range(1, len(free) + 1))
 
     def share_out(self, start: int, gang: int, most_on_one: int) -> dict[int, int]:
-        """Return GPUs by place for a gang, from the first places from `start` on with any.
+        """Return GPUs by position for a gang, from the first positions with free GPUs.
 
-        Those hold it. Over all calls O(log places) for each place that is given or full: the list
-        is a disjoint-set forest with path compression.
+        The positions from `start` on must hold the gang. Over all calls the cost is O(log
+        positions) per position taken or full, because the list is a disjoint-set forest with path
+        compression.
         """
         taken: dict[int, int] = {}
         place = start
@@ -228,12 +229,12 @@ class _WithRoom:
 
 
 class BestFit(FreeMachines):
-    """The tightest machine, or rack, that fits; else as few racks, and machines, as can be.
+    """Best fit: the tightest machine or rack with room, else as few racks and machines as possible.
 
-    Equals go by position. A rack's machines are taken by most free GPUs, the last of them the
-    tightest that holds the rest; so are racks. That is the fewest machines of a rack, the fewest
-    racks, and the fewest machines in each of these. O(log machines) a search, O(machines) a change
-    (of a sorted list), O(machines log machines) a split.
+    Ties are broken by position. The machines of a rack are taken by most free GPUs; the last one is
+    the tightest that holds the rest. Racks are taken in the same way. This gives the fewest
+    machines of a rack, the fewest racks, and the fewest machines in each rack. A search takes O(log
+    machines), a change O(machines) (in a sorted list), and a split O(machines log machines).
     """
 
     def __init__(self, machines: MachineState) -> None:
@@ -242,7 +243,7 @@ class BestFit(FreeMachines):
         self._racks = sorted((free, rack) for rack, free in enumerate(self._free_of_rack) if free)
 
     def take(self, gpus: dict[int, int]) -> None:
-        """Take GPUs by machine, all of them free."""
+        """Mark GPUs as used, and update the sorted lists; all of them must be free."""
         free, free_of_rack = self._free, self._free_of_rack
         racks = {self._rack_of_machine[machine] for machine in gpus}
         for machine in gpus:
@@ -258,12 +259,12 @@ class BestFit(FreeMachines):
                 insort(self._racks, (free_of_rack[rack], rack))
 
     def find_machine(self, gang: int) -> int | None:
-        """Return the tightest machine that holds a gang, None if there is none."""
+        """Return the tightest machine that can hold the gang; None if no machine can."""
         place = bisect_left(self._machines, (gang, -1))
         return self._machines[place][1] if place < len(self._machines) else None
 
     def find_rack(self, gang: int) -> int | None:
-        """Return the tightest rack that holds a gang on two machines or more, None if none does."""
+        """Return the tightest rack that can hold the gang on at least two machines, else None."""
         for place in range(bisect_left(self._racks, (gang, -1)), len(self._racks)):
             rack = self._racks[place][1]
             if self._open_machines[rack] > 1:
@@ -283,9 +284,10 @@ class BestFit(FreeMachines):
 
 
 def _fewest(gang: int, sizes: list[tuple[int, int]], most_on_one: int) -> dict[int, int]:
-    """Return how many GPUs to take of each of (free GPUs, unit), as few units as can be.
+    """Return the GPUs to take from each unit, using as few units as possible.
 
-    No more than `most_on_one` of any; together they hold the gang.
+    `sizes` lists pairs (free GPUs, unit), which together hold the gang. At most `most_on_one` GPUs
+    are taken from each unit.
     """
     largest_first = sorted(sizes, key=lambda size: (-size[0], size[1]))
     taken: dict[int, int] = {}

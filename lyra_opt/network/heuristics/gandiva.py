@@ -1,4 +1,4 @@
-"""Gandiva: machines kept for gangs of a size, and running gangs moved closer together."""
+"""Gandiva: machines reserved by gang size, and running gangs that move closer together."""
 
 from __future__ import annotations
 
@@ -20,22 +20,21 @@ _TIERS = np.arange(len(Tier))
 
 
 class GandivaAffinity(PlacementPolicy):
-    """Gangs of a size share machines; who had to spread out moves closer when there is room.
+    """Gangs of equal size share machines; spread gangs move closer when there is room.
 
-    Gangs choose in the order of submission, the latest first. One that a machine could hold takes
-    a machine that is kept for its size, else one that is kept for none, else any, of several the
-    one with most free GPUs; if none holds it, it waits. The first gang on a machine that is kept
-    for none has it kept for its size from then on. A gang that no machine could hold takes any
-    free GPUs at once, in the order of machines. After that, running gangs, the latest submitted
-    first, move to a nearer tier that has room now (a machine: that with most free GPUs; a rack: the
-    first), if they compute faster there.
+    Gangs choose in order of submission, latest first. A gang that some machine could hold takes a
+    machine reserved for its size, else an unreserved machine, else any machine; among several, the
+    one with the most free GPUs. If no machine holds it now, it waits. The first gang on an
+    unreserved machine reserves it for its size. A gang larger than every machine takes free GPUs at
+    once, in the order of machines. Then running gangs, latest submitted first, move to a nearer
+    tier that has room now, if they compute faster there. They take the machine with the most free
+    GPUs, or the first rack.
 
-    Source: Gandiva (OSDI 2018) as Dally's public simulator has it, but for this: there, gangs that
-    no machine could hold get GPUs at random, as in `gandiva-shuffled`, and moves do not ask whether
-    they pay (with links as
-    shipped there, a rack may be slower than the network). Ours too: that "sorted by start time"
-    means the time of submission, and that a gang falls back to a nearer tier where it cannot run
-    across what it would get.
+    Source: Gandiva (OSDI 2018) as implemented in Dally's public simulator, with two differences.
+    There, gangs that no machine could hold get random GPUs, as in `gandiva-shuffled`. Moves there
+    do not check whether they pay; with the shipped links, a rack may be slower than the network.
+    Two readings are ours: "sorted by start time" means the time of submission, and a gang takes a
+    nearer tier if it cannot run at the tier that it would get.
 
     Complexity of a decision: O(machines) for each gang. Guarantee: none.
     """
@@ -44,7 +43,7 @@ class GandivaAffinity(PlacementPolicy):
     repeats_itself = True
 
     def decide(self, state: PlacementState) -> list[Grant]:
-        """Return who starts where; see the class."""
+        """Return a grant for each gang that finds GPUs, latest submission first."""
         machines, waiting = state.machines, state.waiting
         able = (waiting.gang <= machines.free_gpus.sum()).nonzero()[0].tolist()
         if not able:
@@ -74,19 +73,19 @@ class GandivaAffinity(PlacementPolicy):
         return grants
 
     def anywhere(self, free: FirstFit, gang: int) -> dict[int, int]:
-        """Return GPUs, of the free ones, for a gang that no machine could hold."""
+        """Return some free GPUs for a gang that no machine could hold."""
         return free.in_order(gang)
 
     def _spread(
         self, free: FirstFit, gang: int, can_run: Sequence[bool]
     ) -> tuple[Tier, dict[int, int]] | None:
-        """Return any free GPUs for a gang, and what they span; None if it cannot run on any."""
+        """Return free GPUs for a large gang with their tier; None if it cannot run on any."""
         gpus = self.anywhere(free, gang)
         tier = free.tier_of(gpus)
         return (tier, gpus) if can_run[tier] else free.nearest(gang, can_run)
 
     def migrate(self, state: PlacementState, running: RunningGangs) -> list[Grant]:
-        """Return who moves to a nearer tier; see the class."""
+        """Return grants that move spread gangs to a nearer tier at which they compute faster."""
         spread = (running.tier > Tier.MACHINE) & (running.gang <= state.machines.free_gpus.sum())
         able = spread.nonzero()[0]
         if not len(able):
@@ -109,7 +108,7 @@ class GandivaAffinity(PlacementPolicy):
 
 
 class _MostFree(FirstFit):
-    """Of the machines that hold a gang, that with most free GPUs; racks as first fit does."""
+    """Chooses the machine with the most free GPUs, and the first rack that fits."""
 
     def __init__(self, state: PlacementState) -> None:
         super().__init__(state.machines)
@@ -117,12 +116,12 @@ class _MostFree(FirstFit):
         self._affinity = state.machines.affinity
 
     def find_machine(self, gang: int) -> int | None:
-        """Return the machine with most free GPUs, the first of several; None if too few."""
+        """Return the first machine with the most free GPUs; None if it cannot hold the gang."""
         machine = int(self._counts.argmax())
         return machine if self._counts[machine] >= gang else None
 
     def kept_for(self, gang: int) -> int | None:
-        """Return a machine kept for gangs of this size, or for none, or any; None if none."""
+        """Return a machine reserved for this size, else an unreserved one, else any; or None."""
         fits = self._counts >= gang
         for wanted in (fits & (self._affinity == gang), fits & (self._affinity == 0), fits):
             if wanted.any():
@@ -130,32 +129,31 @@ class _MostFree(FirstFit):
         return None
 
     def take(self, gpus: dict[int, int]) -> None:
-        """Take GPUs by machine, all of them free."""
+        """Mark GPUs as used, and update the counts; all of them must be free."""
         super().take(gpus)
         for machine in gpus:
             self._counts[machine] = self._free[machine]
 
 
 class GandivaShuffled(GandivaAffinity):
-    """`GandivaAffinity` in which a gang that no machine could hold gets free GPUs at random.
+    """Like `GandivaAffinity`, but gangs that no machine could hold get random free GPUs.
 
-    Each set of free GPUs of the cluster is as likely, so that such a gang nearly always spans
-    racks. All else is as there.
+    Every set of free GPUs is equally likely, so such a gang nearly always spans racks.
 
-    Source: Dally's public simulator (aakash-sharma/cluster-sim), whose Gandiva shuffles the list of
-    free GPUs and takes the first of it; Gandiva itself (OSDI 2018) says nothing of the kind.
-    Complexity as there. Guarantee: none.
+    Source: Dally's public simulator (aakash-sharma/cluster-sim). Its Gandiva shuffles the list of
+    free GPUs and takes the first ones; Gandiva itself (OSDI 2018) does not describe this.
+    Complexity as for `GandivaAffinity`. Guarantee: none.
     """
 
     name = "gandiva-shuffled"
     repeats_itself = False
 
     def prepare(self, machines: MachineState, lease_s: float, rng: np.random.Generator) -> None:
-        """Keep what draws."""
+        """Store the random generator."""
         super().prepare(machines, lease_s, rng)
         self._rng = rng
 
     def anywhere(self, free: FirstFit, gang: int) -> dict[int, int]:
-        """Return a random set of free GPUs."""
+        """Return a random set of free GPUs, by machine."""
         drawn = self._rng.multivariate_hypergeometric(free.counts, gang)
         return {int(machine): int(drawn[machine]) for machine in np.flatnonzero(drawn)}

@@ -1,4 +1,4 @@
-"""List placement: gangs in a few orders, each where it is worth most of where there is room."""
+"""List placement: gangs in several orders, each at its most valuable tier with room."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ if TYPE_CHECKING:
     from lyra_opt.network.instance import Instance
 
     Wish = tuple[int, Sequence[Tier]]
-    """A job and the tiers to try for it."""
+    """Position of a job, and the tiers to try for it."""
 
 
-JOBS_BETWEEN_LOOKS_AT_THE_CLOCK = 16
+JOBS_BETWEEN_CLOCK_CHECKS = 16
 
 
 class ListPlacement(HeuristicSolver):
-    """Place gangs in each of four orders, and keep the best; exact models start from it.
+    """Place gangs in each of four orders, and return the best placement.
 
-    By worth for each GPU, by worth, the largest first, and in file order; each gang at the tier
-    where it is worth most of those that have room, on the fullest machine or in the fullest rack,
-    beyond a machine so as to span few. Nothing at all if even that is better. Ties: the first in
-    the file, the first of the orders.
+    The orders are: value per GPU, value, largest gang first, and file order. Each gang starts at
+    the tier with room where it is worth most, on the fullest machine or in the fullest rack; a gang
+    on several machines uses as few as possible. The empty placement is returned if it is better.
+    Ties go to the first job in the file and to the first order. Exact models use the result as
+    their warm start.
 
-    Source: the textbook greedy of the knapsack; ours. Complexity O(jobs machines log machines).
+    Source: the textbook greedy rule for knapsacks; ours. Complexity O(jobs machines log machines).
     Guarantee: none.
     """
 
@@ -43,7 +44,7 @@ class ListPlacement(HeuristicSolver):
     variants = tuple(Objective)
 
     def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[Solution]:  # noqa: ARG002
-        """Return the best of the orders' placements."""
+        """Return the best placement over all orders."""
         tried, stopped_by = [Solution(())], None
         try:
             tried.extend(_filled_in_orders(instance))
@@ -56,10 +57,10 @@ class ListPlacement(HeuristicSolver):
 
 
 def _filled_in_orders(instance: Instance) -> Iterator[Solution]:
-    """Yield the placement of each order."""
+    """Yield the placement for each order."""
     tiers: list[Sequence[Tier]] = []
     worth = []
-    for job in within_time(instance.jobs, JOBS_BETWEEN_LOOKS_AT_THE_CLOCK):
+    for job in within_time(instance.jobs, JOBS_BETWEEN_CLOCK_CHECKS):
         values = {tier: value_of(instance, job, tier) for tier in instance.tiers_of(job)}
         tiers.append(sorted(values, key=values.__getitem__, reverse=True))
         worth.append(max(values.values(), default=0))
@@ -75,26 +76,26 @@ def _filled_in_orders(instance: Instance) -> Iterator[Solution]:
 
 
 def best_placement(instance: Instance, tried: Sequence[Solution]) -> tuple[Solution, Number]:
-    """Return the first of the best of valid solutions and its value."""
+    """Return the best valid solution and its value; the first one on ties."""
     best: tuple[Solution, Number] | None = None
     for solution in tried:
         value = check(instance, solution).objective
         if value is not None and (best is None or value > best[1]):
             best = solution, value
-    assert best is not None, "one of them is valid"
+    assert best is not None, "at least one solution is valid"
     return best
 
 
 def filled(instance: Instance, wishes: Sequence[Wish]) -> Solution:
-    """Return the placement of gangs in this order, each at the first of its tiers with room.
+    """Place gangs in the given order, each at the first of its tiers that has room.
 
-    On the fullest machine, or in the fullest rack, that has room; beyond a machine on the emptiest
-    machines of the emptiest racks, so as to span few.
+    A gang takes the fullest machine, or the fullest rack, that has room. A gang on several machines
+    takes the emptiest machines of the emptiest racks, so that it spans few.
     """
     free = [machine.free_gpus for machine in instance.machines]
     racks = list(instance.racks.values())
     placements = []
-    for j, tiers in within_time(wishes, JOBS_BETWEEN_LOOKS_AT_THE_CLOCK):
+    for j, tiers in within_time(wishes, JOBS_BETWEEN_CLOCK_CHECKS):
         job = instance.jobs[j]
         for tier in tiers:
             held = _room(free, racks, job.gang, tier)
@@ -111,18 +112,18 @@ def filled(instance: Instance, wishes: Sequence[Wish]) -> Solution:
 def _room(
     free: Sequence[int], racks: Sequence[Sequence[int]], gang: int, tier: Tier
 ) -> dict[int, int] | None:
-    """Return GPUs by machine for a gang that spans just this tier, None if there are none."""
+    """Return GPUs by machine for a gang that spans exactly this tier; None if it does not fit."""
     if tier is Tier.MACHINE:
-        with_room = [m for m, there in enumerate(free) if there >= gang]
+        with_room = [m for m, count in enumerate(free) if count >= gang]
         return {min(with_room, key=lambda m: free[m]): gang} if with_room else None
-    piles = {r: sum(free[m] for m in rack) for r, rack in enumerate(racks)}
+    free_of = {r: sum(free[m] for m in rack) for r, rack in enumerate(racks)}
     if tier is Tier.RACK:
-        for r in sorted(piles, key=lambda r: piles[r]):
+        for r in sorted(free_of, key=lambda r: free_of[r]):
             held = _spread({m: free[m] for m in racks[r]}, gang)
             if held is not None:
                 return held
         return None
-    shares = _spread(piles, gang)
+    shares = _spread(free_of, gang)
     if shares is None:
         return None
     placed: dict[int, int] = {}
@@ -135,15 +136,15 @@ def _room(
     return placed
 
 
-def _spread(piles: Mapping[int, int], gang: int) -> dict[int, int] | None:
-    """Take a gang from piles, the largest first, but not all of it from one."""
-    if sum(piles.values()) < gang or gang < 2:
+def _spread(free_of: Mapping[int, int], gang: int) -> dict[int, int] | None:
+    """Take a gang from several units, those with most free GPUs first, but not all from one."""
+    if sum(free_of.values()) < gang or gang < 2:
         return None
     taken: dict[int, int] = {}
     needed = gang
-    for pile in sorted(piles, key=lambda p: -piles[p]):
-        count = min(needed, piles[pile], gang - 1)
+    for unit in sorted(free_of, key=lambda u: -free_of[u]):
+        count = min(needed, free_of[unit], gang - 1)
         if count:
-            taken[pile] = count
+            taken[unit] = count
             needed -= count
     return taken if not needed and len(taken) > 1 else None

@@ -1,4 +1,4 @@
-"""Prices of GPUs at which as many places are asked for as there are: the inner loop."""
+"""Pack gangs by GPU prices that balance demand and supply."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 class Market(NamedTuple):
-    """Who asks for GPUs, what is offered, and the prices.
+    """Gangs that demand GPUs, machines that supply GPUs, and prices.
 
-    Gangs: ``gang`` is their GPUs, ``value`` what each is worth at ``3 gang + tier``, 0 or less
-    where it may not be, and ``kind_of`` its place among the different ``sizes``, which rise.
-    ``machines[f]`` is how many machines have f GPUs free. ``prices`` are those of a GPU: for gangs
-    on one machine, by size, and last for gangs that span several. ``best_prices`` gets those of
-    the least bound. The rest is scratch: what is asked for beyond what is offered, by price, and
-    the best that a machine with so many GPUs earns, and the size that it then takes first.
+    Gangs: ``gang`` is their number of GPUs, ``value`` their value at ``3 gang + tier``, 0 or less
+    where they must not start, and ``kind_of`` their index in ``sizes``, the increasing distinct
+    sizes. ``machines[f]`` is the number of machines with f free GPUs. ``prices`` are per GPU: one
+    for gangs of each size on one machine, and a last one for gangs on several machines.
+    ``best_prices`` receives the prices with the least bound. The rest is scratch: excess demand per
+    price, best income of a machine by number of GPUs, and the size that it serves first.
     """
 
     gang: Any
@@ -49,7 +49,7 @@ class Market(NamedTuple):
 
 @kernel
 def demand(market: Any) -> Any:
-    """Add up what gangs ask for at the prices; return what they gain."""
+    """Add the gangs' demand at the prices to ``excess``; return their total gain."""
     prices = market.prices
     value = market.value
     excess = market.excess
@@ -77,7 +77,7 @@ def demand(market: Any) -> Any:
 
 @kernel
 def supply(total: Any, market: Any) -> Any:
-    """Take off what machines offer at the prices; return the total and what they earn."""
+    """Subtract the machines' supply from ``excess``; return the total plus their income."""
     prices = market.prices
     sizes = market.sizes
     machines = market.machines
@@ -86,7 +86,7 @@ def supply(total: Any, market: Any) -> Any:
     fill_kind = market.fill_kind
     kinds = len(sizes)
     price = prices[kinds]
-    # What a machine earns from gangs beyond the price for those that span several.
+    # Extra income of a machine from its own gangs over selling all GPUs at `price`.
     fill[0] = 0.0
     for used in range(1, len(machines)):
         fill[used] = fill[used - 1]
@@ -117,10 +117,10 @@ def supply(total: Any, market: Any) -> Any:
 
 @kernel
 def clear_market(steps: Any, market: Any) -> Any:
-    """Bring prices to where as many places are asked for as there are; return the best found.
+    """Move prices towards equal demand and supply; the best prices are kept in the market.
 
-    Subgradient steps, of Polyak's length towards 0.95 of where they start, on the bound of
-    `lyra_opt.network.bounds.dual_bound` with each machine a rack.
+    Subgradient steps of Polyak's length, with 0.95 of the initial bound as the target. They
+    minimise the bound of `lyra_opt.network.bounds.dual_bound` with each machine as a rack.
     """
     prices = market.prices
     excess = market.excess
@@ -158,9 +158,9 @@ def clear_market(steps: Any, market: Any) -> Any:
 
 PRICE_STEPS = 40
 DEFAULT_BUDGET = 3_000
-"""Units that are looked at to improve packings; at most some 1 ms of machine code."""
+"""Most units searched while improving packings; about 1 ms of machine code."""
 NEAR_ZERO = 1e-3
-"""Part of the dearest price within which a gang gains nothing."""
+"""Gains below this fraction of the highest price count as 0."""
 
 
 def pack(
@@ -171,33 +171,32 @@ def pack(
     orders: Sequence[IntArray] = (),
     budget: int = DEFAULT_BUDGET,
 ) -> list[Grant]:
-    """Return gangs that start, and where, by the prices at which GPUs find takers.
+    """Choose which gangs start, and where, by GPU prices that balance demand and supply.
 
-    A price of a GPU for gangs of each size on one machine, and one for gangs that span several, is
-    found by steps on the dual of the relaxed problem (`market_kernel.clear_market`). Gangs choose
-    by what they gain at these prices for each GPU: all in that order, and once with those that gain
-    in order of size, the largest first. Each takes the tightest room at the tier where it is worth
-    most. Then gangs that do not start, or not where they would like to, take the places of gangs
-    that are worth less.
+    One GPU price for gangs of each size on one machine, and one for gangs on several machines, are
+    found by steps on the dual of the relaxed problem (`clear_market`). Gangs choose by their gain
+    per GPU at these prices. A second order sorts gangs with a positive gain by size, largest first.
+    Each gang takes the tightest room at the tier where it is worth most. Finally gangs that do not
+    start, or not at their best tier, may replace gangs of lower value.
 
     Parameters
     ----------
     machines
-        What is free.
+        State of the machines, with their free GPUs.
     gang
-        GPUs of each gang, int64, shape (jobs,).
+        Number of GPUs of each gang, int64, shape (jobs,).
     value
-        What each is worth at each tier, 0 or less where it may not start, shape (jobs, 3).
+        Value of each gang at each tier, 0 or less where it must not start, shape (jobs, 3).
     orders
-        Further orders in which gangs choose: the answer is no worse than what they give, but for
-        gangs that cannot be split as their tier says.
+        Further orders in which gangs choose. The result is at least as good as their packings,
+        except for gangs that cannot be split as their tier demands.
     budget
-        Units that are looked at to improve packings.
+        Most units searched while improving packings.
 
     Notes
     -----
     O(jobs log jobs + 40 (jobs + sizes machine-GPUs) + orders jobs machines + budget gangs-a-unit).
-    Deterministic; equals go by position. Guarantee: none beyond that of `orders`.
+    Deterministic; ties are broken by position. Guarantee: none beyond that of `orders`.
     """
     worth_placing = np.flatnonzero(
         (value > 0).any(axis=1) & (gang <= int(machines.free_gpus.sum()))
@@ -207,7 +206,7 @@ def pack(
     gang, value = gang[worth_placing], np.maximum(value[worth_placing], 0.0)
     value[gang == 1, Tier.RACK :] = 0.0
     if len(gang) == 1:
-        # The usual decision of a cluster that is not crowded needs no prices.
+        # The usual case in a cluster with free GPUs: a single gang needs no prices.
         tier, gpus = _place_anywhere(BestFit(machines), int(gang[0]), value[0])
         return [Grant(int(worth_placing[0]), tier, gpus)] if gpus else []
     all_orders = [_among(order, worth_placing) for order in orders]
@@ -224,7 +223,7 @@ def pack(
 
 
 def _among(order: IntArray, chosen: IntArray) -> IntArray:
-    """Return the order of the chosen alone, by their new positions."""
+    """Restrict an order to the chosen gangs, and renumber them."""
     place = np.full(int(order.max()) + 1, -1)
     place[chosen] = np.arange(len(chosen))
     return place[order][place[order] >= 0]
@@ -235,11 +234,11 @@ def _priced_orders(machines: MachineState, gang: IntArray, value: FloatArray) ->
     near, far = value[:, Tier.MACHINE], value[:, Tier.RACK :].max(axis=1)
     best = np.maximum(near, far) / gang
     by_worth = np.argsort(-best, kind="stable")
-    asked = np.cumsum(gang[by_worth])
-    if asked[-1] <= machines.free_gpus.sum():
-        # Nobody goes without, so that all depends on how gangs are packed.
+    demanded = np.cumsum(gang[by_worth])
+    if demanded[-1] <= machines.free_gpus.sum():
+        # All gangs get GPUs, so only the packing matters.
         return [np.lexsort((-best, -gang)), by_worth]
-    start = best[by_worth[np.searchsorted(asked, machines.free_gpus.sum())]]
+    start = best[by_worth[np.searchsorted(demanded, machines.free_gpus.sum())]]
     prices = clear_price_of_gpus(machines, gang, value, sizes, size_of, float(start))
     gain = np.maximum(
         np.where(near > 0, near / gang - prices[size_of], -np.inf),
@@ -259,21 +258,22 @@ def clear_price_of_gpus(
     size_of: IntArray,
     start: float,
 ) -> FloatArray:
-    """Return prices of a GPU at which few places are asked for in vain, or left empty.
+    """Return GPU prices at which demand and supply of places nearly balance.
 
     Parameters
     ----------
     machines, gang, value
         As for `pack`.
     sizes, size_of
-        The different gangs, rising, and which of them each is.
+        The increasing distinct gang sizes, and the index of each gang's size.
     start
-        The price for all to start from.
+        Initial price of a GPU.
 
     Returns
     -------
     ndarray
-        Price for gangs on one machine by size, then for gangs that span several; at least 0.
+        Price per GPU for gangs on one machine, by size, then for gangs on several machines; at
+        least 0.
     """
     kinds = len(sizes)
     counts = np.bincount(machines.free_gpus)
@@ -298,7 +298,7 @@ def clear_price_of_gpus(
 
 
 class _Units:
-    """Machines, racks and the network as one tree; see the kernel of packing."""
+    """Machines, racks and the network as a tree, for the packing kernel."""
 
     def __init__(self, machines: MachineState) -> None:
         self._machines = machines
@@ -320,7 +320,7 @@ class _Units:
     def pack(
         self, gang: IntArray, value: FloatArray, orders: Sequence[IntArray], budget: int
     ) -> IntArray:
-        """Return the unit of each gang in the best packing, -1 for those that do not start."""
+        """Return the unit of each gang in the best packing, -1 for gangs that do not start."""
         jobs, units = len(gang), len(self._tree.parent)
 
         def scratch(length: int) -> IntArray:
@@ -346,7 +346,7 @@ class _Units:
                 marked=scratch(jobs),
             ),
             scratch(jobs),
-            # Packing looks at each unit once, improving at some gangs on each of them.
+            # Packing visits each unit once per gang; improving visits some gangs on each unit.
             work=len(orders) * (jobs * units + min(budget, 8 * jobs * units)),
             largest=int(gang.sum()),
         )
@@ -355,10 +355,10 @@ class _Units:
     def split(
         self, gang: IntArray, value: FloatArray, unit_of: IntArray
     ) -> list[tuple[Tier, dict[int, int]]]:
-        """Return tier and GPUs of each gang of a packing, without GPUs if it does not start.
+        """Return the tier and GPUs of each gang of a packing; no GPUs if it does not start.
 
-        Gangs across machines take as few machines as can be, the largest gang first. Those that
-        cannot be split as their tier says get what else there is, or nothing.
+        Gangs on several machines use as few machines as possible, the largest gang first. Gangs
+        that cannot be split as their tier demands get any suitable GPUs left, or nothing.
         """
         first_rack, network = self._first_rack, self._network
         unit_of = self._leave_two_racks(gang, unit_of)
@@ -373,7 +373,7 @@ class _Units:
         left = self._machines.free_gpus.copy()
         np.subtract.at(left, unit_of[near], gang[near])
         free = BestFit(replace(self._machines, free_gpus=left))
-        # Racks before the network: its gangs are content with what is left.
+        # Gangs in racks come first, because gangs on the network can use any remaining GPUs.
         for job in across[np.lexsort((-gang[across], unit_of[across] == network))].tolist():
             size, unit = int(gang[job]), int(unit_of[job])
             if unit == network:
@@ -386,9 +386,9 @@ class _Units:
         return given
 
     def _leave_two_racks(self, gang: IntArray, unit_of: IntArray) -> IntArray:
-        """Move gangs between racks, so that the network's gangs find GPUs in two of them each.
+        """Move gangs between racks until each network gang can find GPUs in two racks.
 
-        Nobody's tier changes. It is needed where all that is left is in one rack, or nearly so.
+        No gang changes its tier. This is needed if nearly all free GPUs are in one rack.
         """
         first_rack, network = self._first_rack, self._network
         spanning = int((unit_of == network).sum())
@@ -425,7 +425,7 @@ class _Units:
 
 
 def _place_anywhere(free: BestFit, size: int, value: FloatArray) -> tuple[Tier, dict[int, int]]:
-    """Take GPUs for a gang at the best tier that has room; none if none has."""
+    """Take GPUs for a gang at its best tier with room; no GPUs if no tier has room."""
     for tier in sorted(Tier, key=lambda tier: -value[tier]):
         gpus = free.place(size, tier) if value[tier] > 0 else None
         if gpus is not None:

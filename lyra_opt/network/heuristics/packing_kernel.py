@@ -1,9 +1,9 @@
-"""The inner loops of packing: a first packing, and its improvement.
+"""The inner loops of packing: build a packing in a given order, then improve it.
 
-Units are where gangs can be: machines, then racks, then the network, from ``first_unit[tier]`` on.
-``left[unit]`` is what of its GPUs no gang at it or below it uses, so a gang fits a unit if what is
-left of it, and of all above it, is no less. The gangs at a unit are a list: ``head[unit]``, then
-``following[gang]``, both ways, -1 at its ends.
+A unit is a machine, a rack or the network; units of a tier start at ``first_unit[tier]``.
+``left[unit]`` is the number of its GPUs that no gang at the unit or below uses. A gang fits a unit
+if this number is large enough for the unit and all units above it. The gangs at a unit form a
+doubly linked list, ``head[unit]`` and then ``following[gang]``, with -1 at the ends.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from lyra_opt.core.kernels import kernel
 
 
 class Tree(NamedTuple):
-    """Where gangs can be: arrays by unit, but for ``first_unit`` and each rack's ``first_machine``.
+    """The units as arrays by unit, except for ``first_unit`` and each rack's ``first_machine``.
 
-    ``parent`` is -1 for the network. ``parts`` is how many machines, or racks, of a unit had GPUs
-    free (a gang across machines needs two), and ``capacity`` how many GPUs.
+    ``parent`` is -1 for the network. ``parts`` is the number of machines, or racks, of a unit that
+    had free GPUs; a gang on several machines needs two. ``capacity`` is the number of free GPUs.
     """
 
     first_unit: Any
@@ -28,16 +28,16 @@ class Tree(NamedTuple):
 
 
 class Gangs(NamedTuple):
-    """GPUs of each gang, and its value at ``3 gang + tier``; 0 or less where it may not be."""
+    """GPUs of each gang, and its value at ``3 gang + tier``, 0 or less where it must not start."""
 
     size: Any
     value: Any
 
 
 class Packing(NamedTuple):
-    """Which gangs are where: two arrays by unit, three by gang; -1 for gangs that are nowhere.
+    """The unit of each gang: two arrays by unit and three by gang; -1 for gangs that do not start.
 
-    For gangs of ``too_large[tier]`` or more there is known to be no room at a tier.
+    Gangs of ``too_large[tier]`` GPUs or more are known not to fit at a tier.
     """
 
     left: Any
@@ -49,10 +49,11 @@ class Packing(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """Gangs that make room for another: scratch space.
+    """Scratch arrays for gangs that make room for another gang.
 
-    ``leaving`` and ``chosen`` have the number of gangs, then the gangs, of the unit that is looked
-    at and of the best. ``came_from`` is where the chosen were; ``marked`` is 1 for those leaving.
+    ``leaving`` and ``chosen`` hold the number of gangs, then the gangs, for the current unit and
+    for the best unit. ``came_from`` is the unit of each chosen gang. ``marked`` is 1 for leaving
+    gangs.
     """
 
     leaving: Any
@@ -63,7 +64,7 @@ class Exchange(NamedTuple):
 
 @kernel
 def put(job: Any, unit: Any, gangs: Any, tree: Any, packing: Any) -> Any:
-    """Let a gang start at a unit that has room."""
+    """Start a gang at a unit that has room."""
     head = packing.head
     packing.unit_of[job] = unit
     packing.following[job] = head[unit]
@@ -79,7 +80,7 @@ def put(job: Any, unit: Any, gangs: Any, tree: Any, packing: Any) -> Any:
 
 @kernel
 def take_off(job: Any, gangs: Any, tree: Any, packing: Any) -> Any:
-    """Take a gang off its unit; return the unit."""
+    """Remove a gang from its unit and return the unit."""
     following = packing.following
     previous = packing.previous
     unit = packing.unit_of[job]
@@ -99,9 +100,9 @@ def take_off(job: Any, gangs: Any, tree: Any, packing: Any) -> Any:
 
 @kernel
 def tightest_unit(size: Any, tier: Any, tree: Any, left: Any) -> Any:
-    """Find the unit of a tier with room for a gang and least left, -1 for none.
+    """Return the unit of a tier with room for a gang and the fewest free GPUs, -1 if none.
 
-    Among equals the one whose rack has least left, then the first.
+    Ties go to the machine whose rack has the fewest free GPUs, then to the first unit.
     """
     first_unit = tree.first_unit
     parent = tree.parent
@@ -131,9 +132,9 @@ def tightest_unit(size: Any, tier: Any, tree: Any, left: Any) -> Any:
 
 @kernel
 def insert(job: Any, gangs: Any, tree: Any, packing: Any) -> Any:
-    """Let a gang start where it is worth most of where there is room; return what it is worth.
+    """Start a gang at its most valuable tier with room; return its value there.
 
-    Where none is found, that is noted in ``too_large``.
+    A tier without room is recorded in ``too_large``.
     """
     value = gangs.value
     size = gangs.size[job]
@@ -165,7 +166,7 @@ def insert(job: Any, gangs: Any, tree: Any, packing: Any) -> Any:
 
 @kernel
 def forget_sizes(tree: Any, packing: Any) -> Any:
-    """Forget which gangs are too large, but for what is left in all."""
+    """Reset ``too_large`` to one more than the total number of free GPUs."""
     for tier in range(3):
         packing.too_large[tier] = packing.left[tree.first_unit[2]] + 1
     return 0
@@ -173,7 +174,7 @@ def forget_sizes(tree: Any, packing: Any) -> Any:
 
 @kernel
 def pack_in_order(orders: Any, first: Any, gangs: Any, tree: Any, packing: Any) -> Any:
-    """Let gangs choose in an order, from ``first`` on; return what those that start are worth."""
+    """Let gangs choose in the order stored from ``first`` on; return their total value."""
     left = packing.left
     network = tree.first_unit[2]
     total = 0.0
@@ -195,7 +196,7 @@ def tier_of(unit: Any, first_unit: Any) -> Any:
 
 @kernel
 def loss_of(job: Any, unit: Any, relocates: Any, value: Any, first_unit: Any) -> Any:
-    """Return what is lost if a gang leaves its unit, for another tier at best if it relocates."""
+    """Return the value that a gang loses by leaving its unit, for another tier if it relocates."""
     tier = tier_of(unit, first_unit)
     worth = value[3 * job + tier]
     loss = worth
@@ -208,9 +209,9 @@ def loss_of(job: Any, unit: Any, relocates: Any, value: Any, first_unit: Any) ->
 
 @kernel
 def first_below(at: Any, begins: Any, tree: Any) -> Any:
-    """Return the first of the units below a unit, and their number, if the search begins there.
+    """Return the first unit below a unit and their number; 0 units if the search starts lower.
 
-    Above where it begins, only gangs at the unit itself are of interest: there are none.
+    Above its start, a search considers only gangs at the unit itself.
     """
     first_unit = tree.first_unit
     tier = tier_of(at, first_unit)
@@ -235,9 +236,9 @@ def cheapest(
     packing: Any,
     marked: Any,
 ) -> Any:
-    """Return the gang of ``least_size`` GPUs or more that is cheapest to take off, and its loss.
+    """Return the gang of ``least_size`` GPUs or more with the least loss, and its loss.
 
-    For each GPU if ``per_gpu``; of equals the first; -1 if there is none.
+    With ``per_gpu`` the loss per GPU counts. Ties go to the first gang; -1 if no gang qualifies.
     """
     first, count = first_below(at, begins, tree)
     size = gangs.size
@@ -270,9 +271,10 @@ def cheapest_several(
     packing: Any,
     exchange: Any,
 ) -> Any:
-    """Let gangs leave, the cheapest for each GPU first, until ``lacking`` GPUs are free.
+    """Let gangs leave, least loss per GPU first, until ``lacking`` GPUs are free.
 
-    Returns their loss; if it is ``limit`` or more, or they are too few, ``limit``, and none leaves.
+    Returns their total loss. If it reaches ``limit``, or the gangs do not suffice, no gang leaves
+    and ``limit`` is returned.
     """
     leaving = exchange.leaving
     marked = exchange.marked
@@ -307,12 +309,13 @@ def cheapest_exit(
     packing: Any,
     exchange: Any,
 ) -> Any:
-    """Find gangs to take off so that one of ``size`` fits a unit; return what is lost with them.
+    """Find gangs that must leave so that a gang of ``size`` fits a unit; return the lost value.
 
-    From the unit up, at each level that lacks room: of the gangs at the unit or below it (above
-    the first level: at the unit alone), the cheapest single one that is enough, or the cheapest for
-    each GPU one by one. ``leaving`` gets them. Returns ``limit`` or more if there are no such gangs
-    that cost less. ``relocates`` is 1 if they may hope for another tier.
+    The search goes from the unit upwards and stops at each level that lacks room. It considers
+    gangs at the unit or below; above the first level, only gangs at the unit itself. It compares
+    the cheapest sufficient single gang with the cheapest gangs per GPU. ``leaving`` receives the
+    result. Returns ``limit`` or more if no gangs cost less. ``relocates`` is 1 if the gangs may
+    move to another tier.
     """
     leaving = exchange.leaving
     marked = exchange.marked
@@ -354,9 +357,9 @@ def cheapest_exit(
 
 @kernel
 def put_chosen(job: Any, unit: Any, gangs: Any, tree: Any, packing: Any, exchange: Any) -> Any:
-    """Put a gang at a unit, and those ``chosen`` where else there is room, or nowhere.
+    """Put a gang at a unit, and move the ``chosen`` gangs to other units with room, or nowhere.
 
-    Returns what all of them are worth more than before, the gang itself being nowhere.
+    Returns the change in total value, if the gang itself did not run before.
     """
     value = gangs.value
     chosen = exchange.chosen
@@ -375,7 +378,7 @@ def put_chosen(job: Any, unit: Any, gangs: Any, tree: Any, packing: Any, exchang
 
 @kernel
 def put_back(job: Any, gangs: Any, tree: Any, packing: Any, exchange: Any) -> Any:
-    """Undo `put_chosen`: the gang is nowhere, and the chosen are where they were."""
+    """Undo `put_chosen`: remove the gang, and return the chosen gangs to their units."""
     chosen = exchange.chosen
     for entry in range(chosen[0]):
         other = chosen[entry + 1]
@@ -391,16 +394,17 @@ def put_back(job: Any, gangs: Any, tree: Any, packing: Any, exchange: Any) -> An
 def best_place(
     job: Any, least: Any, relocates: Any, gangs: Any, tree: Any, packing: Any, exchange: Any
 ) -> Any:
-    """Find where a gang brings most beyond ``least``, less what is lost with those that go.
+    """Find the unit with the most gain for a gang, beyond ``least`` and leaving gangs' losses.
 
-    Returns the unit, -1 for none, and how many were looked at; ``chosen`` gets those that go.
+    Returns the unit, -1 if none, and the number of units searched; ``chosen`` receives the leaving
+    gangs.
     """
     size = gangs.size[job]
     capacity = tree.capacity
     leaving = exchange.leaving
     best_gain = 0.0
     best_unit = -1
-    looked_at = 0
+    searched = 0
     for tier in range(3):
         worth = gangs.value[3 * job + tier]
         if worth <= least + best_gain:
@@ -408,9 +412,9 @@ def best_place(
         for unit in range(tree.first_unit[tier], tree.first_unit[tier + 1]):
             if capacity[unit] < size or (tier > 0 and tree.parts[unit] < 2):
                 continue
-            looked_at += 1
+            searched += 1
             if tier > 0:
-                looked_at += capacity[unit] // size
+                searched += capacity[unit] // size
             limit = worth - least - best_gain
             cost = cheapest_exit(unit, size, limit, relocates, gangs, tree, packing, exchange)
             if cost < limit:
@@ -420,19 +424,19 @@ def best_place(
                     exchange.chosen[entry] = leaving[entry]
                 if cost == 0.0:
                     break
-    return best_unit, looked_at
+    return best_unit, searched
 
 
 @kernel
 def improve(
     orders: Any, first: Any, budget: Any, gangs: Any, tree: Any, packing: Any, exchange: Any
 ) -> Any:
-    """Let gangs that could be worth more take the places of others; return how much that gives.
+    """Let gangs replace other gangs where this increases the total value; return the increase.
 
-    In turn each gang that does not start, or not where it is worth most, is put where that costs
-    least, and the gangs that have to go look for other places; all is taken back unless it pays.
-    It is tried in the hope that they find some at their best other tier, then without. Until a pass
-    changes nothing, or ``budget`` units were looked at.
+    Each gang that is not at its best tier is put, in turn, where the lost value is least. The
+    displaced gangs look for other units, and the move is undone unless it pays. A first attempt
+    assumes that displaced gangs find their best other tier; a second assumes that they do not. The
+    search ends when a pass changes nothing or ``budget`` units were searched.
     """
     value = gangs.value
     gained = 0.0
@@ -448,7 +452,7 @@ def improve(
             if home >= 0:
                 own = loss_of(job, home, 0, value, tree.first_unit)
             most = max(own, value[3 * job], value[3 * job + 1], value[3 * job + 2])
-            # Rounding is no gain.
+            # Smaller gains may be rounding errors.
             least = own + 1e-9 * most
             if most <= least:
                 continue
@@ -459,8 +463,8 @@ def improve(
                 relocates = 1 - attempt
                 if relocates == 1 and packing.left[tree.first_unit[2]] < gangs.size[job]:
                     continue
-                unit, looked_at = best_place(job, least, relocates, gangs, tree, packing, exchange)
-                budget -= looked_at
+                unit, searched = best_place(job, least, relocates, gangs, tree, packing, exchange)
+                budget -= searched
                 if unit < 0:
                     continue
                 gain = put_chosen(job, unit, gangs, tree, packing, exchange)
@@ -479,10 +483,10 @@ def improve(
 def best_packing(
     orders: Any, budget: Any, gangs: Any, tree: Any, packing: Any, exchange: Any, best_unit_of: Any
 ) -> Any:
-    """Let gangs choose in several orders, improve each packing; return the units of the best.
+    """Pack gangs in several orders, improve each packing, and return the units of the best one.
 
-    ``orders`` has one after the other; ``budget`` units are looked at to improve all of them. Gangs
-    that do not start have the unit -1.
+    ``orders`` lists the orders one after the other. ``budget`` is the number of units searched over
+    all packings. Gangs that do not start have the unit -1.
     """
     jobs = len(gangs.size)
     packings = len(orders) // jobs

@@ -1,9 +1,9 @@
-"""Rules that decide which waiting gangs start where, and what they decide on.
+"""Placement policies for waiting gangs: their interface and their input.
 
-A policy sees a `PlacementState` and returns `Grant`s. The same objects answer standalone instances
-(`lyra_opt.network.heuristics.policy_solver`) and run the simulated cluster
-(`lyra_opt.simulation.policies.placing_gangs`): no rule is written twice. States are arrays, because
-a simulation makes one at every event.
+A policy receives a `PlacementState` and returns `Grant`s. The same policy objects solve standalone
+instances (`lyra_opt.network.heuristics.policy_solver`) and run the simulated cluster
+(`lyra_opt.simulation.policies.placing_gangs`), so each rule is written once. States are arrays,
+because a simulation builds one at every event.
 """
 
 from __future__ import annotations
@@ -26,24 +26,25 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class MachineState:
-    """Machines, those of a rack next to each other.
+    """The machines of the cluster, with machines of a rack adjacent.
 
     Parameters
     ----------
     gpus, free_gpus
-        Of each machine, free or not, and free; int64, shape (machines,).
+        Number of GPUs, and of free GPUs, of each machine; int64, shape (machines,).
     first_machine_of_rack
-        First machine of each rack, then the number of machines; int64, shape (racks + 1,).
+        Index of the first machine of each rack, then the number of machines; int64, shape (racks +
+        1,).
     affinity
-        Size of the gangs that each machine is kept for, 0 for none; int64, shape (machines,).
-        A policy may write it, and finds it as it left it.
+        Gang size for which each machine is reserved, 0 if unreserved; int64, shape (machines,).
+        Policies may change it, and later decisions see the change.
 
     Attributes
     ----------
     rack_of_machine
         Rack of each machine.
     largest_machine_gpus, largest_rack_gpus
-        Dally's g_m and g_r.
+        GPUs of the largest machine and rack (Dally's g_m and g_r).
     """
 
     gpus: np.ndarray
@@ -55,7 +56,7 @@ class MachineState:
     largest_rack_gpus: int = field(init=False)
 
     def __post_init__(self) -> None:
-        # Kept, because a simulation asks for them at every decision.
+        # Cached, because a simulation needs these values at every decision.
         first = self.first_machine_of_rack
         self.rack_of_machine = np.repeat(np.arange(len(first) - 1), np.diff(first)).tolist()
         self.largest_machine_gpus = int(self.gpus.max())
@@ -64,32 +65,33 @@ class MachineState:
 
 @dataclass(slots=True, kw_only=True)
 class WaitingGangs:
-    """Gangs that hold no GPUs, in a documented order that breaks ties.
+    """Gangs without GPUs, in a documented order that breaks ties.
 
     Parameters
     ----------
     ids
-        Names, for messages.
+        Ids of the jobs, for messages.
     gang
-        GPUs of each; int64, shape (jobs,).
+        Number of GPUs of each gang; int64, shape (jobs,).
     efficiency
-        At each tier, 0 where it cannot run; float64, shape (jobs, 3).
+        Efficiency at each tier, 0 where the gang cannot run; float64, shape (jobs, 3).
     score
         Dally's Nw_sens, 0 to 1.
     waiting_s
-        How long each has waited since it last held GPUs, or since it was submitted.
+        Seconds since each gang last held GPUs, or since it was submitted.
     weight
-        What its computing counts for.
+        Weight of each job's computing GPUs.
     remaining_s
-        How long it would still run if the network cost nothing, above 0.
+        Remaining run time without network costs, in seconds, above 0.
     attained_gpu_s
-        GPU-seconds that it has had.
+        GPU-seconds received so far.
     needs_consolidation
-        Whether Tiresias counts its model among those that it keeps together; bool.
+        Whether Tiresias keeps the job's model on one machine; bool.
     rack_timer_s, network_timer_s
-        Timers given with the job, inf for ever; rules with timers of their own do not ask.
+        Timers stated with the job, inf to wait for ever; policies with their own timers ignore
+        them.
 
-    All arrays but `efficiency` have the shape (jobs,), float64 where nothing else is said.
+    All arrays except `efficiency` have the shape (jobs,), and float64 unless stated otherwise.
     """
 
     ids: Sequence[str]
@@ -110,16 +112,16 @@ class WaitingGangs:
 
 @dataclass(slots=True, kw_only=True)
 class RunningGangs:
-    """Gangs that hold GPUs, for policies that migrate them.
+    """Gangs that hold GPUs, for policies that migrate gangs.
 
     Parameters
     ----------
     ids, gang, efficiency
         As in `WaitingGangs`.
     tier
-        What each spans; int64, shape (jobs,).
+        Tier that each gang spans; int64, shape (jobs,).
     placements
-        GPUs by machine of each.
+        GPUs by machine of each gang.
     """
 
     ids: Sequence[str]
@@ -131,19 +133,19 @@ class RunningGangs:
 
 @dataclass(slots=True, kw_only=True)
 class PlacementState:
-    """What a policy decides on.
+    """The machines and waiting gangs on which a policy decides.
 
     Parameters
     ----------
     now_s
-        Time of the decision.
+        Time of the decision, in seconds.
     lease_s
-        For how long a gang may hold its GPUs before it has to give them back; the unit in which
-        Dally's timers are counted.
+        Time for which a gang may hold its GPUs before it must return them; also the unit of Dally's
+        timers.
     waiting_weight_per_s
-        What a second of waiting adds to the weight of a job in the epoch's objective.
+        Weight that a job gains per second of waiting, in the objective epoch.
     machines, waiting
-        Of the cluster, and gangs without GPUs.
+        The machines of the cluster, and the gangs without GPUs.
     """
 
     now_s: float
@@ -155,16 +157,16 @@ class PlacementState:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """GPUs for a gang.
+    """The GPUs that a decision gives to a gang.
 
     Parameters
     ----------
     job
-        Its position among the waiting gangs, or, to migrate it, among the running ones.
+        Position of the gang among the waiting gangs, or among the running gangs if it migrates.
     tier
-        What its machines span; no gang is split beyond it.
+        Tier that the machines span; the gang is not split further.
     gpus
-        By machine, as many as its gang.
+        Number of GPUs by machine, in total the gang.
     """
 
     job: int
@@ -173,12 +175,13 @@ class Grant:
 
 
 def require_grants(method: Any, grants: Sequence[Grant], gangs: range, machines: range) -> None:
-    """Check that the grants that a method of a policy returned hold positions.
+    """Check that a policy method returned grants with valid positions.
 
     Raises
     ------
     ReturnedError
-        Naming what is not a position among `gangs` or `machines`, such as an id.
+        If a grant contains something else than a position among `gangs` or `machines`, such as an
+        id.
     """
     jobs = (grant.job for grant in grants)
     require_returned(method, jobs, gangs, "positions of gangs, not ids")
@@ -187,49 +190,49 @@ def require_grants(method: Any, grants: Sequence[Grant], gangs: range, machines:
 
 
 class PlacementPolicy(Answering, ABC):
-    """A rule that says which waiting gangs start where.
+    """A policy that decides which waiting gangs start, and on which GPUs.
 
-    An object is for one run: it may remember what it has decided. `prepare` is called once,
-    before the first decision.
+    An object serves one run, so it may remember earlier decisions. `prepare` is called once, before
+    the first decision.
     """
 
     problem = "network"
 
     name: str
     repeats_itself = False
-    """Whether it gives a gang that is alone in the cluster the same GPUs whenever it has waited for
-    the same time, however much it has done; then a simulation skips leases that are all alike."""
+    """Whether a gang alone in the cluster gets the same GPUs whenever it has waited equally long,
+    whatever its progress; a simulation then skips leases that are all alike."""
 
     def prepare(self, machines: MachineState, lease_s: float, rng: np.random.Generator) -> None:
-        """Look at the cluster before the first decision."""
+        """Read the cluster before the first decision."""
 
     @abstractmethod
     def decide(self, state: PlacementState) -> list[Grant]:
-        """Return who starts where; gangs left out go on waiting.
+        """Return a grant for each gang that starts; other gangs keep waiting.
 
-        No GPU is given twice, each gang gets all its GPUs or none, `Grant.tier` is what its
-        machines span, and its efficiency there is above 0. `state` is not changed, but for
-        `MachineState.affinity`.
+        No GPU is given twice, and each gang gets all its GPUs or none. `Grant.tier` is the tier
+        that its machines span, and its efficiency there is above 0. Only `MachineState.affinity` of
+        `state` may be changed.
         """
 
     def next_decision_s(self, state: PlacementState) -> float:  # noqa: ARG002
-        """Return the seconds after which the rule may accept what it has just refused.
+        """Return the seconds after which the policy may accept a placement that it just refused.
 
-        Asked after `decide`, with the GPUs left and the gangs that still wait. Infinite where only
-        other events can change its mind.
+        Called after `decide`, with the remaining GPUs and waiting gangs. Infinite if only other
+        events can change the decision.
         """
         return math.inf
 
     def held_s(self, state: PlacementState) -> list[tuple[float, float]] | None:  # noqa: ARG002
-        """Return how long each waiting gang is held back from a rack and from the network.
+        """Return how long each waiting gang must wait for a rack and for the network, in seconds.
 
-        For captured decisions; None where the rule has no timers but those given with the jobs.
+        Used for captured decisions; None if the policy has no timers of its own.
         """
         return None
 
     def migrate(self, state: PlacementState, running: RunningGangs) -> list[Grant]:  # noqa: ARG002
-        """Return where running gangs go instead, onto GPUs that are free now.
+        """Return grants that move running gangs to GPUs that are free now.
 
-        Asked after `decide`, with the GPUs left.
+        Called after `decide`, with the remaining GPUs.
         """
         return []

@@ -1,4 +1,4 @@
-"""Placement policies by name, and each as a solver: one decision on a standalone instance."""
+"""Register placement policies by name, and run each as a solver: one decision per instance."""
 
 from __future__ import annotations
 
@@ -53,38 +53,37 @@ PLACEMENT_POLICIES: Mapping[str, Callable[[], PlacementPolicy]] = {
     "srtf-network": ShortestRemainingTime,
     "tiresias-skew": tiresias_skew,
 }
-"""Name to what makes a policy for one run."""
+"""Function that makes a policy for one run, by policy name."""
 
 SUMMARIES: Mapping[str, str] = {
-    "best-fit": "first come, first placed: the tightest machine, else rack, else fewest racks",
-    "consolidated": "waits for ever for the nearest tier that could hold a gang (Dally's order)",
-    "dally": "most network-hurt first, tuned delay timers per tier (Dally)",
-    "gandiva-affinity": "machines kept for gangs of a size; running gangs move closer (Gandiva)",
-    "gandiva-shuffled": "the same, but gangs that no machine holds get GPUs at random (Gandiva)",
+    "best-fit": "jobs in order of arrival: tightest machine, else rack, else fewest racks",
+    "consolidated": "Dally with infinite timers: waits for the nearest tier that can hold a gang",
+    "dally": "jobs most slowed by the network first, with tuned timers (Dally)",
+    "gandiva-affinity": "machines reserved by gang size; running gangs move closer (Gandiva)",
+    "gandiva-shuffled": "like gandiva-affinity, but gangs too large for a machine get random GPUs",
     "manual": "Dally with fixed timers of 6 and 12 leases",
-    "no-wait": "Dally without timers: near GPUs or far ones, at once",
-    "priced-placement": "most progress for the GPUs, at prices that say who had better wait (ours)",
-    "srtf-network": "shortest remaining time first, at the speed of the best tier free now",
+    "no-wait": "Dally without timers: accepts any tier at once",
+    "priced-placement": "most progress per GPU, at prices that decide which gangs wait (ours)",
+    "srtf-network": "shortest remaining time first, at the best tier that has room now",
     "tiresias-skew": "least attained service first; skewed models wait for a machine (Tiresias)",
 }
-"""One line on each policy of `PLACEMENT_POLICIES`."""
+"""One-line description of each policy in `PLACEMENT_POLICIES`."""
 
 LEASE_S = 3600.0
-"""What a lease is for rules that count their timers in leases; instances have none."""
+"""Length of a lease for policies whose timers are in leases; instances do not state it."""
 
 
 class Epoch(NamedTuple):
-    """An instance as policies see it."""
+    """An instance in the form that policies use."""
 
     state: PlacementState
-    """Machines, those of a rack next to each other, racks by their first machine in the file;
-    and jobs in file order."""
+    """Machines grouped by rack, racks by their first machine in the file; jobs in file order."""
     machine_order: Sequence[int]
-    """File position of each machine of the state."""
+    """File position of each machine in the state."""
 
 
 def state_of(instance: Instance, lease_s: float = LEASE_S) -> Epoch:
-    """Return what a policy decides on, at time 0, in O(machines + jobs)."""
+    """Return the state at time 0 on which a policy decides; O(machines + jobs)."""
     order = [position for rack in instance.racks.values() for position in rack]
     machines = [instance.machines[position] for position in order]
     sizes = [len(rack) for rack in instance.racks.values()]
@@ -123,7 +122,7 @@ def _seconds(timer_s: float | None) -> float:
 
 
 def solution_of(instance: Instance, epoch: Epoch, grants: Sequence[Grant]) -> Solution:
-    """Return what a policy decided in the instance's own names."""
+    """Convert a policy's grants to a solution of the instance."""
     names = [instance.machines[position].id for position in epoch.machine_order]
     return Solution(
         tuple(
@@ -138,20 +137,19 @@ def solution_of(instance: Instance, epoch: Epoch, grants: Sequence[Grant]) -> So
 
 
 class PlacementPolicySolver(HeuristicSolver):
-    """Asks a placement policy for one decision on an instance.
+    """Solves an instance by one decision of a placement policy.
 
-    The policy sees the instance's jobs as waiting and nobody as running. Jobs are in file order
-    where it asks for the order of submission. Complexity and guarantee are those of the policy's
-    decision.
+    The policy sees all jobs of the instance as waiting, and no running jobs. File order takes the
+    place of the order of submission. Complexity and guarantee are those of the policy's decision.
 
     Parameters
     ----------
     policy
-        Name of one in `PLACEMENT_POLICIES`; or a policy of your own: a class, a function that makes
-        one, or an object, of which each run has a copy.
+        Name of a policy in `PLACEMENT_POLICIES`, or your own policy: a class, a function that makes
+        a policy, or an object, of which each run gets a copy.
     keeps_timers
-        Whether it never places a gang that its timers hold back. Rules that do not ask for the
-        instance's timers take only instances in which none holds anybody back.
+        Whether the policy respects the timers of the instance. Policies that ignore these timers
+        support only instances in which no timer holds a gang back.
     """
 
     problem = "network"
@@ -170,21 +168,22 @@ class PlacementPolicySolver(HeuristicSolver):
 
     @property
     def summary(self) -> str:
-        """What the policy does, where that is said; else as of every solver."""
+        """The description of the policy, or the default text of solvers."""
         said = SUMMARIES.get(self.name, super().summary)
         return said[:1].upper() + said[1:]
 
     def supports(self, instance: Instance) -> Unsupported | None:
-        """Return why the policy cannot answer the instance, None if it can."""
+        """Return why the policy cannot solve the instance; None if it can."""
         for job in instance.jobs if not self._keeps_timers else ():
             if len(instance.tiers_of(job)) < len(job.efficiency):
                 return Unsupported(
-                    f"{self.name} does not ask for timers; job {job.id!r} is held back by one"
+                    f"{self.name} supports instances without active timers only; a timer holds "
+                    f"back job {job.id!r}"
                 )
         return super().supports(instance)
 
     def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[Solution]:
-        """Ask the policy."""
+        """Run one decision of the policy on the instance."""
         policy = self._make()
         epoch = state_of(instance)
         policy.prepare(epoch.state.machines, epoch.state.lease_s, rng)
@@ -200,21 +199,21 @@ class PlacementPolicySolver(HeuristicSolver):
 
 
 BUDGET = 100_000
-"""Units that are looked at to improve packings, more than in the simulated cluster."""
+"""Most units searched while improving packings, more than in the simulated cluster."""
 
 
 class PricedPlacementSolver(PlacementPolicySolver):
-    """Packs the gangs that are worth most to the objective, within their timers.
+    """Pack the gangs that add most to the objective, within their timers.
 
-    `lyra_opt.network.heuristics.packing.pack` with the objective's worth of each gang at each tier,
-    gangs choosing in Dally's order (least Nw_sens first) and by size as well, beside Dally's own
-    answer; the best of all is returned. Machines that end partly free weigh only in the choice
-    among these.
+    Uses `lyra_opt.network.heuristics.packing.pack` with the value of each gang at each tier. Two
+    more orders are tried, Dally's order (least Nw_sens first) and largest gang first, and the
+    result is compared with Dally's own solution. Partly free machines count only in this final
+    comparison.
 
-    Source: this project. Complexity: that of `pack` and of Dally's decision. Guarantee: never worth
-    less than what `dally` makes of the same instance; beyond that none: on a machine with 4 GPUs
-    free, gangs of 3 and 4 worth 3.1 and 4 are packed right, but exchanges of several gangs for
-    several on more than one machine are not looked for.
+    Source: this project. Complexity: that of `pack` and of Dally's decision. Guarantee: never worse
+    than `dally` on the same instance. Beyond that none: with 4 free GPUs on a machine, gangs of 3
+    and 4 GPUs worth 3.1 and 4 are packed optimally, but exchanges between several gangs on more
+    than one machine are not searched.
     """
 
     def __init__(self) -> None:
@@ -237,9 +236,9 @@ class PricedPlacementSolver(PlacementPolicySolver):
 
 
 def values_of(state: PlacementState, instance: Instance) -> NDArray[np.float64]:
-    """Return what each gang adds to the objective at each tier, 0 where its timers forbid it.
+    """Return each gang's value at each tier, 0 where its timers forbid the tier.
 
-    As `lyra_opt.network.checker.value_of`, but in floats; shape (jobs, 3).
+    Like `lyra_opt.network.checker.value_of`, but in floats; shape (jobs, 3).
     """
     waiting, gang = state.waiting, state.waiting.gang.astype(float)
     if instance.objective is Objective.EPOCH:

@@ -1,4 +1,4 @@
-"""Ours: GPUs go where they bring most work to an end, at a price that says who had better wait."""
+"""Priced placement: GPU prices decide which gangs start and which wait (our own policy)."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
 
 
 class Lease(NamedTuple):
-    """GPUs that a gang was granted; leases are sorted by their end.
+    """GPUs granted to a gang for a time; leases are sorted by their end.
 
     Parameters
     ----------
     end_s
-        When it gives them back.
+        Time at which the gang returns the GPUs.
     order
-        Which lease it was.
+        Running number of the lease.
     gang
-        GPUs of the gang.
+        Number of GPUs of the gang.
     after_s
-        How long it will still run then, at its best.
+        Remaining run time after the lease, at the gang's best tier.
     worth
-        What a GPU of it was worth.
+        Value per GPU of the gang.
     gpus
-        By machine.
+        Number of GPUs by machine.
     """
 
     end_s: float
@@ -55,12 +55,12 @@ class Lease(NamedTuple):
 
 
 class ExpectedRoom:
-    """Leases by their end, and what there is room for then.
+    """Current leases by end time, from which future free GPUs are predicted.
 
     Parameters
     ----------
     machines
-        Of the cluster.
+        Machines of the cluster.
     """
 
     def __init__(self, machines: MachineState) -> None:
@@ -73,9 +73,9 @@ class ExpectedRoom:
         self._noted = 0
 
     def running(self, now_s: float) -> NDArray[np.float64]:
-        """Return size, seconds left to run and worth of a GPU of gangs that run; shape (3, gangs).
+        """Return size, remaining seconds and value per GPU of running gangs; shape (3, gangs).
 
-        As far as is known.
+        Only leases known to this object are counted.
         """
         table = [
             (lease.gang, lease.end_s - now_s + lease.after_s, lease.worth)
@@ -84,7 +84,7 @@ class ExpectedRoom:
         return np.array(table, float).reshape(-1, 3).T
 
     def _over(self, now_s: float) -> int:
-        """Return how many leases have ended, as far as is known."""
+        """Return the number of known leases that have ended."""
         return bisect_right(self._leases, now_s, key=attrgetter("end_s"))
 
     def note(
@@ -95,7 +95,7 @@ class ExpectedRoom:
         worth: Sequence[float],
         gpus: Sequence[Mapping[int, int]],
     ) -> None:
-        """Remember gangs that start; see `Lease`."""
+        """Record the leases of gangs that start, with one value per field of `Lease`."""
         first = self._noted
         self._noted += len(end_s)
         orders = range(first, self._noted)
@@ -106,7 +106,7 @@ class ExpectedRoom:
                 self._granted[machine] += count
 
     def forget(self, machines: MachineState, now_s: float) -> None:
-        """Forget leases that are over, once their GPUs are free: they are handed over first."""
+        """Drop leases that have ended and whose GPUs are free again."""
         over = self._over(now_s)
         if not over:
             return
@@ -125,21 +125,22 @@ class ExpectedRoom:
     def waits_s(
         self, machines: MachineState, now_s: float, tier: Tier, sizes: Sequence[int]
     ) -> list[float]:
-        """Return after how many seconds there is room at a tier for a gang of each size.
+        """Return the seconds until a tier has room for a gang of each size.
 
-        If nobody else took it; 0 if there is now, infinite if nothing is known of any. Room across
-        machines is told by GPUs alone. O(machines + gangs that run + sizes).
+        Assumes that no other gang takes the GPUs. The value is 0 if there is room now, and infinite
+        if no known lease makes room. Across machines only the number of GPUs counts. O(machines +
+        running gangs + sizes).
 
         Parameters
         ----------
         machines
-            What is free now.
+            State of the machines now.
         now_s
-            The time.
+            Current time, in seconds.
         tier
-            What the gangs would span.
+            Tier that the gangs would span.
         sizes
-            Rising.
+            Gang sizes in increasing order.
         """
         unit_of = self._unit_of_machine[tier]
         free = np.bincount(unit_of, machines.free_gpus).astype(np.int64).tolist()
@@ -159,44 +160,45 @@ class ExpectedRoom:
 
 
 CRITICAL = 0.9
-"""Share of the time that the cluster takes for all, from which on a gang must not wait."""
+"""A gang is critical if it needs at least this fraction of the time for all work."""
 
 
 class PricedPlacement(PlacementPolicy):
-    """Packs the gangs that are worth most, by prices, and tells each whether to wait for a machine.
+    """Pack the most valuable gangs by prices, and decide which gangs wait for a better tier.
 
-    This project's own. A gang that runs at efficiency S is worth weight S / remaining time: the
-    share of its remaining work that is done in a second. On equal GPUs the worth of a GPU orders
-    gangs by least remaining GPU time, communication included, which is Smith's rule. Which gangs
-    start where is the packing of most worth that `lyra_opt.network.heuristics.packing.pack` finds
-    by prices, among the tiers that they accept.
+    This rule is the project's own. A gang that runs at efficiency S has the value weight S /
+    remaining time: the fraction of its remaining work done per second. If all GPUs are equal, value
+    per GPU orders gangs by least remaining GPU time, communication included, which is Smith's rule.
+    `lyra_opt.network.heuristics.packing.pack` searches for the most valuable packing of gangs at
+    tiers that they accept.
 
-    *Who waits.* There are no timers. The price of a GPU is what one is worth to the last gang that
-    the cluster has GPUs for, were all leases over and all gangs at their best tier; 0 if there are
-    enough. A gang always accepts the tier b where it is best. It accepts another tier t if what
-    it does there for a lease, beyond the price of its GPUs, is no less than at tier b for what is
-    left of the lease once there is room for it, and no less than nothing::
+    *Which gangs wait.* There are no timers. The price of a GPU is the value per GPU of the last
+    gang that the cluster could serve if all leases were over and all gangs at their best tier; it
+    is 0 if GPUs suffice. A gang always accepts its best tier b. It accepts another tier t if its
+    surplus there over a lease, beyond the price of its GPUs, is at least the surplus at tier b in
+    the rest of the lease after the wait for b, and at least 0::
 
         v_t - price gang >= max(0, (v_b - price gang) (1 - wait_b / lease))
 
-    The time until there is room is known: the policy remembers the leases that it has granted.
+    The wait is known, because the policy remembers the leases that it granted.
 
-    *Who must not wait.* The end is estimated: the longest of all that is left to run of a gang
-    that waits or runs, or all remaining GPU time over all GPUs if that is more. A gang that would
-    take nearly as long even if it never waited is critical, and worth no less for each GPU than any
-    other. Without that the longest gangs would be left over, and the makespan be theirs.
+    *Which gangs must not wait.* The time for all work is estimated as the larger of two values: the
+    longest remaining time of a waiting or running gang, and all remaining GPU time over all GPUs. A
+    gang that needs nearly as long even without waiting is critical, and its value per GPU is raised
+    to at least that of every other gang. Otherwise the longest gangs would run last and determine
+    the makespan.
 
-    Complexity of a decision: that of `pack`, and O(gangs that wait and run, sorted). Guarantee:
-    none for schedules; every finite workload ends, since a gang accepts its best tier, and that has
-    room once nothing runs. While smaller gangs keep coming beyond what the cluster can do, a large
-    one waits, as under all rules that put short jobs first; so it does where its machines never
-    come free at once, as nothing is held back for it.
+    Complexity of a decision: that of `pack`, and a sort of the waiting and running gangs.
+    Guarantee: none for schedules. Every finite workload ends, because a gang accepts its best tier,
+    and that tier has room once nothing runs. A large gang may wait as long as smaller gangs exceed
+    the capacity, as under all rules that prefer short jobs. It may also wait if its machines never
+    become free at the same time, because nothing is reserved for it.
 
     Parameters
     ----------
     critical
-        Share of the time that the cluster takes for all from which on a gang is critical; above 1
-        none is.
+        Fraction of the time for all work from which on a gang is critical; above 1 no gang is
+        critical.
     """
 
     name = "priced-placement"
@@ -206,11 +208,11 @@ class PricedPlacement(PlacementPolicy):
         self._room: ExpectedRoom | None = None
 
     def prepare(self, machines: MachineState, lease_s: float, rng: np.random.Generator) -> None:  # noqa: ARG002
-        """Forget all leases."""
+        """Drop all leases."""
         self._room = ExpectedRoom(machines)
 
     def decide(self, state: PlacementState) -> list[Grant]:
-        """Return who starts where; see the class."""
+        """Return a grant for each gang of the best packing found."""
         if self._room is None:
             self._room = ExpectedRoom(state.machines)
         room, waiting = self._room, state.waiting
@@ -231,7 +233,7 @@ class PricedPlacement(PlacementPolicy):
         return grants
 
     def _worth(self, state: PlacementState, running: FloatArray) -> FloatArray:
-        """Return what a second at each tier is worth, shape (jobs, 3)."""
+        """Return the value of one second of each gang at each tier, shape (jobs, 3)."""
         waiting = state.waiting
         share = waiting.efficiency / waiting.remaining_s[:, None]
         worth: FloatArray = waiting.weight[:, None] * share
@@ -243,7 +245,7 @@ class PricedPlacement(PlacementPolicy):
         is_critical = alone_s >= self._critical * end_s
         if is_critical.any():
             of_gpu = worth.max(axis=1) / waiting.gang
-            # Among critical gangs the one that takes longest is worth most.
+            # Among critical gangs, the gang with the longest remaining time has the highest value.
             raised = float(of_gpu.max()) / of_gpu * (1 + alone_s / end_s)
             worth[is_critical] *= raised[is_critical, None]
         return worth
@@ -251,9 +253,9 @@ class PricedPlacement(PlacementPolicy):
     def _accepted(
         self, state: PlacementState, worth: FloatArray, running: FloatArray, able: IntArray
     ) -> FloatArray:
-        """Return what a second at each tier is worth, 0 where a gang would not start now.
+        """Return the value per second at each tier, 0 at tiers that a gang refuses.
 
-        Of the gangs ``able`` alone, which are no larger than what is free; shape (able, 3).
+        Only for the gangs ``able``, which fit into the free GPUs; shape (able, 3).
         """
         assert self._room is not None
         gang, accepted = state.waiting.gang[able], worth[able]
@@ -278,7 +280,7 @@ class PricedPlacement(PlacementPolicy):
     def _note(
         self, state: PlacementState, grants: list[Grant], worth: FloatArray, room: ExpectedRoom
     ) -> None:
-        """Remember the leases of those who start."""
+        """Record the leases of the gangs that start."""
         waiting = state.waiting
         jobs = np.array([grant.job for grant in grants], np.int64)
         tiers = np.array([grant.tier for grant in grants], np.int64)
@@ -298,11 +300,11 @@ class PricedPlacement(PlacementPolicy):
 
 
 def _price_of_gpu(state: PlacementState, worth: FloatArray, running: FloatArray) -> float:
-    """Return what a GPU is worth to the last gang that the cluster has GPUs for, 0 if to none."""
+    """Return the value per GPU of the last gang that all GPUs could serve; 0 if GPUs suffice."""
     size, _, worth_of_gpu = running
     gang = state.waiting.gang
     of_gpu = np.concatenate((worth.max(axis=1) / gang, worth_of_gpu))
     order = np.argsort(-of_gpu, kind="stable")
-    asked = np.cumsum(np.concatenate((gang, size))[order])
-    place = np.searchsorted(asked, int(state.machines.gpus.sum()), side="right")
+    demanded = np.cumsum(np.concatenate((gang, size))[order])
+    place = np.searchsorted(demanded, int(state.machines.gpus.sum()), side="right")
     return float(of_gpu[order[place]]) if place < len(order) else 0.0

@@ -186,10 +186,14 @@ def test_what_packed_rates_may_not_be():
     two = replace(packable("max_min_share", gpus=2), jobs=(*instance.jobs, larger))
     cases = [
         (instance, {"packed": (replace(rate, beside="nobody"),)}, "packed\\[0\\].beside"),
-        (instance, {"packed": (rate, rate)}, "packed\\[1\\].beside.*once"),
+        (instance, {"packed": (rate, rate)}, "packed\\[1\\].beside.*twice"),
         (instance, {"packed": (replace(rate, throughput={"b": 1.0}),)}, "packed\\[0\\].throughput"),
         (instance, {"objective": "makespan"}, "packed.*must be empty"),
-        (two, {"packed": (replace(rate, beside="large"),)}, "must have the gang of k"),
+        (
+            two,
+            {"packed": (replace(rate, beside="large"),)},
+            "must be a kind with gang 1",
+        ),
         (
             instance,
             {"jobs": (instance.jobs[0], replace(instance.jobs[1], throughput={"a": 1.0}))},

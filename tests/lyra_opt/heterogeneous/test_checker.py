@@ -42,23 +42,23 @@ def test_steps_tolerance(lacks, completes):
 
 BROKEN = {
     "unknown_job": ((entry("x", 0, s1={"fast": 1}),), "the job is not in the instance"),
-    "beyond_the_horizon": ((entry("b", 4, s1={"fast": 1}),), "the last round is 3"),
+    "beyond_the_horizon": ((entry("b", 4, s1={"fast": 1}),), "the last round of the horizon is 3"),
     "unknown_server": ((entry("b", 0, s9={"fast": 1}),), "server 's9' is not in the instance"),
     "unknown_type": ((entry("b", 0, s1={"old": 1}),), "GPU type 'old' is not in the instance"),
-    "part_of_a_gang": ((entry("a", 0, s1={"fast": 1}),), "given 1 GPUs, but its gang is 2"),
-    "too_many": ((entry("b", 0, s1={"fast": 2}),), "given 2 GPUs, but its gang is 1"),
+    "part_of_a_gang": ((entry("a", 0, s1={"fast": 1}),), "holds 1 GPUs, but its gang is 2"),
+    "too_many": ((entry("b", 0, s1={"fast": 2}),), "holds 2 GPUs, but its gang is 1"),
     "overfull": (
         (entry("a", 0, s1={"fast": 2}), entry("b", 0, s1={"fast": 1})),
-        "3 GPUs of type 'fast' of server 's1' are given, but there are 2",
+        "gangs hold 3 GPUs of type 'fast' on server 's1', but the server has 2",
     ),
-    "type_not_there": ((entry("b", 0, s2={"fast": 1}),), "but there are 0"),
+    "type_not_there": ((entry("b", 0, s2={"fast": 1}),), "but the server has 0"),
     "twice": (
         (entry("b", 0, s2={"slow": 1}), entry("b", 0, s1={"slow": 1})),
         "job 'b' runs twice in round 0",
     ),
     "after_completion": (
         (entry("b", 0, s1={"fast": 1}), entry("b", 1, s1={"fast": 1})),
-        "holds GPUs in round 1, but is complete after round 0",
+        "holds GPUs in round 1, but completes in round 0",
     ),
     "before_release": ((entry("c", 0, s1={"fast": 1}),), "its release at 0.5 s is 1"),
     "rate_0": ((entry("c", 1, s2={"slow": 1}),), "its rate is 0"),
@@ -120,9 +120,9 @@ SHARED = (job("a", 1, 8.0), job("b", 2, 8.0, throughput={"fast": 2.0, "slow": 1.
     [
         ({"x": {"fast": 0.5}}, "job 'x' is not in the instance"),
         ({"a": {"old": 0.5}}, "GPU type 'old' is not in the instance"),
-        ({"a": {"fast": 0.75, "slow": 0.5}}, "its shares sum to 1.25, above 1"),
+        ({"a": {"fast": 0.75, "slow": 0.5}}, "its shares sum to 1.25, which is above 1"),
         ({"a": {"fast": 1}, "b": {"fast": 0.75}}, "gangs hold 2.5 GPUs on average"),
-        ({"c": {"fast": 0.5}}, "job 'c' has a share of 'fast', where it cannot run"),
+        ({"c": {"fast": 0.5}}, "job 'c' has a share of 'fast', but it cannot run on it"),
     ],
 )
 def test_broken_rules_of_shares_are_named(shares, expected):
@@ -138,9 +138,9 @@ def test_deadlines_of_cost():
     due = job("a", 1, 8.0, utility=Deadline(deadline_s=5.0), elapsed_s=3.0)
     one = instance(due, objective="cost")
     assert check(one, TimeShares({"a": {"fast": 1.0}})).violations == ()
-    assert "its deadline asks for 4" in check(one, TimeShares({"a": {"slow": 1}})).violations[0]
+    assert "its deadline requires 4" in check(one, TimeShares({"a": {"slow": 1}})).violations[0]
     over = instance(job(utility=Deadline(deadline_s=3.0), elapsed_s=3.0), objective="cost")
-    assert "deadline is over" in check(over, TimeShares({"a": {"fast": 1}})).violations[0]
+    assert "deadline has passed" in check(over, TimeShares({"a": {"fast": 1}})).violations[0]
 
 
 def test_no_share_never_finishes():

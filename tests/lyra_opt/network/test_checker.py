@@ -51,14 +51,14 @@ def test_a_score_of_1_is_worth_its_waiting_alone():
 
 
 BROKEN = {
-    "unknown_job": ((placement("x", "machine", r0m0=1),), "'x' is not a job of the instance"),
-    "unknown_machine": ((placement("a", "machine", x=4),), "is on 'x', which is no machine"),
+    "unknown_job": ((placement("x", "machine", r0m0=1),), "'x' is not in the instance"),
+    "unknown_machine": ((placement("a", "machine", x=4),), "is on unknown machine 'x'"),
     "twice": (
         (placement("c", "machine", r0m0=1), placement("c", "machine", r0m1=1)),
         "job 'c' is placed twice",
     ),
-    "part_of_a_gang": ((placement("a", "machine", r0m0=3),), "has a gang of 4, but gets 3 GPUs"),
-    "too_many": ((placement("c", "machine", r0m0=2),), "has a gang of 1, but gets 2 GPUs"),
+    "part_of_a_gang": ((placement("a", "machine", r0m0=3),), "holds 3 GPUs, but its gang is 4"),
+    "too_many": ((placement("c", "machine", r0m0=2),), "holds 2 GPUs, but its gang is 1"),
     "label_too_near": (
         (placement("a", "rack", r0m0=3, r1m0=1),),
         "labelled rack, but its machines span network",
@@ -67,16 +67,19 @@ BROKEN = {
         (placement("a", "rack", r0m0=4),),
         "labelled rack, but its machines span machine",
     ),
-    "missing_tier": ((placement("b", "machine", r0m0=3),), "cannot run at tier machine"),
+    "missing_tier": (
+        (placement("b", "machine", r0m0=3),),
+        "tier machine, at which it cannot run",
+    ),
     "timer": (
         (placement("d", "rack", r0m0=1, r0m1=1),),
-        "placed at tier rack before its timer is over",
+        "spans tier rack, but its timer for this tier still runs",
     ),
     "overfull": (
         (placement("c", "machine", r0m0=1), placement("a", "machine", r0m0=4)),
-        "5 GPUs of machine 'r0m0' are given, but 4 are free",
+        "gangs hold 5 GPUs of machine 'r0m0', but only 4 are free",
     ),
-    "busy": ((placement("c", "machine", r1m1=1),), "but 0 are free"),
+    "busy": ((placement("c", "machine", r1m1=1),), "but only 0 are free"),
 }
 
 

@@ -142,7 +142,7 @@ def test_link_sets_are_those_of_the_configurations():
 def test_a_set_that_is_not_known():
     """Names those that are."""
     assert find_link_set("congested-3") is LINK_SETS["congested-3"]
-    with pytest.raises(UserError, match="links 'fast': no such links; known: shipped, congested-1"):
+    with pytest.raises(UserError, match="unknown links 'fast'; known: shipped, congested-1"):
         find_link_set("fast")
     with pytest.raises(FieldError, match="name"):
         LinkSet(name="", machine=Link(bandwidth_gb_per_s=1, latency_s=0), rack=None, network=None)

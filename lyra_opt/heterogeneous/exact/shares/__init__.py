@@ -1,1 +1,1 @@
-"""Shares of time as linear programmes: what they say, and what their prices prove."""
+"""Linear programmes over time shares, with the bounds that their dual prices prove."""

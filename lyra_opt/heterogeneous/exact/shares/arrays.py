@@ -1,4 +1,4 @@
-"""An instance of a share objective as arrays, and the programmes of its objective."""
+"""Store a share instance as arrays, and build the linear programmes of its objectives."""
 
 from __future__ import annotations
 
@@ -34,31 +34,34 @@ MOST_HALVINGS = 200
 
 @dataclass(frozen=True, kw_only=True)
 class ShareArrays:
-    """An instance of a share objective as arrays, made once.
+    """A share instance as arrays.
 
     Parameters
     ----------
     job_ids, type_names
-        In file order.
+        Ids of jobs and names of types, in file order.
     usable
-        Shape (jobs, types): the job runs there, and its gang fits into all GPUs of the type.
+        Shape (jobs, types): whether the job runs on the type and its gang fits into all GPUs of the
+        type.
     rate
-        Shape (jobs, types), steps a second on one server; 0 where not usable.
+        Shape (jobs, types): steps per second on one server; 0 where not usable.
     gang, weight, steps, elapsed_s, isolated_elapsed_s
-        Shape (jobs,).
+        Shape (jobs,): the fields of the jobs.
     gpus, price_per_hour
-        Shape (types,).
+        Shape (types,): number of GPUs and price of one GPU.
     equal_rate, isolated_rate
-        Shape (jobs,): on each type's part of all GPUs (X_eq), and on an equal part of the cluster
-        (X_iso).
+        Shape (jobs,): steps per second if each type's share is its part of all GPUs (X_eq), and on
+        an equal part of the cluster (X_iso).
     least_rate
-        Shape (jobs,): what a deadline asks for, 0 without one, infinite if it is over.
+        Shape (jobs,): steps per second needed to meet the deadline; 0 without a deadline, infinite
+        if it has passed.
     sets
-        The jobs alone, and the pairs of jobs that may share GPUs.
+        The single jobs, and the pairs of jobs that may share GPUs.
     kind
-        Shape (jobs,): the number of a job's kind; -1 for those without one.
+        Shape (jobs,): index of the job's kind; -1 without a kind.
     pair_rate
-        Shape (pairs, 2, types), steps a second of either job of a pair; 0 where they cannot run.
+        Shape (pairs, 2, types): steps per second of each job of a pair; 0 where the pair cannot
+        run.
     """
 
     job_ids: tuple[str, ...]
@@ -123,7 +126,7 @@ class ShareArrays:
         )
 
     def solution(self, shares: FloatArray) -> TimeShares:
-        """Return shares of shape (sets, types) by the names of jobs and types, zeros left out."""
+        """Convert an array of shares, shape (sets, types), to a solution; zeros are left out."""
         names, ids = self.type_names, self.job_ids
         alone: dict[str, dict[str, float]] = {}
         packed: dict[str, dict[str, dict[str, float]]] = {}
@@ -139,49 +142,50 @@ class ShareArrays:
         return TimeShares(alone, packed)
 
     def shares(self, solution: TimeShares) -> FloatArray:
-        """Return a solution as an array of shape (sets, types); what is unknown is left out."""
+        """Convert a solution to an array of shape (sets, types), ignoring unknown names."""
         rows = [solution.shares.get(job, {}) for job in self.job_ids]
         found = [[row.get(name, 0.0) for name in self.type_names] for row in rows]
         for first, second in self.sets.pairs.tolist():
             one, other = self.job_ids[first], self.job_ids[second]
-            there = [
+            both = [
                 solution.packed.get(job, {}).get(beside, {})
                 for job, beside in ((one, other), (other, one))
             ]
-            found.append([sum(row.get(name, 0.0) for row in there) for name in self.type_names])
+            found.append([sum(row.get(name, 0.0) for row in both) for name in self.type_names])
         return np.array(found)
 
     @cached_property
     def member_rate(self) -> FloatArray:
-        """Shape (members, types): steps a second of a job in a set."""
+        """Shape (members, types): steps per second of each member of a set."""
         return np.concatenate([self.rate, self.pair_rate.reshape(-1, len(self.type_names))])
 
     @property
     def best_rate(self) -> FloatArray:
-        """Shape (jobs,): steps a second where a job is fastest, alone or beside another."""
+        """Shape (jobs,): the job's best steps per second, alone or beside another job."""
         best: FloatArray = self.sets.most_of_job(self.member_rate).max(axis=1)
         return best
 
     def throughput(self, shares: FloatArray) -> FloatArray:
-        """Return the steps a second of all jobs, shape (jobs,)."""
+        """Return the steps per second of each job, shape (jobs,)."""
         return self.sets.of_job((self.member_rate * shares[self.sets.of_set]).sum(axis=1))
 
     @property
     def share_value(self) -> FloatArray:
-        """Gavel's normalised throughput for all of a job's time in a set: (members, types)."""
+        """Shape (members, types): Gavel's normalised throughput of a job with a share of 1."""
         return (
             self.member_rate * (self.gang / self.weight / self.equal_rate)[self.sets.job][:, None]
         )
 
     @property
     def isolated_s(self) -> FloatArray:
-        """What a job takes in all on an equal part of the cluster."""
+        """Shape (jobs,): completion time of each job on an equal part of the cluster."""
         return self.isolated_elapsed_s + self.steps / self.isolated_rate
 
     def objective(self, objective: Objective, shares: FloatArray) -> float:
-        """Return what feasible shares are worth; finish_time_fairness infinite if a job has none.
+        """Return the objective of feasible shares in float arithmetic.
 
-        In doubles; the checker computes it in rational numbers.
+        For finish_time_fairness it is infinite if a job has no share. The checker computes it
+        exactly.
         """
         if objective is Objective.MAX_MIN_SHARE:
             value = (self.share_value * shares[self.sets.of_set]).sum(axis=1)
@@ -196,22 +200,20 @@ class ShareArrays:
         return math.fsum((self.gain(objective) * shares).sum(axis=1))
 
     def gain(self, objective: Objective) -> FloatArray:
-        """Return what a set's whole time on a type adds to ``throughput`` or ``cost``."""
+        """Return the objective coefficients of ``throughput`` or ``cost``, shape (sets, types)."""
         gain = self.sets.of_sets(self.weight[self.sets.job][:, None] * self.member_rate)
         return gain / self.price_per_hour[None, :] if objective is Objective.COST else gain
 
-    # Programmes
-
     def max_min_share(self) -> ShareProgramme:
-        """Return Gavel's fairness: v is the least normalised throughput."""
+        """Return the linear programme that maximises v, the least normalised throughput (Gavel)."""
         return self.level_programme(self.share_value, np.ones(len(self.gang)))
 
     def completions(self) -> ShareProgramme:
-        """Return: all jobs done soonest; v is 1 over the time."""
+        """Return the linear programme of the makespan, in which v is 1 / makespan."""
         return self.level_programme(self.member_rate, self.steps)
 
     def total(self, objective: Objective) -> ShareProgramme:
-        """Return Gavel's sums, ``throughput`` or ``cost``; deadlines, if finite, are kept."""
+        """Return the linear programme of ``throughput``, or of ``cost`` with finite deadlines."""
         asks = (
             self.least_rate > 0 if objective is Objective.COST else np.zeros(len(self.gang), bool)
         )
@@ -223,7 +225,7 @@ class ShareArrays:
         )
 
     def deadlines(self) -> ShareProgramme:
-        """Return how much of what all deadlines ask for can be had: v at least 1 if all of it."""
+        """Return a linear programme whose optimal v is at least 1 if all deadlines can be met."""
         asks = self.least_rate > 0
         return self._programme(
             value=self.member_rate,
@@ -233,7 +235,7 @@ class ShareArrays:
         )
 
     def finish_times(self, ratio: float) -> ShareProgramme:
-        """Return finish-time fairness with what jobs need replaced by its tangents at a ratio.
+        """Return the linear programme of finish-time fairness, linearised at a given ratio.
 
         v is minus the ratio. `ratio` must be above `least_ratio`.
         """
@@ -249,7 +251,7 @@ class ShareArrays:
     def level_programme(
         self, value: FloatArray, level: FloatArray, *, need: FloatArray | None = None
     ) -> ShareProgramme:
-        """Return: maximise v such that each job's value is at least v times its level, + need."""
+        """Return the programme: maximise v such that each job gets at least level * v + need."""
         need = np.zeros(len(self.gang)) if need is None else need
         return self._programme(
             value=value, level=level, need=need, has_need=(level > 0) | (need > 0), has_level=True
@@ -283,11 +285,9 @@ class ShareArrays:
             kind=np.where(self.sets.is_paired, self.kind, -1),
         )
 
-    # Finish-time fairness
-
     @property
     def least_ratio(self) -> float:
-        """The largest ratio of a job that has the best type all the time: a lower bound."""
+        """Lower bound on the ratio: the largest ratio of a job that always has its best type."""
         best_s = self.elapsed_s + self.steps / self.best_rate
         return float((best_s / self.isolated_s).max())
 
@@ -297,12 +297,12 @@ class ShareArrays:
         return need, -need * self.isolated_s / left_s
 
     def ratio_bound(self, prices: SharePrices) -> float:
-        r"""Return a lower bound on the ratio of ``finish_time_fairness`` from any prices.
+        r"""Return a lower bound on the ratio of ``finish_time_fairness`` that holds for any prices.
 
-        A ratio rho needs throughputs :math:`n_j(\rho) = R_j / (\rho D_j - t_j)`, so that
-        :math:`\sum_j y_j n_j(\rho)` is at most what any shares are worth at the prices y. The sum
-        falls in rho; the bound is the lower end of an interval around where it meets that value.
-        O(jobs) for each halving of the interval.
+        A ratio rho needs throughputs :math:`n_j(\rho) = R_j / (\rho D_j - t_j)`. So
+        :math:`\sum_j y_j n_j(\rho)` is at most the greatest value of any shares at the prices y.
+        The sum falls in rho. The bound is the lower end of an interval around the rho at which the
+        sum meets that value. O(jobs) for each halving of the interval.
         """
         prices = prices.cleaned()
         low = self.least_ratio * (1 - TOLERANCE) * (1 - DATA_ROUNDING)

@@ -1,4 +1,4 @@
-"""The numbers of a share programme as the backends take them: sparse, scaled, made once."""
+"""Sparse, scaled coefficients of a share programme, in the form that backends need."""
 
 from __future__ import annotations
 
@@ -22,28 +22,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareData:
-    """A programme over the columns of a set of jobs and a type that it can use, scaled to about 1.
+    """The coefficients of a programme, with one column per set of jobs and usable type.
 
-    Rows ``needed_rate`` are divided by the largest of their coefficients, rows ``gpus_of_type`` by
-    the GPUs of the type, the objective and the level by their largest coefficient.
+    Values are scaled to about 1. Rows ``needed_rate`` are divided by their largest coefficient,
+    rows ``gpus_of_type`` by the GPUs of the type, and objective and level by their largest
+    coefficient.
 
     Parameters
     ----------
     programme
-        What it was made of.
+        The programme that the data belong to.
     set_, kind
-        Shape (columns,): by set, then by type.
+        Shape (columns,): set and type of each column, sorted by set, then by type.
     gain, use
-        Shape (columns,): what one adds to the objective, to its type's GPUs.
+        Shape (columns,): coefficients in the objective and in the row of the column's type.
     job, column, part, value
-        Shape (entries,): a job of a column's set, what the column adds to its time and to its need;
-        by job, then by column, each once.
+        Shape (entries,): a job of a column's set, and the column's coefficients in the job's time
+        row and need row; sorted by job, then by column, without duplicates.
     needy
-        Positions of the jobs that have a need.
+        Positions of the jobs with a need.
     level, need
-        Shape (needy jobs,).
+        Shape (needy jobs,): scaled coefficient of the level, and scaled need.
     row_scale, gain_scale, level_scale
-        What rows of needs, the objective and the level were divided by.
+        Divisors of the need rows, of the objective and of the level.
     """
 
     programme: ShareProgramme
@@ -64,13 +65,13 @@ class ShareData:
 
     @classmethod
     def of(cls, programme: ShareProgramme) -> ShareData:
-        """Return the numbers of a programme; O(members types)."""
+        """Return the scaled coefficients of a programme; O(members types)."""
         sets, usable = programme.sets, programme.usable
         set_, kind = np.nonzero(usable)
         number = np.zeros(usable.shape, dtype=np.int64)
         number[set_, kind] = np.arange(len(set_))
         member, type_of_member = np.nonzero(usable[sets.of_set])
-        # A pair of jobs alike that were made one has that one twice.
+        # A merged pair of identical jobs contains one job twice; its two entries are added.
         places, entry = np.unique(
             sets.job[member] * len(set_) + number[sets.of_set[member], type_of_member],
             return_inverse=True,
@@ -106,17 +107,17 @@ class ShareData:
 
     @property
     def jobs(self) -> int:
-        """How many jobs there are."""
+        """Number of jobs."""
         return self.programme.sets.jobs
 
     @property
     def types(self) -> int:
-        """How many types there are."""
+        """Number of GPU types."""
         return len(self.programme.gpus)
 
     @property
     def groups(self) -> int:
-        """How many groups of types there are, each with a limit on a job's time there."""
+        """Number of groups of types; each limits a job's time on its types."""
         return len(self.programme.limit)
 
     @property
@@ -125,7 +126,7 @@ class ShareData:
         return self.programme.group[self.kind[self.column]]
 
     def shares(self, values: Sequence[float] | FloatArray) -> FloatArray:
-        """Return the values of the columns as an array of shape (sets, types)."""
+        """Return the column values as an array of shape (sets, types)."""
         shares = np.zeros(self.programme.usable.shape)
         shares[self.set_, self.kind] = values
         return shares
@@ -136,7 +137,7 @@ class ShareData:
         of_gpus: Sequence[float] | FloatArray,
         of_time: Sequence[float] | FloatArray,
     ) -> SharePrices:
-        """Return the multipliers of the rows, of either sign, in the programme's units."""
+        """Convert row multipliers, of either sign, to prices in the programme's units."""
         need = np.zeros(self.jobs)
         need[self.needy] = np.abs(np.asarray(of_needs)) * self.gain_scale / self.row_scale
         gpus = np.abs(np.asarray(of_gpus)) * self.gain_scale / self.programme.gpus

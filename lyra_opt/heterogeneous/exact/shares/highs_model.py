@@ -1,4 +1,4 @@
-"""Programmes over shares of time in HiGHS, built from arrays without a modelling layer."""
+"""Solve share programmes with HiGHS, building the model directly from arrays."""
 
 from __future__ import annotations
 
@@ -39,9 +39,6 @@ def build(data: ShareData) -> Any:
     return model
 
 
-# Variables
-
-
 def add_variables(model: Any, data: ShareData) -> None:
     """Add ``x_sk >= 0``, the share of set s on type k, and the free level ``v`` as the last."""
     import highspy
@@ -50,9 +47,6 @@ def add_variables(model: Any, data: ShareData) -> None:
     model.addVars(columns, np.zeros(columns), np.full(columns, infinity))
     level = infinity if data.programme.has_level else 0.0
     model.addVars(1, np.array([-level]), np.array([level]))
-
-
-# Constraints
 
 
 def share_of_time(model: Any, data: ShareData) -> None:
@@ -84,9 +78,6 @@ def needed_rate(model: Any, data: ShareData) -> None:
 CONSTRAINTS = (share_of_time, gpus_of_type, needed_rate)
 
 
-# Objective
-
-
 def add_objective(model: Any, data: ShareData) -> None:
     """Maximise the total ``sum_sk g_sk x_sk``, or the level ``v`` if the programme has one."""
     import highspy
@@ -105,7 +96,7 @@ def _add_rows(
     columns: np.ndarray[Any, Any],
     values: np.ndarray[Any, Any],
 ) -> None:
-    """Add rows whose nonzeros come as triplets in any order."""
+    """Add rows whose nonzeros are given as triplets in any order."""
     order = np.argsort(rows, kind="stable")
     starts = np.searchsorted(rows[order], np.arange(len(lower)))
     model.addRows(
@@ -119,48 +110,45 @@ def _add_rows(
     )
 
 
-# Backend
-
-
 class LpHighs(ShareSolver):
-    """All share objectives by the interior point method of HiGHS and its crossover, on one thread.
+    """Solve all share objectives with HiGHS's interior point method and crossover, on one thread.
 
-    The dual simplex takes four times as long on 2,048 jobs. An interior point method made for
-    these programmes took 1.3 to 1.5 times the CPU time of whole replays of Gavel's rounds with 40
-    jobs at once, as much with 400, and less only from some 500 jobs on of which no two are alike.
+    The dual simplex takes four times as long on 2,048 jobs. An interior point method written for
+    these programmes took 1.3 to 1.5 times the CPU time in whole replays of Gavel's rounds with 40
+    jobs at once. It took the same time with 400 jobs, and less only from about 500 distinct jobs.
 
-    Exact up to the proof gap; the bound is recomputed from the multipliers of the rows. Shares are
-    at a corner of the optimal ones, but that jobs alike share alike.
+    Exact up to the proof gap; the bound is recomputed from the row multipliers. The shares are a
+    vertex of the optimal face, except that identical jobs get equal shares.
     """
 
     name = "lp-highs"
     modules, engine = ("highspy",), "highs"
 
     def merged_point_of(self, programme: ShareProgramme) -> SharePoint:
-        """Solve a programme; without a solution or multipliers, say so."""
+        """Solve a programme with the interior point method."""
         return _point_of(programme, INTERIOR_POINT)
 
 
 class LpSifting(ShareSolver):
-    """All share objectives by the primal simplex method of HiGHS, many jobs by sifting.
+    """Solve all share objectives with HiGHS's primal simplex method, large instances by sifting.
 
-    Programmes without pairs need not be solved whole
-    (`lyra_opt.heterogeneous.exact.shares.sifting`): where a job that can have no more is what
-    limits the level, there is nothing left to solve; others with a level are solved by programmes
-    of the jobs whose types are in doubt, and sums by one of the jobs that may get something. All
-    are solved by the primal simplex method without presolve, to which no GPU in use is a start; it
-    takes a third of the time of ``lp-highs`` where jobs are few, of few kinds, or in many pairs.
+    Programmes without pairs need not be solved as a whole
+    (`lyra_opt.heterogeneous.exact.shares.sifting`). If the level is limited by one job that can get
+    no more, nothing remains to be solved. Other programmes with a level are solved through small
+    programmes over the jobs whose types are uncertain. Sums are solved through one programme over
+    the jobs that may get a share. All use the primal simplex method without presolve, which can
+    start from the point where no GPU is used. It takes a third of the time of ``lp-highs`` if there
+    are few jobs, few kinds of jobs or many pairs.
 
-    Exact up to the proof gap; the bound is recomputed from the multipliers of the rows. Where
-    optimal shares are not unique, they may be others than those of ``lp-highs``, by which rounds
-    are recorded.
+    Exact up to the proof gap; the bound is recomputed from the row multipliers. If optimal shares
+    are not unique, they may differ from those of ``lp-highs``, which recorded rounds rely on.
     """
 
     name = "lp-sifting"
     modules, engine = LpHighs.modules, LpHighs.engine
 
     def merged_point_of(self, programme: ShareProgramme) -> SharePoint:
-        """Solve a programme; without a solution or multipliers, say so."""
+        """Solve a programme by sifting if it has the right form, else as a whole."""
         point, engine = None, partial(_point_of, options=SIMPLEX)
         if is_for_sifting(programme):
             point = limited(programme)
@@ -176,15 +164,18 @@ class LpSifting(ShareSolver):
 INTERIOR_POINT: Mapping[str, str | int] = {"solver": "ipm"}
 SIMPLEX: Mapping[str, str | int] = {
     "solver": "simplex",
-    "presolve": "off",  # which takes longer than it saves
-    "simplex_strategy": 4,  # primal: each basis is feasible from the first on
+    "presolve": "off",  # presolve takes longer than it saves
+    "simplex_strategy": 4,  # primal simplex: every basis is feasible
 }
 SIFTED_FROM = 160
-"""Jobs that differ from one another."""
+"""Least number of distinct jobs for which sifting is used."""
 
 
 def _point_of(programme: ShareProgramme, options: Mapping[str, str | int]) -> SharePoint:
-    """Solve a programme by HiGHS with some options; without a solution or multipliers, say so."""
+    """Solve a programme with HiGHS and the given options.
+
+    Shares or prices are None if HiGHS has no valid solution or no valid multipliers.
+    """
     import highspy
 
     data = ShareData.of(programme)
@@ -199,7 +190,7 @@ def _point_of(programme: ShareProgramme, options: Mapping[str, str | int]) -> Sh
         model.setOptionValue("time_limit", time_s)
     model.run()
     if model.getModelStatus() == highspy.HighsModelStatus.kUnknown:
-        # Without an interior the crossover may end a little off; the simplex goes on.
+        # Crossover may end slightly off if the programme has no interior; simplex then finishes.
         model.setOptionValue("solver", "simplex")
         model.run()
     info, solution = model.getInfo(), model.getSolution()

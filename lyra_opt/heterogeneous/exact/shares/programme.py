@@ -1,26 +1,27 @@
-r"""The linear programmes over shares of time, and bounds that any prices prove.
+r"""The linear programmes over time shares, and bounds that any dual prices prove.
 
-All objectives of shares become programmes of one form, over the shares :math:`x_{sk} \ge 0` of a
-set s of jobs on type k and, where there is one, a level v. A set is a job alone, or two that run on
-the same GPUs (`lyra_opt.heterogeneous.instance`):
+All share objectives become programmes of one form. The variables are the shares
+:math:`x_{sk} \ge 0` of a set s of jobs on type k and, for some objectives, a level v. A set is one
+job, or two jobs on the same GPUs (`lyra_opt.heterogeneous.instance`):
 
 .. math::
     \max\ \sum_{sk} g_{sk} x_{sk} + [v] \quad\text{s.t.}\quad
     \sum_{s \ni j} \sum_{k \in K_i} x_{sk} \le m_i,\quad \sum_s n_s x_{sk} \le C_k,\quad
     \sum_{s \ni j} \sum_k a_{jsk} x_{sk} \ge q_j v + d_j .
 
-For shares of time there is one group :math:`K_1` of all types and :math:`m_1 = 1`; where copies of
-a job run at once, a group for each kind of server.
+For time shares there is one group :math:`K_1` of all types, and :math:`m_1 = 1`. If copies of a job
+run at once, there is one group per kind of server.
 
-For *any* prices y of the last rows, p of the GPUs and z of the first rows, at least 0, of which
-:math:`\sum_{j \in s} z_{ji} \ge \max_{k \in K_i} (w_{sk} - n_s p_k)` for all sets,
+The following bound holds for *any* prices y >= 0 of the last rows, p >= 0 of the GPUs and z >= 0 of
+the first rows with :math:`\sum_{j \in s} z_{ji} \ge \max_{k \in K_i} (w_{sk} - n_s p_k)` for all
+sets:
 
 .. math::
     \sum_{sk} w_{sk} x_{sk} \le \sum_{ji} m_i z_{ji} + \sum_k C_k p_k , \qquad
     w_{sk} = g_{sk} + \sum_{j \in s} y_j a_{jsk} ,
 
-so that what a solver says of its own optimality need not be believed. See
-`formulations/heterogeneous/shares/README.md`, where the proofs are.
+So a solver's own claim of optimality need not be trusted. The proofs are in
+`formulations/heterogeneous/shares/README.md`.
 """
 
 from __future__ import annotations
@@ -45,20 +46,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class JobSets:
-    """Sets of jobs, as a list of their members.
+    """Sets of one or two jobs, stored as a list of members.
 
-    The first sets are the jobs alone, in order, and so are the first members; then come pairs, of
-    two members each. A set of one is not told apart from others anywhere.
+    The first sets, and the first members, are the single jobs in order. Pairs follow, with two
+    members each. All code treats single jobs and pairs alike.
 
     Parameters
     ----------
     jobs
-        How many there are.
+        Number of jobs.
     job, of_set
-        Shape (members,): who it is, in which set.
+        Shape (members,): the job and the set of each member.
     part
-        Shape (members,): how much of the job's time a share of the set is; 1, but where jobs alike
-        are made one.
+        Shape (members,): the fraction of the job's time that a full share of the set takes; 1,
+        except where identical jobs are merged.
     """
 
     jobs: int
@@ -68,12 +69,12 @@ class JobSets:
 
     @classmethod
     def of(cls, jobs: int, pairs: IntArray | None = None) -> JobSets:
-        """Return the jobs alone, and pairs of them.
+        """Return the sets of single jobs and of the given pairs.
 
         Parameters
         ----------
         pairs
-            Shape (pairs, 2); None for none.
+            Shape (pairs, 2): positions of the jobs; None for no pairs.
         """
         alone = np.arange(jobs)
         pairs = np.zeros((0, 2), dtype=np.int64) if pairs is None else pairs
@@ -82,65 +83,65 @@ class JobSets:
         return cls(jobs, job, np.concatenate([alone, sets]), np.ones(len(job)))
 
     def __len__(self) -> int:
-        """How many sets there are."""
+        """Return the number of sets."""
         return self.jobs + (len(self.job) - self.jobs) // 2
 
     @cached_property
     def pairs(self) -> IntArray:
-        """Shape (pairs, 2): the jobs of each."""
+        """Shape (pairs, 2): the two jobs of each pair."""
         return self.job[self.jobs :].reshape(-1, 2)
 
     @cached_property
     def is_paired(self) -> NDArray[np.bool_]:
-        """Shape (jobs,): who is in a pair."""
+        """Shape (jobs,): whether the job is in a pair."""
         return np.bincount(self.job[self.jobs :], minlength=self.jobs) > 0
 
     def of_job(self, values: FloatArray) -> FloatArray:
-        """Return the sum over the members that each job is; values (members, ...)."""
+        """Return, for each job, the sum over its memberships; values have shape (members, ...)."""
         found = values[: self.jobs].copy()
         np.add.at(found, self.job[self.jobs :], values[self.jobs :])
         return found
 
     def most_of_job(self, values: FloatArray) -> FloatArray:
-        """Return the greatest over the members that each job is; values (members, ...)."""
+        """Return, for each job, the largest value over its memberships; values (members, ...)."""
         found = values[: self.jobs].copy()
         np.maximum.at(found, self.job[self.jobs :], values[self.jobs :])
         return found
 
     def of_sets(self, values: FloatArray) -> FloatArray:
-        """Return the sum over the members of each set; values (members, ...)."""
+        """Return, for each set, the sum over its members; values have shape (members, ...)."""
         pairs = values[self.jobs :]
         return np.concatenate([values[: self.jobs], pairs[::2] + pairs[1::2]])
 
     def most_of_sets(self, values: FloatArray) -> FloatArray:
-        """Return the greatest over the members of each set; values (members, ...)."""
+        """Return, for each set, the maximum over its members; values have shape (members, ...)."""
         pairs = values[self.jobs :]
         return np.concatenate([values[: self.jobs], np.maximum(pairs[::2], pairs[1::2])])
 
 
 TOLERANCE = float(SHARE_TOLERANCE)
-"""By how much the checker lets a rule be broken; bounds hold for all that it accepts."""
+"""Tolerance of the checker; bounds hold for all shares that it accepts."""
 SMALLEST_SHARE = 1e-13
-"""What engines leave of a share that is 0."""
+"""Smaller shares are rounding errors of an engine and count as 0."""
 DATA_ROUNDING = 1e-14
-"""Relative error of the coefficients, each the result of a few operations on doubles."""
+"""Relative error of the coefficients, each the result of a few float operations."""
 MOST_EVEN = 1e-5
-"""The largest part of even shares that repairs shares; more would cost more than the proof gap."""
+"""Largest weight of even shares in a repair; a larger one would cost more than the proof gap."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharePrices:
-    """Multipliers of a programme, in its own units; any values of at least 0 prove a bound.
+    """Dual prices of a programme, in its own units; any nonnegative values prove a bound.
 
     Parameters
     ----------
     need
-        Shape (jobs,).
+        Shape (jobs,): price of each job's need.
     gpus
-        Shape (types,): of one GPU.
+        Shape (types,): price of one GPU.
     time
-        Shape (jobs, groups): of a job's time; None for what the others make of it. Only what it
-        says of jobs that are in pairs matters.
+        Shape (jobs, groups): price of a job's time; None if it is to be derived from the other
+        prices. Only values of jobs in pairs matter.
     """
 
     need: FloatArray
@@ -148,7 +149,7 @@ class SharePrices:
     time: FloatArray | None = None
 
     def cleaned(self) -> SharePrices:
-        """Return the same with what is negative or no number set to 0."""
+        """Return a copy in which negative and non-finite prices are 0."""
 
         def clean(values: FloatArray) -> FloatArray:
             return np.where(np.isfinite(values), np.maximum(values, 0.0), 0.0)
@@ -158,44 +159,44 @@ class SharePrices:
         )
 
     def times(self, factor: float) -> SharePrices:
-        """Return all prices times a factor."""
+        """Return all prices multiplied by a factor."""
         time = None if self.time is None else self.time * factor
         return SharePrices(self.need * factor, self.gpus * factor, time)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareProgramme:
-    """The numbers of a programme; symbols as above.
+    """The coefficients of a programme, with the symbols of this module's docstring.
 
     Parameters
     ----------
     sets
-        Who runs together; its first sets are the jobs alone.
+        The sets of jobs; the single jobs come first.
     usable
         Shape (sets, types): where x may be above 0.
     gain
-        g, shape (sets, types); 0 where there is a level.
+        g, shape (sets, types); 0 if there is a level.
     value
         a, shape (members, types).
     level
-        q, shape (jobs,): above 0 where there is a level, else 0.
+        q, shape (jobs,): above 0 if there is a level, else 0.
     need
         d, shape (jobs,).
     has_need
-        Shape (jobs,): which jobs have the last row at all.
+        Shape (jobs,): whether the job has a need row (the last kind of row).
     gang
         n, shape (sets,).
     gpus
-        C, shape (types,), above 0 (a type without GPUs is usable to nobody: there it is 1).
+        C, shape (types,), above 0. A type without GPUs is not usable; its entry is 1.
     has_level
-        Whether v is a variable, which is then all that is maximised.
+        Whether v is a variable; if it is, v alone is maximised.
     group
-        Shape (types,): which group a type belongs to, from 0; one at least.
+        Shape (types,): the group of each type, from 0; at least one group.
     limit
         m, shape (groups,), above 0.
     kind
-        Shape (jobs,): jobs of the same number from 0 are the same beside others; negative for
-        those that are in no pair.
+        Shape (jobs,): jobs with the same index have the same rates beside other jobs; negative for
+        jobs that are in no pair.
     """
 
     sets: JobSets
@@ -214,12 +215,12 @@ class ShareProgramme:
 
     @property
     def in_group(self) -> FloatArray:
-        """Shape (types, groups): 1 where a type belongs to a group, else 0."""
+        """Shape (types, groups): 1 if the type belongs to the group, else 0."""
         found: FloatArray = (self.group[:, None] == np.arange(len(self.limit))[None, :]) * 1.0
         return found
 
     def got(self, shares: FloatArray) -> FloatArray:
-        """Return what jobs have of what they need, shape (jobs,); O(members types)."""
+        """Return the left side of each job's need row, shape (jobs,); O(members types)."""
         worth = np.where(self.usable[self.sets.of_set], self.value, 0.0) * shares[self.sets.of_set]
         return self.sets.of_job(worth.sum(axis=1))
 
@@ -229,9 +230,9 @@ class ShareProgramme:
         Parameters
         ----------
         prices
-            Clean ones.
+            Nonnegative, finite prices.
         tolerance
-            By how much rules may be broken.
+            Relative tolerance of the rules.
         """
         sets = self.sets
         need_price = np.where(self.has_need, prices.need, 0.0)
@@ -240,7 +241,7 @@ class ShareProgramme:
         paid = np.where(self.usable, self.gang[:, None] * prices.gpus[None, :], 0.0)
         left = np.where(self.usable, worth - paid, 0.0)
         most = math.fsum(self.gpus * prices.gpus)
-        # Differences lose digits: what they are made of is what the rounding is relative to.
+        # Differences lose digits, so the rounding error is relative to their operands.
         size = float(product(self.gpus, prices.gpus))
         of_set = sets.of_sets(sets.part)
         for group, limit in enumerate(self.limit.tolist()):
@@ -248,7 +249,7 @@ class ShareProgramme:
             given = np.zeros(sets.jobs)
             if prices.time is not None:
                 given[sets.is_paired] = prices.time[sets.is_paired, group]
-            # Where the members of a set pay less than it is worth, all of them pay more.
+            # If the members' time prices do not cover a set's worth, all of them are raised.
             short = left[:, inside].max(axis=1) - sets.of_sets(sets.part * given[sets.job])
             more = np.maximum(short, 0.0) / of_set
             paying = given + sets.most_of_job(more[sets.of_set])
@@ -258,11 +259,11 @@ class ShareProgramme:
         return (most + DATA_ROUNDING * size) * (1 + tolerance)
 
     def dual_bound(self, prices: SharePrices, *, tolerance: float = TOLERANCE) -> float:
-        """Return what no valid shares exceed; infinite where these prices prove nothing."""
+        """Return an upper bound on the objective; infinite if the prices prove nothing."""
         prices = prices.cleaned()
         most = self.most(prices, tolerance=tolerance)
         needed = prices.need[self.has_need] * self.need[self.has_need]
-        # A need may be missed by the checker's tolerance too.
+        # Shares may also miss a need by the checker's tolerance.
         most -= math.fsum(needed) - tolerance * math.fsum(np.abs(needed))
         if not self.has_level:
             return most
@@ -270,19 +271,19 @@ class ShareProgramme:
         return most / priced if priced > 0 else math.inf
 
     def repaired(self, shares: FloatArray, level: float = 0.0) -> FloatArray:
-        """Return nearly feasible shares as feasible ones.
+        """Turn nearly feasible shares into feasible ones.
 
-        Each row of jobs, then of types, is cut; what a job needs may be missed then by about as
-        much as the rows were exceeded. Engines also lose needs that are small beside what a job
-        could have, by coefficients and tolerances of 1e-9: where a job misses more than 1e-6 of its
-        need, all get a part of `even_shares`, at which none loses more than that part.
+        Rows of jobs, then of types, are scaled down; a job may then miss its need by about the
+        earlier excess. Engines also lose needs that are small beside a job's possible value,
+        through coefficients and tolerances of 1e-9. If a job misses more than 1e-6 of its need, a
+        fraction of `even_shares` is mixed into all shares; no job loses more than that fraction.
 
         Parameters
         ----------
         shares
-            Shape (sets, types).
+            Shares from an engine, shape (sets, types).
         level
-            v, as the engine has it.
+            The level v reported by the engine.
         """
         sets = self.sets
         is_there = self.usable & np.isfinite(shares) & (shares > SMALLEST_SHARE)
@@ -302,9 +303,9 @@ class ShareProgramme:
         return (1.0 - part) * kept + part * even
 
     def even_shares(self) -> FloatArray:
-        """Return feasible shares: of all that a job alone can have of its best type an equal part.
+        """Return feasible shares in which each of n jobs gets 1/n of its best type alone.
 
-        A job that alone can run nowhere gets nothing.
+        A job that cannot run on any type alone gets nothing.
         """
         jobs = np.arange(self.sets.jobs)
         usable, value, gang = self.usable[jobs], self.value[jobs], self.gang[jobs]
@@ -315,7 +316,7 @@ class ShareProgramme:
         return even
 
     def needs_met(self, shares: FloatArray) -> float:
-        """Return the least part of its need that a job gets; 1 where nobody needs anything."""
+        """Return the smallest fraction of its need that any job gets; 1 if no job has a need."""
         asked = self.has_need & (self.need > 0)
         if not asked.any():
             return 1.0
@@ -323,28 +324,29 @@ class ShareProgramme:
 
 
 HASHING = np.uint64(0x9E3779B97F4A7C15)
-"""2**64 over the golden ratio, of which multiples and powers spread well (Knuth)."""
+"""Multiplier 2**64 over the golden ratio; its multiples and powers spread well (Knuth)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """A programme in which one job stands for some that differ in nothing.
+    """A programme in which one job stands for a group of identical jobs.
 
-    Its x is that of each of them, its gang is that of all together. A pair stands for all pairs of
-    the jobs that its two stand for. The optimum stays: the mean of the x of jobs alike is as good.
+    The x of the merged job is the x of each of its jobs; its gang is their total gang. A merged
+    pair stands for all pairs between two groups. The optimum does not change: averaging the x of
+    identical jobs loses nothing.
 
     Parameters
     ----------
     programme
-        The merged one.
+        The merged programme.
     job
-        Shape (jobs,): who stands for each.
+        Shape (jobs,): the merged job of each job.
     alike
-        Shape (merged jobs,): for how many.
+        Shape (merged jobs,): number of jobs that each merged job stands for.
     of_set
-        Shape (sets,): which set stands for each.
+        Shape (sets,): the merged set of each set.
     share
-        Shape (merged sets,): the share of each that it stands for, where its own is 1.
+        Shape (merged sets,): the share of each original set if the merged set has share 1.
     """
 
     programme: ShareProgramme
@@ -354,18 +356,18 @@ class Merged:
     share: FloatArray
 
     def shares(self, shares: FloatArray) -> FloatArray:
-        """Return shares of the merged programme as shares of the whole one."""
+        """Convert shares of the merged programme to shares of the original one."""
         whole: FloatArray = (shares * self.share[:, None])[self.of_set]
         return whole
 
     def prices(self, prices: SharePrices) -> SharePrices:
-        """Return prices of the merged programme as prices of the whole one."""
+        """Convert prices of the merged programme to prices of the original one."""
         time = None if prices.time is None else (prices.time / self.alike[:, None])[self.job]
         return SharePrices((prices.need / self.alike)[self.job], prices.gpus, time)
 
 
 def merged(programme: ShareProgramme) -> Merged:
-    """Return the programme with jobs alike made one; O(members types log members)."""
+    """Return the programme with identical jobs merged; O(members types log members)."""
     sets = programme.sets
     alone = np.arange(sets.jobs)
     rows = np.column_stack(
@@ -379,7 +381,7 @@ def merged(programme: ShareProgramme) -> Merged:
     jobs = len(first)
     ends = np.sort(job[sets.pairs], axis=1)
     codes, first_pair, pair, pairs = [np.zeros(0, dtype=np.int64)] * 4
-    if len(ends):  # else it takes as long as all else where jobs are few
+    if len(ends):  # with few jobs and no pairs, this alone would double the time
         codes, first_pair, pair, pairs = np.unique(
             ends[:, 0] * jobs + ends[:, 1],
             return_index=True,
@@ -390,7 +392,7 @@ def merged(programme: ShareProgramme) -> Merged:
     is_turned = job[sets.pairs[first_pair, 0]] != couples[:, 0]
     members = sets.jobs + 2 * first_pair[:, None] + np.array([0, 1])
     members = np.where(is_turned[:, None], members[:, ::-1], members).reshape(-1)
-    # So that shares of a pair are about 1 at most: one of it is all the time of the fewer jobs.
+    # Scaled so that a pair's share is about 1 at most, the full time of the smaller group.
     size = alike[couples].min(axis=1) / np.where(couples[:, 0] == couples[:, 1], 2, 1)
     whole = np.concatenate([alike, size])
     kept = np.concatenate([first, sets.jobs + first_pair])
@@ -413,14 +415,14 @@ def merged(programme: ShareProgramme) -> Merged:
 
 
 def rows_alike(rows: FloatArray) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return the first row of each kind, kinds in order, the kind of each row, and how many it has.
+    """Group equal rows; return each group's first row, each row's group, and the group sizes.
 
-    Rows are sorted by a hash, so that equal ones come together; then kinds by the columns in which
-    they differ, which are few. O(rows (columns + log rows)).
+    Groups are in sorted order. Rows are sorted by a hash so that equal rows are adjacent. Groups
+    are then sorted by the few columns in which they differ. O(rows (columns + log rows)).
     """
-    rows = rows + 0.0  # where -0 is 0
+    rows = rows + 0.0  # turns -0.0 into 0.0
     bits = np.ascontiguousarray(rows).view(np.uint64)
-    # Doubles of few digits differ in their high bits alone, and products carry upwards.
+    # Floats with few digits differ only in their high bits, and products carry upwards only.
     folded = (bits ^ (bits >> np.uint64(32))) * (
         HASHING ** np.arange(1, 1 + rows.shape[1], dtype=np.uint64)
     )

@@ -1,19 +1,20 @@
-r"""Programmes of many jobs, solved by those of the few jobs that are in doubt.
+r"""Solve programmes with many jobs through small programmes over the few uncertain jobs.
 
-In a sum most jobs may get nothing, and it is enough that the others do not pay for their GPUs. In a
-programme with a level each job gets something: at the optimal prices of GPUs and the optimal level
-it is at its cheapest vertex (`lyra_opt.heterogeneous.exact.shares.vertices`), and of thousands of
-jobs all but some dozens are at the same one for all prices near these. Such a job is but a use of
-GPUs, linear in the level.
+If a sum is maximised, most jobs may get nothing. It is then enough to prove that they cannot pay
+for their GPUs. In a programme with a level, each job gets a share. At the optimal GPU prices and
+level, each job is at its cheapest vertex (`lyra_opt.heterogeneous.exact.shares.vertices`). Of
+thousands of jobs, all but some dozens keep that vertex for all nearby prices. Such a job is merely
+a demand for GPUs that is linear in the level.
 
-So prices are guessed by a programme of a few mean jobs and then corrected: each programme holds the
-jobs that may want another vertex at prices within a *margin* of the last ones, and has all others
-fixed. GPUs on sale and on offer at the edges of the margin keep prices within it. Where none of
-them is traded and no fixed job wants another vertex, the answer is optimal for all jobs, whatever
-the guess was; section 7 of `formulations/heterogeneous/shares/README.md` has the proof.
+So prices are guessed from a programme with a few averaged jobs, and then corrected. Each programme
+contains the jobs that may change their vertex at prices within a *margin* of the last ones; all
+other jobs are fixed. GPUs can be bought and sold at the ends of the margin, which keeps prices
+within it. If no GPU is traded and no fixed job prefers another vertex, the result is optimal for
+all jobs, whatever the guess was. Section 7 of `formulations/heterogeneous/shares/README.md` has
+the proof.
 
-Jobs whose rates are multiples of one another, such as those of one model with other weights, want
-the same types at all prices. They are one job of a programme, unless time is short for them.
+Jobs whose rates are proportional, such as jobs of one model with different weights, prefer the same
+types at all prices. They are merged into one job, unless their time is scarce.
 """
 
 from __future__ import annotations
@@ -43,33 +44,33 @@ if TYPE_CHECKING:
     Engine = Callable[[ShareProgramme], SharePoint]
 
 MOST_TYPES = 8
-"""A job has a vertex for each pair of types."""
+"""Most types for sifting, because a job has a vertex for each pair of types."""
 ATTEMPTS = 4
-"""Prices at which a level that one job limits is tried."""
+"""Number of price vectors tried for a level that one job limits."""
 LEAST_USE, CHANGE = 0.1, 0.25
-"""A price is changed by the part of the GPUs that is used, at least the first, to that power."""
+"""A price is multiplied by its type's utilisation, at least LEAST_USE, to the power CHANGE."""
 LEAST_MEAN_JOBS, MOST_MEAN_JOBS, JOBS_OF_MEAN = 16, 40, 8
-"""Mean jobs by which prices are guessed, of so many each; more guess better and take longer."""
+"""Number of averaged jobs, and of jobs in each; more guess better but take longer."""
 IN_DOUBT = 24
-"""Families of jobs in doubt at first; twice as many after each programme that trades."""
+"""Number of uncertain families at first; doubled after each programme that trades GPUs."""
 MOST_PROGRAMMES = 10
 LARGEST_MARGIN = 0.5
 LEAST_PRICE = 1e-3
-"""Part of the highest price; lower ones may change by the margin of this."""
+"""Fraction of the highest price; the margin of a lower price is that of this fraction."""
 NOTHING = 1e-10
-"""Trades and relative costs below it are none."""
+"""Trades and relative cost differences below this count as 0."""
 LEVEL_GAP = 1e-8
-"""By how much of it the level may miss what prices prove."""
+"""Largest relative gap between the level and the bound that the prices prove."""
 TRIED = 1.0
-"""Jobs of a sum are tried on each type until they would hold this part of all GPUs."""
+"""For each type, a sum tries jobs until they would hold this fraction of all GPUs."""
 MOST_KEPT = 0.8
-"""Part of the jobs; leaving out fewer saves no time."""
+"""Largest fraction of jobs in a small programme; a larger one saves no time."""
 AMPLE = 0.99
-"""Part of its time in which any of its types is enough for a job whose time is not short."""
+"""A job's time is not scarce if any of its types meets its need in this fraction of its time."""
 
 
 def is_for_sifting(programme: ShareProgramme) -> bool:
-    """Return whether `sifted` solves programmes of that form: a level, one group, no pairs."""
+    """Return whether `sifted` can solve the programme: a level, one group of types, no pairs."""
     runs = programme.usable & (programme.value[: len(programme.usable)] > 0)
     return (
         programme.has_level
@@ -82,31 +83,31 @@ def is_for_sifting(programme: ShareProgramme) -> bool:
 
 
 def limited(programme: ShareProgramme) -> SharePoint | None:
-    """Return the optimum where the best that one job can have is what limits the level.
+    """Return the optimum if the best possible value of one job limits the level; else None.
 
-    None where that is not so, or no shares were found in a few attempts to prove it. Arguments as
-    for `sifted`; O(jobs types^2) for each attempt.
+    None is also returned if a few attempts find no shares that prove it. The programme must satisfy
+    `is_for_sifting`. O(jobs types^2) for each attempt.
     """
     return _Sifting(programme).limited()
 
 
 def sifted(programme: ShareProgramme, engine: Engine) -> SharePoint | None:
-    """Return the optimum of a programme, None if it was not found.
+    """Return the optimum of a programme with a level; None if it was not found.
 
-    Two to five programmes of some 50 jobs as a rule, and O(jobs (types^2 + log jobs)) beside them.
+    Usually two to five programmes of some 50 jobs, plus O(jobs (types^2 + log jobs)).
 
     Parameters
     ----------
     programme
-        For which `is_for_sifting`.
+        A programme that satisfies `is_for_sifting`.
     engine
-        Solves programmes.
+        Function that solves a programme.
     """
     return _Sifting(programme, engine).point()
 
 
 def is_sum_for_sifting(programme: ShareProgramme) -> bool:
-    """Return whether `sifted_sum` solves programmes of that form: a sum, no needs, no pairs."""
+    """Return whether `sifted_sum` can solve the programme: a sum, no needs, no pairs."""
     return (
         not programme.has_level
         and not programme.has_need.any()
@@ -115,24 +116,25 @@ def is_sum_for_sifting(programme: ShareProgramme) -> bool:
 
 
 def sifted_sum(programme: ShareProgramme, engine: Engine) -> SharePoint | None:
-    """Return the optimum of a sum by programmes of the jobs that may get something.
+    """Return the optimum of a sum, found through programmes of the jobs that may get a share.
 
-    These are, for each type, those that gain most on a GPU of it, until they would hold all GPUs of
-    all types; then those too that pay at the prices found. Where no other does, the answer is
-    optimal for all jobs: section 7 of `formulations/heterogeneous/shares/README.md`. One programme
-    as a rule, and O(types jobs log jobs) beside it.
+    For each type, the jobs with the largest gain per GPU are chosen, until they would hold all GPUs
+    of all types. Further programmes add the jobs that can pay at the prices found. If no other job
+    can pay, the result is optimal for all jobs (section 7 of
+    `formulations/heterogeneous/shares/README.md`). Usually one programme, plus O(types jobs log
+    jobs).
 
     Parameters
     ----------
     programme
-        For which `is_sum_for_sifting`.
+        A programme that satisfies `is_sum_for_sifting`.
     engine
-        Solves programmes.
+        Function that solves a programme.
 
     Returns
     -------
     SharePoint or None
-        None where the engine has no answer, or few jobs are left out.
+        None if the engine finds no optimum or hardly any job can be left out.
     """
     jobs, gang = len(programme.gang), programme.gang
     gain = np.where(programme.usable, programme.gain, 0.0)
@@ -162,7 +164,7 @@ def sifted_sum(programme: ShareProgramme, engine: Engine) -> SharePoint | None:
 
 
 def _of_jobs(programme: ShareProgramme, jobs: IntArray) -> ShareProgramme:
-    """Return the programme of some of its jobs, which are in no pairs."""
+    """Return the programme restricted to some of its jobs; none of them is in a pair."""
     return replace(
         programme,
         sets=JobSets.of(len(jobs)),
@@ -178,27 +180,27 @@ def _of_jobs(programme: ShareProgramme, jobs: IntArray) -> ShareProgramme:
 
 
 def _sums(numbers: IntArray, values: FloatArray, count: int) -> FloatArray:
-    """Return the sum of the values of each number from 0 to count - 1."""
+    """Return, for each index below `count`, the sum of the values with this index."""
     return np.bincount(numbers, values, count).astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)
 class _Reduced:
-    """A programme of some jobs, with what stands for the others.
+    """A programme of some jobs, with columns that represent the other jobs.
 
-    Its jobs are, in this order: those that are alone, one for each family, and for each type what
-    the fixed jobs use of it, GPUs on sale and GPUs on offer.
+    Its jobs are, in this order: the single jobs, one job per family, and, for each type, the GPUs
+    used by fixed jobs, GPUs that can be bought and GPUs that can be sold.
 
     Parameters
     ----------
     programme
-        As above.
+        The reduced programme.
     alone, in_family
-        Positions of jobs.
+        Positions of single jobs, and of jobs that are merged into families.
     family
-        Shape (jobs in families,): the number of each one's family among those here, from 0.
+        Shape (jobs in families,): index of each job's family in the reduced programme, from 0.
     fixed
-        Shape (jobs,): who is in none of the two.
+        Shape (jobs,): whether the job is fixed, that is neither single nor in a family.
     """
 
     programme: ShareProgramme
@@ -208,17 +210,17 @@ class _Reduced:
     fixed: BoolArray
 
     def has_bought(self, shares: FloatArray) -> bool:
-        """Return whether GPUs were bought: at least one price would be higher."""
+        """Return whether GPUs were bought, which means that some price is too low."""
         types = shares.shape[1]
         return bool(shares[len(shares) - 2 * types : len(shares) - types].max() > NOTHING)
 
     def has_sold(self, shares: FloatArray) -> bool:
-        """Return whether GPUs were sold: at least one price would be lower."""
+        """Return whether GPUs were sold, which means that some price is too high."""
         return bool(shares[len(shares) - shares.shape[1] :].max() > NOTHING)
 
 
 class _Sifting:
-    """The sifting of one programme."""
+    """State of the sifting method while it solves one linear programme."""
 
     def __init__(self, programme: ShareProgramme, engine: Engine | None = None) -> None:
         self._programme, self._engine = programme, engine
@@ -228,19 +230,19 @@ class _Sifting:
         self._iterations = 0
 
     def limited(self) -> SharePoint | None:
-        """Return the optimum if it is the highest level at all, None if it was not found."""
+        """Return the optimum if it is the highest possible level; None if that was not proved."""
         programme, jobs = self._programme, self._jobs
         if not math.isfinite(self._highest):
             return None
         need = programme.level * self._highest + programme.need
         if product(programme.gang, need / jobs.best_value) > programme.gpus.sum():
             return None
-        # At prices in proportion to mean rates all types are worth about as much.
+        # At prices proportional to mean relative rates, all types are about equally attractive.
         prices = jobs.ratio.mean(axis=1)
         for _ in range(ATTEMPTS):
             now = jobs.at(prices, self._highest)
             point = self._limited_point(now)
-            # Where what jobs need is worth more than all GPUs, no other prices help.
+            # If the needs are worth more than all GPUs, no prices can make them fit.
             if point is not None or now.cost.sum() > product(prices, programme.gpus):
                 return point
             use = product(programme.gang, self._shares(now, self._highest)) / programme.gpus
@@ -248,7 +250,7 @@ class _Sifting:
         return None
 
     def point(self) -> SharePoint | None:
-        """Return the optimum, None if it was not found."""
+        """Return the optimum; None if it was not found."""
         guess = self._guess()
         if guess is None:
             return None
@@ -271,7 +273,7 @@ class _Sifting:
             later = self._jobs.at(point.prices.gpus, point.level)
             wants_other = reduced.fixed & self._wants_other(now, later)
             has_bought = reduced.has_bought(point.shares)
-            # Where prices may fall to 0, GPUs are sold for nothing, which says nothing.
+            # At a price of 0, selling GPUs is not a sign that the price is too high.
             has_traded = has_bought or (not is_at_limit and reduced.has_sold(point.shares))
             if not has_traded and not wants_other.any():
                 return self._proved(self._whole(reduced, now, later, point))
@@ -280,10 +282,10 @@ class _Sifting:
             is_high = self._highest - point.level <= NOTHING * abs(self._highest)
             is_at_limit = is_high and not has_bought
             if is_high and has_bought:
-                # The prices say what the time of the limiting job is worth, not what GPUs are.
+                # These prices value the limiting job's time, not GPUs, so the old ones are kept.
                 now = self._in_units_of_level(self._jobs.at(now.prices, point.level))
             else:
-                # Margins are parts of prices, so that no price may become 0.
+                # Margins are fractions of prices, so no price may become 0.
                 prices = np.maximum(point.prices.gpus, LEAST_PRICE * now.prices)
                 now = self._jobs.at(prices, point.level)
         return None
@@ -294,10 +296,8 @@ class _Sifting:
         self._iterations += point.iterations
         return point
 
-    # The guess
-
     def _guess(self) -> tuple[FloatArray, float] | None:
-        """Return prices and a level by mean jobs, each of as much need as any other."""
+        """Return prices and a level from a programme of averaged jobs with about equal needs."""
         programme, jobs = self._programme, self._jobs
         best = np.where(jobs.best_value > 0, jobs.best_value, 1.0)
         order = jobs.order
@@ -309,7 +309,7 @@ class _Sifting:
         firsts = np.flatnonzero(is_new)
         middle = order[(firsts + np.append(firsts[1:], len(order))) // 2]
         mean = self._merged(order, np.cumsum(is_new) - 1, middle)
-        # As if time were short for nobody, else GPUs may have no prices.
+        # Every job gets ample time; otherwise some GPUs might get no price.
         plenty = mean.gang + 2 * programme.gpus.sum() / jobs.time
         value = mean.value / mean.gang[:, None] * plenty[:, None]
         point = self._solved(replace(mean, value=value, gang=plenty))
@@ -319,9 +319,9 @@ class _Sifting:
         return (prices, point.level) if prices.any() else None
 
     def _merged(self, jobs: IntArray, number: IntArray, models: IntArray) -> ShareProgramme:
-        """Return a programme of one job for all of a number, with the ratios of a model.
+        """Merge the jobs with equal `number` into one job with the rate ratios of a model job.
 
-        Its share is the mean of theirs, weighted by gangs.
+        The share of a merged job is the mean of its jobs' shares, weighted by gangs.
         """
         programme, count = self._programme, len(models)
         best = np.where(self._jobs.best_value > 0, self._jobs.best_value, 1.0)[jobs]
@@ -342,28 +342,26 @@ class _Sifting:
         )
 
     def _in_units_of_level(self, now: Vertices) -> Vertices:
-        """Return the same with prices at which one more of the level costs 1."""
+        """Return the vertices with prices scaled so that raising the level by 1 costs 1."""
         by_job = self._jobs.need_price(now, now.prices) * self._programme.level
         costs = float(by_job[now.cost < np.inf].sum())
         return now._replace(prices=now.prices / costs) if costs > 0 else now
 
-    # Programmes of few jobs
-
     def _reduced(
         self, now: Vertices, alone: BoolArray, in_doubt: int, *, may_fall: bool
     ) -> _Reduced:
-        """Return the programme of the jobs in doubt.
+        """Return the reduced programme of the uncertain jobs.
 
         Parameters
         ----------
         now
-            Prices, and where the others stay.
+            Current prices, and the vertices of the fixed jobs.
         alone
-            Who is a job of its own in any case.
+            Jobs that must be single jobs of the reduced programme.
         in_doubt
-            How many families are in doubt at least.
+            Least number of uncertain families.
         may_fall
-            Whether prices may fall to 0: at the highest level they have no unit.
+            Whether prices may fall to 0; at the highest level prices have no unit.
         """
         programme, jobs = self._programme, self._jobs
         types = len(programme.gpus)
@@ -374,7 +372,7 @@ class _Sifting:
         _, lead, family = np.unique(jobs.family[in_family], return_index=True, return_inverse=True)
         families = self._merged(in_family, family, in_family[lead])
         start, slope = self._use(now, ~free)
-        # As many GPUs as no row of time stands in the way of.
+        # Enough GPUs that no time row becomes binding.
         many = 4 * np.maximum(programme.gpus, np.abs(start)) / jobs.time
         change = margin * np.maximum(now.prices, LEAST_PRICE * now.prices.max())
         ask = now.prices + change
@@ -402,7 +400,7 @@ class _Sifting:
         return _Reduced(small, lonely, in_family, family, ~free)
 
     def _margin(self, now: Vertices, in_doubt: int) -> float:
-        """Return the margin within which so many families are in doubt."""
+        """Return the margin within which `in_doubt` families are uncertain."""
         families = self._jobs.family[self._jobs.order]
         leads = self._jobs.order[np.append(True, families[1:] != families[:-1])]
         if len(leads) <= in_doubt:
@@ -411,7 +409,7 @@ class _Sifting:
         return min(LARGEST_MARGIN, float(doubts[in_doubt]))
 
     def _use(self, now: Vertices, who: BoolArray) -> tuple[FloatArray, FloatArray]:
-        """Return the GPUs of each type that some jobs use, and how many more by each level."""
+        """Return the GPUs of each type that some jobs use, and their change per unit of level."""
         types, gang = len(now.prices), self._programme.gang
         one = np.flatnonzero(who)
         more = gang * self._programme.level * now.per_need
@@ -424,7 +422,7 @@ class _Sifting:
         return use, slope
 
     def _wants_other(self, now: Vertices, later: Vertices) -> BoolArray:
-        """Return who has to leave, or would leave, its vertex at later prices and level."""
+        """Return which jobs cannot or should not keep their vertex at later prices and level."""
         share, rest = self._both(now, later.level)
         second = np.where(now.second >= 0, later.prices[now.second], 0.0)
         paid = self._programme.gang * (share * later.prices[now.first] + rest * second)
@@ -433,11 +431,9 @@ class _Sifting:
         return is_out | ~(paid <= later.cost * (1 + NOTHING))
 
     def _both(self, now: Vertices, level: float) -> tuple[FloatArray, FloatArray]:
-        """Return the shares of both types of each job at its vertex at a level."""
+        """Return each job's shares of the first and second type of its vertex at a level."""
         share = self._jobs.share_at(now, level)
         return share, np.where(now.second >= 0, self._jobs.time - share, 0.0)
-
-    # Answers
 
     def _shares(self, now: Vertices, level: float) -> FloatArray:
         """Return the shares of all jobs at their vertices at a level, shape (jobs, types)."""
@@ -449,9 +445,9 @@ class _Sifting:
         return shares
 
     def _limited_point(self, now: Vertices) -> SharePoint | None:
-        """Return the highest level at all, that of one job, if there are GPUs for all others.
+        """Return the highest possible level, limited by one job, if the GPUs suffice for all jobs.
 
-        No GPU needs a price then.
+        All GPU prices are then 0.
         """
         programme = self._programme
         shares = self._shares(now, now.level)
@@ -466,7 +462,7 @@ class _Sifting:
     def _whole(
         self, reduced: _Reduced, now: Vertices, later: Vertices, point: SharePoint
     ) -> SharePoint:
-        """Return the answer of a reduced programme as one of all jobs."""
+        """Convert the solution of a reduced programme to one of all jobs."""
         assert point.shares is not None
         assert point.prices is not None
         programme, jobs = self._programme, self._jobs
@@ -476,7 +472,7 @@ class _Sifting:
         shares[alone] = point.shares[:lonely]
         need_price[alone] = point.prices.need[:lonely]
         of_family = lonely + reduced.family
-        # Of what a family needs each type gives the same part to each of its members.
+        # Each type gives the same fraction of its need to every job of a family.
         given = reduced.programme.value[of_family] * point.shares[of_family]
         total = given.sum(axis=1, keepdims=True)
         part = np.divide(given, total, out=np.zeros_like(given), where=total > 0)
@@ -489,7 +485,7 @@ class _Sifting:
         )
 
     def _proved(self, point: SharePoint) -> SharePoint | None:
-        """Return a point if its prices prove its level."""
+        """Return the point if its prices prove its level; else None."""
         assert point.prices is not None
         bound = self._programme.dual_bound(point.prices, tolerance=0.0)
         return point if bound - point.level <= LEVEL_GAP * abs(point.level) else None

@@ -1,7 +1,7 @@
-"""What all solvers of share objectives have in common: only the linear programme's engine differs.
+"""Base class of all solvers of share objectives, which differ only in their LP engine.
 
-An engine says where the optimum of a `ShareProgramme` is and at which prices. Neither is believed:
-the shares are cut until they are feasible, and the bound is computed anew from the prices.
+An engine returns a primal point and dual prices of a `ShareProgramme`. Neither is trusted: the
+shares are repaired until they are feasible, and the bound is recomputed from the prices.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
 
     FloatArray = NDArray[np.float64]
     Engine = Callable[[ShareProgramme], "SharePoint"]
-    """What solves a programme within the time limit in force."""
+    """Function that solves a programme within the current time limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharePoint:
-    """What an engine says of a programme, not believed yet.
+    """An engine's unverified solution of a programme.
 
     Parameters
     ----------
     shares
-        Shape (sets, types); None if it has none.
+        Shape (sets, types); None if the engine has no shares.
     prices
-        None if it has none.
+        Dual prices; None if the engine has no prices.
     iterations
-        Its own steps.
+        Number of the engine's iterations.
     level
-        v; 0 if the programme has none.
+        The level v; 0 if the programme has no level.
     """
 
     shares: FloatArray | None
@@ -60,7 +60,10 @@ class SharePoint:
 
 @dataclass(slots=True)
 class _Run:
-    """The best solution and bound so far, and what it took; `value` and `bound` times `sign`."""
+    """The best solution and bound so far, with effort counters.
+
+    `value` and `bound` are multiplied by `sign`, so that larger values are better.
+    """
 
     arrays: ShareArrays
     objective: Objective
@@ -75,18 +78,18 @@ class _Run:
 
     @property
     def sign(self) -> int:
-        """1 where the objective is maximised, else -1."""
+        """1 if the objective is maximised, else -1."""
         return 1 if self.objective.sense == "max" else -1
 
     def point_of(self, programme: ShareProgramme) -> SharePoint:
-        """Let the engine solve a programme."""
+        """Solve a programme with the engine and count the effort."""
         point = self.engine(programme)
         self.programmes += 1
         self.iterations += point.iterations
         return point
 
     def offer(self, shares: FloatArray) -> None:
-        """Keep feasible shares if they are better than what is known."""
+        """Keep feasible shares if they improve on the best value."""
         value = self.sign * self.arrays.objective(self.objective, shares)
         if math.isfinite(value) and value > self.value:
             self.shares, self.value, self.solution = shares, value, None
@@ -94,7 +97,7 @@ class _Run:
                 self.observer("objective", self.sign * value)
 
     def start_from(self, instance: Instance, solution: TimeShares) -> None:
-        """Keep a solution that somebody gives, as it is, until a better one is known."""
+        """Use a given solution unchanged as the first incumbent."""
         report = check(instance, solution)
         if report.objective is None:
             raise ValueError(f"the warm start is not valid: {'; '.join(report.violations)}")
@@ -103,7 +106,7 @@ class _Run:
             self.observer("objective", report.objective)
 
     def offer_bound(self, bound: float) -> None:
-        """Keep a bound on the objective if it is tighter than what is known."""
+        """Keep a bound on the objective if it is tighter than the best bound."""
         if math.isfinite(bound) and self.sign * bound < self.bound:
             self.bound = self.sign * bound
             if self.observer is not None:
@@ -111,7 +114,7 @@ class _Run:
 
     @property
     def is_proved(self) -> bool:
-        """Whether the bound meets the objective."""
+        """Whether the bound meets the objective within the proof gap."""
         return (
             math.isfinite(self.value)
             and math.isfinite(self.bound)
@@ -119,15 +122,15 @@ class _Run:
         )
 
     def counters(self) -> dict[str, int]:
-        """Return the effort spent."""
+        """Return the number of programmes and iterations."""
         return {"programmes": self.programmes, "iterations": self.iterations}
 
 
 def fractions_of_cluster(arrays: ShareArrays) -> FloatArray:
-    """Return Gavel's X_iso, an equal part of the cluster for each job, where the job can run.
+    """Return Gavel's X_iso: an equal part of the cluster for each job, on types where it can run.
 
-    Feasible whatever the objective, but for deadlines: GPUs of a type held are at most
-    sum_j n_j C_k / (m n_j) = C_k.
+    It is feasible for all objectives, deadlines aside: gangs hold at most sum_j n_j C_k / (m n_j) =
+    C_k GPUs of type k.
     """
     shares = arrays.gpus[None, :] / (len(arrays.gang) * arrays.gang)[:, None]
     shares = shares / np.maximum(1.0, shares.sum(axis=1))[:, None]
@@ -136,17 +139,16 @@ def fractions_of_cluster(arrays: ShareArrays) -> FloatArray:
 
 
 class ShareSolver(Solver):
-    """A solver of share objectives by linear programmes.
+    """Solver of share objectives by linear programmes.
 
-    ``max_min_share``, ``makespan_share``, ``throughput`` and ``cost`` are one programme each (two
-    where there are deadlines: the first says whether they can be met). ``finish_time_fairness`` is
-    convex: each programme replaces what jobs need by tangents at the last ratio, so that its value
-    is a lower bound and its shares are feasible; the ratios rise to the optimum as Newton's do, in
-    some five programmes.
+    ``max_min_share``, ``makespan_share``, ``throughput`` and ``cost`` take one programme each. With
+    deadlines there are two: the first decides whether they can be met. ``finish_time_fairness`` is
+    convex. Each of its programmes replaces the needs by tangents at the last ratio, so its value is
+    a lower bound and its shares are feasible. The ratios rise to the optimum like Newton's
+    iterates, in about five programmes.
 
-    Optimal is claimed where objective and bound, recomputed from the prices, are within the
-    problem's proof gap. Bounds hold for all shares that the checker accepts, which may break rules
-    by 1e-6.
+    A result is optimal if the objective and the bound recomputed from the prices are within the
+    proof gap. Bounds hold for all shares that the checker accepts, which may break rules by 1e-6.
     """
 
     problem = "heterogeneous"
@@ -156,10 +158,10 @@ class ShareSolver(Solver):
 
     @abstractmethod
     def merged_point_of(self, programme: ShareProgramme) -> SharePoint:
-        """Solve a feasible programme within the time limit in force."""
+        """Solve a feasible programme within the current time limit."""
 
     def point_of(self, programme: ShareProgramme) -> SharePoint:
-        """Solve a feasible programme; jobs that are alike are solved as one, and share alike."""
+        """Solve a feasible programme with identical jobs merged, so that they get equal shares."""
         small = merged(programme)
         point = self.merged_point_of(small.programme)
         return replace(
@@ -177,12 +179,12 @@ class ShareSolver(Solver):
         warm_start: TimeShares | None = None,
         observer: Observer | None = None,
     ) -> SolveResult[TimeShares]:
-        """Solve `instance`; see `lyra_opt.core.solver.Solver.solve`.
+        """Solve a share instance by one or more linear programmes.
 
         Raises
         ------
         ValueError
-            If the warm start is no valid solution.
+            If the warm start is not a valid solution.
         """
         self.load()
         run = _Run(ShareArrays.of(instance), instance.objective, self.point_of, observer)
@@ -206,7 +208,7 @@ class ShareSolver(Solver):
 
 
 def _concluded(run: _Run) -> SolveResult[TimeShares]:
-    """Return what is known."""
+    """Return the result of a run."""
     stopped = StoppedBy.TIME if is_out_of_time() and not run.is_proved else None
     bound = run.sign * run.bound if math.isfinite(run.bound) else None
     solution = run.solution
@@ -218,7 +220,7 @@ def _concluded(run: _Run) -> SolveResult[TimeShares]:
         )
     message = None
     if not run.is_proved and stopped is None:
-        message = "the engine was done, but its prices do not prove this objective"
+        message = "the LP engine finished, but its prices do not prove this objective"
     return SolveResult(
         status=Status.OPTIMAL if run.is_proved else Status.FEASIBLE,
         stopped_by=stopped,
@@ -231,22 +233,22 @@ def _concluded(run: _Run) -> SolveResult[TimeShares]:
 
 
 MOST_TANGENTS = 60
-"""Programmes solved for one finish-time fairness; some five are enough."""
+"""Most programmes for one finish-time fairness; about five are usual."""
 CONVERGED = 1e-9
 LEAST_SLACK = 1e-9
 MISSED = (1.0 - TOLERANCE) * (1 - 1e-12)
-"""Part of what deadlines need below which the checker lets no shares pass, rounding aside."""
+"""Deadlines cannot be met if at most this fraction of their needs is possible, up to rounding."""
 
 
 def _solve_once(
     run: _Run, programme: ShareProgramme, bound_of: Callable[[float], float] = float
 ) -> None:
-    """Solve the one programme of an objective without deadlines.
+    """Solve the single programme of an objective without deadlines.
 
     Parameters
     ----------
     bound_of
-        Makes a bound on the objective of one on the programme's value.
+        Converts a bound on the programme's value to a bound on the objective.
     """
     if is_out_of_time():
         return
@@ -258,10 +260,10 @@ def _solve_once(
 
 
 def _solve_finish_times(run: _Run) -> None:
-    """Follow tangents from the best known ratio; see `ShareSolver`."""
+    """Follow the tangents of finish-time fairness from the best known ratio."""
     arrays = run.arrays
     run.offer_bound(arrays.least_ratio * (1 - TOLERANCE))
-    # At the bound itself a job would need what is left of it in no time.
+    # At the bound itself, a job would have to finish in no time.
     least = arrays.least_ratio * (1 + LEAST_SLACK)
     ratio = max(least, -run.value)
     for _ in range(MOST_TANGENTS):
@@ -281,7 +283,7 @@ def _solve_finish_times(run: _Run) -> None:
 
 
 def _solve_with_deadlines(run: _Run) -> bool:
-    """Solve ``cost``; return whether it is proved that no shares keep all deadlines."""
+    """Solve ``cost``; return whether no shares can meet all deadlines."""
     arrays = run.arrays
     if not np.isfinite(arrays.least_rate).all():
         return True
@@ -301,7 +303,7 @@ def _solve_with_deadlines(run: _Run) -> bool:
         if met < 1.0 - TOLERANCE:
             return False
         run.offer(safe)
-        # Deadlines that just can be met leave no room; half of what may be missed makes some.
+        # Barely feasible deadlines leave no interior; half of the tolerance creates one.
         engine_programme = replace(
             programme, need=programme.need * min(1.0, met * (1 - TOLERANCE / 2))
         )
@@ -322,7 +324,7 @@ def _solve_with_deadlines(run: _Run) -> bool:
 
 
 def _mixed(programme: ShareProgramme, shares: FloatArray, safe: FloatArray) -> FloatArray:
-    """Return shares with as much of those that keep the deadlines as it takes to keep them."""
+    """Mix in just enough of `safe` that the shares meet all deadlines."""
     enough = 1.0 - TOLERANCE / 2
     if programme.needs_met(shares) >= enough:
         return shares

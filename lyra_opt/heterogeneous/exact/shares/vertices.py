@@ -1,8 +1,8 @@
-r"""What each job does at prices of GPUs and a level: the cheapest of its vertices.
+r"""The cheapest vertex of each job at given GPU prices and a level.
 
-A job that needs :math:`q_j v + d_j` and may run for its time m gets it at least cost
-:math:`n_j \sum_k p_k x_k` at a vertex: on one type k, where
-:math:`x_k = (q_j v + d_j) / a_k \le m`, or on two, k and l, where :math:`x_k + x_l = m`. See
+A job needs :math:`q_j v + d_j` and may run for its time m. It meets this need at the least cost
+:math:`n_j \sum_k p_k x_k` at a vertex. A vertex uses one type k with
+:math:`x_k = (q_j v + d_j) / a_k \le m`, or two types k and l with :math:`x_k + x_l = m`. See
 section 7 of `formulations/heterogeneous/shares/README.md`.
 """
 
@@ -24,33 +24,33 @@ if TYPE_CHECKING:
     IntArray = NDArray[np.int64]
 
 SAME_RATIOS = 1e10
-"""Ratios of rates that differ by less than 1 over this are the same."""
+"""Rate ratios that differ by less than 1 over this count as equal."""
 ROUNDING = 1e-12
-"""Part of its time by which a share may be more than that."""
+"""Fraction by which a share may exceed a job's time through rounding."""
 
 
 class Vertices(NamedTuple):
-    """One vertex of each job, the cheapest at some prices and a level.
+    """The cheapest vertex of each job at given prices and a level.
 
     Parameters
     ----------
     prices
-        Of one GPU, shape (types,).
+        Shape (types,): price of one GPU.
     level
-        v.
+        The level v.
     need
-        Shape (jobs,): what jobs need at the level.
+        Shape (jobs,): need of each job at the level.
     first, second
-        Shape (jobs,): its types; the second is negative where there is but one.
+        Shape (jobs,): the types of the vertex; the second is negative if there is only one.
     share
-        Shape (jobs,): of the first type; the second has what is left of the time.
+        Shape (jobs,): share of the first type; the second type has the rest of the time.
     per_need
-        Shape (jobs,): by how much the share grows with one more of the need.
+        Shape (jobs,): growth of the share per unit of need.
     cost
-        Shape (jobs,); infinite where no share is enough.
+        Shape (jobs,): cost of the vertex; infinite if no share meets the need.
     doubt
-        Shape (jobs,): the least part by which prices must change for another vertex to be cheaper,
-        up or down; 1 where there is no other.
+        Shape (jobs,): smallest relative change of prices, up or down, at which another vertex is
+        cheaper; 1 if there is no other vertex.
     """
 
     prices: FloatArray
@@ -65,19 +65,19 @@ class Vertices(NamedTuple):
 
 
 class JobVertices:
-    """The jobs of a programme with one level, without pairs.
+    """The vertices of the jobs of a programme with a level and without pairs.
 
     Parameters
     ----------
     programme
-        With one group of types; each job that needs something can run somewhere.
+        A programme with one group of types; each job with a need can run on some type.
     """
 
     def __init__(self, programme: ShareProgramme) -> None:
         self._gang, self._level, self._need = programme.gang, programme.level, programme.need
         self.time = float(programme.limit[0])
         types = len(programme.gpus)
-        # By type, then job: all that follows goes through the jobs of one type after another.
+        # Arrays are by type, then job, because loops run over all jobs of one type at a time.
         value = np.where(programme.usable, programme.value, 0.0).T
         self.value = value = np.ascontiguousarray(value)
         self.best_value = value.max(axis=0)
@@ -93,17 +93,17 @@ class JobVertices:
 
     @cached_property
     def ratio(self) -> FloatArray:
-        """Shape (types, jobs): rates over that of the best type."""
+        """Shape (types, jobs): rate on each type divided by the rate on the job's best type."""
         return self.value / np.where(self.best_value > 0, self.best_value, 1.0)
 
     @cached_property
     def order(self) -> IntArray:
-        """Shape (jobs,): positions, jobs of like ratios beside one another."""
+        """Shape (jobs,): positions sorted so that jobs with similar ratios are adjacent."""
         return np.lexsort(self.ratio)
 
     @cached_property
     def family(self) -> IntArray:
-        """Shape (jobs,): the number of those whose ratios are the same, from 0."""
+        """Shape (jobs,): index, from 0, of the family of jobs with equal ratios."""
         ratio = np.round(self.ratio[:, self.order] * SAME_RATIOS)
         is_new = (ratio[:, 1:] != ratio[:, :-1]).any(axis=0)
         family = np.zeros(len(self.order), dtype=np.int64)
@@ -112,14 +112,14 @@ class JobVertices:
 
     @cached_property
     def enough(self) -> FloatArray:
-        """Shape (jobs,): what the slowest type that a job can use gives it in all its time."""
+        """Shape (jobs,): value that a job gets from its slowest usable type in all its time."""
         least = np.where(self.value > 0, self.value, np.inf).min(axis=0)
         found: FloatArray = least * self.time
         return found
 
     @cached_property
     def highest(self) -> FloatArray:
-        """Shape (jobs,): the highest level at which a job's best type gives it enough."""
+        """Shape (jobs,): the highest level at which the job's best type meets its need."""
         most = self.best_value * self.time - self._need
         infinite = np.full(len(most), np.inf)
         found: FloatArray = np.divide(most, self._level, out=infinite, where=self._level > 0)
@@ -140,7 +140,7 @@ class JobVertices:
                 is_there = (share > 0) & (rest > 0)
                 paid = share * prices[one] + rest * prices[other]
                 cost[row] = np.where(is_there, paid, np.inf)
-        # Who needs nothing has no doubts, but may come to need something at another level.
+        # A job without a need is not in doubt, unless it has a need at another level.
         vertex, jobs = cost.argmin(axis=0), np.arange(len(need))
         best = cost[vertex, jobs]
         cost[vertex, jobs] = np.inf
@@ -181,12 +181,12 @@ class JobVertices:
         )
 
     def share_at(self, vertices: Vertices, level: float) -> FloatArray:
-        """Return the shares of the first types at the same vertices at another level."""
+        """Return each job's share of its first type if the level changes and its vertex stays."""
         more: FloatArray = self._level * (level - vertices.level) * vertices.per_need
         return vertices.share + more
 
     def need_price(self, vertices: Vertices, prices: FloatArray) -> FloatArray:
-        """Return what one more of the need of each job costs at a vertex at other prices."""
+        """Return the marginal cost of each job's need at its vertex and the given prices."""
         price = prices[vertices.first]
         price -= np.where(vertices.second >= 0, prices[vertices.second], 0.0)
         found: FloatArray = self._gang * vertices.per_need * price

@@ -1,15 +1,15 @@
 r"""Gavel's hierarchical fairness: water filling over entities and their jobs.
 
-A single greatest least share leaves GPUs to nobody in particular: jobs that could have more, with
-no loss to any other, may get no more. Water filling raises all jobs together until some are
-*saturated*, can rise no further unless another falls, freezes these, and goes on with the rest.
+A plain max-min solution may leave GPUs unused although some jobs could have more without harm to
+others. Water filling raises all jobs together until some are *saturated*: they can rise no further
+unless another job falls. It freezes these jobs and continues with the rest.
 
-Source: Gavel (OSDI 2020), its policy for hierarchies; which finds saturated jobs by an integer
-programme with big-M rows and a rise of 1e-4. Here prices find them, and prove it: let y be prices
-of the needs with sum y_j w_j = 1, and v the rise of the level, at most v + e by these prices. Then
-no job can rise by more than e / y_j while none falls. Each round at least one price is above 0. A
-job that is saturated but has price 0 is found in a later round, in which the level does not rise;
-so levels never depend on which prices an engine returns.
+Source: Gavel (OSDI 2020), hierarchical policy. Gavel finds saturated jobs by an integer programme
+with big-M rows and a rise of 1e-4. Here dual prices find them and prove it. Let y be prices of the
+needs with sum y_j w_j = 1, and let v be the rise of the level, at most v + e by these prices. Then
+no job can rise by more than e / y_j while no other falls. In each round at least one price is above
+0. A saturated job with price 0 is found in a later round, in which the level does not rise. So the
+levels do not depend on which prices an engine returns.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     FloatArray = NDArray[np.float64]
 
 SATURATED = 1e-6
-"""A job that provably can rise by no more than this part of its best type's value is frozen."""
+"""A job is frozen if it provably can rise by at most this fraction of its best type's value."""
 SLACK = 1e-9
-"""Relative; by how much levels may be missed later on, so that programmes have an interior."""
+"""Relative amount by which later programmes may miss levels, so that they have an interior."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,13 +52,13 @@ class JobGroup:
     Parameters
     ----------
     name
-        For messages.
+        Name of the entity, for error messages.
     jobs
-        Ids, in the order in which ``fifo`` serves them; at least one.
+        Ids of at least one job, in the order in which ``fifo`` serves them.
     weight
-        Above 0.
+        Weight of the entity, above 0.
     policy
-        Among its jobs.
+        Rule for dividing time among the jobs.
     """
 
     name: str
@@ -78,22 +78,22 @@ class JobGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilledShares:
-    """Shares, and how they came about.
+    """Time shares from water filling, with the levels and rounds that led to them.
 
     Parameters
     ----------
     shares
-        Shape (sets, types), feasible.
+        Feasible shares, shape (sets, types).
     levels
-        Shape (jobs,): gang * throughput / throughput on equal shares, what a job was promised.
-        The shares keep it but for some 1e-9 of it.
+        Shape (jobs,): the promised gang * throughput / throughput on equal shares. The shares keep
+        it within some 1e-9.
     frozen_in_round
-        Shape (jobs,): when it was found saturated, from 0.
+        Shape (jobs,): round in which the job was found saturated, from 0.
     rounds
-        Programmes solved.
+        Number of programmes solved.
     largest_rise
-        How much of the value of its best type any job could have risen by when it was frozen, at
-        most: proved by prices.
+        Proved upper bound on the rise that any job still had when it was frozen, relative to the
+        value of its best type.
     """
 
     shares: FloatArray
@@ -106,30 +106,30 @@ class FilledShares:
 def fill(
     arrays: ShareArrays, entities: Sequence[JobGroup] | None = None, engine: Engine | None = None
 ) -> FilledShares:
-    """Return the shares of water filling.
+    """Return the time shares of water filling.
 
     Parameters
     ----------
     arrays
         The jobs and the cluster.
     entities
-        Each job in one of them; None is one entity of all jobs, by their weights, whose result is
-        lexicographically max-min: no job's level over its weight can rise unless that of a job
-        whose is no larger falls.
+        Entities that partition the jobs. None means one entity with all jobs, by their weights. The
+        result is then lexicographically max-min: no job's level over its weight can rise unless a
+        job falls whose own is no larger.
     engine
-        What solves programmes: `ShareSolver.point_of` of an exact one; by default of `LpHighs`.
-        Later programmes hardly have an interior, so that PDLP will not do.
+        Function that solves programmes, `ShareSolver.point_of` of an exact solver; by default of
+        `LpHighs`. Later programmes hardly have an interior, so PDLP is unsuitable.
 
     Raises
     ------
     FieldError
-        If a job is in no entity or in two, or an entity has one that is not there.
+        If a job is in no entity or in two, or an entity names an unknown job.
     RuntimeError
-        If the engine has no solution, or none that is exact enough to find a saturated job.
+        If the engine finds no solution, or one too inexact to identify a saturated job.
 
     Notes
     -----
-    At most one programme for each job; as a rule one for each distinct level.
+    At most one programme per job; usually one per distinct level.
     """
     engine = engine or LpHighs().point_of
     if entities is None:
@@ -148,12 +148,12 @@ def fill(
         point = engine(programme)
         require_time()
         if point.shares is None or point.prices is None:
-            raise RuntimeError("the programme of water filling was not solved")
+            raise RuntimeError("water filling: the LP engine returned no solution")
         found = programme.repaired(point.shares, point.level)
         reached = programme.got(found)
         rising = rise > 0
         most, need_price = _most(arrays.level_programme(value, rise, need=levels), point.prices)
-        # What the slack lets some lose others may gain: never more than prices without it allow.
+        # Slack may overstate the rise, so the bound from prices without slack caps it.
         level = max(0.0, min(most, float(((reached - levels)[rising] / rise[rising]).min())))
         with np.errstate(divide="ignore", invalid="ignore"):
             still = np.where(need_price > 0, max(0.0, most - level) / need_price, np.inf) / best
@@ -161,7 +161,7 @@ def fill(
         if not is_frozen.any():
             least = float(still[rising].min())
             raise RuntimeError(
-                f"water filling: after {rounds} programmes no job is proved to be saturated; each "
+                f"water filling: after {rounds} programmes no job is proved saturated; every job "
                 f"may rise by {least:.1e} of the value of its best type, more than {SATURATED:g}"
             )
         levels = levels + rise * level
@@ -179,9 +179,10 @@ def fill(
 
 
 def _most(programme: ShareProgramme, prices: SharePrices) -> tuple[float, FloatArray]:
-    """Return how far the level can rise at most, and prices of the needs that prove it.
+    """Return the largest possible rise of the level, and prices of the needs that prove it.
 
-    No job can rise beyond some level by more than what is left to the most, over its price.
+    No job can rise beyond a level by more than the gap between the level and this bound, over its
+    price.
     """
     prices = prices.cleaned()
     priced = float((prices.need * programme.level).sum())
@@ -199,14 +200,16 @@ def _members(arrays: ShareArrays, entities: Sequence[JobGroup]) -> list[list[int
     for place, entity in enumerate(entities):
         for job in entity.jobs:
             if job not in position:
-                raise FieldError(f"entities[{place}].jobs", job, "must be a job of the instance")
+                raise FieldError(
+                    f"entities[{place}].jobs", job, "must be the id of a job of the instance"
+                )
             if job in seen:
                 raise FieldError(f"entities[{place}].jobs", job, "must be in one entity only")
             seen.add(job)
         members.append([position[job] for job in entity.jobs])
     for job in arrays.job_ids:
         if job not in seen:
-            raise FieldError("entities", job, "must be in an entity")
+            raise FieldError("entities", job, "must belong to an entity")
     return members
 
 
@@ -216,7 +219,7 @@ def _rise(
     members: Sequence[Sequence[int]],
     is_open: NDArray[np.bool_],
 ) -> FloatArray:
-    """Return how fast the level of each job rises: its part of its entity's weight."""
+    """Return the speed at which each job's level rises: its part of its entity's weight."""
     rise = np.zeros(len(is_open))
     for entity, positions in zip(entities, members, strict=True):
         waiting = [job for job in positions if is_open[job]]
@@ -231,7 +234,7 @@ def _rise(
 
 
 def groups_of(instance: Instance) -> list[JobGroup] | None:
-    """Return the jobs of each entity of an instance that has any, in file order; None if none."""
+    """Return the job groups of the instance's entities, in file order; None without entities."""
     if not instance.entities:
         return None
     jobs: dict[str | None, list[str]] = {}
@@ -250,12 +253,12 @@ def groups_of(instance: Instance) -> list[JobGroup] | None:
 
 
 class WaterFilling(HeuristicSolver):
-    """The shares of water filling, over the entities of the instance if it has any.
+    """Compute shares by water filling, over the entities of the instance if it has any.
 
-    Without entities the greatest least share, and what that leaves given on to those that can have
-    more: the answer is lexicographically max-min. With entities these share by their weights
-    first, so that the least share may be less than the greatest possible; see `fill`. It claims the
-    proof of no engine. Complexity: at most a linear programme for each job.
+    Without entities the result is lexicographically max-min: it maximises the least share, then
+    gives the rest to jobs that can have more. With entities, these share by their weights first, so
+    the least share may be below the maximum; see `fill`. The solver claims no proof. Complexity: at
+    most one linear programme per job.
     """
 
     name = "water-filling"
@@ -264,7 +267,7 @@ class WaterFilling(HeuristicSolver):
     modules = ("highspy",)
 
     def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[TimeShares]:  # noqa: ARG002
-        """Return the shares."""
+        """Return the time shares of water filling."""
         arrays = ShareArrays.of(instance)
         filled = fill(arrays, groups_of(instance))
         solution = arrays.solution(filled.shares)

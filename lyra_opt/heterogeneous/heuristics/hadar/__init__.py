@@ -1,1 +1,1 @@
-"""Hadar and HadarE: jobs buy GPUs at exponential prices."""
+"""Hadar and HadarE, in which jobs buy GPUs at exponential prices."""

@@ -1,4 +1,4 @@
-"""HadarE: copies of a job run at once, so that no server idles while a job could use it."""
+"""HadarE: several copies of a job run at once, so that servers do not idle."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ if TYPE_CHECKING:
 
 
 class HadarE(RoundPolicy):
-    """Gives each job a server, and then copies of jobs the servers that are left.
+    """Give each job a server, then give the remaining servers copies of jobs.
 
-    Source: HadarE (arXiv 2503.10918): a job is forked into at most as many copies as there are
-    servers, copies train at once on separate servers, what is left is divided by their speeds,
-    and parameters are merged at the end of the round; that no server idles while a job is left is
-    stated there as a theorem. All but the idea is from memory with medium confidence; how copies
-    are given out is ours, since the paper's rule is not known to us:
+    Source: HadarE (arXiv 2503.10918). A job is forked into at most as many copies as there are
+    servers. Copies train at once on separate servers, the remaining steps are divided by their
+    speeds, and parameters are merged at the end of the round. A theorem there states that no server
+    idles while a job remains. Everything but the idea is from memory, with medium confidence. The
+    paper's rule for distributing copies is not known to us, so the rule is our own:
 
-    1. Jobs by utility for each GPU of the gang, as in `Hadar`, take the fastest gang on one
-       server; of those equally fast that on the server with the fewest free GPUs.
-    2. As long as some server has room for a copy of a job that has none there, the copy is made
-       whose job's utility rises most for each GPU, at the sum of the speeds of its copies; where
-       none rises, that which shortens a job's remaining time most.
+    1. Jobs, sorted by utility per GPU of the gang as in `Hadar`, take the fastest gang on one
+       server. Ties go to the server with the fewest free GPUs.
+    2. While some server has room for a copy of a job without a copy there, one copy is added. It is
+       the copy that raises its job's utility most per GPU, at the summed speed of the copies. If no
+       utility rises, it is the copy that shortens a job's remaining time most.
 
-    So no server is left with room for a copy of any job. What merging costs and what averaging
-    loses belong to the simulation, not to the rule. A gang that no server can hold never runs.
+    So no server is left with room for a copy of any job. The costs of merging and averaging are
+    part of the simulation, not of this rule. A gang that no server can hold never runs.
 
     Complexity of a decision: O(jobs log jobs + (jobs + copies) servers types), step 2 times jobs.
-    Guarantee: none; without cost of merging no round is worse used than with one copy each.
+    Guarantee: none; if merging is free, no round is used worse than with one copy per job.
     """
 
     name = "hadare"
     forks = True
 
     def decide(self, state: RoundState) -> Decision:
-        """Return the copies that run in the round."""
+        """Return the placements of all copies in the round."""
         draft = RoundDraft(state.servers)
         for active in self._queue(state):
             if not any(draft.free.of_type.values()):
@@ -57,7 +57,7 @@ class HadarE(RoundPolicy):
         return sorted(state.jobs, key=rank)
 
     def _fork(self, state: RoundState, draft: RoundDraft) -> None:
-        """Make copies until no server has room for one."""
+        """Add copies of jobs until no server has room for another copy."""
         speeds = {
             active.job.id: sum(map(active.job.rate_of, draft.decision.get(active.job.id, ())))
             for active in state.jobs
@@ -67,8 +67,8 @@ class HadarE(RoundPolicy):
             chosen: tuple[ActiveJob, Placement] | None = None
             for active in state.jobs:
                 job = active.job
-                there = [next(iter(copy)) for copy in draft.decision.get(job.id, ())]
-                placement = _best_on_one_server(draft.free, job, there)
+                used = [next(iter(copy)) for copy in draft.decision.get(job.id, ())]
+                placement = _best_on_one_server(draft.free, job, used)
                 if placement is None:
                     continue
                 speed = speeds[job.id]
@@ -86,7 +86,7 @@ class HadarE(RoundPolicy):
 
 
 def _worth(active: ActiveJob, state: RoundState, rate: float) -> float:
-    """Return the utility of a job that goes on at a speed; 0 at speed 0."""
+    """Return the utility of a job if it keeps a speed to its end; 0 at speed 0."""
     if not rate:
         return 0.0
     rounds = rounds_to_run(active.steps_left, rate, state.round_s)
@@ -94,10 +94,10 @@ def _worth(active: ActiveJob, state: RoundState, rate: float) -> float:
 
 
 def _best_on_one_server(free: FreeGpus, job: GangJob, without: Sequence[str]) -> Placement | None:
-    """Return the fastest free gang on one server, other than some; None if there is none.
+    """Return the fastest free gang on a server not in `without`; None if no server has room.
 
-    Ties go to the server with the fewest free GPUs, then to file order. The slowest GPUs that
-    allow the speed are taken first.
+    Ties go to the server with the fewest free GPUs, then to file order. The slowest GPUs that allow
+    the speed are taken first.
     """
     best: tuple[float, int] | None = None
     placement: Placement | None = None
@@ -115,7 +115,7 @@ def _best_on_one_server(free: FreeGpus, job: GangJob, without: Sequence[str]) ->
 
 
 def _speed_on(counts: Mapping[str, int], job: GangJob) -> float:
-    """Return the fastest speed of the gang on free GPUs of one server, 0 if it cannot run."""
+    """Return the best speed of the gang on the free GPUs of one server, 0 if it cannot run."""
     missing = job.gang
     by_speed = sorted(((job.throughput.get(name, 0.0), name) for name in counts), reverse=True)
     for speed, name in by_speed:

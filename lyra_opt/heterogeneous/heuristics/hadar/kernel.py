@@ -1,6 +1,7 @@
-"""The inner loop of `hadar`: a bounded dynamic programme over the queue, and FIND_ALLOC in it.
+"""The inner loop of `hadar`: a bounded dynamic programme over the queue, with FIND_ALLOC inside.
 
-A cell is a type of which a server has GPUs; those of a server are neighbours. Arrays are flat.
+A cell is a pair of a server and a GPU type that it has; the cells of a server are adjacent. All
+arrays are flat.
 """
 
 from __future__ import annotations
@@ -12,22 +13,23 @@ from lyra_opt.core.kernels import kernel
 
 
 class Market(NamedTuple):
-    """The cluster, and what its GPUs cost.
+    """The cells of the cluster and the prices of their GPUs.
 
     Parameters
     ----------
     types
-        How many types there are.
+        Number of GPU types.
     first_cell
-        Shape (servers + 1,): those of server h are from ``first_cell[h]`` to ``first_cell[h + 1]``.
+        Shape (servers + 1,): cells of server h run from ``first_cell[h]`` up to ``first_cell[h +
+        1]``.
     capacity
-        Shape (cells,): GPUs.
+        Shape (cells,): number of GPUs.
     first_price
         Shape (cells,): the price of a cell's next GPU is at ``first_price[cell] + used``.
     prices
-        Shape (GPUs,).
+        Shape (GPUs,): price of each GPU of a cell, in the order of sale.
     spread_cost
-        What GPUs on several servers cost, over what they cost on one.
+        Factor on the cost of a gang that is spread over several servers.
     """
 
     types: Any
@@ -39,18 +41,18 @@ class Market(NamedTuple):
 
 
 class Buyers(NamedTuple):
-    """The queue, in order.
+    """The jobs in queue order, with the values that they place on GPUs.
 
     Parameters
     ----------
     gangs
-        Shape (jobs,).
+        Shape (jobs,): size of each gang.
     rates, values
-        At (2 job + spread) types + type: the speed of the gang where that type is its slowest, on
-        one server or spread over several, and what the job is worth then.
+        Entry (2 job + spread) types + type: the speed of the gang if that type is its slowest, on
+        one server (spread 0) or several (spread 1), and the utility of the job at that speed.
     densities
-        At types job + type: the best value for a GPU of the gang that this job or a later one has
-        on GPUs of the type; 0 after the last.
+        Entry types job + type: the best value per GPU that this job or a later one has on the type;
+        0 after the last job.
     """
 
     gangs: Any
@@ -60,16 +62,16 @@ class Buyers(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """What the state that is looked at has to sell; all of shape (cells,).
+    """The free GPUs of the current state and their prices; all arrays have shape (cells,).
 
     Parameters
     ----------
     home, kind
-        Server and type.
+        Server and GPU type of the cell.
     left
-        GPUs that are free.
+        Number of free GPUs.
     price
-        Of each of them, where there are any.
+        Price of each free GPU, if any are free.
     """
 
     home: Any
@@ -79,14 +81,14 @@ class Offer(NamedTuple):
 
 
 class Basket(NamedTuple):
-    """Placements of one job: pairs of cell and number, as many as its gang at most.
+    """Scratch arrays for two placements of a job: the current trial and the best so far.
 
     Parameters
     ----------
     trial
-        The one that is made.
+        The placement under construction.
     best
-        The best of them.
+        The best placement so far.
     """
 
     trial: Any
@@ -94,25 +96,25 @@ class Basket(NamedTuple):
 
 
 class Beam(NamedTuple):
-    """States of the dynamic programme: up to ``width`` that are kept, and what they become.
+    """States of the dynamic programme: up to ``width`` kept states, and their successors.
 
     Parameters
     ----------
     width
-        How many are kept.
+        Number of states that are kept.
     free
-        Shape (2 width + 1, cells): GPUs not taken.
+        Shape (2 width + 1, cells): free GPUs.
     left
-        Shape (2 width + 1, types): the same by type. States in which it is the same are one.
+        Shape (2 width + 1, types): free GPUs by type. States with equal rows are merged.
     gains, optimism
-        Shape (2 width + 1,): payoff so far, and what it may become.
+        Shape (2 width + 1,): payoff so far, and an estimate of the final payoff.
     last_take
-        Shape (2 width + 1,): by which a state came about, -1 for none. That of job j from state s
-        is j width + s.
+        Shape (2 width + 1,): the take that led to the state, -1 if none. Job j from state s has the
+        take j width + s.
     take_before
-        Shape (jobs width,): the take before each.
+        Shape (jobs width,): the take before each take.
     placement
-        Shape (jobs width, pairs of a basket): what each takes, then zeros.
+        Shape (jobs width, pairs of a basket): the placement of each take, padded with zeros.
     """
 
     width: Any
@@ -137,11 +139,11 @@ def fill_basket(
     offer: Any,
     trial: Any,
 ) -> Any:
-    """Take a gang of the cheapest GPUs of at least a rate; return how many cells, and the cost.
+    """Choose the cheapest GPUs for a gang at a given rate; return the number of cells and the cost.
 
-    Those of cells from ``begin`` to ``end``, which are enough; among equals from the cell with most
-    free GPUs first. A gang to be spread has at most one less than itself in a cell. Cells are -1 if
-    it cannot be spread.
+    Cells from ``begin`` to ``end`` are considered; they must hold the gang. Among equal prices the
+    cell with the most free GPUs comes first. A gang to be spread takes at most gang - 1 GPUs of a
+    cell. The number of cells is -1 if the gang cannot be spread.
     """
     cost = 0.0
     taken = 0
@@ -182,11 +184,12 @@ def fill_basket(
 def find_allocation(
     job: Any, buyers: Any, market: Any, offer: Any, least_price: Any, basket: Any
 ) -> Any:
-    """Find the placement of most payoff; return how many cells of ``basket.best``, and the payoff.
+    """Store the placement with the largest payoff; return its number of cells and its payoff.
 
-    Candidates: for each slowest type, the cheapest GPUs of each server that has enough, and the
-    cheapest of all servers. No cells where none is worth more than it costs, if no GPU costs less
-    than ``least_price``.
+    The candidates for each slowest type are the cheapest GPUs of each server with enough GPUs, and
+    the cheapest GPUs of all servers. The result goes to ``basket.best``. The number of cells is 0
+    if no placement is worth more than it costs. No free GPU
+    may cost less than ``least_price``.
     """
     gang = buyers.gangs[job]
     servers = len(market.first_cell) - 1
@@ -203,14 +206,14 @@ def find_allocation(
             for server in range(1 if spread == 1 else servers):
                 begin = 0 if spread == 1 else market.first_cell[server]
                 end = len(offer.kind) if spread == 1 else market.first_cell[server + 1]
-                there = 0
+                room = 0
                 cheapest = inf
                 for cell in range(begin, end):
                     if offer.left[cell] > 0 and buyers.rates[base + offer.kind[cell]] >= rate:
-                        there += offer.left[cell]
+                        room += offer.left[cell]
                         cheapest = min(cheapest, offer.price[cell])
-                # Most servers are as idle as the last one, and cost the same.
-                if there < gang or value - gang * cheapest <= payoff:
+                # Most servers cost the same as the last one, so they cannot be better.
+                if room < gang or value - gang * cheapest <= payoff:
                     continue
                 taken, cost = fill_basket(
                     base, rate, begin, end, gang, spread, buyers.rates, offer, basket.trial
@@ -231,10 +234,10 @@ def find_allocation(
 def slot_of_taking(
     state: Any, gain: Any, found: Any, states: Any, grown: Any, kind: Any, beam: Any, best: Any
 ) -> Any:
-    """Return where what a state becomes by taking ``best`` is kept; -1 if a state is as good.
+    """Return the slot of the new state; -1 if a state with equal free GPUs gains as much.
 
-    What is left decides which state it is. Those below ``states`` are yet to be extended by this
-    job, and stay; the others are what it made of them.
+    States are equal if they have equal numbers of free GPUs by type. States below ``states`` still
+    have to be extended by this job and are never overwritten; later states are its successors.
     """
     types = len(beam.left) // (2 * beam.width + 1)
     for column in range(types):
@@ -266,9 +269,9 @@ def take(
     beam: Any,
     basket: Any,
 ) -> Any:
-    """Let a state take a job if that is worth it; return the states there are, and if it had GPUs.
+    """Add the state in which the job runs, if it pays; return the states and if GPUs were free.
 
-    The states from ``states`` to ``grown`` are those in which others have taken it.
+    The states from ``states`` to ``grown`` are successors in which the job runs.
     """
     cells = len(offer.left)
     total = 0
@@ -314,12 +317,12 @@ def swap(values: Any, width: Any, first: Any, second: Any) -> None:
 
 @kernel
 def keep_best(states: Any, job: Any, buyers: Any, market: Any, offer: Any, beam: Any) -> Any:
-    """Move the states of most optimism to the front, older ones first; return how many stay.
+    """Move the most promising states to the front, older states first; return how many are kept.
 
-    What a state may come to is what it gains if the GPUs that are left are sold one by one, at
-    prices that rise, to whoever of the jobs from ``job`` on values GPUs of their type most. Were a
-    slow GPU thought to be worth what a fast one is, or the last of a server to be as cheap as the
-    first, states that sell nothing would seem best, and GPUs idle while jobs wait.
+    The promise of a state is its gain plus an estimate for its free GPUs. The estimate sells them
+    one by one, at rising prices, each to the job from ``job`` on that values its type most. The
+    estimate must separate types and raise prices: otherwise states that sell nothing look best, and
+    GPUs idle while jobs wait.
     """
     cells = len(market.capacity)
     for state in range(states):
@@ -347,10 +350,10 @@ def keep_best(states: Any, job: Any, buyers: Any, market: Any, offer: Any, beam:
 
 @kernel
 def allocate_queue(buyers: Any, market: Any, offer: Any, beam: Any, basket: Any, path: Any) -> Any:
-    """Return which takes are best, last one first, how many, and the placements of all.
+    """Choose the jobs that run; return their takes (last one first), their number and placements.
 
-    The best path over take and skip at each job; state 0 holds what is free at first. ``path`` has
-    room for the jobs.
+    At each job a state takes or skips it. State 0 holds the initial free GPUs. ``path`` has room
+    for one take per job.
     """
     states = 1
     for job in range(len(buyers.gangs)):

@@ -1,4 +1,4 @@
-"""Hadar: jobs buy GPUs of any kinds at exponential prices, anew each round."""
+"""Hadar: in each round, jobs buy GPUs of any types at exponential prices."""
 
 from __future__ import annotations
 
@@ -30,49 +30,49 @@ if TYPE_CHECKING:
 
 
 LOG_LEAST_SHARE = log(1e-12)
-"""Of the highest price: the lowest one where no job's least utility is above 0."""
+"""Log of the least price relative to the highest, if no job has utility above 0 at the horizon."""
 
 
 @dataclass(frozen=True, slots=True)
 class PriceRange:
-    """What a GPU of a type costs in a round: `least` idle, `most` when all are used.
+    """Price of a GPU of a type in a round: lowest if all GPUs are idle, highest if all are used.
 
     Parameters
     ----------
     log_least, log_most
-        Logarithms, since the two may be far apart; both -inf where no job wants the type.
+        Logarithms of the two prices, which may differ widely; both -inf if no job can use the type.
     """
 
     log_least: float
     log_most: float
 
     def price(self, used: int, capacity: int) -> float:
-        """Return U_min (U_max / U_min)^(used / capacity)."""
+        """Return the price U_min (U_max / U_min)^(used / capacity)."""
         if self.log_most == -inf:
             return 0.0
         return exp(self.log_least + (self.log_most - self.log_least) * used / capacity)
 
     @property
     def log_ratio(self) -> float:
-        """Return ln(U_max / U_min); 0 where no job wants the type."""
+        """The logarithm ln(U_max / U_min); 0 if no job can use the type."""
         return 0.0 if self.log_most == -inf else self.log_most - self.log_least
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricedJobs:
-    """What the prices need to know of the jobs.
+    """Data of the active jobs from which the price ranges follow.
 
     Parameters
     ----------
     gangs
-        Shape (jobs,).
+        Shape (jobs,): size of each gang.
     can_run
-        Whether a job can run on a type; shape (jobs, types).
+        Shape (jobs, types): whether a job can run on a type.
     longest_rounds
-        What each job takes on its slowest type; shape (jobs,).
+        Shape (jobs,): number of rounds that each job takes on its slowest type.
     most_worth, last_worth
-        Weighted utility if it never waits on its fastest type, and if it completes at the
-        horizon; shape (jobs,).
+        Shape (jobs,): weighted utility if the job never waits and runs on its fastest type, and if
+        it completes at the horizon.
     """
 
     gangs: NDArray[np.int64]
@@ -83,7 +83,7 @@ class PricedJobs:
 
 
 def rounds_to_run(steps: float, rate: float, round_s: float) -> int:
-    """Return how many rounds that many steps take, 1 at least."""
+    """Return the number of rounds, at least 1, that a job needs at a rate."""
     return max(1, ceil(steps / (rate * round_s) * (1 - 1e-9)))
 
 
@@ -95,27 +95,27 @@ def all_rounds_to_run(
 
 
 def price_ranges(jobs: PricedJobs, gpus: int) -> list[PriceRange]:
-    """Return Hadar's U_min and U_max of each type from the jobs that want it.
+    """Return Hadar's price range U_min to U_max of each type.
 
-    Source: Hadar (arXiv 2503.10918). That prices grow exponentially between two constants is well
-    established; the constants below are from memory, with high to medium confidence for their
-    form and medium for the factor 1 / (4 eta)::
+    Source: Hadar (arXiv 2503.10918). It is well established that prices grow exponentially between
+    two constants. The constants below are from memory, with high to medium confidence for their
+    form and medium confidence for the factor 1 / (4 eta)::
 
         U_max^r = max_j U_j(t_j^min) / W_j
         U_min^r = min_j U_j(T - a_j) / (t_j^max W_j) / (4 eta)
         1 / eta = min_j t_j^max W_j / (GPUs of the cluster)
 
-    where W_j is the gang, t_j^min and t_j^max are the rounds that the job takes on its fastest and
-    on its slowest type, and the extremes run over the jobs that can run on type r. Prices are per
-    GPU and round. A job that is worth nothing at the horizon has no part in U_min; where none is
-    worth anything then, U_min is 1e-12 U_max. O(jobs types).
+    W_j is the gang, and t_j^min and t_j^max are the rounds that the job takes on its fastest and on
+    its slowest type. The extremes run over the jobs that can run on type r. Prices are per GPU and
+    round. Jobs without utility at the horizon are left out of U_min; if all are left out, U_min is
+    1e-12 U_max. O(jobs types).
 
     Parameters
     ----------
     jobs
-        Active ones.
+        Data of the active jobs.
     gpus
-        Of the cluster.
+        Number of GPUs in the cluster.
     """
     with np.errstate(divide="ignore"):
         gpu_rounds = jobs.longest_rounds * jobs.gangs
@@ -135,10 +135,11 @@ def price_ranges(jobs: PricedJobs, gpus: int) -> list[PriceRange]:
 
 
 def competitive_ratio(ranges: Sequence[PriceRange]) -> float:
-    """Return 2 alpha, alpha = max(1, ln(U_max / U_min)) over types; form from memory (high).
+    """Return 2 alpha, where alpha = max(1, ln(U_max / U_min)) over the types.
 
-    A theorem only in the setting of `lyra_opt.heterogeneous.heuristics.hadar.solver`; elsewhere
-    a number to set observed ratios beside.
+    The form is from memory (high confidence). It is a theorem only in the setting of
+    `lyra_opt.heterogeneous.heuristics.hadar.solver`; elsewhere it only serves for comparison with
+    observed ratios.
     """
     return 2 * max(1.0, *(each.log_ratio for each in ranges))
 
@@ -147,35 +148,34 @@ DEFAULT_WIDTH = 8
 
 
 class Hadar(RoundPolicy):
-    """The online primal-dual scheduler in its preemptive form, decided anew each round.
+    """Hadar's online primal-dual scheduler in its preemptive form, which decides anew each round.
 
-    Source: Hadar (arXiv 2503.10918, IPDPS 2024), reconstructed mostly from memory: the form of
-    the prices, all-or-nothing gangs on mixed types at the speed of the slowest and the two kinds
-    of candidates with high confidence; the constants of the prices (`price_ranges`) and the order
-    of the search with medium confidence.
+    Source: Hadar (arXiv 2503.10918, IPDPS 2024), reconstructed mostly from memory. High confidence:
+    the form of the prices, all-or-nothing gangs on mixed types at the speed of the slowest, and the
+    two kinds of candidates. Medium confidence: the constants of the prices (`price_ranges`) and the
+    order of the search.
 
-    A GPU of type r on server h costs U_min^r (U_max^r / U_min^r)^(used / there) for the round. A
-    job's payoff is its weighted utility, should it complete when its steps last from now on at
-    the speed of the placement, less the cost of the placement for one round; it runs only if that
-    is above 0. `find_allocation` returns the placement of most payoff on one server or over
-    several. A dynamic programme over the queue chooses who runs: at each job it takes the best
-    placement or skips the job, states with the same numbers left of each type are one, and the
-    `width` states are kept that could reach most. With `width` 1 it is the greedy; without a
-    bound it would be exponential in the types. The order of the queue, by best utility for each
-    GPU of the gang, and the bound on the states are this project's: the paper's are not known to
-    us.
+    A GPU of type r on server h costs U_min^r (U_max^r / U_min^r)^(used / capacity) for the round.
+    The payoff of a placement is the job's weighted utility if it keeps this speed until its end,
+    minus the cost of the placement for one round. A job runs only if its payoff is above 0.
+    `find_allocation` returns the placement with the largest payoff on one server or several. A
+    dynamic programme over the queue chooses the jobs: it takes each job's best placement or skips
+    the job. States with equal numbers of free GPUs of each type are merged, and the `width` most
+    promising states are kept. With `width` 1 it is the greedy rule; without a bound it would be
+    exponential in the types. The queue is sorted by best utility per GPU of the gang. This order
+    and the bound on states are our own, because the paper's are not known to us.
 
     Complexity of a decision: O(width jobs servers types (types + gang)), and gang times that for
-    gangs spread over servers. Guarantee: none that is known in this form; `hadar-committed` has
-    one. `lyra_opt.heterogeneous.bounds.utility_prices` bounds what was missed.
+    gangs spread over servers. Guarantee: none known in this form; `hadar-committed` has one.
+    `lyra_opt.heterogeneous.bounds.utility_prices` bounds the distance to the optimum.
 
     Parameters
     ----------
     width
-        States that the dynamic programme keeps.
+        Number of states that the dynamic programme keeps.
     communication_cost
-        Part by which the cost of GPUs on several servers is raised. 0 by default: what spreading
-        costs in speed is in `GangJob.spread_throughput`, hence in the utility.
+        Relative surcharge on the cost of GPUs on several servers. The default is 0, because
+        `GangJob.spread_throughput`, and hence the utility, already contains the loss of speed.
     """
 
     name = "hadar"
@@ -186,10 +186,10 @@ class Hadar(RoundPolicy):
         self._spread_cost = 1.0 + cost
         self._rates: dict[str, list[float]] = {}
         self.last_ranges: dict[str, PriceRange] = {}
-        """Those of the last decision, by type."""
+        """Price ranges of the last decision, by type."""
 
     def prepare(self, state: RoundState, rng: np.random.Generator) -> None:  # noqa: ARG002
-        """Lay the cluster out in flat arrays."""
+        """Store the cluster in flat arrays."""
         self._types = [gpu_type.name for gpu_type in state.gpu_types]
         self._servers = [server.id for server in state.servers]
         kind_of = {name: kind for kind, name in enumerate(self._types)}
@@ -210,7 +210,7 @@ class Hadar(RoundPolicy):
         self._gpus_of_type = np.bincount(self._kind, capacity, len(self._types)).astype(np.int64)
 
     def decide(self, state: RoundState) -> Decision:
-        """Return who runs where in the round."""
+        """Return the placement of each gang in the round."""
         queue = self._queue(state)
         ranges = self._ranges(state, queue)
         self.last_ranges = dict(zip(self._types, ranges, strict=True))
@@ -230,7 +230,7 @@ class Hadar(RoundPolicy):
         }
 
     def _ranges(self, state: RoundState, queue: _Queue) -> list[PriceRange]:
-        """Return the ranges of the prices, by type."""
+        """Return the price range of each type."""
         gpus = int(self._gpus_of_type.sum())
         rates = queue.buyers.rates.reshape(len(queue.jobs), 2, -1)
         slowest = np.where(rates > 0, rates, np.inf).min(axis=(1, 2))
@@ -247,7 +247,7 @@ class Hadar(RoundPolicy):
         )
 
     def _queue(self, state: RoundState) -> _Queue:
-        """Return the jobs by best utility for each GPU of the gang, ties in order."""
+        """Return the jobs sorted by best utility per GPU of the gang; ties by submission."""
         rates = np.array([self._rates_of(active) for active in state.jobs])
         steps = np.array([active.steps_left for active in state.jobs])
         values = _values(state, rates, steps)
@@ -267,7 +267,7 @@ class Hadar(RoundPolicy):
         )
 
     def _rates_of(self, active: ActiveJob) -> list[float]:
-        """Return the speeds on each type, on one server and then on several."""
+        """Return the speed on each type, first on one server, then on several."""
         job = active.job
         if job.id not in self._rates:
             spread = job.throughput if job.spread_throughput is None else job.spread_throughput
@@ -277,7 +277,7 @@ class Hadar(RoundPolicy):
         return self._rates[job.id]
 
     def _taken(self, buyers: Buyers, market: Market) -> Iterator[tuple[int, list[int]]]:
-        """Yield who runs, by place in the queue, and cells and numbers of the GPUs in turn."""
+        """Yield each chosen job's queue position, with a flat list of cells and GPU counts."""
         jobs, types, cells = len(buyers.gangs), market.types, len(market.capacity)
         states, most = 2 * self._width + 1, 2 * int(buyers.gangs.max())
         beam = Beam(
@@ -311,7 +311,7 @@ class Hadar(RoundPolicy):
             yield int(take) // self._width, list(placements[most * take : most * (take + 1)])
 
     def _placement(self, pairs: Sequence[int]) -> Placement:
-        """Return cells and numbers of GPUs by name; zeros at the end are none."""
+        """Return a placement by names from pairs (cell, GPUs); zeros are padding."""
         placement: Placement = {}
         for cell, count in zip(pairs[::2], pairs[1::2], strict=True):
             if count:
@@ -322,7 +322,7 @@ class Hadar(RoundPolicy):
 
 @dataclass(frozen=True, slots=True)
 class _Queue:
-    """The active jobs in order, as the kernel knows them too."""
+    """The active jobs in queue order, with their data for the kernel."""
 
     jobs: list[ActiveJob]
     steps: NDArray[np.float64]
@@ -330,16 +330,16 @@ class _Queue:
 
 
 def worth_at(active: ActiveJob, time_s: float) -> float:
-    """Return the weighted utility of a job that completes at a time."""
+    """Return the weighted utility of a job that completes at `time_s`."""
     jct_s = time_s - active.submitted_s
     return active.job.weight * active.job.utility.at(jct_s) if jct_s > 0 else 0.0
 
 
 def horizon_of(state: RoundState, gpus: int) -> float:
-    """Return by when all should be done.
+    """Return the time by which all jobs should complete.
 
-    Where that is not known, an estimate: now, and the active jobs on their slowest types with all
-    GPUs busy, and the longest of them after that.
+    If it is unknown, it is estimated: the active jobs keep all GPUs busy on their slowest types
+    from now on, and then the longest of them runs once more.
     """
     if state.horizon_s is not None:
         return state.horizon_s
@@ -355,13 +355,13 @@ def horizon_of(state: RoundState, gpus: int) -> float:
 def _values(
     state: RoundState, rates: NDArray[np.float64], steps: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return what each job is worth at each speed, if it keeps it to the end; 0 at speed 0."""
+    """Return each job's utility at each speed, if it keeps the speed to its end; 0 at speed 0."""
     submitted_s = np.array([active.submitted_s for active in state.jobs])
     weights = np.array([active.job.weight for active in state.jobs])
     rounds = all_rounds_to_run(steps[:, None], np.where(rates > 0, rates, np.inf), state.round_s)
     jcts_s = state.now_s + rounds * state.round_s - submitted_s[:, None]
     utilities = [active.job.utility for active in state.jobs]
-    # Those that are one formula at once, as they are the usual ones; the others one by one.
+    # The usual utility, inverse JCT, is computed for all jobs at once; the others one by one.
     scales = np.array(
         [each.scale if isinstance(each, InverseJct) else np.nan for each in utilities]
     )

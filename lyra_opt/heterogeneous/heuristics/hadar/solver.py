@@ -1,6 +1,6 @@
-"""`hadar` and `hadar-committed` as solvers that bound what they miss.
+"""Solvers `hadar` and `hadar-committed`, which also bound their distance to the optimum.
 
-With commitment a job buys its whole schedule as it arrives, and keeps it.
+In `hadar-committed` a job buys its whole schedule on arrival and keeps it.
 """
 
 from __future__ import annotations
@@ -43,60 +43,60 @@ if TYPE_CHECKING:
 
 
 class CommittedRun(NamedTuple):
-    """What the jobs bought."""
+    """The purchases of all jobs, with the data of the guarantee."""
 
     schedule: RoundSchedule
-    """All that they bought."""
+    """Union of all purchases."""
     last_round: Mapping[str, int]
-    """By whose end each admitted job completes, by id."""
+    """Round in which each admitted job completes, by id."""
     prices: NDArray[np.float64]
-    """By round, server and type, after the last purchase."""
+    """Price of a GPU by round, server and type, after the last purchase."""
     alpha: float
-    """See `commit`; the dual is at most alpha times the utility, and what all GPUs cost at
-    first."""
+    """The alpha of `commit`: the dual is at most alpha times the utility plus the initial cost of
+    all GPUs."""
     log_ratio: float
     """Largest ln(U_max / U_min) of a type."""
     first_value: float
-    """What all GPUs cost at first: at most half of what the job is worth alone that is worth
-    most."""
+    """Initial cost of all GPUs: at most half of the largest utility that one job has alone."""
     is_exact: bool
-    """Whether each pricing problem was solved exactly; without that alpha is not proved."""
+    """Whether all pricing problems were solved exactly; otherwise alpha is not proved."""
 
 
 def commit(instance: Instance) -> CommittedRun:
-    """Let each job, in order of release and then of file, buy its best schedule or nothing.
+    """Let each job, by release and then file order, buy its best schedule or nothing.
 
-    Source: the setting of Hadar's theorem (arXiv 2503.10918), in the manner of OASiS
-    (INFOCOM 2018); that Hadar is 2 alpha-competitive with alpha = max(1, ln(U_max / U_min)) is
-    from a secondary source. Constants are ours, so that the following is a proof.
+    Source: the setting of Hadar's theorem (arXiv 2503.10918), in the manner of OASiS (INFOCOM
+    2018). That Hadar is 2 alpha-competitive with alpha = max(1, ln(U_max / U_min)) is from a
+    secondary source. The constants are ours, chosen so that the following is a proof.
 
-    A GPU of type r on server h in a round costs p(g) = L (U / L)^(g / n) once g of the c there are
-    sold in that round, where w is the most that one gang takes of them, n = c - w + 1, U is the
-    most that a job that can use the type is worth alone on the cluster, and L is such that all
-    GPUs in all rounds cost at most half of what some job is worth alone, at the prices at first.
-    A job buys the schedule of most payoff, exactly (`PricingOracle.buy`), if that is above 0.
+    In a round, a GPU of type r on server h costs p(g) = L (U / L)^(g / n) once g of its c GPUs are
+    sold. Here n = c - w + 1, and w is the most of them that one gang takes. U is the largest
+    utility, alone on the cluster, of a job that can use the type. L is such that all GPUs in all
+    rounds cost, at the initial prices, at most half of the utility that some job has alone. A job
+    buys the schedule with the largest payoff, found exactly (`PricingOracle.buy`), if that payoff
+    is above 0.
 
-    *Nothing is sold twice.* Where g > c - w, hence g >= n, a GPU costs U at least, and a schedule
-    that takes it has no payoff. So a buyer takes GPUs only where w more are there.
+    *No GPU is sold twice.* If g > c - w, hence g >= n, a GPU costs at least U, and a schedule that
+    takes it has no payoff. So a job buys GPUs only where at least w are free.
 
-    *The dual.* With the prices at the end, D = sum_j mu_j + sum p c is no less than the optimum
-    (`price_bound`), where mu_j at the end is at most mu_j at arrival, since prices only rise. A
-    sale raises the utility by U_j and the dual by mu_j + sum c (p(g + a) - p(g)) over the cells of
-    the schedule, a being the number taken, and c (p(g + a) - p(g)) = c (rho^(a / n) - 1) / a times
-    the cost p(g) a, with rho = U / L. That factor grows with a, so it is at most
-    alpha = max(1, max of c (rho^(w / n) - 1) / w), and as mu_j + cost = U_j the dual rises by at
-    most alpha U_j. So D <= alpha P + D_0 with D_0 <= OPT / 2, and OPT <= 2 alpha P: the rule is
-    2 alpha-competitive. For small demands (w / c towards 0) alpha tends to
-    max(1, ln(U / L)), the alpha of the paper; for large ones it is larger, and exponential where
-    a gang may take a server as a whole.
+    *The dual.* With the final prices, D = sum_j mu_j + sum p c is at least the optimum
+    (`price_bound`). The final mu_j is at most mu_j at arrival, because prices only rise. A sale
+    raises the utility by U_j. It raises the dual by mu_j + sum c (p(g + a) - p(g)) over the cells
+    of the schedule, where a is the number of GPUs taken. With rho = U / L, the term
+    c (p(g + a) - p(g)) is c (rho^(a / n) - 1) / a times the cost p(g) a. That factor grows with a,
+    so it is at most alpha = max(1, max of c (rho^(w / n) - 1) / w). Since mu_j + cost = U_j, the
+    dual rises by at most alpha U_j. So D <= alpha P + D_0 with D_0 <= OPT / 2, and
+    OPT <= 2 alpha P: the rule is 2 alpha-competitive. For small demands (w / c towards 0), alpha
+    tends to max(1, ln(U / L)), the alpha of the paper. For large demands it is larger, and it is
+    exponential if a gang may take a whole server.
 
-    The constants need the jobs that are to come, as the theorem takes them for known. O(jobs)
-    pricing problems and costs O(rounds servers types) each.
+    As in the theorem, the constants use knowledge of future jobs. O(jobs) pricing problems, each
+    with O(rounds servers types) for its costs.
 
     Parameters
     ----------
     instance
-        With the objective utility and without forking.
+        An instance with the objective utility and without forking.
     """
     oracle = PricingOracle(instance)
     alone = {job.id: oracle.most_worth(job) for job in within_time(instance.jobs)}
@@ -130,14 +130,14 @@ LARGEST_EXPONENT = 700.0
 
 
 class _Market:
-    """Sold GPUs and their prices; see `commit`.
+    """GPUs sold so far, and the prices of the next ones, for `commit`.
 
     Parameters
     ----------
     instance, oracle
-        What is sold.
+        The instance and its pricing oracle.
     alone
-        What each job is worth alone on the cluster, by id; 0 if it cannot complete.
+        Utility of each job alone on the cluster, by id; 0 if it cannot complete.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class _Market:
         self.first_value = float((self.prices() * self._capacity).sum())
 
     def prices(self) -> NDArray[np.float64]:
-        """Return the price of the next GPUs by round, server and type."""
+        """Return the price of the next GPU by round, server and type."""
         shares = self.used / self._until_dear
         return np.where(self._is_sold, np.exp(self._log_least + self._rises * shares), 0.0)
 
@@ -180,7 +180,7 @@ class _Market:
 def _log_most(
     instance: Instance, jobs: list[GangJob], alone: Mapping[str, float]
 ) -> NDArray[np.float64]:
-    """Return by type ln of what the job is worth that is worth most and can use it; else -inf."""
+    """Return, by type, ln of the largest utility of a job that can use the type; else -inf."""
     most = []
     for gpu_type in instance.gpu_types:
         usable = [
@@ -188,13 +188,13 @@ def _log_most(
             for job in jobs
             if any(job.rate((gpu_type.name,), is_spread=spread) for spread in (False, True))
         ]
-        # Raised by more than rounding, so that what is sold out has no payoff.
+        # Raised by more than rounding errors, so that buying sold-out GPUs never pays.
         most.append(log(max(usable)) + DEARER if usable else -np.inf)
     return np.array(most)
 
 
 def _log_least(instance: Instance, jobs: list[GangJob], oracle: PricingOracle, cells: int) -> float:
-    """Return ln of Hadar's U_min with all rounds in eta, for the jobs that can complete.
+    """Return ln of Hadar's U_min over the jobs that can complete, with all rounds in eta.
 
     U_min = min_j U_j(T - a_j) / (t_j^max W_j) / (4 eta), 1 / eta = min_j t_j^max W_j / (GPUs
     times rounds); see `lyra_opt.heterogeneous.heuristics.hadar.rule.price_ranges`.
@@ -214,33 +214,33 @@ def _log_least(instance: Instance, jobs: list[GangJob], oracle: PricingOracle, c
 
 
 def _grown(exponent: float) -> float:
-    """Return e^exponent - 1; inf where that is no float."""
+    """Return e^exponent - 1, or inf on overflow."""
     return expm1(exponent) if exponent < LARGEST_EXPONENT else inf
 
 
 class HadarCertificate(NamedTuple):
-    """A run on a utility instance and what it proves."""
+    """A schedule for a utility instance, with its bound and competitive ratio."""
 
     run: PolicySchedule
-    """The schedule."""
+    """The schedule of the run."""
     utility: float
-    """Its value."""
+    """Objective of the schedule."""
     bound: UtilityPriceBound | None
-    """On the optimum; None if a time limit left no time for one."""
+    """Upper bound on the optimum; None if a time limit left no time for it."""
     two_alpha: float
-    """The competitive ratio that is claimed: a theorem for `hadar-committed`, and only a number
-    to set `observed_ratio` beside for `hadar`."""
+    """The claimed competitive ratio: a theorem for `hadar-committed`; for `hadar` only a number to
+    compare with `observed_ratio`."""
 
     @property
     def observed_ratio(self) -> float:
-        """How many times the utility the bound is; the optimum is no more."""
+        """The dual bound divided by the utility; the true ratio is at most this."""
         bound = float("inf") if self.bound is None else self.bound.value
         if self.utility:
             return bound / self.utility
         return float("inf") if bound else 1.0
 
     def message(self) -> str:
-        """Return the ratios in words."""
+        """Return a sentence with the observed and the claimed ratio."""
         return (
             f"the dual bound is {self.observed_ratio:.4g} times the utility; "
             f"2 alpha is {self.two_alpha:.4g}"
@@ -250,7 +250,7 @@ class HadarCertificate(NamedTuple):
 def certify_hadar(instance: Instance, rng: np.random.Generator) -> HadarCertificate:
     """Run `hadar` on a utility instance, and bound the optimum from its prices.
 
-    The prices of a round are those after its decision. 2 alpha is the largest of its rounds.
+    The prices of a round are those after its decision. 2 alpha is the maximum over the rounds.
     """
     policy = Hadar()
     watch = _PriceWatch(instance, policy)
@@ -259,7 +259,7 @@ def certify_hadar(instance: Instance, rng: np.random.Generator) -> HadarCertific
 
 
 def certify_committed(instance: Instance) -> HadarCertificate:
-    """Run `hadar-committed` on a utility instance without forking; see `commit`."""
+    """Run `hadar-committed` (function `commit`) on a utility instance without forking."""
     committed = commit(instance)
     found = PolicySchedule(
         schedule=committed.schedule, last_round=committed.last_round, decisions=0
@@ -272,7 +272,7 @@ def _certified(
     instance: Instance, run: PolicySchedule, prices: NDArray[np.float64], two_alpha: float
 ) -> HadarCertificate:
     utility = check(instance, run.schedule).objective
-    assert utility is not None, "utility instances need no job to complete"
+    assert utility is not None, "every schedule is valid for a utility instance"
     bound = None
     with suppress(OutOfTimeError):
         bound = price_bound(instance, prices, utility)
@@ -280,7 +280,7 @@ def _certified(
 
 
 class _PriceWatch:
-    """Keeps the prices of each round."""
+    """Record the prices of each round."""
 
     def __init__(self, instance: Instance, policy: Hadar) -> None:
         self._instance = instance
@@ -300,17 +300,18 @@ class _PriceWatch:
                     used[host, name] = used.get((host, name), 0) + count
         for place, server in enumerate(self._instance.servers):
             for kind, name in enumerate(self._types):
-                there = server.gpus.get(name, 0)
-                if there:
-                    price = ranges[name].price(used.get((server.id, name), 0), there)
+                capacity = server.gpus.get(name, 0)
+                if capacity:
+                    price = ranges[name].price(used.get((server.id, name), 0), capacity)
                     self.prices[number, place, kind] = price
 
 
 class HadarSolver(RoundPolicySolver):
-    """Hadar's auction round by round; on utility instances with a proved bound.
+    """Run Hadar's auction round by round, with a proved bound on utility instances.
 
-    The bound is the dual of the offline problem at the policy's prices, made feasible by solving
-    each job's pricing problem exactly and improved by a few subgradient steps: see `price_bound`.
+    The bound is the dual of the offline problem at the policy's prices. It is made feasible by
+    solving each job's pricing problem exactly, and improved by a few subgradient steps
+    (`price_bound`).
     """
 
     gives_bound = True
@@ -319,16 +320,17 @@ class HadarSolver(RoundPolicySolver):
         super().__init__("hadar")
 
     def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[RoundSchedule]:
-        """Run the policy, and bound the optimum of a utility instance."""
+        """Run the policy and, on a utility instance, bound the optimum."""
         if instance.objective is not Objective.UTILITY:
             return super().apply(instance, rng)
         return _result(instance, certify_hadar(instance, rng))
 
 
 class HadarCommitted(RoundPolicySolver):
-    """Each job buys its whole schedule as it arrives; with a proved bound and ratio.
+    """Let each job buy its whole schedule on arrival, with a proved bound and ratio.
 
-    Source and proof: `commit`. It is 2 alpha-competitive, with the alpha of the message.
+    `commit` gives the source and the proof. The rule is 2 alpha-competitive; the message of a
+    result states 2 alpha.
     """
 
     gives_bound = True
@@ -339,13 +341,15 @@ class HadarCommitted(RoundPolicySolver):
         pass
 
     def supports(self, instance: Instance) -> Unsupported | None:
-        """Return why the rule cannot answer the instance, None if it can."""
+        """Return why the rule cannot solve the instance; None if it can."""
         if instance.forking:
-            return Unsupported(f"{self.name} has no rule for copies of jobs")
+            return Unsupported(
+                f"{self.name} supports instances without forking only; this one has forking"
+            )
         return Solver.supports(self, instance)
 
     def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[RoundSchedule]:  # noqa: ARG002
-        """Let the jobs buy."""
+        """Run the auction and return its schedule with the bound."""
         return _result(instance, certify_committed(instance))
 
 

@@ -362,10 +362,10 @@ def test_entities_share_rounds_by_weight():
     [
         ([], "must be a list of at least one entity"),
         ("team", "must be a list of at least one entity"),
-        ([{"name": "a"}, {"name": "a"}], "must have a name each of their own"),
+        ([{"name": "a"}, {"name": "a"}], "must have unique names"),
         ([{"name": "a", "weight": 0}], r"entities\[0\].weight"),
         ([{"name": "a", "policy": "best"}], r"entities\[0\].policy"),
-        ([{"weight": 1}], "must be a table with name"),
+        ([{"weight": 1}], "must be a table with the key name"),
     ],
 )
 def test_entities_that_are_none_are_refused(entities, rule):

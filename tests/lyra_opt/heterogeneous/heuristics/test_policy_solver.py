@@ -137,7 +137,7 @@ def test_copies_ask_for_forking():
         instance_of([{"a": 2}], [job("x", 3, gang=2)])
     )
     assert skip is not None
-    assert "one GPU" in skip.reason
+    assert "one-GPU jobs only" in skip.reason
 
 
 def test_runs_are_as_long_as_the_jobs():

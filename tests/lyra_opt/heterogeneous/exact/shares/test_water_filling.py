@@ -196,9 +196,12 @@ def test_hierarchies_are_feasible_and_nobody_can_rise(instance, is_fifo):
 @pytest.mark.parametrize(
     ("entities", "message"),
     [
-        ([("a", ("j0", "j9"))], r"entities\[0\].jobs is \"j9\": must be a job of the instance"),
+        (
+            [("a", ("j0", "j9"))],
+            r"entities\[0\].jobs is \"j9\": must be the id of a job of the instance",
+        ),
         ([("a", ("j0", "j1")), ("b", ("j1",))], r"entities\[1\].jobs is \"j1\": must be in one"),
-        ([("a", ("j0",))], r"entities is \"j1\": must be in an entity"),
+        ([("a", ("j0",))], r"entities is \"j1\": must belong to an entity"),
     ],
 )
 def test_bad_entities_are_named(entities, message):
@@ -231,7 +234,7 @@ def test_engine_that_is_not_exact_is_refused():
         point = exact(programme)
         return replace(point, shares=0.9 * point.shares)
 
-    with pytest.raises(RuntimeError, match="no job is proved to be saturated"):
+    with pytest.raises(RuntimeError, match="no job is proved saturated"):
         fill(arrays, engine=careless)
 
 
@@ -239,7 +242,7 @@ def test_engine_without_a_solution_is_named():
     """No level is made up."""
     from lyra_opt.heterogeneous.exact.shares.solver import SharePoint
 
-    with pytest.raises(RuntimeError, match="not solved"):
+    with pytest.raises(RuntimeError, match="returned no solution"):
         fill(one_type(2, 1), engine=lambda programme: SharePoint(None, None))
 
 
