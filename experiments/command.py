@@ -93,12 +93,7 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
         help=f"a study file, or one of {', '.join(bundled_studies())}",
     )
     completed_by(named, bundled_studies)
-    study.add_argument(
-        "--keys", action="store_true", help="list every key of study files, and do nothing else"
-    )
-    study.add_argument(
-        "--schema", action="store_true", help="print the JSON schema of study files, likewise"
-    )
+    add_keys_options(study, "study files")
     study.add_argument("--out", metavar="DIR", help="folder of the results (default results/NAME)")
     add_engine_options(study, "runs")
     study.add_argument(
@@ -154,24 +149,37 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
     diff.set_defaults(run=run_diff_command)
 
 
-def run_study_command(arguments: argparse.Namespace) -> int:
-    """Run ``lyra-opt study``; return the exit code."""
+def add_keys_options(parser: argparse.ArgumentParser, files: str) -> None:
+    """Add the options that describe a kind of TOML file, such as "study files"."""
+    for name, what in (("keys", "list every key"), ("schema", "print the JSON schema")):
+        parser.add_argument(f"--{name}", action="store_true", help=f"{what} of {files} and exit")
+
+
+def print_keys(arguments: argparse.Namespace, table: type[Any], title: str) -> bool:
+    """Print the keys or the JSON schema of a table if an option asks; return whether it does."""
     import json
 
-    from lyra_opt.commands.output import require_folder_path, text_width
+    from lyra_opt.commands.output import text_width
     from lyra_opt.core.described import keys_text
     from lyra_opt.core.fields import document_schema
+
+    if arguments.keys:
+        print(keys_text(table, text_width()))
+    elif arguments.schema:
+        print(json.dumps(document_schema(table, title), indent=2))
+    return bool(arguments.keys or arguments.schema)
+
+
+def run_study_command(arguments: argparse.Namespace) -> int:
+    """Run ``lyra-opt study``; return the exit code."""
+    from lyra_opt.commands.output import require_folder_path
     from lyra_opt.experiments.runner import run_study
     from lyra_opt.experiments.settings import engine_of
     from lyra_opt.experiments.study import read_study
     from lyra_opt.experiments.study_cells import find_trace
     from lyra_opt.experiments.study_file import StudyTable
 
-    if arguments.keys:
-        print(keys_text(StudyTable, text_width()))
-        return 0
-    if arguments.schema:
-        print(json.dumps(document_schema(StudyTable, "A study of lyra-opt"), indent=2))
+    if print_keys(arguments, StudyTable, "A study of lyra-opt"):
         return 0
     if arguments.study is None:
         raise UserError("STUDY is missing: a study file, or the name of a bundled study")

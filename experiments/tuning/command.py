@@ -14,6 +14,7 @@ from lyra_opt.commands.arguments import (
     add_resume_option,
     completed_by,
 )
+from lyra_opt.experiments.command import add_keys_options, print_keys
 
 if TYPE_CHECKING:
     import argparse
@@ -58,10 +59,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "tuning", metavar="FILE", nargs="?", help="a name, such as lyra-2, or a TOML file"
     )
     completed_by(tuning, _names)
-    for name, what in (("keys", "list every key"), ("schema", "print the JSON schema")):
-        parser.add_argument(
-            f"--{name}", action="store_true", help=f"{what} of tuning files, and do nothing else"
-        )
+    add_keys_options(parser, "tuning files")
     add_repeated_option(
         parser, "--set", "KEY=VALUE", "a key of the file, such as trials=20", dest="changes"
     )
@@ -84,7 +82,6 @@ def _names() -> list[str]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command; return the exit code."""
-    import json
     import tempfile
     from contextlib import ExitStack
 
@@ -94,11 +91,8 @@ def run(arguments: argparse.Namespace) -> int:
         print_json,
         require_folder_path,
         stdout_kept_clean,
-        text_width,
     )
-    from lyra_opt.core.described import keys_text
     from lyra_opt.core.errors import UserError
-    from lyra_opt.core.fields import document_schema
     from lyra_opt.experiments.executor import EXIT_INTERRUPTED
     from lyra_opt.experiments.settings import engine_of
     from lyra_opt.experiments.simulation.scenario.loading import parse_change
@@ -107,11 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt.experiments.tuning.search import load_optuna
     from lyra_opt.experiments.tuning.tuning_file import TuningTable, load_tuning
 
-    if arguments.keys or arguments.schema:
-        schema = document_schema(TuningTable, "A tuning file of lyra-opt")
-        print(
-            keys_text(TuningTable, text_width()) if arguments.keys else json.dumps(schema, indent=2)
-        )
+    if print_keys(arguments, TuningTable, "A tuning file of lyra-opt"):
         return 0
     if arguments.tuning is None:
         raise UserError("FILE is missing: a tuning file, or the name of a bundled one")
@@ -149,7 +139,7 @@ def run(arguments: argparse.Namespace) -> int:
     missed = [
         f"{each.name or tuning.table.name}: missed {name}"
         for each in found
-        for name in each.missed(each.best.tuned)
+        for name in each.missed(each.table.seeds)
     ]
     for line in missed:
         complain(line)
@@ -164,7 +154,7 @@ def _write(
     from lyra_opt.experiments.page import PAGE, how_run, render_page
     from lyra_opt.experiments.simulation.scenario.documents import toml_text
     from lyra_opt.experiments.simulation.scenario.loading import variants
-    from lyra_opt.experiments.tuning.outcome import HEADER, shares_in_words
+    from lyra_opt.experiments.tuning.outcome import HEADER
 
     write_text(out / RESULT_FILE, format_document(record))
     for each, (_, variant) in zip(found, variants(tuning.scenario), strict=True):
@@ -176,7 +166,6 @@ def _write(
         study=study,
         found=found,
         header=HEADER,
-        shares=shares_in_words,
         how=how_run(study, runs),
     )
     write_text(out / PAGE, page)
@@ -191,7 +180,7 @@ def _print(found: Sequence[Found], out: Path | None) -> None:
     from lyra_opt.commands.output import print_line, print_table
     from lyra_opt.core.errors import counted
     from lyra_opt.experiments.page import PAGE
-    from lyra_opt.experiments.tuning.outcome import BEST, HEADER, shares_in_words
+    from lyra_opt.experiments.tuning.outcome import BEST, HEADER
 
     for each in found:
         table = each.table
@@ -205,7 +194,7 @@ def _print(found: Sequence[Found], out: Path | None) -> None:
         print(f"Best of {counted(len(each.trials), 'trial')}:")
         for path, value in each.values.items():
             print(f"  {path} = {value}")
-        if words := shares_in_words(each.compared):
+        if words := each.shares_in_words():
             print_line(words)
         if each.worst_disagreement is not None:
             print(

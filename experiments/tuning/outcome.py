@@ -1,19 +1,20 @@
-"""The result of a search: the best values, their figures beside others, and all trials."""
+"""The result of a tuning: the best values beside other values and schemes, and all trials."""
 
 from __future__ import annotations
 
 import math
-import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.experiments.simulation.scenario.setup import SimulationError
 from lyra_opt.experiments.tables import NOTHING
 from lyra_opt.experiments.tuning.search import best_of
-from lyra_opt.experiments.tuning.tasks import BOUND, SCHEDULE, TIMERS
+from lyra_opt.experiments.tuning.tasks import SCHEDULE, TIMERS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+
+    import pandas as pd
 
     from lyra_opt.experiments.tuning.search import Trial
     from lyra_opt.experiments.tuning.tuning_file import TuningTable
@@ -24,54 +25,41 @@ JCT = "jct_mean_s"
 PROVED = "bound of any schedule"
 TOLERANCE = 1e-9
 HEADER = ("", "tuned on", "ratio", "judged on", "ratio")
-"""Of `Found.rows`: ratios to published figures, or to the best values on the same draws."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
-    """The figures of a row of the comparison, for each seed and each judged seed."""
-
-    name: str
-    tuned: Sequence[Mapping[str, float]]
-    judged: Sequence[Mapping[str, float]] = ()
+"""Headings of `Found.rows`; ratios are to published figures, or to the best values by seed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The result for one point of the scenario's axes.
+    """The result of a tuning at one point of the scenario's axes.
 
     Parameters
     ----------
     table
         The tuning file.
     point
-        The values of the axes.
+        The value of each axis of the scenario at this point.
     trials
-        All trials in order.
-    compared
-        The values of ``start``, the other schemes, the best values, and a clairvoyant.
+        All trials, in the order in which they ran.
+    figures
+        Measures (columns) by seed for each entry of the comparison: the values of ``start``,
+        `BEST`, the other schemes and the clairvoyant schedules.
     replayed
-        Figures of the best by the simulated cluster on the judged seeds, where trials are compiled.
+        Figures of the best values on the simulated cluster by judged seed, if trials are compiled.
     assumptions
-        The assumptions of the best values' runs, a sentence each.
+        Assumptions of the simulations with the best values, one sentence each.
     """
 
     table: TuningTable
     point: Mapping[str, Any]
     trials: Sequence[Trial]
-    compared: Sequence[Compared]
-    replayed: Sequence[Mapping[str, float]] = ()
+    figures: Mapping[str, pd.DataFrame]
+    replayed: pd.DataFrame
     assumptions: Sequence[str] = ()
 
     @property
     def name(self) -> str:
-        """The point in words; empty for a scenario without axes."""
+        """The point of the axes in words; empty for a scenario without axes."""
         return ", ".join(f"{name} = {value}" for name, value in self.point.items())
-
-    @property
-    def best(self) -> Compared:
-        """The figures of the best values."""
-        return next(each for each in self.compared if each.name == BEST)
 
     @property
     def values(self) -> dict[str, float]:
@@ -80,29 +68,34 @@ class Found:
         paths = [each.path for each in table.parameters]
         return dict(zip(paths, best_of(self.trials).values(table), strict=True))
 
+    def of(self, name: str, seeds: Sequence[int]) -> pd.DataFrame:
+        """Return the figures of an entry on some seeds; empty if it has no figures on them."""
+        figures = self.figures[name]
+        return figures[figures.index.isin(seeds)]
+
     @property
     def worst_disagreement(self) -> float | None:
         """Largest relative difference between the simulated cluster and the compiled schedule."""
-        differences = [
-            abs(replayed[name] - value) / (abs(value) or 1.0)
-            for replayed, compiled in zip(self.replayed, self.best.judged, strict=False)
-            for name, value in compiled.items()
-        ]
-        return max(differences, default=None)
+        if self.replayed.empty:
+            return None
+        compiled = self.of(BEST, self.table.judged)
+        scale = compiled.abs().mask(compiled == 0, 1.0)
+        return float(((self.replayed - compiled).abs() / scale).max().max())
 
-    def missed(self, of_seeds: Sequence[Mapping[str, float]]) -> list[str]:
-        """Return the measures whose mean over seeds misses the target by more than allowed."""
+    def missed(self, seeds: Sequence[int]) -> list[str]:
+        """Return the measures whose mean over the seeds misses its target beyond the tolerance."""
+        means = self.of(BEST, seeds).mean()
         return [
             target.measure
             for target in self.table.targets
-            if of_seeds
-            and abs(_mean(of_seeds, target.measure) / target.value - 1) > target.tolerance
+            if abs(means[target.measure] / target.value - 1) > target.tolerance
         ]
 
     def as_json_object(self) -> dict[str, Any]:
-        """Return all of it; of trials the values, means and losses as rows. inf is null."""
+        """Return the content of ``tuning.json``; a value of inf is null."""
         table, paths = self.table, list(self.values)
         targets = {each.measure: each for each in table.targets}
+        tuned, judged = (self.of(BEST, seeds) for seeds in (table.seeds, table.judged))
         return {
             **({"axes": dict(self.point)} if self.point else {}),
             "tuning": table.name,
@@ -115,24 +108,24 @@ class Found:
                     "measure": name,
                     "value": targets[name].value if name in targets else None,
                     "tolerance": targets[name].tolerance if name in targets else None,
-                    "tuned": [each[name] for each in self.best.tuned],
-                    "judged": [each[name] for each in self.best.judged],
-                    "replayed": [each[name] for each in self.replayed],
+                    "tuned": tuned[name].to_list(),
+                    "judged": judged[name].to_list(),
+                    "replayed": self.replayed[name].to_list(),
                 }
                 for name in table.measures
             ],
             "seeds": list(table.seeds),
             "judged_seeds": list(table.judged),
-            "missed": self.missed(self.best.tuned),
-            "missed_by_others": self.missed(self.best.judged),
+            "missed": self.missed(table.seeds),
+            "missed_by_others": self.missed(table.judged),
             "worst_disagreement": self.worst_disagreement,
             "compared": [
                 {
-                    "name": each.name,
-                    "tuned": [dict(figures) for figures in each.tuned],
-                    "judged": [dict(figures) for figures in each.judged],
+                    "name": name,
+                    "tuned": self.of(name, table.seeds).to_dict("records"),
+                    "judged": self.of(name, table.judged).to_dict("records"),
                 }
-                for each in self.compared
+                for name in self.figures
             ],
             "tried": {
                 "columns": [*paths, *table.measures, "loss"],
@@ -149,111 +142,88 @@ class Found:
         }
 
     def rows(self) -> list[list[str]]:
-        """Return a row for each target, or for each row of the comparison; see `HEADER`."""
-        name, best = self.table.measures[0], self.best
-        if self.table.targets:
-            return [
-                [
-                    f"{target.measure}, published {target.value:g}",
-                    *_cells([each[target.measure] for each in best.tuned], [target.value]),
-                    *_cells([each[target.measure] for each in best.judged], [target.value]),
-                ]
-                for target in self.table.targets
-            ]
-        return [
-            [
-                row.name,
-                *_cells([each[name] for each in row.tuned], [each[name] for each in best.tuned]),
-                *_cells([each[name] for each in row.judged], [each[name] for each in best.judged]),
-            ]
-            for row in self.compared
-        ]
+        """Return a row for each target, or without targets for each entry (see `HEADER`)."""
+        table, found = self.table, []
+        tuned, judged = (self.of(BEST, seeds) for seeds in (table.seeds, table.judged))
+        for each in table.targets:
+            cells = (_cells(best[each.measure], each.value) for best in (tuned, judged))
+            found.append([f"{each.measure}, published {each.value:g}", *sum(cells, ())])
+        if table.measure is not None:
+            for name in self.figures:
+                pairs = ((self.of(name, table.seeds), tuned), (self.of(name, table.judged), judged))
+                cells = (_cells(own[table.measure], best[table.measure]) for own, best in pairs)
+                found.append([name, *sum(cells, ())])
+        return found
+
+    def shares_in_words(self) -> str:
+        """Return a sentence that splits the auto-tuner's excess over the best schedule into parts.
+
+        The parts are those of the tuner, of the timers and of the job order. The sentence is empty
+        without a clairvoyant search or without the auto-tuner among the schemes.
+        """
+        if not {SCHEDULE, AUTO_TUNER} <= self.figures.keys():
+            return ""
+        sums = {name: math.fsum(self.of(name, self.table.seeds)[JCT]) for name in self.figures}
+        whole = sums[AUTO_TUNER] - sums[SCHEDULE]
+        if whole <= 0:
+            return f"No schedule found is better than the schedule of {AUTO_TUNER}."
+        tuner, timers, order = (
+            f"{round(100 * (sums[worse] - sums[better]) / whole, 1) + 0.0:.1f}"
+            for worse, better in ((AUTO_TUNER, BEST), (BEST, TIMERS), (TIMERS, SCHEDULE))
+        )
+        return (
+            f"The distance from {AUTO_TUNER} to the {SCHEDULE} splits into {tuner} % for the tuner "
+            f"against the {BEST}, {timers} % for {TIMERS}, and {order} % for the order of jobs."
+        )
 
 
 def with_clairvoyant(
-    compared: Sequence[Compared],
-    timers: Sequence[Mapping[str, float]],
-    schedules: Sequence[Mapping[str, float]],
-    in_order: Collection[str],
-) -> list[Compared]:
-    """Return a comparison with the schedules of a clairvoyant and the proved bound.
-
-    Schedules of the comparison count as found by the clairvoyant too.
+    jct_s: pd.DataFrame, bound_s: pd.Series, in_order: Sequence[str]
+) -> pd.DataFrame:
+    """Return mean JCTs by seed, with each clairvoyant schedule at least as good as all others.
 
     Parameters
     ----------
-    timers, schedules
-        Figures of `ClairvoyantTask` for each seed, with Dally's order and with any order.
+    jct_s
+        Mean JCT in seconds by seed (rows) and compared entry (columns), `TIMERS` and `SCHEDULE`
+        included.
+    bound_s
+        Proved lower bound on the mean JCT, by seed; it becomes the column `PROVED`.
     in_order
-        The names of the rows in which jobs choose in Dally's order.
+        Entries whose jobs choose in Dally's order: `TIMERS` takes their best schedule.
 
     Raises
     ------
     SimulationError
         If a schedule beats the proved bound.
     """
-    timers_s, schedule_s = [], []
-    for draw, (kept, free) in enumerate(zip(timers, schedules, strict=True)):
-        by_row = {each.name: each.tuned[draw][JCT] for each in compared}
-        timers_s.append(min(kept[JCT], *(by_row[name] for name in in_order)))
-        schedule_s.append(min(free[JCT], timers_s[-1], *by_row.values()))
-        if schedule_s[-1] < free[BOUND] * (1 - TOLERANCE):
+    timers_s = jct_s[[*in_order, TIMERS]].min(axis=1)
+    found = jct_s.assign(**{TIMERS: timers_s, SCHEDULE: jct_s.min(axis=1), PROVED: bound_s})
+    for seed, least_s in found[SCHEDULE].items():
+        if least_s < bound_s[seed] * (1 - TOLERANCE):
             raise SimulationError(
-                f"draw {draw}: a schedule has a mean JCT of {schedule_s[-1]} s, but {free[BOUND]} "
-                "s is proved to be the least"
+                f"seed {seed}: a schedule has a mean JCT of {least_s} s, but {bound_s[seed]} s is "
+                "a proved lower bound"
             )
-    found = {TIMERS: timers_s, SCHEDULE: schedule_s, PROVED: [each[BOUND] for each in schedules]}
-    rows = [
-        Compared(name=label, tuned=[{JCT: value} for value in values])
-        for label, values in found.items()
-    ]
-    return [*compared, *rows]
+    return found
 
 
-def shares_in_words(compared: Sequence[Compared]) -> str:
-    """Return how the auto-tuner's distance from the best schedule found splits into three parts."""
-    if not {SCHEDULE, AUTO_TUNER} <= {row.name for row in compared}:
-        return ""
-    sums = {row.name: math.fsum(each[JCT] for each in row.tuned) for row in compared}
-    whole = sums[AUTO_TUNER] - sums[SCHEDULE]
-    if whole <= 0:
-        return f"No schedule was found that is better than that of {AUTO_TUNER}."
-    tuner, timers, order = (
-        _percent((sums[worse] - sums[better]) / whole)
-        for worse, better in ((AUTO_TUNER, BEST), (BEST, TIMERS), (TIMERS, SCHEDULE))
-    )
-    return (
-        f"The distance from {AUTO_TUNER} to the {SCHEDULE} splits into {tuner} % for the tuner "
-        f"against the {BEST}, {timers} % for {TIMERS}, and {order} % for the order of jobs."
-    )
-
-
-def _cells(values: Sequence[float], references: Sequence[float]) -> tuple[str, str]:
-    """Return the mean, and its ratio to the reference, each with the least and greatest by seed."""
-    if not values or 0 in references:
+def _cells(values: pd.Series, reference: pd.Series | float) -> tuple[str, ...]:
+    """Return a mean and its ratio to the reference, each with the least and greatest by seed."""
+    ratios = values / reference
+    if values.empty or not ratios.map(math.isfinite).all():
         return NOTHING, NOTHING
-    references = references if len(references) == len(values) else [references[0]] * len(values)
-    ratios = [value / other for value, other in zip(values, references, strict=True)]
-    mean = statistics.fmean(values)
-    ratio = mean / statistics.fmean(references)
+    ratio = values.mean() / (reference if isinstance(reference, float) else reference.mean())
     if len(values) == 1:
-        return _shown(mean), f"{ratio:.3f}"
+        return _shown(values.mean()), f"{ratio:.3f}"
     return (
-        f"{_shown(mean)} ({_shown(min(values))} to {_shown(max(values))})",
-        f"{ratio:.3f} ({min(ratios):.3f} to {max(ratios):.3f})",
+        f"{_shown(values.mean())} ({_shown(values.min())} to {_shown(values.max())})",
+        f"{ratio:.3f} ({ratios.min():.3f} to {ratios.max():.3f})",
     )
 
 
 def _shown(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _percent(share: float) -> str:
-    return f"{round(100 * share, 1) + 0.0:.1f}"
-
-
-def _mean(of_seeds: Sequence[Mapping[str, float]], name: str) -> float:
-    return statistics.fmean(each[name] for each in of_seeds)
 
 
 def _finite(value: float) -> float | None:

@@ -22,7 +22,7 @@ from lyra_opt.experiments.tuning.outcome import (
     AUTO_TUNER,
     BEST,
     JCT,
-    Compared,
+    PROVED,
     Found,
     with_clairvoyant,
 )
@@ -37,8 +37,10 @@ from lyra_opt.experiments.tuning.tasks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from pathlib import Path
+
+    import pandas as pd
 
     from lyra_opt.experiments.pool import Engine
     from lyra_opt.experiments.records import RunRecord
@@ -144,6 +146,11 @@ class _Point:
     def check(self) -> None:
         """Raise `UserError` for all that can be wrong before the first run."""
         table = self.table
+        taken = {BEST, TIMERS, SCHEDULE, PROVED, *self.labels}
+        for place, each in enumerate(table.start):
+            if each.name in taken:
+                error = FieldError(f"start[{place}].name", each.name, "names another entry too")
+                raise InputError(self.tuning.source, str(error))
         middle = [each.value((each.least + each.most) // 2) for each in table.parameters]
         for values in [middle, *(each.values for each in table.start)]:
             for task in self.tasks(values, [*table.seeds, *table.judged]):
@@ -156,12 +163,18 @@ class _Point:
                         rule = "clairvoyant: the scenario must have a network"
                         raise InputError(self.tuning.source, rule)
 
-    def figures(self, runs: _Runs, tasks: Sequence[TrialTask]) -> list[dict[str, float]]:
-        """Return the measures of runs; `SimulationError` if a run has not measured one."""
-        return [_figures(row, self.table.measures) for row in runs.rows(tasks)]
+    def figures(
+        self, runs: _Runs, tasks: Sequence[TrialTask], names: Sequence[str] = ()
+    ) -> pd.DataFrame:
+        """Return the measures of runs by seed; `SimulationError` if a run lacks one of them."""
+        import pandas as pd
+
+        rows, columns = runs.rows(tasks), list(names or self.table.measures)
+        found = [_figures(row, columns) for row in rows]
+        return pd.DataFrame(found, index=[row.seed for row in rows], columns=columns)
 
     def found(self, runs: _Runs) -> Found:
-        """Search, and compare the best with the others."""
+        """Search for the best values, and compare them with other values and schemes."""
         table, count = self.table, len(self.table.seeds)
 
         def means(candidates: Sequence[Steps]) -> list[Mapping[str, float]]:
@@ -169,68 +182,62 @@ class _Point:
                 [each.value(steps[each.path]) for each in table.parameters] for steps in candidates
             ]
             tasks = [task for each in values for task in self.tasks(each, table.seeds)]
-            found = self.figures(runs, tasks)
+            figures = [_figures(row, table.measures) for row in runs.rows(tasks)]
             return [
                 {
-                    name: math.fsum(each[name] for each in found[place : place + count]) / count
+                    name: math.fsum(each[name] for each in figures[place : place + count]) / count
                     for name in table.measures
                 }
-                for place in range(0, len(found), count)
+                for place in range(0, len(figures), count)
             ]
 
         trials = search(table, means)
         best = best_of(trials).values(table)
         others = () if table.targets else self.labels[1:]
-        asked = [
-            *((each.name, each.values, self.labels[0], table.compiled) for each in table.start),
-            (BEST, best, self.labels[0], table.compiled),
-            *((label, best, label, False) for label in others),
-        ]
+        of_values = {each.name: each.values for each in table.start} | {BEST: best}
+        seeds = [*table.seeds, *table.judged]
+        tasks = {name: self.tasks(values, seeds) for name, values in of_values.items()}
+        tasks |= {label: self.tasks(best, seeds, scheme=label, compiled=False) for label in others}
         replays = self.tasks(best, table.judged or table.seeds, compiled=False)
-        tasks = [
-            self.tasks(values, seeds, scheme=scheme, compiled=compiled)
-            for _, values, scheme, compiled in asked
-            for seeds in (table.seeds, table.judged)
-        ]
-        runs.rows([*chain(*tasks), *replays])  # at once, so that they run side by side
-        figures = [self.figures(runs, each) for each in tasks]
-        rows: Sequence[Compared] = [
-            Compared(name=name, tuned=figures[2 * place], judged=figures[2 * place + 1])
-            for place, (name, *_) in enumerate(asked)
-        ]
+        runs.rows([*chain(*tasks.values()), *replays])  # one batch, so that all run side by side
+        figures = {name: self.figures(runs, each) for name, each in tasks.items()}
         if table.clairvoyant is not None:
-            in_order = [each.name for each in table.start] + [BEST]
-            in_order += [AUTO_TUNER] if AUTO_TUNER in others else []
-            timers, schedules = self._clairvoyant(runs, best)
-            rows = with_clairvoyant(rows, timers, schedules, in_order)
-        replayed = self.figures(runs, replays)
+            in_order = [*of_values, *({AUTO_TUNER} & set(others))]
+            figures |= self._clairvoyant(runs, figures, in_order, best)
+        is_compared = table.compiled and table.judged
         sentences = (each for row in runs.rows(replays) for each in row.assumptions)
         return Found(
             table=table,
             point=self.point,
             trials=trials,
-            compared=rows,
-            replayed=replayed if table.compiled and table.judged else (),
+            figures=figures,
+            replayed=self.figures(runs, replays if is_compared else []),
             assumptions=list(dict.fromkeys(sentences)),
         )
 
     def _clairvoyant(
-        self, runs: _Runs, best: Sequence[float]
-    ) -> Iterator[list[Mapping[str, float]]]:
-        """Yield the figures of clairvoyant timers, and of clairvoyant schedules with bounds."""
-        for label, names in ((TIMERS, (JCT,)), (SCHEDULE, (JCT, BOUND))):
-            tasks = self.tasks(
-                best,
-                self.table.seeds,
-                scheme=label,
-                kind=ClairvoyantTask,
-                changes=self.table.clairvoyant,
-            )
-            yield [_figures(row, names) for row in runs.rows(tasks)]
+        self,
+        runs: _Runs,
+        figures: Mapping[str, pd.DataFrame],
+        in_order: Sequence[str],
+        best: Sequence[float],
+    ) -> dict[str, pd.DataFrame]:
+        import pandas as pd
+
+        seeds, changes = self.table.seeds, self.table.clairvoyant
+        tasks = {
+            label: self.tasks(best, seeds, scheme=label, kind=ClairvoyantTask, changes=changes)
+            for label in (TIMERS, SCHEDULE)
+        }
+        runs.rows([*chain(*tasks.values())])
+        bound_s = self.figures(runs, tasks[SCHEDULE], [BOUND])[BOUND]
+        searched = {label: self.figures(runs, each) for label, each in tasks.items()}
+        jct_s = {name: each[JCT] for name, each in {**figures, **searched}.items()}
+        found = with_clairvoyant(pd.DataFrame(jct_s).loc[[*seeds]], bound_s, in_order)
+        return {name: found[[name]].set_axis([JCT], axis=1) for name in (TIMERS, SCHEDULE, PROVED)}
 
 
 def _figures(row: ReplayRecord, names: Sequence[str]) -> dict[str, float]:
-    """Return some figures of a run; `SimulationError` if it has not measured one."""
     found = {name: (row.figures or {}).get(name) for name in names}
     for name, value in found.items():
         if not isinstance(value, int | float):

@@ -41,7 +41,6 @@ SUFFIX = ".toml"
 LARGEST_FILE_BYTES, LARGEST_RESULT_BYTES = 2**20, 2**24
 MOST_TRIALS = 100_000
 MOST_SEEDS = 1000
-OF_SCHEMES = "schemes."
 PERCENTILE = re.compile(r"(?P<of>queue|jct)_p(?P<rank>\d{1,2})_s")
 
 
@@ -231,36 +230,30 @@ class Tuning:
         InputError
             If the scenario has no such key, or a value breaks the key's rule.
         """
-        schemes, others = list(plain(variant.document["schemes"])), []
+        document = plain(variant.document)
+        labels = [each.label for each in variant.table.schemes]
+        document["schemes"] = entries = dict(zip(labels, document["schemes"], strict=True))
         for place, (parameter, value) in enumerate(zip(self.table.parameters, values, strict=True)):
-            path = parameter.path
-            if not path.startswith(OF_SCHEMES):
-                others.append(Change(path, value))
-                continue
-            label, *parts = path.removeprefix(OF_SCHEMES).split(".")
-            labels = [each.label for each in variant.table.schemes]
+            path = parameter.path.split(".")
             try:
-                index = labels.index(label)
-                entry = schemes[index]
-                named = entry if isinstance(entry, dict) else {"name": entry}
-                schemes[index] = _with_value(named | {"label": label}, parts, value)
-            except (ValueError, LookupError, TypeError):
-                rule = f"must lead to a parameter of one of the schemes {', '.join(labels)}"
-                error = FieldError(f"parameters[{place}].key", path, rule)
+                if path[0] == "schemes" and isinstance(entries[path[1]], str):
+                    entries[path[1]] = {"name": entries[path[1]], "label": path[1]}
+                _set(document, path, value)
+            except (ValueError, LookupError, TypeError, AttributeError):
+                rule = f"must be a key of the scenario or of its schemes {', '.join(labels)}"
+                error = FieldError(f"parameters[{place}].key", parameter.path, rule)
                 raise InputError(self.source, str(error)) from None
-        if schemes != plain(variant.document["schemes"]):
-            others.append(Change("schemes", schemes))
-        return load_scenario(variant, others)
+        document["schemes"] = list(entries.values())
+        given = variant.document
+        changed = {name: each for name, each in document.items() if each != given.get(name)}
+        return load_scenario(variant, [Change(name, each) for name, each in changed.items()])
 
 
-def _with_value(held: Any, parts: Sequence[str], value: float) -> Any:
-    if not parts:
-        return value
-    name, *rest = parts
-    if isinstance(held, list):
-        place = range(len(held))[int(name)]
-        return [*held[:place], _with_value(held[place], rest, value), *held[place + 1 :]]
-    return {**held, name: _with_value(held[name] if rest else None, rest, value)}
+def _set(held: Any, path: Sequence[str], value: float) -> None:
+    *tables, last = path
+    for name in tables:
+        held = held[int(name)] if isinstance(held, list) else held.setdefault(name, {})
+    held[int(last) if isinstance(held, list) else last] = value
 
 
 def tuning_names() -> list[str]:

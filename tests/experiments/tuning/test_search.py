@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pytest
 
 from lyra_opt.core.errors import FieldError, UserError
@@ -14,12 +15,11 @@ from lyra_opt.experiments.tuning.outcome import (
     BEST,
     JCT,
     PROVED,
-    Compared,
-    shares_in_words,
+    Found,
     with_clairvoyant,
 )
 from lyra_opt.experiments.tuning.search import best_of, loss_of, search
-from lyra_opt.experiments.tuning.tasks import BOUND, SCHEDULE, TIMERS
+from lyra_opt.experiments.tuning.tasks import SCHEDULE, TIMERS
 from lyra_opt.experiments.tuning.tuning_file import (
     ParameterTable,
     StartTable,
@@ -123,42 +123,50 @@ def test_a_missing_extra_is_named(monkeypatch):
         search(table(trials=1), means)
 
 
-def compared(*, auto: tuple[float, float]) -> list[Compared]:
-    """Return a start, fixed timers with 10 and 20 s, and another scheme with 8 and 16."""
-    jct_s = {"start": (12.0, 24.0), AUTO_TUNER: auto, BEST: (10.0, 20.0), "srtf": (8.0, 16.0)}
-    return [
-        Compared(name=name, tuned=[{JCT: each} for each in values])
-        for name, values in jct_s.items()
-    ]
+def with_search(*schedule_s: float, auto_s: tuple[float, float] = (11, 22)) -> pd.DataFrame:
+    """Return mean JCTs on two seeds; a bound of 5 s, and timers 3 s above the schedules found."""
+    jct_s = {"start": (12, 24), AUTO_TUNER: auto_s, BEST: (10, 20), "srtf": (8, 16)}
+    searched = {TIMERS: [each + 3 for each in schedule_s], SCHEDULE: schedule_s}
+    frame = pd.DataFrame(jct_s | searched)
+    return with_clairvoyant(frame, pd.Series([5.0, 5.0]), ["start", AUTO_TUNER, BEST])
 
 
-def beside(rows: list[Compared], *schedule_s: float) -> list[Compared]:
-    """Return rows with a clairvoyant's: a bound of 5 s, and 3 s more with timers alone."""
-    timers = [{JCT: each + 3} for each in schedule_s]
-    schedules = [{JCT: each, BOUND: 5.0} for each in schedule_s]
-    return with_clairvoyant(rows, timers, schedules, ["start", AUTO_TUNER, BEST])
+def found_with(jct_s: pd.DataFrame) -> Found:
+    """Return the result of a tuning with these mean JCTs, by seed and entry."""
+    return Found(
+        table=table(trials=1, targets=(), measure=JCT),
+        point={},
+        trials=(),
+        figures={str(name): pd.DataFrame({JCT: jct_s[name]}) for name in jct_s},
+        replayed=pd.DataFrame(),
+    )
 
 
 def test_schemes_that_beat_the_clairvoyant_search_count_as_found():
-    """The other scheme has 16 s on the second draw, where the search has 17; it keeps no order."""
-    rows = {
-        row.name: [each[JCT] for each in row.tuned]
-        for row in beside(compared(auto=(11, 22)), 6, 17)
-    }
+    """Scheme srtf has 16 s on the second seed, where the search found 17 s in free order."""
+    rows = with_search(6, 17).to_dict("list")
     assert (rows[TIMERS], rows[SCHEDULE], rows[PROVED]) == ([9, 20], [6, 16], [5, 5])
 
 
 def test_a_schedule_below_the_bound_is_refused():
-    """One of the two is wrong then."""
-    with pytest.raises(SimulationError, match="is proved to be the least"):
-        beside(compared(auto=(11, 22)), 4, 17)
+    """The schedule or the bound is wrong then."""
+    with pytest.raises(SimulationError, match="is a proved lower bound"):
+        with_search(4, 17)
 
 
 def test_the_distance_is_split_without_remainder():
-    """By hand: of 11 s the tuner has 3, timers 1 and the order 7."""
-    words = shares_in_words(beside(compared(auto=(11, 22)), 6, 17))
+    """By hand: of 11 s the tuner has 3 s, the timers 1 s and the order 7 s."""
+    words = found_with(with_search(6, 17)).shares_in_words()
     assert "27.3 % for the tuner" in words
     assert "9.1 % for clairvoyant timers" in words
     assert "63.6 % for the order" in words
-    assert "No schedule" in shares_in_words(beside(compared(auto=(6, 16)), 6, 17))
-    assert shares_in_words(compared(auto=(6, 16))) == ""
+    assert "No schedule" in found_with(with_search(6, 17, auto_s=(6, 16))).shares_in_words()
+    assert found_with(with_search(6, 17)[[AUTO_TUNER, BEST]]).shares_in_words() == ""
+
+
+def test_cells_show_mean_ratio_and_range():
+    """Ratios are to the best values on the same seed; entries without judged seeds show dashes."""
+    rows = {name: cells for name, *cells in found_with(with_search(6, 17)).rows()}
+    assert rows[BEST][:2] == ["15 (10 to 20)", "1.000 (1.000 to 1.000)"]
+    assert rows["srtf"][:2] == ["12 (8 to 16)", "0.800 (0.800 to 0.800)"]
+    assert rows["start"] == ["18 (12 to 24)", "1.200 (1.200 to 1.200)", "–", "–"]
