@@ -109,8 +109,8 @@ class ParameterisedFamily(ABC):
         taken = self.required + self.optional
         for name, value in given.items():
             if name not in known:
-                hint = meant(name, known, "known are:")
-                raise UserError(f"{name} is no parameter of an instance family; {hint}")
+                hint = meant(name, known, "known:")
+                raise UserError(f"{name}: unknown parameter of instance families; {hint}")
             require_parameter(name, known[name], value)
             if name not in taken and value != known[name].default:
                 reason = self.refusals.get(name, "the family has no use for it")

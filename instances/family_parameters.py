@@ -152,7 +152,7 @@ def counted(values: Mapping[str, Any], *, family: str, sets_own_size: bool) -> d
     require_parameter("reclaim_percent", parameters["reclaim_percent"], percent)
     share = f"{option('reclaim_percent')} is {percent}"
     if "reclaim" in given:
-        raise UserError(f"{share}: must not be given beside --reclaim")
+        raise UserError(f"{share}: cannot be combined with --reclaim")
     if sets_own_size:
         raise UserError(f"{share}: is refused by family {family}, whose size --reclaim sets")
     if "servers" not in given:
@@ -234,7 +234,7 @@ class AllocationParameters:
                 object.__setattr__(self, "load_percent", DEFAULT_LOAD_PERCENT)
         elif self.load_percent is not None:
             raise UserError(
-                f"--load-percent is {self.load_percent}: must not be given beside --gpus, which "
+                f"--load-percent is {self.load_percent}: cannot be combined with --gpus, which "
                 "sets the load"
             )
 

@@ -116,10 +116,10 @@ def _run(given: Sequence[str]) -> int:
         except Exception as error:
             show_traceback(error)
             if isinstance(error, RuntimeError) and str(error).startswith(LINK_LOOP):
-                complain(f"error: {error}: the link leads back to itself; name a real file")
+                complain(f"error: {error}: the link points to itself; give a real file")
                 return 2
             what = f"{type(error).__name__}: {error}"
-            complain(f"error: a fault of lyra-opt, or of a plug-in: {what} (--debug shows where)")
+            complain(f"error: internal error in lyra-opt or a plug-in: {what}; see --debug")
             return 1
     return exit_code
 

@@ -99,7 +99,7 @@ def types_of(names: Iterable[str], known: Mapping[str, GpuType] | None = None) -
     found = []
     for name in names:
         if name not in known:
-            raise FieldError("gpu_types", name, f"no such type; {meant(name, known)}")
+            raise FieldError("gpu_types", name, f"unknown GPU type; {meant(name, known)}")
         found.append(known[name])
     return found
 

@@ -190,7 +190,9 @@ def load_throughputs(
         return table
     if not Path(name_or_path).exists():
         hint = meant(name_or_path, THROUGHPUTS.names())
-        raise UserError(f"throughputs {str(name_or_path)!r}: no such CSV file or table; {hint}")
+        raise UserError(
+            f"throughputs {str(name_or_path)!r}: neither a CSV file nor a known table; {hint}"
+        )
     source = str(name_or_path)
     name = Path(source).name.removesuffix(".gz")
     return parse_throughputs(

@@ -148,7 +148,7 @@ def _library(arguments: argparse.Namespace) -> Library:
         return library()
     folder = Path(arguments.record)
     if not folder.is_dir():
-        raise UserError(f"--record {folder}: there is no such folder")
+        raise UserError(f"--record {folder}: the folder does not exist")
     return LibraryWithOwn(library().folder, folder)
 
 

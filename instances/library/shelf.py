@@ -80,8 +80,8 @@ class Library:
         """Return an instance's entry; `UserError`, with the nearest id, if there is none."""
         if name not in self.entries:
             near = nearest(name, self.entries) is not None
-            hint = meant(name, self.entries) if near else "lyra-opt library list has all"
-            raise UserError(f"{name!r}: no such instance in the library; {hint}")
+            hint = meant(name, self.entries) if near else "lyra-opt library list shows all"
+            raise UserError(f"instance {name!r}: unknown instance of the library; {hint}")
         return self.entries[name]
 
     def load(self, name: str) -> LoadedInstance:

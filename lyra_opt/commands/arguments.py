@@ -140,7 +140,7 @@ class OneLineParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print the error without the usage text; ``--help`` has that."""
         if message.endswith("expected one argument"):
-            message += "; if its value starts with -, put = in front of it"
+            message += "; if the value starts with -, write OPTION=VALUE"
         self.exit(2, f"lyra-opt: error: {one_line(message)} (see {self.prog} --help)\n")
 
 

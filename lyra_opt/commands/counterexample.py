@@ -180,7 +180,7 @@ def run(arguments: argparse.Namespace) -> int:
     out = Path(arguments.out or f"{name}.json")
     require_file_path("--out", str(out))
     if out.exists() and not out.is_file():
-        raise UserError(f"--out {out}: is no regular file, which can be read again")
+        raise UserError(f"--out {out}: is not a regular file, so it cannot be read back")
     files = [out, *(_beside(out, each) for each in names)]
     try:
         with stdout_kept_clean(), _progress() as progress:
@@ -218,7 +218,7 @@ def _find_problem(arguments: argparse.Namespace) -> str:
 
     asked = arguments.problem
     if asked is not None and asked not in DOMAINS:
-        raise UserError(f"--problem {asked!r}: no such problem; {meant(asked, DOMAINS)}")
+        raise UserError(f"--problem {asked!r}: unknown problem; {meant(asked, DOMAINS)}")
     found = list(DOMAINS) if asked is None else [asked]
     wanted = [("--heuristic", arguments.heuristic)]
     if arguments.against != OPTIMUM:
@@ -235,11 +235,11 @@ def _find_problem(arguments: argparse.Namespace) -> str:
                 names.append(OPTIMUM)
             if len(known) == 1 and nearest(solver, names) is None:
                 find_solver(next(iter(known)), solver)  # says why it is none of them
-            raise UserError(f"{option} {solver!r}: no such solver; {meant(solver, names)}")
+            raise UserError(f"{option} {solver!r}: unknown solver; {meant(solver, names)}")
     if len(found) > 1:
         raise UserError(
             f"--heuristic {arguments.heuristic!r}: is a solver of {' and of '.join(found)}; "
-            "say which with --problem"
+            "choose one with --problem"
         )
     return found[0]
 

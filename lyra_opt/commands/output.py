@@ -33,7 +33,7 @@ LEAST_BETWEEN_COLUMNS = 2
 def require_file_path(option: str, path: str) -> None:
     """Raise `UserError` if no file can be written to `path`, which `option` gave."""
     if path == "-":
-        raise UserError(f"{option} -: must be a file; no stream is written to")
+        raise UserError(f"{option} -: must be a file, not the standard output")
     if not Path(path).absolute().parent.is_dir():
         raise UserError(f"{option} {path}: the folder does not exist")
     if Path(path).is_dir():
@@ -97,7 +97,7 @@ def print_table(
             break
         print()
     if gone:
-        print_line(f"left out for want of width: {'; '.join(gone)}. All of it: {elsewhere}")
+        print_line(f"columns that do not fit: {'; '.join(gone)}. Show them with {elsewhere}")
 
 
 def _width(columns: Sequence[Column], which: str) -> int:
@@ -202,7 +202,7 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"{folder}: cannot be made: {error.strerror or error}") from None
+        raise UserError(f"{folder}: cannot be created: {error.strerror or error}") from None
 
 
 @contextmanager

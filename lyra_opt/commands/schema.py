@@ -55,7 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     known = formats()
     if arguments.format not in known:
-        raise UserError(f"{arguments.format!r}: no such format; {meant(arguments.format, known)}")
+        hint = meant(arguments.format, known)
+        raise UserError(f"format {arguments.format!r}: unknown format; {hint}")
     asked = known[arguments.format]
     if arguments.keys:
         print(keys_text(asked.keys(), text_width()))

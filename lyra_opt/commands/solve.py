@@ -163,7 +163,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     _require_outputs(arguments)
     if arguments.start is not None and len(arguments.files) > 1:
-        raise UserError("--start takes a solution of one instance file, not of several")
+        raise UserError("--start cannot be combined with several instance files")
     # Everything is read and validated before the first solve, so that no run is in vain.
     loaded = [load_instance(file) for file in arguments.files]
     start = None
@@ -187,7 +187,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.out is not None:  # first, as a terminal that is gone takes no table
         best = _best(flat)
         if best is None or best.objective is None:
-            complain(f"--out {arguments.out}: no solution was found, nothing written")
+            complain(f"--out {arguments.out}: no solution was found; the file is not written")
         else:
             save_solution(arguments.out, best.problem, best.instance, best.solution, best.objective)
     if arguments.json:
@@ -204,26 +204,21 @@ def run(arguments: argparse.Namespace) -> int:
         _draw(arguments.plot, loaded[0], flat)
     if interruption.is_asked:
         total = sum(len(solvers) for _, solvers in runs)
-        complain(f"interrupted: {len(flat)} of {counted(total, 'run')} began; they are above")
+        complain(f"interrupted: {len(flat)} of {counted(total, 'run')} started; see above")
         if arguments.proof is not None:
-            complain(f"--proof {arguments.proof}: interrupted, nothing written")
+            complain(f"--proof {arguments.proof}: interrupted; the file is not written")
         return 130
     is_proved = arguments.proof is None or _prove(arguments, loaded[0], _best(flat))
     if any(answer.status is Status.ERROR for answer in flat) or not is_proved:
         return 1
     if not any(answer.is_solved for answer in flat):
-        complain("nothing was solved")
+        complain("no solver found a solution")
         return 1
     return 0
 
 
-WRITTEN = {
-    "out": "takes the solution",
-    "plot": "draws the solutions",
-    "export": "writes the model",
-    "proof": "proves the solution",
-}
-"""The options that name a file to write, and what each does."""
+WRITTEN = ("out", "plot", "export", "proof")
+"""The options that name a file to write."""
 
 START = "the file of --start"
 """What no other option replaces than --out, whose solution is no worse."""
@@ -234,22 +229,22 @@ def _require_outputs(arguments: argparse.Namespace) -> None:
     from lyra_opt.core.pictures import require_picture_path
 
     if arguments.proof is not None and arguments.files[0] == "-":
-        raise UserError("--proof proves the solution of a file, not of the standard input")
+        raise UserError("--proof cannot be combined with an instance from the standard input")
     taken = {Path(file).resolve(): "the instance itself" for file in arguments.files}
     if arguments.start is not None:
         taken.setdefault(Path(arguments.start).resolve(), START)
-    for name, does in WRITTEN.items():
+    for name in WRITTEN:
         path = getattr(arguments, name)
         if path is None:
             continue
         if len(arguments.files) > 1:
-            raise UserError(f"--{name} {does} of one instance file, not of several")
+            raise UserError(f"--{name} cannot be combined with several instance files")
         if name == "plot":
             require_picture_path("--plot", path)
         require_file_path(f"--{name}", path)
         place = Path(path).resolve()
         if place in taken and not (name == "out" and taken[place] == START):
-            raise UserError(f"--{name} {path}: is {taken[place]}, which it would replace")
+            raise UserError(f"--{name} {path}: would overwrite {taken[place]}")
         taken[place] = f"the file of --{name}"
 
 
@@ -260,21 +255,24 @@ def _prove(arguments: argparse.Namespace, entry: LoadedInstance, best: Answer | 
     from lyra_opt.proofs.files import proof_of
 
     if best is None:
-        complain(f"--proof {arguments.proof}: no solution was found, nothing written")
+        complain(f"--proof {arguments.proof}: no solution was found; the file is not written")
         return False
     document = read_json_object(entry.file)
     try:
         with limited_to(Limits(time_s=arguments.time_limit_s)):
             proof = proof_of(entry.problem, entry.instance, document, best.solution)
     except UserError as error:
-        complain(f"--proof {arguments.proof}: {error}; nothing written")
+        complain(f"--proof {arguments.proof}: {error}; the file is not written")
         return False
     except OutOfTimeError:
-        complain(f"--proof {arguments.proof}: no proof within the time limit, nothing written")
+        complain(
+            f"--proof {arguments.proof}: the time limit ended the search; the file is not written"
+        )
         return False
     write_text(arguments.proof, format_document(proof))
     nodes = len(proof["nodes"])
-    say(f"--proof {arguments.proof}: no solution is better, by a tree of {counted(nodes, 'node')}")
+    tree = f"a tree of {counted(nodes, 'node')}"
+    say(f"--proof {arguments.proof}: {tree} proves that no better solution exists")
     return True
 
 
@@ -414,7 +412,7 @@ def _draw(path: str, entry: LoadedInstance, answers: Sequence[Answer]) -> None:
     if has_progress(answers) or any(answer.solution is not None for answer in answers):
         plot(entry.instance, answers, file=path)
     else:
-        complain(f"--plot {path}: no solution was found, nothing written")
+        complain(f"--plot {path}: no solution was found; the file is not written")
 
 
 def _best(answers: Sequence[Answer]) -> Answer | None:

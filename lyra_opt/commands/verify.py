@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt.core.verifying import verify
 
     if (arguments.solution is None) == (arguments.proof is None):
-        raise UserError("verify: what is checked is either a solution or --proof FILE")
+        raise UserError("verify: give either SOLUTION or --proof FILE")
     if arguments.proof is not None:
         return _check_proof(arguments)
     loaded = load_instance(arguments.instance)

@@ -86,7 +86,7 @@ def read_json_object(path: str | Path) -> JsonObject:
 def require_path(path: object) -> None:
     """Raise `UserError` for what is no path, such as an open file."""
     if not isinstance(path, str | os.PathLike):
-        raise UserError(f"{show_value(path)} is no path of a file: must be a text or a Path")
+        raise UserError(f"path must be a string or a Path, not {show_value(path)}")
 
 
 def source_name(path: str | Path) -> str:
@@ -154,9 +154,9 @@ def parse_json(text: str, source: str) -> Any:
     except _RefusedJsonError as error:
         raise InputError(source, str(error)) from None
     except RecursionError:
-        raise InputError(source, "is nested too deeply to be a document of this project") from None
+        raise InputError(source, "is nested too deeply to be valid") from None
     except ValueError:  # more digits than Python converts
-        raise InputError(source, "holds an integer of thousands of digits") from None
+        raise InputError(source, "contains an integer with thousands of digits") from None
     except MemoryError:
         raise InputError(source, "does not fit into memory") from None
 
@@ -237,7 +237,7 @@ def unknown_key(key: object, known: Collection[str], *, noun: str = "key") -> st
     noun
         What it is called, where it is no key.
     """
-    return f"unknown {noun}; {meant(key, known, f'the known {noun}s are')}"
+    return f"unknown {noun}; {meant(key, known)}"
 
 
 def join_path(path: str, key: str) -> str:

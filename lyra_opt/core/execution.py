@@ -149,7 +149,7 @@ def _executed(problem: Problem, given: Any, solver: Solver, call: Call) -> Execu
         result = told_result(problem, given, call, best, bound, StoppedBy.TIME)
     elapsed_s = stopwatch.elapsed_s
     if not isinstance(result, SolveResult):
-        message = f"the solver returned {show_value(result)}, which is no SolveResult"
+        message = f"the solver must return a SolveResult, not {show_value(result)}"
         return Execution(error=message, wall_time_s=elapsed_s)
     if interruption.is_asked:
         result = replace(result, stopped_by=StoppedBy.INTERRUPT)

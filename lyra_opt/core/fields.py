@@ -31,6 +31,7 @@ from lyra_opt.core.frozen import FrozenDict
 from lyra_opt.core.representations import html_of_object, short_repr
 from lyra_opt.core.rows import rows_as_documents
 from lyra_opt.core.rules import Number, OrNull, Rule, require_choice
+from lyra_opt.core.texts import meant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -242,8 +243,8 @@ def _constructor_of(table: type[Any], keys: tuple[Key, ...]) -> Callable[..., No
             unknown = next((name for name in named if name not in known), None)
             if unknown is None:
                 init(self, *given, **named)
-            told = unknown_key(str(unknown), names, noun="field")
-            raise TypeError(f"{type(self).__name__}: {unknown}: {told}")
+            hint = meant(unknown, names)
+            raise TypeError(f"{type(self).__name__} has no field {unknown!r}; {hint}")
         for name, default in without_rule.items():
             keep(self, name, values.get(name, default))
         for name, path, check, default in checks:
@@ -552,7 +553,7 @@ def with_change(document: Mapping[str, Any], path: str, value: Any) -> dict[str,
         return changed
     inner = changed.get(name, {})
     if not isinstance(inner, dict):
-        raise FieldError(name, inner, f"is no table, so that {rest} of it cannot be set")
+        raise FieldError(name, inner, f"must be a table, so that {rest} can be set in it")
     try:
         changed[name] = with_change(inner, rest, value)
     except FieldError as error:

@@ -26,7 +26,7 @@ class FrozenDict(dict[KeyT, ValueT]):
     __slots__ = ()
 
     def _refuse(self, *_arguments: Any, **_named: Any) -> NoReturn:
-        raise TypeError("a mapping of a frozen object cannot be changed; change a copy: dict(it)")
+        raise TypeError("a mapping in a frozen object cannot be changed; change a copy: dict(...)")
 
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse

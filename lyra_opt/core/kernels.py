@@ -223,7 +223,7 @@ def _compiling_announced() -> Iterator[None]:
 
 @cache
 def _announce_compiling() -> None:
-    LOGGER.warning("compiling kernels, once per machine and version: up to 20 s")
+    LOGGER.warning("compiling inner loops, once per machine and version; this takes up to 20 s")
 
 
 def _is_named(argument: Any) -> bool:

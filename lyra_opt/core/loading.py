@@ -96,7 +96,7 @@ def _solution_of_answer(answer: JsonObject, problem: Problem) -> tuple[Any, Mapp
 
     known = {*COMMON_ANSWER_KEYS, *problem.answer_keys}
     if "solver" not in answer or "problem" not in answer:
-        raise FieldError("format", None, "is missing, and this is no object of solve --json")
+        raise FieldError("format", None, "is missing; only an object of solve --json may lack it")
     if answer["problem"] != problem.name:
         raise FieldError("problem", answer["problem"], f'must be "{problem.name}"')
     for key, value in answer.items():

@@ -118,14 +118,16 @@ def load_reference(reference: str) -> Any:
     """
     match = _REFERENCE.fullmatch(reference)
     if match is None:
-        raise InputError(reference, f"say what in it is meant, such as {reference}:NAME")
+        raise InputError(
+            reference, f"name the class or object to load from it, such as {reference}:NAME"
+        )
     module = _module_of(Path(match["path"]))
     try:
         return getattr(module, match["name"])
     except AttributeError:
         own = [name for name, each in vars(module).items() if _is_own(name, each, module)]
-        hint = meant(match["name"], own, "it has")
-        raise InputError(match["path"], f"has no {match['name']}; {hint}") from None
+        hint = meant(match["name"], own, "it defines")
+        raise InputError(match["path"], f"does not define {match['name']}; {hint}") from None
 
 
 def _is_own(name: str, value: object, module: ModuleType) -> bool:

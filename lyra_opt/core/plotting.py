@@ -128,7 +128,7 @@ def plot_progress(
     named = _by_name(answers)
     for each in named.values():
         if not isinstance(each, Answer):
-            raise UserError(f"{show_value(each)} is no answer of a solver, which `solve` returns")
+            raise UserError(f"answers must be answers of `solve`, not {show_value(each)}")
     return _saved(drawing_of_progress(named), file)
 
 
@@ -167,7 +167,7 @@ def _valid_solutions(
             if other is not None:
                 raise UserError(f"{name}: the solution {other}")
         elif not isinstance(each, problem.all_solution_classes):
-            raise UserError(f"{name}: {problem.is_no_solution(each, 'an answer or ')}")
+            raise UserError(f"{name}: {problem.wrong_type_message(each, 'an answer or ')}")
         solution = each.solution if isinstance(each, Answer) else each
         if solution is None:
             continue
@@ -213,7 +213,9 @@ def drawing_of_progress(answers: Mapping[str, Answer]) -> Drawing:
     """
     told = {name: answer for name, answer in answers.items() if answer.trajectory}
     if not told:
-        raise UserError("there are no incumbents or bounds over time to draw")
+        raise UserError(
+            "no answer has recorded incumbents or bounds over time, so nothing can be drawn"
+        )
     points = [point for answer in told.values() for point in answer.trajectory]
     variant = next(iter(told.values())).instance.variant
 

@@ -213,10 +213,9 @@ class Plugins:
         ]
         if problem is not None and others:
             return f"is a {self._noun} of {' and of '.join(others)}, not of {problem}"
-        of_problem = "" if problem is None else f" of {problem}"
-        return f"no such {self._noun}{of_problem}; " + meant(
-            name, self.names(problem), also=self._also_meant()
-        )
+        of_problem = "" if problem is None else f" for problem {problem}"
+        hint = meant(name, self.names(problem), also=self._also_meant())
+        return f"unknown {self._noun}{of_problem}; {hint}"
 
     def _load(self, point: EntryPoint, name: str) -> Any:
         shown = f"{self._noun} {name!r}: {point.value}"
@@ -229,7 +228,9 @@ class Plugins:
         if point.name != name:
             own, name = f"{found.problem}.{own}", point.name
         if own != name and self._checks_names:
-            raise UserError(f"{self._noun} {name!r}: {point.value} calls itself {own!r}")
+            raise UserError(
+                f"{self._noun} {name!r}: {point.value} has the name {own!r}; both must be equal"
+            )
         return found
 
     def _in_file(self, reference: str, problem: str | None) -> Any:
@@ -257,13 +258,13 @@ class Plugins:
             if found is None:
                 found = loaded() if isinstance(loaded, type) else loaded
         except (Exception, SystemExit) as error:  # somebody's own
-            raise UserError(f"{shown} cannot be made: {error}") from error
+            raise UserError(f"{shown} cannot be created: {error}") from error
         if self._kind is not None and not isinstance(found, self._kind):
             kind = f"{self._kind.__module__}.{self._kind.__qualname__}"
-            raise UserError(f"{shown} is no {self._noun}: it must be a {kind}")
+            raise UserError(f"{shown} must be a {kind}, not {type(found).__name__}")
         missing = [name for name in self._needs if getattr(found, name, None) is None]
         if missing:
-            raise UserError(f"{shown} is no {self._noun}: it has no {' and no '.join(missing)}")
+            raise UserError(f"{shown} is not a {self._noun}: it lacks {' and '.join(missing)}")
         if problem is not None and found.problem != problem:
             raise UserError(f"{shown} is a {self._noun} of {found.problem}, not of {problem}")
         return found

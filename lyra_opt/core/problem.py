@@ -250,12 +250,18 @@ class Problem(ABC):
         """Of solutions in files, and of those that are objects alone."""
         return (*self.solution_classes, *self.other_solution_classes)
 
-    def is_no_solution(self, given: object, others: str = "") -> str:
-        """Return what to say of what is of none of the classes; `others` are taken beside them."""
+    def wrong_type_message(self, given: object, others: str = "") -> str:
+        """Return the error message for an object that is not a solution of this problem.
+
+        Parameters
+        ----------
+        others
+            Other kinds of objects that the caller accepts, such as ``"an answer or "``.
+        """
         names = " or ".join(
             f"{each.__module__}.{each.__qualname__}" for each in self.all_solution_classes
         )
-        return f"{show_value(given)} is no solution of {self.name}: must be {others}a {names}"
+        return f"a solution of {self.name} must be {others}a {names}, not {show_value(given)}"
 
     @property
     def formats(self) -> tuple[str, str]:
@@ -305,7 +311,7 @@ class Problem(ABC):
         if not given:
             raise MissingFieldError(" or ".join(own))
         if len(given) > 1:
-            other = f"must not be given beside {given[0]}"
+            other = f"cannot be combined with {given[0]}"
             raise FieldError(given[1], record.required(given[1]), other)
         value = record.required(given[0])
         is_object = isinstance(value, dict)
@@ -317,7 +323,7 @@ class Problem(ABC):
                 solution[name] = record.required(name)
                 if of_class is not solution_class:
                     raise FieldError(
-                        name, solution[name], f"must not be given beside this {given[0]}"
+                        name, solution[name], f"cannot be combined with this {given[0]}"
                     )
         return parsed(solution_class, solution), claims
 
@@ -445,8 +451,8 @@ def problem_of_instance(instance: ProblemInstance) -> Problem:
     """Return the problem that an instance is of; `UserError` if it is of none."""
     if not isinstance(instance, ProblemInstance):
         raise UserError(
-            f"{show_value(instance)} is no instance of a decision problem; "
-            "lo.load(path) returns the one that a file holds"
+            f"instance must be an instance of a decision problem, not {show_value(instance)}; "
+            "lo.load(path) reads one from a file"
         )
     return find_problem(instance.problem)
 
@@ -465,9 +471,10 @@ def problem_of_format(document: JsonObject) -> Problem:
     given = document["format"]
     if given in [problem.formats[1] for problem in known.values()]:
         rule = (
-            "a solution, no instance; `lyra-opt verify` and lo.verify take it beside its instance"
+            "must be the format of an instance, not of a solution; pass a solution with its "
+            "instance to `lyra-opt verify`, lo.verify, or lo.solve as start"
         )
-        raise FieldError("format", given, f"{rule}, and so does start of `solve`")
+        raise FieldError("format", given, rule)
     if not isinstance(given, str) or given not in known:
         raise FieldError("format", given, f"must be one of: {', '.join(known)}")
     return known[given]

@@ -123,30 +123,31 @@ class SolveResult(Generic[SolutionT]):
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", _member(Status, "status", self.status))
         if self.stopped_by is not None:
-            object.__setattr__(self, "stopped_by", _member(StoppedBy, "limit", self.stopped_by))
+            object.__setattr__(
+                self, "stopped_by", _member(StoppedBy, "stopped_by", self.stopped_by)
+            )
         if self.message is not None:
             if not isinstance(self.message, str):
-                raise ValueError(f"the message {self.message!r} is no text")
+                raise ValueError(f"message must be a string, not {self.message!r}")
             object.__setattr__(self, "message", one_line(self.message))
         for name in ("objective", "dual_bound"):
             value = as_python(getattr(self, name))
             if value is not None and not is_finite_number(value):
-                raise ValueError(
-                    f"the {name.replace('_', ' ')} {value!r} is no int or finite float"
-                )
+                raise ValueError(f"{name} must be an int or a finite float, not {value!r}")
             object.__setattr__(self, name, value)
         counters = {name: as_python(count) for name, count in self.counters.items()}
         for name, count in counters.items():
             if not isinstance(name, str) or not is_finite_number(count):
-                raise ValueError(f"the counter {name!r} is {count!r}, which is no number")
+                raise ValueError(f"counter {name!r} must be a finite number, not {count!r}")
         object.__setattr__(self, "counters", counters)
         has_solution = self.solution is not None
         if has_solution != (self.status in (Status.OPTIMAL, Status.FEASIBLE)):
-            raise ValueError(f"status {self.status} with{'' if has_solution else 'out'} a solution")
+            rule = "must not have" if has_solution else "needs"
+            raise ValueError(f"a result with status {self.status} {rule} a solution")
         if has_solution != (self.objective is not None):
-            raise ValueError("a solution and its objective come together")
+            raise ValueError("solution and objective must be given together")
         if self.status is Status.OPTIMAL and self.dual_bound is None:
-            raise ValueError("status optimal without a dual bound that proves it")
+            raise ValueError("a result with status optimal needs a dual bound that proves it")
 
 
 def _member(kind: type[StrEnum], name: str, value: object) -> StrEnum:
@@ -155,7 +156,7 @@ def _member(kind: type[StrEnum], name: str, value: object) -> StrEnum:
         return value
     if isinstance(value, str) and value in list(kind):
         return kind(value)
-    raise ValueError(f"the {name} {value!r} is none of {', '.join(kind)}")
+    raise ValueError(f"{name} must be one of {', '.join(kind)}, not {value!r}")
 
 
 def is_finite_number(value: object) -> bool:

@@ -38,7 +38,7 @@ def rows_as_documents(
     names = [str(name) for name in frame.columns]
     for name in names:
         if names.count(name) > 1:
-            raise FieldError(name, name, "must not be the name of two columns")
+            raise FieldError(name, name, "two columns have this name")
     records: list[dict[str, Any]] = [{} for _ in range(len(frame))]
     for place, name in enumerate(names):
         key, rule = _entry_of_a_mapping(name, names, rules)

@@ -80,7 +80,7 @@ def require_number(field: str, value: object, *, minimum: float, above: bool = F
 def require_text(field: str, value: object) -> str:
     """Return `value` if it is a string that is not empty and holds no lone surrogate."""
     if not isinstance(value, str) or not value:
-        raise FieldError(field, value, "must be a string that is not empty")
+        raise FieldError(field, value, "must be a non-empty string")
     if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
         raise FieldError(field, value, "must be Unicode text without lone surrogates")
     return value
@@ -532,7 +532,7 @@ class Name(Rule):
             raise FieldError(
                 path,
                 name,
-                "must begin with a letter or digit, go on with those, '.', '_' or '-', at most 100",
+                "must be 1 to 100 letters, digits, '.', '_' or '-', the first a letter or digit",
             )
         return name
 

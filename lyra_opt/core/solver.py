@@ -120,8 +120,8 @@ class Solver(ABC):
         if instance.variant in self.variants:
             return None
         return Unsupported(
-            f"{self.name} takes {' and '.join(self.variants)} instances, "
-            f"not {instance.variant} ones"
+            f"{self.name} supports {' and '.join(self.variants)} instances only; "
+            f"this instance is {instance.variant}"
         )
 
     @abstractmethod
@@ -290,7 +290,7 @@ def require_different_names(names: Iterable[str]) -> None:
     seen = set()
     for name in names:
         if name in seen:
-            raise UserError(f"solvers: {name!r} must not occur twice; give one another name")
+            raise UserError(f"solver {name!r} is named twice; rename one of them")
         seen.add(name)
 
 

@@ -369,12 +369,12 @@ def require_valid_start(
     """
     other = for_another_instance(instance, {"instance": instance.name, **claims})
     if other is not None:
-        raise InputError(source, f"is no solution to start from: it {other}")
+        raise InputError(source, f"cannot be the start of a run: the solution {other}")
     if solution is None:
-        raise InputError(source, "holds no solution to start from")
+        raise InputError(source, "contains no solution to start from")
     violations = problem.check(instance, solution).violations
     if violations:
-        raise InputError(source, f"is no solution to start from: {'; '.join(violations)}")
+        raise InputError(source, f"cannot be the start of a run: {'; '.join(violations)}")
 
 
 def _answer(
@@ -436,7 +436,7 @@ def _answer(
         return Answer(**known, status=Status.ERROR, message=failure_of(error))
     messages = [] if checked["status"] is Status.OPTIMAL else [result.message]
     if call.limits.threads > 1 and not solver.is_parallel:
-        messages.append("runs on one thread")
+        messages.append("the solver uses one thread only")
     return Answer(**known, **checked, message="; ".join(filter(None, messages)) or None)
 
 
@@ -490,13 +490,14 @@ def _check_claims(
     if result.solution is None or result.objective is None:
         return checked
     if not isinstance(result.solution, problem.all_solution_classes):
-        raise RefutedClaimError(problem.is_no_solution(result.solution))
+        raise RefutedClaimError(problem.wrong_type_message(result.solution))
     report = problem.check(instance, result.solution)
     if report.objective is None:
         raise RefutedClaimError(f"the solution is not valid: {'; '.join(report.violations)}")
     if not same_value(report.objective, result.objective):
         raise RefutedClaimError(
-            f"the solver claims objective {result.objective}, the checker finds {report.objective}"
+            f"the solver claims objective {result.objective}, "
+            f"but the checker computes {report.objective}"
         )
     checked |= {
         "solution": result.solution,
@@ -507,7 +508,7 @@ def _check_claims(
     if result.status is Status.OPTIMAL and not proved:
         raise RefutedClaimError(
             f"the solver claims that {report.objective} is optimal, "
-            f"but its own bound is {result.dual_bound}"
+            f"but its own dual bound is {result.dual_bound}"
         )
     return checked | {"status": Status.OPTIMAL if proved else Status.FEASIBLE}
 
@@ -545,6 +546,6 @@ def _is_proved(variant: Variant, objective: Number, bound: Number | None) -> boo
         return False
     if variant.is_better(objective, bound) and not same_value(objective, bound):
         raise RefutedClaimError(
-            f"the dual bound {bound} contradicts a valid solution of objective {objective}"
+            f"the dual bound {bound} contradicts a valid solution with objective {objective}"
         )
     return same_value(objective, bound, tolerance=variant.proof_gap)

@@ -114,4 +114,4 @@ def meant(
     likely = nearest(given, [*names, *also])
     if likely is not None:
         return f"did you mean {likely}?"
-    return f"{listing} {', '.join(names)}" if names else "there are none"
+    return f"{listing} {', '.join(names) or 'none'}"

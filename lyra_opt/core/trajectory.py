@@ -106,7 +106,7 @@ class Recorder:
         """
         told = as_python(value)
         if not is_finite_number(told):
-            raise ValueError(f"the observer is told the {words(kind)} {value!r}: no finite number")
+            raise ValueError(f"the reported {words(kind)} must be a finite number, not {value!r}")
         self._keep(kind, told, solution)
         if self._observer is not None:
             self._observer(kind, told, solution)

@@ -124,7 +124,7 @@ def _false_proofs(variant: Variant, claims: Mapping[str, Any]) -> list[str]:
         and not same_value(objective, bound)
         and variant.is_better(objective, bound)
     ):
-        false.append(f"the dual bound {bound} lies beyond the objective {objective}")
+        false.append(f"the dual bound {bound} contradicts the objective {objective}")
     if "status" in claims:
         proved = (
             objective is not None
@@ -133,8 +133,8 @@ def _false_proofs(variant: Variant, claims: Mapping[str, Any]) -> list[str]:
         )
         if (claims["status"] == Status.OPTIMAL) != proved:
             false.append(
-                f"status is claimed to be {claims['status']}, with objective {objective} and "
-                f"dual bound {bound}"
+                f"status is claimed to be {claims['status']}, which contradicts objective "
+                f"{objective} and dual bound {bound}"
             )
     claimed_gap = claims.get("gap")
     gap = None
@@ -148,7 +148,7 @@ def _false_proofs(variant: Variant, claims: Mapping[str, Any]) -> list[str]:
 def _gap_in_words(gap: float | None, bound: Number | None) -> str:
     if gap is not None:
         return f"is {gap}"
-    return f"there is none {'without a dual bound' if bound is None else 'to a bound of 0'}"
+    return f"is not defined {'without a dual bound' if bound is None else 'for a bound of 0'}"
 
 
 def _show(value: Any) -> str:

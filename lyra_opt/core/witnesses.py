@@ -85,7 +85,7 @@ def _asked(answer: Answer, engine: str, limits: Limits, executor: Executor) -> A
     """Return the answer with what a solver of another engine says of it."""
     witness = _witness_for(answer, engine)
     if witness is None:
-        message = "there is no independent method for this instance"
+        message = "no independent solver can check this instance"
         return replace(answer, message=answer.message or message)
     limits = replace(limits, time_s=LIMIT_S) if limits.time_s is None else limits
     said = solve_and_check(
@@ -104,7 +104,9 @@ def _asked(answer: Answer, engine: str, limits: Limits, executor: Executor) -> A
     if said.status is Status.ERROR:
         return replace(answer, message=f"the witness {said.solver} failed: {said.message}")
     if said.counters.get(BACKEND_RUNS) == 0:  # its bound is a simple one of the toolkit's
-        return replace(answer, message=f"the witness {said.solver} had no time to run")
+        return replace(
+            answer, message=f"the witness {said.solver} ran out of time before its search started"
+        )
     return _confirmed(answer, said)
 
 

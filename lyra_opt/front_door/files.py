@@ -64,12 +64,14 @@ def save(what: ProblemInstance | Answer, path: str | Path) -> None:
     """
     require_path(path)
     if not isinstance(what, Answer | ProblemInstance):
-        rule = "must be an instance, or an answer of `solve`, which is saved as its solution"
-        raise UserError(f"{path}: {show_value(what)} cannot be saved: {rule}")
+        rule = f"must be an instance or an answer of `solve`, not {show_value(what)}"
+        raise UserError(f"{path}: the object to save {rule}")
     if not isinstance(what, Answer):
         document = problem_of_instance(what).instance_document(what)
     elif what.objective is None:
-        raise UserError(f"{path}: {what.solver} has no solution to save: {what.status}")
+        raise UserError(
+            f"{path}: the answer of {what.solver} has no solution to save ({what.status})"
+        )
     else:
         document = what.problem.solution_document(what.instance, what.solution, what.objective)
     data = format_document(document).encode()

@@ -112,9 +112,10 @@ def generate(
     from lyra_opt.instances import family as families
 
     if seed is not None and seeds is not None:
-        raise UserError("seed must not be given beside seeds")
+        raise UserError("seed cannot be combined with seeds")
     if seeds is not None and not _is_list(seeds):
-        raise FieldError("seeds", seeds, "must be a list such as range(5); a single one is seed=5")
+        rule = "must be a list such as range(5); for a single seed write seed=5"
+        raise FieldError("seeds", seeds, rule)
     is_one = seeds is None and not any(map(_is_list, parameters.values()))
     all_seeds = _values(seed or 0) if seeds is None else _values(seeds)
     points = [
@@ -128,8 +129,8 @@ def generate(
         for point in points:
             if len(all_seeds) > 1 and not found.is_seeded(point):
                 raise UserError(
-                    f"seeds are {len(all_seeds)}: must be 1 for family {found.name}, which makes "
-                    "one instance for these parameters whatever the seed"
+                    f"seeds has {len(all_seeds)} entries: must have 1 for family {found.name}, "
+                    "which ignores the seed for these parameters"
                 )
         instances = [
             families.generate(problem, family, seed=each, **point)
@@ -138,7 +139,7 @@ def generate(
         ]
     for name, count in Counter(instance.name for instance in instances).items():
         if count > 1:
-            raise UserError(f"{count} instances would be the same one, {name}")
+            raise UserError(f"{count} combinations of parameters give the same instance, {name}")
     return instances
 
 

@@ -135,9 +135,7 @@ def export_model(
     suffix = Path(path).suffix
     language = LANGUAGE_OF_SUFFIX.get(suffix)
     if language is None:
-        raise UserError(
-            f"{path}: a model is written to a file called {_any_of(LANGUAGE_OF_SUFFIX)}"
-        )
+        raise UserError(f"{path}: the file of a model must be named {_any_of(LANGUAGE_OF_SUFFIX)}")
     if model is None or not isinstance(model, str):
         problem = problem_of_instance(instance).name
         having = (name for name in model or () if _solver_with_model(problem, name, instance))
@@ -149,8 +147,8 @@ def export_model(
     if found is None:
         others = [each for each, of in LANGUAGE_OF_SUFFIX.items() if of != language]
         raise UserError(
-            f"{path}: the model {model} has no {language} form, which {suffix} files are written "
-            f"from; write it to a file called {_any_of(others)}"
+            f"{path}: model {model} has no {language} version, which {suffix} files need; "
+            f"write it to a file named {_any_of(others)}"
         )
     _require_supported(instance, found)
     stated = found.model(instance)
@@ -158,7 +156,7 @@ def export_model(
     write_bytes(path, as_bytes(stated, suffix))
     if instance.variant in found.exact_variants:
         return None
-    return f"{path}: the optimum of this model may be another than the instance's: {found.summary}"
+    return f"{path}: the optimum of this model may differ from the instance's: {found.summary}"
 
 
 def _modelled(instance: ProblemInstance, name: str) -> Modelled:
@@ -171,8 +169,8 @@ def _modelled(instance: ProblemInstance, name: str) -> Modelled:
     found = known.get(name) or _solver_with_model(problem, name, instance)
     if found is None:
         raise UserError(
-            f"model {name!r}: there is none of {instance.variant} instances of the problem "
-            f"{problem}; known: {', '.join(known) or 'none'}"
+            f"model {name!r}: unknown model for {instance.variant} instances of {problem}; "
+            f"known: {', '.join(known) or 'none'}"
         )
     _require_supported(instance, found)
     return found

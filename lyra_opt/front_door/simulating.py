@@ -187,12 +187,14 @@ def bound(
     names = [readings] if isinstance(readings, str) else list(readings)
     for name in names:
         if name not in known:
-            raise FieldError("readings", str(name), f"must be of {', '.join(known)}")
+            raise FieldError("readings", str(name), f"must be one of: {', '.join(known)}")
     if isinstance(scenario, Runs):
         given = {"seeds": seeds, "changes": changes, "jobs": jobs, "cluster": cluster}
         for name, value in given.items():
             if value is not None:
-                raise FieldError(name, str(value), "must be left out: the runs have their own")
+                raise FieldError(
+                    name, str(value), "must be left out for Runs, which have their own"
+                )
         found, of_runs = scenario.scenario, scenario
     else:
         wanted = _changes(changes) | ({} if seeds is None else {"seeds": seeds})
@@ -247,7 +249,7 @@ def _entries(schemes: Sequence[SchemeLike | Mapping[str, Any]]) -> dict[str, Sch
             label = entry.label
         if label in found:
             raise UserError(
-                f"schemes: {label!r} must not occur twice; give one a label of its own: "
+                f"scheme {label!r} is named twice; give one of them another label: "
                 '{"name": ..., "label": "another"}'
             )
         found[label] = entry

@@ -182,7 +182,7 @@ def compare(
     problem = problem_of_instance(instance)
     listed = [] if isinstance(solvers, str) or not isinstance(solvers, Iterable) else list(solvers)
     if not listed:
-        raise UserError("solvers: must be a list of at least one solver")
+        raise UserError("solvers must be a list with at least one solver")
     found = [_solver(problem, instance, each) for each in listed]
     require_different_names(each.name for each in found)
     if start is not None:  # read once, whoever starts from it
@@ -295,4 +295,4 @@ def _solution(problem: Problem, given: Any) -> tuple[Any, Mapping[str, Any]]:
         return load_solution(given, problem)
     if isinstance(given, problem.all_solution_classes):
         return given, {}
-    raise UserError(problem.is_no_solution(given, "an answer, a file or "))
+    raise UserError(problem.wrong_type_message(given, "an answer, a file or "))

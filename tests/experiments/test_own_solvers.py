@@ -73,8 +73,8 @@ def test_a_solver_that_changes_is_another_study(own, write_study, tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("mine.py:Min", r"mine.py: has no Min; did you mean Mine\?"),
-        ("mine.py:LyraGreedyy", "mine.py: has no LyraGreedyy"),
+        ("mine.py:Min", r"mine.py: does not define Min; did you mean Mine\?"),
+        ("mine.py:LyraGreedyy", "mine.py: does not define LyraGreedyy"),
         ("yours.py:Mine", "yours.py: cannot be read"),
         ("mine.py:Mixed", "must not be named twice"),
         ("hadar", "is a solver of heterogeneous, not of reclaim"),

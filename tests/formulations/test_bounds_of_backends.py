@@ -105,7 +105,7 @@ def test_a_bound_on_the_wrong_side_is_an_error_with_both_numbers(problem, cost, 
     liar = lying(solver, bound=cost, values=values, stopped_by=ENDS[end])
     answer = solve_and_check(find_problem(problem), case.instance, liar, warm_start=case.poor)
     assert (answer.status, answer.dual_bound) == (Status.ERROR, None)
-    assert re.search(r"bound \S+ contradicts a valid solution of objective \d", answer.message)
+    assert re.search(r"bound \S+ contradicts a valid solution with objective \d", answer.message)
 
 
 @every_end

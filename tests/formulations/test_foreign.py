@@ -49,7 +49,7 @@ def test_every_form_has_every_name(problem):
 @pytest.mark.parametrize("name", ["pulp-gurobbi", "pulp-gurobi-patterns", "mathopt-glop", "pulp"])
 def test_a_name_that_nobody_has_is_refused(name):
     """A form of another problem and a solver of linear programmes included."""
-    with pytest.raises(UserError, match="no such solver"):
+    with pytest.raises(UserError, match="unknown solver"):
         find_solver("reclaim", name)
 
 

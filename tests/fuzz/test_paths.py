@@ -47,7 +47,7 @@ def test_one_line_and_nothing_else(command, trace, capsys):
     assert main(list(command)) == 2
     written = capsys.readouterr()
     assert (written.out, written.err.count("\n")) == ("", 1)
-    assert "a fault of" not in written.err
+    assert "internal error" not in written.err
     assert "need quotes" in written.err or command[-1] != "schemes=[lyra]"
 
 

@@ -123,7 +123,7 @@ def test_snapshot_remarks_on_jobs_left_out(out, tmp_path, capsys):
 REFUSED = {
     "unknown_family": (
         "--family nope --reclaim 1",
-        "family 'nope': no such family of",
+        "family 'nope': unknown family for",
     ),
     "sized_net": ("--family net --reclaim 6 --servers 55", "--servers is refused by family net"),
     "net_of_composite": ("--family net --reclaim 7", "--reclaim is 7: must be one less than a pri"),

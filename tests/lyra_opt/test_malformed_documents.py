@@ -41,7 +41,11 @@ RAW_FILES: dict[str, tuple[str, bytes, str]] = {
     "byte_order_mark": ("bom.json", b"\xef\xbb\xbf{}", "is not valid JSON"),
     "brackets": ("brackets.json", b"[" * 200_000, "must be a JSON object, not a list"),
     "nested_objects": ("nested.json", b'{"a":' * 200_000, "is nested too deeply"),
-    "endless_integer": ("digits.json", b'{"a": ' + b"9" * 5000 + b"}", "holds an integer of th"),
+    "endless_integer": (
+        "digits.json",
+        b'{"a": ' + b"9" * 5000 + b"}",
+        "contains an integer with th",
+    ),
     "truncated_gzip": ("cut.json.gz", gzip.compress(b"{}" * 500)[:20], "truncated gzip"),
     "damaged_gzip": (
         "damaged.json.gz",

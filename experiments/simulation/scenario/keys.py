@@ -159,7 +159,9 @@ class LoansTable:
 
     def __post_init__(self) -> None:
         if self.usage is not None and self.day_s != 86_400:
-            raise FieldError("day_s", self.day_s, "must not stand beside usage, which is measured")
+            raise FieldError(
+                "day_s", self.day_s, "cannot be combined with usage, which is measured"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +207,7 @@ class NetworkTable:
             links = {"links": self.links, "overlap": self.overlap or None, **self.latency_s}
             for name, value in links.items():
                 if value is not None:
-                    rule = "must not stand beside slowdowns, which take the place of links"
+                    rule = "cannot be combined with slowdowns, which replace links"
                     raise FieldError(name, value, rule)
 
     @property
@@ -254,14 +256,14 @@ class ClusterTable:
         }
         said = [name for name, value in given.items() if value is not None]
         if len(said) > 1:
-            rule = f"must not stand beside {said[0]}: each says which servers there are"
+            rule = f"cannot be combined with {said[0]}: each defines the servers"
             raise FieldError(said[1], given[said[1]], rule)
         if not said:
             raise FieldError("", {}, f"must say which servers there are: one of {', '.join(given)}")
         if self.network is not None and topology is None and self.servers_per_rack is None:
             raise FieldError("servers_per_rack", None, "must be there for a network of racks")
         if self.servers_per_rack is not None and topology is not None:
-            rule = "must not stand beside network.topology, which has racks of its own"
+            rule = "cannot be combined with network.topology, which defines its own racks"
             raise FieldError("servers_per_rack", self.servers_per_rack, rule)
 
 
@@ -340,7 +342,7 @@ class JobsTable:
 
     def __post_init__(self) -> None:
         if self.trace is not None and self.workload is not None:
-            raise FieldError("workload", self.workload, "must not stand beside trace")
+            raise FieldError("workload", self.workload, "cannot be combined with trace")
         if self.workload is None and self.parameters:
             rule = "must not stand there without workload"
             raise FieldError("parameters", dict(self.parameters), rule)

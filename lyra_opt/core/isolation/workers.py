@@ -157,9 +157,9 @@ class IsolatedCall:
                 best,
                 self._known.get("dual_bound"),
                 self.stopped_by,
-                "did not end after Ctrl-C and was ended from outside"
+                "did not stop after Ctrl-C and was killed"
                 if self.stopped_by is StoppedBy.INTERRUPT
-                else f"went on beyond its limit of {self.stopped_by} and was ended from outside",
+                else f"exceeded its {self.stopped_by} limit and was killed",
             )
         except ValueError as error:  # what it told is no number
             return self.as_error(str(error), stack)

@@ -481,5 +481,5 @@ class TestFailures:
             "lyra_opt.experiments.simulation.running.tasks.replay", None
         )  # none is run
         given = ("--out", tmp_path / "new" / ("x" * 300))  # too long for any file system
-        assert_one_line_error(three_jobs(*given), "cannot be made")
+        assert_one_line_error(three_jobs(*given), "cannot be created")
         assert not (tmp_path / "new").exists()

@@ -100,9 +100,9 @@ def test_named_on_the_command_line(name, folder, simulate):
 @pytest.mark.parametrize(
     ("name", "parts"),
     [
-        ("../mine.py:Shorter", ["mine.py: has no Shorter; did you mean Shortest?"]),
+        ("../mine.py:Shorter", ["mine.py: does not define Shorter; did you mean Shortest?"]),
         ("mine.py:MIXED", ["mine.py: cannot be read"]),
-        ("../mine.py:Greedy", ["is no scheme"]),
+        ("../mine.py:Greedy", ["must be a lyra_opt.simulation.scheme.Scheme"]),
         ("../mine.py:MISSPELT", ["own.toml", "'lyra-gredy'", "did you mean lyra-greedy?"]),
     ],
 )

@@ -56,7 +56,9 @@ def test_ones_own_replace_and_add():
 def test_types_by_name():
     """In the order asked for; another name is told with those that are known."""
     assert [found.name for found in types_of(["k80", "v100"])] == ["k80", "v100"]
-    with pytest.raises(FieldError, match='gpu_types is "abacus": no such type; known: v100, p100'):
+    with pytest.raises(
+        FieldError, match='gpu_types is "abacus": unknown GPU type; known: v100, p100'
+    ):
         types_of(["abacus"])
 
 
@@ -79,12 +81,12 @@ def test_speeds_of_jobs_without_rates_are_told():
     [
         ("mine = 3", "mine is 3: must be an object"),
         ("[mine]\nprice_per_hour = 1", "mine.relative_speed is missing"),
-        ("[mine]\nspeed = 1", "mine.speed is 1: unknown key; the known keys are relative_speed"),
+        ("[mine]\nspeed = 1", "mine.speed is 1: unknown key; known: relative_speed"),
         ("[mine]\nrelative_speed = 0", "mine.relative_speed is 0: must be a finite number above"),
         ('[mine]\nrelative_speed = "1/0"', 'mine.relative_speed is "1/0": must be a finite numb'),
         ("[mine]\nrelative_speed = 1e9", "mine.relative_speed is 1000000000.0: must be from 1e-06"),
         ("[k80]\nprice_per_hour = -1", "k80.price_per_hour is -1: must be a finite number above"),
-        ("[mine]\nrelative_speed = 1\nsource = 5", "mine.source is 5: must be a string"),
+        ("[mine]\nrelative_speed = 1\nsource = 5", "mine.source is 5: must be a non-empty string"),
         ("[mine", "is not valid TOML"),
     ],
 )
@@ -191,11 +193,11 @@ def test_missing_prices_are_told():
 
 def test_bad_clusters():
     """Types without rates, no GPUs, unknown names."""
-    with pytest.raises(FieldError, match=r'gpus is "abacus": no such type; known: v100'):
+    with pytest.raises(FieldError, match=r'gpus is "abacus": unknown GPU type; known: v100'):
         cluster_of({"abacus": 8})
     with pytest.raises(FieldError, match=r"gpus.v100 is 0"):
         cluster_of({"v100": 0})
     with pytest.raises(FieldError, match="at least one type"):
         cluster_of({})
-    with pytest.raises(UserError, match="cluster 'other': no such cluster; known: .*hadar-60"):
+    with pytest.raises(UserError, match="cluster 'other': unknown cluster; known: .*hadar-60"):
         find_cluster("other")

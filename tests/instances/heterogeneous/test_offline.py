@@ -127,7 +127,7 @@ def test_family_takes_types_and_tables_of_ones_own(tmp_path):
             "chip": 30 * job.gang,
             "slow": pytest.approx(10 * job.gang * 900 / 3350),
         }
-    with pytest.raises(FieldError, match='gpus is "slow": no such type; known: v100.*, chip'):
+    with pytest.raises(FieldError, match='gpus is "slow": unknown GPU type; known: v100.*, chip'):
         OFFLINE.generate(parameters, 0)
     with pytest.raises(UserError, match="none.csv"):
         OFFLINE.generate({"jobs": 3, "throughputs": str(tmp_path / "none.csv")}, 0)

@@ -30,7 +30,9 @@ def test_names(tmp_path):
     """The toolkit's own are known by name, and a name that is none is told with them."""
     assert THROUGHPUTS.names() == ["gavel"]
     assert load_throughputs("gavel") is gavel_throughputs()
-    with pytest.raises(UserError, match=r"'other': no such CSV file or table; known: gavel"):
+    with pytest.raises(
+        UserError, match=r"'other': neither a CSV file nor a known table; known: gavel"
+    ):
         load_throughputs("other")
     with pytest.raises(InputError, match="cannot be read"):
         load_throughputs(tmp_path)

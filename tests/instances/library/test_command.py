@@ -80,13 +80,13 @@ def test_verify_says_what_is_wrong(run, monkeypatch):
     ("words", "part"),
     [
         (["show", "lyra-figur-5"], "did you mean lyra-figure-5?"),
-        (["show", "zzz"], "lyra-opt library list has all"),
-        (["get", "lyra-figure-5", "zzz", "--out", "x"], "'zzz': no such instance"),
+        (["show", "zzz"], "lyra-opt library list shows all"),
+        (["get", "lyra-figure-5", "zzz", "--out", "x"], "'zzz': unknown instance"),
         (["get", "--out", "x"], "either ids or --all"),
         (["get", "lyra-figure-5", "--out", __file__], "is a file, not a folder"),
         (["get", "lyra-figure-5", "--all", "--out", "x"], "either ids or --all"),
-        (["verify", "zzz"], "'zzz': no such instance"),
-        (["list", "--problem", "zzz"], "no such problem"),
+        (["verify", "zzz"], "'zzz': unknown instance"),
+        (["list", "--problem", "zzz"], "unknown problem"),
     ],
 )
 def test_bad_input_is_a_line(run, tmp_path, monkeypatch, words, part):

@@ -172,7 +172,7 @@ def test_a_later_record_of_the_library_that_is_as_good_counts(knowing, optimum, 
     [
         ("{}", "must be a solution file or one object of solve --json"),
         ("[1, 2]", "must be a solution file"),
-        ('{"instance": "lyra-figure-6x"}', "no such instance in the library"),
+        ('{"instance": "lyra-figure-6x"}', "unknown instance of the library"),
         ('{"instance": "lyra-figure-5", "format": "x"}', "version is missing"),
         ("{", "not valid JSON"),
     ],
@@ -188,6 +188,6 @@ def test_bad_input_is_a_line_and_writes_nothing(content, part, knowing, optimum,
 
 def test_options_that_cannot_be(knowing, optimum, run):
     knowing()
-    assert_one_line_error(run("library", "list", "--record", "none"), "no such folder")
+    assert_one_line_error(run("library", "list", "--record", "none"), "the folder does not exist")
     assert_one_line_error(run("library", "submit", optimum, "--record", optimum), "is a file")
     assert_one_line_error(run("library", "submit", optimum, "--by", "two\nlines"), "by")

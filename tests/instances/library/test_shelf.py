@@ -144,7 +144,10 @@ def test_every_certificate_is_accepted_by_the_stand_alone_checker(name, run, tmp
 
 
 def test_an_unknown_id_is_told_with_the_nearest():
-    with pytest.raises(UserError, match=r"^'lyra-figure-55': no such .*did you mean lyra-figure-5"):
+    with pytest.raises(
+        UserError,
+        match=r"^instance 'lyra-figure-55': unknown instance .*did you mean lyra-figure-5",
+    ):
         library().load("lyra-figure-55")
 
 

@@ -23,7 +23,7 @@ def test_names():
     for name, workload in found.items():
         assert workload.name == name
         assert workload.summary
-    with pytest.raises(UserError, match="workload 'mix-2': no such workload; did you mean mix-"):
+    with pytest.raises(UserError, match="workload 'mix-2': unknown workload; did you mean mix-"):
         find_workload("mix-2")
 
 

@@ -43,7 +43,7 @@ def test_a_bound_below_the_objective_is_refuted():
     """Of a maximised objective a bound lies above."""
     answer = solve_and_check(PROBLEM, INSTANCE, Scripted(BEST, 110.0, 109.0))
     assert answer.status == "error"
-    assert "109.0 contradicts a valid solution of objective 110.0" in str(answer.message)
+    assert "109.0 contradicts a valid solution with objective 110.0" in str(answer.message)
     assert solve_and_check(PROBLEM, INSTANCE, Scripted(BEST, 110.0, 120.0)).status == "feasible"
 
 

@@ -150,5 +150,5 @@ def test_plot_without_a_solution_says_so(run, instance_file, tmp_path):
     out_file = tmp_path / "out.svg"
     command = ("solve", instance_file, "--solver", "mckp-dp", "--plot", out_file)
     _, _, err = run(*command)
-    assert "no solution was found, nothing written" in err
+    assert "no solution was found; the file is not written" in err
     assert not out_file.exists()

@@ -239,7 +239,7 @@ def test_variant(run):
 @pytest.mark.parametrize(
     ("changed", "parts"),
     [
-        ({"--heuristic": "gurobi"}, ["--heuristic 'gurobi': no such solver", "lyra-greedy"]),
+        ({"--heuristic": "gurobi"}, ["--heuristic 'gurobi': unknown solver", "lyra-greedy"]),
         ({"--heuristic": "cpsat", "--problem": "reclaim"}, ['"cpsat"', "proves optimality"]),
         ({"--heuristic": "cpsat"}, ["'cpsat'", "allocation and of heterogeneous", "--problem"]),
         ({"--problem": "chess"}, ["--problem", "chess", "reclaim"]),
@@ -270,7 +270,7 @@ def test_variant(run):
         ),
         ({"--out": "no-such-folder/x.json"}, ["no-such-folder", "does not exist"]),
         ({"--out": "."}, ["--out .", "is a folder"]),
-        ({"--out": os.devnull}, ["--out", "no regular file"]),
+        ({"--out": os.devnull}, ["--out", "not a regular file"]),
         ({"--out": ""}, ["--out", "must not be empty"]),
     ],
 )

@@ -80,7 +80,7 @@ def test_columns_that_are_elsewhere_go_in_order_of_importance():
     header, _, shown, *said = screen.getvalue().splitlines()
     assert header.split() == ["solver", "objective", "preempted", "time"]
     assert shown.split() == ["lyra", "17", "4", "0.44", "ms"]
-    assert " ".join(said) == "left out for want of width: collateral. All of it: --json"
+    assert " ".join(said) == "columns that do not fit: collateral. Show them with --json"
 
 
 def test_sentences_and_meanings_are_folded_at_words():

@@ -151,8 +151,8 @@ def test_where_it_failed(run):
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
-        (["solve", FIGURE_5, "--solver", "own.py:Unfinished"], ["cannot be made", "choose"]),
-        (["solve", FIGURE_5, "--solver", "own.py:First"], ["own.py: has no First"]),
+        (["solve", FIGURE_5, "--solver", "own.py:Unfinished"], ["cannot be created", "choose"]),
+        (["solve", FIGURE_5, "--solver", "own.py:First"], ["own.py: does not define First"]),
         (["solve", FIGURE_5, "--solver", "lyra-gredy"], ["did you mean lyra-greedy?"]),
         (["solve", FIGURE_5, "--solver", "srw"], ["is a solver of allocation, not of reclaim"]),
         (["solve", FIGURE_5, "--sovler", "exact"], ["--sovler", "did you mean --solver?"]),

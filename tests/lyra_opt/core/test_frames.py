@@ -154,7 +154,7 @@ def set_cell(frame: str, row: int, column: str, value: Any) -> Callable[[Any], N
         (set_cell("workers", 1, "job", "y"), "jobs[0].workers is missing"),
         (
             lambda given_as: given_as.update(servers=given_as["servers"][["id", "gpus", "gpus"]]),
-            'gpus is "gpus": must not be the name of two columns',
+            'gpus is "gpus": two columns have this name',
         ),
     ],
     ids=lambda each: each if isinstance(each, str) else "",

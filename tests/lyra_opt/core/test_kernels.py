@@ -136,7 +136,7 @@ def test_set_up_compiles_all_that_an_exact_proof_needs(tmp_path):
         ).stderr
         for command in commands
     ]
-    assert "compiling kernels" in said[0]
+    assert "compiling inner loops" in said[0]
     assert said[2] == ""
 
 

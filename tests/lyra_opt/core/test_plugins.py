@@ -56,10 +56,10 @@ def test_found_by_name(fruit):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("plum", "fruit 'plum': no such fruit; known: apple, broken, odd$"),
-        ("Aple", r"fruit 'Aple': no such fruit; did you mean apple\?$"),
+        ("plum", "fruit 'plum': unknown fruit; known: apple, broken, odd$"),
+        ("Aple", r"fruit 'Aple': unknown fruit; did you mean apple\?$"),
         ("broken", "fruit 'broken': x:Y cannot be loaded: no such module$"),
-        ("odd", "fruit 'odd': x:Y is no fruit: it must be a builtins.str$"),
+        ("odd", "fruit 'odd': x:Y must be a builtins.str, not int$"),
     ],
 )
 def test_refused(name, message, fruit):
@@ -84,11 +84,13 @@ def test_those_of_a_problem_by_their_own_name(fruit):
     fruits._kind = None
     assert fruits.names("apple") == ["pip", "seed"]
     assert isinstance(fruits.find("pip", "apple"), Pip)
-    with pytest.raises(UserError, match=r"'apple.seed': x:Y calls itself 'apple.pip'"):
+    with pytest.raises(UserError, match=r"'apple.seed': x:Y has the name 'apple.pip'"):
         fruits.find("seed", "apple")
-    with pytest.raises(UserError, match=r"'pear.pip': x:Y calls itself"):
+    with pytest.raises(UserError, match=r"'pear.pip': x:Y has the name"):
         fruits.find("pip", "pear")
-    with pytest.raises(UserError, match="fruit 'stone': no such fruit of pear; known: pip$"):
+    with pytest.raises(
+        UserError, match="fruit 'stone': unknown fruit for problem pear; known: pip$"
+    ):
         fruits.find("stone", "pear")
     with pytest.raises(UserError, match="fruit 'seed': is a fruit of apple, not of pear$"):
         fruits.find("seed", "pear")
@@ -168,11 +170,11 @@ class TestOwn:
     @pytest.mark.parametrize(
         ("name", "message"),
         [
-            ("Pib", r"own.py: has no Pib; did you mean Pip\?$"),
-            ("Stone", "own.py: has no Stone; it has Pip, Nameless, Demanding$"),
-            ("Nameless", "own.py:Nameless' is no fruit: it has no name$"),
-            ("SEVEN", "own.py:SEVEN' is no fruit: it has no name$"),
-            ("Demanding", "own.py:Demanding' cannot be made: .*'size'$"),
+            ("Pib", r"own.py: does not define Pib; did you mean Pip\?$"),
+            ("Stone", "own.py: does not define Stone; it defines Pip, Nameless, Demanding$"),
+            ("Nameless", "own.py:Nameless' is not a fruit: it lacks name$"),
+            ("SEVEN", "own.py:SEVEN' is not a fruit: it lacks name$"),
+            ("Demanding", "own.py:Demanding' cannot be created: .*'size'$"),
         ],
     )
     def test_nothing_of_the_kind(self, name, message, fruits, own):
@@ -202,7 +204,9 @@ class TestOwn:
 
     def test_a_file_alone(self, fruits, own):
         """Does not say what in it is meant."""
-        with pytest.raises(UserError, match="say what in it is meant, such as .*own.py:NAME"):
+        with pytest.raises(
+            UserError, match="name the class or object to load from it, such as .*own.py:NAME"
+        ):
             fruits.find(str(own))
 
     def test_another_problem(self, fruits, own):

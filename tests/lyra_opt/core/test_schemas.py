@@ -98,7 +98,7 @@ def test_command_writes_schemas_and_keys(run):
     exit_code, out, _ = run("schema", "lyra-opt/reclaim-solution", "--keys")
     assert exit_code == 0
     assert "servers  (list of: text; default: required)" in out
-    assert_one_line_error(run("schema", "nope"), "'nope': no such format; known: lyra-opt/alloc")
+    assert_one_line_error(run("schema", "nope"), "'nope': unknown format; known: lyra-opt/alloc")
 
 
 def test_tables_of_keys_in_the_documentation_are_current():

@@ -70,22 +70,22 @@ def claim(
     [
         pytest.param(
             claim(Status.FEASIBLE, BAD, 2),
-            "the solver claims objective 2, the checker finds 3",
+            "the solver claims objective 2, but the checker computes 3",
             id="objective_too_good",
         ),
         pytest.param(
             claim(Status.FEASIBLE, GOOD, 4),
-            "the solver claims objective 4, the checker finds 1",
+            "the solver claims objective 4, but the checker computes 1",
             id="objective_too_bad",
         ),
         pytest.param(
             claim(Status.OPTIMAL, BAD, 3, 1),
-            "the solver claims that 3 is optimal, but its own bound is 1",
+            "the solver claims that 3 is optimal, but its own dual bound is 1",
             id="optimal_without_proof",
         ),
         pytest.param(
             claim(Status.FEASIBLE, GOOD, 1, 2),
-            "the dual bound 2 contradicts a valid solution of objective 1",
+            "the dual bound 2 contradicts a valid solution with objective 1",
             id="bound_above_a_solution",
         ),
         pytest.param(
@@ -95,7 +95,7 @@ def claim(
         ),
         pytest.param(
             claim(Status.FEASIBLE, {"servers": ["s1", "s2"]}, 1),  # type: ignore[arg-type]
-            "an object is no solution of reclaim: must be a lyra_opt.reclaim.instance.Solution",
+            "a solution of reclaim must be a lyra_opt.reclaim.instance.Solution, not an object",
             id="solution_of_another_class",
         ),
     ],
@@ -280,7 +280,7 @@ def test_what_is_no_result_is_an_error(nonsense):
     scripted = ScriptedSolver(nonsense)
     answer = solve_and_check(PROBLEM, generate("reclaim", "span", servers=4, reclaim=1), scripted)
     assert answer.status is Status.ERROR
-    assert "is no SolveResult" in (answer.message or "")
+    assert "must return a SolveResult" in (answer.message or "")
 
 
 def test_an_exception_keeps_its_traceback(figure_5):

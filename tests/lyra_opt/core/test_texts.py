@@ -36,7 +36,7 @@ def test_what_is_meant_is_known(given, known):
 
 @pytest.mark.parametrize(
     ("known", "text"),
-    [(["exact", "cpsat"], "known: exact, cpsat"), ([], "there are none")],
+    [(["exact", "cpsat"], "known: exact, cpsat"), ([], "known: none")],
 )
 def test_where_none_is_near(known, text):
     """All are named."""

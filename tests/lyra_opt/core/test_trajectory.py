@@ -90,7 +90,7 @@ def test_what_is_no_finite_number_is_the_error_of_who_tells_it(value):
     """In a line, not a fault of the toolkit's when the answer is written."""
     answer = lo.solve(FLEET, Telling(value))
     assert answer.status is Status.ERROR
-    said = f"ValueError: the observer is told the objective {value!r}: no finite number"
+    said = f"ValueError: the reported objective must be a finite number, not {value!r}"
     assert (answer.message or "").startswith(f"{said} (test_trajectory.py, line ")
 
 
@@ -142,13 +142,13 @@ def test_several_threads_prove_the_same(solver):
     assert several.objective == single.objective == again.objective
     assert str(several.status) == str(again.status) == "optimal"
     alone = solver in ("mathopt-gscip", "exact")
-    assert several.message == ("runs on one thread" if alone else None)
+    assert several.message == ("the solver uses one thread only" if alone else None)
 
 
 def test_a_start_is_checked_first():
     """Before anything runs, and naming what is wrong."""
     fewer = lo.reclaim.Solution(servers=())
-    with pytest.raises(UserError, match="start: is no solution to start from: .*server"):
+    with pytest.raises(UserError, match="start: cannot be the start of a run: .*server"):
         lo.solve(FLEET, "exact", start=fewer)
     with pytest.raises(UserError, match="threads is 0: must be an integer of at least 1"):
         lo.solve(FLEET, "exact", threads=0)
@@ -172,7 +172,7 @@ def test_the_command_starts_from_a_file(tmp_path, capsys):
     lo.save(lo.generate("reclaim", "net", reclaim=6), other)
     assert main(["solve", other, "--start", start]) == 2
     said = capsys.readouterr().err
-    assert "start.json: is no solution to start from" in said
+    assert "start.json: cannot be the start of a run" in said
     assert len(said.splitlines()) == 1
     assert main(["solve", fleet, other, "--start", start]) == 2
-    assert "--start takes a solution of one instance file" in capsys.readouterr().err
+    assert "--start cannot be combined with several instance files" in capsys.readouterr().err

@@ -112,7 +112,9 @@ def test_a_witness_that_did_not_run_proves_nothing(figure_5):
         PROBLEM, figure_5, find_solver("reclaim", "exact"), limits=Limits(time_s=1e-7)
     )
     assert answer.witness is None
-    assert answer.message == "the witness cpsat-strengthened had no time to run"
+    assert (
+        answer.message == "the witness cpsat-strengthened ran out of time before its search started"
+    )
 
 
 def test_a_witness_that_is_stopped_says_how_far_it_got(monkeypatch):

@@ -65,14 +65,16 @@ def test_a_share_of_the_servers_is_given_back_by_default():
 
 REFUSED = {
     "seeds is 5: must be a list such as range": {"servers": 8, "seeds": 5},
-    "seed must not be given beside seeds": {"servers": 8, "seed": 1, "seeds": [2]},
-    "2 instances would be the same one, rnd-dist-v1-s8-k2-seed0": {"servers": [8, 8]},
+    "seed cannot be combined with seeds": {"servers": 8, "seed": 1, "seeds": [2]},
+    "2 combinations of parameters give the same instance, rnd-dist-v1-s8-k2-seed0": {
+        "servers": [8, 8]
+    },
     "^servers is 0: must be an integer": {"servers": [8, 0]},
     '^servers is "--a": must be an integer': {"servers": ["--a"]},
     "^seed is -1: must be an integer": {"servers": 8, "seeds": [-1]},
     "^servers is required": {"seeds": range(2)},
     "^off_loan_percent is 101: must": {"servers": 8, "off_loan_percent": 101},
-    "^reclaim_percent is 9: must not be given beside reclaim$": {
+    "^reclaim_percent is 9: cannot be combined with reclaim$": {
         "servers": 8,
         "reclaim": 2,
         "reclaim_percent": 9,
@@ -91,7 +93,7 @@ def test_refused(message):
     ("problem", "family", "message"),
     [
         ("reclam", "messy-dist", "did you mean reclaim"),
-        ("messy-dist", "reclaim", "no such problem; known: allocation"),
+        ("messy-dist", "reclaim", "unknown problem; known: allocation"),
     ],
 )
 def test_problems_that_there_are_not(problem, family, message):
@@ -102,6 +104,6 @@ def test_problems_that_there_are_not(problem, family, message):
 
 def test_seeds_that_say_nothing_are_refused():
     """As `--count` is: five times the same instance is no sample."""
-    with pytest.raises(UserError, match="seeds are 5: must be 1 for family decoy, which makes one"):
+    with pytest.raises(UserError, match="seeds has 5 entries: must have 1 for family decoy"):
         lo.generate("reclaim", "decoy", reclaim=2, seeds=range(5))
     assert len(lo.generate("reclaim", "decoy", reclaim=[2, 3])) == 2

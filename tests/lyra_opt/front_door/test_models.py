@@ -266,7 +266,7 @@ def test_a_solver_names_its_model():
     ("call", "says"),
     [
         (lambda path: lo.model(FLEET, "pulp-patterns"), "known: .*pulp-strengthened"),
-        (lambda path: lo.model(FLEET, "lyra-greedy"), "there is none of rigid instances"),
+        (lambda path: lo.model(FLEET, "lyra-greedy"), "unknown model for rigid instances"),
         (lambda path: lo.export_model(FLEET, path / "model.txt"), r"\*\.mps or \*\.lp"),
         (lambda path: lo.export_model(FLEET, path / "no" / "model.mps"), "No such file"),
     ],
@@ -281,7 +281,7 @@ def test_what_is_no_model_or_no_file_is_refused_in_a_line(call, says, tmp_path):
 def test_a_model_of_one_language_is_refused_in_files_of_the_other(tmp_path):
     """Shares are no integers, so that CP-SAT has no model of them; nothing is written."""
     shares = examples.instance(examples.job(), objective="throughput")
-    with pytest.raises(UserError, match=r"no cpsat form.*\*\.mps or \*\.lp"):
+    with pytest.raises(UserError, match=r"no cpsat version.*\*\.mps or \*\.lp"):
         lo.export_model(shares, tmp_path / "model.pb", "mathopt")
     with pytest.raises(UserError, match="convex"):
         lo.model(examples.instance(examples.job(), objective="finish_time_fairness"), "mathopt")

@@ -343,11 +343,11 @@ REFUSED: dict[str, dict[str, Any]] = {
         "changes": {"cluster.loans.servers": 4},
     },
     'jobs is "5": must be a file, a data frame or a Workload': {"jobs": 5},
-    "must not occur twice; give one a label of its own": {
+    "is named twice; give one of them another label": {
         "schemes": ["fifo", find_scheme("fifo")],
         "jobs": TRACE,
     },
-    "schemes.name is 5: must be a string": {"schemes": 5},
+    "schemes.name is 5: must be a non-empty string": {"schemes": 5},
     "object stands where a file has": {"changes": {"cluster.servers": object()}},
     'cluster is "4": must be a lyra_opt.simulation.cluster.Cluster': {"cluster": 4},
     "changes is .*must be a dictionary of keys": {"changes": ["a=1"]},
@@ -358,7 +358,7 @@ REFUSED: dict[str, dict[str, Any]] = {
         "jobs": TRACE,
         "changes": {"cluster.servers": 1},
     },
-    "FirstInFile is no scheme": {"schemes": [{"name": FirstInFile}]},
+    "scheme FirstInFile must be a ": {"schemes": [{"name": FirstInFile}]},
     "scenario is .*must be a name, a TOML file": {"scenario": 5},
     "scheme 'fifoo'": {"schemes": ["fifoo"], "jobs": TRACE, "changes": {"cluster.servers": 1}},
     "is a file, not a folder": {

@@ -71,12 +71,12 @@ def test_a_proof_of_shares_says_how_close_it_is(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["verify", "FLEET"], "either a solution or --proof FILE"),
-        (["verify", "FLEET", "FLEET", "--proof", "FLEET"], "either a solution or --proof FILE"),
+        (["verify", "FLEET"], "either SOLUTION or --proof FILE"),
+        (["verify", "FLEET", "FLEET", "--proof", "FLEET"], "either SOLUTION or --proof FILE"),
         (["verify", "FLEET", "--proof", "FLEET"], 'must be "lyra-opt/proof"'),
         (["verify", "FLEET", "--proof", "nowhere"], "nowhere"),
-        (["solve", "FLEET", "FLEET", "--proof", "out.json"], "one instance file"),
-        (["solve", "-", "--proof", "out.json"], "not of the standard input"),
+        (["solve", "FLEET", "FLEET", "--proof", "out.json"], "several instance files"),
+        (["solve", "-", "--proof", "out.json"], "an instance from the standard input"),
         (["solve", "FLEET", "--proof", "nowhere/out.json"], "nowhere"),
     ],
 )

@@ -114,7 +114,7 @@ class TestWorkload:
         """The error names the place of the job."""
         with pytest.raises(FieldError, match=r"^jobs is \[\]: must not be empty$"):
             workload()
-        with pytest.raises(FieldError, match=r'^name is "": must be a string'):
+        with pytest.raises(FieldError, match=r'^name is "": must be a non-empty string'):
             replace(workload(("a", 0, 1, 1)), name="")
         with pytest.raises(FieldError, match=r'^jobs\[1\]\.id is "a": must not occur twice$'):
             workload(("a", 0, 1, 1), ("a", 5, 1, 1))

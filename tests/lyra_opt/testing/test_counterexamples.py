@@ -263,7 +263,12 @@ def test_an_optimum_without_proof_is_not_compared(monkeypatch):
     [
         ("cpsat", None, 1, 'heuristic is "cpsat": proves optimality'),
         ("peeling", "peeling", 1, 'against is "peeling": must be another solver'),
-        ("lyra-greedy-elastic", None, 1, "takes interchangeable instances, not rigid ones"),
+        (
+            "lyra-greedy-elastic",
+            None,
+            1,
+            "supports interchangeable instances only; this instance is rigid",
+        ),
         ("peeling", None, 0.5, "min_ratio is 0.5"),
         ("peeling", None, float("inf"), "min_ratio is Infinity"),
         ("peeling", None, float("nan"), "min_ratio is NaN"),

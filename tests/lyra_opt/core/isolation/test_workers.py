@@ -60,7 +60,7 @@ def solved(workers: Workers, fault: str, **options: Any) -> Answer[Any]:
         ("closes-descriptors-and-hangs", "its process closed its connection and went on"),
         ("kills-itself", r"its process was ended by signal 9 \(Killed\)"),
         ("interrupts", r"KeyboardInterrupt \(faults.py, line \d+\)"),
-        ("returns-nonsense", "the solver returned .*, which is no SolveResult"),
+        ("returns-nonsense", "the solver must return a SolveResult, not .*"),
         ("returns-more-than-a-pickle-can-carry", "its answer cannot be sent: .*local object.*"),
         ("changes", "the solver changed the instance: reclaim_servers"),
     ],
@@ -88,7 +88,7 @@ def test_a_solver_that_looks_at_no_clock_is_ended(workers):
     answer = solved(workers, "hangs", limits=Limits(time_s=LIMIT_S))
     assert answer.status is Status.UNKNOWN
     assert answer.stopped_by is StoppedBy.TIME
-    assert answer.message == "went on beyond its limit of time and was ended from outside"
+    assert answer.message == "exceeded its time limit and was killed"
     assert answer.wall_time_s is not None
     assert answer.wall_time_s >= LIMIT_S + grace_s(LIMIT_S)
     assert answer.traceback is not None
@@ -127,7 +127,7 @@ def test_nonsense_that_it_told_is_its_error(workers):
     answer = solved(workers, "tells-nonsense-and-hangs", limits=Limits(time_s=LIMIT_S))
     assert (answer.status, answer.message) == (
         Status.ERROR,
-        "the dual bound nan is no int or finite float",
+        "dual_bound must be an int or a finite float, not nan",
     )
 
 

@@ -166,7 +166,7 @@ class TestLyraGreedyElastic:
         answer = solve_and_check(PROBLEM, figure_5, LyraGreedyElastic())
         assert answer.status == "unsupported"
         assert answer.message == (
-            "lyra-greedy-elastic takes interchangeable instances, not rigid ones"
+            "lyra-greedy-elastic supports interchangeable instances only; this instance is rigid"
         )
 
 
