@@ -1,11 +1,11 @@
 """Proved dual bounds on the weight of preempted jobs.
 
-All in `dual_bound`: `rigid_bound` (minimum cuts, in `flow_kernel`), whose two ends are also
-what `fast` peels and completes; `interchangeable_bound` (a linear programme); and
-`PriceCertificate`, which proves either in integers.
+`dual_bound` holds `rigid_bound`, which uses the minimum cuts of `flow_kernel`;
+`interchangeable_bound`, which uses a linear programme; and `PriceCertificate`, which proves either
+bound in integers. `semidefinite` holds a stronger bound for rigid instances.
 
-`peeling` uses no bound and starts from all servers on loan; what holds its answers is
-`dual_bound`, as for any rule (``--certify``). `fast` does peel from a bound: from the upper end of
-the segment that `rigid_bound` returns (`RigidBound`). What that costs at most is proved in
-``formulations/reclaim/README.md``, section 6.3.
+`fast` peels and completes the two sets of servers at the ends of the segment that `rigid_bound`
+returns (`RigidBound`). The cost of such a choice is bounded in ``formulations/reclaim/README.md``,
+section 6.3. `peeling` starts from all servers on loan and uses no bound; like any heuristic, it
+gets a bound with ``--certify``.
 """

@@ -1,9 +1,9 @@
 r"""Proved lower bounds on the weight of preempted jobs, in integers.
 
 Both semantics have the same kind of certificate: prices of servers that charge every job at most
-its weight. Whatever N_R servers are chosen, the preempted jobs then weigh at least as much as the
-N_R cheapest servers together. How good prices are found (a flow, a linear programme in floating
-point) plays no part in the proof: `PriceCertificate.bound` checks them in integers.
+its weight. Whichever N_R servers are chosen, the preempted jobs then weigh at least as much as the
+N_R cheapest servers together. A flow or a floating-point linear programme finds good prices, but
+the proof does not depend on either: `PriceCertificate.bound` checks the prices in integers.
 """
 
 from __future__ import annotations
@@ -45,23 +45,30 @@ def dual_bound(instance: Instance) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceCertificate:
-    r"""Multipliers that prove a lower bound, whatever their origin.
+    r"""Multipliers that prove a lower bound on the optimum, however they were found.
 
     With counts n_js of worker losses capped at slack_j + 1, every solution of an instance
     satisfies, for each job j and server s on loan,
 
-    .. math::
-        \sum_s n_{js} x_s \le slack_j + (\sum_s n_{js} - slack_j)^+ y_j, \qquad
-        x_s \le y_j \text{ where } n_{js} > slack_j.
+    Take the multipliers `row_multipliers` u_j and `entry_multipliers` v_js, both at least 0. Adding
+    the rows, weighted by them, to the objective leaves each server with the price p_s = sum_j (u_j
+    n_js + v_js), and each job with the rest r_j = w_j - u_j (sum_s n_js - slack_j)^+ - sum_s v_js.
+    So the optimum is at least (the sum of the N_R smallest p_s) + sum_j min(0, r_j) - sum_j u_j
+    slack_j.
 
-    Weighted by `row_multipliers` u_j and `entry_multipliers` v_js, both at least 0, and added to
-    the objective, these rows leave each server with the price
-    p_s = sum_j (u_j n_js + v_js), and each job with the rest
-    r_j = w_j - u_j (sum_s n_js - slack_j)^+ - sum_s v_js. So the optimum is at least
-    (the sum of the N_R smallest p_s) + sum_j min(0, r_j) - sum_j u_j slack_j.
+    In a rigid instance slack is 0 and u can be 0. Then v splits the weight of each job over its
+    servers, as Lyra's cost does in equal parts, and the bound is the sum of the N_R smallest
+    prices.
 
-    In a rigid instance slack is 0 and u can be 0: v then splits each job's weight over its
-    servers, as Lyra's cost does in equal parts, and the bound is the N_R smallest prices.
+    Parameters
+    ----------
+    denominator
+        The multipliers are integers over this denominator.
+    row_multipliers
+        Shape (jobs,): u_j.
+    entry_multipliers
+        Shape (entries of ``index.losses``,), ordered by server: v_js; ignored where n_js <=
+        slack_j.
 
     Parameters
     ----------
@@ -78,10 +85,11 @@ class PriceCertificate:
     entry_multipliers: IntArray
 
     def bound(self, index: ReclaimIndex, reclaim_servers: int) -> int:
-        """Return the bound, rounded up to an integer as every objective is one.
+        """Return the lower bound that the multipliers prove, rounded up to an integer.
 
-        Exact: in 64-bit integers where nothing can overflow, else in Python's. Time
-        O(entries + servers log servers).
+        Rounding up is valid because objectives are integers. The arithmetic is exact: in 64-bit
+        integers if nothing can overflow, else in Python's integers. Time O(entries + servers log
+        servers).
 
         Raises
         ------
@@ -89,7 +97,7 @@ class PriceCertificate:
             If a multiplier is negative.
         """
         if self.row_multipliers.min(initial=0) < 0 or self.entry_multipliers.min(initial=0) < 0:
-            raise ValueError("a multiplier of a price certificate is negative")
+            raise ValueError("the multipliers of a price certificate must be at least 0")
         losses, slack = index.losses, index.slack
         if self._largest(index) >= LARGEST_COMPILED_INTEGER:
             row, entry = self.row_multipliers.astype(object), self.entry_multipliers.astype(object)
@@ -100,7 +108,7 @@ class PriceCertificate:
         entry = np.where(losses.server_counts > job_slack, entry, 0)
         rest = weight * self.denominator - _sums(entry, losses.server_jobs, losses.jobs)
         prices = entry
-        if row.any():  # else, as in a rigid instance, what they charge is nothing
+        if row.any():  # always zero in a rigid instance
             counts = np.minimum(losses.server_counts, job_slack + 1)
             total = _sums(counts, losses.server_jobs, losses.jobs)
             rest = rest - row * np.maximum(total - slack, 0)
@@ -111,7 +119,7 @@ class PriceCertificate:
         return max(0, -(-value // self.denominator))
 
     def _largest(self, index: ReclaimIndex) -> int:
-        """Return a bound on every integer that `bound` meets."""
+        """Return a bound on the absolute value of every integer that `bound` computes."""
         row = int(self.row_multipliers.max(initial=0))
         entry = int(self.entry_multipliers.max(initial=0))
         losses = int(index.losses.job_counts.max(initial=0)) + int(index.slack.max(initial=0)) + 1
@@ -120,40 +128,40 @@ class PriceCertificate:
 
 
 def _sums(values: NDArray[Any], groups: IntArray, size: int) -> NDArray[Any]:
-    """Return the sum of `values` in each of `size` groups, in the integers of `values`."""
+    """Return the sum of `values` in each of `size` groups, with the dtype of `values`."""
     sums = np.zeros(size, dtype=values.dtype)
     np.add.at(sums, groups, values)
     return sums
 
 
 PASSES = 3
-"""Least number of times that a minimum cut goes over the network."""
+"""Least number of passes of a minimum cut over the network, to estimate its work."""
 
 BALANCING_PASSES = 12
-"""Passes that bring prices closer before the first cut.
+"""Passes that level the prices before the first cut.
 
-Measured on fleets of 520 servers: with 12, one to three cuts are left of three to six; more take
-longer than the cuts that they save.
+Measured on fleets of 520 servers: 12 passes reduce three to six cuts to one to three. More passes
+take longer than the cuts that they save.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RigidBound:
-    """The Lagrangian bound of the cardinality row, with the segment that it was found on.
+    """The Lagrangian bound of a rigid instance, with the segment of the convex envelope around N_R.
 
     Parameters
     ----------
     bound
-        The least integer that the optimum can be.
+        A lower bound on the optimum, an integer.
     lower_servers, upper_servers
-        Positions of the servers at the two ends of the segment, at most and at least N_R of
-        them; each is optimal for its own number of servers.
+        Positions of the servers at the two ends of the segment, at most and at least N_R of them.
+        Each set is optimal for its own number of servers.
     lower_weight, upper_weight
-        Weight of the jobs that they preempt.
+        Weights of the jobs that the two sets preempt.
     minimum_cuts
-        How many were computed.
+        Number of minimum cuts computed.
     certificate
-        What proves the bound.
+        The multipliers that prove the bound.
     """
 
     bound: int
@@ -168,44 +176,45 @@ class RigidBound:
 def rigid_bound(
     instance: Instance, reduction: tuple[ReducedReclaim, IntArray] | None = None
 ) -> RigidBound:
-    """Return the lower convex envelope at N_R of f*(k), the least weight for k servers.
+    """Return the Lagrangian bound: the lower convex envelope of f* at N_R.
 
-    The weight f(X) of the jobs that a set X of servers preempts is submodular, so for a price
-    per server the best X is a minimum cut, and the best sets for all prices form a chain whose
-    weights are the breakpoints of the envelope. The segment around N_R is found by chords: cut
-    at the slope between two known sets, until the cut lies on the chord. Equal to the bound of
-    the linear relaxation.
+    f*(k) is the least weight of jobs that k servers preempt. The weight f(X) of the jobs that a set
+    X of servers preempts is submodular, so the best X at a given price per server is a minimum cut.
+    The best sets for all prices form a chain, and their weights are the breakpoints of the
+    envelope. The segment around N_R is found by chords: the slope between two known sets is the
+    price of the next cut, until the cut lies on the chord. The bound equals that of the linear
+    relaxation.
 
-    The first two sets are guessed: servers enter the best sets in the order of their prices in
-    the most even split of the jobs, which a few passes come close to (`balance`).
+    The first two sets are guessed: servers enter the best sets in the order of their prices in the
+    most even split of the jobs, which a few passes approximate (`balance`).
 
-    Prices are rounded down to multiples of 1 / D, the same for all cuts, so that each flow can
-    start from the one before. Slopes are fractions with denominators up to n, the servers on
-    loan, and differ by at least 1 / n^2. With D > n^2 no slope is between a price and the slope
-    that it stands for: the cuts are those of the slopes themselves. The bound loses less than
-    n / D before it is rounded up to an integer, and nothing after.
+    Prices are rounded down to multiples of 1 / D with one D for all cuts, so that each flow can
+    start from the previous flow. Slopes are fractions with denominators up to n, the number of
+    servers on loan, and differ by at least 1 / n^2. With D > n^2 no slope lies between a price and
+    the slope that it was rounded from, so the cuts are the same as for the slopes. The bound loses
+    less than n / D before it is rounded up to an integer, and nothing after.
 
-    Source: research on minimum k-union; ``formulations/reclaim/README.md``, "The bound".
+    Source: this project's study of minimum k-union; ``formulations/reclaim/README.md``, section 5.
     Complexity: a minimum cut for each chord, 1 to 3 in practice, on the reduced instance.
 
     Parameters
     ----------
     reduction
-        What `reduce_with_rows` returns for the instance, if it is known already.
+        The result of `reduce_with_rows` for the instance, if it is already known.
     """
     index = instance.index
     reduced, row = reduction or reduce_with_rows(instance)
     losses = reduced.losses
     unit = 1 << (losses.servers * losses.servers).bit_length()
-    # In the order of jobs, which number each entry has in the order of servers.
+    # The position in server order of each entry in job order.
     job_entries = stable_order(losses.server_jobs, losses.jobs)
     flow, is_lower, is_upper, lower_weight, upper_weight, cuts = _segment(
         reduced, unit, job_entries
     )
     if np.count_nonzero(row >= 0) > losses.jobs:
         flow = _split_over_merged_jobs(index, reduced, row, unit, flow[job_entries])
-    # What is left in the reduced instance is in the order of the instance. A folded job charges
-    # all its weight to its one server.
+    # The remaining jobs keep the order of the instance.
+    # A folded job charges all its weight to its one server.
     jobs = index.losses.server_jobs
     prices = index.weight.astype(flow.dtype)[jobs] * unit
     prices[(row >= 0)[jobs]] = flow
@@ -226,7 +235,7 @@ def rigid_bound(
 
 
 def _segment(reduced: ReducedReclaim, unit: int, job_entries: IntArray) -> tuple[Any, ...]:
-    """Return flow, lower and upper servers as 0 and 1, their weights, and how many cuts it took."""
+    """Return the flow, the lower and upper servers as 0 and 1, their weights and the cuts made."""
     losses = reduced.losses
     servers, jobs = losses.servers, losses.jobs
     work = PASSES * (losses.entries + servers)
@@ -280,7 +289,7 @@ def _segment(reduced: ReducedReclaim, unit: int, job_entries: IntArray) -> tuple
     )
     is_lower, is_upper = ends.is_lower, ends.is_upper
     lower_weight, upper_weight = weights
-    # A breakpoint is the whole segment.
+    # If N_R is a breakpoint of the envelope, the segment is that single point.
     if counts[0] == wanted:
         is_upper, upper_weight = is_lower, lower_weight
     elif counts[1] == wanted:
@@ -296,16 +305,16 @@ def _zeros(size: int) -> IntArray:
 def _split_over_merged_jobs(
     index: ReclaimIndex, reduced: ReducedReclaim, row: IntArray, unit: int, flow: NDArray[Any]
 ) -> NDArray[Any]:
-    """Return the flow of every job that is not folded, ordered by server as in the instance.
+    """Return the flow of every job that was not folded, ordered by server as in the instance.
 
-    The servers of a row of the reduced instance pay one stretch each of its weight. The jobs that
-    were merged into it claim that weight in stretches, too, in file order: what a server pays for
-    a job is where their stretches overlap.
+    The servers of a reduced job each pay an interval of its weight. The original jobs merged into
+    it each claim an interval of that weight, in file order. A server pays for an original job the
+    overlap of their intervals.
 
     Parameters
     ----------
     row
-        Which job of the reduced instance stands for each job, -1 for a folded one.
+        The reduced job of each job, -1 for a folded job.
     flow
         Shape (entries of the reduced instance,), ordered by job.
     """
@@ -321,7 +330,7 @@ def _split_over_merged_jobs(
     claim_begin = claimed[:-1] - claimed[first_of_row]
     claim_end = claimed[1:] - claimed[first_of_row]
 
-    # The servers of a job are those of its row, in the same order.
+    # A job and its reduced job have the same servers, in the same order.
     span = index.losses.span()[jobs]
     claim = np.repeat(np.arange(len(jobs)), span)
     offset = np.arange(len(claim)) - np.repeat(partial_sums(span)[:-1], span)
@@ -335,7 +344,7 @@ def _split_over_merged_jobs(
 
 
 def _no_prices(index: ReclaimIndex) -> PriceCertificate:
-    """Return the certificate of the bound 0."""
+    """Return the certificate of the trivial bound 0."""
     return PriceCertificate(
         denominator=1,
         row_multipliers=np.zeros(index.losses.jobs, dtype=np.int64),
@@ -344,15 +353,15 @@ def _no_prices(index: ReclaimIndex) -> PriceCertificate:
 
 
 MULTIPLIER_UNIT = 2**24
-"""Resolution to which the multipliers of a linear programme are rounded."""
+"""The multipliers of the linear programme are rounded to multiples of 1 / MULTIPLIER_UNIT."""
 
 
 def interchangeable_bound(instance: Instance) -> int:
-    """Return the bound of the linear relaxation, safely rounded.
+    """Return the bound of the linear relaxation, made safe by integer arithmetic.
 
-    HiGHS solves the relaxation in floating point; only its multipliers are used, rounded to
-    multiples of 2^-24, and `PriceCertificate.bound` evaluates them in integers. So neither
-    rounding nor a wrong answer of the solver can lift the bound above the optimum.
+    HiGHS solves the relaxation in floating point. Only its multipliers are used: they are rounded
+    to multiples of 2^-24, and `PriceCertificate.bound` evaluates them in integers. So neither
+    rounding nor a wrong answer of the solver can raise the bound above the optimum.
 
     Complexity: one linear programme with a row for each job and each entry.
     """
@@ -363,9 +372,9 @@ def interchangeable_bound(instance: Instance) -> int:
 
 
 def _relaxation_prices(instance: Instance) -> PriceCertificate:
-    """Solve the linear relaxation and return its multipliers; zeros if it was not solved.
+    """Solve the linear relaxation and return its multipliers, or zeros if it was not solved.
 
-    The time limit in force ends it.
+    The solver stops at the current time limit.
     """
     with loading():
         from scipy.optimize import linprog
@@ -388,7 +397,7 @@ def _relaxation_prices(instance: Instance) -> PriceCertificate:
     implied_servers = coo_array((ones, (rows, entry_servers[tight])), shape=(len(tight), servers))
     implied_jobs = coo_array((-ones, (rows, entry_jobs[tight])), shape=(len(tight), jobs))
     upper_bounds = np.concatenate((index.is_on_loan, np.ones(jobs)))
-    # Scaled to weights near 1, so that the solver's absolute tolerances fit any weights.
+    # Weights are scaled to at most 1, because the tolerances of HiGHS are absolute.
     scale = max(1, int(index.weight.max()))
     time_s = remaining_s()
     relaxation = linprog(

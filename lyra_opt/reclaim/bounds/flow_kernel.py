@@ -1,8 +1,8 @@
-"""The segment of the convex envelope around N_R by minimum cuts, in integers: inner loops.
+"""The inner loops that find the segment of the convex envelope around N_R by minimum cuts.
 
-The network has an arc from the source to each server, an unbounded arc from a server to each job
-on it, and an arc from each job to the sink. The flow on the entry (s, j) is the part of job j's
-weight that is charged to server s. Weights are counted in units of 1 / `unit`.
+The network has an arc from the source to each server, an unbounded arc from a server to each job on
+it, and an arc from each job to the sink. The flow on the entry (s, j) is the part of the weight of
+job j that is charged to server s. Weights are integers in units of 1 / `unit`.
 
 Entries are numbered by server; ``job_entries[e]`` is the number of the e-th entry in job order.
 """
@@ -15,7 +15,7 @@ from lyra_opt.core.kernels import kernel
 
 
 class Network(NamedTuple):
-    """Servers and jobs with their weights, and who is on whom; `job_entries` as said above."""
+    """The flow network of a rigid instance: server costs, job weights and incidence arrays."""
 
     server_cost: Any
     job_weight: Any
@@ -27,7 +27,7 @@ class Network(NamedTuple):
 
 
 class Flow(NamedTuple):
-    """A flow on the entries, and the capacities that it leaves, of servers and of jobs."""
+    """A flow on the entries, with the remaining capacities of servers and jobs."""
 
     on_entry: Any
     server_left: Any
@@ -35,17 +35,17 @@ class Flow(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """The two ends of the segment, and what is in play between them.
+    """The two ends of the envelope segment, and the servers still undecided between them.
 
     Parameters
     ----------
     is_lower, is_upper
-        Whether a server is in the lower and in the upper end.
+        Shape (servers,): whether a server is in the lower end, and in the upper end.
     is_settled, is_open
-        Whether it is settled by cuts: in the lower end; still open in the upper one. In play are
-        those that are open and not settled.
+        Shape (servers,): whether cuts have put the server into the lower end, and whether they have
+        left it in the upper end. A server is undecided if it is open and not settled.
     is_paid
-        Whether the lower end pays for a job.
+        Shape (jobs,): whether the lower end preempts the job.
     """
 
     is_lower: Any
@@ -56,7 +56,7 @@ class Ends(NamedTuple):
 
 
 class CutScratch(NamedTuple):
-    """Scratch for minimum cuts: the servers in play, levels, places looked at next, a path."""
+    """Working arrays for minimum cuts: undecided servers, levels, next entries, queue and path."""
 
     active: Any
     server_level: Any
@@ -70,10 +70,10 @@ class CutScratch(NamedTuple):
 
 @kernel
 def set_levels(actives: int, network: Any, flow: Any, ends: Any, scratch: Any) -> bool:
-    """Set the distance of servers and jobs from the source; say whether the sink is reached.
+    """Compute the distance of servers and jobs from the source; return whether the sink is reached.
 
-    Breadth first from the active servers with capacity left. All others get -1, but for what is
-    paid or settled: level 0 is above every server, so that nothing goes there.
+    The search is breadth first from the active servers with capacity left. Unreached servers and
+    jobs get level -1. Paid jobs and settled servers get level 0, so that no path leads to them.
     """
     server_level = scratch.server_level
     job_level = scratch.job_level
@@ -116,9 +116,10 @@ def set_levels(actives: int, network: Any, flow: Any, ends: Any, scratch: Any) -
 
 @kernel
 def find_path(start: int, network: Any, flow: Any, scratch: Any) -> int:
-    """Walk down the levels from a server to a job with capacity left: the path's length, or -1.
+    """Follow increasing levels from a server to a job with capacity left; return the path length.
 
-    Along the path an entry leads to a job, another one back to a server, and so on.
+    The result is -1 if there is no such path. The path alternates between an entry that leads to a
+    job and an entry that leads back to a server.
     """
     server_jobs = network.server_jobs
     job_servers = network.job_servers
@@ -126,7 +127,7 @@ def find_path(start: int, network: Any, flow: Any, scratch: Any) -> int:
     depth = 0
     s = start
     while True:
-        # (Positions are kept in locals while a row is scanned: memory is slower.)
+        # Local variables are faster than array elements while a row is scanned.
         level = server_level[s] + 1
         entry = scratch.server_next[s]
         end = network.server_start[s + 1]
@@ -136,7 +137,7 @@ def find_path(start: int, network: Any, flow: Any, scratch: Any) -> int:
         if entry == end:
             if depth == 0:
                 return -1
-            # A dead end: go back to the job that led here, and past this server.
+            # Dead end: return to the previous job and skip this server.
             depth -= 1
             scratch.job_next[server_jobs[scratch.path_entry[depth]]] += 1
             s = scratch.queue[depth]
@@ -164,7 +165,7 @@ def find_path(start: int, network: Any, flow: Any, scratch: Any) -> int:
 
 @kernel
 def push_along(start: int, depth: int, network: Any, flow: Any, scratch: Any) -> None:
-    """Send as much flow as fits along the path that `find_path` has found from `start`."""
+    """Send as much flow as fits along the path that `find_path` has found from server `start`."""
     last_job = network.server_jobs[scratch.path_entry[depth]]
     pushed = min(flow.server_left[start], flow.job_left[last_job])
     for step in range(depth):
@@ -179,14 +180,15 @@ def push_along(start: int, depth: int, network: Any, flow: Any, scratch: Any) ->
 
 @kernel
 def augment(actives: int, network: Any, flow: Any, ends: Any, scratch: Any) -> None:
-    """Dinic's algorithm: make a flow from the first `actives` of the active servers maximum.
+    """Make the flow from the active servers maximum by Dinic's algorithm.
 
-    Jobs that are paid and servers that are settled keep their flow and are not looked at; no
-    active server has flow to a paid job, nor a settled one to a job that is not. At the end a
-    level of at least 0 marks the source side of the smallest minimum cut, the paid and the
-    settled among it; any other is -1.
+    The active servers are the first `actives` of ``scratch.active``. The flow of paid jobs and
+    settled servers is not changed. No active server has flow to a paid job, and no settled server
+    has flow to an unpaid job. At the end a level of at least 0 marks the source side of the
+    smallest minimum cut, including paid jobs and settled servers; all others have level -1.
 
-    Complexity O((servers + jobs)^2 entries) at worst; a few passes over the entries in practice.
+    Complexity O((servers + jobs)^2 entries) in the worst case; a few passes over the entries in
+    practice.
     """
     while set_levels(actives, network, flow, ends, scratch):
         for position in range(actives):
@@ -200,11 +202,12 @@ def augment(actives: int, network: Any, flow: Any, ends: Any, scratch: Any) -> N
 
 @kernel
 def balance(passes: int, unit: int, network: Any, flow: Any, price: Any) -> Any:
-    """Split the jobs over their servers so that prices get closer; return the flow and the prices.
+    """Split the weight of each job over its servers so that server prices become more even.
 
-    From equal shares on, each pass levels, for each job, the dearest server that it pays with
-    the cheapest that it could. The more even the prices, the closer their order is to that in
-    which servers enter the best sets. `flow` and `price`, shape (servers,), are filled here.
+    The split starts with equal shares. Each pass takes, for each job, the dearest server that it
+    pays and the cheapest server that it could pay, and levels their prices. The more even the
+    prices, the closer their order is to the order in which servers enter the best sets. `flow` and
+    `price`, shape (servers,), are filled and returned.
     """
     server_cost = network.server_cost
     job_weight = network.job_weight
@@ -245,12 +248,13 @@ def balance(passes: int, unit: int, network: Any, flow: Any, price: Any) -> Any:
 
 @kernel
 def lowest_chord(wanted: int, network: Any, order: Any, first_weight: Any, place: Any) -> Any:
-    """Return the two beginnings of `order` that make the lowest chord at `wanted` servers.
+    """Return the ends of the lowest chord at `wanted` servers over the prefixes of `order`.
 
-    Their numbers of servers, and what they preempt. The last two arguments are scratch, zero.
+    The result is the two numbers of servers and the weights that these prefixes preempt. The
+    arguments `first_weight` and `place` are zeros, used as working arrays.
     """
     servers = len(network.server_cost)
-    # What the first 0, 1, 2, ... servers of the order preempt.
+    # first_weight[k] becomes the weight that the first k servers of the order preempt.
     for position in range(servers):
         place[order[position]] = position
         first_weight[position + 1] = network.server_cost[order[position]]
@@ -285,9 +289,10 @@ def lowest_chord(wanted: int, network: Any, order: Any, first_weight: Any, place
 
 @kernel
 def start_flow(price: int, unit: int, network: Any, flow: Any, ends: Any, scratch: Any) -> int:
-    """Make the flow one of the network at a price per server; return how many are in play.
+    """Adapt the flow to a new price per server; return the number of undecided servers.
 
-    What a server charges beyond its capacity it gives back; then it takes what others left.
+    Each server gives back the flow above its new capacity, then takes flow that other servers gave
+    back.
     """
     on_entry = flow.on_entry
     actives = 0
@@ -316,7 +321,7 @@ def start_flow(price: int, unit: int, network: Any, flow: Any, ends: Any, scratc
 
 @kernel
 def weigh_cut(network: Any, scratch: Any) -> Any:
-    """Return how many servers are on the source side of the cut, and what they preempt."""
+    """Return the number of servers on the source side of the cut, and the weight they preempt."""
     count = 0
     weight = 0
     for s in range(len(network.server_cost)):
@@ -340,16 +345,18 @@ def envelope_segment(
     first_weight: Any,
     scratch: Any,
 ) -> Any:
-    """Find the ends of the segment of the envelope around `wanted` servers; see `rigid_bound`.
+    """Find the ends of the envelope segment around `wanted` servers by minimum cuts.
 
-    The first guess is the lowest chord of `order`. Then each chord's slope, rounded down to a
+    The first guess is the lowest chord of `order`. Then the slope of each chord, rounded down to a
     multiple of 1 / `unit`, is the price per server of a minimum cut, and a cut below the chord
-    takes the place of one of its ends. Best sets for growing prices grow, so after a cut only the
-    servers that are not settled in the lower end and still open in the upper end stay in play, and
-    only jobs that are not paid by the lower end. `flow` comes with a flow that splits all weights;
-    it is kept from cut to cut, and is at last what proves the bound. The other arrays come as
-    zeros; `first_weight` is one longer than the servers. Returns the flow, the ends, their
-    numbers of servers and weights, and the number of cuts.
+    replaces one of its ends. The best sets grow with the price, so after a cut only servers that
+    are not settled in the lower end and still open in the upper end are undecided, and only jobs
+    that the lower end does not pay matter. `rigid_bound` gives the theory.
+
+    `flow` is at first a flow that splits all weights. It is kept from cut to cut, and the last flow
+    proves the bound. The other arrays are zeros; `first_weight` has one element more than there are
+    servers. Returns the flow, the ends, their numbers of servers and weights, and the number of
+    cuts.
     """
     servers = len(order)
     lower_count, upper_count, lower_weight, upper_weight = lowest_chord(

@@ -1,4 +1,4 @@
-"""The semidefinite bound for rigid instances: multipliers from a matrix of low rank."""
+"""The semidefinite bound for rigid instances, with multipliers from a low-rank matrix."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ if TYPE_CHECKING:
 
 RANK = 32
 STEPS = 100
-"""Of the descent between two updates of the multipliers."""
+"""L-BFGS steps between two updates of the multipliers."""
 LARGEST_PENALTY = 4.0
 ENOUGH_PROGRESS = 0.7
-"""The penalty grows where an update leaves more than this of what was missed before."""
+"""The penalty is doubled if an update leaves more than this share of the violation."""
 UPDATES_PER_CHECK = 4
 PATIENCE = 4
 LEAST_GAIN = 1e-3
-"""It stops after as many checks without this relative gain."""
+"""The ascent stops after PATIENCE checks that gain less than this, relatively."""
 DENSE_SIZE = 400
-"""Up to it all eigenvalues are computed, beyond it the least by Lanczos' method."""
+"""Up to this size eigenvalues come from a dense solver, above it from Lanczos' method."""
 LARGEST_SIZE = 9000
-"""Servers and jobs together; a matrix of that size takes 650 MB, and the proof needs two."""
+"""Most servers and jobs together; a matrix of this size takes 650 MB, and the proof needs two."""
 LANCZOS_VECTORS, LANCZOS_RESTARTS, LANCZOS_TOLERANCE = 60, 100, 1e-3
 ESCAPES, ESCAPE = 4, 0.1
-"""How many directions the factor is given of those that lower the Lagrangian, and how far."""
+"""Number and length of the descent directions that are added to the factor at a check."""
 ATTEMPTS, LARGER, SMALLEST_SHIFT = 8, 1.05, 1e-6
-"""How the shift grows until a factor is found."""
+"""Most attempts, growth factor and least increase of the shift until a factor exists."""
 PROOF_S, PROOF_SHARE = 6e-11, 0.1
-"""What is kept back for the proof: of the cube of the size, and of the time left."""
+"""Time reserved for the proof: seconds times the size cubed, and a share of the time left."""
 LEAST_ASCENT_S = 1e-2
-"""Of the size: in less time it hardly comes past the linear relaxation and a tree search."""
+"""Least time, in seconds times the size; in less, the bound hardly beats a tree search."""
 
 
 def semidefinite_bound(
@@ -59,26 +59,26 @@ def semidefinite_bound(
     objective: int,
     rng: np.random.Generator,
 ) -> int:
-    """Return a proved lower bound of a rigid instance, 0 if limits leave no room for one.
+    """Return a proved lower bound for a rigid instance; 0 if the limits leave no room for one.
 
-    The relaxation: a positive semidefinite matrix Z in place of the products z z' of
-    z = (x, y) that satisfies what `Multipliers` names. It is at least as strong as the linear
-    relaxation, since y_j x_s = x_s^2 makes y_j^2 >= x_s^2. Z = R R' with `RANK` columns is found
-    by an augmented Lagrangian, and its multipliers, made feasible by a shift of the diagonal, are
-    the bound: how far the descent came does not matter for its truth (`SemidefiniteCertificate`).
+    The relaxation replaces the products z z' of z = (x, y) by a positive semidefinite matrix Z that
+    satisfies the identities listed in `Multipliers`. It is at least as strong as the linear
+    relaxation, because y_j x_s = x_s^2 implies y_j^2 >= x_s^2. An augmented Lagrangian finds Z = R
+    R' with `RANK` columns. Its multipliers, made feasible by a shift of the diagonal, give the
+    bound. The bound is valid however far the descent got (`SemidefiniteCertificate`).
 
     Parameters
     ----------
     reduced
-        From a rigid instance: every slack is 0.
+        A reduced rigid instance, in which every slack is 0.
     objective
-        Of an incumbent: a bound that meets it is enough.
+        Objective of the incumbent; the search stops at a bound that reaches it.
 
     Notes
     -----
-    Source: this project; descent at low rank as by S. Burer and R. Monteiro (Mathematical
-    Programming 95, 2003). Complexity: O((entries + servers + jobs) * RANK) a step;
-    O((servers + jobs)^3) for the proof, for which some of the time limit in force is kept back.
+    Source: this project; low-rank descent after S. Burer and R. Monteiro (Mathematical Programming
+    95, 2003). Complexity: O((entries + servers + jobs) * RANK) for a step, O((servers + jobs)^3)
+    for the proof. Some of the time left is reserved for the proof.
     """
     size = reduced.losses.servers + reduced.losses.jobs
     if not reduced.losses.jobs or not reduced.reclaim_servers or size > LARGEST_SIZE:
@@ -102,7 +102,7 @@ def semidefinite_bound(
 
 
 class _Ascent:
-    """Multipliers on their way up, all in units of the mean weight."""
+    """The ascent of the multipliers by an augmented Lagrangian, in units of the mean weight."""
 
     def __init__(self, reduced: ReducedReclaim, objective: int, rng: np.random.Generator) -> None:
         losses, picks = reduced.losses, reduced.reclaim_servers
@@ -117,7 +117,7 @@ class _Ascent:
         self.rank = min(RANK, self.size)
         self.penalty = 1.0
         self.sum_scale = picks**-0.5
-        # Each job's weight in equal parts.
+        # At first each job splits its weight equally over its servers.
         shares = np.repeat(self.weight / losses.span(), losses.span())
         prices = self.cost.copy()
         np.add.at(prices, self.hosts, shares)
@@ -134,7 +134,7 @@ class _Ascent:
         self.best_multipliers = self.multipliers
 
     def run(self) -> None:
-        """Update multipliers until the bound is met, does not rise, or time is over."""
+        """Update the multipliers until the target is met, progress ends or time is over."""
         with loading():
             from scipy.optimize import minimize
 
@@ -159,7 +159,7 @@ class _Ascent:
                 idle_checks = 0 if self.check() else idle_checks + 1
 
     def missed(self) -> tuple[Any, FloatArray, FloatArray]:
-        """Return by how much the factor misses each identity."""
+        """Return the violation of each identity by the current factor."""
         factor, servers, picks = self.factor, self.servers, self.reduced.reclaim_servers
         squares = np.einsum("ij,ij->i", factor, factor)
         total = factor[:servers].sum(axis=0)
@@ -171,7 +171,7 @@ class _Ascent:
         )
 
     def updated(self, missed: tuple[Any, FloatArray, FloatArray]) -> Multipliers:
-        """Return the multipliers after a step against what is missed."""
+        """Return the multipliers after a step against the violations `missed`."""
         level, sums, entries = missed
         old = self.multipliers
         return Multipliers(
@@ -187,7 +187,7 @@ class _Ascent:
         new, old = self.updated(self.missed()), self.multipliers
         squares = np.einsum("ij,ij->i", self.factor, self.factor)
         value = self.cost @ squares[: self.servers] + self.weight @ squares[self.servers :]
-        # Of an identity: -multiplier * missed + penalty / 2 * missed^2.
+        # Each identity contributes -multiplier * missed + penalty / 2 * missed^2.
         value += (new.level**2 - old.level**2) / (2 * self.penalty)
         value += np.sum(new.sums**2 - old.sums**2) / (2 * self.penalty * self.sum_scale**2)
         value += np.sum(new.entries**2 - old.entries**2) / (2 * self.penalty)
@@ -195,16 +195,16 @@ class _Ascent:
         return float(value), self.times_twice_slack(sparse, new.sums, self.factor).ravel()
 
     def times_twice_slack(self, sparse: Any, sums: FloatArray, factor: FloatArray) -> FloatArray:
-        """Return the product of 2 S with a vector or a matrix."""
+        """Return the product of the matrix 2 S with a matrix `factor`."""
         result: FloatArray = sparse @ factor
         result -= np.multiply.outer(sums, factor[: self.servers].sum(axis=0))
         result[: self.servers] -= sums @ factor
         return result
 
     def check(self) -> bool:
-        """Return whether the multipliers prove clearly more than those before; keep the better.
+        """Keep the multipliers if they prove a better bound; return whether the gain is clear.
 
-        The factor is given directions in which S is negative, in the place of what it needs least.
+        Directions in which S is negative replace the least important columns of the factor.
         """
         least, vectors = self.least_eigenvectors()
         if not vectors.size:
@@ -222,9 +222,9 @@ class _Ascent:
         return bool(value > before + LEAST_GAIN * abs(before))
 
     def least_eigenvectors(self) -> tuple[float, FloatArray]:
-        """Return the least eigenvalue of S, about right, and vectors to the least few.
+        """Return the approximate least eigenvalue of S, and the eigenvectors of the least few.
 
-        In coordinates in which D, diag(1, ..., 1, w_1, ..., w_m), is the unit.
+        The coordinates are scaled so that D = diag(1, ..., 1, w_1, ..., w_m) becomes the identity.
         """
         with loading():
             from scipy.linalg import eigh
@@ -259,7 +259,7 @@ class _Ascent:
         return float(values.min(initial=0.0)) / 2, vectors
 
     def proved(self) -> int:
-        """Return what the best multipliers prove, in integers."""
+        """Return the integer bound that the best multipliers prove, or 0."""
         if self.best_value <= 0:
             return 0
         shift = self.best_shift

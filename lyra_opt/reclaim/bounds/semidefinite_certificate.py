@@ -1,8 +1,8 @@
-r"""A lower bound for rigid instances by a positive semidefinite matrix, checked in integers.
+r"""A lower bound for rigid instances from a positive semidefinite matrix, checked in integers.
 
-With x_s = 1 for a chosen server and y_j = 1 for a preempted job, products of these are bound to one
-another in ways that no linear relaxation knows: a chosen server preempts the jobs on it, and N_R
-servers are chosen whatever else is true. ``formulations/reclaim/README.md``, section 5.5.
+Let x_s = 1 for a chosen server and y_j = 1 for a preempted job. Products of these variables satisfy
+identities that no linear relaxation expresses. They say that a chosen server preempts its jobs and
+that N_R servers are chosen. The proof is in ``formulations/reclaim/README.md``, section 5.5.
 """
 
 from __future__ import annotations
@@ -23,25 +23,27 @@ if TYPE_CHECKING:
     FloatArray = NDArray[np.float64]
 
 EXACT_IN_DOUBLES = 2**53
-"""Sums and products of integers are exact in doubles, in any order, if none exceeds it."""
+"""Sums and products of integers up to this size are exact in doubles, in any order."""
 LARGEST_BITS = 50
-"""Of numbers in certificates, so that they are well below that after rounding."""
+"""Largest size, in bits, of numbers in certificates: well below 2^53 even after rounding."""
 FEWEST_BITS = 16
-"""Of fractions of the unit; with fewer, rounding would cost more than the bound can gain."""
+"""Fewest bits for fractions of the unit; with fewer, rounding would cost more than the gain."""
 ROWS_AT_ONCE = 512
 
 
 class Multipliers(NamedTuple):
-    """One number, of either sign, for each identity that products of the variables satisfy.
+    """One multiplier, of either sign, for each identity between products of the variables.
 
     Parameters
     ----------
     level
-        Of sum_s x_s^2 = N_R.
+        Multiplier of sum_s x_s^2 = N_R.
     sums
-        Shape (servers + jobs,): of z_i (sum_s x_s) = N_R z_i^2, where z_i is x_s or y_j.
+        Shape (servers + jobs,): multipliers of z_i (sum_s x_s) = N_R z_i^2, where z_i is x_s or
+        y_j.
     entries
-        Shape (entries,), ordered by job: of y_j x_s = x_s^2 for a server s that hosts j.
+        Shape (entries,), ordered by job: multipliers of y_j x_s = x_s^2 for a server s that hosts
+        j.
     """
 
     level: Any
@@ -50,10 +52,11 @@ class Multipliers(NamedTuple):
 
 
 def twice_slack(reduced: ReducedReclaim, cost: Any, weight: Any, multipliers: Multipliers) -> Any:
-    r"""Return 2 S without its part 1 sums' + sums 1', as a sparse matrix, in the type of `cost`.
+    r"""Return 2 S without its rank-2 part 1 sums' + sums 1', as a sparse matrix.
 
-    For every choice z = (x, y) of N_R servers, f = N_R * level + z' S z: S is what the multipliers
-    leave of costs and weights. The part left out has rank 2 (`with_sums`).
+    For every choice z = (x, y) of N_R servers, f = N_R * level + z' S z. So S is what the
+    multipliers leave of costs and weights. `with_sums` adds the rank-2 part. The matrix has the
+    type of `cost`.
     """
     with loading():
         from scipy.sparse import coo_array
@@ -72,13 +75,13 @@ def twice_slack(reduced: ReducedReclaim, cost: Any, weight: Any, multipliers: Mu
 
 
 def entry_places(reduced: ReducedReclaim) -> tuple[IntArray, IntArray]:
-    """Return the places in z of the server and of the job of each entry."""
+    """Return, for each entry, the indices in z = (x, y) of its server and of its job."""
     losses = reduced.losses
     return losses.job_servers, losses.servers + np.repeat(np.arange(losses.jobs), losses.span())
 
 
 def with_sums(matrix: FloatArray, sums: NDArray[Any], servers: int) -> FloatArray:
-    """Subtract what `twice_slack` leaves out, in place; return the matrix."""
+    """Subtract the rank-2 part that `twice_slack` omits from `matrix`, in place, and return it."""
     matrix[:, :servers] -= sums[:, None]
     matrix[:servers, :] -= sums[None, :]
     return matrix
@@ -86,19 +89,19 @@ def with_sums(matrix: FloatArray, sums: NDArray[Any], servers: int) -> FloatArra
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SemidefiniteCertificate:
-    """Multipliers that prove a lower bound for a rigid instance, whatever their origin.
+    """Multipliers that prove a lower bound for a rigid instance, however they were found.
 
     Parameters
     ----------
     denominator
-        Multipliers and shift are integers over this.
+        Multipliers and shift are integers over this denominator.
     multipliers
-        In integers.
+        The multipliers, as integers.
     shift
-        How much of D = diag(unit, ..., unit, w_1, ..., w_m) makes the matrix S positive definite,
-        at least 0.
+        The multiple of D = diag(unit, ..., unit, w_1, ..., w_m) that makes S + shift D positive
+        definite, at least 0.
     unit
-        At least 1.
+        The diagonal entry of D for servers, at least 1.
     """
 
     denominator: int
@@ -107,12 +110,13 @@ class SemidefiniteCertificate:
     unit: int
 
     def bound(self, reduced: ReducedReclaim) -> int | None:
-        """Return the bound, rounded up to an integer, or None if `shift` is too small.
+        """Return the proved bound, rounded up to an integer, or None if `shift` is too small.
 
-        A floating-point factor L of the lifted matrix is rounded to integers. What L L' misses of
-        it is computed exactly, and bounded by its largest sum of a row's absolute values, so that
-        the proof does not rest on floating point. None also where integers are too large for that.
-        Time O((servers + jobs)^3), memory for two matrices.
+        A floating-point Cholesky factor L of the shifted matrix is rounded to integers. The
+        remainder, the shifted matrix minus L L', is computed exactly and bounded by its largest row
+        sum of absolute values, so that the proof does not rest on floating point. The result is
+        also None if integers are too large for exact arithmetic. Time O((servers + jobs)^3), memory
+        for two matrices.
         """
         with loading():
             from scipy.linalg import LinAlgError, cholesky
@@ -128,7 +132,7 @@ class SemidefiniteCertificate:
         except LinAlgError:
             return None
         np.rint(factor, out=factor)
-        # By Cauchy and Schwarz no partial sum of a product of two rows is larger.
+        # By Cauchy-Schwarz, this bounds every partial sum of a product of two rows.
         if float(np.einsum("ij,ij->i", factor, factor).max(initial=0.0)) >= EXACT_IN_DOUBLES / 2:
             return None
         most_missed = 0.0
@@ -136,16 +140,16 @@ class SemidefiniteCertificate:
             rows = slice(first, first + ROWS_AT_ONCE)
             missed = np.abs(matrix[rows] - factor[rows] @ factor.T).sum(axis=1)
             most_missed = max(most_missed, float(missed.max()))
-        if most_missed >= EXACT_IN_DOUBLES / 2:  # else no sum was rounded
+        if most_missed >= EXACT_IN_DOUBLES / 2:  # below it, no sum was rounded
             return None
-        # least * z' z <= z' D z = unit * N_R + the weight of shared jobs preempted, at most f.
+        # least * z' z <= z' D z <= unit * N_R + f
         least = min(self.unit, int(reduced.weight.min(initial=self.unit)))
         lifted = 2 * self.shift - (-int(most_missed) // least)
         value = reduced.reclaim_servers * (2 * int(self.multipliers.level) - lifted * self.unit)
         return max(0, -(-value // (2 * self.denominator + lifted)))
 
     def _lifted(self, reduced: ReducedReclaim) -> FloatArray:
-        """Return 2 S + 2 shift D, in doubles that are integers."""
+        """Return the shifted matrix 2 S + 2 shift D, with integers stored as doubles."""
         cost, weight = reduced.server_cost, reduced.weight
         sparse = twice_slack(
             reduced, cost * self.denominator, weight * self.denominator, self.multipliers
@@ -161,9 +165,9 @@ class SemidefiniteCertificate:
 def _largest_number(
     reduced: ReducedReclaim, multipliers: Multipliers, one: float, shift: float, unit: int
 ) -> float:
-    """Return a bound on the numbers that make up the lifted matrix, and on all their sums.
+    """Return a bound on the entries of the shifted matrix and on all their partial sums.
 
-    In units in which a weight of 1 is `one`; about right, for it is computed in doubles.
+    A weight of 1 counts as `one`. The bound is computed in doubles, so it is only approximate.
     """
     hosts, _ = entry_places(reduced)
     on_server = np.zeros(reduced.losses.servers)
@@ -188,7 +192,7 @@ def in_integers(
     Returns
     -------
     SemidefiniteCertificate or None
-        None if weights are so unlike that doubles leave too little for fractions.
+        None if the weights differ so much that doubles leave too few bits for fractions.
     """
     largest = _largest_number(reduced, multipliers, 1 / unit, shift / unit, unit)
     of_unit = LARGEST_BITS - int(np.ceil(np.log2(largest)))

@@ -1,1 +1,1 @@
-"""The exact solver: reduction, parts, and two tree searches."""
+"""The exact solver for reclaiming: reduction, components, and two tree searches."""

@@ -1,8 +1,8 @@
-"""Take the graph of servers and jobs apart, and put the best choices of its parts together.
+"""Split the graph of servers and jobs into components, and combine their best choices.
 
-No job joins two connected components, so what a choice costs is the sum over components of what
-its servers there cost. With the curve f_c(k) of each, the least weight of k servers of component
-c, the optimum is a (min,+) knapsack: the best division of N_R over the components.
+No job joins two connected components, so the cost of a choice is the sum of the costs of its parts
+in the components. Let f_c(k) be the least weight of k servers of component c. The optimum is then a
+(min,+) knapsack: the best division of N_R over the components.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def enumerate_choices(
     least: Any,
     chosen: Any,
 ) -> Any:
-    """Return the least weight of each number of servers, and a choice of it as a bit mask.
+    """Return the least weight for each number of servers, and a choice with that weight as bits.
 
-    The choices follow a Gray code, so that one server changes at a time. `hosts`, zeros, counts
-    the chosen servers of each job. Time O(2^servers * jobs on a server).
+    The choices follow a Gray code, so that each step changes one server. `hosts`, at first zeros,
+    counts the chosen servers of each job. Time O(2^servers * jobs on a server).
     """
     for picks in range(servers + 1):
         least[picks] = -1
@@ -57,7 +57,7 @@ def enumerate_choices(
     picks = 0
     total = 0
     for step in range(1, 2**servers):
-        # The lowest bit that is set in the number of the step says which server changes.
+        # The lowest set bit of the step number gives the server that changes.
         s = 0
         while step >> s & 1 == 0:
             s += 1
@@ -83,9 +83,9 @@ def enumerate_choices(
 
 
 ENUMERATED_SERVERS = 12
-"""Components of up to so many servers are solved for every k by listing all choices."""
+"""Components of at most this many servers are solved for every k by enumeration."""
 NODES_PER_POINT = 300
-"""Nodes of a tree search for one point of a larger component's curve."""
+"""Most nodes of a tree search for one point of the curve of a larger component."""
 ROUNDS = 12
 
 
@@ -95,15 +95,15 @@ def search_components(
     *,
     dual_bound: int,
 ) -> SearchResult:
-    """Return the best choice of a rigid instance by its components, as far as they can be solved.
+    """Search a rigid instance by its connected components, as far as they can be solved.
 
-    Servers without shared jobs together are one component, whose curve adds up sorted costs.
-    Components of up to 12 servers are enumerated. Of a larger one, the curve is first bounded
-    from below, by the smallest prices of any split of weights and by the k-th cheapest server
-    alone; the knapsack over these lower curves is a bound. Where it uses a point that is not
-    known exactly, a tree search settles the point, and the knapsack is solved again, until all
-    points that it uses are known, or one can not be settled within 300 nodes. A component with
-    most of the servers is as hard as the whole, and left to the search of the whole.
+    Servers without shared jobs form one component, whose curve adds up sorted costs. Components of
+    up to 12 servers are enumerated. The curve of a larger component is first bounded from below, by
+    the smallest prices of a split of weights and by the cost of the k-th cheapest server alone. The
+    knapsack over these lower curves gives a bound. If it uses a point that is not known exactly, a
+    tree search solves that point, and the knapsack is solved again. This ends when all points used
+    are known, or when a point cannot be solved within 300 nodes. A component with more than half of
+    the servers is as hard as the whole instance and is left to the search of the whole instance.
 
     Parameters
     ----------
@@ -113,12 +113,12 @@ def search_components(
     Returns
     -------
     SearchResult
-        Complete where objective and bound are equal; ``stopped_by`` is always None.
+        The search is complete if objective and bound are equal; ``stopped_by`` is always None.
 
     Notes
     -----
-    Source: this project's study of minimum k-union. Complexity O(servers * N_R) for each
-    knapsack, 2^12 choices for each small component, and the tree searches.
+    Source: this project's study of minimum k-union. Complexity O(servers * N_R) for each knapsack,
+    2^12 choices for each small component, and the tree searches.
     """
     objective = reduced.objective(incumbent)
     best = SearchResult(places=sorted(incumbent), objective=objective, bound=dual_bound)
@@ -154,7 +154,7 @@ def search_components(
             return best
         part, picks = min(unknown, key=lambda pair: len(pair[0].places))
         if 2 * len(part.places) > len(reduced.servers):
-            return best  # as hard as the whole, to which the tree search comes next
+            return best  # as hard as the whole instance, which is searched next
         most = NODES_PER_POINT if nodes_left is None else min(nodes_left, NODES_PER_POINT)
         with limited_to(replace(limits, nodes=most)):
             nodes += part.settle(picks)
@@ -165,18 +165,18 @@ def search_components(
 
 @dataclass(slots=True)
 class _Part:
-    """A component: its servers and what is known of its curve.
+    """A component of the instance, with its servers and its partly known cost curve.
 
     Parameters
     ----------
     places
-        In the whole instance.
+        Indices of the component's servers in the whole instance.
     lower
-        Shape (servers + 1,): no choice of so many of its servers weighs less.
+        Shape (servers + 1,): lower bound on the weight of any choice of k of its servers.
     choice
-        For some numbers of servers, a choice that weighs exactly ``lower``.
+        For some numbers of servers, a choice whose weight is exactly ``lower``.
     instance
-        The component alone, with the places counted anew; None if the curve is known.
+        The component alone, with its own server indices; None if the curve is known.
     """
 
     places: IntArray
@@ -185,11 +185,11 @@ class _Part:
     instance: ReducedReclaim | None = None
 
     def settle(self, picks: int) -> int:
-        """Try to make a point of the curve known; return the nodes that it took."""
+        """Search for the exact value of the curve at `picks` servers; return the nodes used."""
         assert self.instance is not None
         instance = replace(self.instance, reclaim_servers=picks)
         found = TreeSearch(instance, range(picks), int(self.lower[picks])).search()
-        # The curve does not fall.
+        # The curve never decreases, so the bound also holds for more servers.
         self.lower[picks:] = np.maximum(self.lower[picks:], found.bound)
         if found.objective == found.bound:
             self.choice[picks] = self.places[found.places].tolist()
@@ -212,7 +212,7 @@ def _part(reduced: ReducedReclaim, places: IntArray) -> _Part:
 
 
 def _separable_part(reduced: ReducedReclaim, places: IntArray) -> _Part:
-    """Servers that share nothing: the cheapest first."""
+    """Return the part of the servers that share no job: the k cheapest are optimal for every k."""
     cost = reduced.server_cost[places]
     order = places[np.argsort(cost, kind="stable")]
     curve = np.concatenate(([0], np.cumsum(reduced.server_cost[order]))).astype(cost.dtype)
@@ -250,7 +250,7 @@ def _enumerated_part(instance: ReducedReclaim, places: IntArray) -> _Part:
 
 
 def _lower_curve(instance: ReducedReclaim) -> NDArray[Any]:
-    """Return a lower bound for every number of servers, and the exact value for all of them."""
+    """Return a lower bound for every number of servers; the last value is exact."""
     losses = instance.losses
     total = exact_sum(instance.server_cost) + exact_sum(instance.weight)
     unit, dtype = price_unit(total)
@@ -273,7 +273,7 @@ def _lower_curve(instance: ReducedReclaim) -> NDArray[Any]:
     price = np.array(leveled.price, dtype=dtype)
     envelope = np.concatenate((np.zeros(1, dtype=dtype), np.cumsum(np.sort(price))))
     lower: NDArray[Any] = -(-envelope // scale)
-    # Whichever k servers: one of them is at least the k-th cheapest alone.
+    # Any k servers include a server that alone costs at least the k-th smallest such cost.
     alone = instance.server_cost.astype(dtype).copy()
     np.add.at(
         alone,
@@ -286,10 +286,10 @@ def _lower_curve(instance: ReducedReclaim) -> NDArray[Any]:
 
 
 def _best_division(parts: Sequence[_Part], picks: int) -> tuple[int, list[int]]:
-    """Return the least sum of the lower curves, and how many servers of each part it takes.
+    """Return the least sum of the lower curves, and the number of servers taken from each part.
 
-    Of equal divisions, one whose points are known is not preferred. Time O(servers * picks);
-    OutOfTimeError if that is too long.
+    Among equal divisions the choice ignores which points are known exactly. Time O(servers *
+    picks); raises OutOfTimeError at the time limit.
     """
     dtype: Any = object if any(part.lower.dtype == object for part in parts) else np.int64
     no_way = sum(int(part.lower[-1]) for part in parts) + 1
@@ -315,7 +315,7 @@ def _best_division(parts: Sequence[_Part], picks: int) -> tuple[int, list[int]]:
 
 
 def _connected_places(losses: Incidence) -> list[IntArray]:
-    """Return the places of each component, those that share nothing together as one."""
+    """Return the servers of each component; servers without shared jobs form one component."""
     job_start, job_servers = losses.job_start.tolist(), losses.job_servers.tolist()
     server_start, server_jobs = losses.server_start.tolist(), losses.server_jobs.tolist()
     seen_jobs: set[int] = set()
@@ -343,7 +343,7 @@ def _connected_places(losses: Incidence) -> list[IntArray]:
 
 
 def _restricted(reduced: ReducedReclaim, places: IntArray) -> ReducedReclaim:
-    """Return the instance of one component, whose jobs are on no other server."""
+    """Return the reduced instance of one component."""
     losses = reduced.losses
     number = np.full(losses.servers, -1)
     number[places] = np.arange(len(places))

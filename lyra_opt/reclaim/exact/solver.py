@@ -1,4 +1,4 @@
-"""Exact: the proved optimum, by whatever is cheapest and still proves it."""
+"""The solver `exact`: a proved optimum, by cheap steps first and tree searches last."""
 
 from __future__ import annotations
 
@@ -32,34 +32,37 @@ if TYPE_CHECKING:
 
 SHORT_WALK = 500
 LONG_WALK = 20_000
-"""Swaps of the tabu search from each start: before the tree search, and once it takes long."""
+"""Swaps of the tabu search from each start: before the tree search, and during a long one."""
 SHORT_SEARCH = 300
-"""Nodes after which the tree search counts as long."""
+"""A tree search with more nodes counts as long."""
 TRIAL_S = 10.0
 TRIAL_SHARE = 0.25
-"""Of the time left: how long the long tree search may take before its progress is looked at."""
+"""The long tree search is checked for progress after 10 s or this share of the time left."""
 
 
 class Exact(Solver):
-    """The proved optimum, or incumbent and bound when a limit is reached.
+    """Find a proved optimum, or an incumbent and a bound if a limit is reached.
 
-    In this order, each step only while bound and incumbent differ: `Fast`; a short tabu search
-    from its answer, Lyra's rule and `Marginal`; the components of the graph of servers and jobs,
-    put together by a knapsack (`lyra_opt.reclaim.exact.components`); best-first branch and bound on
-    jobs (`lyra_opt.reclaim.exact.tree.search`), with a longer tabu search once 300 nodes were not
-    enough, and a semidefinite bound (`lyra_opt.reclaim.bounds.semidefinite`) where a quarter of the
-    time, or 10 s, did not close half of what the linear bound left open. Interchangeable
-    instances: `Fast`, tabu, and branch and bound with the bound of
-    `lyra_opt.reclaim.exact.threshold.search`.
+    The steps run in this order, each only while bound and incumbent differ:
 
-    The weight of a proved answer and its bound depend neither on the order of the file nor on
-    ids; which of several best choices is returned may.
+    1. `Fast`, and a short tabu search from its answer, Lyra's rule and `Marginal`.
+    2. Rigid: the components of the graph of servers and jobs, combined by a knapsack
+       (`lyra_opt.reclaim.exact.components`).
+    3. Rigid: best-first branch and bound on jobs (`lyra_opt.reclaim.exact.tree.search`). After 300
+       nodes a longer tabu search follows. A semidefinite bound
+       (`lyra_opt.reclaim.bounds.semidefinite`) is computed if a quarter of the time, or 10 s, did
+       not close half of the gap that the linear bound left.
+    4. Interchangeable: a longer tabu search, then branch and bound with the bound of
+       `lyra_opt.reclaim.exact.threshold.search`.
+
+    A proved objective and its bound depend neither on the order of the file nor on ids. Which of
+    several optimal choices is returned may depend on them.
 
     Notes
     -----
-    Source: this project. Complexity: exponential at worst, as the problem is minimum k-union;
-    realistic fleets take milliseconds. Limits: time, looked at every 0.05 s or so; nodes;
-    memory of the open nodes.
+    Source: this project. Complexity: exponential in the worst case, as the problem is minimum
+    k-union; realistic fleets take milliseconds. Limits: time, checked about every 0.05 s; nodes;
+    memory for the open nodes.
     """
 
     name = "exact"
@@ -77,7 +80,7 @@ class Exact(Solver):
         warm_start: Solution | None = None,
         observer: Observer | None = None,
     ) -> SolveResult[Solution]:
-        """Prove the optimum within the limits; see `lyra_opt.core.solver.Solver.solve`."""
+        """Search for a proved optimum within the limits."""
         known = BestKnown(None if observer is None else Improvements(observer, instance.semantics))
         quick = Fast().solve(
             instance, limits=limits, rng=rng, warm_start=warm_start, observer=known.observer
@@ -121,7 +124,7 @@ class Exact(Solver):
 
 
 def _limits_left(known: BestKnown) -> Limits:
-    """Return the limits in force without the nodes that were made."""
+    """Return the current limits, with the nodes already used subtracted."""
     limits = limits_in_force()
     nodes = None if limits.nodes is None else max(0, limits.nodes - known.nodes)
     return replace(limits, nodes=nodes)
@@ -134,7 +137,7 @@ def _walk(
     moves: int,
     rng: np.random.Generator,
 ) -> None:
-    """Swap servers, from the incumbent first."""
+    """Run the tabu search from the incumbent and from `more_starts`."""
     known.take(
         search_by_swaps(
             reduced,
@@ -174,7 +177,7 @@ def _search_long(
     linear_bound: int,
     rng: np.random.Generator,
 ) -> None:
-    """Search the tree, and where it comes forward slowly look for a better bound in between."""
+    """Search the tree; if progress is slow, compute the semidefinite bound in between."""
     search = TreeSearch(reduced, known.places, known.bound, known.observer)
     limits, left_s = _limits_left(known), remaining_s()
     trial_s = TRIAL_S if left_s is None else min(TRIAL_S, TRIAL_SHARE * left_s)

@@ -1,1 +1,1 @@
-"""Branch and bound on which jobs are kept, for any slack."""
+"""Branch and bound on preempted and kept jobs, for jobs with any slack."""

@@ -1,4 +1,4 @@
-"""A node of the threshold search: decisions, what follows from them, and what prices prove."""
+"""A node of the threshold search: its decisions, their conclusions and the bound by prices."""
 
 from __future__ import annotations
 
@@ -33,40 +33,39 @@ if TYPE_CHECKING:
 
 
 FINEST_OBJECTIVE = 2**36
-"""Prices are counted in the smallest unit in which no objective of interest is larger than this."""
+"""The unit of prices is the finest in which no objective of interest exceeds this number."""
 
 FINEST_TOTAL = 2**58
-"""The same for the sum of all weights."""
+"""The unit of prices is the finest in which the sum of all weights does not exceed this number."""
 
 LARGEST_TIGHTENED_SLACK = 2**12
-"""Largest slack whose reachable sums are worth enumerating."""
+"""Largest slack for which the reachable sums of losses are enumerated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThresholdProblem:
-    """A `ReducedReclaim` in the units of the search.
+    """A `ReducedReclaim` instance scaled to the integer unit of the threshold search.
 
     Parameters
     ----------
     reclaim_servers
         N_R.
     losses
-        As in the reduced instance.
+        The losses of the reduced instance.
     slack
         Shape (jobs,): the largest sum of some of the job's losses that is at most its slack.
     divisor
-        The greatest common divisor of all weights and costs, of which every objective is a
-        multiple.
+        The greatest common divisor of all weights and costs; every objective is a multiple of it.
     weight, cost
-        Shape (jobs,) and (servers,): weights and server costs over the divisor.
+        Shape (jobs,) and (servers,): weights and server costs divided by the divisor.
     unit
-        Weight 1 in the unit of prices.
+        A weight of 1 in the unit of prices.
     scaled_weight, scaled_cost
-        `weight` and `cost` in that unit.
+        `weight` and `cost` in the unit of prices.
     largest_price
-        No price is larger, in that unit.
+        Upper limit of every price, in the unit of prices.
     largest
-        No integer that the kernels meet is larger.
+        Bound on every integer in the kernels.
     """
 
     reclaim_servers: int
@@ -98,7 +97,7 @@ class ThresholdProblem:
         largest_price = ceiling * unit
         most_losses = int(losses.job_counts.max(initial=1)) + int(reduced.slack.max(initial=1))
         largest = max(
-            largest_price * 2**18,  # a step: see `raise_prices`
+            largest_price * 2**18,  # a step of `raise_prices`
             largest_price * most_losses * 2,
             (largest_price * 2 * losses.entries + total * unit) * 2,
             2**9 * most_losses,
@@ -122,7 +121,7 @@ class ThresholdProblem:
 
     @property
     def priced(self) -> PricedProblem:
-        """What kernels that value prices are given."""
+        """The weights, costs and losses in the form that the kernels take."""
         return PricedProblem(self.scaled_weight, self.scaled_cost, self.losses, self.largest_price)
 
     @property
@@ -131,31 +130,31 @@ class ThresholdProblem:
         return self.losses.servers
 
     def objective(self, places: Sequence[int]) -> int:
-        """Return what a choice costs, over the divisor."""
+        """Return the cost of the choice `places`, divided by the divisor."""
         return _objective(self.losses, self.slack, self.weight, self.cost, places)
 
     @property
     def is_huge(self) -> bool:
-        """Whether sums of weights do not fit into 64 bits."""
+        """Whether sums of weights can exceed 64 bits."""
         return bool(self.weight.dtype == object)
 
     @property
     def typical_weight(self) -> float:
-        """The mean weight of a job."""
+        """The mean weight of a job, divided by the divisor."""
         weights = self.weight.tolist()
         return float(sum(weights) / len(weights)) if weights else 1.0
 
     def bound_of(self, value: int) -> int:
-        """Return the least objective, over the divisor, that is at least a value in the unit."""
+        """Convert a bound from the unit of prices to an integer objective, rounded up."""
         return -(-value // self.unit)
 
 
 def _tightened(losses: Incidence, slack: IntArray) -> IntArray:
-    """Lower each slack to a sum that some of the job's losses have: no choice tells them apart."""
+    """Lower each slack to the largest sum of losses that it allows; costs stay the same."""
     tightened = slack.copy()
     for job in np.flatnonzero((slack > 0) & (slack <= LARGEST_TIGHTENED_SLACK)).tolist():
         allowed = (2 << int(slack[job])) - 1
-        sums = 1  # bit i: whether some of the losses sum to i
+        sums = 1  # bit i is set if a subset of the losses sums to i
         for _, count in losses.row(job):
             sums |= sums << count & allowed
         tightened[job] = sums.bit_length() - 1
@@ -178,17 +177,17 @@ def _objective(
 
 
 FIRST_STEP = 128
-"""Length of the first steps of a new node's prices, of 256."""
+"""Length of the first price steps of a new node, in parts of 256."""
 
 LARGEST_KNAPSACK = 2**10
-"""Most workers that a job can still lose for its knapsack to be solved in whole servers."""
+"""A job that can lose at most this many workers has its knapsack solved in whole servers."""
 
 STEPS_DECIDED_BY = 100
-"""Steps that count as the work of a node when kernels choose how to run."""
+"""Number of steps that counts as the work of a node when kernels choose how to run."""
 
 
 def first_prices(problem: ThresholdProblem) -> NDArray[Any]:
-    """Return half of each job's weight, spread over its losses by those beyond its slack."""
+    """Return starting prices: half the weight of each job, spread over its losses."""
     losses = problem.losses
     beyond = losses.row_sums(np.ones(losses.servers, dtype=np.int64)) - problem.slack
     beyond = np.maximum(beyond, 1)
@@ -200,25 +199,25 @@ def first_prices(problem: ThresholdProblem) -> NDArray[Any]:
 
 
 class NodeBound:
-    """Decisions at a node with all that follows, and the best bound that prices have proved.
+    """A node of the threshold search: its propagated decisions and the best bound proved by prices.
 
     Parameters
     ----------
     problem
         The problem.
     dominance
-        The pairs from which conclusions follow.
+        The dominance pairs used in propagation.
     server_state, job_state
-        The decisions; copied, and propagated at once.
+        The decisions; they are copied and propagated at once.
     prices
-        Where to start from, shape (entries,), each at least 0; copied.
+        Shape (entries,): the starting prices, each at least 0; copied.
     value
-        Proved before: no choice that keeps to the decisions costs less.
+        A bound that is already proved for the choices that respect the decisions.
 
     Attributes
     ----------
     decided : Decided
-        The decisions with all that follows.
+        The decisions with all their conclusions.
     """
 
     def __init__(
@@ -262,7 +261,7 @@ class NodeBound:
 
     @property
     def _run(self) -> dict[str, int]:
-        """How every kernel runs: the same way at all nodes."""
+        """The work and size estimates that make every kernel run the same way at all nodes."""
         losses = self._problem.losses
         work = STEPS_DECIDED_BY * (losses.entries + losses.servers)
         return {"work": work, "largest": self._problem.largest}
@@ -274,30 +273,30 @@ class NodeBound:
 
     @property
     def is_large(self) -> bool:
-        """Whether a node takes so much work that kernels are worth compiling."""
+        """Whether a node takes enough work to make compiling the kernels worthwhile."""
         return propagate.compiles(self._run["work"], largest=0)
 
     def set_dominance(self, dominance: Dominance) -> None:
-        """Let the next conclusions follow from these pairs as well."""
+        """Use these dominance pairs in later propagation."""
         self._dominance = dominance
 
     @property
     def prices(self) -> Any:
-        """The best prices so far, or those that `fix` was given last."""
+        """The best prices so far, or the prices last passed to `fix`."""
         return self._ascent.best_prices
 
     @property
     def active_jobs(self) -> list[int]:
-        """The jobs that are open or kept, in order."""
+        """The open or kept jobs, in ascending order."""
         return [int(job) for job in self.decided.active_jobs[: self.decided.jobs]]
 
     @property
     def open_decisions(self) -> int:
-        """How many servers and jobs are still to be decided on."""
+        """Number of free servers plus number of open or kept jobs."""
         return self.decided.free + self.decided.jobs
 
     def propagate(self) -> None:
-        """Draw the conclusions from the decisions; says whether there can be a choice."""
+        """Propagate the decisions and set `is_feasible` to whether a feasible choice may exist."""
         problem, decided = self._problem, self.decided
         self.is_feasible, wanted, server_state, job_state, residual = propagate.run(
             problem.reclaim_servers,
@@ -338,9 +337,9 @@ class NodeBound:
         )
 
     def take_steps(self, steps: int, threshold: int, target: int) -> None:
-        """Raise the bound by so many steps towards `target`, fewer if it gets above `threshold`.
+        """Raise the bound by up to `steps` price steps towards `target`; stop above `threshold`.
 
-        The prices start anew from the best ones if others were set in between.
+        The prices restart from the best ones if `fix` has set other prices in between.
         """
         length, stale, value, ascent, self._order = raise_prices.run(
             steps,
@@ -358,13 +357,13 @@ class NodeBound:
 
     @property
     def has_settled(self) -> bool:
-        """Whether further steps would be too short to matter."""
+        """Whether the steps have become too short to raise the bound."""
         return self._ascent.length <= 1
 
     def fix(self, threshold: int, prices: Sequence[int] | None = None) -> int:
-        """Value `prices`, by default the best ones, exactly, and decide what they decide.
+        """Value `prices`, by default the best ones, exactly, and fix servers and jobs by them.
 
-        Returns how many decisions that makes; `propagate` is still to be called.
+        Returns the number of new decisions; the caller must then call `propagate`.
         """
         problem = self._problem
         if prices is not None:
@@ -385,13 +384,13 @@ class NodeBound:
         return int(decisions)
 
     def choice(self) -> list[int]:
-        """Return the choice that is cheapest by the prices last looked at, ascending."""
+        """Return the choice that is cheapest by the prices last evaluated, ascending."""
         chosen = np.flatnonzero(np.asarray(self.decided.server_state) == CHOSEN).tolist()
         cheapest = [int(server) for server in self._order.servers[: self.decided.wanted]]
         return sorted({*chosen, *cheapest})
 
     def shares(self) -> tuple[list[float], list[float]]:
-        """Return in which share of the last steps each server was chosen, each job paid for."""
+        """Return the shares of the last steps that chose each server and paid for each job."""
         return (
             [int(share) / 2**16 for share in self._ascent.chosen_share],
             [int(share) / 2**16 for share in self._ascent.paid_share],

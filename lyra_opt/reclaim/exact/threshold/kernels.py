@@ -1,10 +1,10 @@
-"""Inner loops of the threshold search: draw conclusions from decisions, and bound by prices.
+"""The inner loops of the threshold search: propagate decisions and bound them by prices.
 
-A server is free (0), chosen (1) or spared (2). A job is open (0), kept (1), which no choice below
-may preempt, paid for (2), whose weight is counted whatever is chosen, or safe (3), which nothing
-can preempt any more.
+A server is free (0), chosen (1) or spared, that is, excluded (2). A job is open (0); kept, so that
+no choice below the node may preempt it (1); paid for, so that its weight is counted whatever is
+chosen (2); or safe, so that no choice below the node can preempt it (3).
 
-All is in integers, so that interpreted and compiled runs agree to the last digit and the value of
+All arithmetic is in integers, so that interpreted and compiled runs agree exactly and the value of
 any prices is a proof.
 """
 
@@ -25,14 +25,14 @@ OPEN, KEPT, PAID, SAFE = range(4)
 
 
 class Dominance(NamedTuple):
-    """Pairs of servers of `dominance_pairs`: the one dominates the other; shape (pairs,) each."""
+    """The pairs of `dominance_pairs` as two arrays of shape (pairs,), dominating and dominated."""
 
     dominating: Any
     dominated: Any
 
     @classmethod
     def of(cls, pairs: Sequence[tuple[int, int]]) -> Dominance:
-        """Return pairs as arrays."""
+        """Convert a list of (dominating, dominated) pairs to arrays."""
         table = np.array(pairs, dtype=np.int64).reshape(-1, 2)
         return cls(table[:, 0].copy(), table[:, 1].copy())
 
@@ -47,32 +47,37 @@ def propagate(
     job_state: Any,
     residual: Any,
 ) -> Any:
-    """Draw every conclusion from the decisions made, until none is new.
+    """Draw all conclusions from the decisions about servers and jobs, until no conclusion is new.
 
-    The rules: N_R servers are chosen, neither more nor less; a job that lost more than its slack
-    is paid for; a job that cannot lose more any more is safe; a job that is kept spares every
-    server with more of its workers than it can still lose; a server that dominates one that is
-    chosen is chosen as well, and a server dominated by one that is spared is spared.
+    The rules are:
+
+    - Exactly N_R servers are chosen.
+    - A job that lost more than its slack is paid for.
+    - A job that can no longer lose more than its slack is safe.
+    - A kept job excludes every server with more of its workers than it can still lose.
+    - A server that dominates a chosen server is chosen, and a server dominated by an excluded
+      server is excluded.
 
     Parameters
     ----------
     losses, dominance
         An `Incidence` and a `Dominance`.
     server_state, job_state
-        Shape (servers,) and (jobs,): what is decided, changed in place.
+        Shape (servers,) and (jobs,): the decisions, changed in place.
     residual
-        Shape (jobs,): result for jobs open or kept, how many more workers the job can lose.
+        Shape (jobs,): for open and kept jobs, the number of workers that the job can still lose
+        (output).
 
     Returns
     -------
     tuple
-        ``(whether there may be a choice, servers still to choose, server_state, job_state,
+        ``(whether a feasible choice may exist, servers still to choose, server_state, job_state,
         residual)``.
 
     Notes
     -----
-    Time O(entries + pairs) for each round, at most one round for each decision and in practice
-    two or three.
+    Time O(entries + pairs) for each round, with at most one round per decision and in practice two
+    or three rounds.
     """
     job_start = losses.job_start
     job_servers = losses.job_servers
@@ -138,24 +143,24 @@ def propagate(
 
 
 MOMENTUM = 77
-"""Share of the newest difference in the direction of the steps, of 256."""
+"""Weight of the newest subgradient in the step direction, in parts of 256."""
 PATIENCE = 20
-"""Steps without progress after which they get shorter."""
+"""Number of steps without progress after which steps get shorter."""
 SHRINKAGE = 205
-"""To which share of their length, of 256."""
+"""Factor by which steps get shorter, in parts of 256."""
 
 
 class PricedProblem(NamedTuple):
-    """What is the same at all nodes.
+    """The weights, costs and losses of the threshold problem, which all nodes share.
 
     Parameters
     ----------
     weight, cost
-        Shape (jobs,) and (servers,), scaled as prices are.
+        Shape (jobs,) and (servers,), in the unit of prices.
     losses
         An `Incidence`.
     largest_price
-        No price is larger.
+        Upper limit of every price.
     """
 
     weight: Any
@@ -165,18 +170,18 @@ class PricedProblem(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """What a node has decided, and what that leaves.
+    """The decisions of a node and the servers and jobs that they leave open.
 
     Parameters
     ----------
     constant
-        Weight of the jobs paid for and cost of the servers chosen, scaled as prices are.
+        Weight of the paid jobs plus cost of the chosen servers, in the unit of prices.
     wanted, free
-        Servers still to choose, of how many.
+        Number of servers still to choose, and number of free servers.
     server_state, job_state, residual
-        As `propagate` leaves them.
+        The states as `propagate` leaves them.
     jobs, active_jobs, active_start
-        How many jobs are open or kept, which, and where the entries of each start in
+        The number of open or kept jobs, their numbers, and where the entries of each job start in
         `Order.entries`: shape (jobs,) and (jobs + 1,).
     """
 
@@ -192,14 +197,14 @@ class Decided(NamedTuple):
 
 
 class Order(NamedTuple):
-    """Entries and servers in play, kept in order so that the next sorting has little to do.
+    """The open entries and free servers, kept almost sorted so that the next sort is fast.
 
     Parameters
     ----------
     entries
-        Those of the active jobs on free servers, of each job by price for a worker.
+        Entries of the active jobs on free servers, for each job by price per worker.
     servers
-        The free ones, the cheapest `wanted` of them first.
+        The free servers, with the `wanted` cheapest first.
     """
 
     entries: Any
@@ -207,18 +212,21 @@ class Order(NamedTuple):
 
 
 class Valuation(NamedTuple):
-    """What `value_prices` finds beside the value.
+    """The working arrays that `value_prices` fills besides the value.
 
     Parameters
     ----------
     price
-        Shape (servers,): what each free server costs in all.
+        Shape (servers,): the total price of each free server.
     taken
-        Shape (entries,): how much of each server its job gives back for, of 256.
+        Shape (entries,): the part of the server that counts as lost by its kept job, in parts of
+        256.
     is_paid, if_kept, if_paid
-        Shape (jobs,): the alternative of each job, and what both add to the bound.
+        Shape (jobs,): whether paying is the better alternative for the job, and the contributions
+        of both alternatives to the bound.
     most_given
-        Scratch for knapsacks in whole servers, of jobs that can lose less than its length.
+        Scratch for knapsacks in whole servers, for jobs that can lose fewer workers than its
+        length.
     """
 
     price: Any
@@ -230,21 +238,21 @@ class Valuation(NamedTuple):
 
 
 class Ascent(NamedTuple):
-    """Where the steps along a subgradient have got to.
+    """The state of the subgradient ascent of the prices.
 
     Parameters
     ----------
     length, stale
-        Of the steps, of 256, and how many were made without progress.
+        Step length in parts of 256, and number of steps without progress.
     value, best_prices
-        The best so far.
+        The best bound so far, and its prices.
     prices
-        The last ones, shape (entries,).
+        Shape (entries,): the current prices.
     direction
-        Shape (entries,): moving average of the differences.
+        Shape (entries,): moving average of the subgradients.
     paid_share, chosen_share
-        Shape (jobs,) and (servers,): moving averages of whether a job is paid for and a server
-        chosen, of 2**16: they estimate the solution of the linear programme.
+        Shape (jobs,) and (servers,): moving averages, in parts of 2**16, of whether a job is paid
+        for and whether a server is chosen. They estimate the solution of the linear programme.
     """
 
     length: int
@@ -261,7 +269,7 @@ class Ascent(NamedTuple):
 def list_entries(
     losses: Any, server_state: Any, job_state: Any, active_jobs: Any, active_start: Any, order: Any
 ) -> Any:
-    """List the jobs that are open or kept, their entries on free servers, and the free servers.
+    """List the open and kept jobs, their entries on free servers, and the free servers.
 
     Returns
     -------
@@ -293,7 +301,7 @@ def list_entries(
 def select_cheapest(wanted: int, free: int, price: Any, server_order: Any) -> None:
     """Move the `wanted` cheapest of the first `free` servers of `server_order` to its front.
 
-    Hoare's selection with the middle as pivot, from the order that it left before: O(free) in
+    Hoare's selection with the middle as pivot, starting from the previous order: O(free) time in
     practice.
     """
     low = 0
@@ -323,7 +331,7 @@ def select_cheapest(wanted: int, free: int, price: Any, server_order: Any) -> No
 
 @kernel
 def sort_by_price(first: int, end: int, entries: Any, prices: Any, job_losses: Any) -> None:
-    """Sort the entries of a job by price for a worker, the dearest first."""
+    """Sort the entries of a job by price per worker, the highest first."""
     for place in range(first + 1, end):
         entry = entries[place]
         back = place
@@ -340,7 +348,7 @@ def sort_by_price(first: int, end: int, entries: Any, prices: Any, job_losses: A
 def most_for_whole_servers(
     capacity: int, first: int, end: int, entries: Any, prices: Any, job_losses: Any, most_given: Any
 ) -> Any:
-    """Return the most that servers with at most `capacity` losses together are priced at."""
+    """Return the largest total price of a set of servers with at most `capacity` losses."""
     for c in range(capacity + 1):
         most_given[c] = 0
     for place in range(first, end):
@@ -358,12 +366,12 @@ def most_for_whole_servers(
 def give_back(
     capacity: int, first: int, end: int, entries: Any, prices: Any, job_losses: Any, valuation: Any
 ) -> Any:
-    """Return at least what the prices of servers that a job survives can sum to; fill in `taken`.
+    """Return an upper bound on the total price of servers that a job survives; fill in `taken`.
 
-    That is the continuous knapsack's, rounded up: servers by price for a worker as long as the
-    job can lose all their workers, then a part of the next one. Where a part is taken and
-    `most_given` is long enough, the knapsack is solved in whole servers, which is tighter; `taken`
-    stays that of the continuous one.
+    The bound is the value of the continuous knapsack, rounded up: servers by price per worker as
+    long as the job can lose all their workers, then a part of the next server. If a part is taken
+    and `most_given` is long enough, the knapsack is solved in whole servers, which is tighter.
+    `taken` then still describes the continuous solution.
     """
     sort_by_price(first, end, entries, prices, job_losses)
     left = capacity
@@ -387,13 +395,13 @@ def give_back(
 
 @kernel
 def value_prices(problem: Any, node: Any, prices: Any, order: Any, valuation: Any) -> Any:
-    """Return what prices prove: no choice that keeps to the decisions costs less.
+    """Return the lower bound that prices prove for all choices that respect the decisions.
 
-    The cheapest `wanted` free servers, at their own cost and what the jobs ask for them, less
-    what each job gives back: an open job the larger of the prices of all its servers less its
-    weight, and of what the prices of servers that it survives can sum to (`give_back`); a kept job
-    only the latter. `prices`, shape (entries,), are at least 0. Time O(entries + servers) plus the
-    sorting.
+    The bound is the sum of the `wanted` smallest prices of free servers (their cost plus their
+    price for each job), minus what each job gives back. A kept job gives back the largest total
+    price of servers that it survives (`give_back`). An open job gives back the larger of that and
+    the total of all its prices minus its weight. `prices`, shape (entries,), are at least 0. Time
+    O(entries + servers) plus the sorting.
     """
     job_losses = problem.losses.job_counts
     job_servers = problem.losses.job_servers
@@ -436,12 +444,13 @@ def value_prices(problem: Any, node: Any, prices: Any, order: Any, valuation: An
 
 @kernel
 def turn(problem: Any, node: Any, order: Any, valuation: Any, ascent: Any) -> int:
-    """Turn the direction towards the newest differences; return the square of its length.
+    """Update the step direction with the newest subgradient; return the square of its length.
 
-    Where a server is chosen for which a job gives nothing back, its price for the job is to rise;
-    where a job gives back for a server that is not chosen, to fall. The shares follow as well.
+    The price of a server for a job should rise if the server is chosen but the job gives nothing
+    back for it. It should fall if the job gives it back but the server is not chosen. The moving
+    averages of the shares are updated as well.
     """
-    price = valuation.price  # read for the last time before the next valuation
+    price = valuation.price  # reused as scratch until the next valuation
     for place in range(node.free):
         s = order.servers[place]
         is_chosen = place < node.wanted
@@ -472,17 +481,17 @@ def raise_prices(
     valuation: Any,
     ascent: Any,
 ) -> Any:
-    """Raise what the prices prove by steps along a deflected subgradient.
+    """Raise the bound that the prices prove by steps along a deflected subgradient.
 
-    Steps are Polyak's towards `target`, which is more than `threshold`, along a moving average of
-    the subgradients; after `PATIENCE` steps without progress they shrink and start from the best
-    prices again. It ends as soon as the value is above `threshold`.
+    Steps have Polyak's length towards `target`, which exceeds `threshold`, along a moving average
+    of the subgradients. After `PATIENCE` steps without progress they become shorter and restart
+    from the best prices. The ascent ends as soon as the value exceeds `threshold`.
 
     Returns
     -------
     tuple
-        ``(length, stale, value, ascent, order)``: the first three of the new ascent, whose arrays
-        are those of `ascent`.
+        ``(length, stale, value, ascent, order)``: the first three fields of the new ascent, whose
+        arrays are those of `ascent`.
     """
     prices = ascent.prices
     best_prices = ascent.best_prices
@@ -513,7 +522,7 @@ def raise_prices(
             if length == 0:
                 break
             continue
-        # In units of 2**-8 of a price; no longer than what takes a price from 0 to the largest.
+        # The step is in units of 2**-8 of a price, and at most the largest price.
         largest = problem.largest_price
         step = min((min(target - value, target) * length << 8) // square, largest << 8)
         for place in range(entry_count):
@@ -527,15 +536,15 @@ def raise_prices(
 def fix_by_prices(
     threshold: int, problem: Any, node: Any, prices: Any, order: Any, valuation: Any
 ) -> Any:
-    """Decide what the prices decide: the opposite would prove more than `threshold`.
+    """Fix the jobs and servers whose opposite decision would raise the bound above `threshold`.
 
-    An open job costs the difference of its two alternatives where it takes the worse. Servers:
-    see `fix_servers`.
+    The wrong alternative of an open job costs the difference of its two alternatives. `fix_servers`
+    handles servers.
 
     Returns
     -------
     tuple
-        ``(value of the prices, how many decisions, server_state, job_state, order)``; the first
+        ``(value of the prices, number of decisions, server_state, job_state, order)``; the first
         `wanted` of ``order.servers`` are the cheapest free servers.
     """
     value = value_prices(problem, node, prices, order, valuation)
@@ -559,10 +568,11 @@ def fix_by_prices(
 
 @kernel
 def fix_servers(most: int, node: Any, servers: Any, price: Any) -> int:
-    """Decide the servers of which the opposite would add more than `most`; return how many.
+    """Fix the servers whose opposite decision would add more than `most`; return their number.
 
-    Choosing a server that is not among the cheapest costs at least its price less that of the
-    dearest of them; sparing one of the cheapest at least the price of the next one less its own.
+    Choosing a server that is not among the cheapest costs at least its price minus the highest
+    price among the cheapest. Excluding one of the cheapest costs at least the price of the next
+    server minus its own price.
     """
     dearest = price[servers[0]]
     for place in range(1, node.wanted):

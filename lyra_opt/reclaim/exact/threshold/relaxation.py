@@ -1,17 +1,19 @@
-"""The linear relaxation of the threshold search, kept warm from node to node, and its prices.
+"""The linear relaxation of the threshold search, solved from a warm basis at each node.
 
-HiGHS solves it, by the dual simplex method from the basis of the node before. A dense tableau of
-our own took 1.5 times as long to the proof on interchangeable fleets of 300 servers (family
-messy-dist, half of them reclaimed; 27.5 s of CPU time for seeds 0 to 4 against 17.9 s, with twice
-the nodes), 1.35 times as long at 200 servers, and 0.8 times as long at 100: 0.09 s each.
-Every row speaks of one job j and of some servers T on which it has workers: if at most `right` of
-the sum of their coefficients fits into what the job survives, then
+HiGHS solves the relaxation by the dual simplex method from the basis of the previous node. A dense
+tableau of this project's own needed 1.5 times the CPU time until the proof on interchangeable
+fleets of 300 servers (family messy-dist, half of the servers reclaimed: 27.5 s against 17.9 s for
+seeds 0 to 4, with twice the nodes). It needed 1.35 times the time at 200 servers and 0.8 times at
+100 servers (0.09 s each).
+
+Every row is about one job j and some servers T on which it has workers. If the job survives only
+sets of servers in T with coefficients of at most `right` in total, then
 
     sum of a_s x_s over T  <=  right + (sum of a_s over T - right) y_j.
 
-Kept (y = 0), the job allows no more; paid for (y = 1), the row says nothing. Of all T the one that
-a point (x, y) violates most is that of the servers with x_s > y_j, which is what makes these rows
-so much stronger than those over all servers of the job.
+If the job is kept (y = 0), the row limits its losses; if it is paid for (y = 1), the row always
+holds. Of all sets T, the row for the servers with x_s > y_j is the most violated at a point (x, y).
+This makes these rows much stronger than rows over all servers of the job.
 """
 
 from __future__ import annotations
@@ -34,23 +36,23 @@ if TYPE_CHECKING:
 
 
 LEAST_VIOLATION = 1e-4
-"""By which a row must be violated to be worth having."""
+"""A row is added only if it is violated by more than this."""
 
 LEAST_EXCESS = 1e-6
-"""By which x must be more than y for its server to be in a row."""
+"""A server enters a row only if its x exceeds y by more than this."""
 
 
 class Rows(NamedTuple):
-    """Rows, in arrays with room for all that one point can violate.
+    """Rows of the relaxation in arrays, with space for all rows that one point can violate.
 
     Parameters
     ----------
     job, right
-        Of each row.
+        Shape (rows,): job and right-hand side of each row.
     end
         Shape (rows + 1,): the entries of row i are those from ``end[i]`` to ``end[i + 1]``.
     entry, coefficient
-        Which entry of the losses, and a_s.
+        The entry of the losses, and its coefficient a_s.
     """
 
     job: Any
@@ -61,18 +63,18 @@ class Rows(NamedTuple):
 
 
 class Point(NamedTuple):
-    """Where rows are looked for.
+    """A fractional point, in which violated rows are sought.
 
     Parameters
     ----------
     x, y
-        Of each server and of each job.
+        Shape (servers,) and (jobs,): the values of the variables.
     jobs
-        Those that may have rows.
+        The jobs that may have rows.
     is_free
-        Whether a server may be in a row.
+        Shape (servers,): whether the server may be in a row.
     residual
-        How many workers each job survives to lose.
+        Shape (jobs,): the number of workers that the job survives to lose.
     """
 
     x: Any
@@ -83,16 +85,16 @@ class Point(NamedTuple):
 
 
 class CoverScratch(NamedTuple):
-    """Space for the rows of one job: its entries in play by losses, and a table of covers.
+    """Working arrays for the rows of one job: its sorted entries and a dynamic-programming table.
 
     Parameters
     ----------
     by_losses, excess
-        Entries in the order of their losses, and x_s - y_j of each: as long as the widest span.
+        The entries in the order of their losses, and x_s - y_j of each; as long as the widest span.
     sums
-        As long as the largest capacity for which covers are looked for, and two more.
+        The table; its length is two more than the largest capacity for which covers are sought.
     is_taken
-        As long as `sums` times `by_losses`.
+        The decisions of the table; its length is that of `sums` times that of `by_losses`.
     """
 
     by_losses: Any
@@ -102,8 +104,8 @@ class CoverScratch(NamedTuple):
 
 
 @kernel
-def put_entry(rows: Any, entries: int, entry: int, coefficient: int) -> int:
-    """Put an entry into the last row; return how many there are then in all."""
+def append_entry(rows: Any, entries: int, entry: int, coefficient: int) -> int:
+    """Append an entry to the last row; return the new number of entries."""
     rows.entry[entries] = entry
     rows.coefficient[entries] = coefficient
     return entries + 1
@@ -111,7 +113,7 @@ def put_entry(rows: Any, entries: int, entry: int, coefficient: int) -> int:
 
 @kernel
 def close_row(rows: Any, count: int, entries: int, job: int, right: int) -> int:
-    """Let the row end here; return how many rows there are then."""
+    """End the last row; return the new number of rows."""
     rows.job[count] = job
     rows.right[count] = right
     rows.end[count + 1] = entries
@@ -119,20 +121,20 @@ def close_row(rows: Any, count: int, entries: int, job: int, right: int) -> int:
 
 
 @kernel
-def put_cover(rows: Any, entries: int, losses: Any, scratch: Any, cover: Any) -> Any:
-    """Put the entries of a cover and what is larger; `cover` is what `find_cover` returned.
+def append_cover(rows: Any, entries: int, losses: Any, scratch: Any, cover: Any) -> Any:
+    """Append the row of a cover and of all larger servers; return the entries and the right side.
 
-    Returns how many entries there are then, and the right side.
+    `cover` is the result of `find_cover` with the number of items and the capacity.
     """
     last, items, capacity = cover
     for place in range(last + 1, items):
-        entries = put_entry(rows, entries, scratch.by_losses[place], 1)
+        entries = append_entry(rows, entries, scratch.by_losses[place], 1)
     size = 0
     missing = capacity + 1
     for back in range(last + 1):
         place = last - back
         if missing > 0 and scratch.is_taken[place * (capacity + 2) + missing]:
-            entries = put_entry(rows, entries, scratch.by_losses[place], 1)
+            entries = append_entry(rows, entries, scratch.by_losses[place], 1)
             size += 1
             missing = max(0, missing - losses.job_counts[scratch.by_losses[place]])
     return entries, size - 1
@@ -140,25 +142,25 @@ def put_cover(rows: Any, entries: int, losses: Any, scratch: Any, cover: Any) ->
 
 @kernel
 def find_cover(capacity: int, paid: Any, items: int, losses: Any, scratch: Any) -> int:
-    """Find the violated row of a cover and of all servers at least as large as its largest.
+    """Find the most violated cover row of a job, extended by all servers at least as large.
 
-    A cover C is a set of servers with more than `capacity` workers together. Of C and any servers
-    with at least as many workers as each of C, no |C| fit: at most |C| - 1 can be chosen while
-    the job is kept. Among all covers whose largest server is given, that of the most violated row
-    is a minimum knapsack, solved for all of them by one dynamic programme.
+    A cover C is a set of servers with more than `capacity` workers in total. Extend C by servers
+    with at least as many workers as each member of C. While the job is kept, at most |C| - 1 of
+    these servers can be chosen. For a given largest server, the cover with the most violated row
+    solves a minimum knapsack. One dynamic programme solves these knapsacks for all largest servers.
 
     Parameters
     ----------
     paid
         y_j.
     items
-        How many entries there are in `scratch`.
+        Number of entries in `scratch`.
 
     Returns
     -------
     int
-        Place of the last server of the cover, -1 for none. From there and capacity + 1 on
-        downwards, ``scratch.is_taken`` tells the members of the cover.
+        Index of the last server of the cover, or -1 if no row is violated. ``scratch.is_taken``
+        gives the members of the cover, read backwards from that index and capacity + 1.
     """
     excess = scratch.excess
     sums = scratch.sums
@@ -193,7 +195,7 @@ def find_cover(capacity: int, paid: Any, items: int, losses: Any, scratch: Any) 
 
 @kernel
 def sort_in_play(job: int, point: Any, losses: Any, scratch: Any) -> int:
-    """List the job's entries with x > y and losses that it survives, by losses; return how many."""
+    """Sort the job's survivable entries with x > y by losses; return their number."""
     paid = point.y[job]
     by_losses = scratch.by_losses
     items = 0
@@ -215,16 +217,16 @@ def sort_in_play(job: int, point: Any, losses: Any, scratch: Any) -> int:
 
 @kernel
 def separate(is_first: int, losses: Any, point: Any, rows: Any, scratch: Any) -> Any:
-    """Find the rows that a point violates; return how many there are, and the rows.
+    """Find the rows that a point violates; return the number of rows, and the rows.
 
-    For each job: a row for each server with more workers than it survives to lose, which cannot
-    be chosen while it is kept (right side 0); a row with the losses over all others; a row with
-    coefficients 1 over a cover and what is larger.
+    Each job can have three kinds of rows. A server with more workers than the job survives to lose
+    cannot be chosen while the job is kept (right side 0). One row has the losses of all other
+    servers as coefficients. One row has coefficients 1 over an extended cover.
 
     Parameters
     ----------
     is_first
-        Whether the servers of the first kind share one row, and covers are left out.
+        Whether the servers of the first kind share one row and cover rows are omitted.
     """
     count = 0
     entries = 0
@@ -240,7 +242,7 @@ def separate(is_first: int, losses: Any, point: Any, rows: Any, scratch: Any) ->
                 and losses.job_counts[entry] > capacity
                 and point.x[s] - paid > LEAST_VIOLATION
             ):
-                entries = put_entry(rows, entries, entry, 1)
+                entries = append_entry(rows, entries, entry, 1)
                 if not is_first:
                     count = close_row(rows, count, entries, job, 0)
         if is_first and entries > before:
@@ -257,7 +259,7 @@ def separate(is_first: int, losses: Any, point: Any, rows: Any, scratch: Any) ->
         if violation > LEAST_VIOLATION:
             for place in range(items):
                 entry = scratch.by_losses[place]
-                entries = put_entry(rows, entries, entry, losses.job_counts[entry])
+                entries = append_entry(rows, entries, entry, losses.job_counts[entry])
             count = close_row(rows, count, entries, job, capacity)
 
         smallest = losses.job_counts[scratch.by_losses[0]]
@@ -267,42 +269,42 @@ def separate(is_first: int, losses: Any, point: Any, rows: Any, scratch: Any) ->
             continue
         last = find_cover(capacity, paid, items, losses, scratch)
         if last >= 0:
-            entries, right = put_cover(rows, entries, losses, scratch, (last, items, capacity))
+            entries, right = append_cover(rows, entries, losses, scratch, (last, items, capacity))
             count = close_row(rows, count, entries, job, right)
     return count, rows
 
 
 LARGEST_COVERED_SLACK = 2**8
-"""Largest slack for which covers are looked for."""
+"""Largest slack for which cover rows are sought."""
 
 PERTURBATION = 1e-6
-"""Of the largest weight: makes costs unequal, against the ties that a simplex method stalls at."""
+"""Perturbation of the costs, relative to the largest weight; it breaks ties that stall simplex."""
 
 OPTIONS = {
     "output_flag": False,
     "threads": 1,
     "presolve": "off",
     "solver": "simplex",
-    "simplex_strategy": 1,  # dual, as bounds and rows change
+    "simplex_strategy": 1,  # dual simplex, because only bounds and rows change
     "simplex_scale_strategy": 0,
-    "dual_simplex_cost_perturbation_multiplier": 0.0,  # costs are unequal already
+    "dual_simplex_cost_perturbation_multiplier": 0.0,  # PERTURBATION does this already
 }
 
 BYTES_OF_HIGHS = 2**20
 BYTES_PER_ENTRY = 2**7
-"""About: coefficients by row and by column, factors, and what HiGHS keeps beside them."""
+"""Approximate memory of HiGHS per entry: coefficients by row and column, factors and the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows that HiGHS has, but for the first one, which counts the servers.
+    """The rows that HiGHS holds, except the first row, which counts the servers.
 
     Parameters
     ----------
     number
-        How many there are.
+        Number of rows.
     row, entry, coefficient
-        Which entries of the losses each row asks for.
+        For each coefficient of a server: its row, its entry of the losses, and its value.
     """
 
     number: int
@@ -311,7 +313,7 @@ class _Rows:
     coefficient: FloatArray
 
     def with_more(self, other: _Rows) -> _Rows:
-        """Return these rows and those of `other`."""
+        """Return these rows followed by the rows of `other`."""
         return _Rows(
             self.number + other.number,
             np.concatenate((self.row, other.row + self.number)),
@@ -320,7 +322,7 @@ class _Rows:
         )
 
     def keeping(self, stays: NDArray[np.bool_]) -> _Rows:
-        """Return the rows for which `stays`, shape (rows,), holds."""
+        """Return the rows for which `stays`, shape (rows,), is true."""
         of_entry = stays[self.row]
         return _Rows(
             int(stays.sum()),
@@ -334,18 +336,19 @@ _NO_ROWS = _Rows(0, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np
 
 
 class Relaxation:
-    """The servers and jobs that are open at the root, with rows that were violated so far.
+    """The linear relaxation over the servers and jobs open at the root, with all rows added so far.
 
-    The rows (see the module) hold at every node; a node changes bounds only. So the last basis
-    of any node is a start for any other. Everything is in floating point and nothing is a proof:
-    `prices` are integers whose value `NodeBound.fix` computes exactly.
+    The rows, which the module describes, hold at every node; a node changes only variable bounds.
+    So the last basis of any node is a start for any other node. Everything is in floating point and
+    proves nothing. `prices` returns integers, and `NodeBound.fix` computes the exact bound that
+    they prove.
 
     Parameters
     ----------
     problem
         The problem.
     root
-        The root, propagated.
+        The root node, propagated.
     """
 
     def __init__(self, problem: ThresholdProblem, root: NodeBound) -> None:
@@ -367,8 +370,8 @@ class Relaxation:
         self._residual = np.array(root.decided.residual, dtype=np.int64)
         self._wanted = root.decided.wanted
         self._constant = root.decided.constant
-        # Weights beyond the incumbent's objective are as good as infinite; cut off there, they
-        # do not blur the small ones.
+        # Weights above the incumbent's objective act as infinite.
+        # They are cut off there, so that they do not blur small weights.
         ceiling = problem.largest_price // problem.unit
         cost = problem.cost[self._servers].tolist() + problem.weight[self._jobs].tolist()
         self._scale = max([1, *(min(ceiling, value) for value in cost)])
@@ -382,12 +385,12 @@ class Relaxation:
 
     @staticmethod
     def bytes_of(problem: ThresholdProblem) -> int:
-        """Return about how much memory the relaxation of a problem takes."""
+        """Return the approximate memory, in bytes, of the relaxation of a problem."""
         losses = problem.losses
         return BYTES_OF_HIGHS + BYTES_PER_ENTRY * (losses.entries + losses.servers + losses.jobs)
 
     def forget(self) -> None:
-        """Start anew from the first rows: one or two for each job, over all its servers."""
+        """Reset the relaxation to its first rows: one or two for each job, over all its servers."""
         servers, highs = len(self._servers), self._highs
         highs.clearModel()
         nothing = np.zeros(0, dtype=np.int32)
@@ -401,10 +404,10 @@ class Relaxation:
     def climb(
         self, node: NodeBound, threshold: int, remaining_s: float | None, most_pivots: int
     ) -> float:
-        """Solve for the bounds of `node`; return the objective, in weights.
+        """Solve the relaxation with the bounds of `node`; return the objective, in weights.
 
-        It ends early above `threshold`, out of time and after `most_pivots` pivots; the prices are
-        good for something even then, but the objective is not.
+        The solver stops early above `threshold`, at the time limit, or after `most_pivots` pivots.
+        The prices are still useful then, but the objective is not.
         """
         highs = self._highs
         server_state = np.asarray(node.decided.server_state)[self._servers]
@@ -419,10 +422,10 @@ class Relaxation:
         )
         highs.setOptionValue("objective_bound", self._scaled(threshold) + PERTURBATION)
         highs.setOptionValue("simplex_iteration_limit", most_pivots)
-        if remaining_s is not None:  # HiGHS counts the time of all solutions together
+        if remaining_s is not None:  # the time limit of HiGHS covers all runs together
             highs.setOptionValue("time_limit", highs.getRunTime() + max(0.0, remaining_s))
         if highs.run() == self._highspy.HighsStatus.kError:
-            # Threads are shared by all of a process: others may have asked for another number.
+            # HiGHS has one thread pool per process, which others may have set up differently.
             self._highspy.Highs.resetGlobalScheduler(True)
             highs.run()
         solution = highs.getSolution()
@@ -438,33 +441,33 @@ class Relaxation:
         return bool(self._highs.getModelStatus() == self._highspy.HighsModelStatus.kOptimal)
 
     def shares(self) -> tuple[list[float], list[float]]:
-        """Return x of every server and y of every job; 0 for those decided at the root."""
+        """Return x of every server and y of every job, with 0 for those decided at the root."""
         x, y = self._shares(self._solution)
         return x.tolist(), y.tolist()
 
     def prices(self) -> list[int]:
-        """Return the prices that the multipliers of the rows are, rounded; by job.
+        """Return the row multipliers as integer prices, one per entry, ordered by job.
 
-        Where no choice was found the multipliers go on along the ray that proves it, as far as
-        prices may go.
+        If no feasible choice was found, the multipliers are extended along the dual ray that proves
+        infeasibility, up to the largest price.
         """
         problem, rows = self._problem, self._rows
         most = float(problem.largest_price) / (self._scale * problem.unit)
         prices = np.zeros(problem.losses.entries)
         if len(self._row_duals) == 1 + rows.number:
-            prices += self._asked(self._row_duals)
+            prices += self._entry_prices(self._row_duals)
         if self._highs.getModelStatus() == self._highspy.HighsModelStatus.kInfeasible:
             _, is_known, ray = self._highs.getDualRay()
-            along = self._asked(ray) if is_known else np.zeros_like(prices)
+            along = self._entry_prices(ray) if is_known else np.zeros_like(prices)
             rises = along > 0.0
             room = np.maximum(0.0, most - prices[rises]) / along[rises]
             prices += along * (room.min() if len(room) else 0.0)
-        # Beyond this, any price is as good as another.
+        # Prices above the largest price would not make the bound more useful.
         prices = np.clip(np.nan_to_num(prices, nan=0.0), 0.0, most)
         return [int(price) for price in (prices * float(self._scale * problem.unit)).tolist()]
 
-    def _asked(self, row_duals: FloatArray) -> FloatArray:
-        """Return what the rows ask for each entry; the first one, of the count, asks nothing."""
+    def _entry_prices(self, row_duals: FloatArray) -> FloatArray:
+        """Return the price of each entry, computed from the multipliers of the rows."""
         rows = self._rows
         multipliers = np.maximum(0.0, -row_duals[1:])
         prices = np.zeros(self._problem.losses.entries)
@@ -472,7 +475,7 @@ class Relaxation:
         return prices
 
     def add_rows(self) -> int:
-        """Add the rows that the last solution violates, and return how many these are."""
+        """Add the rows that the last solution violates, and return their number."""
         if self._rows.number > self._purge_from:
             self._drop_idle_rows()
             self._purge_from = max(self._rows.number + 100, self._columns * 2 // 3)
@@ -490,7 +493,7 @@ class Relaxation:
         point = Point(
             x=x, y=y, jobs=self._jobs, is_free=self._server_column >= 0, residual=self._residual
         )
-        # Each entry is at most alone in a row, in one with the losses and in one of a cover.
+        # Each entry is in at most three rows: alone, with all losses, and in a cover.
         most_rows, most_entries = losses.entries + 2 * losses.jobs, 3 * losses.entries
         span = int(losses.span().max(initial=0))
         most_covered = min(int(self._problem.slack.max(initial=0)), LARGEST_COVERED_SLACK) + 2
@@ -515,7 +518,7 @@ class Relaxation:
         return count
 
     def _add(self, count: int, found: Rows) -> None:
-        """Give the rows to HiGHS: of each the coefficients of its servers, then of its job."""
+        """Pass the rows to HiGHS, each with the coefficients of its servers and then of its job."""
         end = found.end[: count + 1]
         entry = found.entry[: end[count]]
         coefficient = found.coefficient[: end[count]].astype(np.float64)
@@ -538,7 +541,7 @@ class Relaxation:
         self._rows = self._rows.with_more(_Rows(count, row, entry, coefficient))
 
     def _drop_idle_rows(self) -> None:
-        """Drop the rows whose slack is basic: they do not bind. The others keep the basis."""
+        """Delete the rows whose slack is basic, and keep the basis of the other rows."""
         highs, basic = self._highs, self._highspy.HighsBasisStatus.kBasic
         basis = highs.getBasis()
         status_of = list(basis.row_status)
@@ -557,5 +560,5 @@ class Relaxation:
         self._rows = self._rows.keeping(stays[1:])
 
     def _scaled(self, value: int) -> float:
-        """Return a value in the unit of prices as an objective of the linear programme."""
+        """Convert a value in the unit of prices to an objective of the linear programme."""
         return float((value - self._constant) / (self._problem.unit * self._scale))

@@ -1,24 +1,24 @@
-r"""Exact reclaiming for any slack: a tree over which jobs are kept and which are paid for.
+r"""Branch and bound for jobs with any slack, on which jobs are kept and which are paid for.
 
-The bound at a node is Lagrangian. Every job j asks a price p_js >= 0 for each of its servers, and
-gives back what it cannot hold against a choice. For all choices X of N_R servers
+The bound at a node is Lagrangian. Every job j charges a price p_js >= 0 for each of its servers,
+and gives back the prices of servers that it survives. For all choices X of N_R servers
 
 .. math::
     f(X) \ge \min_{|X| = N_R} \sum_{s \in X} \Big(c_s + \sum_j p_{js}\Big)
     + \sum_j \min\Big(w_j - \sum_s p_{js}, \; -\max_{A : n_j(A) \le b_j} \sum_{s \in A} p_{js}\Big),
 
-because a job that X preempts costs w_j and was asked at most all its prices, and one that it does
-not preempt was asked the prices of a set that it survives. Prices are integers in a fine unit and
-the right-hand side is computed in integers: any prices prove something, wherever they come from.
+because a job that X preempts costs w_j and charges at most all its prices, and a job that X does
+not preempt charges the prices of a set that it survives. Prices are integers in a fine unit and the
+right-hand side is computed in integers, so any prices prove a valid bound.
 
-They come from steps along a subgradient at the root, then from a linear programme, solved in
-floating point, over rows that are the convex hull of one job's alternatives, where these are
-violated. The same prices decide jobs and servers whose other alternative would cost as much as the
-incumbent.
+The prices come from subgradient steps at the root, then from a linear programme that is solved in
+floating point. Its rows describe the convex hull of the alternatives of one job and are added where
+they are violated. The same prices fix the jobs and servers whose other alternative would cost at
+least as much as the incumbent.
 
-Branching on a job is much stronger than branching on a server: paid for, its weight is counted
-and its row disappears; kept, it forbids every server with more workers than it can still lose,
-and its prices may rise without limit.
+Branching on a job is much stronger than branching on a server. If the job is paid for, its weight
+is counted and its row disappears. If it is kept, it excludes every server with more workers than it
+can still lose, and its prices may rise without limit.
 """
 
 from __future__ import annotations
@@ -60,36 +60,36 @@ if TYPE_CHECKING:
 
 CANDIDATES = 8
 RELIABLE_FROM = 4
-"""Trials of a job after which its average gain is believed."""
+"""Number of trials of a job after which its average gain is considered reliable."""
 
 LEAST_SHARE = 1e-4
-"""Shares closer to 0 or 1 than this count as decided."""
+"""Fractional values closer to 0 or 1 than this count as integral."""
 
 LEAST_GAIN = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A job to keep or pay for, or a server to choose or spare."""
+    """A branching decision: keep or pay for a job, or choose or exclude a server."""
 
     is_job: bool
     number: int
 
     def states(self) -> tuple[int, int]:
-        """Return the two states that it may take."""
+        """Return the two states between which the decision chooses."""
         return (KEPT, PAID) if self.is_job else (CHOSEN, SPARED)
 
 
 class BranchingExperience:
-    """How much the bound has risen when jobs were decided on (pseudo-costs).
+    """The average bound gains of earlier decisions about each job (pseudo-costs).
 
-    Source: reliability branching (Achterberg, Koch, Martin 2005). A gain is divided by how far the
-    relaxation was from the decision; gains and their product are in weights.
+    Source: reliability branching (Achterberg, Koch, Martin 2005). A gain is divided by the distance
+    of the relaxation from the decision. Gains are in weights.
 
     Parameters
     ----------
     jobs
-        How many there are.
+        Number of jobs.
     """
 
     def __init__(self, jobs: int) -> None:
@@ -97,17 +97,17 @@ class BranchingExperience:
         self._trials = [[0, 0] for _ in range(jobs)]
 
     def record(self, job: int, side: int, share: float, gain: float) -> None:
-        """Learn what keeping (side 0) or paying for (1) a job gained where y was `share`."""
+        """Record the gain of keeping (side 0) or paying for (1) a job with y = `share`."""
         distance = max(LEAST_GAIN, share if side == 0 else 1.0 - share)
         self._gain[job][side] += gain / distance
         self._trials[job][side] += 1
 
     def is_reliable(self, job: int) -> bool:
-        """Whether the job was tried often enough on both sides."""
+        """Whether the job has been tried often enough on both sides."""
         return min(self._trials[job]) >= RELIABLE_FROM
 
     def expected(self, job: int, share: float) -> tuple[float, float]:
-        """Return the gains to expect from keeping and from paying for the job."""
+        """Return the expected gains from keeping and from paying for the job."""
         means = []
         for side in range(2):
             gain, trials = self._gain[job][side], self._trials[job][side]
@@ -118,10 +118,10 @@ class BranchingExperience:
         return means[0] * share, means[1] * (1.0 - share)
 
     def candidates(self, node: NodeBound, x: list[float], y: list[float]) -> list[Decision]:
-        """Return what to try: open jobs that are neither kept nor paid for by y, best first.
+        """Return the decisions to try: open jobs with fractional y, the most promising first.
 
-        If there are none, servers with x closest to one half. At least one decision as long as
-        a server is free.
+        If there are none, the candidates are the free servers with x closest to one half. The list
+        is not empty as long as a server is free.
         """
         undecided = [
             job
@@ -138,17 +138,17 @@ class BranchingExperience:
 
 
 def product(gains: tuple[float, float]) -> float:
-    """Return the measure by which decisions are compared: both sides should gain."""
+    """Return the score of a decision: the product of its two gains, each at least LEAST_GAIN."""
     return max(LEAST_GAIN, gains[0]) * max(LEAST_GAIN, gains[1])
 
 
 STEPS_BETWEEN_CLOCK_READINGS = 50
 LEAST_PROGRESS = 0.01
-"""Weights that a round of new rows must gain, but for the first rounds, for another one."""
+"""Least gain of a round of new rows, in mean job weights, for another round (after three)."""
 
 SPOILT_FROM = 0.01
-"""Relative difference between the objective of the relaxation and the value of its prices from
-which its basis counts as spoilt by rounding."""
+"""The basis counts as spoilt by rounding if the value of the prices is below the objective of the
+relaxation by more than this, relatively."""
 
 MOVES_PER_SERVER_INTERPRETED = 2
 RANDOM_STARTS = 2
@@ -160,18 +160,17 @@ _BYTES_PER_PRICE = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How much is done for one node: less of it makes worse bounds and more nodes.
+    """The effort spent on each node; less effort gives weaker bounds and more nodes.
 
     Parameters
     ----------
     root_steps, interpreted_root_steps, node_steps, trial_steps
-        Steps along a subgradient: at the root, there where kernels run interpreted, at other
-        nodes, and to try out one side of a decision. Only the first two where nodes have the
-        relaxation instead.
+        Subgradient steps: at the root, at the root if kernels run interpreted, at other nodes, and
+        to try one side of a decision. The last two are used only without the relaxation.
     rounds_at_root, rounds_at_node
-        Solutions of the relaxation, each but the first with new rows.
+        Solutions of the relaxation, with new rows before each one but the first.
     pivots, trial_pivots
-        Of one solution at most; a method that needs more goes round in circles.
+        Most pivots of one solution; a solution that needs more is cycling.
     moves_per_server_at_root, moves_per_server_at_node
         Swaps from each choice that a bound suggests.
     """
@@ -196,28 +195,28 @@ def search_thresholds(
     observer: Callable[[str, int | float], None] | None = None,
     effort: Effort = Effort(),
 ) -> SearchResult:
-    """Return a best choice, or what is known of it at a limit.
+    """Search for an optimal choice by branch and bound; return the incumbent and the bound.
 
     Parameters
     ----------
     reduced
-        The instance, of either semantics: a rigid one has slack 0.
+        The instance, of either semantics; a rigid instance has slack 0.
     incumbent
         A choice of ``reclaim_servers`` distinct places.
     rng
-        For the swap search that is run from choices that the bound suggests.
+        For the swap search from choices that the bound suggests.
     observer
         Called with ("objective", value) and ("dual_bound", value) at each improvement.
     effort
-        How much is done for one node.
+        The effort spent on each node.
 
     Notes
     -----
-    Source: this project; ``formulations/reclaim/README.md``. Complexity: exponential in the jobs
-    on more than one server; a node takes O(entries + servers log servers) a step, and a
-    few solutions of a linear programme. Guarantee: `bound` is proved in integers at any time, and
-    equals the objective unless a limit was reached. The answer does not depend on the order of
-    servers and jobs, as far as it is proved; the nodes do.
+    Source: this project; ``formulations/reclaim/README.md``. Complexity: exponential in the jobs on
+    more than one server; a node takes O(entries + servers log servers) per step, and a few
+    solutions of a linear programme. Guarantee: `bound` is proved in integers at any time, and
+    equals the objective unless a limit was reached. The proved values do not depend on the order of
+    servers and jobs; the nodes do.
     """
     search = _Search(reduced, incumbent, rng, observer, effort)
     try:
@@ -229,7 +228,7 @@ def search_thresholds(
 
 @dataclass(frozen=True, slots=True)
 class _OpenNode:
-    """What is kept of a node until its turn: states as bytes, prices only where steps need them."""
+    """The data stored for an open node: its bound, its states as bytes, and prices if needed."""
 
     value: int
     server_state: Any
@@ -237,13 +236,13 @@ class _OpenNode:
     prices: Any
 
     def memory(self) -> int:
-        """Return the bytes that it takes."""
+        """Return the memory of the node in bytes."""
         prices = 0 if self.prices is None else len(self.prices)
         return len(self.server_state) + len(self.job_state) + _BYTES_PER_PRICE * prices
 
 
 class _Search:
-    """The tree; objectives and bounds are over the problem's divisor until they are reported."""
+    """The state of the threshold search, with objectives and bounds over the divisor."""
 
     def __init__(
         self,
@@ -268,7 +267,7 @@ class _Search:
         self._dominance = Dominance.of([])
 
     def run(self) -> StoppedBy | None:
-        """Search, and return the limit that ended it."""
+        """Search until the tree is complete or a limit is reached; return the limit, or None."""
         stopped_by = limit_reached(nodes=0, memory_bytes=0)
         if stopped_by is not None or self._bound >= self._objective:
             return None if self._bound >= self._objective else stopped_by
@@ -287,7 +286,7 @@ class _Search:
         return None
 
     def result(self, stopped_by: StoppedBy | None) -> SearchResult:
-        """Return what is known."""
+        """Return the incumbent and the bound as a `SearchResult`."""
         divisor = self._problem.divisor
         return SearchResult(
             places=self._best,
@@ -299,7 +298,7 @@ class _Search:
 
     @property
     def _threshold(self) -> int:
-        """What a node must prove more than, in the unit of prices, to hold nothing better."""
+        """The largest bound, in the unit of prices, that a node worth exploring can have."""
         return (self._objective - 1) * self._problem.unit
 
     def _offer(self, places: Sequence[int]) -> None:
@@ -317,7 +316,7 @@ class _Search:
                 self._observer("dual_bound", bound * self._problem.divisor)
 
     def _open_root(self) -> None:
-        """Bound the root by steps, look for a better choice, then bound it by the relaxation."""
+        """Bound the root by steps, improve the incumbent, then bound it by the relaxation."""
         problem = self._problem
         self._nodes += 1
         root = NodeBound(
@@ -344,13 +343,13 @@ class _Search:
         self._push(root)
 
     def _respect_dominance(self, root: NodeBound) -> None:
-        """From now on look only for choices that respect dominance; some best one does."""
+        """Restrict the search to choices that respect dominance; some optimal choice does."""
         self._dominance = Dominance.of(dominance_pairs(self._reduced))
         root.set_dominance(self._dominance)
         root.propagate()
 
     def _can_relax(self, root: NodeBound) -> bool:
-        """Whether the relaxation is worth its while and fits into memory."""
+        """Whether the instance is large enough for the relaxation and memory suffices."""
         memory_mib = limits_in_force().memory_mib
         needed = Relaxation.bytes_of(self._problem)
         return root.is_large and (memory_mib is None or 2 * needed <= memory_mib * BYTES_PER_MIB)
@@ -362,7 +361,7 @@ class _Search:
         ]
 
     def _swap(self, starts: Sequence[Sequence[int]], *, is_root: bool) -> None:
-        """Look for a better choice near some others."""
+        """Run the swap search from `starts` and keep a better choice."""
         effort = self._effort
         moves = effort.moves_per_server_at_root if is_root else effort.moves_per_server_at_node
         if self._problem.is_huge:
@@ -377,7 +376,7 @@ class _Search:
         self._offer(found.places)
 
     def _is_done(self, node: NodeBound) -> bool:
-        """Whether nothing better than the incumbent is left below a node."""
+        """Whether no choice below the node can be better than the incumbent."""
         if not node.is_feasible or node.value > self._threshold:
             return True
         if node.decided.free == 0:
@@ -397,11 +396,11 @@ class _Search:
         )
         self._pushed += 1
         self._memory += kept.memory()
-        # Among equal bounds the newest first: deep nodes are few at a time, and give choices.
+        # Among equal bounds the newest node comes first: deep nodes yield choices soonest.
         heapq.heappush(self._heap, (bound, -self._pushed, kept))
 
     def _node(self, opened: _OpenNode | NodeBound, server_state: Any, job_state: Any) -> NodeBound:
-        """Return a node with other states but what is known of `opened`."""
+        """Return a node with the given states and the prices and bound of `opened`."""
         prices = opened.prices
         if prices is None:
             prices = np.zeros(self._problem.losses.entries, dtype=np.int64)
@@ -410,7 +409,7 @@ class _Search:
         )
 
     def _raise_by_steps(self, node: NodeBound, steps: int) -> bool:
-        """Raise the bound and decide by it, over again where that decided much.
+        """Raise the bound by price steps and fix by prices, repeated if that fixed much.
 
         Returns whether the node is still open.
         """
@@ -432,7 +431,7 @@ class _Search:
         return False
 
     def _raise_by_relaxation(self, node: NodeBound, rounds: int) -> bool:
-        """Solve the relaxation, decide by its prices, add rows, over again while that helps.
+        """Solve the relaxation, fix by its prices and add rows, repeated while that helps.
 
         Returns whether the node is still open.
         """
@@ -462,7 +461,7 @@ class _Search:
         return True
 
     def _decide_by_relaxation(self, node: NodeBound, pivots: int) -> tuple[int, float]:
-        """Value the prices of the relaxation; return the decisions, and its objective."""
+        """Solve the relaxation, fix by its prices, and return decisions and objective."""
         relaxation = self._relaxation
         assert relaxation is not None
         objective = relaxation.climb(node, self._threshold, remaining_s(), pivots)
@@ -480,12 +479,12 @@ class _Search:
         assert self._relaxation is not None
         x, _ = self._relaxation.shares()
         state = [int(state) for state in node.decided.server_state]
-        # Chosen (1) before free (0), spared (2) last.
+        # The sort order is chosen (1), then free (0), then excluded (2).
         order = sorted(range(len(x)), key=lambda s: ((1, 0, 2)[state[s]], -x[s], s))
         return sorted(order[: self._problem.reclaim_servers])
 
     def _branch(self, bound: int, opened: _OpenNode) -> None:
-        """Bound a node, and open the two below it."""
+        """Bound a node and push its open children."""
         self._nodes += 1
         node = self._node(opened, opened.server_state, opened.job_state)
         if self._relaxation is None:
@@ -510,10 +509,10 @@ class _Search:
                 self._push(side, bound)
 
     def _best_sides(self, node: NodeBound, x: list[float], y: list[float]) -> list[NodeBound]:
-        """Return the nodes below, the one to be looked at first last.
+        """Return the children of the best decision, the most promising last.
 
-        Of the candidates that experience knows little of, both sides are tried out. Where one of
-        them holds nothing better than the incumbent the other is the only one.
+        Both sides of a candidate are tried out unless earlier gains of the candidate are reliable.
+        If one side holds no better choice than the incumbent, the other side is the only child.
         """
         problem = self._problem
         best: tuple[float, Decision, list[NodeBound]] | None = None
@@ -546,7 +545,7 @@ class _Search:
         return self._node(node, server_state, job_state)
 
     def _tried(self, node: NodeBound, decision: Decision, state: int) -> NodeBound:
-        """Return the node below for one side of a decision, bounded with little effort."""
+        """Return the child for one side of a decision, bounded with little effort."""
         side = self._decided(node, decision, state)
         if self._is_done(side):
             return side

@@ -1,1 +1,1 @@
-"""Branch and bound on jobs, for the rigid semantics."""
+"""Branch and bound on preempted and kept jobs, for the rigid semantics."""

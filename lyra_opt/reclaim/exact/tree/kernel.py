@@ -1,9 +1,9 @@
-"""The inner loop of the tree search: take the most promising node, bound it, branch on a job.
+"""The inner loop of the tree search: take the best open node, bound it, and branch on a job.
 
-The bound comes from prices of servers, by coordinate ascent. Split each job's weight over its
-servers, and no choice can pay less than its servers' shares together: the sum of the N_R smallest
-prices is a lower bound. The best split makes prices as even as the jobs allow, so each job in turn
-pours its weight onto its cheapest servers.
+The bound comes from server prices, found by coordinate ascent. If each job splits its weight over
+its servers, no choice can pay less than the sum of the shares on its servers. So the sum of the N_R
+smallest prices is a lower bound. The best split makes prices as even as the jobs allow, so each job
+in turn moves its weight to its cheapest servers.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from lyra_opt.core.kernels import kernel
 
 
 class Split(NamedTuple):
-    """Jobs that split their weight over servers.
+    """A split of the weight of each job over its servers, with the resulting server prices.
 
     Parameters
     ----------
     weight, job_start, job_servers
-        Of each job; by job, the servers that it may charge.
+        The weight of each job, and by job the servers that it may charge.
     share
-        What each entry adds to the price of its server. The shares of a job never add up to more
-        than its weight, whatever is rounded.
+        Shape (entries,): what each entry adds to the price of its server. The shares of a job never
+        exceed its weight in total, even after rounding.
     price
-        Of each server.
+        Shape (servers,): price of each server.
     without
-        Scratch, as long as `price`: the prices of one job's servers without its own shares.
+        Scratch, as long as `price`: prices of the servers of one job without its own shares.
     """
 
     weight: Any
@@ -39,15 +39,15 @@ class Split(NamedTuple):
 
 @kernel
 def split_weights(jobs: int, forbidden_price: int, split: Any) -> None:
-    """Let each job in turn split its weight anew, so that the cheapest of its servers are level.
+    """Let each job in turn move its weight to its cheapest servers until they are level.
 
-    Changes `share` and `price` in place. A server of at least `forbidden_price` can not be chosen
-    and gets nothing.
+    Changes `share` and `price` in place. A server with a price of at least `forbidden_price` cannot
+    be chosen and gets no share.
 
-    One round is a step of block coordinate descent for the sum of squared prices, whose minimum
-    is the min-norm point of the base polytope of f(X), the weight that a set X preempts: it gives
-    the best bound for every N_R at once (Fujishige 1980; linear convergence of the descent: Ene
-    and Nguyen, ICML 2015). Time O(entries), times the few passes that find a job's level.
+    One round is a step of block coordinate descent on the sum of squared prices. Its minimum is the
+    min-norm point of the base polytope of f(X), the weight that a set X preempts, and gives the
+    best bound for every N_R at once (Fujishige 1980; linear convergence of the descent: Ene and
+    Nguyen, ICML 2015). Time O(entries), times the few passes that find the level of a job.
     """
     weight = split.weight
     job_start = split.job_start
@@ -62,7 +62,7 @@ def split_weights(jobs: int, forbidden_price: int, split: Any) -> None:
                     price[job_servers[entry]] -= share[entry]
                 share[entry] = 0
             continue
-        # No branches within the loops below: half of them would be foretold wrongly.
+        # The loops below have no branches, because half of them would be mispredicted.
         first = job_start[j]
         size = job_start[j + 1] - first
         free = 0
@@ -82,7 +82,7 @@ def split_weights(jobs: int, forbidden_price: int, split: Any) -> None:
             for place in range(size):
                 share[first + place] = 0
             continue
-        # Mostly the servers below the level are those of the round before.
+        # The servers below the level are mostly the same as in the previous round.
         level = -1
         if filled > 0:
             level = filled_total // filled
@@ -95,7 +95,7 @@ def split_weights(jobs: int, forbidden_price: int, split: Any) -> None:
             if below != filled or below_total != filled_total:
                 level = -1
         if level < 0:
-            # Servers above the level of all drop out, which lowers the level of the others.
+            # Dropping the servers above the level lowers the level of the other servers.
             level = free_total // free
             while True:
                 below = 0
@@ -116,7 +116,7 @@ def split_weights(jobs: int, forbidden_price: int, split: Any) -> None:
 
 @kernel
 def level_prices(rounds: int, jobs: int, forbidden_price: int, split: Any) -> Any:
-    """Return `split` after so many rounds of `split_weights`."""
+    """Return `split` after `rounds` rounds of `split_weights`."""
     for _ in range(rounds):
         split_weights(jobs, forbidden_price, split)
     return split
@@ -126,10 +126,10 @@ def level_prices(rounds: int, jobs: int, forbidden_price: int, split: Any) -> An
 def smallest_prices(
     servers: int, picks: int, forbidden_price: int, price: Any, scratch: Any
 ) -> Any:
-    """Return the sum of the `picks` smallest prices, and the largest of these.
+    """Return the sum of the `picks` smallest prices, and the largest of these prices.
 
-    Both are `forbidden_price` if there are fewer that are smaller than that. `picks` is at least
-    1 and at most `servers`. Hoare's selection, O(servers) expected.
+    Both are `forbidden_price` if fewer than `picks` prices are below it. `picks` is at least 1 and
+    at most `servers`. Hoare's selection, O(servers) expected time.
     """
     for s in range(servers):
         scratch[s] = price[s]
@@ -177,13 +177,13 @@ def price_bound(
     split: Any,
     scratch: Any,
 ) -> Any:
-    """Return the sum of the smallest prices after up to `rounds` rounds, and the last of these.
+    """Level prices for up to `rounds` rounds; return the sum and the largest of the N_R smallest.
 
-    It stops early above `target`, and when the last round gained so little that `target` is out
-    of reach. Until then the sum is not computed but bounded from below, by
-    picks * c - sum of max(0, c - price) with c the `guess` of the last of them: the two are equal
-    where the guess is right, and this takes a tenth of the time. Both returned are
-    `forbidden_price` if no `picks` servers can be chosen.
+    The rounds stop early above `target`, and when the last round gained so little that `target` is
+    out of reach. Until then the sum is not computed but bounded from below by picks * c - sum of
+    max(0, c - price), where c is the `guess` of the largest of these prices. The two are equal if
+    the guess is right, and the bound takes a tenth of the time. Both results are `forbidden_price`
+    if fewer than `picks` servers can be chosen.
     """
     before = 0
     for done in range(rounds):
@@ -192,7 +192,7 @@ def price_bound(
         for s in range(servers):
             saved += max(guess - split.price[s], 0)
         about = picks * guess - saved
-        # Gains shrink geometrically, slowly at worst.
+        # The gains of the rounds shrink at least geometrically, but possibly slowly.
         if about > target or (
             done > 0 and (about - before) * HOPE * (rounds - done) < target - about
         ):
@@ -202,32 +202,32 @@ def price_bound(
 
 
 HOPE = 2
-"""How much more than in the last round a later one may be expected to gain."""
+"""A later round is expected to gain at most this many times the gain of the last round."""
 
 OPEN, PAID, KEPT = 0, 1, 2
-"""What a node has decided about a job: nothing, that it is preempted, that it is not."""
+"""Decisions of a node about a job: undecided, preempted (paid) or not preempted (kept)."""
 
 ROUNDS_AT_NODE = 8
 ROUNDS_AT_CHILD = 6
 
 
 NEAR = 64
-"""A server is cheap if it is dearer by at most 1 / 64 than the dearest of the cheapest."""
+"""A server counts as cheap if its price exceeds the N_R-th smallest by at most 1 / NEAR."""
 
 
 class TreeInstance(NamedTuple):
-    """The instance, in which everything that weighs is in multiples of 1 / `unit`.
+    """A rigid instance whose weights, costs and prices are integers in units of 1 / `unit`.
 
     Parameters
     ----------
     picks
         N_R.
     unit, forbidden_price
-        A weight of 1; the price of servers that can not be chosen.
+        A weight of 1, and the price of servers that cannot be chosen.
     weight, cost
-        Of each job and of each server.
+        Weights of the jobs and costs of the servers.
     job_start, job_servers, server_start, server_jobs
-        Who is where, by job and by server.
+        The servers of each job and the jobs of each server, as in `Incidence`.
     """
 
     picks: int
@@ -242,18 +242,18 @@ class TreeInstance(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """The open nodes, as a heap by bound, and what goes from one node to the next.
+    """The open nodes of the tree search as a heap, with their decisions.
 
     Parameters
     ----------
     bounds, depths, slots
-        The heap; a slot says which row of `decisions` is the node's.
+        The heap; the slot of a node is its row in `decisions`.
     unused_slots
         The rows that no node uses.
     decisions
-        A row for each node, in it one decision for each job.
+        A row for each node, with one decision per job.
     warm_share
-        The shares of the node before, which the next starts from.
+        The shares of the previous node, from which the next node starts.
     """
 
     bounds: Any
@@ -265,23 +265,24 @@ class Tree(NamedTuple):
 
 
 class Restricted(NamedTuple):
-    """Scratch for the instance that the decisions of a node leave.
+    """Working arrays for the smaller instance that the decisions of a node leave.
 
     Parameters
     ----------
     decision
-        Of each job.
+        Shape (jobs,): the decision about each job.
     number, server
-        The number of each server among those left, -1 for none; and the other way round.
+        The new number of each remaining server, -1 for others; and the server of each new number.
     job
-        Which jobs are left: open, on at least two servers. Their weights, servers, shares and
+        The remaining jobs: open, and on at least two servers. Their weights, servers, shares and
         prices are a `Split`.
     entry_of
-        Which entry each of its entries is.
+        The entry of the whole instance for each remaining entry.
     is_picked, is_preempted
-        The choice of the cheapest servers, and what it preempts; the first also to sort prices.
+        The choice of the cheapest servers, and the jobs that it preempts. The first is also used to
+        sort prices.
     saved_weight, saved_share, saved_price
-        Of the node while its children change them.
+        The values of the node while its children change them.
     """
 
     decision: Any
@@ -298,7 +299,7 @@ class Restricted(NamedTuple):
 
 @kernel
 def push_node(size: int, bound: int, depth: int, slot: int, tree: Any) -> None:
-    """Add a node to a heap of `size`: the least bound first, then the deepest."""
+    """Add a node to a heap of `size` nodes, ordered by least bound, then by greatest depth."""
     bounds = tree.bounds
     depths = tree.depths
     slots = tree.slots
@@ -318,7 +319,7 @@ def push_node(size: int, bound: int, depth: int, slot: int, tree: Any) -> None:
 
 @kernel
 def drop_first_node(size: int, tree: Any) -> None:
-    """Remove the first node of a heap of `size`."""
+    """Remove the first node of a heap of `size` nodes."""
     bounds = tree.bounds
     depths = tree.depths
     slots = tree.slots
@@ -349,7 +350,7 @@ def drop_first_node(size: int, tree: Any) -> None:
 
 @kernel
 def most_due(instance: Any) -> int:
-    """Return the most that choosing one server alone costs."""
+    """Return the largest weight that choosing any single server preempts."""
     most = 0
     for s in range(len(instance.cost)):
         due = instance.cost[s]
@@ -361,10 +362,10 @@ def most_due(instance: Any) -> int:
 
 @kernel
 def restrict_servers(slot: int, target: int, most: int, instance: Any, tree: Any, node: Any) -> Any:
-    """Find the servers that a node leaves: without a kept job, nor alone too dear for `target`.
+    """List the servers that a node can still choose; return the paid weight and their number.
 
-    `most` is what a server alone costs at most. Returns the weight of the paid jobs, and how
-    many servers are left.
+    Servers of kept jobs are excluded, and so are servers that alone would cost more than `target`.
+    `most` is the largest cost of a single server.
     """
     jobs = len(instance.weight)
     number = node.number
@@ -399,9 +400,10 @@ def restrict_servers(slot: int, target: int, most: int, instance: Any, tree: Any
 
 @kernel
 def restrict_jobs(servers: int, instance: Any, tree: Any, node: Any, split: Any) -> int:
-    """Fill `split` with the open jobs on the servers left, shares as warm as they are known.
+    """Fill `split` with the open jobs on the remaining servers; return the number of jobs.
 
-    A job on one server only becomes part of its cost. Returns how many jobs there are.
+    Shares start from those of the previous node. A job on only one remaining server becomes part of
+    the cost of that server.
     """
     for s in range(servers):
         split.price[s] = instance.cost[node.server[s]]
@@ -436,7 +438,7 @@ def restrict_jobs(servers: int, instance: Any, tree: Any, node: Any, split: Any)
 
 @kernel
 def pick_cheapest(servers: int, dearest: int, instance: Any, node: Any, price: Any) -> Any:
-    """Pick the cheapest servers, none dearer than `dearest`; return what that choice costs."""
+    """Choose the N_R cheapest servers, up to the price `dearest`; return the objective."""
     for j in range(len(instance.weight)):
         node.is_preempted[j] = 0
     ties = instance.picks
@@ -463,7 +465,7 @@ def pick_cheapest(servers: int, dearest: int, instance: Any, node: Any, price: A
 
 @kernel
 def heaviest_job(jobs: int, near: int, split: Any) -> int:
-    """Return the job with the most weight on servers not dearer than `near`, -1 for none."""
+    """Return the job with the most weight on servers with prices up to `near`, or -1."""
     heaviest = -1
     most = 0
     for j in range(jobs):
@@ -479,7 +481,7 @@ def heaviest_job(jobs: int, near: int, split: Any) -> int:
 
 @kernel
 def decide_job(choice: int, branch: int, forbidden_price: int, split: Any) -> Any:
-    """Make one decision about a job in a split; return the weight that is due for it."""
+    """Pay for a job or keep it in `split`; return the weight that is paid."""
     if choice == PAID:
         paid = split.weight[branch]
         split.weight[branch] = 0
@@ -491,7 +493,7 @@ def decide_job(choice: int, branch: int, forbidden_price: int, split: Any) -> An
 
 @kernel
 def save_split(servers: int, jobs: int, entries: int, split: Any, node: Any) -> None:
-    """Keep what the first child is going to change."""
+    """Save the prices, shares and weights that the first child will change."""
     for s in range(servers):
         node.saved_price[s] = split.price[s]
     for entry in range(entries):
@@ -502,7 +504,7 @@ def save_split(servers: int, jobs: int, entries: int, split: Any, node: Any) -> 
 
 @kernel
 def restore_split(servers: int, jobs: int, entries: int, split: Any, node: Any) -> None:
-    """Bring back what `save_split` kept."""
+    """Restore the prices, shares and weights that `save_split` saved."""
     for s in range(servers):
         split.price[s] = node.saved_price[s]
     for entry in range(entries):
@@ -511,8 +513,8 @@ def restore_split(servers: int, jobs: int, entries: int, split: Any, node: Any) 
         split.weight[j] = node.saved_weight[j]
 
 
-# More than 100 lines: the steps of one node in order, whose numbers each step needs from those
-# before. What can stand alone is a function above.
+# This function is long because each step of a node needs the numbers of the steps before.
+# Steps that can stand alone are separate functions above.
 @kernel
 def explore(
     node_budget: int,
@@ -525,19 +527,19 @@ def explore(
     node: Any,
     split: Any,
 ) -> Any:
-    """Process up to `node_budget` nodes, fewer if the tree is done or the slots are used up.
+    """Process up to `node_budget` nodes; stop earlier if the tree is done or slots run out.
 
-    A node's bound is that of the prices of the servers without a kept job, in the instance from
-    which paid jobs are taken out. It is branched on an open job: paid, its weight is due at once
-    and drops out of the prices; kept, its servers can not be chosen. Nothing is ever decided
-    about a server alone, so interchangeable servers are never told apart.
+    The bound of a node comes from the prices of the servers without a kept job, in the instance
+    without the paid jobs. The node branches on an open job. If the job is paid, its weight is added
+    at once and leaves the prices; if it is kept, its servers cannot be chosen. Nothing is decided
+    about a single server, so interchangeable servers are never distinguished.
 
     Parameters
     ----------
     objective, is_chosen
         The incumbent.
     open_nodes, free_slots
-        Sizes of the heap and of the unused slots of `tree`.
+        Number of nodes in the heap, and number of unused slots of `tree`.
     node, split
         Scratch, sized for all servers, jobs or entries.
 
@@ -556,7 +558,7 @@ def explore(
     dearest = 0
     while nodes < node_budget and open_nodes > 0 and free_slots >= 1:
         bound = tree.bounds[0]
-        target = objective - unit  # a bound above it leaves nothing better
+        target = objective - unit  # a node with a higher bound cannot improve the incumbent
         if bound > target:
             open_nodes = 0
             break
@@ -601,13 +603,13 @@ def explore(
             if bound > target:
                 continue
 
-        # Servers dearer than what is left to gain.
+        # Rule out servers whose price exceeds the remaining gap.
         for s in range(servers):
             if paid + total + price[s] - dearest > target:
                 price[s] = forbidden_price
         branch = heaviest_job(shared, dearest + unit // NEAR, split)
         if branch < 0:
-            continue  # the cheapest servers share no open job: the solution above is best here
+            continue  # the cheapest servers share no open job: their choice is optimal here
 
         for choice in range(PAID, KEPT + 1):
             if choice == PAID:
@@ -626,8 +628,8 @@ def explore(
                 split,
                 node.is_picked,
             )
-            # Rounded up, as every objective is whole: of equal nodes the deepest comes next, so
-            # that prices mostly go on from those of its parent.
+            # Bounds are rounded up because every objective is an integer.
+            # Among equal bounds the deepest node comes next, so prices start near its parent's.
             child_bound = max(bound, -(-(child_paid + child_total) // unit) * unit)
             if child_bound > target:
                 continue

@@ -28,45 +28,46 @@ if TYPE_CHECKING:
     from lyra_opt.reclaim.reduction import ReducedReclaim
 
 FINEST_UNIT = 2**20
-"""Prices are multiples of 2^-20 of a weight, coarser where 64 bits ask for it."""
+"""Prices are multiples of 2^-20 of a weight, or coarser if that is needed to fit 64 bits."""
 COARSEST_UNIT = 2**8
 FIRST_NODES = 16
 SLICE_S = 0.05
-"""Seconds between two looks at the clock, about."""
+"""Approximate time in seconds between two checks of the limits."""
 FIRST_SLOTS = 256
 PATIENCE = 8
-"""How many times the usual work a tree may do before compiled code is loaded for it."""
+"""A tree may do this many times the usual work before compiled code is loaded."""
 
 
 class TreeSearch:
-    r"""The search for the best choice of a rigid instance; it can go on where a limit stopped it.
+    r"""A best-first branch and bound for rigid instances that can resume after a limit.
 
-    A node has decided for some jobs that they are preempted (paid) and for some that they are
-    not (kept). A paid job costs its weight and leaves the instance; the servers of a kept job can
-    not be chosen. Both make the instance smaller. The bound of a node is the sum of the N_R
-    smallest prices, where every open job splits its weight over its servers
-    (`lyra_opt.reclaim.exact.tree.kernel`): it converges to that of the linear relaxation and
-    is valid before. Open nodes are taken by least bound. Servers that alone, or by their price,
-    would lift the bound to the incumbent are ruled out.
+    A node has decided that some jobs are preempted (paid) and that some are not (kept). A paid job
+    adds its weight and leaves the instance. The servers of a kept job cannot be chosen. Both
+    decisions make the instance smaller. In the bound of a node every open job splits its weight
+    over its servers, and the bound is the sum of the N_R smallest server prices
+    (`lyra_opt.reclaim.exact.tree.kernel`). The bound converges to that of the linear relaxation,
+    and every intermediate value is valid. Open nodes are processed by least bound. A server that
+    alone, or by its price, would raise the bound to the incumbent is ruled out.
 
-    Branching only on jobs treats interchangeable servers alike, so that symmetric choices of
-    servers are never told apart.
+    Branching only on jobs treats interchangeable servers alike, so symmetric choices of servers are
+    never enumerated.
 
     Parameters
     ----------
     reduced
-        From a rigid instance: every slack is 0.
+        A reduced rigid instance, in which every slack is 0.
     incumbent
-        Places to start from, ``reclaim_servers`` of them.
+        Indices of ``reclaim_servers`` servers to start from.
     dual_bound
-        Proved before.
+        A lower bound that is already proved.
     observer
         Called with ("objective", value) and ("dual_bound", value) at improvements.
 
     Notes
     -----
-    Source: job branching from this project's study of minimum k-union; the bound is its own.
-    Complexity: exponential at worst; a node takes O(entries) time, an open node a byte a job.
+    Source: job branching from this project's study of minimum k-union; the bound is this project's
+    own. Complexity: exponential in the worst case. A node takes O(entries) time, and an open node
+    takes one byte per job.
     """
 
     def __init__(
@@ -80,11 +81,11 @@ class TreeSearch:
         self._reduced = reduced
         self._observer = observer
         total = exact_sum(reduced.server_cost) + exact_sum(reduced.weight)
-        # Every objective is a multiple of the step.
+        # Every objective is a multiple of the greatest common divisor.
         self._step = max(1, gcd(*reduced.server_cost.tolist(), *reduced.weight.tolist()))
         self._unit, dtype = price_unit(total // self._step)
         scale = np.array([self._unit], dtype=dtype)
-        # Narrow jobs level their prices first: that saves rounds.
+        # Jobs on few servers come first, because that levels prices in fewer rounds.
         order = np.argsort(losses.span(), kind="stable")
         span = losses.span()[order]
         entries = np.concatenate(
@@ -116,16 +117,16 @@ class TreeSearch:
             bounds=bounds,
             depths=np.zeros(FIRST_SLOTS, dtype=np.int64),
             slots=np.zeros(FIRST_SLOTS, dtype=np.int64),
-            # The last of these are used first; row 0 is the root's.
+            # The last slots are used first; row 0 belongs to the root.
             unused_slots=np.arange(FIRST_SLOTS - 1, -1, -1, dtype=np.int64),
             decisions=np.zeros(FIRST_SLOTS * losses.jobs, dtype=np.int8),
             warm_share=np.zeros(losses.entries, dtype=dtype),
         )
 
     def search(self) -> SearchResult:
-        """Explore in slices of nodes until the tree is done or a limit is reached.
+        """Explore the tree in slices of nodes until it is complete or a limit is reached.
 
-        The limit of nodes counts those of all calls, the result those of this one.
+        The node limit counts the nodes of all calls; the result reports the nodes of this call.
         """
         limits, stopped_by, nodes_before = limits_in_force(), None, self.nodes
         budget = FIRST_NODES
@@ -142,7 +143,7 @@ class TreeSearch:
                 budget = min(budget, limits.nodes - self.nodes)
             slice_watch = Stopwatch()
             made = self._explore(budget)
-            # As many nodes as keep the slices near their length.
+            # Choose the number of nodes so that the next slice takes about slice_s.
             node_s = max(slice_watch.elapsed_s, 1e-9) / max(made, 1)
             left_s = remaining_s()
             slice_s = SLICE_S if left_s is None else min(SLICE_S, left_s)
@@ -156,14 +157,14 @@ class TreeSearch:
         )
 
     def raise_bound(self, dual_bound: int) -> None:
-        """Take a bound that was proved elsewhere."""
+        """Raise the lower bound to one that was proved elsewhere."""
         self._floor = max(self._floor, -(-dual_bound // self._step) * self._unit)
 
     def _objective_value(self) -> int:
         return int(self._objective) // self._unit * self._step
 
     def _bound(self) -> int:
-        """Return the least that a choice can preempt, as far as is proved."""
+        """Return the proved lower bound on the optimum."""
         if not self._open_nodes:
             return self._objective_value()
         least = max(int(self._tree.bounds[0]), self._floor)
@@ -201,7 +202,7 @@ class TreeSearch:
                 price=self._weights(servers),
                 without=self._weights(servers),
             ),
-            # Of all nodes so far: a tree that stays small never waits for the compiler.
+            # The work of all nodes so far, so that a small tree never waits for the compiler.
             work=(self.nodes + budget) * (entries + servers + jobs) // PATIENCE,
             largest=4 * self._instance.forbidden_price,
         )
@@ -218,7 +219,7 @@ class TreeSearch:
         return int(made)
 
     def _grow(self, memory_mib: float | None) -> bool:
-        """Make room for twice as many open nodes, as far as the memory limit allows."""
+        """Double the space for open nodes, as far as the memory limit allows."""
         tree, jobs = self._tree, self._reduced.losses.jobs
         old = len(tree.bounds)
         new = 2 * old
@@ -252,7 +253,7 @@ def _extended(array: NDArray[Any], size: int) -> NDArray[Any]:
 
 
 def price_unit(total_weight: int) -> tuple[int, Any]:
-    """Return into how many parts prices cut a unit of weight, and the type that holds them."""
+    """Return the number of price units per weight of 1, and the dtype that holds the prices."""
     unit = FINEST_UNIT
     while unit > COARSEST_UNIT and 16 * (total_weight + 1) * unit >= LARGEST_COMPILED_INTEGER:
         unit //= 2
