@@ -1,4 +1,4 @@
-"""Elastic allocation: how many workers each elastic job gets, at once or over time."""
+"""Elastic allocation: choose the number of workers of each elastic job, at once or over time."""
 
 from lyra_opt.allocation.checker import Report, check
 from lyra_opt.allocation.instance import (

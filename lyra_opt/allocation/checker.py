@@ -1,30 +1,31 @@
-"""Recompute what an allocation or a schedule is worth, from the instance and the solution alone.
+"""Recompute the objective of an allocation or schedule from the instance and the solution alone.
 
-Written for plainness, on the instance's own records and in rational numbers, and not on the
-arrays that the algorithms use, so that an error in those cannot hide here. The times of a schedule
-are whole numbers of ticks, of which a second has as many as all of them need: integers take a fifth
-of the time of fractions.
+The checker is written for clarity. It reads the records of the instance, in rational numbers, and
+not the arrays that the algorithms use, so that an error in the arrays cannot hide here. The times
+of a schedule are converted to whole ticks, with enough ticks per second to represent all of them:
+integers take a fifth of the time of fractions.
 
-One-shot objectives are sums of terms, each exact before it is rounded to a float, which are added
-by `math.fsum`: the relative error is at most 2**-52. A schedule consists of floats that somebody
-computed, so each of its rules is kept if it is broken by no more than 1e-9:
+One-shot objectives are sums of terms. Each term is exact before it is rounded to a float, and
+`math.fsum` adds them: the relative error is at most 2**-52. A schedule consists of computed floats,
+so a rule counts as kept if it is violated by at most 1e-9:
 
-* times (a gap between two pieces of a job, a start before the release or, of a running job,
-  after 0): 1e-9 of the sum of all JCTs, or of the time from the first release to the end of the
-  schedule where that is less;
-* workers below w_min or above w_max: 1e-9 of these;
-* GPUs above `gpus`: together 1e-9 of what all GPUs have in that time;
-* work done above or below the work due: 1e-9 of it, and what four units in the last place of the
-  time of each piece's end are worth.
+* times (a gap between two pieces of a job, a start before the release or, of a running job, after
+  0): 1e-9 of the sum of all JCTs, or of the time from the first release to the end of the schedule
+  if that is less;
+* workers below w_min or above w_max: 1e-9 of these limits;
+* GPUs above `gpus`: in total 1e-9 of the GPU-time of all GPUs in that time;
+* work done above or below the work due: 1e-9 of that work, plus the work done in four units in the
+  last place of the end of each piece.
 
-Times may also be off by four units in the last place of the end of the schedule, and pieces hold
-their GPUs for longer by as much.
+Times may also be off by four units in the last place of the end of the schedule, and pieces may
+hold their GPUs longer by that amount.
 
-Workers that overlap with an earlier piece of the same job within that tolerance do no work twice.
+Workers that overlap within that tolerance with an earlier piece of the same job do no work in the
+overlap.
 
-No schedule gains by what is forgiven. The mean JCT includes the delay that puts the schedule right
-(`_delay`), where that delay is more than half of what equal values may differ by. So no schedule
-that is valid by its rounding alone is worth less than the optimum.
+No schedule gains from the tolerance. The mean JCT includes the delay that would repair the schedule
+(`_delay`), if that delay exceeds half the difference at which two values count as equal. So no
+schedule that is valid only by rounding has a better objective than the optimum.
 """
 
 from __future__ import annotations
@@ -60,16 +61,16 @@ if TYPE_CHECKING:
 
 TOLERANCE = Fraction(1, 10**9)
 ROUNDINGS = 4
-"""Units in the last place of the end of a piece that its time may be off by."""
+"""A time may be off by this many units in the last place of the end of its piece."""
 
 
 @declared()
 class Report(CheckReport):
-    """What `check` found."""
+    """The checker's report on an allocation or schedule: violations, objective and measures."""
 
     objective: float | None = key(
         ANY_NUMBER,
-        "in seconds: the reduction, the sum of T(w), the sum of completions or the mean JCT",
+        "in seconds: the reduction, the sum of T(w), the sum of completion times or the mean JCT",
         default=None,
     )
     started: tuple[str, ...] | None = key(
@@ -78,23 +79,25 @@ class Report(CheckReport):
         default=None,
     )
     used_gpus: int | None = key(
-        Integer(), "GPUs given, of the instance's gpus (all but mean_jct)", default=None
+        Integer(), "GPUs allocated, at most the instance's gpus (all but mean_jct)", default=None
     )
-    makespan_s: float | None = key(Number(), "when the last job completes (mean_jct)", default=None)
+    makespan_s: float | None = key(
+        Number(), "completion time of the last job (mean_jct)", default=None
+    )
     mean_queuing_s: float | None = key(
         Number(), "mean time from release to start (mean_jct)", default=None
     )
 
 
 def check(instance: Instance, solution: Solution) -> Report:
-    """Return whether `solution` is valid and what it is worth.
+    """Return the report on `solution`: the rules that it breaks, or its objective.
 
-    Time O(jobs log jobs) for workers, O(pieces log pieces) for a schedule, in rational numbers.
+    Time O(jobs log jobs) for workers and O(pieces log pieces) for a schedule, in rational numbers.
     """
     is_schedule = isinstance(solution, Schedule)
     if is_schedule != (instance.objective is Objective.MEAN_JCT):
         needed = "workers for each job" if is_schedule else "a schedule"
-        return Report.invalid([f"the objective {instance.objective} asks for {needed}"])
+        return Report.invalid([f"the objective {instance.objective} needs {needed}"])
     if isinstance(solution, Schedule):
         return _check_schedule(instance, solution)
     if isinstance(solution, NamedWorkers):
@@ -106,10 +109,11 @@ def check(instance: Instance, solution: Solution) -> Report:
 
 
 def started_by_two_phase(instance: Instance) -> list[bool]:
-    """Return which jobs phase 1 of `Objective.TWO_PHASE` starts, in file order.
+    """Return, in file order, whether phase 1 of `Objective.TWO_PHASE` starts each job.
 
-    Running jobs keep their base demands first. Then each waiting job, by work / w_max and ties
-    in file order, gets its base demand if it fits into what is left, and is skipped if not.
+    Running jobs keep their base demands first. Then the waiting jobs are visited by work / w_max,
+    ties in file order. Each job gets its base demand if it fits into the free GPUs, and is skipped
+    if not.
     """
     started = [job.running for job in instance.jobs]
     free = instance.gpus - sum(job.min_gpus for job in instance.jobs if job.running)
@@ -123,13 +127,13 @@ def started_by_two_phase(instance: Instance) -> list[bool]:
 
 
 def waiting_horizon_s(instance: Instance) -> Fraction:
-    """Return H of `Objective.JOINT`: the time in which all GPUs could do all the work."""
+    """Return H of `Objective.JOINT`: the time that all GPUs need for all the work."""
     works = (Fraction(job.work_worker_s) * job.gpus_per_worker for job in instance.jobs)
     return sum(works, Fraction(0)) / instance.gpus
 
 
 def _shortest_s(job: ElasticJob) -> tuple[float, Fraction]:
-    """Return what orders jobs as the quotient alone does, which rounding to a float never swaps."""
+    """Return a sort key equivalent to work / w_max; the float comes first because it is faster."""
     return job.work_worker_s / job.max_workers, Fraction(job.work_worker_s) / job.max_workers
 
 
@@ -138,7 +142,7 @@ def _name_violations(instance: Instance, named: NamedWorkers) -> list[str]:
     given = named.workers.keys()
     unknown = [f"job {job!r} is not in the instance" for job in named.workers if job not in ids]
     missing = [
-        f"job {job.id!r} has no number of workers (0 if it waits)"
+        f"job {job.id!r} has no number of workers (a waiting job has 0)"
         for job in instance.jobs
         if job.id not in given
     ]
@@ -148,7 +152,10 @@ def _name_violations(instance: Instance, named: NamedWorkers) -> list[str]:
 def _check_workers(instance: Instance, solution: WorkerAllocation) -> Report:
     if len(solution.workers) != len(instance.jobs):
         return Report.invalid(
-            [f"{len(solution.workers)} numbers of workers are given for {len(instance.jobs)} jobs"]
+            [
+                f"workers must have one number per job ({len(instance.jobs)}), "
+                f"not {len(solution.workers)}"
+            ]
         )
     granted = list(zip(instance.jobs, solution.workers, strict=True))
     violations = [
@@ -161,8 +168,8 @@ def _check_workers(instance: Instance, solution: WorkerAllocation) -> Report:
     if instance.objective is Objective.TWO_PHASE:
         must_start = started_by_two_phase(instance)
         violations += [
-            f"job {job.id!r} must {'be started' if starts else 'wait'}: base demands go by "
-            "work / w_max, after the running jobs'"
+            f"job {job.id!r} must {'be started' if starts else 'wait'}: after the running jobs, "
+            "jobs start in the order of work / w_max"
             for (job, workers), starts in zip(granted, must_start, strict=True)
             if (workers > 0) != starts
         ]
@@ -190,7 +197,7 @@ def _check_workers(instance: Instance, solution: WorkerAllocation) -> Report:
 
 
 def _terms_s(instance: Instance, granted: Sequence[tuple[ElasticJob, int]]) -> list[Fraction]:
-    """Return what each job adds to a one-shot objective."""
+    """Return the contribution of each job to a one-shot objective, in seconds."""
     if instance.objective is Objective.JCT_REDUCTION:
         return [
             job.duration_s(job.min_workers) - job.duration_s(workers) for job, workers in granted
@@ -206,7 +213,7 @@ def _terms_s(instance: Instance, granted: Sequence[tuple[ElasticJob, int]]) -> l
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """A piece of a schedule in ticks, of a job that is in the instance."""
+    """A piece of a schedule, in ticks."""
 
     start: int
     end: int
@@ -214,7 +221,7 @@ class _Stretch:
 
 
 class _Ticks:
-    """A unit of time of which all times of a schedule are whole multiples."""
+    """A unit of time such that all times of a schedule are whole multiples of it."""
 
     def __init__(self, instance: Instance, schedule: Schedule) -> None:
         times_s = [job.release_s for job in instance.jobs]
@@ -223,12 +230,12 @@ class _Ticks:
         self.in_a_second = math.lcm(*{time_s.as_integer_ratio()[1] for time_s in times_s})
 
     def of(self, time_s: float) -> int:
-        """Return a time of the instance or the schedule."""
+        """Convert a time of the instance or the schedule from seconds to ticks."""
         numerator, denominator = time_s.as_integer_ratio()
         return numerator * (self.in_a_second // denominator)
 
     def seconds(self, ticks: int | Fraction) -> float:
-        """Return the nearest float."""
+        """Convert ticks to seconds, rounded to the nearest float."""
         return float(Fraction(ticks) / self.in_a_second)
 
 
@@ -248,7 +255,7 @@ def _check_schedule(instance: Instance, schedule: Schedule) -> Report:
     )
     span = max(0, min(jcts, ticks.of(makespan_s) - ticks.of(instance.first_release_s)))
     rounding = ROUNDINGS * Fraction(math.ulp(makespan_s)) * ticks.in_a_second
-    slack = math.floor(TOLERANCE * span + rounding)  # ticks are whole
+    slack = math.floor(TOLERANCE * span + rounding)  # ticks are integers
     stretches: list[tuple[ElasticJob, list[_Stretch]]] = []
     for job in instance.jobs:
         if job.id not in pieces:
@@ -283,13 +290,13 @@ def _check_schedule(instance: Instance, schedule: Schedule) -> Report:
 def _delay(
     gpus: int, stretches: Sequence[tuple[ElasticJob, Sequence[_Stretch]]], ticks: _Ticks
 ) -> Fraction:
-    """Return by how many ticks, over all jobs, an exact schedule completes later than this one.
+    """Return the total delay of completions, in ticks, that would make the schedule exactly valid.
 
-    First each job is put right: it runs from its release on at the earliest, without gaps, and has
-    from w_min to w_max workers. Then two things take time: that in which a job does the work that
-    it misses, and that in which more than all GPUs are held (less, where less than a GPU is too
-    much: fewer extra workers do). Such a time is inserted into the schedule, while the jobs that
-    run keep their workers. It delays every job that has not completed.
+    First each job is repaired: it runs no earlier than its release, without gaps, and has from
+    w_min to w_max workers. Then two kinds of time are inserted. A job needs time for the work that
+    it misses. Intervals in which more than all GPUs are held need as much time again (less, if less
+    than one GPU too many is held: fewer extra workers suffice). The jobs that run during an
+    inserted time keep their workers. It delays every job that has not completed.
     """
     exact = [(job, _put_right(job, of_job, ticks)) for job, of_job in stretches]
     ends = sorted(of_job[-1].end for _, of_job in exact)
@@ -306,7 +313,7 @@ def _delay(
 
 
 def _put_right(job: ElasticJob, of_job: Sequence[_Stretch], ticks: _Ticks) -> list[_Stretch]:
-    """Return the stretches of a job, which are valid but for rounding, without that rounding."""
+    """Return the pieces of a job, valid except for rounding, with rounding errors removed."""
     release = ticks.of(job.release_s)
     starts = [0 if job.running else max(of_job[0].start, release)]
     starts += [max(piece.start, release) for piece in of_job[1:]]
@@ -318,7 +325,7 @@ def _put_right(job: ElasticJob, of_job: Sequence[_Stretch], ticks: _Ticks) -> li
 
 
 def _without_overlaps(ordered: Sequence[SchedulePiece], ticks: _Ticks) -> list[_Stretch]:
-    """Return the pieces of a job, by start, each from no earlier than the end of those before."""
+    """Return the pieces of a job by start, each cut to start after the earlier pieces end."""
     stretches: list[_Stretch] = []
     end = 0
     for piece in ordered:
@@ -333,7 +340,7 @@ def _without_overlaps(ordered: Sequence[SchedulePiece], ticks: _Ticks) -> list[_
 def _time_violations(
     job: ElasticJob, ordered: Sequence[SchedulePiece], slack: int, ticks: _Ticks
 ) -> list[str]:
-    """Return what is wrong with when the job runs."""
+    """Return the violations of the times at which the job runs."""
     violations = []
     first_s = ordered[0].start_s
     if ticks.of(job.release_s) - ticks.of(first_s) > slack:
@@ -355,7 +362,7 @@ def _time_violations(
 
 
 def _work_violations(job: ElasticJob, stretches: Sequence[_Stretch], ticks: _Ticks) -> list[str]:
-    """Return what is wrong with how many workers the job has, and how much they do."""
+    """Return the violations of the job's numbers of workers and amount of work."""
     least, most = job.min_workers, job.max_workers
     violations = [
         f"job {job.id!r} has {float(stretch.workers):g} workers from "
@@ -372,14 +379,14 @@ def _work_violations(job: ElasticJob, stretches: Sequence[_Stretch], ticks: _Tic
         roundings = ROUNDINGS * roundings_s * ticks.in_a_second
         if missed > TOLERANCE * due + roundings * job.rate(most):
             violations.append(
-                f"job {job.id!r} gets {ticks.seconds(done):.12g} worker-seconds of work done, but "
-                f"{job.work_worker_s:.12g} are due"
+                f"job {job.id!r} does {ticks.seconds(done):.12g} worker-seconds of work, but must "
+                f"do {job.work_worker_s:.12g}"
             )
     return violations
 
 
 def _rate(job: ElasticJob, workers: int | Fraction) -> int | Fraction:
-    """Return `job.rate`, in integers where all is whole."""
+    """Return `job.rate(workers)`, as an integer if it is whole."""
     if workers == job.min_workers or job.scaling_loss == 0:
         return workers
     return job.rate(workers)
@@ -391,22 +398,22 @@ def _capacity_violations(
     allowed: Fraction,
     ticks: _Ticks,
 ) -> list[str]:
-    """Return whether more GPUs than there are are held for longer than rounding explains."""
-    # What is too much, in GPU-ticks, and from when.
+    """Return a violation if more than all GPUs are held for longer than rounding explains."""
+    # For each overfull interval: the excess in GPU-ticks, and the start.
     found = [((end - start) * excess, start) for start, end, excess in _overfull(gpus, stretches)]
     exceeded = sum(much for much, _ in found)
     if exceeded <= allowed:
         return []
     return [
         f"more than the {gpus} GPUs are held from {ticks.seconds(max(found)[1]):g} s on "
-        f"({ticks.seconds(exceeded):g} GPU-seconds too many in all)"
+        f"({ticks.seconds(exceeded):g} GPU-seconds too many in total)"
     ]
 
 
 def _overfull(
     gpus: int, stretches: Sequence[tuple[ElasticJob, Sequence[_Stretch]]]
 ) -> Iterator[tuple[int, int, int | Fraction]]:
-    """Yield the times in which more GPUs than there are are held: start, end, and how many more."""
+    """Yield the start, end and excess of each interval in which more than all GPUs are held."""
     changes: dict[int, int | Fraction] = defaultdict(int)
     for job, of_job in stretches:
         for stretch in of_job:

@@ -1,8 +1,8 @@
-"""Schedules of clock times, such as Unix's: whatever computes one counts from the first release.
+"""Support for schedules in clock times, such as Unix times: solvers count from the first release.
 
-Floats near 1.7e9 s are 2e-7 s apart, and near 1.7e12 a quarter of a millisecond; what is relative
-to such times, such as a tolerance, is relative to nothing that was asked. So times are shifted on
-the way in and on the way out, and nowhere else.
+Floats near 1.7e9 s (a Unix time) are 2e-7 s apart, and near 1.7e12 s a quarter of a millisecond. A
+tolerance relative to such a time would not be related to the JCTs of the instance. So times are
+shifted only here: on the way into a solver and on the way out.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ SolveT = TypeVar("SolveT", bound="Callable[..., SolveResult[Any]]")
 
 
 def moved(schedule: Schedule, by_s: float) -> Schedule:
-    """Return a schedule whose times are later by so much, each rounded once; none is below 0."""
+    """Return the schedule with all times shifted by `by_s` seconds, but not below 0."""
     pieces = []
     for piece in schedule.pieces:
         start_s = max(0.0, piece.start_s + by_s)
-        # A piece that is shorter than times are apart is not lost: its job has to be somewhere.
+        # A piece shorter than the spacing of floats keeps a positive length, so no job is lost.
         end_s = max(piece.end_s + by_s, math.nextafter(start_s, math.inf))
         pieces.append(
             SchedulePiece(job=piece.job, start_s=start_s, end_s=end_s, workers=piece.workers)
@@ -41,11 +41,12 @@ def moved(schedule: Schedule, by_s: float) -> Schedule:
 
 
 def from_first_release(solve: SolveT) -> SolveT:
-    """Let a method `solve` see an instance whose first release is at 0.
+    """Decorate a method `solve` so that it sees an instance whose first release is at 0.
 
-    Its schedule gets the instance's own times, each rounded to a float, and is worth what it then
-    is; the bound is lowered by what the rounding of releases may gain. A proof that gets lost
-    there is none any more. ValueError if the warm start is no valid solution.
+    The schedule is converted back to the times of the instance, each rounded to a float, and its
+    objective is recomputed. The bound is lowered by the most that the rounding of releases may
+    gain. If the proof of optimality is lost by this, the status becomes feasible. ValueError if the
+    warm start is not a valid solution.
     """
 
     @wraps(solve)
@@ -67,7 +68,7 @@ def from_first_release(solve: SolveT) -> SolveT:
                 raise ValueError(f"the warm start is not valid: {'; '.join(report.violations)}")
             start, start_value = moved(warm_start, -origin_s), report.objective
             if check(relative, start).objective is None:
-                start = None  # valid only by the rounding of its times: nothing to begin with
+                start = None  # valid only by rounding, so it is not passed on
         told = None if observer is None else _told_of_clock_times(instance, observer)
         result = solve(self, relative, warm_start=start, observer=told, **others)
         solution, objective = None, None
@@ -81,13 +82,13 @@ def from_first_release(solve: SolveT) -> SolveT:
 
 
 def _moved_back(instance: Instance, schedule: Schedule) -> tuple[Schedule, float]:
-    """Return a schedule at the instance's times, and what it is worth there."""
+    """Return a schedule shifted to the times of the instance, and its mean JCT at those times."""
     solution = moved(schedule, instance.first_release_s)
-    return solution, mean_jct_s(instance, solution)  # whoever asked a solver checks it
+    return solution, mean_jct_s(instance, solution)  # the caller of a solver checks the schedule
 
 
 def _told_of_clock_times(instance: Instance, observer: Observer) -> Observer:
-    """Return what is told by a solver that counts from the first release."""
+    """Return an observer that converts reported values and solutions to the instance's times."""
 
     def told(kind: str, value: Number, solution: Any = None) -> None:
         if kind == "dual_bound":
@@ -105,7 +106,7 @@ def _at_clock_times(
     solution: Schedule | None,
     objective: float | None,
 ) -> SolveResult[Any]:
-    """Return a result with a solution at the instance's times, and what the bound proves of it."""
+    """Return the result with the solution and the bound converted to the instance's times."""
     bound, status, message = result.dual_bound, result.status, result.message
     if bound is not None:
         bound = instance.bound_at_clock_times(bound)

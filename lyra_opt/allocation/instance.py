@@ -1,4 +1,4 @@
-"""The data of an allocation instance and of its solutions, validated on construction."""
+"""The data classes of an allocation instance and its solutions; validated on construction."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ if TYPE_CHECKING:
     from lyra_opt.core.fields import TablesOf, TupleOf, VariantOf
 
 LARGEST_AMOUNT = float(LARGEST_INTEGER)
-"""The most work and the latest release: sums and quotients of them stay finite in floats."""
+"""Most work and latest release, so that their sums and quotients stay finite in floats."""
 LATEST_END_S = 1e30
-"""Of a schedule: 10^14 jobs of the most work, one after another, end before."""
+"""Latest end of a schedule; 10^14 jobs with the most work, run one after another, end earlier."""
 
 
 class Objective(Variant):
-    """What is optimised; the variants of the problem."""
+    """The objective of an allocation instance, which is also its variant."""
 
     JCT_REDUCTION = "jct_reduction", "max"
-    """Extra workers for jobs whose base demand is granted: most sum of T(w_min) - T(w)."""
+    """Extra workers for jobs that have their base demand: maximise the sum of T(w_min) - T(w)."""
     TWO_PHASE = "two_phase", "min"
-    """Base demands by work / w_max, then the knapsack of `JCT_REDUCTION`: sum of T(w) started."""
+    """Base demands by work / w_max, then extra workers: minimise the sum of T(w) if started."""
     JOINT = "joint", "min"
-    """Which jobs start, and with how many workers, in one shot: least sum of completions."""
+    """Which jobs start, and with how many workers: minimise the sum of completion times."""
     MEAN_JCT = "mean_jct", "min", 1e-6  # bounds are sums of many floats
-    """The schedule over time: least mean job completion time."""
+    """A schedule over time: minimise the mean job completion time."""
 
 
 @declared(
@@ -57,27 +57,27 @@ class Objective(Variant):
     }
 )
 class ElasticJob:
-    """A training job that runs with any number of workers in a range."""
+    """A training job that can run with any number of workers in a range."""
 
-    id: str = key(Text(), "its name, unique in the instance")
-    min_workers: int = key(Integer(1), "w_min, the base demand")
+    id: str = key(Text(), "job id, unique in the instance")
+    min_workers: int = key(Integer(1), "w_min: the base demand, in workers")
     max_workers: int = key(
         Integer(1),
-        "w_max, the most workers that it can use, at least w_min; the GPUs of all jobs' w_max "
-        "together are at most 2^53 - 1",
+        "w_max: the most workers that the job can use, at least w_min; the GPUs for w_max workers "
+        "of all jobs together are at most 2^53 - 1",
     )
     work_worker_s: float = key(
         Number(0, LARGEST_AMOUNT, above=True),
-        "its work in worker-seconds: what w_min workers do in T(w_min) seconds, times w_min",
+        "work in worker-seconds: w_min times the running time with w_min workers, T(w_min)",
     )
-    gpus_per_worker: int = key(Integer(1), "GPUs that each of its workers holds", default=1)
+    gpus_per_worker: int = key(Integer(1), "GPUs that each worker of the job holds", default=1)
     release_s: float = key(
-        Number(0, LARGEST_AMOUNT), "when it is submitted; 0 for a running job", default=0.0
+        Number(0, LARGEST_AMOUNT), "submission time of the job; 0 for a running job", default=0.0
     )
-    running: bool = key(Flag(), "whether it has started at time 0", default=False)
+    running: bool = key(Flag(), "whether the job is running at time 0", default=False)
     scaling_loss: float = key(
         Number(0, 1),
-        "from 0 (linear speed-up) to 1 (workers beyond the base demand do nothing)",
+        "from 0 (linear speed-up) to 1 (workers beyond the base demand add no speed)",
         default=0.0,
     )
 
@@ -93,16 +93,16 @@ class ElasticJob:
 
     @property
     def min_gpus(self) -> int:
-        """GPUs of the base demand."""
+        """GPUs that the job holds with its base demand of workers."""
         return self.min_workers * self.gpus_per_worker
 
     @property
     def max_gpus(self) -> int:
-        """GPUs of the most workers."""
+        """GPUs that the job holds with its most workers."""
         return self.max_workers * self.gpus_per_worker
 
     def with_work(self, work_worker_s: float) -> ElasticJob:
-        """Return the job with another amount of work; what is unchanged is not checked again."""
+        """Return a copy of the job with another amount of work; only the work is validated."""
         if type(work_worker_s) is not float or not 0 < work_worker_s <= LARGEST_AMOUNT:
             return replace(self, work_worker_s=work_worker_s)
         job = object.__new__(ElasticJob)
@@ -112,12 +112,12 @@ class ElasticJob:
         return job
 
     def rate(self, workers: Fraction | int) -> Fraction:
-        """Return the work done a second by `workers` workers, at least w_min; exact."""
+        """Return the exact work per second of `workers` workers, at least w_min of them."""
         extra = Fraction(workers) - self.min_workers
         return self.min_workers + extra * (1 - Fraction(self.scaling_loss))
 
     def duration_s(self, workers: Fraction | int) -> Fraction:
-        """Return T(w): how long all its work takes with a constant number of workers; exact."""
+        """Return T(w), the exact time in which a constant number of workers does all the work."""
         return Fraction(self.work_worker_s) / self.rate(workers)
 
 
@@ -130,7 +130,7 @@ _OTHER_FIELDS = tuple(
         if field.name != "work_worker_s"
     )
 )
-"""How a field of a frozen job is written and read, without a look-up by name."""
+"""Setter and getter of each field of a frozen job, which save the look-up by name."""
 
 
 @declared(
@@ -141,20 +141,20 @@ _OTHER_FIELDS = tuple(
     },
 )
 class Instance(ProblemInstance["Solution"]):
-    """How many workers each elastic job gets, at once or over time.
+    """Choose the number of workers of each elastic job, at once or over time.
 
-    Source: Lyra (EuroSys 2023), section 5.2; the objectives beside `Objective.JCT_REDUCTION` and
-    `Objective.TWO_PHASE` are this project's.
+    Source: Lyra (EuroSys 2023), section 5.2. `Objective.JOINT` and `Objective.MEAN_JCT` are this
+    project's own.
     """
 
     problem = "allocation"
 
     objective: VariantOf[Objective] = key(
-        Choice(Objective), "what is optimised", default=Objective.MEAN_JCT, always_written=True
+        Choice(Objective), "the objective", default=Objective.MEAN_JCT, always_written=True
     )
     gpus: int = key(
         Integer(),
-        "GPUs to give: what base demands leave (jct_reduction), else all; at least 1 with joint",
+        "GPUs to allocate; jct_reduction: the GPUs left by the base demands; joint: at least 1",
     )
     jobs: TablesOf[ElasticJob] = key(
         ListOf(Table(ElasticJob), unique="id"), "the jobs, in file order"
@@ -181,7 +181,7 @@ class Instance(ProblemInstance["Solution"]):
                     f"jobs[{position}].min_workers",
                     job.min_workers,
                     f"the job's base demand of {job.min_gpus} GPUs must be at most the "
-                    f"{self.gpus} of the cluster",
+                    f"cluster's {self.gpus} GPUs",
                 )
 
     def _require_running_jobs_to_fit(self) -> None:
@@ -195,21 +195,22 @@ class Instance(ProblemInstance["Solution"]):
                     f"jobs[{position}].running",
                     job.running,
                     f"the base demands of the running jobs up to this one, {held} GPUs, must be "
-                    f"at most the {self.gpus} of the cluster",
+                    f"at most the cluster's {self.gpus} GPUs",
                 )
 
     @property
     def variant(self) -> Objective:
-        """The objective, with its sense."""
+        """The objective of the instance, which determines whether it is minimised or maximised."""
         return self.objective
 
     def to_networkx(self) -> networkx.Graph:
-        """Return the star of the cluster and the jobs that ask it for GPUs.
+        """Return a star graph that joins the cluster with each job.
 
-        Nodes are ``("cluster",)`` with ``gpus``, and ``("job", id)`` with ``min_workers``,
-        ``max_workers``, ``gpus_per_worker``, ``work_worker_s``, ``release_s``, ``running`` and
-        ``scaling_loss``. An edge has ``min_gpus`` and ``max_gpus``, the GPUs of w_min and w_max
-        workers. The graph has ``name`` and ``objective``. Complexity O(jobs).
+        The centre is ``("cluster",)`` with the attribute ``gpus``. The other nodes are ``("job",
+        id)`` with ``min_workers``, ``max_workers``, ``gpus_per_worker``, ``work_worker_s``,
+        ``release_s``, ``running`` and ``scaling_loss``. An edge has ``min_gpus`` and ``max_gpus``,
+        the GPUs of w_min and w_max workers. The graph has ``name`` and ``objective``. Complexity
+        O(jobs).
         """
         import networkx
 
@@ -231,27 +232,28 @@ class Instance(ProblemInstance["Solution"]):
         return graph
 
     def most_workers(self, job: ElasticJob) -> int:
-        """Return how many workers a job can have: its w_max, or what fits into the cluster."""
+        """Return the most workers of a job: w_max, or fewer if they do not fit the cluster."""
         return min(job.max_workers, max(job.min_workers, self.gpus // job.gpus_per_worker))
 
     @property
     def first_release_s(self) -> float:
-        """The earliest release; 0 where a job is running."""
+        """The earliest release in seconds; 0 if a job is running."""
         return min(job.release_s for job in self.jobs)
 
     @cached_property
     def rounding_s(self) -> float:
-        """The most by which the shift to the first release raises the least mean JCT; mostly 0.
+        """The most by which rounding shifted releases can raise the least mean JCT, in s.
 
-        A release, shifted, is rounded by e at most: a schedule that is later by e as a whole is
-        valid after the shift, and its JCTs are longer by at most 2 e.
+        The value is mostly 0. Subtracting the first release rounds each release by at most e. A
+        schedule that is delayed by e is valid after the shift, and its JCTs are longer by at most 2
+        e.
         """
         origin_s = Fraction(self.first_release_s)
         exact = (Fraction(job.release_s) - origin_s for job in self.jobs)
         return float_up(2 * max(abs(Fraction(float(each)) - each) for each in exact))
 
     def bound_at_clock_times(self, bound_s: float) -> float:
-        """Return what a bound on the mean JCT of `from_first_release` proves of the instance."""
+        """Convert a bound on the mean JCT of `from_first_release` to a bound for this instance."""
         least_s = Fraction(0)
         for job in self.jobs:
             fits = Fraction(self.gpus, job.gpus_per_worker)
@@ -260,7 +262,7 @@ class Instance(ProblemInstance["Solution"]):
 
     @cached_property
     def from_first_release(self) -> Instance:
-        """The same with times counted from the first release; itself where that is at 0."""
+        """The instance with times counted from the first release; unchanged if that is at 0."""
         origin_s = self.first_release_s
         if origin_s == 0:
             return self
@@ -269,40 +271,40 @@ class Instance(ProblemInstance["Solution"]):
 
     @cached_property
     def job_position(self) -> Mapping[str, int]:
-        """File position of each job by id."""
+        """The position of each job in the file, by job id."""
         return FrozenDict({job.id: position for position, job in enumerate(self.jobs)})
 
 
 @declared(kw_only=False)
 class WorkerAllocation:
-    """How many workers each job gets, in file order; 0 for one that waits."""
+    """The number of workers of each job, in file order; 0 for a waiting job."""
 
-    workers: TupleOf[int] = key(ListOf(Integer(), least=0), "workers of each job")
+    workers: TupleOf[int] = key(ListOf(Integer(), least=0), "number of workers of each job")
 
 
 @declared(kw_only=False)
 class NamedWorkers:
-    """How many workers each job gets, by id, as a file says it; `check` judges it."""
+    """The number of workers of each job by id, as in a file; `check` tells whether it is valid."""
 
     workers: Mapping[str, int] = key(
-        Named(Integer()), "workers of each job by id, 0 for one that waits (all but mean_jct)"
+        Named(Integer()), "workers of each job by id; 0 for a waiting job (all but mean_jct)"
     )
 
     def in_file_order(self, instance: Instance) -> WorkerAllocation:
-        """Return the same without names; KeyError if a job of `instance` has no entry."""
+        """Return the numbers of workers in file order; KeyError if a job has no entry."""
         return WorkerAllocation(tuple(self.workers[job.id] for job in instance.jobs))
 
 
 @declared()
 class SchedulePiece:
-    """A stretch of time in which a job holds a constant, possibly fractional number of workers."""
+    """A period in which a job holds a constant, possibly fractional number of workers."""
 
-    job: str = key(Text(), "its id")
-    start_s: float = key(Number(most=LATEST_END_S, as_given=True), "from when")
-    end_s: float = key(Number(most=LATEST_END_S, as_given=True), "until when, above start_s")
+    job: str = key(Text(), "id of the job")
+    start_s: float = key(Number(most=LATEST_END_S, as_given=True), "start of the period")
+    end_s: float = key(Number(most=LATEST_END_S, as_given=True), "end of the period, after start_s")
     workers: float = key(
         Number(most=LARGEST_AMOUNT, above=True, as_given=True),
-        "from the job's w_min to its w_max; a fraction is realised by time-sharing",
+        "number of workers, from w_min to w_max; a fraction means time-sharing of a worker",
     )
 
     def __post_init__(self) -> None:
@@ -312,11 +314,11 @@ class SchedulePiece:
 
 @declared(kw_only=False)
 class Schedule:
-    """The pieces of a schedule, by start, then by job in file order; `check` judges it."""
+    """The pieces of a schedule; `check` tells whether they are valid."""
 
     pieces: TablesOf[SchedulePiece] = key(
         ListOf(Table(SchedulePiece), least=0),
-        "the pieces of the schedule, without gaps in a job (mean_jct)",
+        "the pieces of the schedule; the pieces of a job have no gaps (mean_jct)",
         named="schedule",
     )
 

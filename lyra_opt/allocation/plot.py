@@ -1,4 +1,4 @@
-"""Pictures of allocation: workers of jobs where they are given once, else schedules over time."""
+"""Drawings of allocation: bars of the workers of each job, or schedules over time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 MOST_JOBS = 40
-"""Jobs that are drawn at most: those on which solutions differ, then those with most GPU work."""
+"""Most jobs that are drawn: first jobs on which solutions differ, then those with most work."""
 
 PANEL_INCHES, TEXT_INCHES, FRAME_INCHES = 4.2, 1.2, 1.6
 
@@ -62,14 +62,14 @@ VALUE_WORDS = {
 def drawing_of_workers(
     instance: Instance, solutions: Mapping[str, WorkerAllocation | NamedWorkers]
 ) -> Drawing:
-    """Return a drawing with a panel for each solution, side by side, jobs in the same rows.
+    """Return a drawing with one panel per solution, side by side, and one row per job.
 
     Parameters
     ----------
     instance
-        Of any objective.
+        An instance with any objective.
     solutions
-        Valid workers by the name of who chose them; without any the instance is drawn alone.
+        Valid numbers of workers, by solver name. If empty, the instance alone is drawn.
     """
     workers = {
         name: (found.in_file_order(instance) if isinstance(found, NamedWorkers) else found).workers
@@ -110,7 +110,7 @@ def drawing_of_workers(
 
 
 def _draw_workers(jobs: Sequence[ElasticJob], workers: Sequence[int], rows: BlockRows) -> None:
-    """Draw what each job gets of what it asks for, and how long it then runs."""
+    """Draw the workers of each job as a bar, with its running time."""
     _head(rows, "running time")
     for row, (job, count) in enumerate(zip(jobs, workers, strict=True)):
         rows.track(row, job.max_gpus, ASKED)
@@ -125,7 +125,7 @@ def _draw_workers(jobs: Sequence[ElasticJob], workers: Sequence[int], rows: Bloc
 
 
 def _draw_range(jobs: Sequence[ElasticJob], rows: BlockRows) -> None:
-    """Draw what each job asks for, and how long it runs with the most and the fewest workers."""
+    """Draw the range of workers of each job, with the running times at both ends."""
     _head(rows, "running time with\nmost, base workers")
     for row, job in enumerate(jobs):
         rows.track(row, job.max_gpus, ASKED)
@@ -138,7 +138,7 @@ def _draw_range(jobs: Sequence[ElasticJob], rows: BlockRows) -> None:
 
 
 def _head(rows: BlockRows, text: str) -> None:
-    """Say below the notes what they are."""
+    """Write a caption below the notes."""
     rows.axes.text(
         1.01,
         -0.01,
@@ -151,7 +151,7 @@ def _head(rows: BlockRows, text: str) -> None:
 
 
 def _note(rows: BlockRows, row: int, text: str) -> None:
-    """Write a word on a row, to the right of the axes."""
+    """Write a note on a row, to the right of the axes."""
     rows.axes.text(
         1.01,
         row,
@@ -163,7 +163,7 @@ def _note(rows: BlockRows, row: int, text: str) -> None:
 
 
 def _value(instance: Instance, solution: WorkerAllocation | NamedWorkers) -> str:
-    """Return what a solution is worth, in words."""
+    """Return the objective of a solution and the GPUs used, as text."""
     report = check(instance, solution)
     value = in_words(float(report.objective or 0))
     used = f"{report.used_gpus or 0:,} of {counted(instance.gpus, 'GPU')}"
@@ -171,7 +171,7 @@ def _value(instance: Instance, solution: WorkerAllocation | NamedWorkers) -> str
 
 
 def _shown_jobs(instance: Instance, solutions: Sequence[Sequence[int]]) -> list[int]:
-    """Return the file positions of the jobs that are drawn, in file order."""
+    """Return the file positions of the jobs to draw, in file order."""
 
     def rank(place: int) -> tuple[bool, float]:
         same = len({workers[place] for workers in solutions}) <= 1
@@ -184,21 +184,21 @@ def _shown_jobs(instance: Instance, solutions: Sequence[Sequence[int]]) -> list[
 WIDTH_INCHES, SCHEDULE_INCHES = 9.0, 3.3
 
 MOST_MARKED_JOBS = 60
-"""Jobs up to which starts and completions are marked on the bands."""
+"""Starts and completions are marked on the bands for at most this many jobs."""
 
 MOST_BANDS = 300
-"""Jobs up to which each has a band; where there are more, all without a colour share one."""
+"""Each job has a band of its own for at most this many jobs; else uncoloured jobs share one."""
 
 CELLS = 1_200
-"""Stretches of time over which GPUs are averaged then: more cannot be seen."""
+"""Number of intervals over which GPUs are averaged for many jobs; more are not visible."""
 
 LEAST_LABEL_SHARE = 0.055
-"""Of the width and of the height of the axes: a band at least so large carries its job's name."""
+"""A band carries the name of its job if it covers at least this share of both axes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Band:
-    """One piece of a schedule, stacked: it lies between `bottom` and `top`."""
+    """A piece of a schedule in the stacked drawing, between the heights `bottom` and `top`."""
 
     job: int
     start_s: float
@@ -208,14 +208,14 @@ class _Band:
 
 
 def drawing_of_schedules(instance: Instance, schedules: Mapping[str, Schedule]) -> Drawing:
-    """Return a drawing with a panel for each schedule, one above the other, on the same axes.
+    """Return a drawing with one panel per schedule, one above the other, on the same axes.
 
     Parameters
     ----------
     instance
-        What was scheduled.
+        The instance that the schedules answer.
     schedules
-        Valid schedules by the name of who made them, the first at the top; at least one.
+        Valid schedules by solver name, from top to bottom; at least one.
     """
 
     def draw(figure: FigureBase) -> None:
@@ -236,7 +236,7 @@ def drawing_of_schedules(instance: Instance, schedules: Mapping[str, Schedule]) 
 
 
 def job_colours(instance: Instance) -> list[str]:
-    """Return a colour for each job: the dozen with the most GPU work can be told apart."""
+    """Return a colour for each job; the dozen jobs with the most GPU work get distinct colours."""
     return named_colours([job.work_worker_s * job.gpus_per_worker for job in instance.jobs])
 
 
@@ -248,17 +248,17 @@ def plot_schedule(
     colours: Sequence[str],
     end_s: float,
 ) -> None:
-    """Draw a schedule as a stacked area of the GPUs that each job holds, with its events.
+    """Draw a schedule as stacked areas of the GPUs that each job holds, with its events.
 
-    Jobs that complete last lie at the bottom. Releases are marked above the GPUs; starts and
-    completions on the bands, in the colour of the job, as long as there are few jobs.
+    Jobs that complete last are at the bottom. Releases are marked above the GPUs. If there are few
+    jobs, starts and completions are marked on the bands, in the colour of the job.
 
     Parameters
     ----------
     colours
-        Of each job.
+        Colour of each job.
     end_s
-        Where the time axis ends.
+        End of the time axis, in seconds.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -280,9 +280,9 @@ def plot_schedule(
 
 
 def _stacked(instance: Instance, schedule: Schedule) -> list[list[_Band]]:
-    """Return the bands of each job by time; those that complete last are stacked first.
+    """Return the bands of each job in time order; jobs that complete last are at the bottom.
 
-    A piece is cut wherever what lies below it changes.
+    A piece is split wherever the height below it changes.
     """
     pieces: dict[int, list[SchedulePiece]] = defaultdict(list)
     for piece in sorted(schedule.pieces, key=lambda piece: piece.start_s):
@@ -312,7 +312,7 @@ def _stacked(instance: Instance, schedule: Schedule) -> list[list[_Band]]:
 def _fill(
     bands: Sequence[Sequence[_Band]], axes: Axes, colours: Sequence[str], scale: float
 ) -> None:
-    """Draw the bands, with a thin white line around what each job holds."""
+    """Draw the bands, with a thin white outline around each job."""
     from matplotlib.collections import PolyCollection
 
     width = 0.8 if len(bands) <= MOST_MARKED_JOBS else 0.3
@@ -347,7 +347,7 @@ def _fill_averages(
     colours: Sequence[str],
     end_s: float,
 ) -> None:
-    """Draw the jobs with a colour, and all others as one, by means over stretches of time."""
+    """Draw coloured jobs and the sum of all others, averaged over short intervals."""
     import numpy as np
 
     scale, _ = time_unit(end_s)
@@ -390,7 +390,7 @@ def _mark(
     colours: Sequence[str],
     scale: float,
 ) -> None:
-    """Mark releases above the GPUs, and starts and completions on the bands of few jobs."""
+    """Mark releases above the GPUs, and starts and completions on the bands if jobs are few."""
     at: dict[str, list[tuple[float, float]]] = {
         "release": [(job.release_s / scale, 1.06 * instance.gpus) for job in instance.jobs]
     }
@@ -410,7 +410,7 @@ def _mark(
 
 
 def mark_styles() -> dict[str, dict[str, Any]]:
-    """Return how releases, starts and completions are marked; the face is the job's colour."""
+    """Return the marker styles of releases, starts and completions, without the face colour."""
     common = {
         "linestyle": "",
         "color": "white",
@@ -427,7 +427,7 @@ def mark_styles() -> dict[str, dict[str, Any]]:
 def _label(
     name: str, of_job: Sequence[_Band], axes: Axes, scale: float, end_s: float, gpus: int
 ) -> None:
-    """Write a job's name on its largest band, if that has room for it."""
+    """Write the name of a job on its largest band, if the band is large enough."""
     shown = shortened(name)
     least_width_s = LEAST_LABEL_SHARE * end_s * max(0.7, len(shown) / 5)
     wide = [
@@ -456,7 +456,7 @@ def _rim() -> list[Any]:
 
 
 def _add_legend(figure: FigureBase, instance: Instance, colours: Sequence[str]) -> None:
-    """List the marks, the jobs with a colour of their own, and how many others there are."""
+    """Add a legend with the markers, the coloured jobs and the number of other jobs."""
     from matplotlib.lines import Line2D
 
     marks = mark_styles()
@@ -472,14 +472,14 @@ def _add_legend(figure: FigureBase, instance: Instance, colours: Sequence[str]) 
 
 
 def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing:
-    """Return a drawing of solutions, or of the instance alone if there are none.
+    """Draw the solutions, or the instance alone if there are no solutions.
 
     Parameters
     ----------
     instance
-        What is, or was, to be decided.
+        The instance that the solutions answer.
     solutions
-        Valid solutions by the name of who made them.
+        Valid solutions, by solver name.
     """
     schedules = {name: found for name, found in solutions.items() if isinstance(found, Schedule)}
     if schedules:

@@ -1,4 +1,4 @@
-"""Allocation as the rest of the toolkit sees it: files, checker and bound under one name."""
+"""The `Problem` object of allocation: file format, checker, dual bound and proof data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class AllocationProblem(Problem):
-    """How many workers each elastic job gets; see `lyra_opt.core.problem.Problem`."""
+    """The allocation problem: choose the number of workers of each elastic job."""
 
     size_name = "jobs"
     variants = Objective
@@ -39,7 +39,7 @@ class AllocationProblem(Problem):
     report_class = Report
 
     def answer(self, instance: Instance, solution: Solution) -> Mapping[str, Any]:
-        """Return the workers in file order, or the schedule by start, then in file order."""
+        """Return the workers in file order, or the schedule's pieces by start and file order."""
         if isinstance(solution, Schedule):
             position = instance.job_position
             pieces = sorted(solution.pieces, key=lambda piece: (piece.start_s, position[piece.job]))
@@ -50,24 +50,24 @@ class AllocationProblem(Problem):
         return {"workers": dict(zip(ids, solution.workers, strict=True))}
 
     def check(self, instance: Instance, solution: Solution) -> Report:
-        """Recompute feasibility and objective."""
+        """Recompute the objective of `solution` and check its feasibility."""
         return check(instance, solution)
 
     def dual_bound(self, instance: Instance) -> float:
-        """Return a proved bound on the optimum, above it for the reduction, else below."""
+        """Return a proved bound: an upper bound for ``jct_reduction``, else a lower bound."""
         from lyra_opt.allocation.bounds.dual_bound import dual_bound
 
         return dual_bound(instance)
 
     def proof_hints(self, instance: Instance) -> Mapping[str, Any] | None:
-        """Return that knapsacks need none, and schedules have no proofs."""
+        """Return no hints for a knapsack; None for a schedule, which has no proof file."""
         return None if instance.objective is Objective.MEAN_JCT else {}
 
     def proof_point(self, instance: Instance, solution: Solution) -> Mapping[str, int]:
-        """Return which number of workers each job has."""
+        """Return the variables that are 1 in `solution`: the number of workers of each job."""
         workers = self.answer(instance, solution)["workers"]
         started = check(instance, solution).started
-        # Under two_phase jobs that wait are no part of the knapsack.
+        # Under two_phase, waiting jobs are not part of the knapsack.
         left_out = (
             set()
             if started is None or instance.objective is Objective.JOINT
@@ -80,7 +80,7 @@ class AllocationProblem(Problem):
         }
 
     def drawing_of(self, instance: Instance, solutions: Mapping[str, Solution]) -> Drawing:
-        """Return a drawing of valid solutions by who made them, or of the instance alone."""
+        """Draw the solutions, keyed by solver name, or the instance if there are no solutions."""
         from lyra_opt.allocation.plot import drawing_of
 
         return drawing_of(instance, solutions)

@@ -1,1 +1,1 @@
-"""Proved dual bounds on every objective of allocation."""
+"""Proved dual bounds for every objective of allocation."""

@@ -1,1 +1,1 @@
-"""Exact solvers: knapsacks by dynamic programming, mean JCT by branch and bound."""
+"""Exact solvers: dynamic programming for the knapsacks, branch and bound for mean JCT."""

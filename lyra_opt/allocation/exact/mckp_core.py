@@ -1,4 +1,4 @@
-"""The knapsack by an expanding core: only the classes that the price leaves in doubt."""
+"""The knapsack solver `mckp-core`: search only the classes that the price does not decide."""
 
 from __future__ import annotations
 
@@ -43,37 +43,37 @@ FIRST_STATES = 2**8
 STATES_BETWEEN_LOOKS_AT_THE_CLOCK = 2**22
 BYTES_PER_STATE = 32
 FEW = 4
-"""How many times as many ties there must be as classes that enter before them."""
+"""Classes enter before the ties only if there are this many times as many ties."""
 MOST_STATES = 2**25
-"""Without another limit of memory: a GiB."""
+"""Most states without a memory limit: one GiB."""
 
 
 class MckpCore(KnapsackSolver):
-    """Price the capacity, then decide the few classes that the price does not.
+    """Price the capacity, then search the few classes that the price leaves undecided.
 
-    The linear relaxation gives a price per GPU, and each class its best item at that price. Every
-    choice falls short of the bound by what its items lose against those, and by the price of
-    what it leaves over. Classes enter the core by the least they can lose, and a dynamic
-    programme over the core keeps its undominated states of weight and loss; as soon as the next
-    class can only lose more than the best choice known falls short, that choice is optimal.
+    The linear relaxation gives a price per GPU, and each class a best item at that price. Every
+    choice falls short of the bound by the losses of its items against those, plus the price of the
+    capacity that it leaves. Classes enter the core in the order of their least loss. A dynamic
+    programme over the core keeps its undominated states of weight and loss. As soon as the next
+    class loses at least the shortfall of the best known choice, that choice is optimal.
 
-    Before that, classes that tie at the price are settled so that little of the capacity is left
-    over; what is left beyond a multiple of the common divisor of all changes that are not too
-    dear is lost in any case; and of the changes of one weight only so many are kept, and only
-    such sums of weights, as a best choice with few changes can need.
+    Three reductions come first. Classes that tie at the price are settled so that little capacity
+    is left. Capacity beyond a multiple of the common divisor of all affordable changes is lost in
+    any case. Of the changes with one weight, only as many are kept, and only such sums of weights,
+    as an optimal choice with few changes can need.
 
     Notes
     -----
     Source: the expanding core is that of Pisinger (*A minimal algorithm for the multiple-choice
     knapsack problem*, EJOR 83, 1995), the relaxation that of Dyer (1984) and Zemel (1984), the
     argument for few changes that of Eisenbrand and Weismantel (*Proximity results and faster
-    algorithms for integer programming using the Steinitz lemma*, 2018); losses at one price in
-    integers, instead of slopes in turn, are this project's. Complexity O(items + classes log
-    classes) plus the states of the core: for each class in it at most twice the capacity, and at
-    most twice the product of the largest weights by which a class may grow and shrink; in
-    practice a few dozen classes. Exact in integers, so optimal within 1e-9. Where the states
-    outgrow a GiB, the table of `mckp-dp` takes their place if that is smaller. Limits: time,
-    looked at every few million states; memory of the states.
+    algorithms for integer programming using the Steinitz lemma*, 2018). Integer losses at one
+    price, instead of slopes one after another, are this project's own. Complexity O(items + classes
+    log classes) plus the states of the core. For each class in the core these are at most twice the
+    capacity, and at most twice the product of the largest weights by which a class may grow and
+    shrink; in practice the core has a few dozen classes. Exact in integers, so optimal within 1e-9.
+    If the states outgrow a GiB, the table of `mckp-dp` is used instead if it is smaller. Limits:
+    time, checked every few million states; memory for the states.
     """
 
     name = "mckp-core"
@@ -81,7 +81,7 @@ class MckpCore(KnapsackSolver):
     gives_bound = True
 
     def choose(self, knapsack: ReducedKnapsack) -> KnapsackChoice:
-        """Return the optimum, or the best choice known when a limit is reached."""
+        """Return the optimal choice, or the best known choice if a limit is reached."""
         if not knapsack.items:
             return KnapsackChoice(chosen=np.full(knapsack.classes, -1, dtype=np.int64), bound=0.0)
         core = _Core.of(knapsack.scaled())
@@ -99,44 +99,45 @@ class MckpCore(KnapsackSolver):
 
 
 START = Search(level=0, gap=0, best_level=-1, best_parent=-1, best_item=-1, first=0, last=1)
-"""Where a search starts, but for the gap."""
+"""The initial search state, except for the gap."""
 
 
 @dataclass
 class _Core:
-    """The search: what is known, and the states of all classes in the core.
+    """The core search: the base solution, the best known choice and the states of the core.
 
     Parameters
     ----------
     scaled
         The knapsack at the price.
     bound_without
-        The bound if nothing fell short of it.
+        The bound if no choice fell short of it.
     base
-        The item of each class that it has outside the core, ties settled.
+        The item of each class outside the core, with ties settled.
     loss, none_loss
-        What other items, and none, lose against that at least; at least 1. `NEVER`: not needed.
+        Least loss of each other item, and of no item, against the base; at least 1. `NEVER` marks
+        choices that are not needed.
     start
-        The choice known before any search.
+        The best choice known before the search.
     room
-        What the base solution leaves of the capacity, less `unusable`; below 0 if it does not fit.
+        The capacity left by the base solution, minus `unusable`; below 0 if the base does not fit.
     gap
-        Less by `_tolerance` than what the best choice known falls short of the bound: choices
-        that are better by no more than that are not looked for. Without what `unusable` costs.
+        The shortfall of the best known choice minus `_tolerance`, without the cost of `unusable`.
+        Choices that are better by no more than the tolerance are not sought.
     unusable
         Capacity that no better choice can use.
     order
-        The classes that may change, by their least loss: the order in which they enter the core.
+        The classes that may change, in the order in which they enter the core (by least loss).
     bounds
-        What classes outside the core lose at least, by place in `order`: their least loss, and
-        the least per weight of what is lighter and what is heavier than the base; and the common
-        divisor of what they can add.
+        For each position in `order`, minima over the classes outside the core: their least loss,
+        and the least loss per weight of lighter and of heavier choices than the base. The last
+        array is the common divisor of the weights that they can add.
     window
-        What some best choice adds to the weight of any of the classes together, from and to.
+        Least and most total weight that some optimal choice adds to any of the classes together.
     states
         All states.
     search
-        Where the search stands; without a best end it is `start`.
+        The state of the search; `start` is the best choice as long as it has none.
     """
 
     scaled: ScaledKnapsack
@@ -160,7 +161,7 @@ class _Core:
 
     @classmethod
     def of(cls, scaled: ScaledKnapsack) -> _Core:
-        """Return the search at its beginning: the core is empty."""
+        """Return a core search with an empty core."""
         priced = scaled.priced()
         knapsack = scaled.reduced
         room, *found = settle_ties.run(
@@ -196,7 +197,7 @@ class _Core:
         return core
 
     def _narrow(self) -> None:
-        """Leave out what no choice needs that is better than the one known."""
+        """Drop the alternatives that no choice better than the best known one needs."""
         changes = _Changes.of(self).below(self.gap)
         while len(changes.lost):
             unusable = self.room % int(np.gcd.reduce(changes.added))
@@ -219,7 +220,7 @@ class _Core:
         self._order_classes(changes.at(by_weight[is_needed]))
 
     def _set_window(self, added: IntArray) -> int:
-        """Bound what some best choice adds together, and return the most changes that it makes."""
+        """Bound the weight that some optimal choice adds; return the most changes that it makes."""
         divisor = int(np.gcd.reduce(added))
         up, down = max(int(added.max()), 0), max(-int(added.min()), 0)
         least = self.room - (self.gap - 1) // self.scaled.price
@@ -235,11 +236,11 @@ class _Core:
         return most
 
     def _order_classes(self, changes: _Changes) -> None:
-        """Let classes enter by their least loss, with two exceptions that leave fewer states.
+        """Order the classes by their least loss, with two exceptions that reduce the states.
 
-        Classes that tie enter in turn, one that grows and one that shrinks. And if few classes
-        can use what is no multiple of the common divisor of all ties, they enter first, so that
-        whatever leaves it over is dropped before the ties enter.
+        Classes that tie enter alternately, one that grows and one that shrinks. If only few classes
+        can use a weight that is not a multiple of the common divisor of all ties, these classes
+        enter first, so that states that leave such weight over are dropped before the ties enter.
         """
         knapsack = self.scaled.reduced
         found = least_losses.run(
@@ -271,7 +272,7 @@ class _Core:
         )
 
     def expand(self) -> StoppedBy | None:
-        """Search to the end or to a limit, and return which."""
+        """Search until the optimum is proved or a limit is reached; return the limit, or None."""
         if self.is_done:
             return None
         knapsack = self.scaled.reduced
@@ -326,16 +327,16 @@ class _Core:
                 self.states = States(*(np.concatenate((array, more)) for array in self.states))
 
     def bound(self) -> int:
-        """Return what no choice is worth more than, in scaled units."""
+        """Return the proved upper bound on the value of any choice, in scaled units."""
         short = self.gap
-        if not self.is_done:  # a better choice still goes through a state of the last level
+        if not self.is_done:  # every better choice extends a state of the last level
             short = min(short, int(self.states.loss[self.search.first : self.search.last].min()))
         short += self.scaled.price * self.unusable
         # A tie counts as a loss of 1.
         return self.bound_without - max(short - len(self.base), 0)
 
     def choice(self) -> IntArray:
-        """Return the best choice known."""
+        """Return the best known choice."""
         level, state = self.search.best_level, self.search.best_parent
         if level < 0:
             return self.start
@@ -349,14 +350,14 @@ class _Core:
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """Ways for classes to differ from their base: flat arrays.
+    """The alternatives of classes to their base, as flat arrays.
 
     Parameters
     ----------
     of_class, item
-        The class, and the item that it takes instead, -1 for none.
+        The class, and the item taken instead of the base, -1 for no item.
     added, lost
-        The weight that this adds, below 0 if it is lighter, and what it loses.
+        The added weight, negative for a lighter item, and the loss.
     """
 
     of_class: IntArray
@@ -381,24 +382,24 @@ class _Changes:
         )
 
     def at(self, places: NDArray[Any]) -> _Changes:
-        """Return those at some places."""
+        """Return the changes at the given indices."""
         return _Changes(
             self.of_class[places], self.item[places], self.added[places], self.lost[places]
         )
 
     def below(self, loss: int) -> _Changes:
-        """Return those that lose less."""
+        """Return the changes that lose less than `loss`."""
         return self.at(self.lost < loss)
 
 
 def _tolerance(knapsack: ReducedKnapsack) -> int:
-    """Return how many units of difference between choices are not looked for.
+    """Return the value difference, in scaled units, below which choices count as equal.
 
-    That many may come from the rounding of values, by less than 1 for each class.
+    Rounding of values can cause such a difference, by less than 1 for each class.
     """
     return knapsack.classes + FLOAT_NOISE
 
 
 def _least_from(losses: IntArray) -> IntArray:
-    """Return the minimum from each place on, and `NEVER` at the end."""
+    """Return the minimum of `losses` from each index on, with `NEVER` at the end."""
     return np.append(np.minimum.accumulate(losses[::-1])[::-1], NEVER)

@@ -1,4 +1,4 @@
-"""The knapsack by dynamic programming over the capacity."""
+"""The knapsack solver `mckp-dp`: dynamic programming over the capacity."""
 
 from __future__ import annotations
 
@@ -20,20 +20,19 @@ if TYPE_CHECKING:
     from lyra_opt.allocation.knapsack.data import ReducedKnapsack
 
 MOST_CELLS = 2**28
-"""Of the choice table: a GiB at four bytes each."""
+"""Most cells of the table of choices: one GiB at four bytes per cell."""
 STEPS_BETWEEN_LOOKS_AT_THE_CLOCK = 2**24
 
 
 class MckpDp(KnapsackSolver):
-    """The best value within each capacity, class after class, with the table of choices.
+    """Solve the knapsack by dynamic programming over classes and capacities.
 
     Notes
     -----
-    Source: Lyra (EuroSys 2023), section 5.2, which names dynamic programming; the recursion is
-    that of Dudzinski and Walukiewicz (1987). Complexity O(items * capacity), memory four bytes
-    times classes * capacity; the capacity is first divided by the greatest common divisor of the
-    weights. Exact in integers, so optimal within 1e-9. Limits: time, looked at
-    every few million cells.
+    Source: Lyra (EuroSys 2023), section 5.2, which names dynamic programming; the recursion is that
+    of Dudzinski and Walukiewicz (1987). Complexity O(items * capacity), memory four bytes times
+    classes * capacity. The capacity is first divided by the greatest common divisor of the weights.
+    Exact in integers, so optimal within 1e-9. Limits: time, checked every few million cells.
     """
 
     name = engine = "mckp-dp"
@@ -41,7 +40,7 @@ class MckpDp(KnapsackSolver):
     gives_bound = True
 
     def supports(self, instance: Instance) -> Unsupported | None:
-        """Return why the instance is no knapsack or its table too large, None if it is neither."""
+        """Return why the instance is not a knapsack or its table too large; None if supported."""
         refused = refusal(instance)
         if refused is not None or len(instance.jobs) * (instance.gpus + 1) <= MOST_CELLS:
             return refused
@@ -49,12 +48,12 @@ class MckpDp(KnapsackSolver):
         if table_fits(reduced):
             return None
         return Unsupported(
-            f"the table of choices would have {reduced.classes * (reduced.capacity + 1)} cells; "
-            f"mckp-dp takes at most {MOST_CELLS}, mckp-core needs no table"
+            f"mckp-dp supports tables of at most {MOST_CELLS} cells; this instance needs "
+            f"{reduced.classes * (reduced.capacity + 1)}. mckp-core needs no table"
         )
 
     def choose(self, knapsack: ReducedKnapsack) -> KnapsackChoice:
-        """Return the optimum, or the greedy's choice when the time is over."""
+        """Return the optimal choice, or the greedy choice if time runs out."""
         try:
             return table_choice(knapsack)
         except OutOfTimeError:
@@ -62,17 +61,17 @@ class MckpDp(KnapsackSolver):
 
 
 def table_fits(knapsack: ReducedKnapsack) -> bool:
-    """Whether the table of choices has at most `MOST_CELLS`."""
+    """Whether the table of choices has at most `MOST_CELLS` cells."""
     return knapsack.classes * (knapsack.capacity + 1) <= MOST_CELLS
 
 
 def table_choice(knapsack: ReducedKnapsack) -> KnapsackChoice:
-    """Return the optimum of a knapsack whose table fits.
+    """Return the optimal choice of a knapsack whose table fits.
 
     Raises
     ------
     OutOfTimeError
-        If the time limit in force ends before.
+        If the current time limit is reached first.
     """
     if not knapsack.items:
         return KnapsackChoice(chosen=np.full(knapsack.classes, -1, dtype=np.int64), bound=0.0)

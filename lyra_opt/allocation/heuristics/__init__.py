@@ -1,1 +1,1 @@
-"""Scheduling policies and the greedy knapsack."""
+"""Allocation heuristics: scheduling policies and the greedy knapsack."""

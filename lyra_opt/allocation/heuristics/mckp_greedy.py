@@ -1,4 +1,4 @@
-"""Greedy knapsack: whoever gains most per GPU grows next."""
+"""The greedy knapsack: give workers where they gain most per GPU."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ if TYPE_CHECKING:
 
 
 class MckpGreedy(KnapsackSolver):
-    """Take the steps up the hulls of the classes by value per GPU while they fit.
+    """Take the steps along the convex hulls of the classes by value per GPU while they fit.
 
-    A step leads from one number of workers to the next that is worth more per added GPU than
-    any between (with T convex in the workers: to one worker more). Steps go by marginal density,
-    ties in file order; a job whose step does not fit grows no further. If the single most
-    valuable item is worth more than all that, it is taken alone.
+    A step leads from one number of workers of a job to the next number with the most added value
+    per added GPU (if T is convex in the workers: to one worker more). Steps are taken by value per
+    GPU, ties in file order. A job whose step does not fit grows no further. If the single most
+    valuable item is worth more than the result, it is taken alone.
 
     Notes
     -----
     Source: the rule is that of AFS and of the greedy for this knapsack in Kellerer, Pferschy and
-    Pisinger (*Knapsack Problems*, 2004, section 11.2). Complexity O(items log items). Guarantee:
-    at least half of the greatest value; optimal where all weights are equal steps, as with one
-    GPU size for all workers. Limits are not kept.
+    Pisinger (*Knapsack Problems*, 2004, section 11.2). Complexity O(items log items). Guarantee: at
+    least half of the optimal value; optimal if all steps have the same weight, as with one GPU size
+    for all workers. Limits are ignored.
     """
 
     name = "mckp-greedy"
 
     def choose(self, knapsack: ReducedKnapsack) -> KnapsackChoice:
-        """Return the greedy's items."""
+        """Return the choice of the greedy knapsack."""
         return KnapsackChoice(chosen=greedy_choice(knapsack))
 
 
 def greedy_choice(knapsack: ReducedKnapsack) -> IntArray:
-    """Return the item of each class, -1 for none."""
+    """Return the item that the greedy chooses from each class, -1 for no item."""
     steps = knapsack.steps()
     chosen = np.asarray(
         take_steps.run(

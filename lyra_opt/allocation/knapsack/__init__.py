@@ -1,1 +1,1 @@
-"""The multiple-choice knapsack of Lyra's second phase: data, relaxation, inner loops."""
+"""The multiple-choice knapsack of Lyra's second phase: data, relaxation and inner loops."""

@@ -1,14 +1,14 @@
-"""The multiple-choice knapsack: its data, its linear relaxation, and the bound that this proves.
+"""The multiple-choice knapsack: its data, its linear relaxation, and the proved bound.
 
-At most one item of each class, weights within the capacity, most value. How an allocation
-instance becomes one is in `lyra_opt.allocation.knapsack.of_instance`.
+At most one item of each class is taken, the weights must fit the capacity, and the value is
+maximised. `lyra_opt.allocation.knapsack.of_instance` converts an allocation instance.
 
-Values are floats, but what is claimed of them is proved in integers: `ScaledKnapsack` multiplies
-them by a power of two and rounds them up. With the scaled optimum at most 2**59 and an item of
-each class rounded by less than 1, the scaled optimum is too large by a relative (number of
-classes) * 2**-58 at most, since the scale is chosen by the linear relaxation, which is at most
-twice the optimum. That is far below the 1e-9 within which `lyra_opt.core.result.same_value` calls
-two values one, and it is never too small. Proof: README of ``formulations/allocation``, section 7.
+Values are floats, but bounds on them are proved in integers: `ScaledKnapsack` multiplies the values
+by a power of two and rounds them up. The linear relaxation, which is at most twice the optimum,
+determines the scale, so that the scaled optimum is at most 2**59. One item of each class is rounded
+up by less than 1, so the scaled optimum is never too small, and too large by a relative (number of
+classes) * 2**-58 at most. That is far below the 1e-9 within which `lyra_opt.core.result.same_value`
+treats two values as equal. Proof: README of ``formulations/allocation``, section 7.
 """
 
 from __future__ import annotations
@@ -35,32 +35,32 @@ SCALED_BITS = 59
 """The scaled optimum is at most 2**SCALED_BITS, so that sums and products stay below 2**62."""
 
 STEPS_PER_ITEM = 10
-"""Elementary steps that a kernel spends on an item."""
+"""Estimated elementary steps of a kernel per item."""
 
 VALUE_MARGIN = 2.0**-48
-"""How far values from an instance may be off, relatively; nine roundings are less than 2**-49."""
+"""Largest relative error of values from an instance; nine roundings are less than 2**-49."""
 
 FLOAT_NOISE = 2**12
-"""Scaled units by which the value of a choice may be off for having been floats."""
+"""Largest error, in scaled units, of the value of a choice due to floating point."""
 
 LARGEST_CAPACITY = 2**26
-"""A unit of weight is then still priced finely enough: 2**26 * 2**-58 is below 1e-9."""
+"""Up to this capacity a price per unit of weight is fine enough: 2**26 * 2**-58 < 1e-9."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Knapsack:
-    """Classes of items, of which at most one a class is taken; value is to be maximised.
+    """Classes of items, at most one of which may be taken per class; the value is maximised.
 
     Parameters
     ----------
     capacity
         The most weight that can be taken, at least 0.
     start
-        Shape (classes + 1,): the items of class c stand at ``start[c]`` to ``start[c + 1]``.
+        Shape (classes + 1,): class c has the items ``start[c]`` to ``start[c + 1]``.
     weight
         Shape (items,): at least 1.
     value
-        Shape (items,): finite; items of value 0 or less are never worth taking.
+        Shape (items,): finite; items with a value of 0 or less are never worth taking.
     """
 
     capacity: int
@@ -70,27 +70,27 @@ class Knapsack:
 
     @property
     def classes(self) -> int:
-        """How many classes there are, empty ones too."""
+        """Number of classes, including empty ones."""
         return len(self.start) - 1
 
     @property
     def items(self) -> int:
-        """How many items there are."""
+        """Number of items in all classes."""
         return len(self.weight)
 
     @cached_property
     def class_of(self) -> IntArray:
-        """Shape (items,): the class of each item."""
+        """The class of each item, shape (items,)."""
         return np.repeat(np.arange(self.classes), np.diff(self.start))
 
     def reduced(self) -> ReducedKnapsack:
-        """Return the same without items that no optimum needs, and with the least weights.
+        """Return an equivalent knapsack without useless items and with the smallest weights.
 
-        Dropped are items that do not fit, those worth nothing, and those dominated by another of
-        their class that is no heavier and worth no less; then items are sorted by weight. All
-        weights and the capacity are divided by the greatest common divisor of the weights, and
-        the capacity is lowered to what all classes can hold. Time O(items), O(items log items)
-        where classes are not sorted.
+        It drops items that do not fit, items without value, and items dominated by another item of
+        their class that is no heavier and at least as valuable. The items are sorted by weight. All
+        weights and the capacity are divided by the greatest common divisor of the weights, and the
+        capacity is lowered to the most that all classes can use. Time O(items), or O(items log
+        items) if classes are not sorted.
         """
         if self._is_reduced():
             kept = np.arange(self.items)
@@ -127,7 +127,7 @@ class Knapsack:
         return reduced
 
     def _is_reduced(self) -> bool:
-        """Whether all items fit and have value, and classes are strictly sorted by both."""
+        """Whether all items fit and have value, and both weight and value rise in each class."""
         if not self.items:
             return True
         if int(self.weight.max()) > self.capacity or float(self.value.min()) <= 0:
@@ -140,23 +140,23 @@ class Knapsack:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ReducedKnapsack(Knapsack):
-    """A knapsack in which weights and values rise within each class, and every item fits.
+    """A knapsack in which weights and values rise within each class and every item fits.
 
     Parameters
     ----------
     kept
-        Shape (items,): which item of the original each one is.
+        Shape (items,): the original item of each item.
     """
 
     kept: IntArray
 
     def last_weights(self) -> IntArray:
-        """Return the weight of the heaviest, and last, item of each class that has one."""
+        """Return the weight of the heaviest item of each class that is not empty."""
         ends = self.start[1:]
         return self.weight[ends[ends > self.start[:-1]] - 1]
 
     def original(self, chosen: Any) -> IntArray:
-        """Return the items of the original that these are, -1 for none."""
+        """Return the original items of the chosen ones, -1 for no item."""
         chosen = np.asarray(chosen, dtype=np.int64)
         taken = chosen >= 0
         items = np.full(len(chosen), -1, dtype=np.int64)
@@ -164,7 +164,7 @@ class ReducedKnapsack(Knapsack):
         return items
 
     def steps(self) -> HullSteps:
-        """Return the steps up the upper convex hulls of the classes."""
+        """Return the steps along the upper convex hulls of the classes."""
         scratch = [np.zeros(self.items, dtype=np.int64) for _ in range(3)]
         count, *arrays = climb_hulls.run(
             self.start,
@@ -178,7 +178,7 @@ class ReducedKnapsack(Knapsack):
         return HullSteps(*(np.asarray(array[:count]) for array in arrays))
 
     def scaled(self) -> ScaledKnapsack:
-        """Return the knapsack with values in integers and the linear relaxation's price."""
+        """Return the knapsack with integer values and the price of the linear relaxation."""
         steps = self.steps()
         slope = steps.split_slope(self.capacity)
         steeper = np.maximum(steps.slope - slope, 0.0)
@@ -195,18 +195,18 @@ class ReducedKnapsack(Knapsack):
 
 @dataclass(frozen=True, slots=True)
 class HullSteps:
-    """Steps up the upper convex hulls, class by class: flat arrays of shape (steps,).
+    """Steps along the upper convex hulls of the classes, as flat arrays of shape (steps,).
 
     Parameters
     ----------
     class_of
-        The class that takes the step.
+        The class of the step.
     item
-        The item that it leads to, from the item of the step before or from none.
+        The item that the step leads to, from the item of the previous step or from no item.
     weight
-        Weight that it adds.
+        Weight that the step adds.
     slope
-        Value that it adds per weight; falls within a class.
+        Value that the step adds per weight; it falls within a class.
     """
 
     class_of: IntArray
@@ -229,18 +229,18 @@ class HullSteps:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PricedItems:
-    """What `price_items` finds; losses are in scaled units and never below 0.
+    """The losses of items at a price of weight, in scaled units and at least 0.
 
     Parameters
     ----------
     bound
-        No choice is worth more, in scaled units.
+        Upper bound on the value of any choice, in scaled units.
     base
-        Shape (classes,): the item that is best at the price, -1 for none.
+        Shape (classes,): the best item at the price, -1 for no item.
     loss
-        Shape (items,): of each item against its class's base.
+        Shape (items,): loss of each item against the base of its class.
     none_loss
-        Shape (classes,): of taking none.
+        Shape (classes,): loss of taking no item.
     """
 
     bound: int
@@ -251,7 +251,7 @@ class PricedItems:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScaledKnapsack:
-    """A reduced knapsack whose values are integers: ceil(value * 2**exponent).
+    """A reduced knapsack with the integer values ceil(value * 2**exponent).
 
     Parameters
     ----------
@@ -260,10 +260,11 @@ class ScaledKnapsack:
     value
         Shape (items,): the scaled values.
     exponent
-        The power of two that they were multiplied by.
+        Exponent of the power of two that scales the values.
     price
-        Of a unit of weight: the linear relaxation's, scaled and raised by at most 1, so that what
-        ties there is not taken. Any price proves a bound; this one nearly the best.
+        Scaled price of a unit of weight: that of the linear relaxation raised by at most 1, so that
+        items that tie at it are not taken. Any price proves a bound; this price gives nearly the
+        best.
     """
 
     reduced: ReducedKnapsack
@@ -272,7 +273,7 @@ class ScaledKnapsack:
     price: int
 
     def priced(self) -> PricedItems:
-        """Return the Lagrangian bound at `price` and each item's distance from it."""
+        """Return the Lagrangian bound at `price` and the loss of each item."""
         reduced = self.reduced
         total, *found = price_items.run(
             self.price,
@@ -291,6 +292,6 @@ class ScaledKnapsack:
         )
 
     def dual_bound(self, units: int) -> float:
-        """Return what `units` are worth at most, with the margin for values that were rounded."""
+        """Convert an upper bound in scaled units to a value, with the margin for rounded values."""
         value = math.ldexp(float(units), -self.exponent)
         return math.nextafter(value * (1 + VALUE_MARGIN), math.inf) if units > 0 else 0.0

@@ -1,9 +1,9 @@
-"""The inner loops of the multiple-choice knapsack, over classes of items in one flat sequence.
+"""The inner loops of the multiple-choice knapsack, over classes of items in flat arrays.
 
-The items of class c stand at ``start[c]`` to ``start[c + 1]``; within a class weights and values
-increase, so that no item is dominated. Slopes are floats and only ever guide; what is proved is
-computed from integers: values in units of `lyra_opt.allocation.knapsack.data.ScaledKnapsack`, which
-are so large that every sum and product below stays under 2**62.
+Class c has the items ``start[c]`` to ``start[c + 1]``. Within a class weights and values increase,
+so that no item is dominated. Slopes are floats and only guide the search. Bounds are computed from
+integer values in units of `lyra_opt.allocation.knapsack.data.ScaledKnapsack`, chosen so that every
+sum and product below stays under 2**62.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Any, NamedTuple
 from lyra_opt.core.kernels import kernel
 
 NEVER = 2**61
-"""A loss that no better solution can afford."""
+"""A loss that excludes an item from every better solution."""
 
 NONE = -1
 
 NOISE_BITS = 40
-"""Values of items, and prices made of their slopes, agree at least to so many bits."""
+"""Values of items and prices computed from their slopes agree to at least this many bits."""
 
 
 @kernel
 def mark_undominated(start: Any, order: Any, value: Any, is_kept: Any) -> Any:
-    """Return `is_kept`: 1 for each item worth more than every item as light of its class.
+    """Mark each item that is worth more than every item of its class that is at most as heavy.
 
-    `order` lists the items of each class by weight, the best first among equally heavy ones.
+    `order` lists the items of each class by weight, and the best first among equally heavy items.
     """
     for c in range(len(start) - 1):
         best = 0
@@ -47,12 +47,11 @@ def climb_hulls(
     step_weight: Any,
     step_slope: Any,
 ) -> Any:
-    """Walk up the upper convex hull of each class, from taking nothing to its best item.
+    """Walk along the upper convex hull of each class, from no item to its best item.
 
-    Returns ``(steps, step_class, step_item, step_weight, step_slope)``: each step leads to an
-    item, costs more weight and brings value per weight, within a class less and less, or equally
-    much. Items below the line between two hull points are LP-dominated and have no step. Time
-    O(items).
+    Returns ``(steps, step_class, step_item, step_weight, step_slope)``. Each step leads to an item,
+    adds weight, and adds value per weight; within a class the slopes never rise. Items below the
+    line between two hull points are LP-dominated and have no step. Time O(items).
     """
     steps = 0
     for c in range(len(start) - 1):
@@ -65,7 +64,7 @@ def climb_hulls(
                     added_weight -= weight[step_item[steps - 1]]
                     added_value -= value[step_item[steps - 1]]
                 slope = added_value / added_weight
-                # Slopes that differ by rounding alone are one, or equal steps would be lumped.
+                # Slopes that differ only by rounding are equal; else equal steps would merge.
                 if steps == first or slope <= step_slope[steps - 1] * 1.000000000001:
                     break
                 steps -= 1
@@ -83,9 +82,9 @@ def climb_hulls(
 def split_slope(steps: int, capacity: int, weight: Any, slope: Any) -> Any:
     """Return the slope at which the capacity is used up: the price of weight in the relaxation.
 
-    Steeper steps fit together, and those of this slope no longer do; 0 if all fit. Reorders
-    `weight` and `slope`. Partitions around a pivot and goes on in one part (Balas and Zemel
-    1980; Dyer and Zemel for the knapsack with classes): O(steps) expected.
+    All steeper steps fit together, and the steps of this slope no longer fit; 0 if all steps fit.
+    Reorders `weight` and `slope`. The algorithm partitions around a pivot and continues in one part
+    (Balas and Zemel 1980; Dyer and Zemel for the knapsack with classes): O(steps) expected time.
     """
     low = 0
     high = steps
@@ -136,10 +135,10 @@ def split_slope(steps: int, capacity: int, weight: Any, slope: Any) -> Any:
 def take_steps(
     capacity: int, order: Any, step_class: Any, step_item: Any, step_weight: Any, chosen: Any
 ) -> Any:
-    """Return the item of each class after taking steps in `order` while they fit.
+    """Return the item of each class after taking the steps in `order` while they fit.
 
-    A class whose step does not fit takes no further one; in `chosen`, -1 at first, such a class
-    is marked meanwhile.
+    A class whose step does not fit takes no further step. `chosen` is -1 at first and marks such
+    classes meanwhile.
     """
     left = capacity
     for k in order:
@@ -170,11 +169,12 @@ def fill_table(
     after: Any,
     table: Any,
 ) -> Any:
-    """Go on with a table from class `first` until `end`; return `best`, `after` and `table`.
+    """Extend the dynamic-programming table from class `first` to class `end`.
 
-    The recursion ``best_c(w) = max(best_{c-1}(w), max_k best_{c-1}(w - w_ck) + v_ck)``, for
-    ``w >= lowest[c]`` only: what the heaviest items of the later classes leave. `table` keeps
-    which k was taken. Among equally good items the lightest wins. Time O(items * capacity).
+    The recursion ``best_c(w) = max(best_{c-1}(w), max_k best_{c-1}(w - w_ck) + v_ck)`` is evaluated
+    for ``w >= lowest[c]`` only, the capacity that the heaviest items of the later classes leave.
+    `table` stores the chosen k. Among equally good items the lightest wins. Returns `best`, `after`
+    and `table`. Time O(items * capacity).
     """
     width = capacity + 1
     for c in range(first, end):
@@ -200,7 +200,7 @@ def fill_table(
 
 @kernel
 def trace_table(capacity: int, start: Any, weight: Any, table: Any, chosen: Any) -> Any:
-    """Return the item of each class that a whole table has taken."""
+    """Return the item of each class that the completed table has chosen."""
     width = capacity + 1
     left = capacity
     for c in range(len(start) - 2, -1, -1):
@@ -216,11 +216,11 @@ def trace_table(capacity: int, start: Any, weight: Any, table: Any, chosen: Any)
 def price_items(
     price: int, start: Any, weight: Any, value: Any, base: Any, loss: Any, none_loss: Any
 ) -> Any:
-    """Find what each item loses against the best of its class when weight has a price.
+    """Find the loss of each item against the best item of its class at a price of weight.
 
-    Returns ``(total, base, loss, none_loss)``: the best value less price of each class together,
-    and the items (`base`, -1 for none; the lightest of several) that give it; the loss of each
-    item and that of taking none. Time O(items).
+    Returns ``(total, base, loss, none_loss)``: the sum of the best values minus price of all
+    classes; the items that give them (`base`, -1 for no item, the lightest of several); the loss of
+    each item and of taking no item. Time O(items).
     """
     total = 0
     for c in range(len(start) - 1):
@@ -242,13 +242,13 @@ def price_items(
 def settle_ties(
     capacity: int, start: Any, weight: Any, value: Any, base: Any, loss: Any, none_loss: Any
 ) -> Any:
-    """Take what ties with the best of its class, so that little of the capacity is left over.
+    """Choose among items that tie with the best of their class so that little capacity is left.
 
-    What loses no more than rounding explains (2 units, 1 for each unit of weight that it is
-    heavier than the best, and 2**-NOISE_BITS of the value) counts as tied. First each class takes
-    its lightest tie, then in turn its heaviest that fits. Returns ``(room, base, loss,
-    none_loss)``: what is left of the capacity, below 0 if the lightest do not fit; the items
-    taken; the losses less what rounding explains, at least 1. Time O(items).
+    An item counts as tied if it loses no more than rounding explains: 2 units, 1 for each unit of
+    weight that it is heavier than the best, and 2**-NOISE_BITS of the value. First each class takes
+    its lightest tied item, then in turn its heaviest tied item that fits. Returns ``(room, base,
+    loss, none_loss)``: the capacity left, below 0 if the lightest items do not fit; the items
+    taken; and the losses minus what rounding explains, at least 1. Time O(items).
     """
     room = capacity
     for c in range(len(start) - 1):
@@ -294,11 +294,11 @@ def least_losses(
     lighter_loss: Any,
     heavier_loss: Any,
 ) -> Any:
-    """Find what each class loses at least by anything but its base.
+    """Find the least loss of each class for any choice other than its base.
 
     Returns ``(least_loss, lighter_loss, heavier_loss)``: the least loss, and the least loss per
-    weight, rounded down, of what is lighter and of what is heavier than the base (`NEVER` where
-    there is nothing). Time O(items).
+    weight, rounded down, of lighter and of heavier choices than the base. The value is `NEVER` if
+    there is no such choice. Time O(items).
     """
     for c in range(len(start) - 1):
         held = 0
@@ -325,13 +325,14 @@ def least_losses(
 
 
 class Classes(NamedTuple):
-    """What the search for the best choice is over; see `expand_core`.
+    """The constant data of the core search `expand_core`.
 
-    Arrays are by item, by class (``start``, ``base``, ``none_loss``), and by place in ``order``,
-    which lists the classes that may change: over all classes from a place on, ``next_loss``,
-    ``lighter_loss`` and ``heavier_loss`` are minima, with one more entry `NEVER`, and ``unit`` is
-    the common divisor of what they can add, with one more entry 1. From ``lightest`` to
-    ``heaviest`` is whatever some best choice adds to any of the classes together.
+    Arrays are indexed by item, by class (``start``, ``base``, ``none_loss``) or by position in
+    ``order``, which lists the classes that may change. ``next_loss``, ``lighter_loss`` and
+    ``heavier_loss`` are minima over all classes from a position on, with one more entry `NEVER`.
+    ``unit`` is the common divisor of the weights that these classes can add, with one more entry 1.
+    Some optimal choice adds to any of the classes a total weight between ``lightest`` and
+    ``heaviest``.
     """
 
     price: int
@@ -352,10 +353,10 @@ class Classes(NamedTuple):
 
 
 class Search(NamedTuple):
-    """Where the search stands: classes in the core, the gap, and the best end known.
+    """The state of the core search: the number of classes in the core, the gap and the best choice.
 
-    That is the class added last, the state before it and the item, -1 for the base solution
-    itself. The states of the last level are at ``first`` to ``last``.
+    The best choice is given by the class added last, the state before it and the item, -1 for the
+    base solution. The states of the last level are ``first`` to ``last``.
     """
 
     level: int
@@ -368,9 +369,9 @@ class Search(NamedTuple):
 
 
 class States(NamedTuple):
-    """What choices in the core add to the weight of the base and lose, of all levels.
+    """The states of all levels: the weight that core choices add to the base, and their loss.
 
-    ``parent`` is the state of the level before, and ``item`` that of the class added.
+    ``parent`` is the state of the previous level, and ``item`` the item of the class added.
     """
 
     weight: Any
@@ -380,9 +381,10 @@ class States(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What a class may take instead of its base: item, weight added and loss.
+    """The alternatives of one class to its base: item, added weight and loss.
 
-    Scratch, as long as the largest class and two more. ``head`` is the next state for each.
+    The arrays are scratch, with two elements more than the largest class. ``head`` is the next
+    state for each alternative.
     """
 
     item: Any
@@ -393,7 +395,7 @@ class Changes(NamedTuple):
 
 @kernel
 def list_changes(c: int, gap: int, classes: Any, changes: Any) -> Any:
-    """List the base of a class and all else that loses less than the gap; return how many."""
+    """List the base of a class and the alternatives that lose less than the gap; count them."""
     loss = classes.loss
     weight = classes.weight
     base = classes.base[c]
@@ -420,11 +422,11 @@ def list_changes(c: int, gap: int, classes: Any, changes: Any) -> Any:
 
 @kernel
 def add_class(count: int, classes: Any, search: Any, states: Any, changes: Any) -> Any:
-    """Merge the states of the last level with `count` changes of the next class.
+    """Merge the states of the last level with `count` alternatives of the next class.
 
-    Each change makes a list of new states that rises by weight, as the old ones do; so the
-    lightest head of all lists is the next. Returns where the search then stands, and the number
-    of states looked at.
+    Each alternative gives a list of new states that rises by weight, as the old states do, so the
+    lightest head of all lists comes next. Returns the new search state and the number of states
+    examined.
     """
     price = classes.price
     first = search.first
@@ -502,23 +504,24 @@ def add_class(count: int, classes: Any, search: Any, states: Any, changes: Any) 
 
 @kernel
 def expand_core(state_budget: int, classes: Any, search: Any, states: Any, changes: Any) -> Any:
-    """Add classes to the core, in order, until no class left can improve on what is known.
+    """Add classes to the core in order until no other class can improve on the best choice.
 
-    A state says what the classes in the core have added to the weight of the base solution, and
-    lost. Finished with ``room - weight`` left over, it is worse than the bound by its loss and by
-    the price of what is left over; the gap is the least such sum known, less ``tolerance``, and
-    only what is below it is of interest. So a state is dropped if
+    A state gives the weight that the classes in the core have added to the base solution, and their
+    loss. If it is completed with ``room - weight`` left over, it falls short of the bound by its
+    loss plus the price of the weight left over. The gap is the least known shortfall minus
+    ``tolerance``, and only smaller shortfalls are of interest. So a state is dropped if
 
-    * its weight is not from ``lightest`` to ``heaviest``; or
-    * one that is no heavier is worth as much; or
-    * its loss and the least that any class outside the core loses (``next_loss``) reach the gap; or
-    * so do its loss and what it costs at least to bring its weight to the capacity, at the least
-      loss per weight outside the core (``lighter_loss``, ``heavier_loss``) or the price, and what
-      is left over where classes outside the core can add multiples of ``unit`` only.
+    * its weight is not between ``lightest`` and ``heaviest``; or
+    * a state that is no heavier is worth as much; or
+    * its loss plus the least loss of any class outside the core (``next_loss``) reaches the gap; or
+    * its loss plus the least cost of bringing its weight to the capacity reaches the gap. That cost
+      uses the least loss per weight outside the core (``lighter_loss``, ``heavier_loss``) or the
+      price, and the weight that must be left over because classes outside the core add only
+      multiples of ``unit``.
 
-    Stops once `state_budget` states were looked at. Returns ``(is_done, looked_at, search,
-    states)``. Not done and ``looked_at`` below the budget: there was no space for the states of the
-    next level.
+    Stops once `state_budget` states have been examined. Returns ``(is_done, looked_at, search,
+    states)``. If the search is not done and ``looked_at`` is below the budget, there was no space
+    for the states of the next level.
     """
     looked_at = 0
     is_done = 0

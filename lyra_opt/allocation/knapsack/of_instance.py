@@ -1,14 +1,15 @@
-"""Which knapsack an allocation instance is, and what a choice of its items means there.
+"""Convert an allocation instance to a knapsack, and a choice of items back to workers.
 
-Each job that may get workers is a class, and an item is a number of them beyond what the job has
-anyway. With T(w) for the duration with w workers and g for the GPUs of one:
+Each job that may get workers is a class of items. An item is a number of workers beyond those that
+the job has in any case. T(w) is the duration with w workers, and g the GPUs of one worker:
 
-* ``jct_reduction``: every job has w_min workers. Item k: k * g GPUs, worth T(w_min) - T(w_min + k).
-* ``two_phase``: the same for the jobs that phase 1 starts, with the GPUs that it leaves; the
-  objective is the sum of their T(w_min) less the value taken.
-* ``joint``: running jobs as above. A waiting job costs T(w_min) + H, so its item w weighs w * g
-  and is worth H + T(w_min) - T(w); the objective is the sum of all T(w_min) and of H for each
-  waiting job, less the value taken.
+* ``jct_reduction``: every job has w_min workers. Item k weighs k * g GPUs and is worth T(w_min) -
+  T(w_min + k).
+* ``two_phase``: the same items, for the jobs that phase 1 starts and the GPUs that it leaves. The
+  objective is the sum of their T(w_min) minus the value of the items taken.
+* ``joint``: running jobs have the same items. A waiting job costs T(w_min) + H, so its item w
+  weighs w * g and is worth H + T(w_min) - T(w). The objective is the sum of all T(w_min), plus H
+  for each waiting job, minus the value of the items taken.
 """
 
 from __future__ import annotations
@@ -44,18 +45,18 @@ LEAST_WORK, MOST_WORK = 1e-200, 1e200
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JobArrays:
-    """The jobs of an instance as arrays of shape (jobs,)."""
+    """The jobs of an allocation instance as arrays of shape (jobs,)."""
 
     work: FloatArray
     min_workers: IntArray
     max_workers: IntArray
     gpus_per_worker: IntArray
-    speed_up: FloatArray  # 1 - scaling loss: what a worker beyond w_min adds to the rate
+    speed_up: FloatArray  # 1 - scaling loss: the rate that each extra worker adds
     running: BoolArray
 
     @classmethod
     def of(cls, instance: Instance) -> JobArrays:
-        """Gather the arrays; a few hundred nanoseconds a job."""
+        """Gather the arrays from the jobs in a few hundred nanoseconds per job."""
         jobs = instance.jobs
         return cls(
             np.array([job.work_worker_s for job in jobs], dtype=np.float64),
@@ -67,15 +68,15 @@ class JobArrays:
         )
 
     def shortest_rank(self, instance: Instance) -> IntArray:
-        """Return the positions of the jobs by work / w_max, ties in file order; exact.
+        """Return the positions of the jobs in the exact order of work / w_max, ties in file order.
 
-        Rounding keeps the order of different quotients, or makes them equal: only those that are
-        equal as floats are compared as fractions.
+        Rounding keeps the order of different quotients or makes them equal, so only quotients that
+        are equal as floats are compared as fractions.
         """
         key = self.work / self.max_workers
         order = np.argsort(key, kind="stable")
         equal = np.flatnonzero(np.diff(key[order]) == 0)
-        # Of integers a / b and c / d differ by at least 1 / (b d), more than floats if a d < 2^52.
+        # Integer quotients a / b and c / d differ by 1 / (b d), so floats differ if a d < 2^52.
         is_whole = bool(np.all(self.work == np.floor(self.work)))
         if not len(equal) or (is_whole and self.work.max() * self.max_workers.max() < 2.0**52):
             return order
@@ -92,7 +93,7 @@ class JobArrays:
         return np.array(ranked, dtype=np.int64)
 
     def started_by_two_phase(self, instance: Instance) -> BoolArray:
-        """Return which jobs get their base demand in phase 1, shape (jobs,)."""
+        """Return whether phase 1 gives each job its base demand, shape (jobs,)."""
         base = (self.min_workers * self.gpus_per_worker).tolist()
         started = self.running.tolist()
         free = instance.gpus - sum(
@@ -107,22 +108,22 @@ class JobArrays:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AllocationKnapsack:
-    """The knapsack of an instance, and the way back.
+    """The knapsack of an allocation instance, with the data to convert choices back.
 
     Parameters
     ----------
     knapsack
         One class for each of `jobs`.
     jobs
-        Shape (classes,): file position of the job that each class is.
+        Shape (classes,): file position of the job of each class.
     instance
         The instance.
     base_workers
-        Shape (all jobs,): workers of a job of which no item is taken; 0 if it then waits.
+        Shape (all jobs,): workers of a job without an item; 0 if the job then waits.
     horizon_s
         H of `Objective.JOINT`, else 0.
     arrays
-        The jobs.
+        The jobs as arrays.
     """
 
     knapsack: Knapsack
@@ -134,12 +135,12 @@ class AllocationKnapsack:
 
     @classmethod
     def of(cls, instance: Instance) -> AllocationKnapsack:
-        """Return the knapsack of an instance, vectorised; time O(items).
+        """Return the knapsack of an instance in O(items) time.
 
         Raises
         ------
         ValueError
-            If `refusal` has a reason.
+            If `refusal` returns a reason.
         """
         arrays = JobArrays.of(instance)
         refused = refusal(instance, arrays)
@@ -173,7 +174,7 @@ class AllocationKnapsack:
         )
 
     def allocation(self, chosen: IntArray) -> WorkerAllocation:
-        """Return the workers of each job when these items are taken, -1 for none of a class."""
+        """Return the workers of each job for the chosen items (-1: no item of a class)."""
         workers = self.base_workers.copy()
         taken = chosen >= 0
         jobs = self.jobs[taken]
@@ -182,19 +183,19 @@ class AllocationKnapsack:
         return WorkerAllocation(tuple(workers.tolist()))
 
     def allocation_of(self, solution: WorkerAllocation | NamedWorkers) -> WorkerAllocation:
-        """Return a solution without names."""
+        """Return the numbers of workers of a solution in file order."""
         if isinstance(solution, NamedWorkers):
             return solution.in_file_order(self.instance)
         return solution
 
     def workers(self, solution: WorkerAllocation) -> IntArray:
-        """Return the workers of a solution in file order."""
+        """Return the workers of a solution as an array in file order."""
         return np.array(solution.workers, dtype=np.int64)
 
     def choice(self, workers: IntArray) -> IntArray:
-        """Return the items that give so many workers, -1 for none; shape (classes,).
+        """Return the items that give these numbers of workers, -1 for no item; shape (classes,).
 
-        Workers beyond the items of a class, which add nothing, are left out.
+        Workers beyond the last item of a class have no value and are ignored.
         """
         extra = (workers - self.base_workers)[self.jobs]
         start = self.knapsack.start
@@ -204,12 +205,12 @@ class AllocationKnapsack:
         return chosen
 
     def linear_bound_s(self) -> float:
-        """Return the bound of the linear relaxation on the objective; see `knapsack_bound`."""
+        """Return the bound of the linear relaxation on the objective, in seconds."""
         scaled = self.knapsack.reduced().scaled()
         return self.bound_s(scaled.dual_bound(scaled.priced().bound))
 
     def objective_s(self, workers: IntArray) -> float:
-        """Return the objective, each term within 2**-49 of the exact one; time O(jobs)."""
+        """Return the objective in seconds, each term within 2**-49, in O(jobs) time."""
         arrays = self.arrays
         longest = arrays.work / arrays.min_workers
         gained = (workers - arrays.min_workers) * arrays.speed_up
@@ -223,10 +224,10 @@ class AllocationKnapsack:
         return math.fsum(terms)
 
     def costs_s(self) -> tuple[FloatArray, FloatArray]:
-        """Return what no item costs, shape (classes,), and each item, shape (items,); seconds.
+        """Return the costs in seconds of no item, (classes,), and of each item, (items,).
 
-        Their sum over a choice is the objective, or the reduction with its sign changed. Formed
-        without cancellation, each within 2**-49.
+        The sum of these costs over a choice is the objective, or for ``jct_reduction`` its
+        negative. Each cost is computed without cancellation, within 2**-49.
         """
         knapsack, arrays = self.knapsack, self.arrays
         if self.instance.objective is Objective.JCT_REDUCTION:
@@ -240,7 +241,7 @@ class AllocationKnapsack:
         return none, arrays.work[job] / rate
 
     def bound_s(self, value: float) -> float:
-        """Return the bound on the objective that follows from no choice being worth more."""
+        """Convert an upper bound on the knapsack value to a bound on the objective, in seconds."""
         if self.instance.objective is Objective.JCT_REDUCTION:
             return value
         arrays = self.arrays
@@ -253,7 +254,7 @@ class AllocationKnapsack:
 def _knapsack(
     arrays: JobArrays, jobs: IntArray, base_workers: IntArray, free: int, horizon_s: float
 ) -> Knapsack:
-    """Return a class for each of `jobs`; value is formed without cancellation."""
+    """Return a knapsack with one class per job; values are computed without cancellation."""
     least, most = arrays.min_workers[jobs], arrays.max_workers[jobs]
     gpus, speed_up = arrays.gpus_per_worker[jobs], arrays.speed_up[jobs]
     first_workers = np.where(base_workers > 0, least + 1, least)
@@ -280,7 +281,7 @@ def _knapsack(
 def _item_counts(
     base_workers: IntArray, first_workers: IntArray, most: IntArray, gpus: IntArray, free: int
 ) -> IntArray:
-    """Return how many items of each class fit."""
+    """Return the number of items of each class that fit."""
     counts: IntArray = np.maximum(
         np.minimum(most, base_workers + free // gpus) - first_workers + 1, 0
     )
@@ -288,41 +289,41 @@ def _item_counts(
 
 
 def refusal(instance: Instance, arrays: JobArrays | None = None) -> Unsupported | None:
-    """Return why the instance is beyond these algorithms, None if it is not."""
+    """Return why the knapsack algorithms cannot take the instance; None if they can."""
     arrays = arrays or JobArrays.of(instance)
     if instance.objective not in KNAPSACK_OBJECTIVES:
-        return Unsupported(f"the objective {instance.objective} is no knapsack")
+        return Unsupported(f"the objective {instance.objective} is not a knapsack")
     outside = np.flatnonzero((arrays.work < LEAST_WORK) | (arrays.work > MOST_WORK))
     if len(outside):
         job = instance.jobs[outside[0]]
         return Unsupported(
             f"job {job.id!r} has work_worker_s {job.work_worker_s!r}; "
-            f"the knapsack is exact from {LEAST_WORK:g} to {MOST_WORK:g}"
+            f"the knapsack supports {LEAST_WORK:g} to {MOST_WORK:g} worker-seconds"
         )
     items = int(np.minimum(arrays.max_workers, instance.gpus // arrays.gpus_per_worker).sum())
     if items > MOST_ITEMS:
         return Unsupported(
-            f"the jobs can be given numbers of workers in {items} ways; "
-            f"the knapsack takes at most {MOST_ITEMS} items"
+            f"the knapsack supports at most {MOST_ITEMS} items; "
+            f"this instance has {items}, one for each job and number of workers"
         )
     capacity = min(instance.gpus, int((arrays.max_workers * arrays.gpus_per_worker).sum()))
     if capacity > LARGEST_CAPACITY:
         return Unsupported(
-            f"the jobs can use {capacity} GPUs; the knapsack takes at most {LARGEST_CAPACITY}"
+            f"the knapsack supports at most {LARGEST_CAPACITY} GPUs; the jobs can use {capacity}"
         )
     return None
 
 
 def knapsack_bound(instance: Instance) -> float:
-    """Return the certificate: the bound of the linear relaxation on a knapsack objective.
+    """Return the proved bound of the linear relaxation on a knapsack objective.
 
-    Above the optimum for ``jct_reduction``, below it for ``two_phase`` and ``joint``. It is the
-    Lagrangian bound at one price, computed in integers, so that rounding in the making of the
-    price can only weaken it. Time O(items).
+    It is an upper bound for ``jct_reduction`` and a lower bound for ``two_phase`` and ``joint``. It
+    is the Lagrangian bound at one price, computed in integers, so that rounding errors in the price
+    can only weaken it. Time O(items).
 
     Raises
     ------
     ValueError
-        If the instance is no knapsack, or beyond `refusal`.
+        If `refusal` returns a reason.
     """
     return AllocationKnapsack.of(instance).linear_bound_s()

@@ -1,4 +1,4 @@
-"""What all knapsack solvers of allocation share; each adds its way to choose items."""
+"""The base class of the knapsack solvers of allocation; each subclass adds its algorithm."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KnapsackChoice:
-    """What a knapsack algorithm found.
+    """The result of a knapsack algorithm.
 
     Parameters
     ----------
     chosen
-        Shape (classes,): the item taken of each class, -1 for none.
+        Shape (classes,): the item chosen from each class, -1 for no item.
     bound
-        No choice is worth more; None if nothing is proved.
+        A proved upper bound on the value of any choice; None if nothing is proved.
     stopped_by
-        The limit that ended it, None if it ran to its end.
+        The limit that ended the algorithm; None if it finished.
     counters
         Effort spent, by name.
     """
@@ -50,9 +50,9 @@ class KnapsackChoice:
 
 
 class KnapsackSolver(Solver):
-    """A knapsack algorithm as a solver.
+    """A base class that turns a knapsack algorithm into an allocation solver.
 
-    Optimal is claimed where objective and bound are one value, within 1e-9 relative.
+    The status is optimal if objective and bound agree within 1e-9, relatively.
     """
 
     problem = "allocation"
@@ -60,10 +60,10 @@ class KnapsackSolver(Solver):
 
     @abstractmethod
     def choose(self, knapsack: ReducedKnapsack) -> KnapsackChoice:
-        """Return items of a reduced knapsack, within the limits in force."""
+        """Return a choice of items of a reduced knapsack, within the current limits."""
 
     def supports(self, instance: Instance) -> Unsupported | None:
-        """Return why the instance is no knapsack or a too large one, None if it is neither."""
+        """Return why the instance is not a knapsack or too large; None if the solver takes it."""
         return refusal(instance)
 
     def solve(
@@ -75,12 +75,12 @@ class KnapsackSolver(Solver):
         warm_start: WorkerAllocation | NamedWorkers | None = None,
         observer: Callable[[str, int | float], None] | None = None,
     ) -> SolveResult[WorkerAllocation]:
-        """Choose items; return the warm start instead where that is better.
+        """Choose items with `choose`; return the warm start instead if it is better.
 
         Raises
         ------
         ValueError
-            If the warm start is no valid solution.
+            If the warm start is not a valid solution.
         """
         task = AllocationKnapsack.of(instance)
         reduced = task.knapsack.reduced()
@@ -105,8 +105,8 @@ class KnapsackSolver(Solver):
         message = None
         if self.exact_variants and found.stopped_by is None and not is_proved:
             message = (
-                f"the knapsack is solved, but its bound {bound} proves the objective {objective} "
-                "to less than 1e-9: it is a small difference of large sums"
+                f"the knapsack is solved, but its bound {bound} does not prove the objective "
+                f"{objective} within 1e-9, because it is a small difference of large sums"
             )
         return SolveResult(
             status=Status.OPTIMAL if is_proved else Status.FEASIBLE,

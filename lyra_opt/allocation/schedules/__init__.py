@@ -1,1 +1,1 @@
-"""Schedules in the making: the evaluator that every policy is run by."""
+"""The evaluator that simulates allocation policies, and its inner loops."""

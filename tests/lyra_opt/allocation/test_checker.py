@@ -71,8 +71,8 @@ def test_two_phase_counts_what_is_started():
     report = check(instance, WorkerAllocation((0, 3)))
     assert (report.objective, report.started, report.used_gpus) == (40.0, ("B",), 3)
     assert violations_of(instance, WorkerAllocation((2, 0))) == (
-        "job 'A' must wait: base demands go by work / w_max, after the running jobs'; "
-        "job 'B' must be started: base demands go by work / w_max, after the running jobs'"
+        "job 'A' must wait: after the running jobs, jobs start in the order of work / w_max; "
+        "job 'B' must be started: after the running jobs, jobs start in the order of work / w_max"
     )
 
 
@@ -114,18 +114,18 @@ def test_names_that_are_missing_or_unknown():
     instance = example(objective="joint")
     assert check(instance, NamedWorkers({"B": 3, "A": 5})).objective == 100
     assert violations_of(instance, NamedWorkers({"B": 3, "C": 5})) == (
-        "job 'C' is not in the instance; job 'A' has no number of workers (0 if it waits)"
+        "job 'C' is not in the instance; job 'A' has no number of workers (a waiting job has 0)"
     )
     assert violations_of(instance, WorkerAllocation((3,))) == (
-        "1 numbers of workers are given for 2 jobs"
+        "workers must have one number per job (2), not 1"
     )
 
 
 def test_solution_of_the_other_kind():
     """A schedule where workers are asked for, and the other way round."""
-    assert "asks for a schedule" in violations_of(example(), WorkerAllocation((2, 2)))
+    assert "needs a schedule" in violations_of(example(), WorkerAllocation((2, 2)))
     schedule = example_schedule(LONG, 2, 6)
-    assert "asks for workers" in violations_of(example(objective="joint"), schedule)
+    assert "needs workers" in violations_of(example(objective="joint"), schedule)
 
 
 def put(schedule: Schedule, position: int, **changes: float | str) -> Schedule:

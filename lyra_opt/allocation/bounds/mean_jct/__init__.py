@@ -1,1 +1,1 @@
-"""Proved lower bounds on mean JCT: busy times, and prices of time."""
+"""Proved lower bounds on mean JCT, from mean busy times and from prices of GPU time."""

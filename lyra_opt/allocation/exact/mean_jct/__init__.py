@@ -1,1 +1,1 @@
-"""Mean JCT by branch and bound on the order of events."""
+"""Branch and bound for mean JCT, on the order of releases, starts and completions."""

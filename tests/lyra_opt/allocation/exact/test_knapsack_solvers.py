@@ -159,7 +159,7 @@ def test_a_start_may_name_jobs(solver):
 @pytest.mark.parametrize(
     ("instance", "reason"),
     [
-        (fleet(3, 1, "mean_jct"), "mean_jct is no knapsack"),
+        (fleet(3, 1, "mean_jct"), "mean_jct is not a knapsack"),
         (
             Instance(name="n", objective="jct_reduction", gpus=1, jobs=(job("a", 1, 2, 1e-300),)),
             "work_worker_s 1e-300",
