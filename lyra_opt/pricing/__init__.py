@@ -1,1 +1,1 @@
-"""Prices of GPU time: the Lagrangian bound that whole replays and large instances share."""
+"""Prices of GPU time: a Lagrangian bound for whole replays and for large allocation instances."""

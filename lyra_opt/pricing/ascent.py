@@ -1,15 +1,14 @@
-"""Prices of GPU time that make the bound large: ascent along what is used beyond what there is.
+"""Ascent of the prices of GPU time: raise prices where use exceeds capacity, lower them elsewhere.
 
-The first prices are those of one fast machine, on which jobs run one after the other.
-
-The cluster is taken for one machine, on which job j takes the GPU-seconds a_j of its cheapest way.
-In the mean, its work is delayed least by the rule of Smith (1956), the highest w_j / a_j first,
-with interruptions. The linear programme of that (Goemans et al. 2002) has prices ::
+The first prices come from a single fast machine that runs the jobs one after another. On that
+machine job j takes the least number of GPU-seconds a_j of its execution modes. The rule of Smith
+(1956), highest w_j / a_j first with interruptions, minimises the weighted mean time of the work.
+The corresponding linear programme (Goemans et al. 2002) has the prices ::
 
     price(t) = max over released j of lambda_j - t w_j / a_j,
 
-where the job that runs attains the maximum. So lambda is known of each job once it is known of the
-one that is next in line when it completes, and 0 is the price where nobody is.
+where the running job attains the maximum. So the lambda of a job follows from that of the job next
+in line when it completes, and the price is 0 where no job is next.
 """
 
 from __future__ import annotations
@@ -43,35 +42,35 @@ if TYPE_CHECKING:
 
 
 STEP, SLOWER_AFTER = 1.0, 30.0
-"""Relative change of a price at a cell whose use is far off, and passes after which it is half."""
+"""Largest relative change of a price in a step, and the number of passes after which it halves."""
 MOMENTUM = 0.8
-"""Share of the last passes in what a cell is taken to use."""
+"""Weight of earlier passes in the smoothed excess of a cell."""
 FLOOR, LEAST_FLOOR = 2.0, 0.01
-"""Of prices in a step, beside the mean of first ones, and beside what a job weighs for each GPU."""
+"""Floor of prices in a step: relative to the mean first price, and to the mean weight per GPU."""
 MOST_EXCESS = 1.5
-"""Beyond what there is, relative to it, that one step answers to."""
+"""Largest relative excess over the capacity that a step takes into account."""
 MEMORY = 0.9
-"""Share of the last passes in the mean of prices."""
+"""Weight of earlier passes in the mean of prices."""
 FIRST_SCALES = (1.0, 0.5, 0.25, 0.1, 0.0)
-"""Of the first prices, which are tried."""
+"""Multiples of the first prices that are tried."""
 ROUND, PATIENCE = 10, 5
-"""Passes after which the mean is tried, and what was gained is looked at; and how many such rounds
-without better prices than before end the ascent."""
+"""Passes per round, after which the mean is tried and progress is checked, and the number of
+rounds without better prices that end the ascent."""
 USUAL_PASSES = 120
-"""By which progress is told; Lyra's workloads take 80 to 150 passes."""
+"""Expected number of passes for progress reports; Lyra's workloads take 80 to 150 passes."""
 LEAST_GAIN, LEAST_GAIN_OF_RUNS = 2e-4, 2e-5
-"""Of a round, relative to what prices have gained at all, and to how long jobs run alone, without
-which the ascent ends."""
+"""Least gain of a round, relative to the total gain and to the running times of jobs alone; the
+ascent ends at a smaller gain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """The GPU-seconds that there are, by pool and cell.
+    """The available GPU-seconds by pool and time cell.
 
     Parameters
     ----------
     border_s : array of cells + 1
-        Begins of cells and the horizon, rising; after it GPUs are free of charge.
+        Begins of cells and the horizon, rising; after the horizon GPUs are free of charge.
     gpu_s : array of (pools, cells)
         GPU-seconds of each pool in each cell.
     """
@@ -82,18 +81,18 @@ class Room:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priced:
-    """The jobs at some prices.
+    """The bound and the use of GPUs at given prices.
 
     Parameters
     ----------
     price : array of (pools, cells)
-        Of a GPU-second, in weighted seconds.
+        Price of a GPU-second, in weighted seconds.
     value
-        What all jobs pay at least less the price of the room, in weighted seconds.
+        The least payments of all jobs minus the price of all GPU-seconds, in weighted seconds.
     use_gpu_s : array of (pools, cells)
-        What they use at that; zeros where it was not counted.
+        GPU-seconds that the jobs use at these prices; zeros if they were not counted.
     start_s : array of jobs
-        When each first holds GPUs at that.
+        When each job first holds GPUs at these prices.
     """
 
     price: FloatArray
@@ -103,32 +102,32 @@ class Priced:
 
 
 class Pricer:
-    """Prices the same jobs again and again.
+    """Evaluates the same jobs at different prices.
 
     Parameters
     ----------
     jobs
-        Whose ``cell`` are those of `room`.
+        The jobs, whose ``cell`` refers to the cells of `room`.
     room
-        What there is.
+        The available GPU-seconds.
     is_queue
-        Whether they are to wait little, rather than to complete soon.
+        Whether the objective is the queuing time and not the completion time.
     """
 
     def __init__(self, jobs: PricedJobs, room: Room, *, is_queue: bool = False) -> None:
         self.jobs, self.room = jobs, room
         self._objective = QUEUE if is_queue else JCT
-        ways = int((np.diff(jobs.first) * (1 + jobs.adds)).max()) + 1
+        modes = int((np.diff(jobs.first) * (1 + jobs.adds)).max()) + 1
         pools, cells = room.gpu_s.shape
-        parts = 1 if jobs.is_contiguous.all() else (cells + 1) * ways
+        parts = 1 if jobs.is_contiguous.all() else (cells + 1) * modes
         count = len(jobs.release_s)
         self.scratch = Scratch(
             unit=np.empty(parts),
             amount=np.empty(parts),
-            way=np.zeros(ways, dtype=np.int64),
-            until=np.zeros(ways, dtype=np.int64),
-            rate=np.empty(ways),
-            cost=np.empty(ways),
+            mode=np.zeros(modes, dtype=np.int64),
+            until=np.zeros(modes, dtype=np.int64),
+            rate=np.empty(modes),
+            cost=np.empty(modes),
             use=np.empty((pools, cells + 1)),
             change=np.empty((pools, cells + 1)),
             paid=np.empty(count),
@@ -139,13 +138,13 @@ class Pricer:
         self._length_s = np.diff(room.border_s)
 
     def prices(self, price: FloatArray) -> Prices:
-        """Return prices of (pools, cells) as the kernel takes them."""
+        """Return prices of shape (pools, cells) in the form that the kernel takes."""
         after = np.zeros((len(price), 1))
         paid = np.cumsum(price * self._length_s, axis=1)
         return Prices(self._border_s, np.hstack((price, after)), np.hstack((after, paid)))
 
     def at(self, price: FloatArray, *, counts: bool = True) -> Priced:
-        """Return the jobs at prices of (pools, cells); `counts`: with what they use."""
+        """Return the jobs at prices of shape (pools, cells); `counts` includes their use."""
         scratch = self.scratch
         scratch.use.fill(0.0)
         scratch.change.fill(0.0)
@@ -156,22 +155,22 @@ class Pricer:
 
 
 def steps(pricer: Pricer, here: Priced, like: FloatArray) -> Iterator[Priced]:
-    """Yield the jobs at prices that follow what they use, without end.
+    """Yield, without end, the jobs at prices that follow the excess of use over capacity.
 
     Parameters
     ----------
     pricer
-        Of the jobs and the room; the room may be changed between steps.
+        The pricer of the jobs; its room may be changed between steps.
     here
-        The jobs at the prices to begin with.
+        The jobs at the starting prices.
     like : array of (pools, cells)
-        Prices about as large as the best, 0 throughout where nothing is known of these.
+        Prices of about the optimal size; all 0 if nothing is known.
 
     Notes
     -----
-    Source: this project; heavy-ball steps (Polyak 1964). A price rises by a share of itself and of
-    a little that is the same for all, times the smoothed relative excess of use over room; the
-    share falls with the passes. Complexity: a pass a step.
+    Source: this project; heavy-ball steps (Polyak 1964). A price changes by a share of itself plus
+    a small constant, times the smoothed relative excess of use over room. The share falls with the
+    number of passes. Complexity: one pass per step.
     """
     jobs = pricer.jobs
     by_gpu = jobs.weight.sum() / np.minimum.reduceat(jobs.gpus, jobs.first[:-1]).sum()
@@ -189,22 +188,22 @@ def steps(pricer: Pricer, here: Priced, like: FloatArray) -> Iterator[Priced]:
 
 
 def ascend(pricer: Pricer, first: FloatArray, passes: int) -> Priced:
-    """Return the jobs at the best prices found.
+    """Return the jobs at the best prices that the ascent finds.
 
     Parameters
     ----------
     pricer
-        Of the jobs and the room.
+        The pricer of the jobs.
     first : array of (pools, cells)
-        Prices to begin with, at least 0.
+        Starting prices, at least 0.
     passes
-        How often all jobs are priced at most, at least 1; fewer where a time limit is in force.
+        Most passes over all jobs, at least 1; fewer if a time limit is reached.
 
     Notes
     -----
-    Source: this project; averages (Polyak and Juditsky 1992) of `steps`. Prices swing about the
-    best ones, so that their mean is tried from time to time. The bound is valid whatever this does.
-    Complexity: a pass a step.
+    Source: this project; averages (Polyak and Juditsky 1992) of `steps`. Prices oscillate around
+    the best ones, so their mean is tried from time to time. The bound is valid for any prices.
+    Complexity: one pass per step.
     """
     tried = [pricer.at(scale * first) for scale in FIRST_SCALES]
     best = max(tried, key=lambda found: found.value)
@@ -238,7 +237,7 @@ NOBODY = -1
 
 
 def first_prices(jobs: PricedJobs, room: Room) -> FloatArray:
-    """Return prices of (pools, cells); O(jobs log jobs + cells)."""
+    """Return starting prices of shape (pools, cells) in O(jobs log jobs + cells) time."""
     worth = _worth(jobs, len(room.gpu_s))
     area = np.minimum.reduceat(worth[jobs.pool] * jobs.gpus / jobs.rate, jobs.first[:-1])
     there = product(worth, room.gpu_s)
@@ -249,7 +248,7 @@ def first_prices(jobs: PricedJobs, room: Room) -> FloatArray:
 
 
 def _worth(jobs: PricedJobs, pools: int) -> FloatArray:
-    """Return what a GPU of each pool does beside one of the best, for jobs that can use it."""
+    """Return the median speed of a GPU of each pool relative to each job's fastest GPU."""
     does = jobs.rate / jobs.gpus
     best = np.repeat(np.maximum.reduceat(does, jobs.first[:-1]), np.diff(jobs.first))
     worth = np.zeros(pools)
@@ -266,14 +265,14 @@ def _of_one_machine(
     there: FloatArray,
     border_s: FloatArray,
 ) -> FloatArray:
-    """Return the price at the middle of each cell.
+    """Return the price at the middle of each cell for one machine as fast as the whole cluster.
 
     Parameters
     ----------
     release_s, area, weight
-        Of each job.
+        Release, machine time and weight of each job.
     there
-        What the machine does in each cell.
+        The machine time available in each cell.
     border_s
         Begins of cells and the horizon.
     """
@@ -309,7 +308,7 @@ def _of_one_machine(
                 runs[cell] = job
             now_s = until_s
     lines = [0.0] * len(releases)
-    # What is left at the horizon is taken to be done there.
+    # Jobs that are left at the horizon count as completed at the horizon.
     while queue:
         _, job = heapq.heappop(queue)
         done.append((job, float(border_s[-1]), queue[0][1] if queue else NOBODY))
@@ -326,18 +325,18 @@ def _of_one_machine(
 
 EPSILON = float(np.finfo(float).eps)
 SLACK = 64.0
-"""Roundings on the way to what one job pays, sums left out; generous."""
+"""A generous number of roundings in the payment of one job, without those of sums."""
 
 
 def safe_value(pricer: Pricer, price: FloatArray) -> float:
-    """Return a number that the bound at these prices is not below.
+    """Return a lower bound on the exact Lagrangian value at these prices, safe from rounding.
 
     Parameters
     ----------
     pricer
-        Of the jobs and the room.
+        The pricer of the jobs.
     price : array of (pools, cells)
-        At least 0.
+        Prices, at least 0.
     """
     pricer.at(price, counts=False)
     jobs, room, scratch = pricer.jobs, pricer.room, pricer.scratch

@@ -1,17 +1,17 @@
-"""The inner loops of the bound: each job's cheapest way through the priced time, for itself.
+"""The inner loops of the price bound: the cheapest schedule of each job at given prices.
 
-Time is cut into cells, within each of which a GPU-second of a pool has one price; after the last
-border GPU-seconds are free. A *way* of a job is a pool, a number of GPUs that it holds there, and
-the share of its work that it does a second. What it pays is
+Time is cut into cells. Within a cell a GPU-second of a pool has one price; after the last border
+GPU-seconds are free. An execution *mode* of a job is a pool, a number of GPUs that the job holds in
+that pool, and the share of its work that it does per second. The payment of a job is
 
-- ``jct``: its weight for each second from its release to its completion, and the price of what it
-  holds;
-- ``queue``: its weight for each second until its completion in which it holds nothing, and the
-  price of what it holds: in any way, whether it gets on or not.
+- ``jct``: its weight for each second from its release to its completion, plus the price of the
+  GPU-seconds that it holds;
+- ``queue``: its weight for each second until its completion in which it holds no GPU, plus the
+  price of the GPU-seconds that it holds, in any mode, whether it makes progress or not.
 
-A *contiguous* job holds one way from its start to its completion without a break, after whatever
-it did before in vain. Any other may hold any way at any time, each for as long as it likes, and
-all its work counts.
+A *contiguous* job holds one mode from its start to its completion without a break; what it did
+before that is lost. Any other job may hold any mode at any time, for as long as it likes, and all
+its work counts.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from typing import Any, NamedTuple
 from lyra_opt.core.kernels import kernel
 
 JCT, QUEUE = 0, 1
-"""What is minimised."""
+"""The objectives."""
 
 NOWHERE = -1
 
 
 class PricedJobs(NamedTuple):
-    """Jobs with their ways; arrays as long as the jobs, but for those of ways.
+    """Jobs with their execution modes, as arrays with one entry per job or per mode.
 
-    ``release_s``, ``weight``, ``is_contiguous``, ``adds`` (whether several ways may be held at
-    once, as by copies of a job); ``first`` (one longer): where the ways of each begin in ``pool``,
-    ``gpus`` and ``rate`` (share of the job's work a second, above 0). ``cell`` is that in which
-    each is released.
+    By job: ``release_s``, ``weight``, ``is_contiguous``, ``adds`` (whether a job may hold several
+    modes at once, as copies of a job do), ``cell`` (the cell of the release), and ``first`` (one
+    longer), where the modes of each job begin. By mode: ``pool``, ``gpus`` and ``rate`` (share of
+    the job's work per second, above 0).
     """
 
     release_s: Any
@@ -51,7 +51,8 @@ class Prices(NamedTuple):
     """Prices of GPU-seconds by pool and cell.
 
     ``border_s`` (cells + 2): begins of the cells, the horizon, and infinity. ``price`` (pools,
-    cells + 1): 0 in the last. ``paid`` (pools, cells + 1): integral of the price up to each begin.
+    cells + 1): 0 in the last cell. ``paid`` (pools, cells + 1): integral of the price up to each
+    begin.
     """
 
     border_s: Any
@@ -60,19 +61,19 @@ class Prices(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Space to work in, and what is found.
+    """Working arrays of the pricing kernels, and their results.
 
-    ``unit``, ``amount``: a heap of work that is bought, dearest first, as long as cells times
-    points of a frontier. ``way``, ``until``, ``rate``, ``cost``: as long as the ways of a job and
-    one more; twice as many ways where they add up.
-    ``use``, ``change`` (pools, cells + 1): GPU-seconds in single cells, and GPUs that come and go
-    at borders. ``paid``, ``size``, ``start_s``: of each job, what it pays at least, how large the
-    numbers were that it was computed from (for the rounding), and its first moment on GPUs.
+    ``unit``, ``amount``: a heap of bought work, dearest first, as long as cells times points of a
+    frontier. ``mode``, ``until``, ``rate``, ``cost``: one longer than the modes of a job, with
+    twice as many modes if they add up. ``use``, ``change`` (pools, cells + 1): GPU-seconds in
+    single cells, and changes of the number of GPUs at borders. ``paid``, ``size``, ``start_s``, by
+    job: the least payment, the size of the numbers that it was computed from (for the rounding
+    margin), and the first moment on GPUs.
     """
 
     unit: Any
     amount: Any
-    way: Any
+    mode: Any
     until: Any
     rate: Any
     cost: Any
@@ -85,7 +86,7 @@ class Scratch(NamedTuple):
 
 @kernel
 def find_cell(prices: Any, time_s: float, low: int, high: int) -> Any:
-    """Return the cell of a moment, which is from `low` on and not after `high`."""
+    """Return the cell that contains a moment, between the cells `low` and `high`."""
     border_s = prices.border_s
     while low < high:
         middle = (low + high + 1) // 2
@@ -98,10 +99,10 @@ def find_cell(prices: Any, time_s: float, low: int, high: int) -> Any:
 
 @kernel
 def least_hold(jobs: Any, job: int, prices: Any, cell: int) -> Any:
-    """Return what a second of holding anything costs at least, but no more than waiting does."""
+    """Return the least cost per second of waiting or of holding any mode in a cell."""
     least = jobs.weight[job]
-    for way in range(jobs.first[job], jobs.first[job + 1]):
-        cost = jobs.gpus[way] * prices.price[jobs.pool[way], cell]
+    for mode in range(jobs.first[job], jobs.first[job + 1]):
+        cost = jobs.gpus[mode] * prices.price[jobs.pool[mode], cell]
         if cost < least:
             least = cost
     return least
@@ -109,14 +110,14 @@ def least_hold(jobs: Any, job: int, prices: Any, cell: int) -> Any:
 
 @kernel
 def use_hold(jobs: Any, job: int, prices: Any, cell: int, seconds: float, scratch: Any) -> Any:
-    """Count what a job holds in vain in a cell, if that is cheaper than to wait."""
+    """Count the GPUs that a job holds without progress, if that is cheaper than waiting."""
     least = jobs.weight[job]
     found = NOWHERE
-    for way in range(jobs.first[job], jobs.first[job + 1]):
-        cost = jobs.gpus[way] * prices.price[jobs.pool[way], cell]
+    for mode in range(jobs.first[job], jobs.first[job + 1]):
+        cost = jobs.gpus[mode] * prices.price[jobs.pool[mode], cell]
         if cost < least:
             least = cost
-            found = way
+            found = mode
     if found != NOWHERE:
         scratch.use[jobs.pool[found], cell] += seconds * jobs.gpus[found]
     return found
@@ -124,10 +125,10 @@ def use_hold(jobs: Any, job: int, prices: Any, cell: int, seconds: float, scratc
 
 @kernel
 def cheapest_run(jobs: Any, job: int, prices: Any, is_queue: int) -> Any:
-    """Find the cheapest contiguous run of a job; return (what it pays, start, end, way).
+    """Find the cheapest contiguous run of a job; return its payment, start, end and mode.
 
-    Between two moments at which its start or its end passes a border the cost is linear: those, and
-    its release, are all that need be looked at.
+    The cost is linear between two moments at which the start or the end of the run passes a border.
+    So only those moments and the release must be examined.
     """
     border_s = prices.border_s
     weight = jobs.weight[job]
@@ -136,11 +137,11 @@ def cheapest_run(jobs: Any, job: int, prices: Any, is_queue: int) -> Any:
     best = math.inf
     best_start_s = release_s
     best_end_s = release_s
-    best_way = NOWHERE
-    for way in range(jobs.first[job], jobs.first[job + 1]):
-        pool = jobs.pool[way]
-        gpus = jobs.gpus[way]
-        length_s = 1.0 / jobs.rate[way]
+    best_mode = NOWHERE
+    for mode in range(jobs.first[job], jobs.first[job + 1]):
+        pool = jobs.pool[mode]
+        gpus = jobs.gpus[mode]
+        length_s = 1.0 / jobs.rate[mode]
         start_s = release_s
         end_s = start_s + length_s
         here = jobs.cell[job]
@@ -161,7 +162,7 @@ def cheapest_run(jobs: Any, job: int, prices: Any, is_queue: int) -> Any:
                 best = cost
                 best_start_s = start_s
                 best_end_s = end_s
-                best_way = way
+                best_mode = mode
             if here == horizon:
                 break
             floor = waited if is_queue else waited + weight * length_s
@@ -189,7 +190,7 @@ def cheapest_run(jobs: Any, job: int, prices: Any, is_queue: int) -> Any:
                     start_s = border_s[here + 1]
             if not is_queue:
                 waited = weight * (start_s - release_s)
-    return best, best_start_s, best_end_s, best_way
+    return best, best_start_s, best_end_s, best_mode
 
 
 @kernel
@@ -200,14 +201,14 @@ def use_run(
     is_queue: int,
     start_s: float,
     end_s: float,
-    way: int,
+    mode: int,
     scratch: Any,
 ) -> Any:
-    """Count what a run uses."""
+    """Count the GPU-seconds that a run uses."""
     border_s = prices.border_s
     horizon = len(border_s) - 2
-    pool = jobs.pool[way]
-    gpus = jobs.gpus[way]
+    pool = jobs.pool[mode]
+    gpus = jobs.gpus[mode]
     first = find_cell(prices, start_s, jobs.cell[job], horizon)
     last = find_cell(prices, end_s, first, horizon)
     if first == last:
@@ -229,9 +230,9 @@ def use_run(
 
 @kernel
 def push(scratch: Any, points: int, rate: float, cost: float, until: int) -> Any:
-    """Put a point on the lower hull of `points`, none of a higher rate; return their number.
+    """Add a point to the lower hull, whose points have lower or equal rates; return their number.
 
-    Of points of one rate the cheapest comes first.
+    Among points with one rate, the cheapest must come first.
     """
     rates = scratch.rate
     costs = scratch.cost
@@ -249,25 +250,24 @@ def push(scratch: Any, points: int, rate: float, cost: float, until: int) -> Any
 
 @kernel
 def frontier(jobs: Any, job: int, prices: Any, cell: int, extra: float, scratch: Any) -> Any:
-    """List what work costs in a cell: the lower hull of all ways and of doing nothing.
+    """List the price of work in a cell: the lower hull of all modes and of holding nothing.
 
-    However many ways are held, they cost `extra` more than their GPUs. Leaves rates and costs in
-    `scratch`, from (0, 0) on, rising in what a unit of work costs. The way of a point is
-    ``way[until]``; of a job whose ways add up, all from the first to that one, cheapest work first,
-    or where `until` is negative the one way of that number alone. Returns how many points there
-    are.
+    Holding any modes costs `extra` more than their GPUs. The rates and costs are left in `scratch`,
+    from (0, 0) on, with rising cost per unit of work. The mode of a point is ``mode[until]``. If
+    the modes of a job add up, a point holds all modes up to that one, cheapest work first; if
+    `until` is negative, it holds only the mode with that number. Returns the number of points.
     """
-    way_of = scratch.way
+    mode_of = scratch.mode
     rates = scratch.rate
     costs = scratch.cost
     adds = jobs.adds[job]
-    ways = jobs.first[job + 1] - jobs.first[job]
-    # The hull grows below them.
-    base = ways if adds else 0
+    modes = jobs.first[job + 1] - jobs.first[job]
+    # The hull is stored before the sorted modes.
+    base = modes if adds else 0
     points = 1
-    for way in range(jobs.first[job], jobs.first[job + 1]):
-        rate = jobs.rate[way]
-        cost = jobs.gpus[way] * prices.price[jobs.pool[way], cell]
+    for mode in range(jobs.first[job], jobs.first[job + 1]):
+        rate = jobs.rate[mode]
+        cost = jobs.gpus[mode] * prices.price[jobs.pool[mode], cell]
         place = points
         while place > 1:
             before = base + place - 1
@@ -279,11 +279,11 @@ def frontier(jobs: Any, job: int, prices: Any, cell: int, extra: float, scratch:
                 break
             rates[before + 1] = rates[before]
             costs[before + 1] = costs[before]
-            way_of[place] = way_of[place - 1]
+            mode_of[place] = mode_of[place - 1]
             place -= 1
         rates[base + place] = rate
         costs[base + place] = cost
-        way_of[place] = way
+        mode_of[place] = mode
         points += 1
     rates[0] = 0.0
     costs[0] = 0.0
@@ -301,10 +301,10 @@ def frontier(jobs: Any, job: int, prices: Any, cell: int, extra: float, scratch:
 
 @kernel
 def push_singles(scratch: Any, base: int, points: int, extra: float) -> Any:
-    """Put ways on the hull that are worth to be held alone where to hold anything saves `extra`.
+    """Add modes to the hull that are worth holding alone when holding anything saves `extra`.
 
-    They do less work than that whose work is cheapest, and cost less. Returns how many points the
-    hull has.
+    These modes do less work per second than the mode with the cheapest work, and cost less. Returns
+    the number of points of the hull.
     """
     rates = scratch.rate
     costs = scratch.cost
@@ -330,7 +330,7 @@ def push_singles(scratch: Any, base: int, points: int, extra: float) -> Any:
 
 @kernel
 def points_of(jobs: Any, job: int, prices: Any, cell: int, extra: float, scratch: Any) -> Any:
-    """Return how many points the frontier has; of a job of one way it is not listed."""
+    """Return the number of points of the frontier, which is not listed for a job with one mode."""
     if jobs.first[job + 1] - jobs.first[job] == 1:
         return 2
     return frontier(jobs, job, prices, cell, extra, scratch)
@@ -340,18 +340,18 @@ def points_of(jobs: Any, job: int, prices: Any, cell: int, extra: float, scratch
 def piece(
     jobs: Any, job: int, prices: Any, cell: int, extra: float, place: int, scratch: Any
 ) -> Any:
-    """Return (work a second, cost of a unit) that a point adds to the one before it."""
-    way = jobs.first[job]
-    if jobs.first[job + 1] - way == 1:
-        rate = jobs.rate[way]
-        return rate, (jobs.gpus[way] * prices.price[jobs.pool[way], cell] + extra) / rate
+    """Return the work per second and the unit cost that a point adds to the point before it."""
+    mode = jobs.first[job]
+    if jobs.first[job + 1] - mode == 1:
+        rate = jobs.rate[mode]
+        return rate, (jobs.gpus[mode] * prices.price[jobs.pool[mode], cell] + extra) / rate
     rate = scratch.rate[place] - scratch.rate[place - 1]
     return rate, (scratch.cost[place] - scratch.cost[place - 1]) / rate
 
 
 @kernel
 def sift_up(unit: Any, amount: Any, place: int) -> Any:
-    """Move the last entry of a heap to where it belongs."""
+    """Move the last entry of a max-heap up to its right position."""
     while place > 0:
         above = (place - 1) // 2
         if unit[above] >= unit[place]:
@@ -368,7 +368,7 @@ def sift_up(unit: Any, amount: Any, place: int) -> Any:
 
 @kernel
 def sift_down(unit: Any, amount: Any, size: int) -> Any:
-    """Move the first entry of a heap to where it belongs."""
+    """Move the first entry of a max-heap down to its right position."""
     place = 0
     while True:
         below = 2 * place + 1
@@ -390,9 +390,9 @@ def sift_down(unit: Any, amount: Any, size: int) -> Any:
 
 @kernel
 def evict(unit: Any, amount: Any, size: int, each: float, most: float) -> Any:
-    """Take up to `most` work off a heap that is dearer than `each`.
+    """Remove up to `most` work from the heap whose unit cost exceeds `each`.
 
-    Returns (how long the heap is then, work taken, what it cost).
+    Returns (size of the heap, work removed, its cost).
     """
     taken = 0.0
     saved = 0.0
@@ -414,16 +414,17 @@ def evict(unit: Any, amount: Any, size: int, each: float, most: float) -> Any:
 
 @kernel
 def cheapest_parts(jobs: Any, job: int, prices: Any, is_queue: int, scratch: Any) -> Any:
-    """Find the cheapest parts that make up a job.
+    """Find the cheapest set of work pieces that complete an interruptible job.
 
-    Say that it completes in a cell: then each second up to there costs what waiting costs, and work
-    in earlier cells is bought cheapest first; a second in the last cell is paid only if it is used,
-    at the begin of the cell. What earlier cells offer is kept on a heap, dearest first, up to the
-    work of the job. Work that is dearer than that of the last cell, its seconds included, will not
-    be needed for later completions either, as those seconds are paid then.
+    Suppose that the job completes in a given cell. Then each second before that cell costs as much
+    as waiting, and work in earlier cells is bought cheapest first. A second in the last cell is
+    paid only if it is used, from the begin of the cell on. A heap, dearest first, holds the offers
+    of earlier cells up to the work of the job. Work that is dearer than that of the last cell,
+    including its seconds, is not needed for later completions either, because those seconds are
+    then paid.
 
-    Returns (what it pays, last cell, what a unit of the dearest work of earlier cells costs, how
-    much work these do, size of the numbers times the steps).
+    Returns (payment, last cell, unit cost of the dearest work in earlier cells, work done in
+    earlier cells, size of the numbers times the steps).
     """
     border_s = prices.border_s
     unit = scratch.unit
@@ -445,7 +446,7 @@ def cheapest_parts(jobs: Any, job: int, prices: Any, is_queue: int, scratch: Any
         second = least_hold(jobs, job, prices, cell) if is_queue else jobs.weight[job]
         idle = second if is_queue else 0.0
         length_s = border_s[cell + 1] - from_s
-        # It completes in here.
+        # First case: the job completes in this cell.
         extra = second - idle
         points = points_of(jobs, job, prices, cell, extra, scratch)
         gap = 1.0 - bought
@@ -474,7 +475,7 @@ def cheapest_parts(jobs: Any, job: int, prices: Any, is_queue: int, scratch: Any
         waited += second * length_s
         if waited >= best:
             break
-        # It completes later.
+        # Second case: the job completes in a later cell.
         extra = -idle
         points = points_of(jobs, job, prices, cell, extra, scratch)
         for place in range(1, points):
@@ -507,12 +508,12 @@ def cheapest_parts(jobs: Any, job: int, prices: Any, is_queue: int, scratch: Any
 
 @kernel
 def use_point(jobs: Any, cell: int, until: int, adds: int, seconds: float, scratch: Any) -> Any:
-    """Count what it takes to be at a point of the frontier for a while; see `frontier`."""
+    """Count the GPU-seconds that a point of the `frontier` uses for `seconds` seconds."""
     first = 1 if adds and until > 0 else abs(until)
     if until != 0:
         for place in range(first, abs(until) + 1):
-            way = scratch.way[place]
-            scratch.use[jobs.pool[way], cell] += seconds * jobs.gpus[way]
+            mode = scratch.mode[place]
+            scratch.use[jobs.pool[mode], cell] += seconds * jobs.gpus[mode]
     return until
 
 
@@ -521,16 +522,16 @@ def use_piece(
     jobs: Any,
     cell: int,
     place: int,
-    idle_way: int,
+    idle_mode: int,
     adds: int,
     seconds: float,
     scratch: Any,
 ) -> Any:
-    """Count what it takes to be at a point of the frontier instead of at the one before it."""
+    """Count the GPU-seconds of a point of the frontier minus those of the point before it."""
     use_point(jobs, cell, scratch.until[place], adds, seconds, scratch)
     before = use_point(jobs, cell, scratch.until[place - 1], adds, -seconds, scratch)
-    if before == 0 and idle_way != NOWHERE:
-        scratch.use[jobs.pool[idle_way], cell] -= seconds * jobs.gpus[idle_way]
+    if before == 0 and idle_mode != NOWHERE:
+        scratch.use[jobs.pool[idle_mode], cell] -= seconds * jobs.gpus[idle_mode]
     return before
 
 
@@ -545,12 +546,12 @@ def use_parts(
     bought: float,
     scratch: Any,
 ) -> Any:
-    """Count what the cheapest parts use; return when the first of them begins."""
+    """Count the GPU-seconds of the cheapest parts; return when the first of them begins."""
     border_s = prices.border_s
     adds = jobs.adds[job]
     start_s = math.inf
     at_threshold = bought
-    # Of a job of one way the frontier has the same points everywhere.
+    # A job with one mode has the same frontier points in every cell.
     frontier(jobs, job, prices, jobs.cell[job], 0.0, scratch)
     for turn in range(2):
         from_s = jobs.release_s[job]
@@ -559,11 +560,11 @@ def use_parts(
             second = least_hold(jobs, job, prices, cell) if is_queue else jobs.weight[job]
             idle = second if is_queue else 0.0
             length_s = border_s[cell + 1] - from_s
-            idle_way = NOWHERE
+            idle_mode = NOWHERE
             if is_last:
                 at_threshold = 1.0 - bought
             elif is_queue and turn == 1:
-                idle_way = use_hold(jobs, job, prices, cell, length_s, scratch)
+                idle_mode = use_hold(jobs, job, prices, cell, length_s, scratch)
             extra = second - idle if is_last else -idle
             points = points_of(jobs, job, prices, cell, extra, scratch)
             for place in range(1, points):
@@ -580,19 +581,19 @@ def use_parts(
                     at_threshold -= taken
                 if taken > 0.0:
                     start_s = min(start_s, from_s)
-                    use_piece(jobs, cell, place, idle_way, adds, taken / rate, scratch)
+                    use_piece(jobs, cell, place, idle_mode, adds, taken / rate, scratch)
             from_s = border_s[cell + 1]
     return start_s
 
 
 @kernel
 def price_jobs(jobs: Any, prices: Any, is_queue: int, counts: int, scratch: Any) -> Any:
-    """Find what each job pays at least; count what they use at that, if `counts`."""
+    """Compute the least payment of each job, and with `counts` the GPU-seconds used."""
     for job in range(len(jobs.release_s)):
         if jobs.is_contiguous[job]:
-            paid, start_s, end_s, way = cheapest_run(jobs, job, prices, is_queue)
+            paid, start_s, end_s, mode = cheapest_run(jobs, job, prices, is_queue)
             if counts:
-                use_run(jobs, job, prices, is_queue, start_s, end_s, way, scratch)
+                use_run(jobs, job, prices, is_queue, start_s, end_s, mode, scratch)
             scratch.size[job] = 1.0
         else:
             paid, last, threshold, bought, size = cheapest_parts(

@@ -1,16 +1,17 @@
 """Proved dual bounds on the optimum of an allocation instance, for ``--certify``.
 
-One-shot objectives: Lagrangian relaxation of the GPUs. For any price y >= 0 of a GPU each job may
-choose for itself, and what all of them cost or save at that price bounds the optimum. T(w) is
-convex in w, so the best price gives the bound of the linear relaxation (Sinha and Zoltners, 1979;
-for `Objective.JOINT` with waiting as one more choice).
+One-shot objectives use the Lagrangian relaxation of the GPU constraint. For any price y >= 0 of a
+GPU each job can choose its workers independently, and the total cost or saving at that price bounds
+the optimum. T(w) is convex in w, so the best price gives the bound of the linear relaxation (Sinha
+and Zoltners, 1979; for `Objective.JOINT` with waiting as one more choice).
 
-The price is sought in floats, at O(jobs) a price, and any price holds. At the best one each job's
-choice is decided in integers, and every term is rounded to the safe side: the value is within a
-few units in the last place of the bound at that price, and exact zeros stay zero. It shares no
-code with the knapsack solvers, which have a bound of their own, and takes instances of any size.
+The price is sought in floats, in O(jobs) per price, and any price gives a valid bound. At the best
+price the choice of each job is determined in integers, and every term is rounded to the safe side.
+So the value is within a few units in the last place of the bound at that price, and exact zeros
+stay zero. The code is independent of the knapsack solvers, which have their own bound, and takes
+instances of any size.
 
-`Objective.MEAN_JCT`: see `lyra_opt.allocation.bounds.mean_jct.best`.
+`lyra_opt.allocation.bounds.mean_jct.best` bounds `Objective.MEAN_JCT`.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ if TYPE_CHECKING:
     FloatArray = NDArray[np.float64]
 
 CLEARLY = 1e-9
-"""The relative distance of two floats, each a few roundings off, that decides which is larger."""
+"""Two rounded floats that differ by more than this, relatively, are surely in the right order."""
 PRICES = 100
-"""Prices that are tried at most; between two kinks, whose intersection is the next, few are."""
+"""Most prices that are tried; few are needed, because each next price is an intersection."""
 
 
 def dual_bound(instance: Instance) -> float:
-    """Return an upper bound on the reduction, a lower bound on the other objectives; seconds."""
+    """Return an upper bound on ``jct_reduction``, or a lower bound on other objectives, in s."""
     if instance.objective is Objective.MEAN_JCT:
         from lyra_opt.allocation.bounds.mean_jct.best import mean_jct_bound
 
@@ -66,7 +67,7 @@ def dual_bound(instance: Instance) -> float:
 
 
 class _Chooser:
-    """A job that chooses its workers at a price of a GPU, in integers.
+    """A job that chooses its workers at a price of a GPU, in exact integer arithmetic.
 
     Parameters
     ----------
@@ -75,9 +76,9 @@ class _Chooser:
     is_granted
         Whether its base demand is granted, so that only extra workers are paid for.
     most_workers
-        The most that fit; below w_min if it must wait.
+        The most workers that fit; below w_min if the job must wait.
     horizon_s
-        H, what waiting costs beside T(w_min).
+        H, the cost of waiting besides T(w_min), in seconds.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class _Chooser:
         self.job, self.is_granted = job, is_granted
         self.most_workers, self.horizon_s = most_workers, horizon_s
         self._work, self._work_unit = job.work_worker_s.as_integer_ratio()
-        # rate(w) is `_rate(w)` units, one worker beyond w_min adding `_gain` of them
+        # rate(w) is the integer `_rate(w)` over `_unit`; each extra worker adds `_gain`.
         self._gain, self._unit = 1, 1
         if job.scaling_loss > 0:
             self._gain, self._unit = (1 - Fraction(job.scaling_loss)).as_integer_ratio()
@@ -96,12 +97,12 @@ class _Chooser:
         return least * self._unit + (workers - least) * self._gain
 
     def weight(self, workers: int) -> int:
-        """Return the GPUs to pay for."""
+        """Return the number of GPUs that the job pays for with these workers."""
         free_workers = self.job.min_workers if self.is_granted else 0
         return (workers - free_workers) * self.job.gpus_per_worker
 
     def cost_down_s(self, workers: int) -> float:
-        """Return T(w), or what waiting costs if there are no workers, rounded down."""
+        """Return T(w), or the cost of waiting if there are no workers, rounded down."""
         at_least = workers or self.job.min_workers
         least_s = -_quotient_up(-self._work * self._unit, self._work_unit * self._rate(at_least))
         if workers or not self.horizon_s:
@@ -118,10 +119,10 @@ class _Chooser:
         )
 
     def best_workers(self, price: Fraction, guess: int) -> int:
-        """Return the workers of least cost and price, exact; 0 to wait.
+        """Return the number of workers with the least cost plus price, exactly; 0 means waiting.
 
-        One more worker saves less and less: the first that is not worth its price is the end.
-        If `guess` is right that takes two comparisons.
+        Each further worker saves less, so the first worker that is not worth its price ends the
+        search. If `guess` is right, two comparisons suffice.
         """
         least, most = self.job.min_workers, self.most_workers
         if most < least:
@@ -140,7 +141,7 @@ class _Chooser:
         return best if self.is_granted or self._is_worth_starting(best, price) else 0
 
     def _is_worth_starting(self, workers: int, price: Fraction) -> bool:
-        """Whether starting saves its price against waiting; in floats where these can tell."""
+        """Whether starting saves at least its price against waiting, in floats if possible."""
         job = self.job
         least, price_s = job.min_workers, float(price) * self.weight(workers)
         saved_s = float(self.horizon_s) + self.saved_up_s(workers)
@@ -151,7 +152,7 @@ class _Chooser:
 
 
 def _choosers(instance: Instance) -> tuple[list[_Chooser], int]:
-    """Return the jobs that have a say, and the GPUs for what is not granted."""
+    """Return the jobs that can choose their workers, and the GPUs left after granted demands."""
     objective, free_gpus = instance.objective, instance.gpus
     horizon_s = Fraction(0)
     is_granted = [True] * len(instance.jobs)
@@ -175,7 +176,7 @@ def _choosers(instance: Instance) -> tuple[list[_Chooser], int]:
 
 
 class _Arrays:
-    """The jobs that can get workers, as arrays: their choices at a price, in floats."""
+    """The choosing jobs as arrays, to compute their choices at a price in floats."""
 
     def __init__(self, choosers: Sequence[_Chooser]) -> None:
         jobs = [chooser.job for chooser in choosers]
@@ -198,7 +199,7 @@ class _Arrays:
         return float(np.max(np.where(self.can_choose, first_worker_s / self.gpus, 0.0)))
 
     def choices_at(self, price: float) -> tuple[FloatArray, float, float]:
-        """Return each job's workers (0: waits), what they save in all, and their GPUs."""
+        """Return the workers of each job at a price (0: waits), their saving and their GPUs."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             rate = np.sqrt(self.work * self.gain / (price * self.gpus))
             best = self.least + (rate - self.least) / self.gain
@@ -212,27 +213,28 @@ class _Arrays:
         return np.where(starts, workers, 0.0), float(saved), float(gpus)
 
     def saved_s(self, workers: FloatArray) -> FloatArray:
-        """Return what each job's workers save against its base demand, or against waiting."""
+        """Return the seconds that the workers save against the base demand or against waiting."""
         extra = (workers - self.least) * self.gain
         saved: FloatArray = self.base_s * (extra / (self.least + extra)) + self.start_s
         return saved
 
     def worth(self, workers: FloatArray, price: float) -> FloatArray:
-        """Return that less the price."""
+        """Return the saving of each job's workers minus the price of their GPUs."""
         return self.saved_s(workers) - price * self.weight(workers)
 
     def weight(self, workers: FloatArray) -> FloatArray:
-        """Return the GPUs to pay for."""
+        """Return the number of GPUs that each job pays for."""
         weight: FloatArray = self.gpus * (workers - np.where(self.is_granted, self.least, 0.0))
         return weight
 
 
 def _best_price(choosers: Sequence[_Chooser], free_gpus: int) -> tuple[float, list[int]]:
-    """Return the price of the least bound on what is saved, and the choices at it, in floats.
+    """Return the price with the least bound on the total saving, and the choices at it.
 
-    The bound is convex and piecewise linear in the price, its slope the GPUs left over. From a
-    price that is too low and one that is too high the next is where their lines meet, which is
-    the best once no kink lies between; every other time it is halfway, so that few are tried.
+    The bound is convex and piecewise linear in the price, and its slope is the number of GPUs left
+    over. Between a price that is too low and one that is too high, the next price is where their
+    lines intersect, which is optimal once no kink lies between. Every other step bisects instead,
+    so that few prices are tried.
     """
     arrays = _Arrays(choosers)
     low, high = 0.0, arrays.highest_price()
@@ -265,7 +267,7 @@ def _best_price(choosers: Sequence[_Chooser], free_gpus: int) -> tuple[float, li
 
 
 def _quotient_up(numerator: int, denominator: int) -> float:
-    """Return the least float that is not below a quotient, the denominator above 0."""
+    """Return the least float that is at least the quotient; the denominator is above 0."""
     nearest = numerator / denominator
     parts, unit = nearest.as_integer_ratio()
     is_below = parts * denominator < numerator * unit
@@ -273,5 +275,5 @@ def _quotient_up(numerator: int, denominator: int) -> float:
 
 
 def _next_up(value: float) -> float:
-    """Return what a sum of floats, correctly rounded to `value`, does not exceed; 0 is exact."""
+    """Return an upper bound on a sum of floats that was correctly rounded to `value`."""
     return math.nextafter(value, math.inf) if value else 0.0

@@ -1,4 +1,4 @@
-"""The IBM allocator: a dynamic programme for the most throughput in all."""
+"""The IBM allocator: a dynamic programme that maximises the total throughput."""
 
 from __future__ import annotations
 
@@ -28,37 +28,39 @@ if TYPE_CHECKING:
 
 
 class IbmDp(StepPolicy):
-    """Admit first come, first served; then the workers with the most sum of scaling factors.
+    """Admit jobs first come, first served, then maximise the sum of their scaling factors.
 
-    The scaling factor of a job with w workers is its rate over that of one GPU,
-    gpus_per_worker * (w_min + (w - w_min) (1 - scaling_loss)); a dynamic programme over jobs and
-    GPUs maximises the sum. Among equal sums it gives the later job, by release and file, the
-    fewer workers.
+    The scaling factor of a job with w workers is its rate relative to one GPU, gpus_per_worker *
+    (w_min + (w - w_min) (1 - scaling_loss)). A dynamic programme over jobs and GPUs maximises the
+    sum. Among equal sums the later job, by release and file order, gets fewer workers.
 
     Source: Saxena et al., *Effective Elastic Scaling of Deep Learning Workloads* (MASCOTS 2020,
-    arXiv 2006.13878), its abstract; the programme after the re-implementation in the Voda
-    scheduler, the rest from memory: jobs are admitted in order of arrival while all
-    fit, the first that does not and those behind it wait. Assumed here: a job needs its base
-    demand rather than one GPU, batch sizes are fixed, and jobs wait where the source may reject
-    them. Without scaling loss every allocation that leaves no GPU idle is equally good to it, and
-    the order of arrival decides.
+    arXiv 2006.13878), its abstract; the dynamic programme after the re-implementation in the Voda
+    scheduler, the rest from memory. Jobs are admitted in order of arrival while all fit; the first
+    job that does not fit and all later jobs wait. Assumptions: a job needs its base demand rather
+    than one GPU, batch sizes are fixed, and jobs wait where the source may reject them. Without
+    scaling loss every allocation that leaves no GPU idle has the same sum, and the order of arrival
+    decides.
 
-    Complexity O(A G max(w_max - w_min)) time a decision, O(A G) memory, up to a gibibyte.
-    Guarantee: none; it does not look at lengths.
+    Complexity O(A G max(w_max - w_min)) time per decision, O(A G) memory, up to a gibibyte.
+    Guarantee: none; the rule ignores the lengths of jobs.
     """
 
     name = "ibm-dp"
 
     def supports(self, instance: Instance) -> Unsupported | None:
-        """Return that the table would be too large, if it would be."""
+        """Return a reason if the dynamic-programming table would be too large, else None."""
         refused = super().supports(instance)
         cells = len(instance.jobs) * (instance.gpus + 1)
         if refused is not None or cells <= MOST_CELLS:
             return refused
-        return Unsupported(f"jobs x GPUs is {cells}; the table is made up to {MOST_CELLS}")
+        return Unsupported(
+            f"ibm-dp supports tables of at most {MOST_CELLS} cells (jobs x GPUs); "
+            f"this instance needs {cells}"
+        )
 
     def decide(self, state: FluidState) -> None:
-        """Admit jobs, then share out the GPUs left."""
+        """Admit jobs, then distribute the remaining GPUs by dynamic programming."""
         free = int(state.decide(_admit))
         cells = int(state.arrays.counts[ACTIVE]) * (free + 1)
         best: Any = np.zeros((2, free + 1), dtype=np.float64)
@@ -79,9 +81,9 @@ CELLS_BETWEEN_LOOKS_AT_THE_CLOCK = 2**20
 
 @kernel
 def _admit(state: Any) -> Any:
-    """Target base demands up to the first job by release and file that does not fit.
+    """Admit jobs by release and file order until the first one that does not fit.
 
-    Returns the GPUs left that those admitted can use.
+    Returns the remaining GPUs that the admitted jobs can use.
     """
     free = keep_bases(state)
     for place in range(state.counts[ACTIVE]):
@@ -103,10 +105,11 @@ def _admit(state: Any) -> Any:
 
 @kernel
 def _most_throughput(first: int, end: int, free: int, best: Any, choice: Any, state: Any) -> Any:
-    """Go on from active job `first` until `end` with the most sum of scaling factors.
+    """Extend the dynamic programme from active job `first` to job `end`.
 
-    By GPUs up to `free`. `best` has two rows of that many and one, zeros at first, and so has
-    `choice` for each active job: the extra workers that it takes.
+    `best` holds the largest sum of scaling factors by GPUs, in two rows of free + 1 entries, zeros
+    at first. `choice` has one row of free + 1 entries for each active job: the extra workers that
+    the job takes.
     """
     row = first % 2
     for place in range(first, end):
@@ -134,7 +137,7 @@ def _most_throughput(first: int, end: int, free: int, best: Any, choice: Any, st
 
 @kernel
 def _take(free: int, choice: Any, state: Any) -> Any:
-    """Add the extra workers that were chosen."""
+    """Add the extra workers that the dynamic programme has chosen to the targets."""
     gpus = free
     for back in range(state.counts[ACTIVE]):
         place = state.counts[ACTIVE] - 1 - back

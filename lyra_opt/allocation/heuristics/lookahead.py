@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 FILLS = (
-    Fill(FILL_BASES_FIRST, REMAINING_WORK),  # srw: the first of equal ones is kept
+    Fill(FILL_BASES_FIRST, REMAINING_WORK),  # srw comes first because ties keep the first
     Fill(FILL_ONE_BY_ONE, REMAINING_GPU_WORK),
     Fill(FILL_WITH_FORESIGHT, REMAINING_WORK),
     Fill(FILL_IN_TURN, REMAINING_WORK_ROOT_GPUS),
@@ -51,37 +51,38 @@ FILLS = (
 )
 
 LEAST_GAIN = 1e-12
-"""Sums of completion times closer than this, relatively, are equal."""
+"""Sums of completion times that differ by less than this, relatively, count as equal."""
 
 
 class BestFill(SchedulePolicySolver):
     """Keep the best of seven schedules, each made by one priority fill from start to end.
 
-    A fill either gives base demands first, as ``srw`` does, or fills jobs *one by one*: in order
-    of key each gets all the workers that it can use before the next may start. Started jobs keep
-    their base demands in both. One by one, a job that does not fit is skipped; *in turn*, the jobs
-    behind it wait until it has started; *with foresight*, a job that fits waits too while it pays
-    to keep its GPUs for a job to come: one that would wait longer for it to end than it would wait
-    for that one. The seven are
+    Three kinds of fill give jobs their workers in the order of a key; started jobs always keep
+    their base demands. A fill with base demands first works as ``srw`` does. A fill *one by one*
+    gives each job all the workers that it can use before the next job may start, and skips a job
+    that does not fit. A fill *in turn* does the same, but jobs behind one that does not fit wait
+    until it has started. A fill *with foresight* is one by one, but a job that fits also waits if
+    starting it would delay some future job more than waiting for that job would delay it. The seven
+    fills are
 
     * base demands first by remaining work (``srw``), and by remaining work / w_max;
-    * one by one by remaining GPU work, and by that over the root of w_min;
+    * one by one by remaining GPU work, and by remaining GPU work over the root of w_min;
     * in turn by remaining work times the root of the GPUs per worker;
-    * with foresight by remaining work, and by remaining work times that root.
+    * with foresight by remaining work, and by remaining work times the root of the GPUs per worker.
 
-    Where jobs queue, one by one is what shortest remaining time first asks for, since a job that
-    has started can grow later but cannot be stopped. The policy simulates the future, so it
-    knows releases to come, as the problem does.
+    If jobs queue, filling one by one corresponds to shortest remaining time first, since a started
+    job can grow later but cannot be stopped. The policy simulates the future, so it knows later
+    releases, as the problem does.
 
     Source: this project; keys and fills were chosen on the families ``load`` and ``light``.
-    Complexity seven times ``srw``'s, and with foresight one step for each job to come while a job
-    that starts would run. Guarantee: never worse than ``srw``.
+    Complexity: seven times that of ``srw``; foresight adds one step for each future job that is
+    released while a starting job would run. Guarantee: never worse than ``srw``.
     """
 
     name = "best-fill"
 
     def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[Schedule]:  # noqa: ARG002
-        """Return the best schedule, the first of equal ones; of those that there was time for."""
+        """Return the best schedule that was computed in time; ties keep the first."""
         start = FluidState(instance)
         best = start.copy(logs=True)
         FILLS[0].run(best, decides=False)
@@ -98,10 +99,10 @@ class BestFill(SchedulePolicySolver):
 
 
 ALL_ORDERS_UP_TO_JOBS = 5
-"""Active jobs up to which every order is tried: 120."""
+"""For at most this many active jobs every order is tried (120 orders for 5 jobs)."""
 
 SAMPLED_ORDERS = 30
-"""Orders drawn at random where there are more."""
+"""Number of random orders that are tried for more active jobs."""
 
 BASE_POLICIES = (
     Fill(FILL_BASES_FIRST, SHORTEST_JOB),
@@ -111,35 +112,34 @@ BASE_POLICIES = (
     Fill(FILL_WITH_FORESIGHT, REMAINING_WORK),
     Fill(MARGINAL, SHORTEST_JOB),
 )
-"""What finishes a schedule: ``sjf``, ``srw``, three fills of ``best-fill``, Lyra's greedy."""
+"""Policies that complete a schedule: ``sjf``, ``srw``, three of ``best-fill``, Lyra's greedy."""
 
 FINISHING = BASE_POLICIES[1]
-"""What finishes it once the time is over: ``srw``."""
+"""The policy that completes the schedule when time runs out: ``srw``."""
 
 
 class Rollout(SchedulePolicySolver):
-    """At each decision, take the priority fill that ends best.
+    """At each decision, simulate the candidate decisions to the end and take the best one.
 
-    Candidates are the decisions of the base policies; of every order of the active jobs, those
-    of three fills (base demands first; one by one; in turn, see `BestFill`); and the same with the
-    last jobs of the order held back from starting, since waiting can pay. Each distinct
-    allocation is tried once. With more than 5 active jobs 30 orders drawn at random stand for
-    all. Each candidate is finished by each base policy: ``sjf``, ``srw``, one by one by remaining
-    GPU work, in turn by remaining work times the root of the GPUs per worker, with foresight by
-    remaining work, and Lyra's two phases with the marginal greedy per GPU. The least sum of
-    completion times wins, the first found of equal ones. It simulates the future, so it knows
-    releases to come, as the problem does.
+    The candidates are the decisions of the base policies and of three fills for every order of the
+    active jobs: base demands first, one by one, and in turn (see `BestFill`). Further candidates
+    keep the last jobs of an order from starting, since waiting can pay. Each distinct allocation is
+    tried once. With more than 5 active jobs, 30 random orders are tried. Each base policy completes
+    each candidate: ``sjf``, ``srw``, one by one by remaining GPU work, in turn by remaining work
+    times the root of the GPUs per worker, with foresight by remaining work, and Lyra's two phases
+    with the marginal greedy per GPU. The least sum of completion times wins; ties keep the first.
+    The policy simulates the future, so it knows later releases, as the problem does.
 
-    Source: this project, where it found optima in 92 to 100 of 100 small instances without
-    queues; one-step rollout is Bertsekas, Tsitsiklis and Wu (1997). Complexity O(A min(A!, 30))
-    schedules of the base policies a decision. Guarantee: never worse than the best of its base
-    policies, whose decisions are among the candidates.
+    Source: this project, where it found optima in 92 to 100 of 100 small instances without queues;
+    one-step rollout is Bertsekas, Tsitsiklis and Wu (1997). Complexity O(A min(A!, 30)) schedules
+    of the base policies per decision. Guarantee: never worse than the best base policy, whose
+    decisions are among the candidates.
     """
 
     name = "rollout"
 
     def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[Schedule]:
-        """Return the schedule of the best decisions; ``srw`` decides once the time is over."""
+        """Return the schedule of the best decisions; ``srw`` completes it when time runs out."""
         state = FluidState(instance, compiled=True)
         stopped_by, decides = None, False
         try:
@@ -162,7 +162,7 @@ class Rollout(SchedulePolicySolver):
 
 
 def _finished(state: FluidState, targets: Any) -> float:
-    """Return the sum of completion times after a decision, finished by the best base policy."""
+    """Return the sum of completion times after a decision, completed by the best base policy."""
     decided = state.copy()
     decided.arrays.held[TARGET] = targets
     decided.apply()
@@ -175,7 +175,7 @@ def _finished(state: FluidState, targets: Any) -> float:
 
 
 def _candidates(state: FluidState, rng: np.random.Generator) -> Iterator[Any]:
-    """Yield distinct decisions, an array of targets by job each."""
+    """Yield distinct candidate decisions, each an array of targets by job."""
     seen: set[bytes] = set()
     active = state.active
     trial = state.copy()
@@ -188,7 +188,7 @@ def _candidates(state: FluidState, rng: np.random.Generator) -> Iterator[Any]:
         trial.set_keys([0.0] * len(ranks), ranks.tolist())
         for rule in (FILL_BASES_FIRST, FILL_ONE_BY_ONE, FILL_IN_TURN):
             yield from _decided(trial, rule, active, seen)
-        # The same with the last of the order held back, one more each time.
+        # Keep the last jobs of the order from starting, one more job each time.
         for job in reversed(order):
             if not state.has_started(job):
                 ranks[job] = NEVER
@@ -200,7 +200,7 @@ def _candidates(state: FluidState, rng: np.random.Generator) -> Iterator[Any]:
 def _decided(
     trial: FluidState, rule: int, active: Sequence[int], seen: set[bytes]
 ) -> Iterator[Any]:
-    """Yield the targets that a rule sets, unless they were seen before or nothing would happen."""
+    """Yield the targets of a rule, unless they are known or no job would ever start."""
     trial.decide(decide_by_rule, rule)
     targets = np.zeros(len(trial.instance.jobs), dtype=np.int64)
     targets[active] = trial.arrays.held[TARGET][active]
@@ -211,7 +211,7 @@ def _decided(
 
 
 def _orders(active: Sequence[int], rng: np.random.Generator) -> Iterator[Sequence[int]]:
-    """Yield all orders of few jobs, or a sample of the orders of many."""
+    """Yield all orders of few jobs, or random orders of many jobs."""
     if len(active) <= ALL_ORDERS_UP_TO_JOBS:
         yield from permutations(active)
         return

@@ -1,8 +1,8 @@
-"""Policies that decide anew at every event, from the state alone, and what they share.
+"""Scheduling policies that decide at every release and completion, from the current state alone.
 
-Each is a solver (`StepPolicy`) whose rule is a method or a kernel on the state of
-`lyra_opt.allocation.schedules`: ``sjf``, ``srw``, ``lyra``, ``optimus``, ``equal-share``,
-``gandiva`` and ``afs``.
+Each policy is a solver (`StepPolicy`). Its rule is a method or a kernel on the state of
+`lyra_opt.allocation.schedules`. The policies are ``sjf``, ``srw``, ``lyra``, ``optimus``,
+``equal-share``, ``gandiva`` and ``afs``.
 """
 
 from __future__ import annotations
@@ -51,16 +51,15 @@ if TYPE_CHECKING:
 
 
 class SchedulePolicySolver(HeuristicSolver):
-    """A rule that decides anew at every release and completion.
+    """A base class for policies that decide anew at every release and completion.
 
-    It gives whole workers. A job that has started keeps at least its base demand until it
-    completes.
+    A policy gives whole workers. A started job keeps at least its base demand until it completes.
 
-    In complexities, J is the number of jobs, A of those released and not complete, G of GPUs;
-    there are at most 2 J decisions. Every policy adds O(A) a decision for what the evaluator
-    does. If all jobs start when they are released, any policy is within max w_max / w_min of the
-    optimum, since C_j <= r_j + W_j / w_min and no schedule ends job j before r_j + W_j / w_max;
-    where jobs queue, no constant ratio is known to this project.
+    In complexities, J is the number of jobs, A the number of jobs released and not completed, and G
+    the number of GPUs. There are at most 2 J decisions, and the evaluator adds O(A) per decision to
+    every policy. If all jobs start when they are released, any policy is within max w_max / w_min
+    of the optimum, since C_j <= r_j + W_j / w_min and no schedule ends job j before r_j + W_j /
+    w_max. If jobs queue, no constant ratio is known to this project.
     """
 
     problem = "allocation"
@@ -69,18 +68,18 @@ class SchedulePolicySolver(HeuristicSolver):
     solve = from_first_release(HeuristicSolver.solve)
 
     def stopped(self, instance: Instance) -> SolveResult[Schedule]:
-        """Return a schedule of moldable jobs."""
+        """Return a schedule of moldable jobs, used when time runs out."""
         return scheduled(instance, moldable_schedule(instance), StoppedBy.TIME)
 
     def objective_of(self, instance: Instance, solution: Schedule) -> float:
-        """Return its mean JCT in seconds."""
+        """Return the mean JCT of a schedule in seconds."""
         return mean_jct_s(instance, solution)
 
 
 def scheduled(
     instance: Instance, schedule: Schedule, stopped_by: StoppedBy | None = None
 ) -> SolveResult[Schedule]:
-    """Return a schedule with its mean JCT."""
+    """Return a schedule as a feasible result with its mean JCT."""
     return SolveResult(
         status=Status.FEASIBLE,
         stopped_by=stopped_by,
@@ -90,36 +89,36 @@ def scheduled(
 
 
 class StepPolicy(SchedulePolicySolver):
-    """A policy that is told by its decisions, each from the state alone."""
+    """A base class for policies given by their decisions, each from the current state alone."""
 
     @abstractmethod
     def decide(self, state: FluidState) -> None:
         """Set the target of every active job."""
 
     def prepare(self, state: FluidState) -> None:
-        """Set the keys that `decide` orders by, if it does."""
+        """Set the keys by which `decide` orders jobs, if it uses keys."""
 
     def schedule(self, instance: Instance, rng: np.random.Generator) -> Schedule:  # noqa: ARG002
-        """Return the schedule that the decisions make."""
+        """Simulate the policy to the end and return its schedule."""
         state = FluidState(instance)
         self.prepare(state)
         return evaluate(state, self.decide)
 
     def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[Schedule]:
-        """Return the schedule and its mean JCT."""
+        """Return the schedule of the policy and its mean JCT."""
         return scheduled(instance, self.schedule(instance, rng))
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key that orders jobs, the least first: slope * remaining work + offset.
+    """A sort key for jobs, slope * remaining work + offset; the least key comes first.
 
-    Keys are compared after rounding to 40 significant bits; equal ones go in file order.
+    Keys are compared after rounding to 40 significant bits. Ties are broken by file order.
 
     Parameters
     ----------
     slope, offset
-        Of each job.
+        Functions from a job to its slope and its offset.
     """
 
     slope: Callable[[ElasticJob], float]
@@ -137,34 +136,35 @@ def remaining_times(slope: Callable[[ElasticJob], float]) -> Key:
 
 
 SHORTEST_JOB = Key(slope=lambda _: 0.0, offset=lambda job: job.work_worker_s / job.max_workers)
-"""The original work over w_max: the running time with the most workers, before it starts."""
+"""Original work / w_max: the running time of the whole job with the most workers."""
 
 REMAINING_WORK = remaining_times(lambda _: 1.0)
-"""In worker-seconds."""
+"""Remaining work in worker-seconds."""
 
 REMAINING_GPU_WORK = remaining_times(lambda job: float(job.gpus_per_worker))
-"""In GPU-seconds."""
+"""Remaining work in GPU-seconds."""
 
 REMAINING_WORK_ROOT_GPUS = remaining_times(lambda job: math.sqrt(job.gpus_per_worker))
-"""Remaining work times the root of the GPUs per worker: between the two above."""
+"""Remaining work times the root of the GPUs per worker, between worker-seconds and GPU-seconds."""
 
 REMAINING_GPU_WORK_ROOT_BASE = remaining_times(
     lambda job: job.gpus_per_worker / math.sqrt(job.min_workers)
 )
-"""Remaining GPU work over the root of w_min: jobs that may not wait for GPUs one by one."""
+"""Remaining work in GPU-seconds over the root of w_min, which favours large base demands."""
 
 REMAINING_TIME = remaining_times(lambda job: 1.0 / job.max_workers)
-"""Remaining work over w_max."""
+"""Remaining work / w_max."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """A rule of `lyra_opt.allocation.schedules.kernel` with the key that it orders jobs by.
+    """A rule of `lyra_opt.allocation.schedules.kernel` with the key by which it orders jobs.
 
     Parameters
     ----------
     rule
-        ``FILL_BASES_FIRST``, ``FILL_ONE_BY_ONE``, ``FILL_IN_TURN`` or ``MARGINAL``.
+        ``FILL_BASES_FIRST``, ``FILL_ONE_BY_ONE``, ``FILL_IN_TURN``, ``FILL_WITH_FORESIGHT`` or
+        ``MARGINAL``.
     key
         The key.
     """
@@ -173,41 +173,41 @@ class Fill:
     key: Key
 
     def run(self, state: FluidState, *, decides: bool) -> None:
-        """Simulate the rule to the end; `decides` as for `FluidState.run`."""
+        """Simulate the rule to the end; `decides` is as for `FluidState.run`."""
         self.key.set_in(state)
         state.run(self.rule, decides=decides)
 
 
 class PriorityFill(StepPolicy):
-    """Fill in order of a key: base demands first, then extra workers in the same order.
+    """Fill in the order of a key: base demands first, then extra workers in the same order.
 
-    At each decision started jobs keep their base demands, waiting jobs get theirs in order of
-    key if it fits (one that does not is skipped), and then each started job, in the same order,
-    gets as many extra workers as it can use and as are left.
+    At each decision started jobs keep their base demands. Waiting jobs get their base demand in the
+    order of the key if it fits, and are skipped if not. Then each started job, in the same order,
+    gets as many extra workers as it can use and as fit.
 
-    Simulated to the end by one kernel. Complexity O(A) a decision and one step for each pair of
-    jobs that change places in the order, O(J^2) in all in practice.
+    One kernel simulates the policy to the end. Complexity O(A) per decision, plus one step for each
+    pair of jobs that swap places in the order, O(J^2) in total in practice.
     """
 
     key: Key
 
     def prepare(self, state: FluidState) -> None:
-        """Order jobs by the key."""
+        """Order jobs by the key of the policy."""
         self.key.set_in(state)
 
     def decide(self, state: FluidState) -> None:
-        """Fill once."""
+        """Set all targets by one fill."""
         state.decide(decide_by_rule, FILL_BASES_FIRST)
 
     def schedule(self, instance: Instance, rng: np.random.Generator) -> Schedule:  # noqa: ARG002
-        """Return the schedule that the key makes, by one kernel to its end."""
+        """Return the schedule of the policy, simulated to the end by one kernel."""
         state = FluidState(instance)
         Fill(FILL_BASES_FIRST, self.key).run(state, decides=False)
         return state.schedule()
 
 
 def quick_schedule(instance: Instance) -> Schedule:
-    """Return the schedule of ``srw``, or one of moldable jobs where there is no time for that."""
+    """Return the schedule of ``srw``, or one of moldable jobs if time runs out."""
     state = FluidState(instance)
     try:
         Fill(FILL_BASES_FIRST, REMAINING_WORK).run(state, decides=False)
@@ -217,12 +217,12 @@ def quick_schedule(instance: Instance) -> Schedule:
 
 
 class ShortestJobFirst(PriorityFill):
-    """Shortest job first: `PriorityFill` by work / w_max, the original work.
+    """Shortest job first: `PriorityFill` by the original work / w_max.
 
     Source: phase 1 of Lyra (EuroSys 2023), section 5.2, with the extra workers given in the same
-    order, which is right on the paper's first example (table 2) and wrong on its second (table
-    4: 63.33 against 62). Complexity as `PriorityFill`. Guarantee: none where jobs queue; a job
-    that is nearly done keeps the rank of its original work.
+    order. That is optimal on the paper's first example (table 2) but not on its second (table 4:
+    63.33 against 62). Complexity as `PriorityFill`. Guarantee: none if jobs queue; a job that is
+    nearly done keeps the rank of its original work.
     """
 
     name = "sjf"
@@ -233,10 +233,10 @@ class SmallestRemainingWork(PriorityFill):
     """Smallest remaining work first: `PriorityFill`, malleable shortest remaining time first.
 
     Source: this project. Shortest remaining time first is optimal for one machine with preemption
-    (Schrage 1968): the case in which every job can use all GPUs and none needs any. Complexity as
-    `PriorityFill`. Guarantee: none where jobs queue. It lets every job start that fits before the
-    shortest may grow: on J GPUs, J jobs of equal work with 1 to J workers run side by side and all
-    end at the end, where one after the other would halve the mean JCT.
+    (Schrage 1968), the case in which every job can use all GPUs and has no base demand. Complexity
+    as `PriorityFill`. Guarantee: none if jobs queue. Every job that fits starts before the shortest
+    job may grow. Take J GPUs and J jobs of equal work with 1 to J workers: they run side by side
+    and all end together, whereas running them one after another would halve the mean JCT.
     """
 
     name = "srw"
@@ -246,20 +246,20 @@ class SmallestRemainingWork(PriorityFill):
 def most_reduction(
     jobs: Sequence[ElasticJob], remaining_worker_s: Sequence[float], free_gpus: int
 ) -> list[int]:
-    """Return the extra workers of each job, with the most sum of T(w_min) - T(w) that fits.
+    """Return the extra workers of each job that maximise the sum of T(w_min) - T(w).
 
     Parameters
     ----------
     jobs
         Started jobs.
     remaining_worker_s
-        The work that each of them has left; T is the time that it takes.
+        Remaining work of each job in worker-seconds; T is the time that it takes.
     free_gpus
-        What their base demands leave.
+        GPUs left by the base demands.
 
     Notes
     -----
-    Solved exactly, within 1e-9, by `MckpCore`.
+    `MckpCore` solves this knapsack exactly, within 1e-9.
     """
     if not jobs:
         return []
@@ -284,24 +284,23 @@ def most_reduction(
 
 
 class Lyra(StepPolicy):
-    """Base demands by work / w_max; then the extra workers that reduce JCT most in all.
+    """Lyra's two phases: base demands by work / w_max, then the most valuable extra workers.
 
-    Phase 1: started jobs keep their base demands, waiting jobs get theirs in order of
-    work / w_max, ties in file order, if it fits; one that does not is skipped. Phase 2: a
-    multiple-choice knapsack of the GPUs left, with the most sum of T(w_min) - T(w) where T is
-    the *remaining* time of a started job. The gains of a job's workers fall one after the other,
-    so that with equal GPUs per worker the marginal greedy solves it exactly, ties in file order;
-    else `lyra_opt.allocation.exact.mckp_core.MckpCore` does.
+    Phase 1: started jobs keep their base demands. Waiting jobs get their base demands in the order
+    of work / w_max, ties in file order, if they fit; a job that does not fit is skipped. Phase 2: a
+    multiple-choice knapsack distributes the remaining GPUs. It maximises the sum of T(w_min) -
+    T(w), where T is the *remaining* time of a started job. The gain falls with each worker of a
+    job, so with equal GPUs per worker the marginal greedy solves the knapsack exactly, ties in file
+    order; else `lyra_opt.allocation.exact.mckp_core.MckpCore` solves it.
 
-    Source: Lyra (EuroSys 2023), section 5.2. Assumed here: running jobs are valued by their
+    Source: Lyra (EuroSys 2023), section 5.2. Assumptions: running jobs are valued by their
     remaining work, which the paper leaves open; epochs are releases and completions.
 
-    Complexity O((A + G) log A) a decision with equal GPUs per worker, else
-    `MckpCore`'s.
-    Guarantee: none beyond w_max / w_min. The knapsack favours the job with the most work: with n
-    jobs (w from 1 to E + 1, work 1), one job of work E (E + 1) / 2 and n + 1 + E GPUs it keeps
-    all extra workers on the long job, at up to 1.865 times the mean JCT of ``srw`` (this
-    project; the family ``worst-case`` has the formula).
+    Complexity O((A + G) log A) per decision with equal GPUs per worker, else that of `MckpCore`.
+    Guarantee: none beyond w_max / w_min. The knapsack favours the job with the most work. With n
+    jobs (w from 1 to E + 1, work 1), one job of work E (E + 1) / 2 and n + 1 + E GPUs it gives all
+    extra workers to the long job, at up to 1.865 times the mean JCT of ``srw`` (this project; the
+    family ``worst-case`` has the formula).
     """
 
     name = "lyra"
@@ -311,7 +310,7 @@ class Lyra(StepPolicy):
         SHORTEST_JOB.set_in(state)
 
     def decide(self, state: FluidState) -> None:
-        """Start the shortest, then solve the knapsack."""
+        """Start the shortest waiting jobs, then solve the knapsack of extra workers."""
         free = state.start_bases(by_key=True)
         jobs = state.instance.jobs
         started = [job for job in state.active if state.target(job)]
@@ -329,35 +328,35 @@ class Lyra(StepPolicy):
 
 
 class Optimus(StepPolicy):
-    """Base demands by release and file; then one worker at a time by reduced time per GPU.
+    """Base demands by release and file order, then one worker at a time by time saved per GPU.
 
-    The gain of a worker is R / rate(w) - R / rate(w + 1) with R the remaining work, divided by
-    the GPUs of a worker; ties in file order.
+    The gain of a worker is (R / rate(w) - R / rate(w + 1)) / GPUs per worker, where R is the
+    remaining work. Ties are broken by file order.
 
     Source: Peng et al., *Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning
     Clusters* (EuroSys 2018), in the form with GPUs only of the simulator of AdaptDL (Pollux, OSDI
-    2021); the paper from memory. Assumed here: each job's first worker is its base
-    demand, given first come, first served, a job that does not fit being skipped; lengths are
-    known, where Optimus predicts them from the loss curve. With equal GPUs per worker it differs
-    from ``lyra`` in nothing but who starts first.
+    2021); the paper from memory. Assumptions: the first worker of a job is its base demand, given
+    first come, first served, and a job that does not fit is skipped. Lengths are known, where
+    Optimus predicts them from the loss curve. With equal GPUs per worker it differs from ``lyra``
+    only in which jobs start first.
 
-    Complexity O((A + G) log A) a decision. Guarantee: none. It has Lyra's fault: on
-    `Lyra`'s family all extra workers go to the longest job.
+    Complexity O((A + G) log A) per decision. Guarantee: none. Like `Lyra`, it gives all extra
+    workers to the longest job on that policy's worst-case family.
     """
 
     name = "optimus"
 
     def decide(self, state: FluidState) -> None:
-        """Hand out the workers by gain."""
+        """Start base demands by release, then add extra workers by gain per GPU."""
         free = state.start_bases(by_key=False)
         state.decide(add_by_gain, free, 1)
 
 
 @kernel_with_lists
 def add_to_smallest_share(free: int, state: Any) -> Any:
-    """Add one worker at a time to the job that holds the fewest GPUs; ties by release and file.
+    """Add one worker at a time to the job with the fewest GPUs; ties by release and file order.
 
-    A job whose next worker does not fit gets no more.
+    A job whose next worker does not fit gets no more workers.
     """
     target = state.held[TARGET]
     size = state.limits[GPUS_PER_WORKER]
@@ -384,10 +383,11 @@ def add_to_smallest_share(free: int, state: Any) -> Any:
 
 @kernel
 def share_by_afs(state: Any) -> Any:
-    """Give base demands and workers one at a time to the winner of AFS-L's comparisons.
+    """Give base demands and single workers to the winner of AFS-L's pairwise comparisons.
 
-    A step is the base demand of a waiting job, or one more worker. The first job of those whose
-    step fits, by release and file, is compared with each later one in turn, the winner going on.
+    A step is the base demand of a waiting job, or one more worker. Among the jobs whose step fits,
+    by release and file order, the first is compared with the second, and each winner with the next
+    job.
     """
     target = state.held[TARGET]
     least = state.limits[MIN_WORKERS]
@@ -414,7 +414,7 @@ def share_by_afs(state: Any) -> Any:
                 if left / least[job] < best_left / least[best]:
                     best = job
                 continue
-            # The shorter of the two at its own share, and the longer; without workers: endless.
+            # Find the job with the shorter remaining time; without workers it is infinite.
             short = best
             long = job
             if target[best] == 0:
@@ -447,44 +447,44 @@ def share_by_afs(state: Any) -> Any:
 
 
 class EqualShare(StepPolicy):
-    """Base demands by release and file where they fit; then each worker to the smallest holder.
+    """Base demands by release and file order, then each worker to the job with the fewest GPUs.
 
-    One worker at a time goes to the started job that holds the fewest GPUs, ties by release,
-    then in file order; a job whose next worker does not fit gets no more.
+    One worker at a time goes to the started job that holds the fewest GPUs, ties by release, then
+    in file order. A job whose next worker does not fit gets no more workers.
 
-    Source: processor sharing, the yardstick of fairness; its form with whole workers and base
-    demands is this project's. Complexity O((A + G) log A) a decision. Guarantee: without base
-    demands and with w_max = G it is twice the optimum at most when all jobs are released
-    together, and that is tight (equal jobs); with base demands none where jobs queue.
+    Source: processor sharing, the standard of fairness; the form with whole workers and base
+    demands is this project's own. Complexity O((A + G) log A) per decision. Guarantee: without base
+    demands, with w_max = G and with all jobs released together, at most twice the optimum, and that
+    is tight (equal jobs). With base demands there is none if jobs queue.
     """
 
     name = "equal-share"
 
     def decide(self, state: FluidState) -> None:
-        """Level the GPUs that jobs hold."""
+        """Start base demands by release, then level the GPUs that jobs hold."""
         free = state.start_bases(by_key=False)
         state.decide(add_to_smallest_share, free)
 
 
 class Gandiva(StepPolicy):
-    """Base demands by release and file where they fit; extra workers only while no job waits.
+    """Base demands by release and file order; extra workers only while no job waits.
 
     Source: Gandiva (OSDI 2018), "grow-shrink", as Lyra (EuroSys 2023), section 7, describes its
-    baseline: "grow jobs when there are free GPUs and no pending job". Assumed here: base demands
-    come first come, first served, a job that does not fit being skipped; grown jobs shrink to
-    their base demands when a job is left waiting; who grows is levelled as in `EqualShare`.
-    Gandiva's time-slicing, packing and migration have no counterpart: started jobs are not
-    suspended, and GPUs are alike.
+    baseline: "grow jobs when there are free GPUs and no pending job". Assumptions: base demands
+    come first come, first served, and a job that does not fit is skipped. Grown jobs shrink to
+    their base demands when a job is left waiting. Extra workers are levelled as in `EqualShare`.
+    Gandiva's time-slicing, packing and migration are not modelled: started jobs are not suspended,
+    and all GPUs are alike.
 
-    Complexity O((A + G) log A) a decision. Guarantee: none. One waiting job with a base demand
-    of G holds every other at its base demand: with a job of base demand 1 and w_max = G that has
-    just started, G - 1 GPUs idle until it ends, and the mean JCT is up to G times the optimum.
+    Complexity O((A + G) log A) per decision. Guarantee: none. One waiting job with a base demand of
+    G keeps every other job at its base demand. If a job with base demand 1 and w_max = G has just
+    started, G - 1 GPUs idle until it ends, and the mean JCT is up to G times the optimum.
     """
 
     name = "gandiva"
 
     def decide(self, state: FluidState) -> None:
-        """Grow the started jobs if all have started."""
+        """Start base demands by release; add extra workers only if every active job has started."""
         free = state.start_bases(by_key=False)
         if all(state.target(job) for job in state.active):
             state.decide(add_to_smallest_share, free)
@@ -493,23 +493,23 @@ class Gandiva(StepPolicy):
 class Afs(StepPolicy):
     """Give one worker at a time to the winner of pairwise comparisons of jobs.
 
-    Of a shorter job a and a longer one b, by remaining time with the workers that each has so
-    far, b wins if and only if (p_b(m_b + 1) - p_b(m_b)) / p_b(m_b + 1) exceeds
-    (p_a(m_a + 1) - p_a(m_a)) / p_a(m_a), where p is the throughput; of two jobs without workers
-    the one that is shorter alone. The winner of each comparison meets the next job.
+    Take a shorter job a and a longer job b, by remaining time with their current workers. Job b
+    wins if and only if (p_b(m_b + 1) - p_b(m_b)) / p_b(m_b + 1) exceeds (p_a(m_a + 1) - p_a(m_a)) /
+    p_a(m_a), where p is the throughput. Of two jobs without workers, the job that is shorter alone
+    wins. The winner of each comparison is compared with the next job.
 
     Source: AFS-L of Hwang et al., *Elastic Resource Sharing for Distributed Deep Learning* (NSDI
     2021), after the re-implementation in the Voda scheduler and from memory, without the paper's
-    text. Assumed here: a job's first step is its whole base demand, and started
-    jobs keep theirs; both sides are divided by the GPUs of the step; jobs meet by release, then
-    in file order; a step that does not fit is passed over.
+    text. Assumptions: the first step of a job is its whole base demand, and started jobs keep
+    theirs. Both sides are divided by the GPUs of the step. Jobs are compared by release, then in
+    file order. A step that does not fit is skipped.
 
-    Complexity O(A G) a decision. Guarantee: none. The rule compares rates of progress and not
-    lengths once jobs run: it tends to equal shares whatever the lengths.
+    Complexity O(A G) per decision. Guarantee: none. Once jobs run, the rule compares rates of
+    progress and not lengths, so it tends to equal shares.
     """
 
     name = "afs"
 
     def decide(self, state: FluidState) -> None:
-        """Hand out the GPUs one step at a time."""
+        """Allocate the GPUs one step at a time by AFS-L's comparisons."""
         state.decide(share_by_afs)

@@ -1,14 +1,14 @@
-"""One event-driven evaluator for all policies: decisions at every release and completion.
+"""The event-driven evaluator of all policies: decisions at every release and completion.
 
-Between two events nothing changes, so a schedule is a list of decisions. A job's remaining work
-is a float as of its last change of workers, and its completion is computed from there once: the
-error of its work is a few units in the last place for each *change*, not for each event. Events
-closer than 1e-12 of the time are one decision. Rational numbers would be exact, but their
-denominators grow with every completion; floats reproduce the published examples to the printed
+Between two events nothing changes, so a schedule is a list of decisions. The remaining work of a
+job is a float as of its last change of workers, and its completion is computed from that once. So
+its error is a few units in the last place for each *change*, not for each event. Events within
+1e-12 of the time are handled as one decision. Rational numbers would be exact, but their
+denominators grow with every completion. Floats reproduce the published examples to the printed
 digits, and 10,000 jobs stay within the checker's 1e-9.
 
-States of fewer than `COMPILE_FROM_JOBS` jobs are lists that interpreted kernels work on, larger
-ones arrays for compiled kernels. Both do the same arithmetic in the same order.
+States of fewer than `COMPILE_FROM_JOBS` jobs are lists for interpreted kernels, larger states are
+arrays for compiled kernels. Both do the same arithmetic in the same order.
 """
 
 from __future__ import annotations
@@ -50,35 +50,35 @@ if TYPE_CHECKING:
 
 
 COMPILE_FROM_JOBS = 40
-"""Jobs from which a schedule is simulated by compiled kernels."""
+"""From this many jobs on, schedules are simulated by compiled kernels."""
 
 STEPS_BETWEEN_LOOKS_AT_THE_CLOCK = 200_000
-"""Of a rule that a kernel simulates: active jobs at decisions, a few milliseconds of them."""
+"""Sum over decisions of the active jobs between two time checks, a few milliseconds of work."""
 
 NEGLIGIBLE = 1e-10
-"""Of a mean JCT: the delay by rounding that the checker does not add to it."""
+"""Relative delay of the mean JCT due to rounding that the checker does not add."""
 
 _FAULTS = {
     fluid.OUT_OF_RANGE: "gives a job fewer workers than w_min or more than w_max",
     fluid.STOPS_A_JOB: "stops a job that has started",
-    fluid.TOO_MANY_GPUS: "gives more GPUs than there are",
+    fluid.TOO_MANY_GPUS: "allocates more GPUs than the cluster has",
 }
 
 
 class FluidState:
-    """Where a schedule in the making stands.
+    """The state of a simulated schedule at one moment.
 
-    A policy reads it at each decision and sets the number of workers of each active job, one
-    that is released and not complete.
+    At each decision a policy reads the state and sets the number of workers of each active job. A
+    job is active if it is released and not completed.
 
     Parameters
     ----------
     instance
-        Its objective plays no part.
+        The instance; its objective is ignored.
     compiled
         Whether kernels run compiled; None decides by the number of jobs.
     logs
-        Whether pieces are kept for `schedule`.
+        Whether pieces are recorded for `schedule`.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class FluidState:
         jobs = instance.jobs
         self.instance = instance
         self.compiled = len(jobs) >= COMPILE_FROM_JOBS if compiled is None else compiled
-        # At most two entries an active job and decision; emptied when the next might not fit.
+        # A decision logs at most two pieces per active job; a full log is emptied in time.
         columns = 4 * len(jobs) if logs else 1
         arrivals = sorted(range(len(jobs)), key=lambda job: jobs[job].release_s)
         nothing = [0.0] * len(jobs)
@@ -134,9 +134,9 @@ class FluidState:
         self._pieces: list[tuple[float, int, float, int]] = []
 
     def copy(self, *, logs: bool = False) -> FluidState:
-        """Return an independent state of the same moment.
+        """Return an independent copy of the state at the same moment.
 
-        With `logs` it keeps the pieces from now on.
+        With `logs` the copy records pieces from now on.
         """
         other = object.__new__(FluidState)
         other.instance, other.compiled = self.instance, self.compiled
@@ -158,12 +158,12 @@ class FluidState:
 
     @property
     def now_s(self) -> float:
-        """The time of the decision."""
+        """The time of the current decision, in seconds."""
         return float(self.arrays.clock[fluid.NOW])
 
     @property
     def total_jct_s(self) -> float:
-        """The sum of the job completion times of all jobs completed so far."""
+        """The sum of the completion times of all jobs completed so far, in seconds."""
         return float(self.arrays.clock[fluid.TOTAL_JCT])
 
     @property
@@ -175,44 +175,45 @@ class FluidState:
         ]
 
     def has_started(self, job: int) -> bool:
-        """Whether a job must keep at least its base demand."""
+        """Whether the job has started, so that it must keep at least its base demand."""
         return bool(self.arrays.held[fluid.STARTED][job])
 
     def remaining_worker_s(self, job: int) -> float:
-        """Return the work that an active job has left."""
+        """Return the remaining work of an active job, in worker-seconds."""
         return float(fluid.remaining_work(job, self.arrays))
 
     def set_keys(self, slope: Sequence[float], offset: Sequence[float]) -> None:
         """Order jobs from now on by slope * remaining work + offset.
 
-        A job of key `schedules.kernel.NEVER` or more does not start.
+        A job with a key of `schedules.kernel.NEVER` or more does not start.
         """
-        # Kept apart from copies, which share what is given.
+        # Copies of the state share `given`, so it is replaced and not changed.
         given = self.arrays.given.copy()
         given[fluid.SLOPE] = slope
         given[fluid.OFFSET] = offset
         self.arrays = fluid.Fluid(self.arrays.limits, given, *self.arrays[2:])
 
     def target(self, job: int) -> int:
-        """Return how many workers the decision gives to a job so far."""
+        """Return the number of workers that the current decision gives to a job so far."""
         return int(self.arrays.held[fluid.TARGET][job])
 
     def set_target(self, job: int, workers: int) -> None:
-        """Decide how many workers an active job gets; every active job needs a target."""
+        """Set the number of workers of an active job; every active job needs a target."""
         try:
             self.arrays.held[fluid.TARGET][job] = workers
         except (TypeError, IndexError):
             raise TypeError(f"job must be one of state.active, not {show_value(job)}") from None
 
     def decide(self, kernel: Kernel, *first: Any) -> Any:
-        """Let a kernel set the targets: it gets `first` and the state."""
+        """Run a kernel that sets the targets, with the arguments `first` and the state."""
         arguments = (*first, self.arrays)
         return kernel.compiled(*arguments) if self.compiled else kernel(*arguments)
 
     def start_bases(self, *, by_key: bool) -> int:
-        """Target base demands, of started jobs, then of waiting ones where they fit.
+        """Target the base demands of started jobs, then those of waiting jobs where they fit.
 
-        Waiting jobs come in order of key, or by release and file. Returns the GPUs left.
+        Waiting jobs are visited in the order of the key, or by release and file order. Returns the
+        remaining GPUs.
         """
         if by_key:
             self.decide(fluid.sort_by_key)
@@ -220,14 +221,14 @@ class FluidState:
         return int(self.decide(fluid.start_bases, order))
 
     def advance(self) -> bool:
-        """Go to the next event; return False if there is none, because no job is left to come.
+        """Go to the next release or completion; return False if no event is left.
 
         Raises
         ------
         ValueError
-            If jobs wait that nothing will start.
+            If waiting jobs are left that the policy will never start.
         OutOfTimeError
-            If the time limit in force is used up.
+            If the time limit is reached.
         """
         require_time()
         if not self.decide(fluid.advance):
@@ -236,12 +237,12 @@ class FluidState:
         return True
 
     def apply(self) -> None:
-        """Give the active jobs their targets.
+        """Give the active jobs the workers of their targets.
 
         Raises
         ------
         ValueError
-            If they break a rule of the problem; says which.
+            If the targets break a rule of the problem; the message names the rule.
         """
         fault = int(self.decide(fluid.targets_fault))
         if fault:
@@ -255,14 +256,14 @@ class FluidState:
         Parameters
         ----------
         rule
-            ``FILL_BASES_FIRST``, ``FILL_ONE_BY_ONE`` or ``MARGINAL``.
+            One of the rules of `schedules.kernel`, such as ``FILL_BASES_FIRST`` or ``MARGINAL``.
         decides
-            Whether the rule takes the decision of the present moment too.
+            Whether the rule also takes the decision at the present moment.
 
         Raises
         ------
         OutOfTimeError
-            If the time limit in force is used up.
+            If the time limit is reached.
         """
         steps = STEPS_BETWEEN_LOOKS_AT_THE_CLOCK
         while not self.decide(fluid.run_rule, rule, int(decides), steps):
@@ -272,7 +273,7 @@ class FluidState:
         self._require_all_complete()
 
     def schedule(self) -> Schedule:
-        """Return the pieces so far, by start, then in file order."""
+        """Return the pieces recorded so far, by start, then in file order."""
         self._empty_log()
         jobs = self.instance.jobs
         return Schedule(
@@ -284,10 +285,10 @@ class FluidState:
 
     def _require_all_complete(self) -> None:
         if self.arrays.counts[fluid.ACTIVE]:
-            raise ValueError(f"the policy lets jobs wait for ever from {self.now_s} s on")
+            raise ValueError(f"the policy never starts the jobs that wait at {self.now_s} s")
 
     def _make_room(self) -> None:
-        """Empty the log if a decision and the completions after it might not fit."""
+        """Empty the log if the next decision and the completions after it might not fit."""
         if self.arrays.counts[fluid.LOGS]:
             needed = int(self.arrays.counts[fluid.LOGGED]) + 2 * int(
                 self.arrays.counts[fluid.ACTIVE]
@@ -310,12 +311,12 @@ class FluidState:
 
 
 def evaluate(state: FluidState, decide: Callable[[FluidState], None]) -> Schedule:
-    """Return the schedule that a policy makes.
+    """Simulate a policy to the end and return its schedule.
 
     Parameters
     ----------
     state
-        A new state; it is used up.
+        A new state, which the simulation changes.
     decide
         Sets the target of every active job; called at every release and completion.
 
@@ -331,9 +332,9 @@ def evaluate(state: FluidState, decide: Callable[[FluidState], None]) -> Schedul
 
 
 def mean_jct_s(instance: Instance, schedule: Schedule) -> float:
-    """Return the mean job completion time, rounded once, as the checker finds it.
+    """Return the mean JCT of a schedule in seconds, rounded once, as the checker computes it.
 
-    Of an invalid schedule, as its pieces end.
+    For an invalid schedule, it is computed from the ends of its pieces.
     """
     completion_s: dict[str, float] = {}
     for piece in schedule.pieces:
@@ -348,7 +349,7 @@ def mean_jct_s(instance: Instance, schedule: Schedule) -> float:
 
 
 def _exact_sum(values: Iterable[float]) -> Fraction:
-    """Return the sum of floats, an addition of integers each: a tenth of the time of fractions."""
+    """Return the exact sum of floats, in a tenth of the time of adding fractions."""
     numerators: dict[int, int] = defaultdict(int)
     for value in values:
         numerator, denominator = value.as_integer_ratio()
@@ -357,17 +358,18 @@ def _exact_sum(values: Iterable[float]) -> Fraction:
 
 
 def _copied(rows: Any) -> Any:
-    """Return an independent copy of an array of rows, or of a list of lists."""
+    """Return an independent copy of an array of rows or of a list of lists."""
     return rows.copy() if isinstance(rows, np.ndarray) else [list(row) for row in rows]
 
 
 def moldable_schedule(instance: Instance) -> Schedule:
-    """Return a schedule in which no job's workers change, made without a look at the clock.
+    """Return a quick schedule in which no job ever changes its number of workers.
 
-    Of the jobs that wait the one of least work starts next, ties in file order, with as many
-    workers as fit; those behind it wait until its w_min do, so that none is passed over for ever.
+    It is computed without checking the time limit. The waiting job with the least work starts next,
+    ties in file order, with as many workers as fit. The jobs behind it wait until its w_min workers
+    fit, so that no job waits for ever.
 
-    Complexity O(jobs log jobs): a third of a second for 50,000. Guarantee: none.
+    Complexity O(jobs log jobs): a third of a second for 50,000 jobs. Guarantee: none.
     """
     state = FluidState(instance)
     state.decide(start_for_good)
@@ -376,19 +378,19 @@ def moldable_schedule(instance: Instance) -> Schedule:
 
 @kernel_with_lists
 def start_for_good(state: Any) -> None:
-    """Log one piece a job."""
+    """Log one piece per job, in which the job runs to its end with constant workers."""
     limits = state.limits
     given = state.given
     least = limits[MIN_WORKERS]
     size = limits[GPUS_PER_WORKER]
     arrivals = limits[ARRIVALS]
     started = state.held[STARTED]
-    waiting = [(0.0, 0)]  # work and jobs
+    waiting = [(0.0, 0)]  # (work, job)
     waiting.pop()
-    holding = [(0.0, 0)]  # ends and GPUs
+    holding = [(0.0, 0)]  # (end, GPUs)
     holding.pop()
     free = state.counts[GPUS]
-    kept = 0  # for running jobs that have not had their turn
+    kept = 0  # base demands of running jobs not yet handled
     for job in range(len(arrivals)):
         if started[job]:
             kept += least[job] * size[job]
@@ -413,7 +415,7 @@ def start_for_good(state: Any) -> None:
             workers = min(limits[MAX_WORKERS][job], (free - kept) // size[job])
             rate = least[job] + (workers - least[job]) * given[EFFICIENCY][job]
             end = now + state.moving[REMAINING][job] / rate
-            if end <= now:  # too short for the clock: one unit in the last place
+            if end <= now:  # shorter than one unit in the last place
                 end = now * (1.0 + 2.0**-52) + 5e-324
             free -= workers * size[job]
             heapq.heappush(holding, (end, workers * size[job]))

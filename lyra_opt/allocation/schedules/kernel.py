@@ -1,9 +1,8 @@
-"""The moves of a schedule in the making, and the rules that are simulated to the end in one go.
+"""The inner loops of the schedule evaluator, and the rules that run to the end in one call.
 
-Every kernel works on the same state, made by `lyra_opt.allocation.schedules.evaluator`. Jobs are
-file positions. A job's remaining work is kept as of the moment at which its number of workers last
-changed, together with when it will complete: while its workers stay, nothing is rounded, however
-many events pass.
+Every kernel works on the state that `lyra_opt.allocation.schedules.evaluator` creates. Jobs are
+file positions. The remaining work of a job is stored as of the last change of its workers, with its
+completion time. While its workers stay the same nothing is rounded, however many events pass.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from lyra_opt.core.kernels import kernel, kernel_with_lists
 
 
 class Fluid(NamedTuple):
-    """Where a schedule stands; the constants below name rows and entries.
+    """The state of a schedule as arrays, whose rows and entries the constants below name.
 
-    ``limits`` and ``given`` are what jobs are, in integers and in floats, ``held`` and ``moving``
-    where they stand. The log has a column for each piece of the schedule.
+    ``limits`` and ``given`` hold constant data of the jobs, as integers and as floats. ``held`` and
+    ``moving`` hold their current state. The log has a column for each piece of the schedule.
     """
 
     limits: Any
@@ -31,32 +30,33 @@ class Fluid(NamedTuple):
     log_times: Any
 
 
-# Rows of `limits`; the last lists the jobs by release, then in file order.
+# Rows of `limits`; ARRIVALS lists the jobs by release, then in file order.
 MIN_WORKERS, MAX_WORKERS, GPUS_PER_WORKER, ARRIVALS = 0, 1, 2, 3
 # Rows of `given`. The key that orders jobs is SLOPE * remaining work + OFFSET.
 RELEASE, EFFICIENCY, SLOPE, OFFSET = 0, 1, 2, 3
-# Rows of `held`; the last two list the jobs released and not completed.
+# Rows of `held`; BY_ARRIVAL and BY_KEY list the active jobs in two orders.
 STARTED, WORKERS, TARGET, BY_ARRIVAL, BY_KEY = 0, 1, 2, 3, 4
 # Rows of `moving`.
 SINCE, REMAINING, FINISH, KEY = 0, 1, 2, 3
-# Entries of `counts`; LOGS is whether pieces are written down.
+# Entries of `counts`; LOGS tells whether pieces are recorded.
 GPUS, ACTIVE, ARRIVED, LOGGED, LOGS = 0, 1, 2, 3, 4
 # Entries of `clock`.
 NOW, TOTAL_JCT = 0, 1
 # Rows of `log_workers` and of `log_times`.
 LOG_JOB, LOG_COUNT = 0, 1
 LOG_START, LOG_END = 0, 1
-# Jobs of at least this key do not start; written out in kernels, whose cache is named by integers.
+# Jobs with at least this key do not start.
+# Kernels repeat the number, because the name of a cached kernel covers only integer constants.
 NEVER = 1e300
-# Rules that `run_rule` simulates.
+# Rules that `run_rule` can simulate.
 FILL_BASES_FIRST, FILL_ONE_BY_ONE, FILL_IN_TURN, FILL_WITH_FORESIGHT, MARGINAL = 0, 1, 2, 3, 4
-# What `targets_fault` finds.
+# Results of `targets_fault`.
 NO_FAULT, OUT_OF_RANGE, STOPS_A_JOB, TOO_MANY_GPUS = 0, 1, 2, 3
 
 
 @kernel
 def log_piece(job: int, end: float, state: Any) -> None:
-    """Write down that a job has had its workers from their last change to `end`."""
+    """Record that a job has held its workers from their last change until `end`."""
     counts = state.counts
     if counts[LOGS]:
         column = counts[LOGGED]
@@ -69,7 +69,7 @@ def log_piece(job: int, end: float, state: Any) -> None:
 
 @kernel
 def next_event(state: Any) -> Any:
-    """Return the time of the next release or completion, -1 if there is none."""
+    """Return the time of the next release or completion, or -1 if no event is left."""
     counts = state.counts
     finish = state.moving[FINISH]
     workers = state.held[WORKERS]
@@ -89,11 +89,11 @@ def next_event(state: Any) -> Any:
 
 @kernel
 def advance(state: Any) -> Any:
-    """Go to the next release or completion; return 0 if there is none.
+    """Go to the next release or completion; return 0 if no event is left.
 
-    Events within 1e-12 of the time of the first count as simultaneous, so that rounding does not
-    split what is one decision. It is taken at the last of them; each job completes at its own
-    time, and its GPUs idle until then.
+    Events within 1e-12 of the time of the first event count as simultaneous, so that rounding does
+    not split one decision into two. The decision is taken at the last of these events. Each job
+    still completes at its own time, and its GPUs idle until the decision.
     """
     first = next_event(state)
     if first < 0.0:
@@ -141,7 +141,7 @@ def advance(state: Any) -> Any:
 
 @kernel
 def remaining_work(job: int, state: Any) -> Any:
-    """Return the work that `job` has left now."""
+    """Return the current remaining work of `job`, in worker-seconds."""
     moving = state.moving
     workers = state.held[WORKERS][job]
     if workers == 0:
@@ -153,11 +153,11 @@ def remaining_work(job: int, state: Any) -> Any:
 
 @kernel
 def sort_by_key(state: Any) -> Any:
-    """Put the active jobs in order of key, ties in file order.
+    """Sort the active jobs by key, ties in file order.
 
-    Keys are rounded to 40 significant bits, so that what is equal but for rounding is a tie; those
-    from `NEVER` on are not. Insertion sort from the order of the last decision, which is mostly
-    the new one too.
+    Keys are rounded to 40 significant bits, so that keys that differ only by rounding are ties;
+    keys from `NEVER` on are not rounded. It is an insertion sort from the order of the last
+    decision, which mostly remains the right one.
     """
     by_key = state.held[BY_KEY]
     key = state.moving[KEY]
@@ -184,7 +184,7 @@ def sort_by_key(state: Any) -> Any:
 
 @kernel
 def keep_bases(state: Any) -> Any:
-    """Target the base demands of started jobs, and nothing for others; return the GPUs left."""
+    """Target the base demands of started jobs, and 0 for other jobs; return the remaining GPUs."""
     started = state.held[STARTED]
     target = state.held[TARGET]
     least = state.limits[MIN_WORKERS]
@@ -202,9 +202,9 @@ def keep_bases(state: Any) -> Any:
 
 @kernel
 def start_bases(order: Any, state: Any) -> Any:
-    """Target the base demands of started jobs, then of waiting ones in `order` where they fit.
+    """Target the base demands of started jobs, then those of waiting jobs in `order` if they fit.
 
-    Return the GPUs left.
+    Returns the remaining GPUs.
     """
     started = state.held[STARTED]
     target = state.held[TARGET]
@@ -226,7 +226,7 @@ def start_bases(order: Any, state: Any) -> Any:
 
 @kernel
 def fill_bases_first(state: Any) -> Any:
-    """Target base demands in order of key, then extra workers in the same order."""
+    """Target base demands in the order of the key, then extra workers in the same order."""
     sort_by_key(state)
     order = state.held[BY_KEY]
     target = state.held[TARGET]
@@ -246,12 +246,12 @@ def fill_bases_first(state: Any) -> Any:
 
 @kernel
 def pays_to_wait(job: int, free: int, unlocked: int, state: Any) -> Any:
-    """Return whether a job to come would lose more by the start of `job` than that by waiting.
+    """Return whether starting `job` now would delay some future job more than waiting costs.
 
-    If `job` starts now with the workers that `free` GPUs hold, it locks its base demand until its
-    end e. A job to come by then, released at r and d long, that does not fit beside it but would
-    fit without it, into the `unlocked` GPUs that no base demand holds, waits for e - r. If `job`
-    waits instead, it starts r + d - now later.
+    If `job` starts now with the workers that fit into `free` GPUs, it locks its base demand until
+    its end e. Take a future job, released at r before e, that runs for d seconds. If it does not
+    fit beside `job`, but fits without it into the `unlocked` GPUs that no base demand holds, it
+    must wait for e - r. If `job` waits instead, it starts r + d - now later.
     """
     least = state.limits[MIN_WORKERS]
     most = state.limits[MAX_WORKERS]
@@ -279,11 +279,11 @@ def pays_to_wait(job: int, free: int, unlocked: int, state: Any) -> Any:
 
 @kernel
 def fill_one_by_one(waits_in_turn: int, foresees: int, state: Any) -> Any:
-    """Target, in order of key, all workers that each job can use, before the next job starts.
+    """Target, in the order of the key, all workers that each job can use, one job after another.
 
-    Started jobs keep their base demands. With `waits_in_turn` no job starts before one of smaller
-    key that does not fit yet; else that one is skipped. With `foresees` no job starts while it
-    pays to wait for another to come.
+    Started jobs keep their base demands. With `waits_in_turn` no job starts before a job of smaller
+    key that does not fit yet; without it, that job is skipped. With `foresees` no job starts while
+    waiting for a future job pays.
     """
     sort_by_key(state)
     order = state.held[BY_KEY]
@@ -315,7 +315,7 @@ def fill_one_by_one(waits_in_turn: int, foresees: int, state: Any) -> Any:
 
 @kernel
 def gain_of_worker(job: int, per_gpu: int, state: Any) -> Any:
-    """Return by how much one more worker shortens the remaining time, for each GPU if so asked."""
+    """Return the remaining time that one more worker saves, divided by its GPUs if `per_gpu`."""
     least = state.limits[MIN_WORKERS][job]
     efficiency = state.given[EFFICIENCY][job]
     left = remaining_work(job, state)
@@ -328,9 +328,9 @@ def gain_of_worker(job: int, per_gpu: int, state: Any) -> Any:
 
 @kernel_with_lists
 def add_by_gain(free: int, per_gpu: int, state: Any) -> Any:
-    """Add one worker at a time where it shortens the remaining time most, or most per GPU.
+    """Add one worker at a time where it saves the most remaining time, or the most per GPU.
 
-    Ties in file order. A job whose next worker does not fit gets no more.
+    Ties are broken by file order. A job whose next worker does not fit gets no more workers.
     """
     target = state.held[TARGET]
     most = state.limits[MAX_WORKERS]
@@ -355,7 +355,7 @@ def add_by_gain(free: int, per_gpu: int, state: Any) -> Any:
 
 @kernel
 def base_then_gain(state: Any) -> Any:
-    """Target base demands in order of key, then one worker at a time by gain per GPU."""
+    """Target base demands in the order of the key, then single workers by gain per GPU."""
     sort_by_key(state)
     free = start_bases(state.held[BY_KEY], state)
     return add_by_gain(free, 1, state)
@@ -363,7 +363,7 @@ def base_then_gain(state: Any) -> Any:
 
 @kernel
 def decide_by_rule(rule: int, state: Any) -> Any:
-    """Set the targets by one of the rules named at the top."""
+    """Set the targets of all active jobs by the rule with this number."""
     if rule == FILL_BASES_FIRST:
         fill_bases_first(state)
     elif rule == FILL_ONE_BY_ONE:
@@ -379,7 +379,7 @@ def decide_by_rule(rule: int, state: Any) -> Any:
 
 @kernel
 def targets_fault(state: Any) -> Any:
-    """Return which rule the targets of the active jobs break."""
+    """Return the number of the first rule that the targets of the active jobs break."""
     held = state.held
     limits = state.limits
     gpus = 0
@@ -397,7 +397,7 @@ def targets_fault(state: Any) -> Any:
 
 @kernel
 def apply_targets(state: Any) -> Any:
-    """Give every active job the workers that it was targeted; return how many jobs hold some."""
+    """Give every active job the workers of its target; return the number of jobs with workers."""
     held = state.held
     moving = state.moving
     now = state.clock[NOW]
@@ -419,7 +419,7 @@ def apply_targets(state: Any) -> Any:
         least = state.limits[MIN_WORKERS][job]
         rate = least + (target - least) * state.given[EFFICIENCY][job]
         finish = now + moving[REMAINING][job] / rate
-        if finish <= now:  # too short for the clock: one unit in the last place
+        if finish <= now:  # shorter than one unit in the last place
             finish = now * (1.0 + 2.0**-52) + 5e-324
         moving[FINISH][job] = finish
     return holding
@@ -427,10 +427,11 @@ def apply_targets(state: Any) -> Any:
 
 @kernel
 def run_rule(rule: int, decides: int, steps: int, state: Any) -> Any:
-    """Simulate a rule; return 1 when all jobs are complete, 0 when there is a pause before.
+    """Simulate a rule; return 1 when all jobs are complete, 0 when it pauses before that.
 
-    That is when the log must be emptied, or after so many `steps`, active jobs at decisions.
-    `decides` is whether the decision of the present moment is still to be taken.
+    It pauses when the log must be emptied, or when the sum over decisions of the active jobs
+    exceeds `steps`. `decides` tells whether the decision of the present moment is still to be
+    taken.
     """
     while True:
         if decides:

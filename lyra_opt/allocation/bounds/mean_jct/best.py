@@ -1,8 +1,8 @@
-"""Lower bounds on mean JCT at any size.
+"""Lower bounds on mean JCT for instances of any size.
 
-Each one relaxes more than the one after it: heights, squashed area, mean busy times, and prices of
-time, for more than 200 jobs those of jobs that may be interrupted. The proofs stand in
-``formulations/allocation/README.md``, section 11.
+The bounds, from the weakest to the strongest, are heights, squashed area, mean busy times, and
+prices of GPU time. For more than 200 jobs the prices are those of jobs that may be interrupted. The
+proofs are in ``formulations/allocation/README.md``, section 11.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 def mean_jct_bound(instance: Instance, steps: int = ASCENT_STEPS, rounds: int = ROUNDS) -> float:
-    """Return the best of the bounds, of those that the time limit in force allows; seconds.
+    """Return the best lower bound on mean JCT, in seconds, that the time limit allows.
 
     Parameters
     ----------
     steps
-        Of the bound of mean busy times.
+        Evaluations for the bound of mean busy times.
     rounds
-        Of the bound of prices of time; 0 leaves it out.
+        Rounds for the bound of prices of time; 0 skips it.
     """
     found = [0.0]
     with suppress(OutOfTimeError):
@@ -49,15 +49,15 @@ def mean_jct_bound(instance: Instance, steps: int = ASCENT_STEPS, rounds: int = 
 
 
 def height_bound(instance: Instance) -> float:
-    """Return mean work / rate(w_max): no job is faster alone."""
+    """Return the mean of work / rate(w_max) in seconds: no job is faster than alone."""
     return safe_difference(math.fsum(BoundData(instance).height), 0.0, 1) / len(instance.jobs)
 
 
 def squashed_area_bound(instance: Instance) -> float:
-    """Return the optimum on one machine that is as fast as all GPUs together.
+    """Return the optimal mean JCT on one machine that is as fast as all GPUs together.
 
-    With preemption and releases, shortest remaining area first is optimal there. Complexity
-    O(n log n).
+    With preemption and releases, shortest remaining area first is optimal on that machine.
+    Complexity O(n log n).
     """
     data = BoundData(instance)
     completions, _ = smallest_area_first(data)

@@ -1,7 +1,7 @@
-"""Mean busy times: the bound on mean JCT that takes any number of jobs.
+"""The bound on mean JCT from mean busy times, for any number of jobs.
 
-C_j >= M_j + h_j / 2, where M_j is the mean time of job j's work and h_j how long it takes with all
-its workers. The least sum of M_j is a transportation problem of work to time.
+C_j >= M_j + h_j / 2, where M_j is the mean time at which the work of job j is done, and h_j its
+running time with all its workers. The least sum of M_j is a transportation problem of work to time.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 class Segments(NamedTuple):
-    """Segments of jobs, by release: each is worth ``(reach - time) / cost`` a GPU, up to capacity.
+    """Segments of jobs by release, each worth ``(reach - time) / cost`` per GPU up to its capacity.
 
-    Scratch, as long: ``active`` lists segments that are worth something, ``worth`` is how much.
+    ``active`` and ``worth`` are scratch arrays: the segments with positive worth, and their worth.
     """
 
     reach: Any
@@ -40,9 +40,9 @@ class Segments(NamedTuple):
 
 @kernel
 def gather(known: int, added: int, released: int, time: float, segments: Any) -> Any:
-    """List what is worth something now: of the `known`, and of what has been released since.
+    """List the segments with positive worth at `time`, among known and newly released segments.
 
-    Return how many those are, and their capacity.
+    Returns their number and their total capacity.
     """
     active = segments.active
     while added < released:
@@ -54,7 +54,7 @@ def gather(known: int, added: int, released: int, time: float, segments: Any) ->
     for place in range(known):
         segment = active[place]
         value = (segments.reach[segment] - time) / segments.cost[segment]
-        if value > 0.0:  # else it never is again
+        if value > 0.0:  # worth only falls with time
             active[kept] = segment
             segments.worth[kept] = value
             wanted += segments.capacity[segment]
@@ -64,10 +64,10 @@ def gather(known: int, added: int, released: int, time: float, segments: Any) ->
 
 @kernel
 def fill(actives: int, room: float, segments: Any) -> Any:
-    """Put in front what is worth most, until the room is used up; as in quickselect.
+    """Move the most valuable segments to the front until the room is used up, as in quickselect.
 
-    Returns ``(full, shares, room, steps)``: up to ``full`` each segment gets its capacity; if
-    ``shares``, those from there on are worth equally much and share the room that is left.
+    Returns ``(full, shares, room, steps)``. The first ``full`` segments get their whole capacity.
+    If ``shares``, the following segments have equal worth and share the remaining room.
     """
     active = segments.active
     worth = segments.worth
@@ -81,7 +81,7 @@ def fill(actives: int, room: float, segments: Any) -> Any:
         middle = worth[(low + high) // 2]
         last = worth[high - 1]
         pivot = max(min(first, middle), min(max(first, middle), last))
-        above = low  # from `low` on worth more than the pivot, then equal, unseen, less
+        above = low  # the order is: worth more than the pivot, equal, unseen, less
         unseen = low
         below = high
         wanted = 0.0
@@ -128,17 +128,17 @@ def fill_nodes(
     held: Any,
     totals: Any,
 ) -> Any:
-    """Give the GPUs at each node of time to the segments that are worth most there.
+    """Give the GPUs at each time node to the segments that are worth most at that time.
 
-    Goes on at node `first` with what it has returned for those before, about so many steps.
-
-    The first `released` of a node are released. Times do not decrease.
+    It continues at node `first` with the results for the earlier nodes, for about `most_steps`
+    steps. At a node, the first `released` segments are released. Times do not decrease.
 
     Returns ``(node, held, totals)``: the first node that is left; the GPU-seconds held by each
-    segment; and the sum of worth times GPU-seconds, the number of steps taken, and of segments that
-    are still worth something and that were released.
+    segment; and the totals, which are the sum of worth times GPU-seconds, the number of steps
+    taken, the number of segments with positive worth, and the number of released segments.
 
-    Complexity O(segments worth something) expected a node, by partitioning as in quickselect.
+    Complexity O(segments with positive worth) expected time per node, by partitioning as in
+    quickselect.
     """
     active = segments.active
     worth = segments.worth
@@ -184,11 +184,11 @@ def fill_nodes(
 
 
 MEMORY = 20
-"""Pairs of steps and changes of slope that the curvature is told from."""
+"""Number of past steps from which L-BFGS estimates the curvature."""
 LEAST_SHARE = 1e-4
-"""Of the rise that the slope promises, what a step must bring (Armijo)."""
+"""Least share of the rise predicted by the slope that a step must achieve (Armijo rule)."""
 LEAST_RISE = 1e-9
-"""Relative rise of a step below which the ascent ends."""
+"""The ascent ends at a step with a smaller relative rise."""
 
 
 def ascend(
@@ -199,24 +199,25 @@ def ascend(
 ) -> FloatArray:
     """Return the best point that L-BFGS finds of a concave function with known supergradients.
 
-    SciPy's L-BFGS does its algebra in BLAS, whose threads wait for one another on a busy machine:
-    vectors of fifty numbers then take a hundred times as long as the function itself.
+    This is a separate implementation because SciPy's L-BFGS uses BLAS, whose threads wait for one
+    another on a busy machine. For vectors of fifty numbers it then takes a hundred times as long as
+    the function itself.
 
     Parameters
     ----------
     value_and_slope
-        The function; where it has a kink, any supergradient.
+        The function with its gradient; at a kink, any supergradient.
     start
-        Where to start.
+        The starting point.
     scale
-        By how much each variable is likely to change; above 0.
+        Typical change of each variable; above 0.
     evaluations
-        At most so many of the function, at least one.
+        Most evaluations of the function, at least one.
 
     Notes
     -----
-    Source: Nocedal and Wright, Numerical Optimization, algorithms 7.4 and 3.1. Complexity
-    O(20 n) an evaluation beside it.
+    Source: Nocedal and Wright, Numerical Optimization, algorithms 7.4 and 3.1. Complexity O(20 n)
+    per evaluation, besides the function.
     """
     pairs: deque[tuple[FloatArray, FloatArray, float]] = deque(maxlen=MEMORY)
     point = start / scale
@@ -239,7 +240,7 @@ def ascend(
                 break
             if left <= 0 or step < 1e-6:
                 return point * scale
-            # Where the parabola through both values and the slope has its top.
+            # The maximum of the parabola through both values and the slope.
             top = step * step * promised / (2 * (step * promised - (moved_value - value)))
             step = min(0.5 * step, max(0.1 * step, top))
         moved_slope = moved_slope * scale
@@ -255,7 +256,7 @@ def ascend(
 
 
 def _direction(slope: FloatArray, pairs: deque[tuple[FloatArray, FloatArray, float]]) -> FloatArray:
-    """Return the slope times the inverse curvature (the two-loop recursion)."""
+    """Return the slope times the inverse curvature (the two-loop recursion of L-BFGS)."""
     direction = slope.copy()
     shares = []
     for change, fall, curvature in reversed(pairs):
@@ -271,34 +272,34 @@ def _direction(slope: FloatArray, pairs: deque[tuple[FloatArray, FloatArray, flo
 
 
 def _dot(first: FloatArray, second: FloatArray) -> float:
-    return float(np.einsum("i,i->", first, second))  # not BLAS: see `ascend`
+    return float(np.einsum("i,i->", first, second))  # avoids BLAS, as `ascend` explains
 
 
 ASCENT_STEPS = 40
 COARSE_NODES, MIDDLE_NODES, FINE_NODES = 150, 400, 1200
-"""Points of time, beside the releases: for multipliers of few jobs, of many, and in the end."""
+"""Numbers of time nodes besides the releases: with few jobs, with many, and for the final value."""
 COMPILE_FROM_JOBS = 40
-"""Jobs from which the dual is evaluated by a compiled kernel."""
+"""From this many jobs on, a compiled kernel evaluates the dual."""
 ASCENT_WORK = 5e8
-"""Elementary steps of the kernel that an ascent may take: about two seconds."""
+"""Most elementary kernel steps of an ascent, about two seconds."""
 STEPS_BETWEEN_LOOKS_AT_THE_CLOCK = 5e6
 LARGEST_PRODUCT = 4e8
-"""Of distinct releases and jobs; above it releases are rounded down to fewer ones."""
+"""Largest product of distinct releases and jobs; above it releases are rounded down."""
 
 
 def mean_busy_time_bound(instance: Instance, steps: int = ASCENT_STEPS) -> float:
-    """Return the bound of mean busy times, C_j >= M_j + h_j / 2.
+    """Return the lower bound on mean JCT from mean busy times, C_j >= M_j + h_j / 2.
 
-    The least sum of M_j is a transportation problem of work to time. Its dual in one multiplier a
-    job is concave and evaluated from above in continuous time, so any multipliers give a bound.
-    L-BFGS finds good ones on fewer nodes of time than the value is taken on in the end, from
-    those of smallest remaining area first. Complexity O(m) expected for each node and evaluation,
-    with m jobs released and not priced out; memory O(nodes + n).
+    The least sum of M_j is a transportation problem of work to time. Its dual, with one multiplier
+    per job, is concave. It is evaluated from above in continuous time, so any multipliers give a
+    valid bound. L-BFGS finds good multipliers on fewer time nodes than the final evaluation uses,
+    starting from those of smallest remaining area first. Complexity O(m) expected time for each
+    node and evaluation, with m jobs released and not priced out; memory O(nodes + n).
 
     Parameters
     ----------
     steps
-        Evaluations of the dual; fewer give a weaker bound. They are cut to `ASCENT_WORK`.
+        Evaluations of the dual; fewer give a weaker bound. They are limited by `ASCENT_WORK`.
     """
     data = BoundData(instance)
     nodes = COARSE_NODES if data.jobs < COMPILE_FROM_JOBS else MIDDLE_NODES
@@ -307,21 +308,21 @@ def mean_busy_time_bound(instance: Instance, steps: int = ASCENT_STEPS) -> float
 
 
 class MeanBusyTimes:
-    """The dual of the least sum of mean busy times, on nodes of time.
+    """The dual of the least sum of mean busy times, evaluated on time nodes.
 
     Parameters
     ----------
     data
         The jobs.
     nodes
-        Points of time beside the releases.
+        Number of time nodes besides the releases.
     """
 
     def __init__(self, data: BoundData, nodes: int) -> None:
         self.data, self.jobs = data, data.jobs
         self.release = rounded_down(data.release, max(2, int(LARGEST_PRODUCT / data.jobs)))
         self.times, self.weights, origin = self._nodes(nodes)
-        # Segments: the base demand, then the workers beyond, which do less for a GPU. By release.
+        # Each job has a segment for its base demand, and one for extra workers (less per GPU).
         useful = (data.extra > 0) & (data.efficiency > 0)
         linear = useful & (data.efficiency == 1)
         owner = np.concatenate((np.arange(self.jobs), np.flatnonzero(useful & ~linear)))
@@ -335,19 +336,19 @@ class MeanBusyTimes:
         self.per_work = per_work[order]
         self.cost = data.work[self.owner] * self.per_work
         self.available = np.searchsorted(self.release[self.owner], origin, side="right")
-        self.steps = 0.0  # of the kernel in the last evaluation
+        self.steps = 0.0  # kernel steps of the last evaluation
 
     def _nodes(self, nodes: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return times, weights of the trapezoidal rule, and the last release before each.
+        """Return the node times, their trapezoidal weights, and the last release before each node.
 
-        Between releases the value of the cluster's time is convex in time, so that the rule never
-        counts it too low. Nodes are dense where much is done. A release is a node twice, without
-        what is released then and with it.
+        Between releases the value of the cluster's time is convex in time, so the trapezoidal rule
+        never underestimates it. Nodes are dense where much work is done. Each release has two
+        nodes, one without and one with the jobs released at that time.
         """
         data = self.data
         gpu_s = data.work * data.gpus_per_work
         worst = gpu_s / np.where(data.efficiency > 0, data.efficiency, 1.0)
-        # No multiplier of use reaches beyond this time.
+        # No useful multiplier exceeds this time.
         horizon = float(
             self.release.max() + worst.sum() / data.gpus + (data.work / data.base_rate).max()
         )
@@ -362,7 +363,7 @@ class MeanBusyTimes:
         share = part / np.repeat(parts, count)
         times = np.repeat(begins, count) * (1 - share) + np.repeat(ends, count) * share
         origin = np.repeat(begins, count)
-        # At least as far apart as floats are, or the last one would never be reached.
+        # The width must be at least the spacing of floats, or the loop would not end.
         later, width = [busy], max(float(times[-1] - times[-2]), math.ulp(busy))
         while later[-1] < horizon:
             width *= 1.15
@@ -374,14 +375,15 @@ class MeanBusyTimes:
         return times, weights, origin
 
     def value_and_slope(self, multipliers: FloatArray) -> tuple[float, FloatArray]:
-        """Return the dual's value, a sum of mean busy times, and a supergradient.
+        """Return the dual value, a lower bound on the sum of mean busy times, and a supergradient.
 
         Parameters
         ----------
         multipliers
-            Seconds of completion that the last bit of each job's work costs, for all its work.
+            Shape (jobs,): the time in seconds up to which the work of each job earns more than it
+            costs.
         """
-        # Beyond the last node nothing is counted, so nothing may be worth anything there.
+        # Time after the last node is not counted, so no multiplier may exceed the last node.
         clipped = multipliers > self.times[-1]
         multipliers = np.minimum(multipliers, self.times[-1])
         reach = multipliers[self.owner]
@@ -392,12 +394,12 @@ class MeanBusyTimes:
         return math.fsum(multipliers) - earned, slope
 
     def fill_compiled(self, reach: FloatArray) -> tuple[float, FloatArray]:
-        """Return what the GPUs earn over time, and the GPU-seconds held by each segment.
+        """Return the total worth earned over time, and the GPU-seconds held by each segment.
 
         Parameters
         ----------
         reach
-            Until when each segment is worth something: the multiplier of its job.
+            The time until which each segment has positive worth: the multiplier of its job.
         """
         segments = Segments(
             reach=reach,
@@ -424,8 +426,8 @@ class MeanBusyTimes:
         return float(totals[0]), held
 
     def fill_dense(self, reach: FloatArray) -> tuple[float, FloatArray]:
-        """Do the same for few jobs, without a compiler."""
-        # A GPU held by job j at time t earns (multiplier - t) / work per work that it does.
+        """Compute the result of `fill_compiled` for few jobs without compiled code."""
+        # A GPU held by job j at time t earns (multiplier - t) / work for each unit of work.
         worth = (reach[None, :] - self.times[:, None]) / self.cost
         worth[np.arange(len(reach))[None, :] >= self.available[:, None]] = 0.0
         order = np.argsort(-worth, axis=1)
@@ -441,10 +443,11 @@ class MeanBusyTimes:
         return earned, held
 
     def start(self) -> FloatArray:
-        """Return multipliers of a guess: on one fast machine, or alone, whichever is better.
+        """Return starting multipliers: jobs on one fast machine, or alone, whichever is better.
 
-        Where smallest area first is optimal, a job's multiplier is its completion and its area
-        times the jobs that are still waiting then: a GPU's price is the jobs that it delays.
+        Where smallest area first is optimal, the multiplier of a job is its completion plus its
+        area times the number of jobs still waiting then, because the price of a GPU is the jobs
+        that it delays.
         """
         data = self.data
         alone = data.release + data.height
@@ -454,11 +457,11 @@ class MeanBusyTimes:
         return max(alone, queued, key=lambda guess: self.value_and_slope(guess)[0])
 
     def ascent(self, steps: int = ASCENT_STEPS) -> FloatArray:
-        """Return good multipliers after at most `steps` evaluations, about `ASCENT_WORK`."""
+        """Return good multipliers after at most `steps` evaluations of the dual."""
         start = self.start()
         if self.steps > 0:
             steps = min(steps, max(1, int(ASCENT_WORK / self.steps)))
-        # Longer jobs have multipliers that are further off.
+        # The multipliers of longer jobs are likely to change more.
         scale = np.sqrt(self.data.height)
         scale *= self.data.height.mean() / scale.mean()
         return ascend(self.value_and_slope, start, scale, steps)
@@ -466,7 +469,7 @@ class MeanBusyTimes:
     def prices(
         self, multipliers: FloatArray, begins: FloatArray, moments: FloatArray
     ) -> FloatArray:
-        """Return what one more GPU is worth at some moments, by jobs released before `begins`.
+        """Return the worth of one more GPU at some moments, for jobs released by `begins`.
 
         Time and memory O(moments * n).
         """
@@ -481,10 +484,10 @@ class MeanBusyTimes:
         return np.where(full, worth[rows, order[rows, last]], 0.0)
 
     def bound(self, multipliers: FloatArray) -> float:
-        """Return the bound on mean JCT that the multipliers give."""
+        """Return the lower bound on mean JCT, in seconds, that the multipliers give."""
         data = self.data
         value, _ = self.value_and_slope(multipliers)
-        # Sums over nodes of sums over segments: each addend is rounded as often as both are long.
+        # In a sum over nodes of sums over segments, a term is rounded once per node and segment.
         terms = len(self.times) + len(self.owner)
         total = safe_difference(value + math.fsum(multipliers), math.fsum(multipliers), terms)
         total += math.fsum(data.height) / 2
@@ -492,7 +495,7 @@ class MeanBusyTimes:
 
 
 def rounded_down(release: FloatArray, most: int) -> FloatArray:
-    """Return releases with at most `most` distinct values, none later than it is."""
+    """Return releases rounded down to at most `most` distinct values."""
     distinct = np.unique(release)
     if len(distinct) <= most:
         return release

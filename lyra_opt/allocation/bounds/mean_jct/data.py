@@ -1,4 +1,4 @@
-"""The numbers of an instance as the bounds on mean JCT need them."""
+"""The numbers of an instance in the form that the bounds on mean JCT need."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     FloatArray = NDArray[np.float64]
 
 MARGIN = 1e-11
-"""What is taken off a bound, relative to the sums that it is the difference of."""
+"""Safety margin of a bound, relative to the sums whose difference it is."""
 LEAST_WORK = 1e-250
-"""What counts as a job's work at least, beside the most: its quotients are finite, and less than
-any rounding is added to a bound."""
+"""Least work of a job relative to the largest work; smaller work is raised to keep quotients
+finite, which changes a bound by less than rounding."""
 STEPS_BETWEEN_LOOKS_AT_THE_CLOCK = 1000
 EPSILON = float(np.finfo(float).eps)
 
 
 class BoundData:
-    """The jobs as arrays, sorted by their numbers, so that no bound depends on file order.
+    """The jobs as sorted arrays, so that no bound depends on the file order.
 
     Parameters
     ----------
@@ -37,16 +37,16 @@ class BoundData:
     Attributes
     ----------
     release, work : FloatArray
-        In seconds and worker-seconds.
+        Releases in seconds, and work in worker-seconds.
     base, extra : FloatArray
-        GPUs of the base demand and of the workers beyond it, no more than there are in all.
+        GPUs of the base demand, and of the workers beyond it that fit into the cluster.
     base_rate, top_rate : FloatArray
-        Work a second with w_min and with all workers.
+        Work per second with w_min and with all workers.
     gpus_per_work, efficiency : FloatArray
-        GPUs for a unit of work a second in the base demand; what a worker beyond it does for one
-        of it, at most 1.
+        GPUs per unit of work per second in the base demand, and the speed of an extra worker
+        relative to a base worker, at most 1.
     height : FloatArray
-        Seconds of the work at the top rate.
+        Running time at the top rate, in seconds.
     """
 
     def __init__(self, instance: Instance) -> None:
@@ -81,13 +81,13 @@ class BoundData:
 
 
 def safe_difference(total: float, less: float, terms: int) -> float:
-    """Return total - less, and less what sums of that many terms may have been rounded by."""
+    """Return total - less, reduced by the possible rounding of sums with `terms` terms."""
     margin = MARGIN + 4 * EPSILON * terms
     return max(0.0, total - less - margin * (abs(total) + abs(less)))
 
 
 def smallest_area_first(data: BoundData) -> tuple[FloatArray, FloatArray]:
-    """Return each job's completion on one fast machine, and how many jobs then wait."""
+    """Return the completion of each job on one fast machine, and how many jobs then wait."""
     area = data.work * data.gpus_per_work / data.gpus
     order = np.argsort(data.release, kind="stable")
     waiting: list[tuple[float, int]] = []

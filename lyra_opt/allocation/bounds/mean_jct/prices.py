@@ -1,31 +1,34 @@
-"""Prices of time: the strongest bound on mean JCT that is not a search, for up to 200 jobs.
+"""Prices of GPU time: the strongest bound on mean JCT without a search, for up to 200 jobs.
 
-With a price on each GPU-second, constant within each interval of a grid, every job may choose its
-schedule for itself: when it starts and completes and how many workers it holds meanwhile, never
-fewer than w_min, such that its completion and what it pays are least. The sum of these minima less
-the price of the whole cluster bounds the sum of completions, whatever the prices (Lagrangian
-relaxation). Unlike mean busy times it charges a job that steps aside for the full delay.
+With a price on each GPU-second, constant within each interval of a grid, every job can choose its
+schedule independently. It chooses when to start and complete, and how many workers to hold in
+between, never fewer than w_min, so that its completion time plus its payment is least. The sum of
+these minima minus the price of the whole cluster bounds the sum of completion times for any prices
+(Lagrangian relaxation). Unlike mean busy times, it charges a job that is interrupted for the full
+delay.
 
-**One job.** Fix the intervals i and k of its start and its completion. With a value mu of a unit
-of work, w and e the work a second of the base demand and beyond it, g and a the GPUs of each, an
-interval m between costs ``phi_m = w (g price_m - mu) - e max(0, mu - a price_m)`` a second. Then ::
+**One job.** Fix the intervals i and k of its start and its completion. Let mu be the value of a
+unit of work, w and e the work per second of the base demand and of the extra workers, and g and a
+the GPUs per unit of work per second of each. An interval m between i and k costs ``phi_m = w (g
+price_m - mu) - e max(0, mu - a price_m)`` per second. Then ::
 
     mu p + begin_k + min(0, d_i phi_i) + sum of d_m phi_m + min(0, d_k (1 + phi_k))
 
 with lengths d is at most the cost of each such schedule, and its maximum over mu is the least cost
-by duality. The job's minimum is the least of these maxima over all pairs; a table of the largest
-value known of each pair shows which pair to solve next, and its mu raises the whole table. It does
-not do to maximise over mu the least over all pairs: that mixes runs of unlike lengths.
+by duality. The minimum of the job is the least of these maxima over all pairs. A table holds the
+largest known value of each pair. It shows which pair to solve next, and the mu of that pair raises
+the whole table. Maximising over mu the minimum over all pairs would be weaker, because that mixes
+runs of different lengths.
 
-**The prices.** Each job's minimum is concave in the prices, and each schedule found is a linear
-function that lies above it. A linear programme maximises the sum of these upper models near the
-best prices so far (cutting planes with a trust region; in the dual: column generation). The
+**The prices.** The minimum of each job is concave in the prices, and each schedule found is a
+linear function that lies above it. A linear programme maximises the sum of these upper models near
+the best prices so far (cutting planes with a trust region; in the dual: column generation). The
 first prices are those of the mean busy times.
 
-**More jobs.** Beyond that size jobs are given more than they may have: to be interrupted at any
-moment. Then each one's cheapest schedule at given prices is a matter of buying work where it is
-cheap, and one pass over all of them takes milliseconds (`lyra_opt.pricing`, which bounds whole
-replays too). The hull of the base demand and of all workers is what there is in between.
+**More jobs.** For more jobs the problem is relaxed further: jobs may be interrupted at any moment.
+Then the cheapest schedule of each job at given prices buys work where it is cheap, and one pass
+over all jobs takes milliseconds (`lyra_opt.pricing`, which also bounds whole replays). Between the
+base demand and all workers, the rate is that of the convex hull.
 """
 
 from __future__ import annotations
@@ -50,33 +53,33 @@ if TYPE_CHECKING:
 
 
 LARGEST_FOR_PRICES = 200
-"""Jobs up to which the bound takes a second or two."""
+"""Up to this many jobs the bound takes a second or two."""
 PRICE_NODES = 120
-"""Ends of intervals of constant price, beside the releases."""
+"""Number of ends of price intervals besides the releases."""
 ROUNDS = 30
-"""Times that the prices are changed."""
+"""Number of price updates."""
 LEAST_PROMISE = 3e-4
-"""Relative rise that the upper models promise below which the rounds end."""
+"""The rounds end when the upper models promise a smaller relative rise."""
 PRICING_GAP = 1e-5
-"""Within which a job's minimum is found, relative to itself."""
+"""Relative accuracy of the minimum of a job."""
 MOST_PAIRS = 60
-"""Pairs of start and completion that are solved for a job before its table is taken as it is."""
+"""Most pairs of start and completion that are solved for a job before its table is used."""
 FIRST_TRUST, LEAST_TRUSTED = 0.3, 0.1
-"""How far prices may move at first, as a share of themselves and of the highest."""
+"""First trust region, relative to each price, and the least price as a share of the highest."""
 
 
 def priced_schedules_bound(instance: Instance, rounds: int = ROUNDS) -> float:
-    """Return the bound of prices of time; seconds.
+    """Return the lower bound on mean JCT from prices of GPU time, in seconds.
 
     Parameters
     ----------
     rounds
-        Times that the prices are changed; fewer give a weaker bound.
+        Number of price updates; fewer give a weaker bound.
 
     Notes
     -----
-    Source: this project. Complexity: a round prices n jobs, O(T^2) a pair solved with T intervals,
-    and solves a linear programme with T + n columns and at most n more rows each time.
+    Source: this project. Complexity: a round prices n jobs, in O(T^2) per solved pair with T
+    intervals, and solves a linear programme with T + n columns and at most n more rows each time.
     """
     data = BoundData(instance)
     busy = MeanBusyTimes(data, PRICE_NODES)
@@ -86,27 +89,27 @@ def priced_schedules_bound(instance: Instance, rounds: int = ROUNDS) -> float:
 
 
 class JobSchedule(NamedTuple):
-    """A job's cheapest schedule with given intervals of its start and its completion."""
+    """The cheapest schedule of a job with given intervals of its start and its completion."""
 
     cost: float
     completion: float
     usage: FloatArray
-    """GPU-seconds in each interval."""
+    """GPU-seconds used in each interval."""
     multiplier: float
-    """Value of a unit of work, at which the bound of the pair is the cost."""
+    """Value of a unit of work at which the bound of the pair equals the cost."""
 
 
 class PricedJob:
-    """One job's schedules at given prices, from the interval of its release on.
+    """The schedules of one job at given prices, from the interval of its release on.
 
     Parameters
     ----------
     data
         The jobs.
     job
-        Its position in the arrays of `data`.
+        Position of the job in the arrays of `data`.
     begin, length
-        Of the intervals from its release on.
+        Begin and length of the intervals from its release on.
     runs
         Whether it starts at the begin of the first interval.
     """
@@ -123,13 +126,13 @@ class PricedJob:
         self.extra_gpus = self.base_gpus / efficiency if efficiency > 0 else self.base_gpus
         alone = begin[0] + float(data.height[job])
         self.pair = 0, int(np.searchsorted(begin, alone, side="right")) - 1
-        """Start and completion of the best schedule at the last prices, or alone."""
+        """Intervals of start and completion of the best schedule at the last prices."""
 
     def cheapest(self, prices: FloatArray) -> tuple[float, JobSchedule, float]:
-        """Return a lower bound on the least cost, a schedule, and the size of what was added up."""
+        """Return a lower bound on the least cost, a schedule, and the size of the terms added."""
         best = self.schedule(*self.pair, prices)
         assert best is not None
-        # A completion after this one costs more.
+        # Schedules that complete after this interval cost more than the best one.
         ends = max(self.pair[1] + 1, int(np.searchsorted(self.begin, best.cost)))
         table = self._possible(ends)
         size, multiplier = 0.0, best.multiplier
@@ -153,7 +156,7 @@ class PricedJob:
         return min(lowest, best.cost), best, size
 
     def _possible(self, ends: int) -> FloatArray:
-        """Return -inf for pairs in which the work can be done, inf for others."""
+        """Return a table with -inf for feasible pairs of intervals and inf for the others."""
         begin, end = self.begin[:ends], (self.begin + self.length)[:ends]
         starts = 1 if self.runs else ends
         least = self.base * (begin[None, :] - end[:starts, None])
@@ -164,7 +167,7 @@ class PricedJob:
         return np.where(possible, -np.inf, np.inf)
 
     def _bounds(self, multiplier: float, prices: FloatArray, ends: int) -> tuple[FloatArray, float]:
-        """Return the bound of each pair at a value of work, and the size of what was added up."""
+        """Return the bound of each pair at a value of work, and the size of the terms added."""
         price, length = prices[:ends], self.length[:ends]
         cost = self.base * (self.base_gpus * price - multiplier)
         cost -= self.extra * np.maximum(multiplier - self.extra_gpus * price, 0.0)
@@ -179,15 +182,15 @@ class PricedJob:
         return bounds, size
 
     def schedule(self, start: int, end: int, prices: FloatArray) -> JobSchedule | None:
-        """Return the cheapest schedule with these intervals of start and completion, if any.
+        """Return the cheapest schedule with these start and end intervals; None if infeasible.
 
-        Work is bought in order of what a unit of it costs; between both intervals the base
-        demand is held in any case.
+        Work is bought in the order of its unit cost. Between the two intervals the base demand is
+        held in any case.
         """
         price, length = prices[start : end + 1], self.length[start : end + 1]
         base, extra, g, a = self.base, self.extra, self.base_gpus, self.extra_gpus
-        # Offers: the extra workers of all intervals but the last, the base demand of the first,
-        # and the last interval, whose length is what is bought.
+        # Work is offered by extra workers in all intervals but the last.
+        # It is also offered by the base demand of the first interval and by the last interval.
         inner = np.arange(len(price) - 1)
         unit_cost, work, gpu_s, place = [a * price[:-1]], [extra * length[:-1]], [], [inner]
         gpu_s.append(extra * a * length[:-1])
@@ -235,20 +238,20 @@ class PricedJob:
 
 
 class PricedSchedules:
-    """The Lagrangian bound on the sum of completions as a function of prices.
+    """The Lagrangian bound on the sum of completion times as a function of prices.
 
     Parameters
     ----------
     data
         The jobs.
     times
-        Increasing, all releases among them: ends of the intervals of constant price.
+        Increasing ends of the intervals of constant price, including all releases.
     """
 
     def __init__(self, data: BoundData, times: FloatArray) -> None:
         self.data = data
-        # After the last time GPUs are free of charge, for as long as the slowest job takes: no
-        # job gains by completing later.
+        # After the last time GPUs are free for as long as the slowest job takes.
+        # So no job gains by completing even later.
         begin, length = times, np.append(np.diff(times), float((data.work / data.base_rate).max()))
         self.length = length[:-1]
         self.first = np.searchsorted(times, data.release)
@@ -258,7 +261,7 @@ class PricedSchedules:
         ]
 
     def evaluate(self, prices: FloatArray) -> tuple[float, list[JobSchedule], float]:
-        """Return a bound on the sum of completions, schedules, and the size of what was added."""
+        """Return a bound on the sum of completions, the schedules, and the size of the terms."""
         padded = np.append(prices, 0.0)
         found = [
             job.cheapest(padded[first:])
@@ -270,7 +273,7 @@ class PricedSchedules:
         return value, [schedule for _, schedule, _ in found], size
 
     def bound(self, prices: FloatArray, rounds: int) -> float:
-        """Return the bound on mean JCT after changing the prices so many times, if time allows."""
+        """Return the bound on mean JCT after `rounds` price updates, fewer if time runs out."""
         value, schedules, size = self.evaluate(prices)
         model = _UpperModels(self.data, self.first, self.length)
         model.add(schedules)
@@ -302,9 +305,10 @@ class PricedSchedules:
 
 
 class _UpperModels:
-    """The linear programme: prices, and for each job the least cost of the schedules found.
+    """The linear programme over prices and the least cost of each job's known schedules.
 
-    Costs are in units of the mean height, and prices times all GPUs, so that numbers are near 1.
+    Costs are in units of the mean height, and prices are multiplied by all GPUs, so that numbers
+    are near 1.
     """
 
     def __init__(self, data: BoundData, first: NDArray[np.int64], length: FloatArray) -> None:
@@ -329,10 +333,10 @@ class _UpperModels:
         self._solver.changeObjectiveSense(highspy.ObjSense.kMaximize)
 
     def add(self, schedules: list[JobSchedule]) -> None:
-        """Add a schedule of each job."""
+        """Add one schedule per job to the model."""
         begin, index, value, upper = [0], [], [], []
         for job, schedule in enumerate(schedules):
-            usage = schedule.usage[:-1]  # what is used at the end is free
+            usage = schedule.usage[:-1]  # GPUs are free after the last time
             used = np.flatnonzero(usage)
             index += [*(used + self._first[job]).tolist(), self._intervals + job]
             value += [*(-usage[used] / (self._gpus * self._unit)).tolist(), 1.0]
@@ -350,7 +354,7 @@ class _UpperModels:
         )
 
     def maximise(self, point: FloatArray, trust: FloatArray) -> tuple[FloatArray, float] | None:
-        """Return the best prices within `trust` of `point`, and what they promise at most."""
+        """Return the best prices within `trust` of `point`, and an upper bound on their value."""
         lower = np.maximum(0.0, point - trust) * self._gpus
         upper = (point + trust) * self._gpus
         self._solver.changeColsBounds(len(lower), self._places, lower, upper)
@@ -363,25 +367,25 @@ class _UpperModels:
 
 
 LARGEST_FOR_PASSES = 5_000
-"""Jobs up to which the bound takes some seconds."""
+"""Up to this many jobs the bound takes some seconds."""
 PASSES = 30
 CELLS = 400
 DRAIN = 1.2
-"""How much longer than the work takes prices go on after the last release."""
+"""Time after the last release that is priced, relative to the time that all the work takes."""
 
 
 def interrupted_prices_bound(instance: Instance, passes: int = PASSES) -> float:
-    """Return the bound of prices of time where jobs may be interrupted; seconds.
+    """Return the lower bound on mean JCT from prices of time for interruptible jobs, in seconds.
 
     Parameters
     ----------
     passes
-        Over all jobs, for better prices.
+        Passes over all jobs to improve the prices.
 
     Notes
     -----
-    Source: this project; proof as in `lyra_opt.simulation.bounds.whole`, of the reading
-    *conserved*. Complexity O(passes * jobs * cells that a job looks at * log cells).
+    Source: this project; the proof is that of `lyra_opt.simulation.bounds.whole`, for the reading
+    *conserved*. Complexity O(passes * jobs * cells that a job examines * log cells).
     """
     data = BoundData(instance)
     grows = data.extra > 0

@@ -1,8 +1,8 @@
-"""The linear programme of an order of events, with a bound that rounding cannot lift.
+"""The linear programme for a given order of events, with a bound that is safe from rounding.
 
-Between two events (a release, a start, a completion) the running jobs stay the same, so constant
-numbers of workers lose nothing: an order of events leaves only the lengths of the intervals and
-the workers in them to choose, and both together are linear. The proofs stand in
+Between two events (releases, starts, completions) the set of running jobs is constant, so constant
+numbers of workers lose nothing. Given the order of events, only the lengths of the intervals and
+the workers in them remain to be chosen, and the problem is linear in both. The proofs are in
 ``formulations/allocation/README.md``, section 9.
 """
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     FloatArray = NDArray[np.float64]
 
 LEAST_ROW = 1e-9
-"""In units of time, in worker-seconds: HiGHS refuses a model with coefficients above 1e15."""
+"""Least divisor of a work row, in scaled worker-seconds; HiGHS refuses coefficients above 1e15."""
 
 
 class Kind(IntEnum):
-    """What happens at an event."""
+    """The kind of an event: a completion, a start or a release."""
 
     COMPLETION = 0
     START = 1
@@ -46,9 +46,9 @@ class Event(NamedTuple):
     Parameters
     ----------
     kind
-        What happens.
+        The kind of the event.
     which
-        The job's file position; of a release, its place in `OrderData.releases`.
+        The file position of the job; for a release, its index in `OrderData.releases`.
     """
 
     kind: Kind
@@ -56,7 +56,7 @@ class Event(NamedTuple):
 
 
 class OrderData:
-    """The numbers of an instance as the programmes need them, times scaled to near 1.
+    """The numbers of an instance for the linear programmes, with times scaled to near 1.
 
     Parameters
     ----------
@@ -66,11 +66,11 @@ class OrderData:
     Attributes
     ----------
     unit_s : float
-        Seconds in a unit of time.
+        Seconds per unit of time.
     releases : list[float]
         The distinct releases after 0, increasing.
     counted_work : FloatArray
-        What rows of work are divided by: the work, or `LEAST_ROW` if that is more.
+        Divisor of the work rows: the work, or `LEAST_ROW` if that is more.
     """
 
     def __init__(self, instance: Instance) -> None:
@@ -86,7 +86,7 @@ class OrderData:
         self.extra = np.where(self.extra_rate > 0, self.extra, 0.0)
         work = np.array([job.work_worker_s for job in jobs], dtype=float)
         release = np.array([job.release_s for job in jobs], dtype=float)
-        # No more workers than fit, even alone.
+        # Limit extra workers to those that fit into the cluster.
         share = np.minimum(1.0, (self.gpus - self.base) / np.where(self.extra > 0, self.extra, 1.0))
         self.extra = self.extra * share
         self.extra_rate = self.extra_rate * share
@@ -102,16 +102,16 @@ class OrderData:
 
     @property
     def order_of_releases(self) -> list[int]:
-        """For each job the place of its release in `releases`, -1 for one at 0."""
+        """The index of each job's release in `releases`, or -1 for a release at 0."""
         place = {value: index for index, value in enumerate(self.releases)}
         return [place.get(float(value), -1) for value in self.release]
 
 
 @dataclass(frozen=True, slots=True)
 class StartRange:
-    """Between which events a job starts: at or after `after`, at or before `before`.
+    """The events between which a job starts: at or after `after`, at or before `before`.
 
-    None is time 0 for `after`, and nothing known for `before`.
+    None means time 0 for `after`, and no known event for `before`.
     """
 
     after: Event | None = None
@@ -120,24 +120,24 @@ class StartRange:
 
 
 class OrderSolution(NamedTuple):
-    """What the programme of an order says.
+    """The solution of the linear programme of an order.
 
     Parameters
     ----------
     bound
-        A lower bound on the sum of completions of every schedule in the order, in units of time,
-        computed from the multipliers so that no rounding of the solver can lift it by more than
-        that of one sum of doubles.
+        A lower bound on the sum of completions of every schedule with this order, in units of time.
+        It is computed from the multipliers, so the solver's rounding can raise it by no more than
+        the rounding of one sum of doubles.
     value
-        The solver's own value.
+        The objective value that the solver reports.
     lengths
-        Of the intervals; each ends at the event of the same place.
+        Shape (intervals,): lengths of the intervals; interval i ends at event i.
     run
-        Time for which a job runs in an interval, shape (jobs, intervals).
+        Shape (jobs, intervals): time for which the job runs in the interval.
     extra
-        Time for which it holds all workers up to w_max there; same shape.
+        Shape (jobs, intervals): time for which the job holds all workers up to w_max.
     is_open
-        Whether the job may but need not run there; same shape.
+        Shape (jobs, intervals): whether the job may, but need not, run in the interval.
     """
 
     bound: float
@@ -149,15 +149,15 @@ class OrderSolution(NamedTuple):
 
 
 class OrderProgramme:
-    """Builds and solves the linear programmes of one instance.
+    """Builds and solves the linear programmes of the event orders of one instance.
 
     Parameters
     ----------
     data
         The instance.
     horizon
-        A time by which all is done in every schedule worth finding: the sum of completions of a
-        known schedule will do.
+        A time by which every useful schedule is complete, such as the sum of completions of a known
+        schedule.
     """
 
     def __init__(self, data: OrderData, horizon: float) -> None:
@@ -181,17 +181,17 @@ class OrderProgramme:
     def solve(
         self, events: Sequence[Event], starts: Sequence[StartRange | None]
     ) -> OrderSolution | None:
-        """Solve the programme of an order of events, or of how an order begins.
+        """Solve the linear programme of an order of events, or of the beginning of an order.
 
-        Jobs that do not complete in `events` follow in the tail, where their completions are
-        bounded by mean busy times.
+        Jobs that do not complete in `events` complete in the tail, where mean busy times bound
+        their completions.
 
         Parameters
         ----------
         events
             The events in order.
         starts
-            For each job when it starts; None for one that is running at 0.
+            Start range of each job; None for a job that is running at 0.
 
         Returns
         -------
@@ -201,7 +201,7 @@ class OrderProgramme:
         Raises
         ------
         OutOfTimeError
-            If the time limit in force is used up.
+            If the time limit is reached.
         """
         rows = _Rows(self.data, self.horizon, events, starts)
         if not rows.fits:
@@ -225,7 +225,7 @@ class OrderProgramme:
         model.a_matrix_.value_ = value
         solver.passModel(model)
         time_s = remaining_s()
-        # HiGHS counts the time of all programmes together.
+        # The time limit of HiGHS covers all runs together.
         solver.setOptionValue(
             "time_limit", math.inf if time_s is None else solver.getRunTime() + time_s
         )
@@ -239,8 +239,8 @@ class OrderProgramme:
             dual = np.zeros(len(row_lower))
         if len(primal) != len(cost):
             primal = np.zeros(len(cost))
-        # A weak-duality bound: multipliers of the right sign, whatever they are, and variables
-        # in their boxes.
+        # By weak duality, any multipliers of the right sign give a bound.
+        # Each variable contributes its best value within its limits.
         dual = np.where(np.isfinite(row_lower), dual, np.minimum(dual, 0.0))
         dual = np.where(np.isfinite(row_upper), dual, np.maximum(dual, 0.0))
         dual = np.nan_to_num(dual)
@@ -253,7 +253,7 @@ class OrderProgramme:
 
 
 class _Rows:
-    """One programme: columns are times, rows as in the mathematics."""
+    """The columns and rows of one linear programme, named as in the mathematics."""
 
     def __init__(
         self,
@@ -274,7 +274,7 @@ class _Rows:
         place = {event: position for position, event in enumerate(events)}
         self.completion = [place.get(Event(Kind.COMPLETION, job), -1) for job in range(data.jobs)]
         self.tail = [job for job in range(data.jobs) if self.completion[job] < 0]
-        # For each job the first interval it may run in, and the first it must run in.
+        # For each job: the first interval in which it may run, and the first in which it must run.
         self.first, self.full = [], []
         for start in starts:
             if start is None or start.known_at_zero:
@@ -342,7 +342,7 @@ class _Rows:
         return True
 
     def _add_releases(self) -> None:
-        """Release events happen when they do; being late is paid for, so that all is feasible."""
+        """Fix the times of release events; lateness is allowed at a price, to keep feasibility."""
         data = self.data
         price = 10.0 * data.jobs
         following = 0
@@ -363,7 +363,7 @@ class _Rows:
                 self._row([*lengths, (late, -1.0)], -math.inf, self.next_release)
 
     def _work_terms(self, job: int) -> list[tuple[int, float]]:
-        """Return the terms of the work that the job does in the intervals, as in its rows."""
+        """Return the terms for the work of the job in the intervals, scaled as in its rows."""
         data = self.data
         terms = []
         for interval in range(self.first[job], self._last(job) + 1):
@@ -380,11 +380,11 @@ class _Rows:
                 self._row(self._work_terms(job), self._work_share(job), math.inf)
 
     def _work_share(self, job: int) -> float:
-        """Return the work of a job in multiples of what its rows are divided by."""
+        """Return the work of a job divided by the divisor of its rows."""
         return float(self.data.work[job] / self.data.counted_work[job])
 
     def _least_time(self) -> float:
-        """Return a bound on how early the last of the events can be."""
+        """Return a lower bound on the time of the last event."""
         data = self.data
         area = least = 0.0
         for event in self.events:
@@ -423,7 +423,7 @@ class _Rows:
         for job, release in zip(tail, releases, strict=True):
             done = self._work_terms(job)
             completion = self._column(1.0, self.horizon)
-            left = 1.0  # at most this share of its work is left when the tail begins
+            left = 1.0  # largest share of its work left at the begin of the tail
             if self.full[job] == 0:
                 left = max(1e-3, 1.0 - data.base_rate[job] * least / data.counted_work[job])
             work: list[tuple[int, float]] = []
@@ -498,8 +498,8 @@ def tail_nodes(
 ) -> tuple[list[float], list[float], list[float]]:
     """Return times, weights and release groups of the trapezoidal rule on [0, horizon].
 
-    The price of an hour of the cluster is convex in time between releases, so the rule, exact at
-    its nodes, never counts too little: a relaxation (see the mathematics).
+    Between releases the price of the cluster's time is convex in time. So the rule, which is exact
+    at its nodes, never underestimates it, and the result is a relaxation.
     """
     nodes: list[float] = []
     weights: list[float] = []
@@ -530,20 +530,20 @@ def tail_nodes(
 
 
 class UnitSchedule(NamedTuple):
-    """A schedule in units of time: when jobs start and complete, and what they hold."""
+    """A schedule in scaled units of time: starts, completions and pieces of all jobs."""
 
     starts: list[float]
     completions: list[float]
     pieces: list[tuple[int, float, float, float]]
-    """Job, begin, end, share of the range from w_min to w_max."""
+    """Tuples (job, begin, end, share of the range from w_min to w_max)."""
 
     @property
     def value(self) -> float:
-        """The sum of completions."""
+        """The sum of completion times, in units of time."""
         return math.fsum(self.completions)
 
     def events(self, data: OrderData) -> list[Event]:
-        """Return the order of its events: at one time completions, releases, then starts."""
+        """Return the events in order; at equal times completions, then releases, then starts."""
         found = [(time, 1, Event(Kind.RELEASE, place)) for place, time in enumerate(data.releases)]
         for job in range(data.jobs):
             found.append((self.completions[job], 0, Event(Kind.COMPLETION, job)))
@@ -555,11 +555,11 @@ class UnitSchedule(NamedTuple):
 def replay(
     data: OrderData, events: Sequence[Event], solution: OrderSolution
 ) -> UnitSchedule | None:
-    """Turn a solution of a full order into a schedule that keeps every rule.
+    """Convert a solution of a full order to a schedule that keeps every rule.
 
-    Interval by interval, with the workers that the solution says, scaled down where rounding put
-    them above the cluster; an interval that ends with a completion lasts until the work is done.
-    None if rounding lets a start come too early for the base demands to fit.
+    It goes interval by interval with the workers of the solution, scaled down if rounding put them
+    above the cluster. An interval that ends with a completion lasts until the work is done. None if
+    rounding makes a start so early that the base demands do not fit.
     """
     now = 0.0
     left = data.work.copy()
@@ -628,13 +628,13 @@ def replay(
                 return None
             active.append(event.which)
             starts[event.which] = now
-    if min(completions) < 0:  # an order in which a job completes before it starts
+    if min(completions) < 0:  # the order completes a job before its start
         return None
     return UnitSchedule(starts, completions, pieces)
 
 
 def schedule_of(instance: Instance, data: OrderData, in_units: UnitSchedule) -> Schedule:
-    """Return a schedule in seconds, neighbouring pieces of equal workers joined."""
+    """Convert a schedule to seconds, and merge adjacent pieces with equal workers."""
     scale = data.unit_s
     found: dict[int, list[list[float]]] = {}
     placed = {job for job, *_ in in_units.pieces}
@@ -652,7 +652,7 @@ def schedule_of(instance: Instance, data: OrderData, in_units: UnitSchedule) -> 
             pieces[-1][1] = max(pieces[-1][1], end * scale)
         elif end * scale > begin_s:
             pieces.append([begin_s, end * scale, workers])
-        elif not pieces:  # it is shorter than floats are apart, but has to be somewhere
+        elif not pieces:  # too short for floats: give it the least length
             pieces.append([begin_s, math.nextafter(begin_s, math.inf), workers])
     pieces_s = [
         (piece[0], job, piece[1], piece[2]) for job, held in found.items() for piece in held

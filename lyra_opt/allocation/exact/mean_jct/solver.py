@@ -1,4 +1,4 @@
-"""Exact for mean JCT: branch and bound on the order of events, with a linear programme inside."""
+"""The solver `exact` for mean JCT: branch and bound on the order of events, with LP bounds."""
 
 from __future__ import annotations
 
@@ -50,18 +50,19 @@ if TYPE_CHECKING:
 
 
 def priority_schedule(data: OrderData, key: Key, *, patient: bool = False) -> UnitSchedule:
-    """Return the schedule of a priority list, decided anew at every release and completion.
+    """Return the schedule of a priority rule that decides at every release and completion.
 
-    In order of `key` (job, remaining work), ties in file order: started jobs keep their base
-    demand, waiting ones get theirs if it fits, then extra workers are filled up. Fractional.
+    Jobs are visited in the order of `key` (a function of job and remaining work), ties in file
+    order. Started jobs keep their base demand, and waiting jobs get theirs if it fits. Then extra
+    workers are distributed in the same order. Workers may be fractional.
 
-    Raises `OutOfTimeError` once the time limit in force is used up.
+    Raises `OutOfTimeError` if the time limit is reached.
 
     Parameters
     ----------
     patient
-        Whether a waiting job starts only once all jobs ahead of it hold w_max, so that it cannot
-        slow them down.
+        Whether a waiting job starts only once all jobs before it hold w_max, so that it cannot slow
+        them down.
     """
     left = [float(work) for work in data.work]
     starts, completions = [-1.0] * data.jobs, [-1.0] * data.jobs
@@ -112,7 +113,7 @@ def priority_schedule(data: OrderData, key: Key, *, patient: bool = False) -> Un
 
 
 def priority_keys(data: OrderData) -> list[Key]:
-    """Return the keys that are tried."""
+    """Return the sort keys of the priority rules that give starting schedules."""
     spread = data.base / data.base_rate
     return [
         lambda _, left: left,
@@ -126,22 +127,22 @@ def priority_keys(data: OrderData) -> list[Key]:
 
 
 def starting_schedules(data: OrderData) -> Iterator[UnitSchedule]:
-    """Yield the schedules of all keys, greedy and patient."""
+    """Yield the schedules of all priority keys, each greedy and patient."""
     for key in priority_keys(data):
         for patient in (False, True):
             yield priority_schedule(data, key, patient=patient)
 
 
 def listed_schedule(data: OrderData, order: Sequence[int], *, patient: bool) -> UnitSchedule:
-    """Return the schedule of a fixed list."""
+    """Return the schedule of the priority rule that ranks jobs by a fixed list."""
     rank = {job: place for place, job in enumerate(order)}
     return priority_schedule(data, lambda job, _: rank[job], patient=patient)
 
 
 def best_priority_schedule(instance: Instance) -> Schedule:
-    """Return the best of `starting_schedules`, of those that there is time for, as a schedule.
+    """Return the best of `starting_schedules` that can be computed in time.
 
-    Without time for any that of `quick_schedule`.
+    If none can, the result is that of `quick_schedule`.
     """
     quick = quick_schedule(instance)
     data = OrderData(instance)
@@ -154,39 +155,40 @@ def best_priority_schedule(instance: Instance) -> Schedule:
 
 
 PRUNING_GAP = 5e-7
-"""How much better a branch must be to be looked into."""
+"""Least relative improvement for which a branch is explored."""
 BOUND_MARGIN = 1e-12
-"""What is taken off a bound for the rounding of its own sums."""
+"""Relative safety margin of a bound for the rounding of its own sums."""
 SHORT_ASCENT, SHORT_ASCENT_JOBS = 20, 12
-"""Steps of the bound before the search, and up to how many jobs that is enough."""
+"""Steps of the first bound for instances with at most this many jobs."""
 JOBS_FOR_PRICES = range(7, 101)
-"""Numbers of jobs for which the bound of prices of time is taken too: fewer are proved at once."""
+"""Numbers of jobs for which prices of time are also used; fewer jobs are proved at once."""
 LEAST_TIME_FOR_PRICES_S = 3.0
-"""The least time limit with which it is: it takes a second at most."""
+"""Least time limit, in seconds, with which prices of time are used; they take up to a second."""
 LARGEST_FOR_ALL_LISTS = 4
-"""Jobs up to which every priority list is tried as a start."""
+"""For at most this many jobs every priority list gives a starting schedule."""
 
 _BYTES_PER_OBJECT = 64
 _NOTHING = np.zeros((0, 0))
 
 
 class MeanJctExact(Solver):
-    """The proved optimum of mean JCT, or incumbent and bound when a limit is reached.
+    """Find a proved optimum of mean JCT, or an incumbent and a bound if a limit is reached.
 
-    Best-first branch and bound. A node fixes the events (completions, releases) up to some time
-    in order; its bound is a linear programme that is exact for these and bounds what follows by
-    mean busy times. Starts are left open at first, a job holding nothing or from w_min to w_max
-    in the mean, and are branched on where the programme's answer starts a job twice. Incumbents:
-    priority lists, then the programme of the order that a node's answer suggests.
+    It is a best-first branch and bound. A node fixes the order of the events (completions,
+    releases) up to some time. Its bound is a linear programme that is exact for these events and
+    bounds the rest by mean busy times. Starts are open at first: a job may hold no workers or from
+    w_min to w_max on average. The search branches on starts where the solution of the programme
+    starts a job twice. Incumbents come from priority lists, then from the programmes of the orders
+    that node solutions suggest.
 
-    Proved means a relative gap of at most 1e-6; bounds are evaluated from multipliers, so that a
-    solver's tolerance cannot lift them.
+    A proof means a relative gap of at most 1e-6. Bounds are evaluated from multipliers, so that the
+    tolerance of the LP solver cannot raise them.
 
     Notes
     -----
-    Source: this project; ``formulations/allocation/README.md``. Complexity: exponential, a
-    linear programme with O(n^2) rows a node. Limits: time, nodes, memory of the open nodes
-    and of the orders that were tried.
+    Source: this project; ``formulations/allocation/README.md``. Complexity: exponential; each node
+    solves a linear programme with O(n^2) rows. Limits: time, nodes, memory for the open nodes and
+    for the orders tried.
     """
 
     name = "exact"
@@ -205,7 +207,7 @@ class MeanJctExact(Solver):
         warm_start: Schedule | None = None,
         observer: Observer | None = None,
     ) -> SolveResult[Schedule]:
-        """Prove the optimum within the limits; see `lyra_opt.core.solver.Solver.solve`."""
+        """Search for a proved optimum of mean JCT within the limits."""
         return _Search(instance, warm_start, observer).run()
 
 
@@ -215,10 +217,10 @@ class _Node:
     starts: tuple[StartRange | None, ...]
     bound: float
     solution: OrderSolution | None
-    """Only where all completions are in order, to branch on starts: it is large."""
+    """Stored only if all completions are ordered, to branch on starts; it is large."""
 
     def memory(self) -> int:
-        """Return about the bytes that it takes."""
+        """Return the approximate memory of the node in bytes."""
         found = _BYTES_PER_OBJECT * (4 + len(self.starts)) + 8 * len(self.events)
         if self.solution is not None:
             arrays = (self.solution.lengths, self.solution.run, self.solution.is_open)
@@ -240,7 +242,7 @@ class _Search:
         self.objective = math.inf  # mean JCT in seconds
         self.value = math.inf  # sum of completions in units of time
         self.nodes = 0
-        self.memory = 0  # bytes, about
+        self.memory = 0  # approximate bytes
         self.tried: set[tuple[Event, ...]] = set()
         self.bound = 0.0
         if warm_start is not None:
@@ -263,7 +265,7 @@ class _Search:
         return self.take(schedule_of(self.instance, self.data, in_units))
 
     def as_mean(self, bound: float) -> float:
-        """Return a bound on the sum of completions as one on mean JCT, on the safe side."""
+        """Convert a bound on the sum of completions to a safe bound on mean JCT."""
         data = self.data
         total = bound * (1 - BOUND_MARGIN) - math.fsum(data.release)
         return max(0.0, total * data.unit_s / data.jobs)
@@ -291,7 +293,7 @@ class _Search:
 
     @property
     def threshold(self) -> float:
-        """The sum of completions, in units, from which on a branch gains too little."""
+        """The sum of completions, in units, from which on a branch is not worth exploring."""
         return self.value - PRUNING_GAP * (self.value - math.fsum(self.data.release))
 
     def run(self) -> SolveResult[Schedule]:
@@ -306,8 +308,8 @@ class _Search:
         message = None
         if not proved and stopped_by is None:
             message = (
-                f"the search was done, but its bound is {bound}: floating point does not prove "
-                "this objective"
+                f"the search is complete, but its bound {bound} does not prove the objective, "
+                "because of floating-point rounding"
             )
         return SolveResult(
             status=Status.OPTIMAL if proved else Status.FEASIBLE,
@@ -323,7 +325,7 @@ class _Search:
         )
 
     def prove(self) -> StoppedBy | None:
-        """Raise bound and lower incumbent until they meet; return the limit that ended it."""
+        """Raise the bound and lower the objective until they meet; return the limit reached."""
         candidates: list[UnitSchedule] = []
         with grace():
             try:
@@ -346,7 +348,7 @@ class _Search:
         return stopped_by
 
     def has_time_for_prices(self) -> bool:
-        """Whether the stronger bound is worth its time: not if proved, nor in a short run."""
+        """Whether the bound by prices of time is worth its time: unproved and not a short run."""
         if self.is_proved(self.bound):
             return False
         time_s = limits_in_force().time_s
@@ -360,7 +362,7 @@ class _Search:
         return self.objective - bound <= Objective.MEAN_JCT.proof_gap * self.objective
 
     def improve_starts(self, candidates: list[UnitSchedule]) -> None:
-        """Solve the orders of the best priority schedules, then swap neighbours in the best."""
+        """Solve the orders of the best starting schedules, then swap neighbouring events."""
         data = self.data
         if data.jobs <= LARGEST_FOR_ALL_LISTS:
             candidates = [
@@ -417,7 +419,7 @@ class _Search:
         heap: list[tuple[float, int, int, _Node]] = [(root.bound, 0, 0, root)]
         self.memory += root.memory()
         serial = 0
-        lowest_closed = math.inf  # bounds of branches left alone, for they gain too little
+        lowest_closed = math.inf  # least bound of the branches not explored
         stopped_by = None
         while heap:
             if heap[0][0] >= self.threshold:
@@ -449,7 +451,7 @@ class _Search:
                     serial += 1
                     self.memory += child.memory()
                     heapq.heappush(heap, (child.bound, -len(events), serial, child))
-            except OutOfTimeError:  # the node stays open, beside children made already
+            except OutOfTimeError:  # the node stays open, besides its children so far
                 heapq.heappush(heap, (node.bound, -len(node.events), -1, node))
         lowest = min(lowest_closed, heap[0][0] if heap else math.inf, self.value)
         self.bound = max(self.bound, self.as_mean(lowest))
@@ -460,7 +462,7 @@ class _Search:
         return completed == self.data.jobs
 
     def try_implied(self, node: _Node, solution: OrderSolution) -> None:
-        """Solve the order in which each job starts as late as its time in the answer allows."""
+        """Try the order in which each job starts as late as its running time allows."""
         data = self.data
         if is_settled(solution):
             self.try_order(self.with_all_starts(node))
@@ -500,7 +502,7 @@ class _Search:
             self.try_order([item[3] for item in order])
 
     def with_all_starts(self, node: _Node) -> list[Event]:
-        """Return the events with the starts that fall together with others."""
+        """Return the node's events, with starts that coincide with other events inserted."""
         known = {event.which for event in node.events if event.kind is Kind.START}
         at: list[list[Event]] = [[] for _ in range(len(node.events) + 1)]
         for job, start in enumerate(node.starts):
@@ -536,10 +538,10 @@ class _Search:
                 yield (*node.events, Event(Kind.COMPLETION, job)), starts
 
     def is_dominated(self, job: int, waiting: Sequence[int]) -> bool:
-        """Whether a job may be taken to complete after another one that is like it.
+        """Whether some optimal schedule completes another waiting job before this similar job.
 
-        Of two jobs that differ at most in work and are both running at 0 the shorter one may
-        complete first; of two equal ones the first in the file.
+        Of two jobs that differ only in work and are both running at 0, the shorter one may complete
+        first; of two equal jobs, the first in the file may complete first.
         """
         data = self.data
         for other in waiting:
@@ -567,10 +569,10 @@ class _Search:
     def starts_after(
         self, job: int, waiting: Sequence[int], starts: tuple[StartRange | None, ...], now: float
     ) -> tuple[StartRange | None, ...] | None:
-        """Return what is known of starts if `job` completes next; None if that cannot be.
+        """Return the start ranges if `job` completes next; None if it cannot complete next.
 
-        A job whose base demand does not fit beside those of `job` and of all running ones starts
-        at that completion or after it.
+        A job starts at or after that completion if its base demand does not fit beside those of
+        `job` and of all running jobs.
         """
         data = self.data
         held = data.base[job] + sum(
@@ -583,7 +585,7 @@ class _Search:
         for other in waiting:
             start = starts[other]
             if other == job or start is None or data.release[other] > now:
-                continue  # a job that is not released starts later in any case
+                continue  # an unreleased job starts later in any case
             if held + data.base[other] > data.gpus:
                 changed[other] = replace(start, after=event)
         return tuple(changed)
@@ -591,8 +593,8 @@ class _Search:
     def start_children(
         self, node: _Node
     ) -> Iterator[tuple[tuple[Event, ...], tuple[StartRange | None, ...]]]:
-        """Branch on the interval in which a job starts, against one where it is torn."""
-        job, interval = self.torn(node)
+        """Yield the children that restrict the start of the most interrupted job."""
+        job, interval = self.most_interrupted(node)
         start = node.starts[job]
         assert start is not None
         events = node.events
@@ -613,8 +615,8 @@ class _Search:
             with_start(StartRange(begins, begins)),
         )
 
-    def torn(self, node: _Node) -> tuple[int, int]:
-        """Return the job and the interval in which the answer violates its start the most."""
+    def most_interrupted(self, node: _Node) -> tuple[int, int]:
+        """Return the job and the interval in which the solution interrupts the job the most."""
         solution = node.solution
         assert solution is not None
         best: tuple[float, int, int] | None = None
@@ -626,7 +628,7 @@ class _Search:
             before = 0.0
             for place in places:
                 missing = float(lengths[place] - run[place])
-                # Once it has run, what is missing is a tear; before, a start within.
+                # Missing time after the job has run is an interruption, before that a late start.
                 tear = min(missing, before) + 1e-3 * min(missing, float(run[place]))
                 if best is None or tear > best[0]:
                     best = (tear, job, int(place))

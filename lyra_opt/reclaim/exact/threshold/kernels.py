@@ -49,14 +49,10 @@ def propagate(
 ) -> Any:
     """Draw all conclusions from the decisions about servers and jobs, until no conclusion is new.
 
-    The rules are:
-
-    - Exactly N_R servers are chosen.
-    - A job that lost more than its slack is paid for.
-    - A job that can no longer lose more than its slack is safe.
-    - A kept job excludes every server with more of its workers than it can still lose.
-    - A server that dominates a chosen server is chosen, and a server dominated by an excluded
-      server is excluded.
+    Exactly N_R servers are chosen. A job that lost more than its slack is paid for, and a job that
+    can no longer lose more is safe. A kept job excludes every server with more of its workers than
+    it can still lose. A server that dominates a chosen server is chosen, and a server dominated by
+    an excluded server is excluded.
 
     Parameters
     ----------
@@ -65,14 +61,12 @@ def propagate(
     server_state, job_state
         Shape (servers,) and (jobs,): the decisions, changed in place.
     residual
-        Shape (jobs,): for open and kept jobs, the number of workers that the job can still lose
-        (output).
+        Shape (jobs,), output: the number of workers that an open or kept job can still lose.
 
     Returns
     -------
     tuple
-        ``(whether a feasible choice may exist, servers still to choose, server_state, job_state,
-        residual)``.
+        ``(may be feasible, servers still to choose, server_state, job_state, residual)``.
 
     Notes
     -----

@@ -304,4 +304,7 @@ def test_a_table_that_does_not_fit_is_refused():
     """The dynamic programme has a cell for each job and GPU."""
     large = instance_of(2**40, job("a", 1, 3, 1.0))
     refused = find_solver("allocation", "ibm-dp").supports(large)
-    assert refused.reason == ("jobs x GPUs is 1099511627777; the table is made up to 134217728")
+    assert refused.reason == (
+        "ibm-dp supports tables of at most 134217728 cells (jobs x GPUs); "
+        "this instance needs 1099511627777"
+    )

@@ -217,7 +217,7 @@ def test_a_job_of_key_never_does_not_start():
     """What cannot go on for ever is an error, and no schedule that lacks jobs."""
     state = FluidState(example())
     state.set_keys([0.0, 0.0], [NEVER, 1.0])
-    with pytest.raises(ValueError, match="wait for ever from 20"):
+    with pytest.raises(ValueError, match="never starts the jobs that wait at 20"):
         state.run(FILL_BASES_FIRST, decides=False)
 
 
@@ -226,9 +226,9 @@ def test_a_job_of_key_never_does_not_start():
     [
         ([{"A": 7, "B": 0}], "w_max"),
         ([{"A": 1, "B": 2}], "w_min"),
-        ([{"A": 6, "B": 4}], "more GPUs than there are"),
+        ([{"A": 6, "B": 4}], "more GPUs than the cluster has"),
         ([{"A": 2, "B": 6}, {"A": 0}], "stops a job"),
-        ([{}], "wait for ever"),
+        ([{}], "never starts"),
     ],
 )
 def test_decisions_that_break_a_rule_are_refused(decisions, fault):
