@@ -290,7 +290,7 @@ def _check_schedule(instance: Instance, schedule: Schedule) -> Report:
 def _delay(
     gpus: int, stretches: Sequence[tuple[ElasticJob, Sequence[_Stretch]]], ticks: _Ticks
 ) -> Fraction:
-    """Return the total delay of completions, in ticks, that would make the schedule exactly valid.
+    """Return the total delay, in ticks, of repairing the small violations of a schedule.
 
     First each job is repaired: it runs no earlier than its release, without gaps, and has from
     w_min to w_max workers. Then two kinds of time are inserted. A job needs time for the work that
@@ -298,7 +298,7 @@ def _delay(
     than one GPU too many is held: fewer extra workers suffice). The jobs that run during an
     inserted time keep their workers. It delays every job that has not completed.
     """
-    exact = [(job, _put_right(job, of_job, ticks)) for job, of_job in stretches]
+    exact = [(job, _without_rounding(job, of_job, ticks)) for job, of_job in stretches]
     ends = sorted(of_job[-1].end for _, of_job in exact)
     delay = Fraction(0)
     for job, of_job in exact:
@@ -312,8 +312,8 @@ def _delay(
     return delay
 
 
-def _put_right(job: ElasticJob, of_job: Sequence[_Stretch], ticks: _Ticks) -> list[_Stretch]:
-    """Return the pieces of a job, valid except for rounding, with rounding errors removed."""
+def _without_rounding(job: ElasticJob, of_job: Sequence[_Stretch], ticks: _Ticks) -> list[_Stretch]:
+    """Return the pieces of a job without the small violations that rounding causes."""
     release = ticks.of(job.release_s)
     starts = [0 if job.running else max(of_job[0].start, release)]
     starts += [max(piece.start, release) for piece in of_job[1:]]
@@ -399,7 +399,7 @@ def _capacity_violations(
     ticks: _Ticks,
 ) -> list[str]:
     """Return a violation if more than all GPUs are held for longer than rounding explains."""
-    # For each overfull interval: the excess in GPU-ticks, and the start.
+    # Each pair holds the excess in GPU-ticks and the start of an overfull interval.
     found = [((end - start) * excess, start) for start, end, excess in _overfull(gpus, stretches)]
     exceeded = sum(much for much, _ in found)
     if exceeded <= allowed:

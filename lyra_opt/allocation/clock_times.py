@@ -69,7 +69,7 @@ def from_first_release(solve: SolveT) -> SolveT:
             start, start_value = moved(warm_start, -origin_s), report.objective
             if check(relative, start).objective is None:
                 start = None  # valid only by rounding, so it is not passed on
-        told = None if observer is None else _told_of_clock_times(instance, observer)
+        told = None if observer is None else _converting(instance, observer)
         result = solve(self, relative, warm_start=start, observer=told, **others)
         solution, objective = None, None
         if result.solution is not None:
@@ -87,7 +87,7 @@ def _moved_back(instance: Instance, schedule: Schedule) -> tuple[Schedule, float
     return solution, mean_jct_s(instance, solution)  # the caller of a solver checks the schedule
 
 
-def _told_of_clock_times(instance: Instance, observer: Observer) -> Observer:
+def _converting(instance: Instance, observer: Observer) -> Observer:
     """Return an observer that converts reported values and solutions to the instance's times."""
 
     def told(kind: str, value: Number, solution: Any = None) -> None:

@@ -111,7 +111,7 @@ def drawing_of_workers(
 
 def _draw_workers(jobs: Sequence[ElasticJob], workers: Sequence[int], rows: BlockRows) -> None:
     """Draw the workers of each job as a bar, with its running time."""
-    _head(rows, "running time")
+    _caption(rows, "running time")
     for row, (job, count) in enumerate(zip(jobs, workers, strict=True)):
         rows.track(row, job.max_gpus, ASKED)
         if count == 0:
@@ -126,7 +126,7 @@ def _draw_workers(jobs: Sequence[ElasticJob], workers: Sequence[int], rows: Bloc
 
 def _draw_range(jobs: Sequence[ElasticJob], rows: BlockRows) -> None:
     """Draw the range of workers of each job, with the running times at both ends."""
-    _head(rows, "running time with\nmost, base workers")
+    _caption(rows, "running time with\nmost, base workers")
     for row, job in enumerate(jobs):
         rows.track(row, job.max_gpus, ASKED)
         rows.block(row, 0, job.min_gpus, BASE)
@@ -137,7 +137,7 @@ def _draw_range(jobs: Sequence[ElasticJob], rows: BlockRows) -> None:
         _note(rows, row, (fast if fast == slow else f"{fast}, {slow}") + released)
 
 
-def _head(rows: BlockRows, text: str) -> None:
+def _caption(rows: BlockRows, text: str) -> None:
     """Write a caption below the notes."""
     rows.axes.text(
         1.01,

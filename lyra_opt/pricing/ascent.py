@@ -81,7 +81,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priced:
-    """The bound and the use of GPUs at given prices.
+    """The evaluation of the bound at given prices: its value and the GPU-seconds used.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class Priced:
 
 
 class Pricer:
-    """Evaluates the same jobs at different prices.
+    """Evaluates the Lagrangian bound of the same jobs at different prices.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ class Pricer:
         return Prices(self._border_s, np.hstack((price, after)), np.hstack((after, paid)))
 
     def at(self, price: FloatArray, *, counts: bool = True) -> Priced:
-        """Return the jobs at prices of shape (pools, cells); `counts` includes their use."""
+        """Evaluate the bound at prices of shape (pools, cells); `counts` also computes GPU use."""
         scratch = self.scratch
         scratch.use.fill(0.0)
         scratch.change.fill(0.0)
@@ -155,7 +155,7 @@ class Pricer:
 
 
 def steps(pricer: Pricer, here: Priced, like: FloatArray) -> Iterator[Priced]:
-    """Yield, without end, the jobs at prices that follow the excess of use over capacity.
+    """Yield evaluations at prices that follow the excess of GPU use over capacity, without end.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def steps(pricer: Pricer, here: Priced, like: FloatArray) -> Iterator[Priced]:
 
 
 def ascend(pricer: Pricer, first: FloatArray, passes: int) -> Priced:
-    """Return the jobs at the best prices that the ascent finds.
+    """Return the evaluation of the best prices that the ascent finds.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ def _of_one_machine(
     there: FloatArray,
     border_s: FloatArray,
 ) -> FloatArray:
-    """Return the price at the middle of each cell for one machine as fast as the whole cluster.
+    """Return the price at the middle of each cell if the cluster is one fast machine.
 
     Parameters
     ----------

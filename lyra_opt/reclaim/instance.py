@@ -92,7 +92,7 @@ class Job:
         "from 0 (the job is never preempted) to all its workers",
         default=None,
         computed=attrgetter("base_workers"),
-        shown="its base workers",
+        shown="all its base workers",
     )
     workers: TablesOf[WorkerGroup] = key(
         ListOf(Table(WorkerGroup), unique="server", parent="job"), "workers of the job by server"

@@ -199,7 +199,7 @@ def _mix(values: IntArray) -> NDArray[np.uint64]:
 
 
 def dominance_pairs(reduced: ReducedReclaim) -> list[tuple[int, int]]:
-    """Return pairs (s, t) of places such that some best choice takes s whenever it takes t.
+    """Return pairs (s, t) of servers such that some optimal choice takes s whenever it takes t.
 
     Server s dominates t if it hosts at most as many workers of every job of the reduced instance
     and costs at most as much. Of two servers that are equal in both, the first in the file
@@ -227,7 +227,7 @@ def dominance_pairs(reduced: ReducedReclaim) -> list[tuple[int, int]]:
     size = [sum(row.values()) for row in rows]
     pairs: list[tuple[int, int]] = []
     for chain, places in enumerate(within_time(members)):
-        # Visit larger rows first: they are closer to t and make smaller ones redundant.
+        # Try larger rows first: their pairs make the pairs of smaller rows redundant.
         nearest_first = sorted(smaller[chain], key=lambda other: -size[other])
         for rank, t in enumerate(places):
             covers = [(chain, places[rank - 1])] if rank else []
@@ -243,7 +243,7 @@ def dominance_pairs(reduced: ReducedReclaim) -> list[tuple[int, int]]:
 
 
 def _chains_of_equal_rows(reduced: ReducedReclaim) -> list[tuple[Row, list[int]]]:
-    """Return each distinct row, a map from job to count, with its servers by (cost, place)."""
+    """Group servers with equal rows (maps from job to count), each group by (cost, place)."""
     chains: dict[tuple[tuple[int, int], ...], list[int]] = {}
     for place in range(len(reduced.servers)):
         chains.setdefault(tuple(reduced.losses.column(place)), []).append(place)
@@ -271,7 +271,7 @@ def _smaller_rows(rows: Sequence[Row]) -> list[set[int]]:
 
 
 def respect_dominance(pairs: Iterable[tuple[int, int]], chosen: Iterable[int]) -> list[int]:
-    """Move a choice up the dominance order: same number of servers, no higher cost.
+    """Change a choice so that it respects dominance, with as many servers and no higher cost.
 
     The result takes s whenever it takes t, for each pair (s, t). Each chosen server, dominating
     servers first, moves up to a dominating server that is not yet taken, as long as one exists. So
@@ -293,7 +293,7 @@ def respect_dominance(pairs: Iterable[tuple[int, int]], chosen: Iterable[int]) -
 
 
 def _highest_free(place: int, dominators: dict[int, list[int]], taken: set[int]) -> int:
-    """Climb from `place` to a free place all of whose dominating places are taken."""
+    """Climb from `place` along dominating servers to a server with no free dominating server."""
     while True:
         above = next((s for s in dominators.get(place, ()) if s not in taken), None)
         if above is None:

@@ -93,7 +93,7 @@ class StepPolicy(SchedulePolicySolver):
 
     @abstractmethod
     def decide(self, state: FluidState) -> None:
-        """Set the target of every active job."""
+        """Set the number of workers of every active job."""
 
     def prepare(self, state: FluidState) -> None:
         """Set the keys by which `decide` orders jobs, if it uses keys."""
@@ -196,7 +196,7 @@ class PriorityFill(StepPolicy):
         self.key.set_in(state)
 
     def decide(self, state: FluidState) -> None:
-        """Set all targets by one fill."""
+        """Give all active jobs their workers by one priority fill."""
         state.decide(decide_by_rule, FILL_BASES_FIRST)
 
     def schedule(self, instance: Instance, rng: np.random.Generator) -> Schedule:  # noqa: ARG002

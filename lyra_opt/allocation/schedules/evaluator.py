@@ -205,12 +205,12 @@ class FluidState:
             raise TypeError(f"job must be one of state.active, not {show_value(job)}") from None
 
     def decide(self, kernel: Kernel, *first: Any) -> Any:
-        """Run a kernel that sets the targets, with the arguments `first` and the state."""
+        """Run a kernel that sets the workers of all active jobs, with the arguments `first`."""
         arguments = (*first, self.arrays)
         return kernel.compiled(*arguments) if self.compiled else kernel(*arguments)
 
     def start_bases(self, *, by_key: bool) -> int:
-        """Target the base demands of started jobs, then those of waiting jobs where they fit.
+        """Give started jobs, then waiting jobs where they fit, their base demands.
 
         Waiting jobs are visited in the order of the key, or by release and file order. Returns the
         remaining GPUs.
@@ -372,12 +372,12 @@ def moldable_schedule(instance: Instance) -> Schedule:
     Complexity O(jobs log jobs): a third of a second for 50,000 jobs. Guarantee: none.
     """
     state = FluidState(instance)
-    state.decide(start_for_good)
+    state.decide(start_moldable)
     return state.schedule()
 
 
 @kernel_with_lists
-def start_for_good(state: Any) -> None:
+def start_moldable(state: Any) -> None:
     """Log one piece per job, in which the job runs to its end with constant workers."""
     limits = state.limits
     given = state.given

@@ -184,7 +184,7 @@ def sort_by_key(state: Any) -> Any:
 
 @kernel
 def keep_bases(state: Any) -> Any:
-    """Target the base demands of started jobs, and 0 for other jobs; return the remaining GPUs."""
+    """Give started jobs their base demands and other jobs nothing; return the GPUs left."""
     started = state.held[STARTED]
     target = state.held[TARGET]
     least = state.limits[MIN_WORKERS]
@@ -202,7 +202,7 @@ def keep_bases(state: Any) -> Any:
 
 @kernel
 def start_bases(order: Any, state: Any) -> Any:
-    """Target the base demands of started jobs, then those of waiting jobs in `order` if they fit.
+    """Give started jobs, then waiting jobs in `order` where they fit, their base demands.
 
     Returns the remaining GPUs.
     """
@@ -226,7 +226,7 @@ def start_bases(order: Any, state: Any) -> Any:
 
 @kernel
 def fill_bases_first(state: Any) -> Any:
-    """Target base demands in the order of the key, then extra workers in the same order."""
+    """Give base demands in the order of the key, then extra workers in the same order."""
     sort_by_key(state)
     order = state.held[BY_KEY]
     target = state.held[TARGET]
@@ -279,7 +279,7 @@ def pays_to_wait(job: int, free: int, unlocked: int, state: Any) -> Any:
 
 @kernel
 def fill_one_by_one(waits_in_turn: int, foresees: int, state: Any) -> Any:
-    """Target, in the order of the key, all workers that each job can use, one job after another.
+    """Give each job, in the order of the key, all the workers it can use before the next job.
 
     Started jobs keep their base demands. With `waits_in_turn` no job starts before a job of smaller
     key that does not fit yet; without it, that job is skipped. With `foresees` no job starts while
@@ -355,7 +355,7 @@ def add_by_gain(free: int, per_gpu: int, state: Any) -> Any:
 
 @kernel
 def base_then_gain(state: Any) -> Any:
-    """Target base demands in the order of the key, then single workers by gain per GPU."""
+    """Give base demands in the order of the key, then single workers by gain per GPU."""
     sort_by_key(state)
     free = start_bases(state.held[BY_KEY], state)
     return add_by_gain(free, 1, state)
@@ -363,7 +363,7 @@ def base_then_gain(state: Any) -> Any:
 
 @kernel
 def decide_by_rule(rule: int, state: Any) -> Any:
-    """Set the targets of all active jobs by the rule with this number."""
+    """Set the workers of all active jobs by the rule with this number."""
     if rule == FILL_BASES_FIRST:
         fill_bases_first(state)
     elif rule == FILL_ONE_BY_ONE:

@@ -206,7 +206,7 @@ def rigid_bound(
     reduced, row = reduction or reduce_with_rows(instance)
     losses = reduced.losses
     unit = 1 << (losses.servers * losses.servers).bit_length()
-    # The position in server order of each entry in job order.
+    # job_entries[e] is the position, in server order, of the e-th entry in job order.
     job_entries = stable_order(losses.server_jobs, losses.jobs)
     flow, is_lower, is_upper, lower_weight, upper_weight, cuts = _segment(
         reduced, unit, job_entries
@@ -235,7 +235,7 @@ def rigid_bound(
 
 
 def _segment(reduced: ReducedReclaim, unit: int, job_entries: IntArray) -> tuple[Any, ...]:
-    """Return the flow, the lower and upper servers as 0 and 1, their weights and the cuts made."""
+    """Find the envelope segment around N_R; return its flow, its ends and the number of cuts."""
     losses = reduced.losses
     servers, jobs = losses.servers, losses.jobs
     work = PASSES * (losses.entries + servers)
@@ -305,7 +305,7 @@ def _zeros(size: int) -> IntArray:
 def _split_over_merged_jobs(
     index: ReclaimIndex, reduced: ReducedReclaim, row: IntArray, unit: int, flow: NDArray[Any]
 ) -> NDArray[Any]:
-    """Return the flow of every job that was not folded, ordered by server as in the instance.
+    """Split the flow of merged jobs over the original jobs, ordered by server.
 
     The servers of a reduced job each pay an interval of its weight. The original jobs merged into
     it each claim an interval of that weight, in file order. A server pays for an original job the
@@ -372,7 +372,7 @@ def interchangeable_bound(instance: Instance) -> int:
 
 
 def _relaxation_prices(instance: Instance) -> PriceCertificate:
-    """Solve the linear relaxation and return its multipliers, or zeros if it was not solved.
+    """Solve the linear relaxation and return its multipliers, or zeros if the solver fails.
 
     The solver stops at the current time limit.
     """

@@ -27,7 +27,7 @@ class Network(NamedTuple):
 
 
 class Flow(NamedTuple):
-    """A flow on the entries, with the remaining capacities of servers and jobs."""
+    """A flow on the (server, job) pairs, with the remaining capacities of servers and jobs."""
 
     on_entry: Any
     server_left: Any
@@ -116,7 +116,7 @@ def set_levels(actives: int, network: Any, flow: Any, ends: Any, scratch: Any) -
 
 @kernel
 def find_path(start: int, network: Any, flow: Any, scratch: Any) -> int:
-    """Follow increasing levels from a server to a job with capacity left; return the path length.
+    """Find a path in the level graph from a server to a job with capacity left; return its length.
 
     The result is -1 if there is no such path. The path alternates between an entry that leads to a
     job and an entry that leads back to a server.
@@ -180,7 +180,7 @@ def push_along(start: int, depth: int, network: Any, flow: Any, scratch: Any) ->
 
 @kernel
 def augment(actives: int, network: Any, flow: Any, ends: Any, scratch: Any) -> None:
-    """Make the flow from the active servers maximum by Dinic's algorithm.
+    """Make the flow from the active servers a maximum flow by Dinic's algorithm.
 
     The active servers are the first `actives` of ``scratch.active``. The flow of paid jobs and
     settled servers is not changed. No active server has flow to a paid job, and no settled server
@@ -248,7 +248,7 @@ def balance(passes: int, unit: int, network: Any, flow: Any, price: Any) -> Any:
 
 @kernel
 def lowest_chord(wanted: int, network: Any, order: Any, first_weight: Any, place: Any) -> Any:
-    """Return the ends of the lowest chord at `wanted` servers over the prefixes of `order`.
+    """Among prefixes of `order`, find the two whose chord is lowest at `wanted` servers.
 
     The result is the two numbers of servers and the weights that these prefixes preempt. The
     arguments `first_weight` and `place` are zeros, used as working arrays.

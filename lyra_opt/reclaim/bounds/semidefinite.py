@@ -195,14 +195,14 @@ class _Ascent:
         return float(value), self.times_twice_slack(sparse, new.sums, self.factor).ravel()
 
     def times_twice_slack(self, sparse: Any, sums: FloatArray, factor: FloatArray) -> FloatArray:
-        """Return the product of the matrix 2 S with a matrix `factor`."""
+        """Return the product of twice the dual slack matrix S with a matrix."""
         result: FloatArray = sparse @ factor
         result -= np.multiply.outer(sums, factor[: self.servers].sum(axis=0))
         result[: self.servers] -= sums @ factor
         return result
 
     def check(self) -> bool:
-        """Keep the multipliers if they prove a better bound; return whether the gain is clear.
+        """Store the multipliers if they prove a better bound; return whether the gain is clear.
 
         Directions in which S is negative replace the least important columns of the factor.
         """
@@ -222,7 +222,7 @@ class _Ascent:
         return bool(value > before + LEAST_GAIN * abs(before))
 
     def least_eigenvectors(self) -> tuple[float, FloatArray]:
-        """Return the approximate least eigenvalue of S, and the eigenvectors of the least few.
+        """Return the least eigenvalue of the dual slack matrix S, approximately, and eigenvectors.
 
         The coordinates are scaled so that D = diag(1, ..., 1, w_1, ..., w_m) becomes the identity.
         """

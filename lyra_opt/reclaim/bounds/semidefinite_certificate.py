@@ -52,11 +52,11 @@ class Multipliers(NamedTuple):
 
 
 def twice_slack(reduced: ReducedReclaim, cost: Any, weight: Any, multipliers: Multipliers) -> Any:
-    r"""Return 2 S without its rank-2 part 1 sums' + sums 1', as a sparse matrix.
+    r"""Return twice the dual slack matrix S, without its rank-2 part, as a sparse matrix.
 
-    For every choice z = (x, y) of N_R servers, f = N_R * level + z' S z. So S is what the
-    multipliers leave of costs and weights. `with_sums` adds the rank-2 part. The matrix has the
-    type of `cost`.
+    The rank-2 part is 1 sums' + sums 1', which `with_sums` subtracts. For every choice z = (x, y)
+    of N_R servers, f = N_R * level + z' S z, so S is what the multipliers leave of costs and
+    weights. The matrix has the type of `cost`.
     """
     with loading():
         from scipy.sparse import coo_array
@@ -142,14 +142,14 @@ class SemidefiniteCertificate:
             most_missed = max(most_missed, float(missed.max()))
         if most_missed >= EXACT_IN_DOUBLES / 2:  # below it, no sum was rounded
             return None
-        # least * z' z <= z' D z <= unit * N_R + f
+        # For every choice z, least * z' z <= z' D z <= unit * N_R + f.
         least = min(self.unit, int(reduced.weight.min(initial=self.unit)))
         lifted = 2 * self.shift - (-int(most_missed) // least)
         value = reduced.reclaim_servers * (2 * int(self.multipliers.level) - lifted * self.unit)
         return max(0, -(-value // (2 * self.denominator + lifted)))
 
     def _lifted(self, reduced: ReducedReclaim) -> FloatArray:
-        """Return the shifted matrix 2 S + 2 shift D, with integers stored as doubles."""
+        """Return twice the shifted matrix S + shift D, with integers stored as doubles."""
         cost, weight = reduced.server_cost, reduced.weight
         sparse = twice_slack(
             reduced, cost * self.denominator, weight * self.denominator, self.multipliers

@@ -212,7 +212,7 @@ def _part(reduced: ReducedReclaim, places: IntArray) -> _Part:
 
 
 def _separable_part(reduced: ReducedReclaim, places: IntArray) -> _Part:
-    """Return the part of the servers that share no job: the k cheapest are optimal for every k."""
+    """Return the component of servers that share no job: the k cheapest are optimal for every k."""
     cost = reduced.server_cost[places]
     order = places[np.argsort(cost, kind="stable")]
     curve = np.concatenate(([0], np.cumsum(reduced.server_cost[order]))).astype(cost.dtype)
@@ -273,7 +273,7 @@ def _lower_curve(instance: ReducedReclaim) -> NDArray[Any]:
     price = np.array(leveled.price, dtype=dtype)
     envelope = np.concatenate((np.zeros(1, dtype=dtype), np.cumsum(np.sort(price))))
     lower: NDArray[Any] = -(-envelope // scale)
-    # Any k servers include a server that alone costs at least the k-th smallest such cost.
+    # The dearest of any k servers alone costs at least the k-th smallest single-server cost.
     alone = instance.server_cost.astype(dtype).copy()
     np.add.at(
         alone,
@@ -286,7 +286,7 @@ def _lower_curve(instance: ReducedReclaim) -> NDArray[Any]:
 
 
 def _best_division(parts: Sequence[_Part], picks: int) -> tuple[int, list[int]]:
-    """Return the least sum of the lower curves, and the number of servers taken from each part.
+    """Return the least sum of the components' lower bounds, and the servers taken from each.
 
     Among equal divisions the choice ignores which points are known exactly. Time O(servers *
     picks); raises OutOfTimeError at the time limit.

@@ -142,7 +142,7 @@ def server_preemption_costs(instance: Instance) -> list[Fraction]:
 
 
 class ShareRule:
-    """A greedy that takes the server with the least sum of w_j / denominator_j over its live jobs.
+    """A greedy that takes the server with the least sum of w_j / denominator_j over running jobs.
 
     The exact terms do not depend on the servers taken before, so they are computed once.
 
@@ -186,7 +186,7 @@ class ShareRule:
                 elsewhere=np.zeros(base.servers, dtype=np.int64),
                 scaled_in=np.zeros(base.jobs, dtype=np.int64),
             ),
-            *no_standings(base.servers),
+            *empty_tournament(base.servers),
             np.zeros(picks, dtype=np.int64),
             work=self._work,
             largest=self._largest,
@@ -194,14 +194,14 @@ class ShareRule:
         return [*taken_before, *np.asarray(chosen, dtype=np.int64).tolist()]
 
 
-def no_standings(servers: int) -> tuple[Tournament, Touched]:
-    """Return empty working arrays: a tournament before its first match and no touched servers."""
+def empty_tournament(servers: int) -> tuple[Tournament, Touched]:
+    """Return zero arrays for a tournament tree and for the list of touched servers."""
     keys = (np.zeros(servers, dtype=np.int64) for _ in range(5))
     return Tournament(np.zeros(2 * servers, dtype=np.int64), *islice(keys, 3)), Touched(*keys)
 
 
 class LyraGreedyElastic(ReclaimHeuristic):
-    """Repeatedly take the server of least cost, where only jobs that would be preempted cost.
+    """Lyra's greedy with slack: only jobs that would drop below ``min_workers`` add to a cost.
 
     The cost of server s is the sum of w_j / |S_j| over the running jobs j that would drop below
     ``min_workers``. S_j are the servers, on loan or not, that host a worker of j. Ties are broken
@@ -223,7 +223,7 @@ class LyraGreedyElastic(ReclaimHeuristic):
 
 
 def take_servers_with_slack(instance: Instance, denominators: IntArray) -> list[int]:
-    """Repeatedly take the server with the least sum of w_j / denominator_j of preempted jobs."""
+    """Run the slack-aware greedy with the job shares w_j / denominator_j; return its servers."""
     index = instance.index
     losses = index.losses
     work = losses.entries + losses.servers
@@ -236,7 +236,7 @@ def take_servers_with_slack(instance: Instance, denominators: IntArray) -> list[
         index.slack.copy(),  # the kernel decreases it
         index.is_on_loan,
         losses,
-        *no_standings(losses.servers),
+        *empty_tournament(losses.servers),
         np.zeros(instance.reclaim_servers, dtype=np.int64),
         work=work,
         largest=max(terms.total // shares.radix, largest_price),
@@ -318,7 +318,7 @@ def peel_servers(instance: Instance, is_chosen: IntArray, *, by_share: bool = Fa
 def peel_places(
     reduced: ReducedReclaim, is_chosen: IntArray, *, by_share: bool = False
 ) -> list[int]:
-    """Give back chosen servers of a reduced instance until N_R are left; return their places.
+    """Give back chosen servers of a reduced instance until N_R are left; return their indices.
 
     In a rigid instance the result can differ from `peel_servers` only by the rounding of shares,
     because merged jobs have one share. In an interchangeable instance the capped counts give other

@@ -109,7 +109,7 @@ def leave(s: int, tournament: Any) -> None:
 
 @kernel
 def touch(s: int, touches: int, tournament: Any, touched: Any) -> int:
-    """List server s as changed if it takes part; return the number of listed servers."""
+    """Add server s to the list of changed servers if it takes part; return the list's length."""
     if tournament.winner[len(tournament.winner) // 2 + s] < 0 or touched.is_in[s]:
         return touches
     touched.is_in[s] = 1

@@ -366,7 +366,7 @@ class _SwapSearch:
 
     def __init__(self, reduced: ReducedReclaim, places: Sequence[int], most_moves: int) -> None:
         losses = reduced.losses
-        # A bound on every objective, every change, and every difference between two changes.
+        # No objective, change of an objective, or difference of two changes exceeds this bound.
         self._largest = 2 * sum(reduced.server_cost.tolist()) + 2 * sum(reduced.weight.tolist())
         dtype = np.int64 if self._largest < LARGEST_COMPILED_INTEGER else object
         weight = reduced.weight.astype(dtype)
@@ -392,7 +392,7 @@ class _SwapSearch:
             weight[excess > 0].tolist()
         )
         self.best_objective = self._objective
-        # The effect of moving each server, on its own cost and on each of its jobs.
+        # Compute how moving each server changes its own cost and the cost of its jobs.
         sign = np.where(is_chosen == 1, -1, 1)
         change = sign * reduced.server_cost.astype(dtype)
         job = np.repeat(np.arange(losses.jobs), losses.span())

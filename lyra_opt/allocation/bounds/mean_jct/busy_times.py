@@ -240,7 +240,7 @@ def ascend(
                 break
             if left <= 0 or step < 1e-6:
                 return point * scale
-            # The maximum of the parabola through both values and the slope.
+            # Step to the maximum of the parabola through both values and the slope.
             top = step * step * promised / (2 * (step * promised - (moved_value - value)))
             step = min(0.5 * step, max(0.1 * step, top))
         moved_slope = moved_slope * scale
@@ -443,7 +443,7 @@ class MeanBusyTimes:
         return earned, held
 
     def start(self) -> FloatArray:
-        """Return starting multipliers: jobs on one fast machine, or alone, whichever is better.
+        """Return starting multipliers, from a one-machine relaxation or from jobs run alone.
 
         Where smallest area first is optimal, the multiplier of a job is its completion plus its
         area times the number of jobs still waiting then, because the price of a GPU is the jobs
@@ -469,7 +469,7 @@ class MeanBusyTimes:
     def prices(
         self, multipliers: FloatArray, begins: FloatArray, moments: FloatArray
     ) -> FloatArray:
-        """Return the worth of one more GPU at some moments, for jobs released by `begins`.
+        """Return the worth of one more GPU at given moments, for jobs released by `begins`.
 
         Time and memory O(moments * n).
         """

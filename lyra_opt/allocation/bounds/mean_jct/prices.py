@@ -129,7 +129,7 @@ class PricedJob:
         """Intervals of start and completion of the best schedule at the last prices."""
 
     def cheapest(self, prices: FloatArray) -> tuple[float, JobSchedule, float]:
-        """Return a lower bound on the least cost, a schedule, and the size of the terms added."""
+        """Return a lower bound on the job's cost, its best schedule, and the rounding scale."""
         best = self.schedule(*self.pair, prices)
         assert best is not None
         # Schedules that complete after this interval cost more than the best one.
@@ -167,7 +167,7 @@ class PricedJob:
         return np.where(possible, -np.inf, np.inf)
 
     def _bounds(self, multiplier: float, prices: FloatArray, ends: int) -> tuple[FloatArray, float]:
-        """Return the bound of each pair at a value of work, and the size of the terms added."""
+        """Return the bound of each pair of intervals at a value of work, and rounding scale."""
         price, length = prices[:ends], self.length[:ends]
         cost = self.base * (self.base_gpus * price - multiplier)
         cost -= self.extra * np.maximum(multiplier - self.extra_gpus * price, 0.0)
@@ -250,8 +250,7 @@ class PricedSchedules:
 
     def __init__(self, data: BoundData, times: FloatArray) -> None:
         self.data = data
-        # After the last time GPUs are free for as long as the slowest job takes.
-        # So no job gains by completing even later.
+        # After the last time GPUs are free, for long enough that even the slowest job completes.
         begin, length = times, np.append(np.diff(times), float((data.work / data.base_rate).max()))
         self.length = length[:-1]
         self.first = np.searchsorted(times, data.release)
@@ -261,7 +260,7 @@ class PricedSchedules:
         ]
 
     def evaluate(self, prices: FloatArray) -> tuple[float, list[JobSchedule], float]:
-        """Return a bound on the sum of completions, the schedules, and the size of the terms."""
+        """Return a bound on the sum of completions, the schedules, and the rounding scale."""
         padded = np.append(prices, 0.0)
         found = [
             job.cheapest(padded[first:])

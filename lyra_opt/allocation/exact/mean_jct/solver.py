@@ -348,7 +348,7 @@ class _Search:
         return stopped_by
 
     def has_time_for_prices(self) -> bool:
-        """Whether the bound by prices of time is worth its time: unproved and not a short run."""
+        """Whether to compute the bound from prices of GPU time: not if proved or in a short run."""
         if self.is_proved(self.bound):
             return False
         time_s = limits_in_force().time_s

@@ -1,4 +1,4 @@
-"""A node of the threshold search: its decisions, their conclusions and the bound by prices."""
+"""A branch-and-bound node for jobs with slack: decisions, implied decisions and price bound."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LARGEST_TIGHTENED_SLACK = 2**12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThresholdProblem:
-    """A `ReducedReclaim` instance scaled to the integer unit of the threshold search.
+    """A `ReducedReclaim` instance scaled to integers for branch and bound on jobs with slack.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def first_prices(problem: ThresholdProblem) -> NDArray[Any]:
 
 
 class NodeBound:
-    """A node of the threshold search: its propagated decisions and the best bound proved by prices.
+    """A branch-and-bound node: its propagated decisions and the best bound proved by prices.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ class NodeBound:
         return propagate.compiles(self._run["work"], largest=0)
 
     def set_dominance(self, dominance: Dominance) -> None:
-        """Use these dominance pairs in later propagation."""
+        """Use these dominance pairs the next time that decisions are propagated."""
         self._dominance = dominance
 
     @property
@@ -287,12 +287,12 @@ class NodeBound:
 
     @property
     def active_jobs(self) -> list[int]:
-        """The open or kept jobs, in ascending order."""
+        """The undecided jobs and the jobs that must survive, in ascending order."""
         return [int(job) for job in self.decided.active_jobs[: self.decided.jobs]]
 
     @property
     def open_decisions(self) -> int:
-        """Number of free servers plus number of open or kept jobs."""
+        """Number of free servers plus number of jobs that are undecided or must survive."""
         return self.decided.free + self.decided.jobs
 
     def propagate(self) -> None:
@@ -361,9 +361,10 @@ class NodeBound:
         return self._ascent.length <= 1
 
     def fix(self, threshold: int, prices: Sequence[int] | None = None) -> int:
-        """Value `prices`, by default the best ones, exactly, and fix servers and jobs by them.
+        """Fix servers and jobs by reduced costs at `prices`, by default the best prices so far.
 
-        Returns the number of new decisions; the caller must then call `propagate`.
+        The value of the prices is computed exactly and raises the bound. Returns the number of new
+        decisions; the caller must then call `propagate`.
         """
         problem = self._problem
         if prices is not None:
@@ -390,7 +391,7 @@ class NodeBound:
         return sorted({*chosen, *cheapest})
 
     def shares(self) -> tuple[list[float], list[float]]:
-        """Return the shares of the last steps that chose each server and paid for each job."""
+        """Return the shares of the last steps that chose each server or preempted each job."""
         return (
             [int(share) / 2**16 for share in self._ascent.chosen_share],
             [int(share) / 2**16 for share in self._ascent.paid_share],

@@ -1,4 +1,4 @@
-"""The inner loops of the threshold search: propagate decisions and bound them by prices.
+"""The inner loops of branch and bound for jobs with slack: propagation and price bounds.
 
 A server is free (0), chosen (1) or spared, that is, excluded (2). A job is open (0); kept, so that
 no choice below the node may preempt it (1); paid for, so that its weight is counted whatever is
@@ -47,7 +47,7 @@ def propagate(
     job_state: Any,
     residual: Any,
 ) -> Any:
-    """Draw all conclusions from the decisions about servers and jobs, until no conclusion is new.
+    """Derive all implied decisions about servers and jobs, until no decision is new.
 
     Exactly N_R servers are chosen. A job that lost more than its slack is paid for, and a job that
     can no longer lose more is safe. A kept job excludes every server with more of its workers than
@@ -145,7 +145,7 @@ SHRINKAGE = 205
 
 
 class PricedProblem(NamedTuple):
-    """The weights, costs and losses of the threshold problem, which all nodes share.
+    """The weights, costs and losses of the instance, which all nodes share.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ class Ascent(NamedTuple):
 def list_entries(
     losses: Any, server_state: Any, job_state: Any, active_jobs: Any, active_start: Any, order: Any
 ) -> Any:
-    """List the open and kept jobs, their entries on free servers, and the free servers.
+    """List the jobs that may still be preempted, their entries on free servers, and free servers.
 
     Returns
     -------
@@ -437,7 +437,7 @@ def value_prices(problem: Any, node: Any, prices: Any, order: Any, valuation: An
 
 
 @kernel
-def turn(problem: Any, node: Any, order: Any, valuation: Any, ascent: Any) -> int:
+def update_direction(problem: Any, node: Any, order: Any, valuation: Any, ascent: Any) -> int:
     """Update the step direction with the newest subgradient; return the square of its length.
 
     The price of a server for a job should rise if the server is chosen but the job gives nothing
@@ -505,7 +505,7 @@ def raise_prices(
                 best_prices[entries[place]] = prices[entries[place]]
         if best_value > threshold:
             break
-        square = turn(problem, node, order, valuation, ascent)
+        square = update_direction(problem, node, order, valuation, ascent)
         if square == 0:
             break
         if stale >= PATIENCE:

@@ -1,4 +1,4 @@
-"""The linear relaxation of the threshold search, solved from a warm basis at each node.
+"""The linear relaxation of branch and bound for jobs with slack, re-solved from a warm basis.
 
 HiGHS solves the relaxation by the dual simplex method from the basis of the previous node. A dense
 tableau of this project's own needed 1.5 times the CPU time until the proof on interchangeable
@@ -43,7 +43,7 @@ LEAST_EXCESS = 1e-6
 
 
 class Rows(NamedTuple):
-    """Rows of the relaxation in arrays, with space for all rows that one point can violate.
+    """The cuts of the relaxation as arrays, with space for all cuts that one point can violate.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Rows(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A fractional point, in which violated rows are sought.
+    """A fractional point of the relaxation, for which violated cuts are sought.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class Point(NamedTuple):
 
 
 class CoverScratch(NamedTuple):
-    """Working arrays for the rows of one job: its sorted entries and a dynamic-programming table.
+    """Working arrays for the cuts of one job: sorted entries and a dynamic-programming table.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class CoverScratch(NamedTuple):
 
 @kernel
 def append_entry(rows: Any, entries: int, entry: int, coefficient: int) -> int:
-    """Append an entry to the last row; return the new number of entries."""
+    """Append a coefficient to the last cut; return the new number of coefficients."""
     rows.entry[entries] = entry
     rows.coefficient[entries] = coefficient
     return entries + 1
@@ -113,7 +113,7 @@ def append_entry(rows: Any, entries: int, entry: int, coefficient: int) -> int:
 
 @kernel
 def close_row(rows: Any, count: int, entries: int, job: int, right: int) -> int:
-    """End the last row; return the new number of rows."""
+    """End the last cut; return the new number of cuts."""
     rows.job[count] = job
     rows.right[count] = right
     rows.end[count + 1] = entries
@@ -122,7 +122,7 @@ def close_row(rows: Any, count: int, entries: int, job: int, right: int) -> int:
 
 @kernel
 def append_cover(rows: Any, entries: int, losses: Any, scratch: Any, cover: Any) -> Any:
-    """Append the row of a cover and of all larger servers; return the entries and the right side.
+    """Append the cut of a cover and all larger servers; return the coefficients and right side.
 
     `cover` is the result of `find_cover` with the number of items and the capacity.
     """
@@ -142,7 +142,7 @@ def append_cover(rows: Any, entries: int, losses: Any, scratch: Any, cover: Any)
 
 @kernel
 def find_cover(capacity: int, paid: Any, items: int, losses: Any, scratch: Any) -> int:
-    """Find the most violated cover row of a job, extended by all servers at least as large.
+    """Find the most violated cover cut of a job, extended by all servers at least as large.
 
     A cover C is a set of servers with more than `capacity` workers in total. Extend C by servers
     with at least as many workers as each member of C. While the job is kept, at most |C| - 1 of
@@ -195,7 +195,7 @@ def find_cover(capacity: int, paid: Any, items: int, losses: Any, scratch: Any) 
 
 @kernel
 def sort_in_play(job: int, point: Any, losses: Any, scratch: Any) -> int:
-    """Sort the job's survivable entries with x > y by losses; return their number."""
+    """Sort the entries of a job that may enter a cut by losses; return their number."""
     paid = point.y[job]
     by_losses = scratch.by_losses
     items = 0
@@ -217,7 +217,7 @@ def sort_in_play(job: int, point: Any, losses: Any, scratch: Any) -> int:
 
 @kernel
 def separate(is_first: int, losses: Any, point: Any, rows: Any, scratch: Any) -> Any:
-    """Find the rows that a point violates; return the number of rows, and the rows.
+    """Find the cuts that a fractional point violates; return their number, and the cuts.
 
     Each job can have three kinds of rows. A server with more workers than the job survives to lose
     cannot be chosen while the job is kept (right side 0). One row has the losses of all other
@@ -297,7 +297,7 @@ BYTES_PER_ENTRY = 2**7
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows that HiGHS holds, except the first row, which counts the servers.
+    """The cuts that HiGHS holds, besides the row that counts the servers.
 
     Parameters
     ----------
@@ -313,7 +313,7 @@ class _Rows:
     coefficient: FloatArray
 
     def with_more(self, other: _Rows) -> _Rows:
-        """Return these rows followed by the rows of `other`."""
+        """Return these cuts followed by the cuts of `other`."""
         return _Rows(
             self.number + other.number,
             np.concatenate((self.row, other.row + self.number)),
@@ -322,7 +322,7 @@ class _Rows:
         )
 
     def keeping(self, stays: NDArray[np.bool_]) -> _Rows:
-        """Return the rows for which `stays`, shape (rows,), is true."""
+        """Return the cuts for which `stays`, shape (rows,), is true."""
         of_entry = stays[self.row]
         return _Rows(
             int(stays.sum()),
@@ -336,7 +336,7 @@ _NO_ROWS = _Rows(0, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np
 
 
 class Relaxation:
-    """The linear relaxation over the servers and jobs open at the root, with all rows added so far.
+    """The linear relaxation over the servers and jobs undecided at the root, with all cuts so far.
 
     The rows, which the module describes, hold at every node; a node changes only variable bounds.
     So the last basis of any node is a start for any other node. Everything is in floating point and
@@ -370,8 +370,8 @@ class Relaxation:
         self._residual = np.array(root.decided.residual, dtype=np.int64)
         self._wanted = root.decided.wanted
         self._constant = root.decided.constant
-        # Weights above the incumbent's objective act as infinite.
-        # They are cut off there, so that they do not blur small weights.
+        # Weights are capped at the incumbent's objective, above which they act as infinite.
+        # Without the cap, large weights would blur small ones in floating point.
         ceiling = problem.largest_price // problem.unit
         cost = problem.cost[self._servers].tolist() + problem.weight[self._jobs].tolist()
         self._scale = max([1, *(min(ceiling, value) for value in cost)])
@@ -390,7 +390,7 @@ class Relaxation:
         return BYTES_OF_HIGHS + BYTES_PER_ENTRY * (losses.entries + losses.servers + losses.jobs)
 
     def forget(self) -> None:
-        """Reset the relaxation to its first rows: one or two for each job, over all its servers."""
+        """Reset the relaxation to its first cuts: one or two for each job, over all its servers."""
         servers, highs = len(self._servers), self._highs
         highs.clearModel()
         nothing = np.zeros(0, dtype=np.int32)
@@ -446,7 +446,7 @@ class Relaxation:
         return x.tolist(), y.tolist()
 
     def prices(self) -> list[int]:
-        """Return the row multipliers as integer prices, one per entry, ordered by job.
+        """Return the dual values of the cuts as integer prices of (job, server) pairs, by job.
 
         If no feasible choice was found, the multipliers are extended along the dual ray that proves
         infeasibility, up to the largest price.
@@ -467,7 +467,7 @@ class Relaxation:
         return [int(price) for price in (prices * float(self._scale * problem.unit)).tolist()]
 
     def _entry_prices(self, row_duals: FloatArray) -> FloatArray:
-        """Return the price of each entry, computed from the multipliers of the rows."""
+        """Return the price of each (job, server) pair from the dual values of the cuts."""
         rows = self._rows
         multipliers = np.maximum(0.0, -row_duals[1:])
         prices = np.zeros(self._problem.losses.entries)
@@ -475,7 +475,7 @@ class Relaxation:
         return prices
 
     def add_rows(self) -> int:
-        """Add the rows that the last solution violates, and return their number."""
+        """Add the cuts that the last solution violates, and return their number."""
         if self._rows.number > self._purge_from:
             self._drop_idle_rows()
             self._purge_from = max(self._rows.number + 100, self._columns * 2 // 3)
@@ -493,7 +493,7 @@ class Relaxation:
         point = Point(
             x=x, y=y, jobs=self._jobs, is_free=self._server_column >= 0, residual=self._residual
         )
-        # Each entry is in at most three rows: alone, with all losses, and in a cover.
+        # Each (job, server) pair is in at most three cuts: alone, with all losses, in a cover.
         most_rows, most_entries = losses.entries + 2 * losses.jobs, 3 * losses.entries
         span = int(losses.span().max(initial=0))
         most_covered = min(int(self._problem.slack.max(initial=0)), LARGEST_COVERED_SLACK) + 2
@@ -518,7 +518,7 @@ class Relaxation:
         return count
 
     def _add(self, count: int, found: Rows) -> None:
-        """Pass the rows to HiGHS, each with the coefficients of its servers and then of its job."""
+        """Pass the cuts to HiGHS, each with the coefficients of its servers and then of its job."""
         end = found.end[: count + 1]
         entry = found.entry[: end[count]]
         coefficient = found.coefficient[: end[count]].astype(np.float64)
@@ -541,7 +541,7 @@ class Relaxation:
         self._rows = self._rows.with_more(_Rows(count, row, entry, coefficient))
 
     def _drop_idle_rows(self) -> None:
-        """Delete the rows whose slack is basic, and keep the basis of the other rows."""
+        """Delete the cuts that do not bind, and keep the basis of the others."""
         highs, basic = self._highs, self._highspy.HighsBasisStatus.kBasic
         basis = highs.getBasis()
         status_of = list(basis.row_status)

@@ -1,4 +1,4 @@
-r"""Branch and bound for jobs with any slack, on which jobs are kept and which are paid for.
+r"""Branch and bound for jobs with any slack: decide which jobs survive and which are preempted.
 
 The bound at a node is Lagrangian. Every job j charges a price p_js >= 0 for each of its servers,
 and gives back the prices of servers that it survives. For all choices X of N_R servers
@@ -16,9 +16,9 @@ floating point. Its rows describe the convex hull of the alternatives of one job
 they are violated. The same prices fix the jobs and servers whose other alternative would cost at
 least as much as the incumbent.
 
-Branching on a job is much stronger than branching on a server. If the job is paid for, its weight
-is counted and its row disappears. If it is kept, it excludes every server with more workers than it
-can still lose, and its prices may rise without limit.
+Branching on a job is much stronger than branching on a server. If the job is preempted (paid for),
+its weight is counted and its row disappears. If it survives (is kept), it excludes every server
+with more workers than it can still lose, and its prices may rise without limit.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ LEAST_GAIN = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A branching decision: keep or pay for a job, or choose or exclude a server."""
+    """A branching decision: a job survives or is preempted, or a server is chosen or excluded."""
 
     is_job: bool
     number: int
@@ -97,7 +97,7 @@ class BranchingExperience:
         self._trials = [[0, 0] for _ in range(jobs)]
 
     def record(self, job: int, side: int, share: float, gain: float) -> None:
-        """Record the gain of keeping (side 0) or paying for (1) a job with y = `share`."""
+        """Record the bound gain when a job with y = `share` survives (0) or is preempted (1)."""
         distance = max(LEAST_GAIN, share if side == 0 else 1.0 - share)
         self._gain[job][side] += gain / distance
         self._trials[job][side] += 1
@@ -107,7 +107,7 @@ class BranchingExperience:
         return min(self._trials[job]) >= RELIABLE_FROM
 
     def expected(self, job: int, share: float) -> tuple[float, float]:
-        """Return the expected gains from keeping and from paying for the job."""
+        """Return the expected bound gains if the job survives and if it is preempted."""
         means = []
         for side in range(2):
             gain, trials = self._gain[job][side], self._trials[job][side]
@@ -242,7 +242,7 @@ class _OpenNode:
 
 
 class _Search:
-    """The state of the threshold search, with objectives and bounds over the divisor."""
+    """The state of the branch and bound, with objectives and bounds over the divisor."""
 
     def __init__(
         self,
@@ -316,7 +316,7 @@ class _Search:
                 self._observer("dual_bound", bound * self._problem.divisor)
 
     def _open_root(self) -> None:
-        """Bound the root by steps, improve the incumbent, then bound it by the relaxation."""
+        """Bound the root by subgradient steps, improve the incumbent, then solve the relaxation."""
         problem = self._problem
         self._nodes += 1
         root = NodeBound(
@@ -409,7 +409,7 @@ class _Search:
         )
 
     def _raise_by_steps(self, node: NodeBound, steps: int) -> bool:
-        """Raise the bound by price steps and fix by prices, repeated if that fixed much.
+        """Alternate subgradient steps and reduced-cost fixing until little is fixed.
 
         Returns whether the node is still open.
         """
@@ -431,7 +431,7 @@ class _Search:
         return False
 
     def _raise_by_relaxation(self, node: NodeBound, rounds: int) -> bool:
-        """Solve the relaxation, fix by its prices and add rows, repeated while that helps.
+        """Alternate solving the relaxation, reduced-cost fixing and adding cuts while that helps.
 
         Returns whether the node is still open.
         """
@@ -461,7 +461,7 @@ class _Search:
         return True
 
     def _decide_by_relaxation(self, node: NodeBound, pivots: int) -> tuple[int, float]:
-        """Solve the relaxation, fix by its prices, and return decisions and objective."""
+        """Solve the relaxation, fix by reduced costs; return the number fixed and the value."""
         relaxation = self._relaxation
         assert relaxation is not None
         objective = relaxation.climb(node, self._threshold, remaining_s(), pivots)
@@ -475,11 +475,11 @@ class _Search:
         return decisions, objective
 
     def _rounded(self, node: NodeBound) -> list[int]:
-        """Return the choice of the servers with the largest x."""
+        """Return the choice of the servers with the largest values x in the relaxation."""
         assert self._relaxation is not None
         x, _ = self._relaxation.shares()
         state = [int(state) for state in node.decided.server_state]
-        # The sort order is chosen (1), then free (0), then excluded (2).
+        # Sort chosen servers (1) first, then free servers (0), then excluded servers (2).
         order = sorted(range(len(x)), key=lambda s: ((1, 0, 2)[state[s]], -x[s], s))
         return sorted(order[: self._problem.reclaim_servers])
 

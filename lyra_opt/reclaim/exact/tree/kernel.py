@@ -82,7 +82,7 @@ def split_weights(jobs: int, forbidden_price: int, split: Any) -> None:
             for place in range(size):
                 share[first + place] = 0
             continue
-        # The servers below the level are mostly the same as in the previous round.
+        # The servers below the price level are mostly the same as in the previous round.
         level = -1
         if filled > 0:
             level = filled_total // filled
@@ -95,7 +95,7 @@ def split_weights(jobs: int, forbidden_price: int, split: Any) -> None:
             if below != filled or below_total != filled_total:
                 level = -1
         if level < 0:
-            # Dropping the servers above the level lowers the level of the other servers.
+            # Dropping servers above the price level lowers the level of the other servers.
             level = free_total // free
             while True:
                 below = 0
@@ -116,7 +116,7 @@ def split_weights(jobs: int, forbidden_price: int, split: Any) -> None:
 
 @kernel
 def level_prices(rounds: int, jobs: int, forbidden_price: int, split: Any) -> Any:
-    """Return `split` after `rounds` rounds of `split_weights`."""
+    """Level the prices by `rounds` rounds of `split_weights`, and return the split."""
     for _ in range(rounds):
         split_weights(jobs, forbidden_price, split)
     return split
@@ -177,7 +177,7 @@ def price_bound(
     split: Any,
     scratch: Any,
 ) -> Any:
-    """Level prices for up to `rounds` rounds; return the sum and the largest of the N_R smallest.
+    """Level prices for up to `rounds` rounds; return the sum and maximum of the N_R smallest.
 
     The rounds stop early above `target`, and when the last round gained so little that `target` is
     out of reach. Until then the sum is not computed but bounded from below by picks * c - sum of
@@ -362,7 +362,7 @@ def most_due(instance: Any) -> int:
 
 @kernel
 def restrict_servers(slot: int, target: int, most: int, instance: Any, tree: Any, node: Any) -> Any:
-    """List the servers that a node can still choose; return the paid weight and their number.
+    """List the servers that a node can still choose; return the weight paid and the number.
 
     Servers of kept jobs are excluded, and so are servers that alone would cost more than `target`.
     `most` is the largest cost of a single server.
@@ -465,7 +465,7 @@ def pick_cheapest(servers: int, dearest: int, instance: Any, node: Any, price: A
 
 @kernel
 def heaviest_job(jobs: int, near: int, split: Any) -> int:
-    """Return the job with the most weight on servers with prices up to `near`, or -1."""
+    """Return the job with the most weight on servers with prices of at most `near`, or -1."""
     heaviest = -1
     most = 0
     for j in range(jobs):
@@ -481,7 +481,7 @@ def heaviest_job(jobs: int, near: int, split: Any) -> int:
 
 @kernel
 def decide_job(choice: int, branch: int, forbidden_price: int, split: Any) -> Any:
-    """Pay for a job or keep it in `split`; return the weight that is paid."""
+    """Mark a job as preempted or kept in `split`; return the weight that this costs."""
     if choice == PAID:
         paid = split.weight[branch]
         split.weight[branch] = 0
@@ -527,7 +527,7 @@ def explore(
     node: Any,
     split: Any,
 ) -> Any:
-    """Process up to `node_budget` nodes; stop earlier if the tree is done or slots run out.
+    """Process up to `node_budget` nodes, fewer if the tree is complete or its space is full.
 
     The bound of a node comes from the prices of the servers without a kept job, in the instance
     without the paid jobs. The node branches on an open job. If the job is paid, its weight is added

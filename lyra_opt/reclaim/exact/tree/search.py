@@ -117,7 +117,7 @@ class TreeSearch:
             bounds=bounds,
             depths=np.zeros(FIRST_SLOTS, dtype=np.int64),
             slots=np.zeros(FIRST_SLOTS, dtype=np.int64),
-            # The last slots are used first; row 0 belongs to the root.
+            # Free slots are taken from the end; slot 0 belongs to the root node.
             unused_slots=np.arange(FIRST_SLOTS - 1, -1, -1, dtype=np.int64),
             decisions=np.zeros(FIRST_SLOTS * losses.jobs, dtype=np.int8),
             warm_share=np.zeros(losses.entries, dtype=dtype),
@@ -164,7 +164,6 @@ class TreeSearch:
         return int(self._objective) // self._unit * self._step
 
     def _bound(self) -> int:
-        """Return the proved lower bound on the optimum."""
         if not self._open_nodes:
             return self._objective_value()
         least = max(int(self._tree.bounds[0]), self._floor)
