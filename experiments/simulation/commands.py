@@ -20,76 +20,73 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Sequence
 
-    from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.experiments.simulation.measuring.proving import Proved
     from lyra_opt.experiments.simulation.scenario.loading import Scenario
 
 SIMULATE_DESCRIPTION = """\
 Replay the jobs of a scenario on a simulated cluster under one or more schemes, and report queuing
-times, job completion times (JCT), usage and preemptions. A scenario is a TOML file, or the name of
-one that comes along: cluster with its loans, jobs, models of speed, tenure, seeds, schemes.
+times, job completion times (JCT), GPU usage and preemptions. A scenario is a TOML file, or the name
+of a bundled one; it states the cluster, jobs, loans, seeds and schemes.
 
-"lyra-opt scenarios list" names them, "lyra-opt scenarios keys" explains every key that a file or
---set can have, "lyra-opt schemes --for SCENARIO" says which schemes run there."""
+"lyra-opt scenarios list" lists the bundled scenarios, "lyra-opt scenarios keys" explains every key,
+and "lyra-opt schemes --for SCENARIO" lists the schemes that can run in a scenario."""
 
 SIMULATE_EXAMPLES = """\
 examples:
   lyra-opt simulate lyra-paper --set cluster.servers=44 --set jobs.parameters.days=2
-      Lyra beside its baseline on a tenth of its cluster
+      compare Lyra with its baseline on a tenth of its cluster
   lyra-opt simulate plain --jobs trace.csv --set cluster.servers=60 --scheme fifo --scheme sjf
-      a trace of your own as it is
+      replay your own trace
   lyra-opt scenarios show lyra-paper > mine.toml
   lyra-opt simulate mine.toml --scheme fifo --scheme lyra --set seeds=3 --out runs
-      a scenario of your own, with a page, plots, and tables that pandas reads
+      replay your own scenario, and write a page with plots and tables for pandas
   lyra-opt simulate lyra-paper --set jobs.parameters.days=1 --bound
-      how far each scheme is from what no scheduler can beat
+      show how far each scheme is above a proved lower bound
   lyra-opt simulate lyra-paper --set jobs.parameters.days=1 --capture decisions
   lyra-opt solve decisions/reclaim-contested-*.json --solver lyra-greedy --solver exact
-      the decisions met on the way, and how far a heuristic is from the best
+      save the decisions of a replay, and compare a heuristic with an exact solver on them
 
 Exit code: 0; 1 if a simulation failed its checks; 2 for bad input or usage; 130 after Ctrl-C.
 """
 
-SCENARIOS_COMMANDS = {
-    "list": "their names and what they are for",
-    "show": "a scenario, word for word: the start of one of your own",
-    "keys": "every key of a scenario, with its values, default and meaning",
-    "parts": "what can be named in one: workloads, clusters, types of GPUs, tables, links",
-    "schema": "the JSON schema of scenarios, for editors",
-}
-
 BOUND_DESCRIPTION = """\
-Prove what no schedule of the jobs of a scenario can beat, not even that of somebody who knows the
-future: a lower bound on the mean job completion time (JCT), hence on what is lost beside the least
-run times (the excess), and one of its own on the mean queuing time; a job that holds GPUs does not
+Prove lower bounds on the mean job completion time (JCT) and the mean queuing time of all schedules
+of a scenario, even of schedules made with knowledge of the future. A job that holds GPUs does not
 queue.
 
-A bound holds for what a reading permits. "restart": a rigid job without checkpoints that is stopped
-starts from nothing; so it is under Lyra and other schemes under which jobs keep their GPUs.
-"conserved": jobs may be stopped, resized and moved at any moment and lose nothing; so it is at best
-under leases and rounds. It is the weaker bound, and holds for schemes of both kinds.
+Each bound applies to one reading. "restart": a rigid job without checkpoints that is stopped loses
+its work, as under Lyra and other schemes in which jobs keep their GPUs. "conserved": jobs may be
+stopped, resized and moved at any time without loss, as with leases and rounds at best. The second
+bound is weaker and applies to both kinds of schemes.
 
-The clusters, loans and speeds are those of the scenario. Only readings that cover all of its
-schemes are used; with copies of jobs if one of the schemes runs some. No bound applies to a scheme
-that lets jobs share GPUs, or tunes them while they run. "lyra-opt simulate --bound" puts the bound
-beside each scheme."""
+By default all readings are used that apply to every scheme of the scenario. No bound applies to a
+scheme that lets jobs share GPUs or tunes jobs while they run. "lyra-opt simulate --bound" shows the
+bound beside each scheme."""
 
 BOUND_EXAMPLES = """\
 examples:
   lyra-opt bound lyra-paper --set cluster.servers=44 --set jobs.parameters.days=2
   lyra-opt bound plain --jobs trace.csv --set cluster.servers=60 --json
-      a trace of your own, as it is
+      prove bounds for your own trace
   lyra-opt bound plain --jobs trace.csv --set cluster.servers=60 --schedule
-      and the best schedule found by somebody who knows it all: how good the bound is
+      search a good schedule too, to see how tight the bound is
   lyra-opt bound lyra-paper --set cluster.servers=44 --save proofs
   lyra-opt bound lyra-paper --set cluster.servers=44 --check proofs/seed0-restart-jct_mean.json
-      prices that anybody can check
+      save a proof, and check it
   lyra-opt simulate lyra-paper --set cluster.servers=44 --set jobs.parameters.days=2 --bound
-      how far each scheme is from the best that there is
+      show how far each scheme is above the bound
 
-Exit code: 0; 1 if prices prove less than a file that is checked says; 2 for bad input or usage; 130
+Exit code: 0; 1 if a checked file claims more than its prices prove; 2 for bad input or usage; 130
 after Ctrl-C.
 """
+
+SCENARIOS_COMMANDS = {
+    "list": "list the bundled scenarios",
+    "show": "print a scenario's TOML text, to start your own from",
+    "keys": "explain every key of a scenario",
+    "parts": "list the workloads, clusters, GPU types, links and tables that a scenario can name",
+    "schema": "print the JSON schema of scenarios, for editors",
+}
 
 
 def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -98,12 +95,11 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
     scenarios = add_command(
         subparsers,
         "scenarios",
-        "list and show scenarios of the simulated cluster",
-        "Scenarios that come along, and what one can say.",
+        "list and explain scenarios of the simulated cluster",
     )
     what = scenarios.add_subparsers(metavar="WHAT")
     for name, meaning in SCENARIOS_COMMANDS.items():
-        parser = what.add_parser(name, help=meaning, description=f"Print {meaning}.")
+        parser = add_command(what, name, meaning)
         if name == "show":
             completed_by(parser.add_argument("scenario", metavar="SCENARIO"), scenario_names)
         parser.set_defaults(run=run_scenarios, what=name)
@@ -111,10 +107,10 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
         subparsers,
         "schemes",
         "list the schemes of the simulated cluster",
-        "List the schemes, and which of them run in a scenario, or why not.",
+        "List the schemes; with --for, say which of them run in a scenario, and why others do not.",
     )
     scenario = schemes.add_argument(
-        "--for", metavar="SCENARIO", dest="scenario", help="a scenario by name, or a TOML file"
+        "--for", metavar="SCENARIO", dest="scenario", help="name of a scenario, or a TOML file"
     )
     completed_by(scenario, scenario_names)
     add_changes(schemes)
@@ -123,7 +119,7 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def scenario_names() -> Iterable[str]:
-    """Return the names of the scenarios that come along."""
+    """Return the names of the bundled scenarios."""
     from lyra_opt.experiments.simulation.scenario.documents import bundled
 
     return bundled()
@@ -137,31 +133,31 @@ def scheme_names() -> list[str]:
 
 
 def add_changes(parser: argparse.ArgumentParser) -> None:
-    """Add the options that change a scenario."""
+    """Add the options ``--jobs`` and ``--set``, which change a scenario."""
     parser.add_argument(
         "--jobs",
         metavar="FILE",
-        help="job trace in place of the scenario's jobs; looked for as given, then in the folder "
-        "that the variable LYRA_OPT_TRACES names",
+        help="job trace to use instead of the scenario's jobs, also looked for in LYRA_OPT_TRACES",
     )
     add_repeated_option(
         parser,
         "--set",
         "KEY=VALUE",
-        "a key of the scenario, such as cluster.loans.servers=70",
+        "change a key of the scenario, such as cluster.loans.servers=70",
         dest="changes",
     )
 
 
 def _add_scenario(parser: argparse.ArgumentParser) -> None:
-    """Add the scenario, and the options that change it."""
-    scenario = parser.add_argument("scenario", metavar="SCENARIO", help="its name, or a TOML file")
+    scenario = parser.add_argument(
+        "scenario", metavar="SCENARIO", help="name of a scenario, or a TOML file"
+    )
     completed_by(scenario, scenario_names)
     add_changes(parser)
-    scheme = add_repeated_option(parser, "--scheme", "NAME", "in place of the scenario's schemes")
+    scheme = add_repeated_option(parser, "--scheme", "NAME", "scheme to run, not the scenario's")
     completed_by(scheme, scheme_names)
     add_repeated_option(
-        parser, "--seed", "N", "in place of the scenario's seeds", type=integer_from(0)
+        parser, "--seed", "N", "seed to use, not the scenario's", type=integer_from(0)
     )
 
 
@@ -175,32 +171,30 @@ def _add_simulate(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     _add_scenario(parser)
     parser.add_argument(
-        "--out", metavar="DIR", help="keep the runs there, with a page, plots and tables"
+        "--out", metavar="DIR", help="folder for the runs, a page with plots, and tables"
     )
-    add_resume_option(parser, "runs that --out holds already")
+    add_resume_option(parser, "runs that --out already has")
     add_engine_options(parser, "replays")
     parser.add_argument(
         "--json",
         action="store_true",
-        help="write one JSON object to stdout; of several replays an array",
+        help="write a JSON object to stdout, or an array if there are several replays",
     )
     parser.add_argument(
         "--bound",
         action="store_true",
-        help="prove what no schedule can beat, and how far each scheme is above it; the same as "
-        "--set bounds=true",
+        help="prove lower bounds, and show each scheme's distance; same as --set bounds=true",
     )
     parser.add_argument(
         "--capture",
         metavar="DIR",
-        help='write decisions met on the way there, as instance files for "lyra-opt solve" and '
-        "for studies: KIND-contested-* those in which somebody loses, KIND-easy-* the others",
+        help="folder for decisions of the replays, as instance files for solve and studies",
     )
     parser.set_defaults(run=run_simulate)
 
 
 def given_scenario(arguments: argparse.Namespace, seeds: Sequence[int] = ()) -> Scenario:
-    """Return the scenario that is asked for, changed as asked for, with its seeds or these."""
+    """Return the scenario of a command line, with its changes applied."""
     from lyra_opt.experiments.simulation.scenario.loading import Change, load_scenario, parse_change
 
     changes = [parse_change(text) for text in arguments.changes]
@@ -237,11 +231,15 @@ def run_simulate(arguments: argparse.Namespace) -> int:
         )
     if status == EXIT_INTERRUPTED:
         return status
-    for run in replays.runs:
-        if capture is not None and run.figures is not None and "captured" in run.figures:
-            say(run.figures["captured"])
+    if capture is not None:
+        for run in replays.runs:
+            if run.figures is not None and "captured" in run.figures:
+                say(run.figures["captured"])
     if arguments.json:
-        figures = [_as_json_object(run) for run in replays.runs]
+        figures = [
+            ({"axes": run.point} if run.point else {}) | dict(run.figures or {})
+            for run in replays.runs
+        ]
         if figures:
             print_json(figures[0] if replays.study.runs == 1 else figures)
     elif replays.runs:
@@ -249,13 +247,8 @@ def run_simulate(arguments: argparse.Namespace) -> int:
     if out is not None and replays.runs:
         page = write_report(replays)
         if not arguments.json:
-            print(f"{page}: all of it, with plots")
+            print(f"{page}: a page with all results and plots")
     return status
-
-
-def _as_json_object(run: ReplayRecord) -> dict[str, Any]:
-    """Return the figures of a run, below the values of axes where there are any."""
-    return ({"axes": run.point} if run.point else {}) | dict(run.figures or {})
 
 
 def run_scenarios(arguments: argparse.Namespace) -> int:
@@ -290,47 +283,34 @@ def _add_bound(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser = add_command(
         subparsers,
         "bound",
-        "prove what no schedule of a scenario can beat",
+        "prove lower bounds that no schedule of a scenario can beat",
         BOUND_DESCRIPTION,
         BOUND_EXAMPLES,
     )
     _add_scenario(parser)
-    parser.add_argument(
-        "--reading",
-        action="append",
-        choices=tuple(each.value for each in Reading),
-        dest="readings",
-        help="what schedules may do; may be given more than once (default: all that cover the "
-        "schemes)",
-    )
-    parser.add_argument(
-        "--of",
-        action="append",
-        choices=tuple(JOB_CLASSES),
-        dest="job_classes",
-        help="of which jobs the means are, all others being there too; weighted: of all, by their "
-        "weights; may be given more than once (default: all)",
-    )
+    for name, dest, choices, meaning in (
+        ("--reading", "readings", [each.value for each in Reading], "what schedules may do"),
+        ("--of", "job_classes", list(JOB_CLASSES), "jobs over which the means are taken"),
+    ):
+        metavar = f"{{{','.join(choices)}}}"
+        add_repeated_option(parser, name, metavar, meaning, dest=dest, choices=choices)
     parser.add_argument(
         "--schedule",
         action="store_true",
-        help="search a schedule too, which says how good the bound is: of rigid jobs on GPUs of "
-        "one kind without loans",
+        help="also search a schedule; only for rigid jobs on GPUs of one type without loans",
     )
-    parser.add_argument(
-        "--save", metavar="DIR", help="write the prices there that prove it, a file for each bound"
-    )
+    parser.add_argument("--save", metavar="DIR", help="folder for the proofs, a file per bound")
     add_repeated_option(
         parser,
         "--check",
         "FILE",
-        "recompute what saved prices prove of the scenario, in exact arithmetic, instead",
+        "only recompute the bound that a saved proof claims, in exact arithmetic",
         dest="checks",
     )
     parser.add_argument(
         "--json",
         action="store_true",
-        help="write a JSON array to stdout, an object for each variant, seed and reading",
+        help="write a JSON array to stdout, with an object per variant, seed and reading",
     )
     parser.set_defaults(run=run_bound)
 
@@ -358,8 +338,8 @@ def run_bound(arguments: argparse.Namespace) -> int:
         require_folder_path("--save", out)
     job_classes = tuple(dict.fromkeys(arguments.job_classes or (ALL,)))
     if arguments.schedule and job_classes != (ALL,):
-        raise UserError("--schedule: what is searched is short in the mean of all jobs; omit --of")
-    readings = [Reading(name) for name in dict.fromkeys(arguments.readings or ())]
+        raise UserError("--schedule searches for a short mean JCT of all jobs: omit --of")
+    readings = [Reading(name) for name in dict.fromkeys(arguments.readings)]
     found: list[Proved] = []
     shares = [0.0]
     shown = progress("bound", 100, "%", begun=lambda: 100 * shares[-1])
@@ -386,18 +366,23 @@ def run_bound(arguments: argparse.Namespace) -> int:
 
 
 def _check_bounds(scenario: Scenario, arguments: argparse.Namespace) -> int:
-    """Check saved prices; return the exit code."""
     from lyra_opt.commands.output import print_json, print_line, stdout_kept_clean
     from lyra_opt.experiments.simulation.measuring.proving import check
 
     with stdout_kept_clean():
         checked = [check(scenario, file, schemes=arguments.schemes) for file in arguments.checks]
     if arguments.json:
-        print_json([each.as_json_object() for each in checked])
+        print_json(checked)
     else:
         for each in checked:
-            print_line(each.in_words())
-    return 0 if all(each.holds for each in checked) else 1
+            says = "no less than" if each["holds"] else "LESS than"
+            of_class = f" of {each['job_class']} jobs" if each["job_class"] != ALL else ""
+            print_line(
+                f"{each['file']}: {each['objective']}{of_class} under {each['reading']} is proved "
+                f"to be at least {each['proved_mean_s']:,.3f} s, {says} the file claims: "
+                f"{each['claimed_mean_s']:,.3f} s"
+            )
+    return 0 if all(each["holds"] for each in checked) else 1
 
 
 def _print_bounds(found: list[Proved]) -> None:
@@ -411,13 +396,12 @@ def _print_bounds(found: list[Proved]) -> None:
     print_table(headings, [list(row.values()) for row in rows], right=right)
     copies = "" if found[0].has_copies else " and a single copy of each job"
     print_line(
-        "No schedule of these jobs has less, whatever it knows, that does what the reading permits "
-        f"on these GPUs and loans, with no GPU shared{copies}."
+        "No schedule of these jobs has a smaller mean, whatever it knows, if it does what the "
+        f"reading permits on these GPUs and loans, with no GPU shared{copies}."
     )
 
 
 def _bound_row(proved: Proved, has_seeds: bool, has_classes: bool) -> dict[str, str]:
-    """Return a row of the table by heading; what was found stands beside what is proved."""
     from lyra_opt.core.gaps import percent_text
 
     bound, schedule = proved.bound, proved.schedule

@@ -134,7 +134,7 @@ SPOILED: dict[str, tuple[str, Callable[[Path], object] | str, str]] = {
         'figures.jct_mean_s is "x": must be a number',
     ),
     "no study": ("study", "DELETE FROM study", "table study: has 0 rows, but must have one"),
-    "no runs": ("replays", "DELETE FROM run", "holds no replay that finished"),
+    "no runs": ("replays", "DELETE FROM run", "has no finished replay"),
 }
 
 

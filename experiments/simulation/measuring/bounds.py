@@ -1,4 +1,4 @@
-"""What no schedule of a scenario can beat, and how much a scheme could still win."""
+"""Bounds that no schedule of a scenario can beat, and how much each scheme could still win."""
 
 from __future__ import annotations
 
@@ -23,14 +23,12 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.simulation.scenario.setup import Setup
     from lyra_opt.simulation.bounds.scope import Reading
     from lyra_opt.simulation.bounds.whole import ClusterBound
-    from lyra_opt.simulation.cluster import Cluster
-    from lyra_opt.simulation.workload import Workload
 
 MAKESPAN, MEAN_JCT, MEAN_QUEUE = "makespan_bound_s", "jct_mean_bound_s", "queue_mean_bound_s"
-"""Figures of a replay."""
+"""Keys of the bounds among the figures of a replay."""
 
 TOLERANCE, MOST_ROUNDINGS = 1e-9, 4
-"""For the rounding of what is measured: relative, and of moments as floats have them."""
+"""Rounding that a comparison with a bound allows: relative, and in units in the last place."""
 
 DECISIONS: Mapping[str, tuple[str, ...]] = {
     "order: waits to start": ("queue_first_mean_s",),
@@ -41,34 +39,35 @@ DECISIONS: Mapping[str, tuple[str, ...]] = {
     "types: slower GPUs": ("slower_type_mean_s",),
     "placement: further apart": ("slower_placement_mean_s",),
 }
-"""Parts of the mean JCT above the least run time by the decision that they follow from."""
+"""Parts of the mean JCT above the least run time, by the decision that causes them."""
 
 COLUMNS = ("Mean JCT", "No schedule is below", "At most to be won")
 
 
 def speed_of(setup: Setup) -> Speed:
-    """Return how fast jobs of a setup run, whatever the scheme."""
+    """Return the model of job speeds on the cluster of a setup."""
     return Speed(setup.cluster, mixed_efficiency=setup.options.mixed_efficiency)
 
 
 def copy_efficiency_of(setup: Setup, *, has_copies: bool) -> Sequence[float] | None:
-    """Return what copies of jobs are worth; None where schemes run none."""
+    """Return the efficiency of 1, 2, ... copies of a job; None if schedules run no copies."""
     return setup.options.rounds.copy_efficiency if has_copies else None
 
 
 def cluster_bound(
     setup: Setup, reading: Reading, *, has_copies: bool, job_class: str = ALL
 ) -> ClusterBound:
-    """Return what no schedule of a setup can beat.
+    """Return lower bounds on mean JCT and mean queuing time for all schedules of a setup.
 
     Parameters
     ----------
     reading
         What schedules may do.
     has_copies
-        Whether they may run several copies of a job at once.
+        Whether schedules may run several copies of a job at once.
     job_class
-        Of which jobs the means are, one of `lyra_opt.simulation.bounds.scope.JOB_CLASSES`.
+        The jobs over which the means are taken, one of
+        `lyra_opt.simulation.bounds.scope.JOB_CLASSES`.
     """
     return whole_bound(
         setup.workload,
@@ -82,7 +81,7 @@ def cluster_bound(
 
 
 def figures_of(bound: ClusterBound) -> dict[str, Any]:
-    """Return what is proved as figures of a replay."""
+    """Return a bound as figures of a replay."""
     return {
         "bound_reading": bound.reading.value,
         MEAN_JCT: bound.jct_mean_bound_s,
@@ -91,26 +90,17 @@ def figures_of(bound: ClusterBound) -> dict[str, Any]:
     }
 
 
-def above_bound(figures: Mapping[str, Any]) -> dict[str, float | None]:
-    """Return how far a replay is above what is proved, as a share of it; None where that is 0."""
-    bound_s = figures[MEAN_JCT]
-    share = figures["jct_mean_s"] / bound_s - 1 if bound_s > 0 else None
-    return {"jct_above_bound_share": share}
-
-
 def makespan_bounds(setup: Setup, *, forking: bool) -> Mapping[str, float]:
-    """Return what is proved of the makespan, where anything is: a figure of a replay, or none.
+    """Return a lower bound on the makespan as a figure of a replay; empty if no bound applies.
 
-    In a network of GPUs that are alike it is `lyra_opt.simulation.bounds.whole`, which does not
-    apply to copies of jobs. On unlike GPUs it is that of the same work as a fluid
-    (`lyra_opt.heterogeneous.bounds.divisible_makespan`), costs, rounds and submissions after the
-    first left out; on one-GPU servers and with one-GPU jobs that are all there at once some
-    schedule is that short, one that may change at any time.
+    No bound applies with servers on loan. For gangs in a network of identical GPUs it is
+    `lyra_opt.simulation.bounds.whole`; elastic jobs and copies have no bound there. For measured
+    jobs on heterogeneous GPUs it is that of divisible work
+    (`lyra_opt.heterogeneous.bounds.divisible_makespan`), which ignores costs, rounds and later
+    submissions. For one-GPU servers and one-GPU jobs that are all submitted at once this bound is
+    reached by a schedule that may change at any time.
 
-    Parameters
-    ----------
-    forking
-        Whether copies of a job may run at once.
+    ``forking`` says whether several copies of a job may run at once.
     """
     cluster, jobs = setup.cluster, setup.workload.jobs
     if any(pool.is_lent for pool in cluster.pools):
@@ -119,28 +109,42 @@ def makespan_bounds(setup: Setup, *, forking: bool) -> Mapping[str, float]:
         if len(cluster.pools) > 1 or any(job.is_elastic for job in jobs) or forking:
             return {}
         return {MAKESPAN: makespan_bound_s(setup.workload, cluster)}
-    if all(job.measured is not None for job in jobs):
-        return _of_types(setup.workload, cluster, forking=forking)
-    return {}
+    measured = tuple(job.measured for job in jobs if job.measured is not None)
+    if len(measured) < len(jobs):
+        return {}
+    from lyra_opt.heterogeneous.exact.shares.highs_model import LpHighs
+
+    engine = LpHighs()
+    engine.load()
+    instance = Instance(
+        name=setup.workload.name,
+        objective=Objective.MAKESPAN,
+        gpu_types=cluster.problem_types,
+        servers=cluster.problem_servers(),
+        jobs=measured,
+    )
+    return {MAKESPAN: divisible_makespan(instance, engine.point_of, forking=forking).least_s}
 
 
-def require_kept(figures: Mapping[str, Any], *, scheme: str, latest_s: float = 0.0) -> None:
-    """Check that a replay is not better than what is proved.
+def require_kept(figures: Mapping[str, Any], *, scheme: str, first_s: float = 0.0) -> None:
+    """Check that a replay is not better than a proved bound.
 
     Parameters
     ----------
     figures
-        Of the replay, bounds among them.
+        Figures of the replay, including its bounds.
     scheme
-        The name of its scheme.
-    latest_s
-        A moment that none of the replay is after: times as of a clock are rounded by more.
+        Label of the scheme.
+    first_s
+        First submission, in seconds. Clock times of later moments are rounded by more, so the
+        tolerance grows with them.
 
     Raises
     ------
     SimulationError
-        If it is: one of the two is wrong then.
+        If the replay is better than a bound; either the replay or the bound is wrong then.
     """
+    latest_s = first_s + figures["makespan_s"]
     for bound, figure in (
         (MAKESPAN, "makespan_s"),
         (MEAN_JCT, "jct_mean_s"),
@@ -154,38 +158,22 @@ def require_kept(figures: Mapping[str, Any], *, scheme: str, latest_s: float = 0
             )
 
 
-def _of_types(workload: Workload, cluster: Cluster, *, forking: bool) -> Mapping[str, float]:
-    from lyra_opt.heterogeneous.exact.shares.highs_model import LpHighs
-
-    engine = LpHighs()
-    engine.load()
-    instance = Instance(
-        name=workload.name,
-        objective=Objective.MAKESPAN,
-        gpu_types=cluster.problem_types,
-        servers=cluster.problem_servers(),
-        jobs=tuple(job.measured for job in workload.jobs if job.measured is not None),
-    )
-    found = divisible_makespan(instance, engine.point_of, forking=forking)
-    return {MAKESPAN: found.least_s}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Winnable:
-    """What a scheme leaves to be won.
+    """The distance of a scheme's mean JCT from its bound.
 
     Parameters
     ----------
     variant, scheme
-        Of the scenario, in words, and its label.
+        Name of the variant, and label of the scheme.
     readings
-        What schedules may do that the bound holds for.
+        The readings of the bounds.
     jct_mean_s, bound_s
-        Means over seeds: of the mean JCT, and of what no schedule can beat.
+        The mean JCT and its bound, each averaged over seeds.
     shares
-        How far the mean JCT is above the bound with each seed, relative to the JCT.
+        For each seed the distance from the bound, as a share of the mean JCT.
     parts_s
-        The mean JCT above the least run time, by decision.
+        Parts of the mean JCT above the least run time, by decision.
     """
 
     variant: str
@@ -198,14 +186,14 @@ class Winnable:
 
     @property
     def most(self) -> str:
-        """The share of the mean JCT that can be won at most, with its spread over seeds."""
+        """The largest possible saving in % of the mean JCT, with its range over seeds."""
         text = percent_text(statistics.fmean(self.shares))
         if len(self.shares) == 1:
             return text
         return f"{text} ({percent_text(min(self.shares))} to {percent_text(max(self.shares))})"
 
     def in_words(self) -> tuple[str, str]:
-        """Return who, and how much could be won beside him."""
+        """Return the scheme with its variant, and sentences on how much it could win."""
         where = f"{self.scheme} with {self.variant}" if self.variant else self.scheme
         unit = unit_of(self.jct_mean_s)
         largest = max(self.parts_s.items(), key=lambda part: part[1])
@@ -223,14 +211,14 @@ class Winnable:
         return where, f"{text}."
 
     def cells(self, decisions: Sequence[str]) -> list[str]:
-        """Return the row of a table, behind the scheme: `COLUMNS`, and some decisions."""
+        """Return the cells of a table row: those of `COLUMNS`, then one for each decision."""
         unit = unit_of(self.jct_mean_s)
         parts = [duration(self.parts_s[name], unit) for name in decisions]
         return [duration(self.jct_mean_s, unit), duration(self.bound_s, unit), self.most, *parts]
 
 
 def winnable(variants: Iterable[VariantRuns]) -> Iterator[Winnable]:
-    """Yield what each scheme leaves to be won, variant by variant, of those that have bounds."""
+    """Yield the distance from the bound for each variant and scheme that has a bound."""
     for variant in variants:
         for scheme, runs in variant.by_scheme.items():
             figures = [run.figures for run in runs if run.figures and MEAN_JCT in run.figures]
@@ -253,5 +241,5 @@ def winnable(variants: Iterable[VariantRuns]) -> Iterator[Winnable]:
 
 
 def decisions_of(left: Sequence[Winnable]) -> list[str]:
-    """Return the decisions that cost anybody anything."""
+    """Return the decisions that cost at least one scheme some time."""
     return [name for name in DECISIONS if any(each.parts_s[name] > 0 for each in left)]

@@ -1,4 +1,4 @@
-"""Schemes side by side: their measures, and how far each is from the first one."""
+"""Compare schemes: the difference of each scheme from the first one, and the rows of tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import statistics
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -32,24 +32,18 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.simulation.measuring.measures import Measure, Unit, VariantRuns
 
 RESAMPLES = 2000
-
 ENOUGH_SEEDS = 5
-"""With fewer, Student's t has tails so long that most intervals reach over 0."""
+"""With fewer seeds the tails of Student's t are so long that most intervals contain 0."""
 
 JCT = "jct_mean_s"
+JOB_INPUTS = ("submit_s", "work_worker_s", "min_workers", "gpus_per_worker")
+"""Columns of the table of jobs that a trace states."""
 
-OF_JOBS = ("submit_s", "work_worker_s", "min_workers", "gpus_per_worker")
-
-OF_ASSUMPTIONS = (
+ASSUMED_INPUTS = (
     *("max_workers", "fungible", "heterogeneous", "checkpoints", "model", "gpu_types", "steps"),
     *("weight", "deadline_s"),
 )
-"""Columns of the table of jobs that say which jobs there are, and what is assumed of them."""
-
-OTHER_JOBS = (
-    "For a confidence interval over other draws of these jobs, set jobs.bootstrap.days and vary "
-    "jobs.bootstrap.draw."
-)
+"""Columns of the table of jobs that a scenario may assume."""
 
 MAIN_MEASURES = (
     *("jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_max_s", "queue_mean_s", "queue_p95_s"),
@@ -57,34 +51,23 @@ MAIN_MEASURES = (
     *("fairness_mean", "training_usage_while_submitting", "gpu_usage", "computing_usage"),
     "preemptions",
 )
-"""Keys of the short table, as far as runs have them."""
+"""Keys of the short table, in its order; keys without a value in any run are left out."""
 
 ONE_UNIT = ("queue_", "jct_")
-"""What begins with one of these is shown in one unit, the mean's; parts of JCTs in that of JCTs."""
+"""Measures whose keys share one of these prefixes are shown in the unit of their mean."""
 
 OWN_UNIT = frozenset({"wall_time_s", "decision_mean_s", "decision_p99_s", "decision_max_s"})
-"""Measures that are no time of the simulated cluster."""
+"""Measures of real time, not of simulated time."""
 
 FEW = 100
-"""Means of counts below it have decimals."""
+"""Means of counts below this value are shown with decimals."""
 
 MOST_BEST = 2 / 3
-"""Share of the schemes that may be the best of a row; if more of them are, none is marked."""
+"""If a larger share of the schemes has the best value of a row, no cell is marked as best."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedMean:
-    """A mean that schemes are compared by.
-
-    Parameters
-    ----------
-    key
-        Of the figures of a replay.
-    column
-        Of the table of jobs, whose mean it is.
-    name
-        In words.
-    """
+class ComparedMean(NamedTuple):
+    """A mean by which schemes are compared: key of the figure, column of the jobs, and name."""
 
     key: str
     column: str
@@ -92,45 +75,33 @@ class ComparedMean:
 
 
 COMPARED = (
-    ComparedMean(key=JCT, column="jct_s", name="mean JCT"),
-    ComparedMean(key="queue_mean_s", column="queued_s", name="mean queuing time"),
+    ComparedMean(JCT, "jct_s", "mean JCT"),
+    ComparedMean("queue_mean_s", "queued_s", "mean queuing time"),
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Varied:
-    """What differs between the seeds of a variant.
+class SeedVariation(NamedTuple):
+    """Whether each seed draws its own jobs, and sentences that say what the seeds vary."""
 
-    Parameters
-    ----------
-    jobs
-        Whether each seed draws its own jobs, so that seeds are a sample of jobs.
-    in_words
-        What a seed varies, in sentences; empty with one seed.
-    """
-
-    jobs: bool = True
+    draws_jobs: bool = True
     in_words: str = ""
 
 
-def what_seeds_vary(
+def seed_variation(
     runs: Sequence[ReplayRecord], jobs_of: Callable[[ReplayRecord], pd.DataFrame]
-) -> Varied:
-    """Return what differs between the seeds of a variant, by the tables of jobs of two of them.
+) -> SeedVariation:
+    """Return the inputs that differ between seeds, from the tables of jobs of two seeds.
 
-    Parameters
-    ----------
-    runs, jobs_of
-        As of `differences`.
+    ``runs`` are the finished runs of one variant; ``jobs_of`` returns the table of jobs of a run.
     """
     of_first = [run for run in runs if run.scheme == runs[0].scheme]
     if len(of_first) < 2:
-        return Varied()
+        return SeedVariation()
     one, other = (jobs_of(run) for run in of_first[:2])
     differing = [name for name in one if name not in other or not one[name].equals(other[name])]
-    if len(one) != len(other) or not set(OF_JOBS).isdisjoint(differing):
-        return Varied(in_words="Each seed draws its own jobs.")
-    names = [name for name in OF_ASSUMPTIONS if name in differing]
+    if len(one) != len(other) or not set(JOB_INPUTS).isdisjoint(differing):
+        return SeedVariation(in_words="Each seed draws its own jobs.")
+    names = [name for name in ASSUMED_INPUTS if name in differing]
     if names:
         text = f"Seeds vary only what is assumed of the jobs ({', '.join(names)})"
     elif any(
@@ -139,37 +110,40 @@ def what_seeds_vary(
         if before.scheme == run.scheme
         for compared in COMPARED
     ):
-        text = "Seeds vary only what else is drawn in a run, such as the demand of inference"
+        text = "Seeds vary only other random inputs, such as the demand of inference"
     else:
         text = "Seeds vary nothing"
-    text += "; the jobs and their running times are the same with each seed."
-    return Varied(jobs=False, in_words=f"{text} {OTHER_JOBS}")
+    text += (
+        "; the jobs and their running times are the same with each seed. For a confidence interval "
+        "over other draws of these jobs, set jobs.bootstrap.days and vary jobs.bootstrap.draw."
+    )
+    return SeedVariation(draws_jobs=False, in_words=text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """By how much a mean of one scheme differs from that of another.
+    """The difference between a mean under one scheme and under the baseline, in seconds.
 
     Parameters
     ----------
     compared
-        Which mean.
+        The mean that is compared.
     scheme, baseline
-        Labels of both.
+        Labels of the two schemes.
     mean_s, baseline_s
-        Both means, over seeds too.
+        The mean under each scheme, averaged over seeds.
     low_s, high_s
-        Confidence interval of ``mean_s - baseline_s``; its least and greatest value over seeds
-        where these have the same jobs.
+        95 % confidence interval of ``mean_s - baseline_s``. If all seeds have the same jobs, the
+        least and the greatest difference over seeds.
     pairs
-        How many seeds are paired, or jobs where there is one seed.
+        Number of paired seeds, or of paired jobs if there is one seed.
     over_seeds
-        Which of both.
-    varied
-        What seeds vary.
+        Whether the pairs are seeds.
+    variation
+        What the seeds vary.
     part, part_s
-        Of a mean JCT the part that differs most in the same direction, in words, and by how much;
-        "" and 0 where nothing differs.
+        The part of the mean JCT that differs most in the same direction, and by how many seconds;
+        "" and 0 if nothing differs.
     """
 
     compared: ComparedMean
@@ -181,98 +155,86 @@ class Difference:
     high_s: float
     pairs: int
     over_seeds: bool
-    varied: Varied
+    variation: SeedVariation
     part: str = ""
     part_s: float = 0.0
 
     @property
     def difference_s(self) -> float:
-        """The difference; below 0 where the scheme is the faster one."""
+        """The difference in seconds; negative if the scheme is faster than the baseline."""
         return self.mean_s - self.baseline_s
 
     @property
-    def percent(self) -> float | None:
-        """The difference in percent of the baseline; None where that is 0."""
-        return 100 * self.difference_s / self.baseline_s if self.baseline_s else None
-
-    @property
     def relative(self) -> float:
-        """The difference as a share of the baseline; infinite where that is 0, and it is not."""
+        """The difference as a share of the baseline; infinite for a baseline of 0 s."""
         if self.baseline_s:
             return self.difference_s / self.baseline_s
         return math.copysign(math.inf, self.difference_s) if self.difference_s else 0.0
 
     @property
-    def is_clear(self) -> bool:
-        """Whether the interval, or the range over seeds, leaves out 0."""
-        return self.low_s > 0 or self.high_s < 0
-
-    @property
     def unit(self) -> Unit:
-        """The unit that suits both means."""
+        """The unit of time in which both means are shown."""
         return unit_of(max(self.mean_s, self.baseline_s))
 
     def in_words(self) -> str:
-        """Return it as a clause, such as ``20 % shorter (...)``."""
+        """Return the difference as a clause, such as ``20 % shorter (...)``."""
         if self.difference_s == 0:
             return f"the same ({duration(self.mean_s)})"
         word = "shorter" if self.difference_s < 0 else "longer"
         by = (
-            duration(abs(self.difference_s), self.unit)
-            if self.percent is None
-            else f"{three_digits(abs(self.percent))} %"
+            f"{three_digits(100 * abs(self.relative))} %"
+            if self.baseline_s
+            else duration(abs(self.difference_s), self.unit)
         )
-        chance = ", so it may be chance" if self.varied.jobs else ", so not with every seed"
-        unclear = "" if self.is_clear else chance
+        unclear = ""
+        if self.low_s <= 0 <= self.high_s:
+            draws_jobs = self.variation.draws_jobs
+            unclear = ", so it may be chance" if draws_jobs else ", so not with every seed"
+        main_part = ""
+        if self.part:
+            more = "less" if self.part_s < 0 else "more"
+            main_part = (
+                f"; above all {duration(abs(self.part_s), self.unit)} {more} from {self.part}"
+            )
         return (
             f"{by} {word} ({duration(self.mean_s)} instead of {duration(self.baseline_s)}; "
-            f"{self.interval_in_words()}{unclear}{self._part_in_words()})"
+            f"{self.interval_in_words()}{unclear}{main_part})"
         )
 
-    def _part_in_words(self) -> str:
-        if not self.part:
-            return ""
-        word = "less" if self.part_s < 0 else "more"
-        return f"; above all {duration(abs(self.part_s), self.unit)} {word} of {self.part}"
-
     def interval_in_words(self) -> str:
-        """Return the interval, or the range over seeds, with its unit; words if nothing varies."""
+        """Return the interval, or the range over seeds, with its unit."""
         if self.low_s == self.high_s:
             return f"the same with each {'seed' if self.over_seeds else 'job'}"
         low, high = (
             three_digits(value / self.unit.seconds).replace("-", "−")
             for value in (self.low_s, self.high_s)
         )
-        kind = "interval" if self.varied.jobs else "by seed"
+        kind = "interval" if self.variation.draws_jobs else "by seed"
         return f"{kind} {low} to {high} {self.unit.symbol}"
 
 
 def differences(
     runs: Sequence[ReplayRecord], jobs_of: Callable[[ReplayRecord], pd.DataFrame]
 ) -> list[Difference]:
-    """Return how each scheme of a variant differs from the first one.
+    """Return the differences of each scheme of a variant from the first scheme.
 
-    Where both have several seeds in common, and each draws its own jobs, the interval is that of
-    Student's t over the differences of the means of each seed. Where seeds have the same jobs, they
-    are no sample of jobs: there is no interval but the least and the greatest difference. With one
-    seed it is a percentile
-    bootstrap over the differences of each job, which treats jobs as independent of one another and
-    says nothing of another draw.
+    The interval depends on the seeds that both schemes have:
 
-    Parameters
-    ----------
-    runs
-        That finished; rows of one variant.
-    jobs_of
-        Returns the table of jobs of a run.
+    - Several seeds with their own jobs: Student's t over the paired differences of the means.
+    - Several seeds with the same jobs: the least and greatest difference, as seeds are no sample of
+      jobs.
+    - One seed: a percentile bootstrap over the paired differences of the jobs. It treats jobs as
+      independent and says nothing about another draw of jobs.
+
+    ``runs`` are the finished runs of one variant; ``jobs_of`` returns the table of jobs of a run.
     """
     by_scheme: dict[str, dict[int, ReplayRecord]] = {}
     for run in runs:
         by_scheme.setdefault(run.scheme, {})[run.seed] = run
-    if not by_scheme:
+    if len(by_scheme) < 2:
         return []
     (baseline, first), *others = by_scheme.items()
-    varied = what_seeds_vary(runs, jobs_of) if others else Varied()
+    variation = seed_variation(runs, jobs_of)
     found = []
     for compared in COMPARED:
         for scheme, of_seed in others:
@@ -290,11 +252,9 @@ def differences(
                     for each in (first, of_seed)
                 )
                 moved = after - before
-                low_s, high_s = (
-                    student_interval(moved)
-                    if varied.jobs
-                    else (float(moved.min()), float(moved.max()))
-                )
+                low_s, high_s = float(moved.min()), float(moved.max())
+                if variation.draws_jobs:
+                    low_s, high_s = student_interval(moved)
             part, part_s = "", 0.0
             if compared.key == JCT:
                 part, part_s = _largest_part(
@@ -311,7 +271,7 @@ def differences(
                     high_s=high_s,
                     pairs=len(before),
                     over_seeds=len(seeds) > 1,
-                    varied=varied if len(seeds) > 1 else Varied(),
+                    variation=variation if len(seeds) > 1 else SeedVariation(),
                     part=part,
                     part_s=part_s,
                 )
@@ -322,43 +282,44 @@ def differences(
 def _largest_part(
     pairs: Sequence[tuple[Mapping[str, float], Mapping[str, float]]],
 ) -> tuple[str, float]:
-    """Return the part of the JCT that says most of a difference: its name, and by how much."""
+    """Return the part of the JCT that explains most of a difference, and its own difference."""
     if not all(part in of_one for pair in pairs for of_one in pair for part in TIME_PART_NAMES):
         return "", 0.0
 
-    def differs_s(key: str) -> float:
+    def difference_s(key: str) -> float:
         return statistics.fmean(after[key] - before[key] for before, after in pairs)
 
-    direction = math.copysign(1, differs_s(JCT))
-    largest = max(TIME_PART_NAMES, key=lambda part: direction * differs_s(part))
-    found_s = differs_s(largest)
+    direction = math.copysign(1, difference_s(JCT))
+    largest = max(TIME_PART_NAMES, key=lambda part: direction * difference_s(part))
+    found_s = difference_s(largest)
     return (TIME_PART_NAMES[largest], found_s) if direction * found_s > 0 else ("", 0.0)
 
 
 def method_in_words(found: Sequence[Difference]) -> str:
-    """Return how the intervals of at least one difference were made."""
+    """Return sentences that explain how the intervals of the differences were computed."""
     meaning = f"Intervals are {100 * CONFIDENCE:.0f} % confidence intervals of the difference:"
     of_seeds = [each for each in found if each.over_seeds]
     if of_seeds:
         text = ""
-        if seeds := sorted({each.pairs for each in of_seeds if each.varied.jobs}):
+        if seeds := sorted({each.pairs for each in of_seeds if each.variation.draws_jobs}):
             count = " or ".join(str(number) for number in seeds)
             text = f"{meaning} Student's t over {count} seeds, paired by seed."
             if seeds[0] < ENOUGH_SEEDS:
                 text += " So few seeds make wide intervals."
-        if any(not each.varied.jobs for each in of_seeds):
+        if any(not each.variation.draws_jobs for each in of_seeds):
             text += (
                 " Ranges by seed are from the least difference to the greatest, paired by seed; "
                 "they are not confidence intervals."
             )
-        varied = dict.fromkeys(each.varied.in_words for each in of_seeds)
-        return " ".join([text.strip(), *varied])
+        return " ".join(
+            [text.strip(), *dict.fromkeys(each.variation.in_words for each in of_seeds)]
+        )
     counts = sorted({each.pairs for each in found})
     jobs = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
     return (
-        f"{meaning} of one seed only a bootstrap over its jobs ({jobs}), paired by job. It takes "
-        "jobs as independent and says nothing of another draw of jobs; where they are drawn, more "
-        "seeds do (--set seeds=5)."
+        f"{meaning} of one seed only a bootstrap over its jobs ({jobs}), paired by job. It treats "
+        "jobs as independent and says nothing about another draw of jobs; if jobs are drawn at "
+        "random, use more seeds (--set seeds=5)."
     )
 
 
@@ -369,18 +330,18 @@ def _figures(run: ReplayRecord) -> Mapping[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class ShownValue:
-    """A value of a measure under a scheme.
+    """A cell of a results table.
 
     Parameters
     ----------
     text
-        As shown: the mean over seeds.
+        The mean over seeds, as text.
     value
-        To sort by; None where there is none.
+        The mean as a number, for sorting; None without a value.
     spread
-        From the least to the greatest seed; empty with one seed.
+        The range from the least to the greatest seed; empty with one seed.
     is_best
-        Whether no other scheme is better, and enough are worse to say so.
+        Whether the cell is marked as the best of its row.
     """
 
     text: str
@@ -390,21 +351,12 @@ class ShownValue:
 
     @property
     def with_spread(self) -> str:
-        """The mean, and behind it the spread in brackets."""
+        """The mean, followed by the spread in brackets."""
         return f"{self.text} ({self.spread})" if self.spread else self.text
 
 
-@dataclass(frozen=True, slots=True)
-class MeasureRow:
-    """A measure under each scheme.
-
-    Parameters
-    ----------
-    key, name, unit
-        Of the measure; the unit is empty where there is none.
-    cells
-        In the order of the schemes.
-    """
+class MeasureRow(NamedTuple):
+    """A row of a results table: key, name and unit of a measure, and a cell for each scheme."""
 
     key: str
     name: str
@@ -413,26 +365,34 @@ class MeasureRow:
 
 
 def rows_of(variant: VariantRuns, shown: Sequence[ReplayRecord]) -> list[MeasureRow]:
-    """Return every measure that says something, under each scheme of a variant.
+    """Return the rows of the table of a variant, with a cell for each scheme.
 
-    Parameters
-    ----------
-    shown
-        All runs of the page, by which units and rows are chosen, so that its tables agree.
+    ``shown`` are all runs of the page: they determine units and rows, so that its tables agree.
     """
-    return [_row(measure, variant, shown) for measure in shown_measures(shown)]
+    rows = []
+    for measure in shown_measures(shown):
+        name, unit, show = _shown_as(measure, shown)
+        cells = [cell_of(measure.key, runs, show) for runs in variant.by_scheme.values()]
+        values = [cell.value for cell in cells if cell.value is not None]
+        if measure.better is not None and len(values) > 1:
+            best = {LESS: min, MORE: max}[measure.better](values)
+            best_text = next(cell.text for cell in cells if cell.value == best)
+            if sum(cell.text == best_text for cell in cells) <= MOST_BEST * len(values):
+                cells = [replace(cell, is_best=cell.text == best_text) for cell in cells]
+        rows.append(MeasureRow(measure.key, name, unit, cells))
+    return rows
 
 
-def main_rows(lines: Sequence[MeasureRow]) -> list[MeasureRow]:
-    """Return those of the short table, in its order."""
-    by_key = {line.key: line for line in lines}
+def main_rows(rows: Sequence[MeasureRow]) -> list[MeasureRow]:
+    """Return the rows of the short table, in its order."""
+    by_key = {row.key: row for row in rows}
     return [by_key[key] for key in MAIN_MEASURES if key in by_key]
 
 
 def _shown_as(
     measure: Measure, runs: Sequence[ReplayRecord]
 ) -> tuple[str, str, Callable[[Any], str]]:
-    """Return a measure's name without its unit, the unit, and how its values are shown."""
+    """Return a measure's name without its unit, the unit, and the function that formats values."""
     if measure.key.endswith("_s") and measure.key not in OWN_UNIT and "(s)" in measure.name:
         group = next((start for start in ONE_UNIT if measure.key.startswith(start)), None)
         key = measure.key if group is None else f"{group}mean_s"
@@ -447,20 +407,8 @@ def _shown_as(
     return measure.name, "", measure.show
 
 
-def _row(measure: Measure, variant: VariantRuns, shown: Sequence[ReplayRecord]) -> MeasureRow:
-    name, unit, show = _shown_as(measure, shown)
-    cells = [cell_of(measure.key, runs, show) for runs in variant.by_scheme.values()]
-    values = [cell.value for cell in cells if cell.value is not None]
-    if measure.better is not None and len(values) > 1:
-        best = {LESS: min, MORE: max}[measure.better](values)
-        best_text = next(cell.text for cell in cells if cell.value == best)
-        if sum(cell.text == best_text for cell in cells) <= MOST_BEST * len(values):
-            cells = [replace(cell, is_best=cell.text == best_text) for cell in cells]
-    return MeasureRow(measure.key, name, unit, cells)
-
-
 def cell_of(key: str, runs: Sequence[ReplayRecord], show: Callable[[Any], str]) -> ShownValue:
-    """Return a figure of the runs of one scheme: its mean over seeds, and the spread."""
+    """Return the cell for a figure of one scheme: the mean over its runs, and their range."""
     known = [value for run in runs if (value := (run.figures or {}).get(key)) is not None]
     if not known:
         return ShownValue(NOTHING, None)

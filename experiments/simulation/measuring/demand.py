@@ -1,10 +1,10 @@
-"""How much work is requested of a cluster, by day and by GPU type, before the simulation."""
+"""The work that jobs request from a cluster, by day and by GPU type, computed before a run."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,17 +22,11 @@ if TYPE_CHECKING:
 MOST_DAYS_SHOWN = 31
 
 
-@dataclass(frozen=True, slots=True)
-class DayOfDemand:
-    """A day of submissions.
+class DayOfDemand(NamedTuple):
+    """The work submitted on one day, and the backlog at its end, both relative to one GPU-day.
 
-    Parameters
-    ----------
-    load
-        Work submitted on it, as a share of what all GPUs can do in a day.
-    backlog_days
-        Days that all GPUs need, after it, for what is left of all submissions until then even if
-        none ever idles.
+    ``load`` is the submitted work as a share of the cluster's capacity on that day;
+    ``backlog_days`` is the number of days for which all GPUs have work left if none ever idles.
     """
 
     load: float
@@ -40,22 +34,20 @@ class DayOfDemand:
 
 
 def demand_by_day(setup: Setup) -> list[DayOfDemand]:
-    """Return how much is submitted on each day, counted from the first submission.
+    """Return the demand of each day, counted from the first submission.
 
-    A lower bound on what becomes of the cluster: each job counts what it takes on the GPUs that
-    suit it best, and GPUs on loan count as own ones of their speed. Time O(jobs + days).
+    The demand is a lower bound: each job counts with its work on the GPU type that suits it best,
+    and GPUs on loan count as own GPUs of their speed. Time O(jobs + days).
     """
     workload, cluster = setup.workload, setup.cluster
-    first_s = workload.jobs[0].submit_s
     days = max(1, math.ceil(workload.submission_span_s / DAY_S))
     speed = Speed(cluster)
-    # Jobs that were measured nowhere run everywhere as fast as the GPUs are: their work is counted
-    # on the reference GPU, and so is what the GPUs can do.
+    # Without measured speeds, work and capacity are both counted in time on the reference GPU.
     is_measured = any(job.measured is not None for job in workload.jobs)
     work_gpu_s = np.zeros(days)
     for job in workload.jobs:
-        place = min(days - 1, int((job.submit_s - first_s) // DAY_S))
-        work_gpu_s[place] += (
+        day = min(days - 1, int((job.submit_s - workload.jobs[0].submit_s) // DAY_S))
+        work_gpu_s[day] += (
             speed.least_gpu_s(job) if is_measured else job.work_worker_s * job.gpus_per_worker
         )
     own_gpus: float = cluster.gpus
@@ -63,9 +55,7 @@ def demand_by_day(setup: Setup) -> list[DayOfDemand]:
         own_gpus = sum(
             count * cluster.type_of[name].relative_speed for name, count in cluster.own_gpus.items()
         )
-    capacity_gpu_s = np.full(days, own_gpus * DAY_S, dtype=float)
-    if setup.plan is not None:
-        capacity_gpu_s += _lent_gpu_s(setup, days)
+    capacity_gpu_s = own_gpus * DAY_S + _lent_gpu_s(setup, days)
     found = []
     backlog_gpu_s = 0.0
     for submitted, capacity in zip(work_gpu_s, capacity_gpu_s, strict=True):
@@ -74,20 +64,35 @@ def demand_by_day(setup: Setup) -> list[DayOfDemand]:
     return found
 
 
+def _lent_gpu_s(setup: Setup, days: int) -> np.ndarray:
+    """Return the capacity of the GPUs on loan on each day, in seconds of the reference GPU."""
+    plan, lent = setup.plan, setup.cluster.lent_type
+    found = np.zeros(days)
+    if plan is None or lent is None:
+        return found
+    for tick, servers in enumerate(plan.on_loan):
+        day = int(tick * plan.interval_s // DAY_S)
+        if day >= days:
+            break
+        found[day] += servers * plan.interval_s
+    gpus_of_server = setup.cluster.inference_gpus / setup.cluster.inference_servers
+    return found * gpus_of_server * lent.relative_speed
+
+
 @dataclass(frozen=True, slots=True)
 class TypeDemand:
-    """The demand of the jobs that can run on GPUs of one own type alone.
+    """The demand of the jobs that can run on only one own GPU type.
 
     Parameters
     ----------
     load
-        Their work, as a share of what the GPUs of the type can do from the first submission of all
-        jobs to the last; infinite where all jobs are submitted at one moment.
+        Their work as a share of the capacity of these GPUs from the first submission of any job to
+        the last; infinite if all jobs are submitted at one moment.
     backlog_s
-        Seconds that all GPUs of the type need, after the last submission, for the rest of this work
-        even if none of them ever idles.
+        Seconds for which all GPUs of the type still have such work after the last submission, even
+        if none of them ever idles.
     longest_s
-        Seconds that the longest of these jobs runs.
+        Run time of the longest of these jobs in seconds.
     """
 
     load: float
@@ -96,14 +101,17 @@ class TypeDemand:
 
     @property
     def is_overloaded(self) -> bool:
-        """Whether the type cannot keep up: more is left than the longest job takes in the end."""
+        """Whether jobs arrive faster than the type completes them.
+
+        One long job at the end is not an overload, so the backlog must exceed the longest job.
+        """
         return self.load > 1 and self.backlog_s > self.longest_s
 
 
 def demand_by_type(setup: Setup) -> dict[str, TypeDemand]:
-    """Return the demand for each own GPU type, where there are several; O(jobs * types).
+    """Return the demand for each own GPU type; empty for a cluster with one type.
 
-    Jobs that can run on several types, or on borrowed GPUs, count for none of them.
+    Jobs that can run on several types, or on borrowed GPUs, are not counted. Time O(jobs * types).
     """
     cluster, jobs = setup.cluster, setup.workload.jobs
     counts = cluster.own_gpus
@@ -135,64 +143,46 @@ def demand_by_type(setup: Setup) -> dict[str, TypeDemand]:
 
 
 def load_by_type(setup: Setup) -> dict[str, float]:
-    """Return the load of each GPU type that has one, as rows of a store carry it."""
+    """Return the load of each own GPU type that has a finite load."""
     demand = demand_by_type(setup)
     return {name: each.load for name, each in demand.items() if math.isfinite(each.load)}
 
 
 def types_in_words(demand: Mapping[str, TypeDemand]) -> str:
-    """Return the demand by type as a clause to append to that of the whole cluster."""
+    """Return the demand by GPU type as a clause to append to a sentence; empty without demand."""
     parts = [
         f"{100 * each.load:.0f} % of {name}{' (overloaded)' if each.is_overloaded else ''}"
         for name, each in demand.items()
         if math.isfinite(each.load)
     ]
-    return f"; jobs that only one GPU type can run ask for {', '.join(parts)}" if parts else ""
-
-
-def _lent_gpu_s(setup: Setup, days: int) -> np.ndarray:
-    """Return what GPUs on loan can do on each day, in seconds of own GPUs."""
-    plan, cluster = setup.plan, setup.cluster
-    lent = cluster.lent_type
-    assert plan is not None, "there are loans"
-    assert lent is not None, "there are loans"
-    gpus_of_server = cluster.inference_gpus / cluster.inference_servers
-    found = np.zeros(days)
-    for tick, servers in enumerate(plan.on_loan):
-        place = int(tick * plan.interval_s // DAY_S)
-        if place >= days:
-            break
-        found[place] += servers * plan.interval_s
-    return found * gpus_of_server * lent.relative_speed
+    return f"; jobs that run on only one GPU type ask for {', '.join(parts)}" if parts else ""
 
 
 def say_demand(setup: Setup) -> None:
-    """Tell how much is asked of the cluster, day by day, before time is spent."""
+    """Print the demand and any overload to stderr, before time is spent on the run."""
     of_types = demand_by_type(setup)
-    say(f"{setup.demand_in_words}{types_in_words(of_types)}{_inference_in_words(setup)}")
+    loans = ""
+    if setup.loaning is not None:
+        servers, on_loan = setup.loaning.orchestrator.servers, setup.loaning.plan.on_loan
+        mean = sum(on_loan) / len(on_loan)
+        loans = f"; {mean:.0f} of {servers:,} inference servers can be borrowed on average"
+    say(f"{setup.demand_in_words}{types_in_words(of_types)}{loans}")
     if setup.dropped:
-        say(f"{counted(setup.dropped, 'job')} left out that can never run")
+        say(f"left out: {counted(setup.dropped, 'job')} that can never run")
     days = demand_by_day(setup)
     if len(days) > 1:
         shown = " ".join(f"{100 * day.load:.0f}" for day in days[:MOST_DAYS_SHOWN])
         more = " ..." if len(days) > MOST_DAYS_SHOWN else ""
-        say(f"demand by day of submission, in % of what the cluster can do: {shown}{more}")
-    if days and days[-1].backlog_days >= 1:
+        say(f"demand by day of submission, in % of the cluster's capacity: {shown}{more}")
+    backlogs = [
+        f"{duration(each.backlog_s)} of all GPUs of type {name}"
+        for name, each in of_types.items()
+        if each.is_overloaded
+    ]
+    if days[-1].backlog_days >= 1:
+        backlogs.insert(0, f"{days[-1].backlog_days:.1f} days of all GPUs")
+    for backlog in backlogs:
         say(
-            f"overloaded: at the last submission, work for {days[-1].backlog_days:.1f} days of all "
-            "GPUs is left even if none ever idles"
+            f"overloaded: at the last submission, work for {backlog} is left, even if no GPU ever "
+            "idles"
         )
-    for name, demand in of_types.items():
-        if demand.is_overloaded:
-            say(
-                f"overloaded: at the last submission, work for {duration(demand.backlog_s)} of all "
-                f"GPUs of type {name} is left even if none of them ever idles"
-            )
-
-
-def _inference_in_words(setup: Setup) -> str:
-    if setup.loaning is None:
-        return ""
-    orchestrator, plan = setup.loaning.orchestrator, setup.loaning.plan
-    mean = sum(plan.on_loan) / len(plan.on_loan)
-    return f"; {mean:.0f} of {orchestrator.servers:,} inference servers can be borrowed on average"

@@ -1,4 +1,4 @@
-"""The measures of a simulation, in words, and how their values are shown."""
+"""The measures of a simulation: their names and units, and how tables show their values."""
 
 from __future__ import annotations
 
@@ -15,27 +15,13 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.records import ReplayRecord
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
-
 LESS, MORE = "less", "more"
-
-PART = "JCT, of it "
-"""Begins the names of the parts of the mean JCT."""
+TIME_PART_PREFIX = "JCT part: "
+"""Prefix of the table names of the measures that add up to the mean JCT."""
 
 
 class Unit(NamedTuple):
-    """A unit of time.
-
-    Parameters
-    ----------
-    name
-        In the plural.
-    symbol
-        As it stands behind a number.
-    seconds
-        How long it is.
-    least_s
-        Duration from which it is used.
-    """
+    """A unit of time: plural name, symbol, length in seconds, and the shortest duration for it."""
 
     name: str
     symbol: str
@@ -52,7 +38,7 @@ UNITS = (
 
 
 def unit_of(duration_s: float) -> Unit:
-    """Return the unit for durations like this one.
+    """Return the unit in which a duration is easiest to read.
 
     >>> unit_of(90).symbol, unit_of(14_400).symbol, unit_of(300_000).symbol
     ('s', 'h', 'd')
@@ -61,7 +47,7 @@ def unit_of(duration_s: float) -> Unit:
 
 
 def three_digits(value: float) -> str:
-    """Return a number with three digits or more, never with an exponent above 1.
+    """Return a number as text with at least three digits and no exponent above 1.
 
     >>> three_digits(1234.5), three_digits(12.34), three_digits(0.21), three_digits(0.0)
     ('1,234', '12.3', '0.210', '0')
@@ -75,7 +61,7 @@ def three_digits(value: float) -> str:
 
 
 def duration(value_s: float, unit: Unit | None = None) -> str:
-    """Return a duration with its unit; None takes the one that suits it.
+    """Return a duration as text with its unit; without `unit`, the most readable unit.
 
     >>> duration(5400), duration(-5400)
     ('1.50 h', '−1.50 h')
@@ -105,25 +91,25 @@ SHOWN: Mapping[str, Callable[[Any], str]] = {
     "counts by tier": partial(_by_tier, "{:,}".format),
     "shares by tier": _shares_by_tier,
 }
-"""How tables show values, by the names in ``measures.toml``."""
+"""The number formats that the key ``show`` in ``measures.toml`` can name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A row of the tables.
+    """A row of the results tables: one entry of ``measures.toml``.
 
     Parameters
     ----------
     key
-        Of ``simulate --json``.
+        The key of the figure in ``simulate --json``.
     name
-        In words, its unit in brackets.
+        The row's name in tables, with its unit in brackets.
     show
-        Returns a value as tables show it.
+        Formats a value for tables.
     meaning
-        A sentence or two; empty where the one above it or the name says it.
+        An explanation; empty where the name suffices.
     better
-        `LESS` or `MORE`, where schemes are better by it; None where it is only a fact.
+        `LESS` or `MORE`: which direction is the better one; None for a neutral figure.
     """
 
     key: str
@@ -133,33 +119,24 @@ class Measure:
     better: str | None = None
 
 
+_TOML = files("lyra_opt.experiments.simulation.measuring").joinpath("measures.toml")
 MEASURES = tuple(
     Measure(key, **{**row, "show": SHOWN[row["show"]]})
-    for key, row in tomllib.loads(
-        files("lyra_opt.experiments.simulation.measuring")
-        .joinpath("measures.toml")
-        .read_text("utf-8")
-    ).items()
+    for key, row in tomllib.loads(_TOML.read_text("utf-8")).items()
 )
-"""The rows of the tables, in order; ``measures.toml`` says what each is."""
-
-TIME_PARTS = tuple(measure for measure in MEASURES if measure.name.startswith(PART))
+TIME_PARTS = tuple(measure for measure in MEASURES if measure.name.startswith(TIME_PART_PREFIX))
 TIME_PART_NAMES = {
-    measure.key: measure.name.removeprefix(PART).removesuffix(" (s)") for measure in TIME_PARTS
+    measure.key: measure.name.removeprefix(TIME_PART_PREFIX).removesuffix(" (s)")
+    for measure in TIME_PARTS
 }
-"""What the mean JCT of a replay is the sum of, in words."""
+"""The parts that add up to the mean JCT: name by key."""
 
 
 @dataclass(frozen=True, eq=False)
 class VariantRuns:
-    """The runs of one variant of a scenario that finished.
+    """The finished runs of one variant of a scenario, in the order of the scenario.
 
-    Parameters
-    ----------
-    name
-        The value of each axis, in words; empty without axes.
-    runs
-        In the order of the scenario.
+    ``name`` states the value of each axis, such as "cluster.servers = 8"; it is empty without axes.
     """
 
     name: str
@@ -167,7 +144,7 @@ class VariantRuns:
 
     @cached_property
     def by_scheme(self) -> dict[str, list[ReplayRecord]]:
-        """The runs of each scheme, one for each seed."""
+        """The runs of each scheme, one per seed."""
         found: dict[str, list[ReplayRecord]] = {}
         for run in self.runs:
             found.setdefault(run.scheme, []).append(run)
@@ -175,42 +152,42 @@ class VariantRuns:
 
     @property
     def seeds(self) -> list[int]:
-        """The seeds that any scheme has, in order."""
+        """The seeds of all runs, in ascending order."""
         return sorted({run.seed for run in self.runs})
 
     @property
     def of_first_seed(self) -> dict[str, ReplayRecord]:
-        """The run of each scheme with the seed of the first run."""
+        """The run of each scheme that has the seed of the first run."""
         return {run.scheme: run for run in self.runs if run.seed == self.runs[0].seed}
 
     @property
     def first_seed_in_words(self) -> str:
-        """The seed of the first run; empty if all runs have it."""
+        """The seed of the first run as text; empty if all runs have the same seed."""
         return f"seed {self.runs[0].seed}" if len(self.seeds) > 1 else ""
 
     def title(self, words: str, *details: str) -> str:
-        """Return the title of a plot of the variant; empty details are left out."""
+        """Return the title of a plot: words, the variant's name, and all non-empty details."""
         return ", ".join(filter(None, (words, self.name, *details)))
 
 
 def variants_of(runs: Iterable[ReplayRecord]) -> list[VariantRuns]:
-    """Return the variants of a scenario that some runs are of, in order."""
+    """Return the runs grouped by variant, in order."""
 
-    def in_words(run: ReplayRecord) -> str:
+    def name_of(run: ReplayRecord) -> str:
         return ", ".join(f"{name} = {value}" for name, value in run.point.items())
 
-    return [VariantRuns(name, list(group)) for name, group in groupby(runs, key=in_words)]
+    return [VariantRuns(name, list(group)) for name, group in groupby(runs, key=name_of)]
 
 
 def shown_measures(runs: Iterable[ReplayRecord]) -> list[Measure]:
-    """Return the measures that say something: those with a value in any run.
+    """Return the measures that tables show: those with a value in at least one run.
 
-    Parts of the JCT that are 0 in all runs say nothing either: no scheme has such GPUs, or copies.
+    A part of the JCT that is 0 in all runs is left out too.
     """
     figures = [run.figures or {} for run in runs]
 
-    def says_something(measure: Measure) -> bool:
+    def is_shown(measure: Measure) -> bool:
         values = [each.get(measure.key) for each in figures]
         return any(values) if measure in TIME_PARTS else any(each is not None for each in values)
 
-    return [measure for measure in MEASURES if says_something(measure)]
+    return [measure for measure in MEASURES if is_shown(measure)]

@@ -1,14 +1,14 @@
-"""Keep a sample of the decisions of a simulation, as instance files of the problem that they are.
+"""Sample the decisions of a simulation and keep them as instances of their problem.
 
-Most decisions of a cluster are easy: there is a choice that costs nobody anything. They would fill
-a sample of all, so that contested and easy decisions are sampled apart.
+In most decisions some choice costs nothing. Such easy decisions would fill a common sample, so
+contested and easy decisions are sampled separately.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.allocation.instance import Objective
 from lyra_opt.core.loading import instance_text
@@ -27,22 +27,14 @@ if TYPE_CHECKING:
     from lyra_opt.network.instance import Instance as NetworkInstance
     from lyra_opt.reclaim import Instance as ReclaimInstance
 
-MOST_CAPTURED = 50
-"""Contested decisions of each kind that are kept of one run, and easy ones, by default."""
-
-CONTESTED, EASY = "contested", "easy"
-
 YARDSTICK = "lyra-greedy"
-"""The reclaim solver whose answer tells contested from easy decisions, whatever the scheme."""
-
-EntryT = TypeVar("EntryT")
+"""The reclaim solver that separates contested from easy decisions under every scheme."""
 
 
 def preempts_somebody(instance: ReclaimInstance) -> bool:
-    """Return whether Lyra's greedy rule pays for its choice of servers.
+    """Return whether Lyra's greedy rule preempts a job when it answers a reclaim instance.
 
-    If not, its choice is an optimum, and the decision is easy. If it does, the optimum may still
-    be 0.
+    If not, its answer is optimal and the decision is easy. Otherwise the optimum may still be 0.
     """
     result = find_solver("reclaim", YARDSTICK).solve(
         instance, limits=Limits(), rng=generator(capture=YARDSTICK)
@@ -53,7 +45,7 @@ def preempts_somebody(instance: ReclaimInstance) -> bool:
 
 
 def lacks_gpus(instance: AllocationInstance) -> bool:
-    """Return whether the GPUs do not suffice for the most workers of every job."""
+    """Return whether the GPUs of an allocation instance do not suffice for all workers."""
     if instance.objective is Objective.JCT_REDUCTION:
         wanted = sum(job.max_gpus - job.min_gpus for job in instance.jobs)
     else:
@@ -61,8 +53,7 @@ def lacks_gpus(instance: AllocationInstance) -> bool:
     return wanted > instance.gpus
 
 
-def _asked(instance: HeterogeneousInstance | NetworkInstance) -> int:
-    """Return the GPUs that the gangs of an instance ask for together."""
+def _gang_gpus(instance: HeterogeneousInstance | NetworkInstance) -> int:
     return sum(job.gang for job in instance.jobs)
 
 
@@ -70,72 +61,65 @@ _IS_CONTESTED: Mapping[str, Callable[[Any], bool]] = {
     "reclaim": preempts_somebody,
     "allocation": lacks_gpus,
     "heterogeneous": lambda instance: (
-        _asked(instance) > sum(sum(server.gpus.values()) for server in instance.servers)
+        _gang_gpus(instance) > sum(sum(server.gpus.values()) for server in instance.servers)
     ),
-    "network": lambda instance: _asked(instance) > instance.free_gpus,
+    "network": lambda instance: _gang_gpus(instance) > instance.free_gpus,
 }
-"""A decision on gangs is contested if the GPUs do not suffice for all of them."""
 
 
-class Reservoir(Generic[EntryT]):
-    """An equally likely sample of entries whose number is not known beforehand.
+class Reservoir:
+    """A uniform random sample of at most ``most`` entries from a stream of unknown length.
 
     Source: Vitter 1985, algorithm R.
-
-    Parameters
-    ----------
-    most
-        Entries that are kept at most, at least 1.
-    rng
-        Of the draws.
     """
 
     def __init__(self, most: int, rng: np.random.Generator) -> None:
         self._most, self._rng = most, rng
-        self._kept: list[tuple[int, EntryT]] = []
+        self._kept: list[tuple[int, Any]] = []
         self.seen = 0
-        """Entries offered so far."""
+        """Number of entries offered so far."""
 
-    def offer(self, entry: EntryT) -> None:
-        """Keep an entry, or do not."""
+    def offer(self, entry: Any) -> None:
+        """Let the sample keep or discard an entry of the stream."""
         number = self.seen
         self.seen += 1
         if number < self._most:
             self._kept.append((number, entry))
-        elif (place := int(self._rng.integers(number + 1))) < self._most:
-            self._kept[place] = number, entry
+        elif (slot := int(self._rng.integers(number + 1))) < self._most:
+            self._kept[slot] = number, entry
 
     @property
-    def kept(self) -> list[EntryT]:
-        """The sample, in the order of the offers."""
+    def kept(self) -> list[Any]:
+        """The sampled entries, in the order of the stream."""
         return [entry for _, entry in sorted(self._kept, key=lambda kept: kept[0])]
 
 
 class Capture:
-    """Samples of the decisions of one run: for each kind one of the contested and one of the easy.
+    """Samples of the decisions of one run: contested and easy decisions of each problem.
 
-    A reclaim decision is contested if Lyra's greedy rule preempts somebody, an allocation decision
-    if the GPUs do not suffice for the most workers of every job, one on gangs if they do not
-    suffice for all gangs. The same seed keeps the same decisions.
+    A reclaim decision is contested if Lyra's greedy rule preempts a job. An allocation decision is
+    contested if the GPUs do not suffice for the maximum number of workers of every job. A decision
+    on gangs is contested if the GPUs do not suffice for all gangs. The same seed samples the same
+    decisions.
 
     Parameters
     ----------
     workload, scheme
-        Whose run it is; both get into the names of the instances.
+        Names of the workload and the scheme; both become part of the instances' names.
     seed
-        Of the draws.
+        Seed of the samples.
     most
-        Decisions that each sample holds at most, at least 1.
+        Largest size of each sample, at least 1.
     """
 
-    def __init__(self, *, workload: str, scheme: str, seed: int, most: int = MOST_CAPTURED) -> None:
+    def __init__(self, *, workload: str, scheme: str, seed: int, most: int = 50) -> None:
         self._workload, self._scheme, self._most = workload, scheme, most
         self._seed = seed
-        self._samples: dict[tuple[str, str], Reservoir[Any]] = {}
+        self._samples: dict[tuple[str, str], Reservoir] = {}
 
     def __call__(self, kind: str, instance: Any) -> None:
-        """Take note of a decision."""
-        name = CONTESTED if _IS_CONTESTED[kind](instance) else EASY
+        """Offer a decision, as an instance of the problem ``kind``, to its sample."""
+        name = "contested" if _IS_CONTESTED[kind](instance) else "easy"
         sample = self._samples.get((kind, name))
         if sample is None:
             rng = generator(
@@ -149,9 +133,9 @@ class Capture:
         sample.offer(instance)
 
     def in_words(self) -> str:
-        """Return how many decisions are kept."""
+        """Return a message with the number of decisions seen and kept."""
         if not self._samples:
-            return f"scheme {self._scheme} puts no decision to a solver: nothing captured"
+            return f"scheme {self._scheme} asks no solver to decide: no decisions captured"
         counts = ", ".join(
             f"{len(sample.kept):,} of {sample.seen:,} {name} {kind} decisions"
             for (kind, name), sample in sorted(self._samples.items())
@@ -159,10 +143,10 @@ class Capture:
         return f"scheme {self._scheme}: captured {counts}"
 
     def documents(self) -> dict[str, str]:
-        """Return an instance file for each decision kept, by name.
+        """Return the text of an instance file for each sampled decision, by file name.
 
-        A file is called after kind, sample, scheme and moment, such as
-        ``reclaim-contested-lyra-at-300-s.json``; decisions of one moment are numbered.
+        A file name states problem, sample, scheme and time, such as
+        ``reclaim-contested-lyra-at-300-s.json``; decisions at the same time are numbered.
         """
         documents = {}
         namesakes: Counter[tuple[str, str]] = Counter()

@@ -1,4 +1,4 @@
-"""Run one scheme, time it, check it, and keep the result."""
+"""Run one scheme on a setup: simulate, check the result, and collect figures and tables."""
 
 from __future__ import annotations
 
@@ -41,9 +41,8 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.view import Observer
 
 LEAST_CPU_TIME_S = 1e-9
-
 ENGINE_NAMES = {FOREVER: "elastic", LEASES: LEASES, ROUNDS: ROUNDS, EPOCHS: EPOCHS}
-"""What ``simulate --json`` calls tenures, under ``engine``, where there is a network."""
+"""Names of tenures under the key ``engine`` of ``simulate --json``, for clusters with a network."""
 
 JOB_COLUMNS = (
     *("id", "submit_s", "work_worker_s", "min_workers", "max_workers", "gpus_per_worker"),
@@ -57,7 +56,6 @@ RUN_COLUMNS = (
 
 _QUEUES = ("queue_mean_s", "queue_p50_s", "queue_p95_s", "queue_p99_s", "queue_max_s")
 _JCTS = ("jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_p99_s", "jct_max_s")
-
 FIGURES = {
     POOLS: (
         *("jobs", "finished", *_QUEUES, *_JCTS, "makespan_s", "training_usage", "overall_usage"),
@@ -79,48 +77,31 @@ FIGURES = {
         *("decision_mean_s", "decision_p99_s", "decision_max_s"),
     ),
 }
-"""Keys of ``simulate --json`` that stand for fields of `Metrics`, by kind of setup."""
+"""Keys of ``simulate --json`` that are fields of `Metrics`, by kind of setup."""
 
 LOAN_FIGURES = (
     *("loans", "reclaims", "returned_servers", "loan_usage", "overall_usage", "collateral_share"),
 )
-"""Of runs with servers on loan, whatever the kind of setup."""
+"""More such keys, for every setup with servers on loan."""
 
 WISH_FIGURES = (
     *("jct_weighted_mean_s", "deadlines", "missed_deadlines", "missed_deadline_share", "cost"),
 )
-"""More of them, of runs whose jobs have weights or deadlines, or whose GPUs have prices."""
+"""More such keys, for runs whose jobs have weights or deadlines, or whose GPUs have prices."""
 
 METRIC_OF = {"training_usage": "gpu_usage", "ttd_s": "makespan_s", "lease_losses": "losses"}
-"""The field of a key of another name."""
-
-
-def _carry_out(simulation: Kernel, scheme: Scheme) -> tuple[float, float]:
-    """Run a simulation and check it; return its wall time and CPU time in seconds."""
-    cpu_before_s = time.process_time()
-    stopwatch = Stopwatch()
-    try:
-        simulation.run()
-    except PolicyError as error:
-        raise SimulationError(f"scheme {scheme.name}: {error}") from error
-    times_s = stopwatch.elapsed_s, time.process_time() - cpu_before_s
-    try:
-        require_conserved(simulation)
-    except AssertionError as error:
-        where = f"scheme {scheme.name}, at {simulation.now_s:g} s"
-        raise SimulationError(f"{where}: the simulation is wrong: {error}") from error
-    return times_s
+"""The field of `Metrics` for each key that has another name."""
 
 
 def step_means(time_s: np.ndarray, values: np.ndarray, edges_s: np.ndarray) -> np.ndarray:
-    """Return the mean over time, between neighbouring edges, of values that hold until the next.
+    """Return the mean over time of a step function between each two neighbouring edges.
 
     >>> steps = np.array([0.0, 10.0, 30.0]), np.array([1.0, 4.0, 0.0])
     >>> step_means(*steps, np.array([0.0, 20.0, 40.0]))
     array([2.5, 2. ])
     """
     areas = np.concatenate(([0.0], np.cumsum(values[:-1] * np.diff(time_s))))
-    # Beyond the last moment its value holds on.
+    # The last value of the step function holds until the last edge, or for one second.
     end_s = max(float(edges_s[-1]), float(time_s[-1]) + 1.0)
     moments = np.append(time_s, end_s)
     areas = np.append(areas, areas[-1] + values[-1] * (end_s - time_s[-1]))
@@ -134,26 +115,23 @@ class FinishedReplay:
 
     Parameters
     ----------
-    setup
-        What was simulated.
-    scheme
-        How the cluster was run.
+    setup, scheme
+        The setup that was simulated, and the scheme that ran the cluster.
     metrics
-        Its figures.
+        Figures of the run.
     jobs
-        What became of each job, a row each in the order of the workload: what it asked for
-        (`JOB_COLUMNS`), and what it got (`RUN_COLUMNS`, as in `lyra_opt.simulation.job_run.JobRun`,
-        and where its time went, as in `lyra_opt.simulation.least_run`;
-        ``gpu_types`` are the types that it asks for, separated as in traces; ``cost`` is missing
-        where no type has a price; ``communication_share`` is the share of its GPU-seconds of
-        running that was lost to distance, ``fairness`` its finish-time fairness).
+        A row per job in the order of the workload: its inputs (`JOB_COLUMNS`), its outcome
+        (`RUN_COLUMNS`, see `lyra_opt.simulation.job_run.JobRun`) and the parts of its JCT (see
+        `lyra_opt.simulation.least_run`). ``gpu_types`` lists the types that it requests, separated
+        as in traces. ``cost`` is missing if no GPU type has a price. ``communication_share`` is the
+        share of its GPU-seconds of running lost to the network, ``fairness`` its finish-time
+        fairness.
     series
-        The cluster over time.
+        The state of the cluster over time.
     borrows
         Whether jobs could run on servers on loan.
     wall_time_s, cpu_time_s
-        Of the simulation alone; loading solvers and compiling their kernels not counted in the
-        former.
+        Time of the simulation alone; the wall time excludes loading and compiling of solvers.
     """
 
     setup: Setup
@@ -167,75 +145,48 @@ class FinishedReplay:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What is assumed, a sentence each; those of the setup, and of this run."""
+        """The assumptions of the setup and of this run, one sentence each."""
         setup, scheme, plan = self.setup, self.scheme, self.setup.plan
         sentences = setup.assumptions_under(scheme.tenure)
         if scheme.has_copies:
             rounds = setup.options.rounds
             worth = ", ".join(f"{share:g}" for share in rounds.copy_efficiency)
             sentences += (
-                "Assumed: copies of a job share what is left of it by their speed; merging them "
+                "Assumed: copies of a job share its remaining work by their speed; merging them "
                 f"takes {rounds.merge_s:g} s of each round; a step of 1, 2, ... copies is worth "
-                f"{worth} (the last one for more copies too). HadarE's costs were not found.",
+                f"{worth} (the last value also for more copies). HadarE's costs were not found.",
             )
         if plan is not None:
             planned_s = len(plan.on_loan) * plan.interval_s
             if self.metrics.makespan_s > planned_s:
-                days = planned_s / DAY_S
                 sentences += (
-                    f"Loans are planned for {days:g} days; scheme {scheme.name} takes longer, "
-                    "and the last loans stand until it ends.",
+                    f"Loans are planned for {planned_s / DAY_S:g} days; scheme {scheme.name} takes "
+                    "longer, and keeps the last loans until it ends.",
                 )
         return sentences
 
-    def _while_submitting(self, values: np.ndarray) -> float | None:
-        """Return the mean of values of the series from the first submission to the last."""
-        jobs = self.setup.workload.jobs
-        edges_s = np.array([jobs[0].submit_s, jobs[-1].submit_s])
-        if edges_s[0] == edges_s[1]:
-            return None
-        return float(step_means(self.series.time_s, values, edges_s)[0])
-
     def as_json_object(self) -> dict[str, Any]:
         """Return the object of ``simulate --json``; its keys depend on the kind of the setup."""
-        setup, figures = self.setup, asdict(self.metrics)
-        of_kind, of_run = {
-            POOLS: (self._of_pools, self._of_loans),
-            TYPES: (self._of_types, dict),
-            RACKS: (self._of_racks, dict),
-        }[setup.kind]
+        setup, metrics = self.setup, asdict(self.metrics)
+        settings = {POOLS: self._of_pools, TYPES: self._of_types, RACKS: self._of_racks}
+        keys = [*FIGURES[setup.kind], *(part.key for part in TIME_PARTS)]
+        keys += LOAN_FIGURES if setup.loaning is not None else ()
+        if any(job.is_elastic for job in setup.workload.jobs):
+            keys.append("scaling_operations")
+        if len(setup.cluster.own_gpus) > 1:
+            keys.append("gpu_usage_by_type")
         return {
             "workload": setup.workload.name,
-            **of_kind(),
+            **settings[setup.kind](),
             "dropped": setup.dropped,
             **({"load_by_type": loads} if (loads := load_by_type(setup)) else {}),
-            **{
-                key: figures[METRIC_OF.get(key, key)]
-                for key in (
-                    *FIGURES[setup.kind],
-                    *(part.key for part in TIME_PARTS),
-                    *self._combined(),
-                )
-            },
-            **{key: figures[key] for key in WISH_FIGURES if figures[key] is not None},
-            **of_run(),
+            **{key: metrics[METRIC_OF.get(key, key)] for key in keys},
+            **{key: metrics[key] for key in WISH_FIGURES if metrics[key] is not None},
+            **(self._usage_of_pools() if setup.kind == POOLS else {}),
             "wall_time_s": self.wall_time_s,
             "jobs_per_cpu_s": self.metrics.jobs / max(self.cpu_time_s, LEAST_CPU_TIME_S),
             "assumptions": list(self.assumptions),
         }
-
-    def _combined(self) -> tuple[str, ...]:
-        """Return what is measured beside, where a setup is of several kinds at once."""
-        setup = self.setup
-        loans = LOAN_FIGURES if setup.loaning is not None else ()
-        scaling = any(job.is_elastic for job in setup.workload.jobs)
-        types = len(setup.cluster.own_gpus) > 1
-        beside = (
-            *loans,
-            *(("scaling_operations",) if scaling else ()),
-            *(("gpu_usage_by_type",) if types else ()),
-        )
-        return tuple(key for key in beside if key not in FIGURES[setup.kind])
 
     def _of_pools(self) -> dict[str, Any]:
         setup, cluster, loaning = self.setup, self.setup.cluster, self.setup.loaning
@@ -252,24 +203,30 @@ class FinishedReplay:
             "load": load if math.isfinite(load) else None,
         }
 
-    def _of_loans(self) -> dict[str, Any]:
+    def _usage_of_pools(self) -> dict[str, Any]:
         cluster, series, loaning = self.setup.cluster, self.series, self.setup.loaning
         own, lent = series.own_gpus_held, series.gpus_held_on_loan
         busy = (own + lent + series.gpus_serving) / (cluster.gpus + cluster.inference_gpus)
-        held, servers = map(self._while_submitting, (lent, series.servers_on_loan))
-        loan_usage = None
+        held, servers = map(self._mean_while_submitting, (lent, series.servers_on_loan))
+        loan_usage = shortfall = None
         if held is not None and servers:
             loan_usage = held / (servers * cluster.inference_gpus / cluster.inference_servers)
+        if loaning is not None and self.borrows:
+            shortfall = loaning.shortfall_share(self.metrics.makespan_s)
         return {
-            "training_usage_while_submitting": self._while_submitting(own / cluster.gpus),
-            "overall_usage_while_submitting": self._while_submitting(busy),
+            "training_usage_while_submitting": self._mean_while_submitting(own / cluster.gpus),
+            "overall_usage_while_submitting": self._mean_while_submitting(busy),
             "loan_usage_while_submitting": loan_usage,
-            "inference_shortfall_share": (
-                loaning.shortfall_share(self.metrics.makespan_s)
-                if loaning is not None and self.borrows
-                else None
-            ),
+            "inference_shortfall_share": shortfall,
         }
+
+    def _mean_while_submitting(self, values: np.ndarray) -> float | None:
+        """Return the mean of a series between the first and the last submission."""
+        jobs = self.setup.workload.jobs
+        edges_s = np.array([jobs[0].submit_s, jobs[-1].submit_s])
+        if edges_s[0] == edges_s[1]:
+            return None
+        return float(step_means(self.series.time_s, values, edges_s)[0])
 
     def _of_types(self) -> dict[str, Any]:
         setup, cluster = self.setup, self.setup.cluster
@@ -315,23 +272,22 @@ def replay(
     captured_kinds: Collection[str] = DECISION_KINDS,
     progress: Callable[[float, int, int], None] | None = None,
 ) -> FinishedReplay:
-    """Run a scheme.
+    """Simulate a setup under a scheme, and check the result.
 
     Parameters
     ----------
-    setup
-        What is simulated.
-    scheme
-        How the cluster is run.
+    setup, scheme
+        The setup to simulate, and the scheme that runs the cluster.
     capture, captured_kinds
-        Is given the decisions of these kinds: the kind and the instance.
+        A function that is called with each decision as a problem and an instance, and the problems
+        whose decisions it is called with.
     progress
-        Is told how far it is; see `lyra_opt.simulation.series.ProgressObserver`.
+        A function that is told the progress; see `lyra_opt.simulation.series.ProgressObserver`.
 
     Raises
     ------
     SimulationError
-        If the scheme breaks a rule, leaves jobs waiting for ever or has no answer; or if
+        If the scheme breaks a rule, leaves jobs waiting for ever or finds no answer, or if
         GPU-seconds, work or time are not conserved.
     UserError
         If a job can never run, or the scheme cannot run the workload on the cluster.
@@ -350,12 +306,23 @@ def replay(
         options=setup.options,
         observers=observers,
     )
-    wall_time_s, cpu_time_s = _carry_out(simulation, scheme)
+    cpu_before_s = time.process_time()
+    stopwatch = Stopwatch()
+    try:
+        simulation.run()
+    except PolicyError as error:
+        raise SimulationError(f"scheme {scheme.name}: {error}") from error
+    wall_time_s, cpu_time_s = stopwatch.elapsed_s, time.process_time() - cpu_before_s
+    try:
+        require_conserved(simulation)
+    except AssertionError as error:
+        where = f"scheme {scheme.name}, at {simulation.now_s:g} s"
+        raise SimulationError(f"{where}: the simulation is wrong: {error}") from error
     return FinishedReplay(
         setup=setup,
         scheme=scheme,
         metrics=measure(simulation),
-        jobs=_jobs(simulation),
+        jobs=_jobs_table(simulation),
         series=series.series,
         borrows=simulation.loans.is_active,
         wall_time_s=wall_time_s,
@@ -363,14 +330,11 @@ def replay(
     )
 
 
-def _jobs(simulation: Kernel) -> pd.DataFrame:
-    """Return what became of each job, a row each in the order of the workload."""
+def _jobs_table(simulation: Kernel) -> pd.DataFrame:
     import pandas as pd
 
-    runs = simulation.runs
-    of_job = {
-        name: [getattr(job, name) for job in simulation.workload.jobs] for name in JOB_COLUMNS
-    }
+    jobs, runs = simulation.workload.jobs, simulation.runs
+    of_job = {name: [getattr(job, name) for job in jobs] for name in JOB_COLUMNS}
     of_run = {name: [getattr(run, name) for run in runs] for name in RUN_COLUMNS}
     computing_gpu_s = np.array(of_run["done_gpu_s"])
     has_prices = simulation.cluster.price_per_s_of_pool is not None
@@ -378,13 +342,11 @@ def _jobs(simulation: Kernel) -> pd.DataFrame:
     return pd.DataFrame(
         {
             **of_job,
-            "gpu_types": [
-                GPU_TYPE_SEPARATOR.join(job.gpu_types) for job in simulation.workload.jobs
-            ],
+            "gpu_types": [GPU_TYPE_SEPARATOR.join(job.gpu_types) for job in jobs],
             **of_run,
             **time_parts(runs),
             "cost": [run.cost if has_prices else None for run in runs],
-            # Rounding may leave a little below 0.
+            # Rounding may leave a share slightly below 0.
             "communication_share": np.maximum(
                 0.0, 1 - computing_gpu_s / [run.ran_gpu_s for run in runs]
             ),
@@ -395,7 +357,7 @@ def _jobs(simulation: Kernel) -> pd.DataFrame:
 
 
 def series_table(series: Series) -> pd.DataFrame:
-    """Return a series as a table: a row a moment, whose values hold on average until the next."""
+    """Return a series as a table: a row holds the means from its time to the next row's."""
     import pandas as pd
 
     columns = asdict(series)

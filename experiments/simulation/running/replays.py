@@ -1,4 +1,4 @@
-"""Replay a scenario into a folder, and read the replays of a folder."""
+"""Run all replays of a scenario into a store, and read the replays of a store."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.simulation.scenario.loading import Scenario
 
 TEXT = {"job_id": str, "model": str, "gpu_types": str}
-"""Columns of tables that may look like numbers."""
+"""Text columns of the tables; without a stated type pandas would read some values as numbers."""
 
 COLUMNS = {
     "jobs": (
@@ -41,7 +41,7 @@ COLUMNS = {
     ),
     "series": ("time_s",),
 }
-"""Columns without which a table cannot be read."""
+"""Columns that each table must have."""
 
 NUMBER, OPTIONAL_TEXT = (int, float), (str, type(None))
 SETTING: Mapping[str, tuple[type, ...]] = {
@@ -53,26 +53,21 @@ SETTING: Mapping[str, tuple[type, ...]] = {
     "tenure": (str,),
     "reclaimer": OPTIONAL_TEXT,
 }
-"""Types of the values that `lyra_opt.experiments.simulation.running.tasks.setting_of` returns."""
-
-BY_PARTS = "_by_"
-"""In the name of a measure that has a number for each GPU type or tier."""
+"""Types that the values of `lyra_opt.experiments.simulation.running.tasks.setting_of` must have."""
 
 
 @dataclass(frozen=True, eq=False)
 class Replays:
-    """What a folder holds of a scenario.
+    """The replays of a scenario that a folder holds.
 
     Parameters
     ----------
     folder
-        Of the store.
+        Folder of the store.
     study
-        What it belongs to; its text is the scenario.
-    runs
-        Those that finished, in the order of the scenario.
-    failed
-        The others.
+        Study to which the runs belong; its text is the scenario.
+    runs, failed
+        Finished and failed runs, in the order of the scenario.
     captured
         Folder outside the store from which captured decisions may be read; None for no such folder.
     """
@@ -84,16 +79,16 @@ class Replays:
     captured: Path | None = None
 
     def jobs(self, run: ReplayRecord) -> pd.DataFrame:
-        """Return what became of each job of a run, a row each."""
+        """Return the inputs and the outcome of each job of a run, a row per job."""
         return self._table(run, "jobs")
 
     def series(self, run: ReplayRecord) -> pd.DataFrame:
-        """Return the cluster over time in a run, a row a moment."""
+        """Return the state of the cluster during a run, a row per point in time."""
         return self._table(run, "series")
 
     @property
     def schemes(self) -> list[str]:
-        """Labels of the schemes in order, also of those that failed."""
+        """Labels of all schemes, including failed ones, in the order of the scenario."""
         schemes: list[str] = list(self.study.settings["schemes"])
         return schemes
 
@@ -118,23 +113,31 @@ class Replays:
 
 
 def _require_readable(run: ReplayRecord) -> None:
-    """Raise `FieldError` if setting or figures of a finished run are not what reports read."""
+    """Check the types of all settings and figures of a run that reports read."""
     for name, types in SETTING.items():
         if not isinstance(run.setting.get(name), types):
             raise FieldError(f"setting.{name}", run.setting.get(name), "has another type")
-    counts = {f"setting.{name}": run.setting[name] for name in ("own_gpus", "lent_gpus_per_server")}
+    numbers = {
+        f"setting.{name}": run.setting[name] for name in ("own_gpus", "lent_gpus_per_server")
+    }
     figures = run.figures or {}
-    for measure in (measure for measure in MEASURES if figures.get(measure.key) is not None):
-        given, path = figures[measure.key], f"figures.{measure.key}"
-        counts[path] = given if BY_PARTS in measure.key else {"": given}
-    for path, values in counts.items():
+    for key in (measure.key for measure in MEASURES if figures.get(measure.key) is not None):
+        # Only measures with "_by_" in their key have a number per GPU type or tier.
+        numbers[f"figures.{key}"] = figures[key] if "_by_" in key else {"": figures[key]}
+    for path, values in numbers.items():
         for name, value in values.items() if isinstance(values, dict) else [("", values)]:
             if not isinstance(value, NUMBER) or not math.isfinite(value):
                 raise FieldError(f"{path}.{name}".removesuffix("."), value, "must be a number")
 
 
 def load_replays(folder: Path, *, captured: Path | None = None) -> Replays:
-    """Return the replays of a store; `UserError` if there is none, or it holds something else."""
+    """Read the replays of a store.
+
+    Raises
+    ------
+    UserError
+        If the folder has no store, or a store with runs of another kind or with damaged runs.
+    """
     with ResultStore.open(folder) as store:
         study, runs = store.study, store.runs()
     if study.kind != ReplayRecord.kind:
@@ -142,7 +145,7 @@ def load_replays(folder: Path, *, captured: Path | None = None) -> Replays:
     finished = [run for run in runs if run.status == ReplayStatus.FINISHED]
     for run in finished:
         try:
-            known = study.settings.get("schemes")  # the study of a paper has none
+            known = study.settings.get("schemes")  # missing in studies of papers
             if known is not None and run.scheme not in known:
                 rule = f"must be one of the schemes of the study: {', '.join(known)}"
                 raise FieldError("scheme", run.scheme, rule)
@@ -165,32 +168,32 @@ def run_scenario(
     capture: Path | None = None,
     command: str | None = None,
 ) -> tuple[int, Replays]:
-    """Replay what a scenario asks for, and return how it ended with what came of it.
+    """Run all replays of a scenario, and return the exit status and the replays.
 
-    All that can be wrong is found out before the first replay.
+    All inputs are checked before the first replay.
 
     Parameters
     ----------
     scenario, schemes, capture
-        As of `lyra_opt.experiments.simulation.running.tasks.replay_tasks`.
+        See `lyra_opt.experiments.simulation.running.tasks.replay_tasks`.
     out
-        Folder that keeps the replays; None keeps them as long as the object that is returned.
+        Folder that keeps the replays; None keeps them as long as the returned `Replays` exist.
     resume
-        Whether to go on with the replays that the folder holds.
+        Whether to continue the replays that the folder already holds.
     engine
-        Where replays run.
+        Where replays run: processes of this machine, or workers of a Dask scheduler.
     command
-        The command line that asked for it, where there was one.
+        The command line, if there is one.
 
     Returns
     -------
     tuple of int and Replays
-        The status of `lyra_opt.experiments.executor.run_stored`.
+        The status is that of `lyra_opt.experiments.executor.run_stored`.
 
     Raises
     ------
     UserError
-        If something that the scenario names is wrong, or a folder cannot be written to.
+        If an object that the scenario names is invalid, or a folder cannot be written to.
     """
     folders = {"--out": out, "--capture": capture}
     for option, folder in folders.items():
@@ -207,7 +210,7 @@ def run_scenario(
         with ExitStack() as unless_done:
             kept = out or unless_done.enter_context(TemporaryFolder())
             for name, trace in absent_cases(scenario).items():
-                say(f"case {name} is left out: {trace} is not there")
+                say(f"case {name} is left out: its trace {trace} does not exist")
             say_demand(setup)
             status = run_stored(
                 study, tasks, kept, engine=engine, resume=resume, is_kept=out is not None

@@ -1,4 +1,4 @@
-"""The replays of a scenario as rows of a store: each variant, seed and scheme once."""
+"""The replays of a scenario as tasks for the executor: one per variant, seed and scheme."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lyra_opt.experiments.records import (
     current_environment,
 )
 from lyra_opt.experiments.simulation.measuring.bounds import (
-    above_bound,
+    MEAN_JCT,
     cluster_bound,
     figures_of,
     makespan_bounds,
@@ -48,29 +48,27 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.scheme import Scheme
 
 SETUPS_KEPT = 2
-"""Schemes of one setup follow one another."""
+"""A small cache suffices because all schemes of one setup run one after another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayTask:
-    """One replay: what a worker process is sent.
+    """One replay, as it is sent to a worker process.
 
     Parameters
     ----------
-    scenario
-        A variant, without axes.
-    point
-        What the variant has of each axis.
+    scenario, point
+        A variant of a scenario, and its value on each axis.
     schemes
-        Labels of all schemes, under each of which every job has to be able to run.
+        Labels of all schemes; every job must be able to run under each of them.
     scheme
-        The label of the one that is replayed.
+        Label of the scheme that is replayed.
     seed
-        Of all that is drawn.
+        Seed of all random inputs.
     position
-        Place of the run among all.
+        Index of the run among all runs of the study.
     capture
-        Folder that decisions are written to, absolute; None keeps none.
+        Absolute path of the folder for captured decisions; None captures none.
     """
 
     scenario: Scenario
@@ -83,41 +81,44 @@ class ReplayTask:
 
     @property
     def key(self) -> str:
-        """What identifies the run in its store."""
+        """The key that identifies the run in its store."""
         axes = [f"{name}={value}" for name, value in self.point.items()]
         return " ".join([name_in(self.scheme), *axes, f"seed={self.seed}"])
 
     def run(self) -> ReplayRecord:
-        """Replay it; every error makes the run a failed one."""
+        """Run the replay, and return its row for the store."""
         started_at = datetime.now(UTC)
         reset_peak_memory()
-        setup = self.setup()
+        setup, table = self.setup(), self.scenario.table
         (scheme,) = make_schemes(self.scenario, [self.scheme])
         capture, documents = None, {}
         if self.capture is not None:
+            # Files of decisions are named after the run, so that no two runs write the same file.
+            is_one_of_many = self.point or len(table.seeds) > 1
+            name = self.key if is_one_of_many else name_in(self.scheme)
             capture = Capture(
                 workload=setup.workload.name,
-                scheme=self._name_of_decisions,
+                scheme=re.sub(r"[^\w.=+-]+", "-", name),
                 seed=self.seed,
-                most=self.scenario.table.capture.most,
+                most=table.capture.most,
             )
         finished = replay(
             setup,
             scheme,
             capture=capture,
-            captured_kinds=self.scenario.table.capture.kinds,
-            progress=partial(self._tell, len(setup.workload.jobs)),
+            captured_kinds=table.capture.kinds,
+            progress=partial(self._report_progress, len(setup.workload.jobs)),
         )
         figures, setting = finished.as_json_object(), setting_of(setup, scheme)
-        if self.scenario.table.bounds:
+        if table.bounds:
             figures |= _bounds(self.scenario, self.schemes, self.seed)
             figures |= _makespan_bounds(
                 self.scenario, self.schemes, self.seed, forking=setting["has_copies"]
             )
-            first_s = setup.workload.jobs[0].submit_s
-            latest_s = first_s + figures["makespan_s"]
-            require_kept(figures, scheme=scheme.name, latest_s=latest_s)
-            figures |= above_bound(figures)
+            require_kept(figures, scheme=scheme.name, first_s=setup.workload.jobs[0].submit_s)
+            bound_s = figures[MEAN_JCT]
+            share = figures["jct_mean_s"] / bound_s - 1 if bound_s > 0 else None
+            figures["jct_above_bound_share"] = share
         if capture is not None and self.capture is not None:
             kept = capture.documents()
             figures["captured"] = capture.in_words()
@@ -141,12 +142,12 @@ class ReplayTask:
 
     @property
     def documents_folder(self) -> Path | None:
-        """Folder that captured decisions are written to."""
+        """The folder for captured decisions."""
         return self.capture
 
     @property
     def files(self) -> list[Path]:
-        """What it reads: what its scenario names, and files of a user's own with their imports."""
+        """The files that the run reads: those of its scenario, and the user's own Python files."""
         own = files_of_schemes(self.scenario, self.schemes)
         return [
             *self.scenario.files,
@@ -155,23 +156,17 @@ class ReplayTask:
         ]
 
     def failed(self, started_at: datetime, message: str) -> ReplayRecord:
-        """Return the row of a run that ended in an error."""
+        """Return the row of a run that failed with an error."""
         return self._record(started_at, ReplayStatus.ERROR, message=message)
 
     def setup(self) -> Setup:
-        """Return what is simulated; made once for runs that follow one another."""
+        """Return the setup to simulate; consecutive runs of one setup share it."""
         return _setup(self.scenario, self.schemes, self.seed)
 
-    @property
-    def _name_of_decisions(self) -> str:
-        """What files of decisions are called after, so that no other run has files of the name."""
-        is_one_of_many = self.point or len(self.scenario.table.seeds) > 1
-        return re.sub(r"[^\w.=+-]+", "-", self.key if is_one_of_many else name_in(self.scheme))
+    def _report_progress(self, jobs: int, time_s: float, submitted: int, complete: int) -> None:
+        """Report progress by submitted and completed jobs.
 
-    def _tell(self, jobs: int, time_s: float, submitted: int, complete: int) -> None:
-        """Tell how far the replay is: what it costs goes by jobs that come and go.
-
-        How long an overloaded cluster will take in the end nobody knows.
+        The simulated time does not serve: an overloaded cluster has no known end.
         """
         words = f"{self.key}: {moment_in_words(time_s)}, {complete:,} of {jobs:,} jobs complete"
         within_run((submitted + complete) / (2 * jobs), words)
@@ -195,12 +190,11 @@ class ReplayTask:
 
 
 def setting_of(setup: Setup, scheme: Scheme) -> dict[str, Any]:
-    """Return what a page needs of a replay beside its figures, as JSON can say it.
+    """Return the settings of a replay that its page shows, as JSON values.
 
-    ``demand`` in words; ``own_gpus`` and ``lent_gpus_per_server`` by name of the GPU type;
-    ``last_submission_s``; and of the scheme its ``summary``, ``tenure``, what its schedules may do
-    (``reading``, ``has_copies``) and, where it gives servers back, the ``reclaimer`` that chooses
-    them, if it can be found by its name.
+    ``demand`` is a sentence; ``own_gpus`` and ``lent_gpus_per_server`` count GPUs by type;
+    ``last_submission_s`` is in seconds. Of the scheme it has ``summary``, ``tenure``, the abilities
+    ``reading`` and ``has_copies``, and the name of its ``reclaimer`` or None.
     """
     cluster = setup.cluster
     lent = cluster.lent_type
@@ -228,8 +222,8 @@ def _bounds(scenario: Scenario, schemes: tuple[str, ...], seed: int) -> Mapping[
     made = make_schemes(scenario, schemes)
     setup = _setup(scenario, schemes, seed)
     common = common_abilities({each.name: abilities_of(each, setup) for each in made})
-    assert common.reading is not None, "a scheme without bounds is refused"
-    with listening(lambda _share: None):  # the share that is shown is that of the replay
+    assert common.reading is not None, "common_abilities refuses schemes without bounds"
+    with listening(lambda _share: None):  # only the progress of the replay is shown
         return figures_of(cluster_bound(setup, common.reading, has_copies=common.has_copies))
 
 
@@ -243,31 +237,30 @@ def _makespan_bounds(
 def replay_tasks(
     scenario: Scenario, schemes: Sequence[str] = (), *, capture: Path | None = None
 ) -> list[ReplayTask]:
-    """Return what a scenario asks for: variant by variant, seed by seed, scheme by scheme.
+    """Return the replays of a scenario: by variant, then seed, then scheme.
 
     Parameters
     ----------
     schemes
-        Labels of those of the file that are wanted, or names of others; empty for those of the
-        file.
+        Labels of the scenario's schemes, or names of other schemes; empty for all of the scenario.
     capture
-        Folder that decisions are written to.
+        Folder for captured decisions.
 
     Raises
     ------
     UserError
-        If there is no such scheme, two are called the same, or a variant breaks a rule.
+        If a scheme does not exist, two schemes have the same name, or a variant breaks a rule.
     """
     labels = tuple(dict.fromkeys(schemes)) or tuple(each.label for each in scenario.table.schemes)
     called: dict[str, str] = {}
     for label in labels:
         if (other := called.setdefault(name_in(label), label)) != label:
             raise UserError(
-                f"schemes: {other} and {label} are both called {name_in(label)}; a scenario file "
-                "gives them labels"
+                f"schemes: {other} and {label} are both named {name_in(label)}. Give them labels "
+                "in a scenario file."
             )
     make_schemes(scenario, labels)
-    places = [
+    runs = [
         (point, variant, seed, label)
         for point, variant in variants(scenario)
         for seed in variant.table.seeds
@@ -283,19 +276,16 @@ def replay_tasks(
             position=position,
             capture=None if capture is None else capture.resolve(),
         )
-        for position, (point, variant, seed, label) in enumerate(places)
+        for position, (point, variant, seed, label) in enumerate(runs)
     ]
 
 
 def study_of(
     scenario: Scenario, tasks: Sequence[ReplayTask], *, command: str | None = None
 ) -> StudyRecord:
-    """Return what a store of these replays belongs to.
+    """Return the study record of the store that holds the replays of a scenario.
 
-    Parameters
-    ----------
-    command
-        The command line that asked for them, where there was one.
+    ``command`` is the command line, if there is one.
     """
     table = scenario.table
     given = list(dict.fromkeys(task.scheme for task in tasks))

@@ -1,4 +1,4 @@
-"""From a scenario to what is simulated: cluster, jobs and loans."""
+"""Build the setup of a scenario: cluster, jobs and loans."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.scheme import Scheme
     from lyra_opt.simulation.workload import Job, Workload
 
-_OF_A_ROW = re.compile(r"row (?!1:)|\[[0-9]")
+_ROW_ERROR = re.compile(r"row (?!1:)|\[[0-9]")
 DEFAULT_THROUGHPUTS = "gavel"
-"""Where own GPUs are unlike and nothing else is said."""
+"""The table of throughputs for heterogeneous own GPUs if the scenario names none."""
 
 
 def traces_of_workload(scenario: Scenario) -> list[Path]:
-    """Return the traces that a scenario's named workload draws from, as far as they are there."""
+    """Return the existing traces that a scenario's generated workload reads."""
     name = scenario.table.jobs.workload
     if name is None:
         return []
@@ -71,17 +71,14 @@ def traces_of_workload(scenario: Scenario) -> list[Path]:
 
 
 def make_setup(scenario: Scenario, schemes: Sequence[Scheme], seed: int) -> Setup:
-    """Return what a scenario simulates with a seed.
+    """Return the setup that a scenario gives with a seed.
 
-    Parameters
-    ----------
-    schemes
-        Under which all jobs have to be able to run.
+    ``schemes`` are the schemes under which all jobs must be able to run.
 
     Raises
     ------
     UserError
-        If something that the scenario names is not there or wrong, or a job can never run.
+        If an object that the scenario names does not exist or is invalid, or a job can never run.
     """
     table = scenario.table
     try:
@@ -106,10 +103,10 @@ def make_setup(scenario: Scenario, schemes: Sequence[Scheme], seed: int) -> Setu
         source=table.jobs.trace or workload.name,
         drop=table.jobs.oversized == "drop",
     )
-    # What is not known of a job that could run must not be found out after hours of others.
+    # A missing speed must be reported now, not after hours of simulation.
     Speed(cluster).require_runs(workload)
     if assumptions is not None:
-        # Drawn of those that run, so that shares are exact.
+        # Drawn after jobs are dropped, so that the stated percentages hold for the jobs that run.
         workload = with_assumptions(workload, assumptions, seed=seed)
     loans = table.cluster.loans
     loaning = None
@@ -140,13 +137,13 @@ def make_setup(scenario: Scenario, schemes: Sequence[Scheme], seed: int) -> Setu
 
 
 def make_cluster(scenario: Scenario) -> Cluster:
-    """Return the cluster of a scenario; `UserError` if something that it names is not there."""
+    """Return the cluster of a scenario; `UserError` if a part that it names does not exist."""
     table = scenario.table.cluster
     cluster = scenario.given.cluster or _own_servers(scenario, table)
     if table.name is not None:
         cluster = replace(cluster, name=table.name)
     loans = table.loans
-    if loans is None or cluster.inference_servers:  # those of an object
+    if loans is None or cluster.inference_servers:  # a given cluster object has its own loans
         return cluster
     servers = loans.servers
     if servers is None:
@@ -154,9 +151,7 @@ def make_cluster(scenario: Scenario) -> Cluster:
     return cluster.with_lent(
         servers,
         gpus_per_server=loans.gpus_per_server,
-        gpu_type=INFERENCE_GPU
-        if loans.gpu_type is None
-        else _gpu_type(scenario, loans.gpu_type, "cluster.loans.gpu_type"),
+        gpu_type=_gpu_type(scenario, loans.gpu_type, "cluster.loans.gpu_type", INFERENCE_GPU),
     )
 
 
@@ -174,12 +169,11 @@ def _own_servers(scenario: Scenario, table: ClusterTable) -> Cluster:
         }
         servers = []
         for number, group in enumerate(table.groups):
-            mark = (
-                group.gpu_type if len(types) == len(table.groups) else f"{group.gpu_type}-{number}"
-            )
+            name = group.gpu_type
+            mark = name if len(types) == len(table.groups) else f"{name}-{number}"
             servers += [
-                Server(id=f"{mark}-{place}", gpus={group.gpu_type: group.gpus_per_server})
-                for place in range(group.servers)
+                Server(id=f"{mark}-{index}", gpus={name: group.gpus_per_server})
+                for index in range(group.servers)
             ]
         cluster = cluster_of_servers(servers, list(types.values()))
     else:
@@ -188,26 +182,28 @@ def _own_servers(scenario: Scenario, table: ClusterTable) -> Cluster:
             table.servers,
             gpus_per_server=table.gpus_per_server,
             servers_per_rack=table.servers_per_rack,
-            gpu=TRAINING_GPU
-            if table.gpu_type is None
-            else _gpu_type(scenario, table.gpu_type, "cluster.gpu_type"),
+            gpu=_gpu_type(scenario, table.gpu_type, "cluster.gpu_type", TRAINING_GPU),
         )
     return cluster if network is None else _with_network(scenario, cluster, table)
 
 
-def _gpu_type(scenario: Scenario, name: str, path: str) -> GpuType:
+def _gpu_type(
+    scenario: Scenario, name: str | None, path: str, default: GpuType = TRAINING_GPU
+) -> GpuType:
+    if name is None:
+        return default
     known = scenario.table.gpu_types
     if name not in known:
         alike = [found for found in known if found.casefold() == name.casefold()]
         if len(alike) == 1:
             return known[alike[0]]
-        rule = f"{unknown_key(name, list(known), noun='type')}; gpu_types adds others"
+        rule = f"{unknown_key(name, list(known), noun='type')}; add your own to gpu_types"
         raise FieldError(path, name, rule)
     return known[name]
 
 
 def _on_topology(scenario: Scenario, file: str) -> Cluster:
-    """Return the machines of a topology file, with its links or those that the scenario names."""
+    """Return the cluster of a topology file, with the file's links or the scenario's links."""
     from lyra_opt.network.links import find_link_set
     from lyra_opt.simulation.topology import read_topology
 
@@ -218,20 +214,18 @@ def _on_topology(scenario: Scenario, file: str) -> Cluster:
     links = None if named is None else find_in(find_link_set, named, path, scenario)
     topology, links = read_topology(scenario.path_to_read(file), network=links)
     communication, called, assumption = _communication(scenario, table.network, links)
-    gpu = (
-        () if table.gpu_type is None else (_gpu_type(scenario, table.gpu_type, "cluster.gpu_type"),)
-    )
+    gpu_types = (_gpu_type(scenario, table.gpu_type, "cluster.gpu_type"),)
     return Cluster.of_racks(
         topology,
         communication,
         network=called,
         assumptions=(assumption,),
-        **({"gpu_types": gpu} if gpu else {}),
+        **({} if table.gpu_type is None else {"gpu_types": gpu_types}),
     )
 
 
 def _with_network(scenario: Scenario, cluster: Cluster, table: ClusterTable) -> Cluster:
-    """Return a cluster whose servers stand in racks, between which distance costs speed."""
+    """Return a cluster with its servers in racks and a network between them."""
     from lyra_opt.network.links import find_link_set
     from lyra_opt.simulation.topology import Rack, Topology
 
@@ -242,11 +236,10 @@ def _with_network(scenario: Scenario, cluster: Cluster, table: ClusterTable) -> 
     communication, called, assumption = _communication(scenario, table.network, links)
     sizes = [sum(server.gpus.values()) for server in cluster.servers]
     racks = []
-    # A rack of a topology has machines of one size: a rack of several sizes is refused.
     for start in range(0, len(sizes), table.servers_per_rack):
         of_rack = sizes[start : start + table.servers_per_rack]
         if len(set(of_rack)) > 1:
-            rule = "must put servers of one size into each rack"
+            rule = "must not put servers with different numbers of GPUs into one rack"
             raise FieldError("cluster.servers_per_rack", table.servers_per_rack, rule)
         racks.append(Rack(machines=len(of_rack), gpus_per_machine=of_rack[0]))
     return replace(
@@ -261,14 +254,14 @@ def _with_network(scenario: Scenario, cluster: Cluster, table: ClusterTable) -> 
 def _communication(
     scenario: Scenario, table: NetworkTable, links: LinkSet
 ) -> tuple[CommunicationModel, str, str]:
-    """Return what distance costs, what the links are called, and what is assumed of them."""
+    """Return the communication model, the name of the links, and a sentence on the assumptions."""
     from lyra_opt.simulation.communication import ClosedForm, read_slowdowns
 
     if table.slowdowns is not None:
         return (
             read_slowdowns(scenario.path_to_read(table.slowdowns)),
             "measured slowdowns",
-            "Slowdowns by model, gang and tier are those of a file.",
+            "Slowdowns by model, gang and tier are read from a file.",
         )
     latency_s = {
         name.removesuffix("_latency_s"): value
@@ -276,24 +269,25 @@ def _communication(
         if value is not None
     }
     links = links.with_latency(latency_s)
-    hidden = (
-        f"; {100 * table.overlap:g} % of an iteration's computing can hide it"
+    overlapped = (
+        f"; it can overlap with {100 * table.overlap:g} % of an iteration's computing"
         if table.overlap
-        else ", none of which hides behind computing"
+        else ", without any overlap with computing"
     )
     return (
         ClosedForm(links=links, overlap=table.overlap),
         links.name,
-        "Assumed in place of ASTRA-sim: gradients are reduced in a ring over the slowest tier that "
-        f"a gang spans, layer by layer{hidden}; compute times and bytes of the models are the sums "
-        "of the profiles in Dally's public simulator, which look odd: orders of magnitude.",
+        "Assumed instead of ASTRA-sim: gradients are reduced layer by layer in a ring over the "
+        f"slowest tier that a gang spans{overlapped}; compute times and bytes of the models are "
+        "the sums of the profiles in Dally's public simulator. These look odd and give only orders "
+        "of magnitude.",
     )
 
 
 def _jobs(
     scenario: Scenario, cluster: Cluster, seed: int
 ) -> tuple[Workload, JobAssumptions | None]:
-    """Return what is submitted, and what is still to be assumed of it."""
+    """Return the submitted jobs, and the assumptions that are still to be applied to them."""
     table = scenario.table
     jobs, given = table.jobs, scenario.given
     assumptions = jobs.assumptions
@@ -324,7 +318,9 @@ def _jobs(
                 workload, _ = without_oversized(workload, cluster.gpus)
             workload = sampled(workload, jobs.sample)
     else:
-        raise FieldError("jobs", {}, "must have a trace or a workload; --jobs FILE gives a trace")
+        raise FieldError(
+            "jobs", {}, "must have a trace or a workload. Use --jobs FILE for a trace."
+        )
     measured_on = _measured_on(scenario, workload, cluster)
     is_certain = workload.measured_on is None or all(
         cluster.type_of[name].relative_speed == 1 for name in cluster.own_gpus
@@ -353,16 +349,16 @@ def _trace(scenario: Scenario) -> Workload | None:
     try:
         return read_workload(path, vc=jobs.vc, layout=jobs.layout, drops_bad_rows=drops)
     except InputError as error:
-        if drops or not _OF_A_ROW.match(error.reason):
+        if drops or not _ROW_ERROR.match(error.reason):
             raise
-        remark = "--set jobs.bad_rows=drop leaves out such rows"
+        remark = "--set jobs.bad_rows=drop leaves out invalid rows"
         raise InputError(error.source, f"{error.reason}; {remark}") from None
 
 
 def _measured_on(
     scenario: Scenario, workload: Workload, cluster: Cluster
 ) -> Callable[[Job], GpuType | None]:
-    """Return what gives the GPU type on which the running time of a job was measured."""
+    """Return a function from a job to the GPU type on which its running time was measured."""
     named = scenario.table.jobs.measured_on or workload.measured_on
     if named:
         gpu_type = _gpu_type(scenario, named, "jobs.measured_on")
@@ -381,7 +377,7 @@ def _with_models(
     seed: int,
     measured_on: Callable[[Job], GpuType | None],
 ) -> Workload:
-    """Return the jobs of a trace with what they train, where speed depends on it."""
+    """Return the jobs of a trace with assigned models, if speeds depend on the model."""
     throughputs = scenario.table.speed.throughputs
     own_types = [cluster.type_of[name] for name in cluster.own_gpus]
     if throughputs is None and cluster.communication is None and len(own_types) > 1:
@@ -408,19 +404,15 @@ def runnable(
     source: str,
     drop: bool,
 ) -> tuple[Workload, int]:
-    """Return the jobs that can run under all schemes, and how many others there were.
+    """Return the jobs that can run under all schemes, and the number of all other jobs.
 
-    Parameters
-    ----------
-    source
-        Where the jobs are from, for errors.
-    drop
-        Whether others are left out.
+    ``source`` names the jobs in error messages; ``drop`` says whether to leave out jobs that cannot
+    run.
 
     Raises
     ------
     UserError
-        If there are others that are not to be left out, or none is left.
+        If a job cannot run and must not be left out, or no job can run.
     """
     speed = Speed(cluster)
 
@@ -449,7 +441,7 @@ def runnable(
         raise InputError(source, f"no job can run: {worst[1]}")
     if not drop:
         others = f" ({dropped:,} jobs are too large)" if dropped > 1 else ""
-        remark = "--set jobs.oversized=drop leaves out such jobs"
+        remark = "--set jobs.oversized=drop leaves out jobs that are too large"
         raise InputError(source, f"{worst[1]}{others}; {remark}")
-    sentence = f"{counted(dropped, 'job')} left out that would wait for ever: {worst[1]}."
+    sentence = f"Left out: {counted(dropped, 'job')} that can never run; the largest: {worst[1]}."
     return replace(workload, jobs=kept, assumptions=(*workload.assumptions, sentence)), dropped

@@ -1,4 +1,4 @@
-"""The text of scenario files: where it is, what cases add to it, and Python's values as TOML."""
+"""The text of scenario files: find and read it, merge cases into it, and write values as TOML."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ from lyra_opt.core.plugins import Plugins
 
 SUFFIX = ".toml"
 LARGEST_SCENARIO_BYTES = 2**20
-
 COLLECTIONS = Plugins("lyra_opt.scenarios", "collection of scenarios")
-"""Packages that hold scenario files, in the tree or outside of it."""
+"""Packages with scenario files: the bundled ones, and those of plug-ins."""
 
-OF_CASE = ("cluster", "gpu_types", "jobs", "speed", "tenure")
-"""Keys that a case brings along."""
+CASE_KEYS = ("cluster", "gpu_types", "jobs", "speed", "tenure")
+"""Keys that a scenario takes from one of its cases."""
 
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @lru_cache(maxsize=1)
 def bundled() -> dict[str, Any]:
-    """Return the scenario files that have names, by name, in order."""
+    """Return the files of all named scenarios, by name, in order."""
     found: dict[str, Any] = {}
     for collection in COLLECTIONS.names():
         folder = files(COLLECTIONS.find(collection))
@@ -36,24 +35,24 @@ def bundled() -> dict[str, Any]:
             if entry.name.endswith(SUFFIX):
                 name = entry.name.removesuffix(SUFFIX)
                 if name in found:
-                    raise UserError(f"scenario {name!r} is called so twice: {found[name]}, {entry}")
+                    raise UserError(f"two scenarios are named {name!r}: {found[name]} and {entry}")
                 found[name] = entry
     return found
 
 
 def require_no_stream(path: Path) -> None:
-    """Raise `InputError` for a pipe or a device: several processes read what a scenario names."""
+    """Raise `InputError` for a pipe or a device, because several processes read each file."""
     if path.exists() and not path.is_file() and not path.is_dir():
-        raise InputError(str(path), "is no regular file, which can be read more than once")
+        raise InputError(str(path), "must be a regular file, which can be read more than once")
 
 
 def scenario_text(name_or_path: str) -> tuple[str, str, Path]:
-    """Return the text of a scenario, where it is from for errors, and its folder.
+    """Return the text of a scenario, its source for error messages, and its folder.
 
     Raises
     ------
     UserError
-        If there is no scenario called so (the message names all), or no such file.
+        If no scenario has this name, or the file does not exist.
     """
     if name_or_path.endswith(SUFFIX) or "/" in name_or_path:
         require_no_stream(Path(name_or_path))
@@ -62,57 +61,49 @@ def scenario_text(name_or_path: str) -> tuple[str, str, Path]:
     known = bundled()
     if name_or_path not in known:
         rule = unknown_key(name_or_path, list(known), noun="scenario")
-        raise UserError(f"scenario {name_or_path!r}: {rule} (a file ends in {SUFFIX})")
+        raise UserError(f"scenario {name_or_path!r}: {rule} (the name of a file ends in {SUFFIX})")
     entry = known[name_or_path]
     return entry.read_text(encoding="utf-8"), f"scenario {name_or_path}", Path(str(entry)).parent
 
 
 def with_case(document: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return what a scenario says with one of its cases.
+    """Return a scenario's document merged with one of its cases; the scenario's keys win.
 
-    Parameters
-    ----------
-    document
-        Of the scenario: what it says itself comes before what the case says.
-    name
-        Of the case: a scenario by name, or a TOML file.
+    ``name`` is the name of a bundled scenario, or a TOML file.
 
     Raises
     ------
     FieldError
-        If there is no such scenario, or it has cases itself.
+        If the case does not exist, or has cases itself.
     """
     try:
         text, source, _ = scenario_text(name)
         case = parse_toml(text, source, "a scenario")
     except UserError as error:
-        raise FieldError("cases", name, f"is none: {error}") from None
+        raise FieldError("cases", name, f"cannot be read: {error}") from None
     if "cases" in case:
-        raise FieldError("cases", name, "must be no scenario that has cases itself")
-    parts = {part: case[part] for part in OF_CASE if part in case}
-    return _merged(parts, document)
+        raise FieldError("cases", name, "must not have cases itself")
+    return _merged({part: case[part] for part in CASE_KEYS if part in case}, document)
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return two tables as one; what stands above comes first, key by key."""
+    """Return two nested tables merged key by key; values of ``above`` win."""
     found = dict(below)
     for name, value in above.items():
         inner = found.get(name)
-        if isinstance(value, dict) and isinstance(inner, dict):
-            found[name] = _merged(inner, value)
-        else:
-            found[name] = value
+        are_tables = isinstance(value, dict) and isinstance(inner, dict)
+        found[name] = _merged(inner or {}, value) if are_tables else value
     return found
 
 
 def is_user_object(value: object) -> bool:
-    """Return whether a value is somebody's class, function or object, which no file can hold."""
+    """Return whether a value is a user's class, function or object, which no file can hold."""
     is_plain = value is None or isinstance(value, str | Path | int | float | Iterable)
     return isinstance(value, type) or not (is_plain or hasattr(value, "item"))
 
 
 def plain(value: Any) -> Any:
-    """Return a value as TOML has it, of one of Python's: tuples, ranges, arrays, NumPy's numbers.
+    """Return a Python value as TOML data: tuples, ranges and arrays as lists, paths as text.
 
     Raises
     ------
@@ -130,8 +121,8 @@ def plain(value: Any) -> Any:
         return str(value)
     if is_user_object(value):
         raise UserError(
-            f"{shown_value(value)} stands where a file has a text, a number, a list or a table; "
-            "classes and objects are given as schemes=, jobs= or cluster="
+            f"{shown_value(value)} must be a text, a number, a list or a table; pass classes and "
+            "objects as schemes=, jobs= or cluster="
         )
     if isinstance(value, Iterable):
         return [plain(each) for each in value]
@@ -139,7 +130,7 @@ def plain(value: Any) -> Any:
 
 
 def toml_text(document: Mapping[str, Any]) -> str:
-    """Return a file that says what a document says, a key a line.
+    """Return a document as the text of a TOML file, with one key per line.
 
     >>> print(toml_text({"seeds": [0, 1], "axes": {"cluster.servers": [4, 8]}}), end="")
     seeds = [0, 1]
@@ -153,7 +144,7 @@ def _key(name: str) -> str:
 
 
 def shown_value(value: object) -> str:
-    """Return a value as TOML has it; of a class or an object its name."""
+    """Return a value as TOML text; a class or an object as its name."""
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(shown_value, value))}]"
     if isinstance(value, dict):

@@ -1,6 +1,6 @@
-"""Every key of a scenario file, with its rule, default and meaning.
+"""The keys of a scenario file: rule, default and meaning of each key.
 
-``lyra-opt scenarios keys`` prints them; ``experiments/scenarios`` holds the files with names.
+``lyra-opt scenarios keys`` prints them; the bundled scenarios are in ``experiments/scenarios``.
 """
 
 from __future__ import annotations
@@ -41,29 +41,21 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.scheme import Scheme
 
 SCENARIO_FORMAT = "lyra-opt/scenario"
-
 SCENARIO_VERSION = 1
-
 LARGEST_CLUSTER = 1_000_000
-
 LARGEST_SERVER = 1024
-
 MOST_DAYS = 1000
-
 MOST_SEEDS = 10_000
-
 MOST_COMBINATIONS = 10_000
-
 DEFAULT_FORECASTER = "autoregressive"
-"""Of those that do not know the future the one with the least error on the generated demand."""
+"""The forecaster without knowledge of the future that has the least error on generated demand."""
 
 DEFAULT_HEADROOM = 0.02
-
 NO_AXES = ("format", "version", "name", "description", "seeds", "axes", "cases", "schemes")
-"""Keys that no axis varies: what a scenario is, and what is a list by itself."""
+"""Keys that cannot be an axis: they identify the scenario or are lists of alternatives already."""
 
 DECISION_KINDS = ("reclaim", "allocation", "heterogeneous", "network")
-"""The problems whose instances can be captured."""
+"""The problems whose instances can be captured from a simulation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,16 +64,14 @@ class SchemeEntry:
 
     Parameters
     ----------
-    name
-        Of the scheme.
-    label
-        What it is called in results.
+    name, label
+        Name of the scheme, and its name in results.
     tenure
-        Name of its tenure; None for its own.
+        Name of a tenure; None for the scheme's own tenure.
     parameters
-        What is other than the scheme has it.
+        Parameters that differ from the scheme's own values.
     own
-        An object in place of the one of the name.
+        An object of the user's to run instead of the scheme with this name.
     """
 
     name: str
@@ -93,7 +83,7 @@ class SchemeEntry:
 
 @dataclass(frozen=True, slots=True)
 class _GpuTypes(Rule):
-    """Types of GPUs by name, beside those of the toolkit."""
+    """The rule for GPU types by name, in addition to the bundled types."""
 
     def check(self, path: str, value: object) -> Mapping[str, GpuType]:
         if not isinstance(value, dict):
@@ -115,11 +105,11 @@ class _GpuTypes(Rule):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupTable:
-    """Servers that are alike."""
+    """A group of identical servers."""
 
-    servers: int = key(Integer(1, LARGEST_CLUSTER), "how many")
-    gpus_per_server: int = key(Integer(1, LARGEST_SERVER), "GPUs of each", 8)
-    gpu_type: str = key(Text(), "what its GPUs are")
+    servers: int = key(Integer(1, LARGEST_CLUSTER), "number of servers")
+    gpus_per_server: int = key(Integer(1, LARGEST_SERVER), "GPUs of each server", 8)
+    gpu_type: str = key(Text(), "GPU type")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,29 +118,27 @@ class LoansTable:
 
     servers: int | None = key(
         Integer(0, LARGEST_CLUSTER),
-        "inference servers",
+        "number of inference servers",
         None,
         shown="520 for each 443 x 8 training GPUs, as in Lyra",
     )
-    gpus_per_server: int = key(Integer(1, LARGEST_SERVER), "GPUs of each", 8)
+    gpus_per_server: int = key(Integer(1, LARGEST_SERVER), "GPUs of each inference server", 8)
     gpu_type: str | None = key(
-        Text(), "what its GPUs are", None, shown="T4, three of which do what a V100 does"
+        Text(), "GPU type of inference servers", None, shown="T4; three T4 replace one V100"
     )
     usage: str | None = key(
         Text(),
-        "series of GPU usage (CSV: time, total_gpu_num, running_gpu_num) that stands for inference "
-        "demand, from the first submission on and over again where it ends",
+        "CSV file with GPU usage over time (time, total_gpu_num, running_gpu_num) as the inference "
+        "demand; it starts at the first submission and repeats",
         None,
         shown="generated, like that of Lyra's inference cluster",
     )
     day_s: float = key(
-        Number(above=True),
-        "seconds within which a day of generated demand passes, for a testbed whose day is short",
-        86_400.0,
+        Number(above=True), "length of a day of generated demand in simulated seconds", 86_400.0
     )
     forecaster: str = key(
         Text(),
-        "how loans foresee inference demand: oracle, last-value, seasonal or autoregressive",
+        "forecaster of inference demand: oracle, last-value, seasonal or autoregressive",
         DEFAULT_FORECASTER,
     )
     headroom: float = key(
@@ -159,46 +147,51 @@ class LoansTable:
 
     def __post_init__(self) -> None:
         if self.usage is not None and self.day_s != 86_400:
-            raise FieldError(
-                "day_s", self.day_s, "cannot be combined with usage, which is measured"
-            )
+            rule = "cannot be combined with usage, which is measured"
+            raise FieldError("day_s", self.day_s, rule)
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkTable:
-    """Across which gangs compute the slower the farther apart they are."""
+    """The network between GPUs; gangs run slower over more distant GPUs."""
 
     topology: str | None = key(
         Text(),
-        "TOML file with racks, machines and GPUs, in place of cluster.servers",
+        "TOML file with racks, machines and GPUs, instead of cluster.servers",
         None,
         shown="racks of cluster.servers_per_rack",
     )
     links: str | None = key(
         Text(),
-        "links by name: shipped, congested-1 to congested-3, or free, which cost nothing",
+        "set of links: shipped, congested-1 to congested-3, or free (communication takes no time)",
         None,
         shown="those of the topology, else shipped",
     )
     overlap: float = key(
-        Number(0, 1), "share of an iteration's computing behind which communication can hide", 0.0
+        Number(0, 1), "share of an iteration's computing that can overlap with communication", 0.0
     )
     machine_latency_s: float | None = key(
-        Number(0, LARGEST_LATENCY_S), "of a hop between GPUs of a machine", None, shown="the links'"
+        Number(0, LARGEST_LATENCY_S),
+        "latency between GPUs of a machine in seconds",
+        None,
+        shown="that of the links",
     )
     rack_latency_s: float | None = key(
         Number(0, LARGEST_LATENCY_S),
-        "of a hop between machines of a rack",
+        "latency between machines of a rack in seconds",
         None,
-        shown="the links'",
+        shown="that of the links",
     )
     network_latency_s: float | None = key(
-        Number(0, LARGEST_LATENCY_S), "of a hop between racks", None, shown="the links'"
+        Number(0, LARGEST_LATENCY_S),
+        "latency between racks in seconds",
+        None,
+        shown="that of the links",
     )
     slowdowns: str | None = key(
         Text(),
-        "measured slowdowns in place of links (CSV: model, gpus, tier, slowdown), for each model "
-        "and gang of several GPUs at each tier that it can span",
+        "CSV file with measured slowdowns instead of links (model, gpus, tier, slowdown), with a "
+        "row for each model, gang of several GPUs and tier that the gang can span",
         None,
     )
 
@@ -212,39 +205,42 @@ class NetworkTable:
 
     @property
     def latency_s(self) -> dict[str, float | None]:
-        """The latencies that are other than those of the links, by key."""
-        return {
-            "machine_latency_s": self.machine_latency_s,
-            "rack_latency_s": self.rack_latency_s,
-            "network_latency_s": self.network_latency_s,
-        }
+        """The latencies in seconds, by key; None for a latency of the links."""
+        names = ("machine_latency_s", "rack_latency_s", "network_latency_s")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterTable:
-    """Where jobs run."""
+    """The cluster on which jobs run."""
 
-    name: str | None = key(Text(), "what it is called in results", None, shown="by its servers")
-    like: str | None = key(Text(), 'a cluster by name, see "lyra-opt scenarios parts"', None)
-    servers: int | None = key(Integer(1, LARGEST_CLUSTER), "training servers, all alike", None)
+    name: str | None = key(Text(), "name in results", None, shown="by its servers")
+    like: str | None = key(
+        Text(), 'name of a bundled cluster, see "lyra-opt scenarios parts"', None
+    )
+    servers: int | None = key(
+        Integer(1, LARGEST_CLUSTER), "number of identical training servers", None
+    )
     gpus_per_server: int = key(Integer(1, LARGEST_SERVER), "GPUs of each training server", 8)
     gpu_type: str | None = key(
-        Text(), "what the GPUs of training servers are", None, shown="V100, the reference"
+        Text(), "GPU type of training servers", None, shown="V100, the reference"
     )
     groups: tuple[GroupTable, ...] = key(
         ListOf(Table(GroupTable)),
-        "servers of several kinds in place of servers, the fastest first",
+        "groups of servers with different GPUs, instead of servers; the fastest group first",
         (),
     )
     servers_per_rack: int | None = key(
         Integer(1, LARGEST_CLUSTER),
-        "servers of a rack; they cost speed only with a network, but jobs.csv.gz says how many "
-        "each job spanned",
+        "servers of each rack; racks slow jobs down only with a network, but jobs.csv.gz states "
+        "how many racks each job spanned",
         None,
-        shown="racks do not matter",
+        shown="no racks",
     )
     loans: LoansTable | None = key(Table(LoansTable), "servers that can be borrowed", None)
-    network: NetworkTable | None = key(Table(NetworkTable), "what distance costs", None)
+    network: NetworkTable | None = key(
+        Table(NetworkTable), "network that slows down distant gangs", None
+    )
 
     def __post_init__(self) -> None:
         topology = None if self.network is None else self.network.topology
@@ -254,89 +250,87 @@ class ClusterTable:
             "groups": list(self.groups) or None,
             "network.topology": topology,
         }
-        said = [name for name, value in given.items() if value is not None]
-        if len(said) > 1:
-            rule = f"cannot be combined with {said[0]}: each defines the servers"
-            raise FieldError(said[1], given[said[1]], rule)
-        if not said:
-            raise FieldError("", {}, f"must say which servers there are: one of {', '.join(given)}")
+        stated = [name for name, value in given.items() if value is not None]
+        if len(stated) > 1:
+            rule = f"cannot be combined with {stated[0]}: each states the servers of the cluster"
+            raise FieldError(stated[1], given[stated[1]], rule)
+        if not stated:
+            raise FieldError("", {}, f"must state its servers by one of {', '.join(given)}")
         if self.network is not None and topology is None and self.servers_per_rack is None:
-            raise FieldError("servers_per_rack", None, "must be there for a network of racks")
+            raise FieldError("servers_per_rack", None, "is required for a network of racks")
         if self.servers_per_rack is not None and topology is not None:
-            rule = "cannot be combined with network.topology, which defines its own racks"
+            rule = "cannot be combined with network.topology, which has its own racks"
             raise FieldError("servers_per_rack", self.servers_per_rack, rule)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BootstrapTable:
-    """Days drawn with replacement."""
+    """Days of jobs that are sampled with replacement."""
 
-    days: int = key(Integer(1, MOST_DAYS), "how many")
-    draw: int = key(Integer(), "which of the traces that can be drawn", 0)
+    days: int = key(Integer(1, MOST_DAYS), "number of sampled days")
+    draw: int = key(Integer(), "number of the sample; each number gives another sample", 0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobsTable:
-    """What is submitted."""
+    """The jobs that are submitted."""
 
     trace: str | None = key(
         Text(),
-        "job trace, plain or gzip; looked for beside the scenario, as given, and in the folder "
-        "that the variable LYRA_OPT_TRACES names",
+        "job trace, plain or gzip; a relative path is looked for beside the scenario, in the "
+        "current folder and in the folder LYRA_OPT_TRACES",
         None,
     )
     workload: str | None = key(
-        Text(), 'generated jobs in its place, see "lyra-opt scenarios parts"', None
+        Text(),
+        'name of a generated workload, instead of a trace; see "lyra-opt scenarios parts"',
+        None,
     )
     parameters: Mapping[str, Any] = key(
-        Named(Anything()), "what the generator takes, such as jobs or days", {}
+        Named(Anything()), "parameters of the generated workload, such as jobs or days", {}
     )
-    vc: str | None = key(Text(), "only jobs of this virtual cluster of a trace", None)
-    days: int | None = key(
-        Integer(1, MOST_DAYS), "only jobs submitted in the first days of a trace", None
-    )
-    count: int | None = key(Integer(1), "only the first jobs of a trace", None)
+    vc: str | None = key(Text(), "use only the jobs of this virtual cluster of a trace", None)
+    days: int | None = key(Integer(1, MOST_DAYS), "use only the first days of a trace", None)
+    count: int | None = key(Integer(1), "use only the first jobs of a trace", None)
     sample: int | None = key(
         Integer(1),
-        "only so many jobs from all over a trace, at even distances; where oversized jobs are "
-        "dropped, of those that fit",
+        'use only this many jobs, evenly spaced over a trace; with oversized = "drop", only jobs '
+        "that fit",
         None,
     )
     load: float | None = key(
         Number(above=True),
-        "GPU time asked for, as a share of what own GPUs have from the first submission to the "
-        "last; submissions are moved together or apart",
+        "requested GPU time as a share of the own GPUs' time between the first and the last "
+        "submission; the times between submissions are scaled to reach it",
         None,
         shown="that of the jobs",
     )
     bootstrap: BootstrapTable | None = key(
-        Table(BootstrapTable), "days drawn with replacement from those of the jobs", None
+        Table(BootstrapTable), "sample the days of the jobs with replacement", None
     )
     layout: str | None = key(
         Text(),
-        'the layout of the trace by name, see "lyra-opt scenarios parts"',
+        'name of the trace\'s layout, see "lyra-opt scenarios parts"',
         None,
         shown="by the content of the file",
     )
     bad_rows: str = key(
-        Text(("refuse", "drop")),
-        "what to do with rows of a trace that have a value that breaks its rule",
-        "refuse",
+        Text(("refuse", "drop")), "what to do with invalid rows of a trace", "refuse"
     )
     measured_on: str | None = key(
         Text(),
-        "the GPU type on which the running times of a trace were measured",
+        "GPU type on which the running times of a trace were measured",
         None,
-        shown="that of the layout, or the only type that a job asks for, or the reference",
+        shown="that of the layout, or the only type that a job requests, or the reference",
     )
     oversized: str = key(
         Text(("refuse", "drop")),
-        "what to do with jobs that are too large for the cluster, or for a scheme",
+        "what to do with jobs that are too large for the cluster or for a scheme",
         "refuse",
     )
     assumptions: JobAssumptions | None = key(
         Settings(JobAssumptions),
-        "who is elastic, fungible and so on, drawn by seed, which no public trace says",
+        "random properties of jobs that no public trace states, such as elasticity; by seed",
         None,
     )
 
@@ -344,24 +338,25 @@ class JobsTable:
         if self.trace is not None and self.workload is not None:
             raise FieldError("workload", self.workload, "cannot be combined with trace")
         if self.workload is None and self.parameters:
-            rule = "must not stand there without workload"
-            raise FieldError("parameters", dict(self.parameters), rule)
+            raise FieldError(
+                "parameters", dict(self.parameters), "must not be set without workload"
+            )
         if self.workload is not None:
             for name in ("vc", "days", "count", "sample", "layout", "measured_on"):
                 if getattr(self, name) is not None:
-                    rule = "is for a trace; a generated workload has parameters"
+                    rule = "applies only to a trace; a generated workload has parameters"
                     raise FieldError(name, getattr(self, name), rule)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpeedTable:
-    """How fast jobs run."""
+    """The speed of jobs."""
 
     throughputs: str | None = key(
         Text(),
-        "table of measured throughputs by model and type of GPU: gavel, or a CSV file",
+        "measured throughputs by model and GPU type: gavel, or a CSV file",
         None,
-        shown="gavel where own GPUs are unlike and there is no network, else none",
+        shown="gavel for heterogeneous own GPUs without a network, else none",
     )
     mixed_efficiency: float = key(
         Number(0, 1, above=True),
@@ -372,31 +367,37 @@ class SpeedTable:
 
 @dataclass(frozen=True, kw_only=True)
 class TenureTable:
-    """For how long jobs keep their GPUs, and what it costs to give them back."""
+    """How long jobs keep their GPUs, and the cost of a change."""
 
     all: str | None = key(Text(TENURES), "tenure of all schemes", None, shown="that of each scheme")
     scaling_interval_s: float = key(
         Number(),
-        "least time between two resizings of elastic jobs; 0 resizes at every event",
+        "least time between two resizings of elastic jobs in seconds; 0 resizes at every event",
         SCALING_INTERVAL_S,
     )
-    forever: Forever = key(Settings(Forever), "until they complete or are preempted", Forever())
-    leases: Leases = key(Settings(Leases), "for leases", Leases())
-    rounds: Rounds = key(Settings(Rounds), "for rounds that end together", Rounds())
-    epochs: Epochs = key(Settings(Epochs), "for epochs, as Pollux has them", Epochs())
+    forever: Forever = key(
+        Settings(Forever), "for jobs that keep GPUs until completion or preemption", Forever()
+    )
+    leases: Leases = key(Settings(Leases), "for jobs that keep GPUs for a lease", Leases())
+    rounds: Rounds = key(Settings(Rounds), "for schemes that decide in rounds", Rounds())
+    epochs: Epochs = key(Settings(Epochs), "for schemes that decide in Pollux's epochs", Epochs())
 
 
 @dataclass(frozen=True, kw_only=True)
 class CaptureTable:
-    """Which decisions are kept where a folder for them is given."""
+    """The decisions that a simulation saves if a folder for them is given."""
 
-    most: int = key(Integer(1), "contested decisions of each kind and scheme, and easy ones", 50)
-    kinds: tuple[str, ...] = key(ListOf(Text(DECISION_KINDS)), "problems", DECISION_KINDS)
+    most: int = key(
+        Integer(1), "largest number of contested, and of easy, decisions per problem and scheme", 50
+    )
+    kinds: tuple[str, ...] = key(
+        ListOf(Text(DECISION_KINDS)), "problems whose decisions are saved", DECISION_KINDS
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _Scheme(Rule):
-    """A name, or a table with a name and what is other than the scheme has it."""
+    """The rule for a scheme: a name, or a table with a name and changed parameters."""
 
     def check(self, path: str, value: object) -> SchemeEntry:
         if isinstance(value, str):
@@ -423,97 +424,97 @@ class _Scheme(Rule):
         )
 
     def schema(self) -> dict[str, Any]:
-        table = {
-            "type": "object",
-            "properties": {
-                "name": Line().schema(),
-                "label": Line().schema(),
-                "tenure": Text(TENURES).schema(),
-            },
-            "required": ["name"],
+        properties = {
+            "name": Line().schema(),
+            "label": Line().schema(),
+            "tenure": Text(TENURES).schema(),
         }
+        table = {"type": "object", "properties": properties, "required": ["name"]}
         return {"anyOf": [Text().schema(), table]}
 
     def in_words(self) -> str:
-        return "name, or table with name, label, tenure and what is other than the scheme has it"
+        return "name, or table with name, label, tenure and changed parameters of the scheme"
 
 
 def scheme_entry(table: Mapping[str, Any]) -> SchemeEntry:
-    """Return a scheme as a scenario names it, but that classes and objects can stand for names.
+    """Return the entry for a scheme's table, in which classes and objects may replace names.
 
     Raises
     ------
     UserError
-        If it is none; of a table, names the key.
+        If the table is not a valid scheme; names the key.
     """
     from lyra_opt.simulation.scheme import scheme_of
 
-    said = {
+    values = {
         str(name): value if is_user_object(value) else plain(value) for name, value in table.items()
     }
-    own = scheme_of(said["name"]) if is_user_object(said.get("name", "")) else None
-    named = said if own is None else said | {"name": own.name}
+    own = scheme_of(values["name"]) if is_user_object(values.get("name", "")) else None
+    named = values if own is None else values | {"name": own.name}
     return replace(_Scheme().check("schemes", named), own=own)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScenarioTable:
-    """The whole file."""
+    """A scenario file."""
 
-    format: str = key(Text((SCENARIO_FORMAT,)), "of the file")
-    version: int = key(Integer(SCENARIO_VERSION, SCENARIO_VERSION), "of the format")
-    name: str = key(Name(), "what it is called in results")
-    description: str = key(Text(), "what it is for", "")
-    seeds: tuple[int, ...] = key(Seeds(MOST_SEEDS), "of all that is drawn; a replay for each", (0,))
+    format: str = key(Text((SCENARIO_FORMAT,)), "name of the file format")
+    version: int = key(Integer(SCENARIO_VERSION, SCENARIO_VERSION), "version of the format")
+    name: str = key(Name(), "name in results")
+    description: str = key(Text(), "purpose of the scenario", "")
+    seeds: tuple[int, ...] = key(
+        Seeds(MOST_SEEDS), "seeds of all random inputs; one replay per seed", (0,)
+    )
     axes: Mapping[str, tuple[Any, ...]] = key(
         Named(ListOf(Anything())),
-        "keys of this file with the values that each takes in turn, such as "
-        '"cluster.loans.servers" = [0, 70, 140]; all combinations are replayed',
+        'keys of this file with several values each, such as "cluster.loans.servers" = '
+        "[0, 70, 140]; all combinations are replayed",
         {},
     )
     cases: tuple[str, ...] = key(
         ListOf(Text()),
-        "scenarios that are replayed in turn: their cluster, gpu_types, jobs, speed and tenure, "
-        "but for keys that this file has; one whose trace is not there is left out, and named",
+        "scenarios that are replayed one after another with their cluster, gpu_types, jobs, speed "
+        "and tenure; keys of this file take precedence; a case whose trace does not exist is "
+        "reported and left out",
         (),
     )
     schemes: tuple[SchemeEntry, ...] = key(
-        ListOf(_Scheme()), 'how the cluster is run, see "lyra-opt schemes"'
+        ListOf(_Scheme()), 'schemes that run the cluster, see "lyra-opt schemes"'
     )
-    cluster: ClusterTable = key(Table(ClusterTable), "where jobs run")
+    cluster: ClusterTable = key(Table(ClusterTable), "the cluster on which jobs run")
     gpu_types: Mapping[str, GpuType] = key(
         _GpuTypes(),
-        "types of GPUs of your own, or otherwise than bundled: work done while a V100 does 1 (a "
-        'number, or a ratio such as "1555/900") where no throughput table measured it, and price',
+        "your own GPU types, or changed bundled types: price, and speed relative to a V100 for "
+        'models without a measured throughput (a number, or a ratio such as "1555/900")',
         known_gpu_types(),
-        shown="those that come along",
+        shown="the bundled types",
     )
-    jobs: JobsTable = key(Table(JobsTable), "what is submitted", JobsTable())
-    speed: SpeedTable = key(Table(SpeedTable), "how fast jobs run", SpeedTable())
-    tenure: TenureTable = key(Table(TenureTable), "for how long", TenureTable())
-    capture: CaptureTable = key(Table(CaptureTable), "which decisions are kept", CaptureTable())
+    jobs: JobsTable = key(Table(JobsTable), "the jobs that are submitted", JobsTable())
+    speed: SpeedTable = key(Table(SpeedTable), "the speed of jobs", SpeedTable())
+    tenure: TenureTable = key(Table(TenureTable), "how long jobs keep their GPUs", TenureTable())
+    capture: CaptureTable = key(Table(CaptureTable), "the decisions to save", CaptureTable())
     bounds: bool = key(
         Flag(),
-        "whether to prove what no schedule can beat: mean JCT and queuing and, without loans, the "
-        "makespan of measured jobs on unlike GPUs and of gangs in a network",
+        "whether to prove lower bounds on mean JCT and mean queuing time, and without loans on the "
+        "makespan of measured jobs on heterogeneous GPUs and of gangs in a network",
         False,
     )
 
     def __post_init__(self) -> None:
         for path, values in self.axes.items():
+            axis = join_path("axes", path)
             if path.partition(".")[0] in NO_AXES:
-                rule = f"must not be an axis, as nothing of {', '.join(NO_AXES)} is"
-                raise FieldError(join_path("axes", path), list(values), rule)
+                rule = f"must not be an axis; neither may {', '.join(NO_AXES)}"
+                raise FieldError(axis, list(values), rule)
             for other in self.axes:
-                if other.startswith(f"{path}."):  # the later one would undo the other
-                    rule = f"must not hold {other}, which is an axis too"
-                    raise FieldError(join_path("axes", path), list(values), rule)
-            shown = [str(value) for value in values]  # as in the keys of runs
+                if other.startswith(f"{path}."):  # the outer axis would overwrite the inner one
+                    rule = f"must not contain {other}, which is an axis too"
+                    raise FieldError(axis, list(values), rule)
+            shown = [str(value) for value in values]  # keys of runs show values as text
             if len(set(shown)) < len(shown):
-                rule = "must not have one value twice"
-                raise FieldError(join_path("axes", path), list(values), rule)
+                raise FieldError(axis, list(values), "must not have the same value twice")
         if len(set(self.cases)) < len(self.cases):
-            raise FieldError("cases", list(self.cases), "must not have one twice")
+            raise FieldError("cases", list(self.cases), "must not name a scenario twice")
         combinations = math.prod(map(len, self.axes.values())) * max(1, len(self.cases))
         if combinations > MOST_COMBINATIONS:
             rule = f"must have at most {MOST_COMBINATIONS:,} combinations, not {combinations:,}"
@@ -521,4 +522,5 @@ class ScenarioTable:
         labels = [entry.label for entry in self.schemes]
         for label in labels:
             if labels.count(label) > 1:
-                raise FieldError("schemes", label, "must not occur twice; give one a label")
+                rule = "must not be named twice. Give one of them a label."
+                raise FieldError("schemes", label, rule)

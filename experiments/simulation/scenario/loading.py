@@ -1,4 +1,4 @@
-"""Read a scenario: its file, the changes and objects in place of what it says, and its variants."""
+"""Read a scenario with its changes, and list its variants."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
-from hashlib import sha256
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,40 +40,39 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.workload import Workload
 
 NAMED_JOBS = ("trace", "workload", "parameters", "vc")
-"""Keys of ``jobs`` that say which jobs there are."""
-OF_TRACES = ("days", "count", "sample")
-"""Keys of ``jobs`` that choose among those of a trace."""
-LENT = ("servers", "gpus_per_server", "gpu_type")
-"""Keys of ``cluster.loans`` that say which servers there are."""
+"""Keys of ``jobs`` that name the jobs."""
 
-NAMELESS = {"format": SCENARIO_FORMAT, "version": SCENARIO_VERSION, "name": "scenario"}
-"""What a scenario that is no file need not say."""
+TRACE_SELECTION = ("days", "count", "sample")
+"""Keys of ``jobs`` that select jobs of a trace."""
+
+LENT_SERVERS = ("servers", "gpus_per_server", "gpu_type")
+"""Keys of ``cluster.loans`` that describe the servers."""
+
+DICTIONARY_DEFAULTS = {"format": SCENARIO_FORMAT, "version": SCENARIO_VERSION, "name": "scenario"}
+"""Keys that a scenario given as a Python dictionary may omit."""
 
 CHANGED = "# run with "
-"""Begins a line of a scenario's text that says what is other than in the file."""
+"""Prefix of the comments that record changes in the text of a scenario."""
 
 CASE = "case"
-"""What results call the axis of cases."""
-
-POINTS = ("axes", "cases")
-"""Keys that a variant of a scenario has no more."""
+"""The axis of the cases in results."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Given(SentOnce):
-    """What is given, none of it by default.
+    """Python objects that replace parts of a scenario.
 
     Parameters
     ----------
     workload
-        In place of the scenario's jobs.
+        Replaces the scenario's jobs.
     is_trace
-        Whether the workload says no more than traces do, so that all holds of it that the scenario
-        says of a trace. Else it says all there is to say, and takes the place of that too.
+        Whether the workload states no more than a trace, so that the scenario's keys for traces
+        apply to it. Otherwise it is complete, and these keys are ignored.
     cluster
-        In place of the scenario's, with its loans.
+        Replaces the scenario's cluster and its loans.
     schemes
-        By label; they are run only where they are asked for.
+        Schemes by label, in addition to the scenario's.
     """
 
     workload: Workload | None = None
@@ -84,23 +82,23 @@ class Given(SentOnce):
 
     @property
     def words(self) -> list[str]:
-        """What of the scenario is other than in its file."""
+        """A clause for each part of the scenario that an object replaces."""
         found = [] if self.workload is None else [f"the jobs of {self.workload.name}"]
         return found + ([] if self.cluster is None else [f"the cluster {self.cluster.name}"])
 
     @cached_property
     def meaning(self) -> str:
-        """Which jobs and cluster they are, of which results depend; schemes go by their labels.
+        """SHA-256 of all fields of workload and cluster; schemes are identified by label.
 
-        SHA-256 of every field of them, in time linear in the jobs.
+        Time linear in the number of jobs.
         """
         if not self.words:
             return ""
         content = repr(_content((self.workload, self.is_trace, self.cluster)))
-        return sha256(content.encode()).hexdigest()
+        return hashlib.sha256(content.encode()).hexdigest()
 
     def put_into(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a scenario's document without what the objects take the place of."""
+        """Return a scenario's document without the keys that the objects replace."""
         changed = dict(document)
         if self.workload is not None:
             kept = document.get("jobs", {}) if self.is_trace else {}
@@ -112,16 +110,10 @@ class Given(SentOnce):
         return changed
 
     def require_alone(self, document: Mapping[str, Any]) -> None:
-        """Check that a document that they were put into still says nothing in their place.
-
-        Raises
-        ------
-        FieldError
-            If it was changed, or an axis changes it.
-        """
+        """Raise `FieldError` if a change or an axis sets a key that an object replaces."""
         found: dict[str, Any] = {}
         if self.workload is not None:
-            names = NAMED_JOBS if self.is_trace else NAMED_JOBS + OF_TRACES
+            names = NAMED_JOBS if self.is_trace else NAMED_JOBS + TRACE_SELECTION
             jobs = document.get("jobs", {})
             found |= {f"jobs.{name}": jobs[name] for name in names if name in jobs}
         if self.cluster is not None:
@@ -135,16 +127,15 @@ class Given(SentOnce):
                 loans = table.get("loans", {})
                 found |= {
                     f"cluster.loans.{name}": loans[name]
-                    for name in LENT
+                    for name in LENT_SERVERS
                     if name in loans and loans[name] != expected["loans"].get(name)
                 }
         for path, value in found.items():
-            rule = "must not be set: an object is given that says it"
-            raise FieldError(path, value, rule)
+            raise FieldError(path, value, "must not be set: an object is given that states it")
 
 
 def _content(value: Any) -> Any:
-    """Return all that an object holds, by the names of its fields, for `repr`."""
+    """Return an object's fields as nested names and values, for `repr`."""
     if is_dataclass(value):
         held = [(each.name, _content(getattr(value, each.name))) for each in fields(value)]
         return type(value).__name__, held
@@ -159,22 +150,22 @@ def _content(value: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scenario(SentOnce):
-    """A scenario that has been read; equal to one of the same source that says the same.
+    """A scenario; equal to a scenario of the same source with the same values.
 
     Parameters
     ----------
     source
-        Where it is from, for errors.
+        File or name, for error messages.
     folder
-        That of the file, in which files are looked for that it names.
+        Folder of the file; files that it names are looked for there.
     text
-        The file, word for word, below a comment for each change.
+        Text of the file, with a comment for each change.
     document
-        What it says, changes included, as plain tables.
+        Tables of the file as plain data, with all changes applied.
     table
-        The same, checked.
+        Tables of the file after validation.
     given
-        Objects in place of what it names.
+        Python objects that replace parts of the scenario.
     """
 
     source: str
@@ -186,7 +177,7 @@ class Scenario(SentOnce):
 
     @property
     def description(self) -> str:
-        """What it is for, and what is other than in the file."""
+        """The description of the file, followed by the changes to the file."""
         changes = [
             line.removeprefix(CHANGED)
             for line in self.text.splitlines()
@@ -206,29 +197,32 @@ class Scenario(SentOnce):
 
     @cached_property
     def meaning_hash(self) -> str:
-        """SHA-256 of what it says; comments, layout and description do not count.
+        """SHA-256 of all values, and of the content of all named files and given objects.
 
-        Of files that it names and of objects it is that of all that is in them.
+        Comments, layout and description do not count.
         """
         meaning = self._meaning
         text = json.dumps(meaning, sort_keys=True, separators=(",", ":"), default=str)
-        files = "".join(map(_sha256_of, self._files(meaning)))
-        return hashlib.sha256(f"{text}{files}{self.given.meaning}".encode()).hexdigest()
+        digests = []
+        for path in self._files(meaning):
+            with path.open("rb") as stream:
+                digests.append(hashlib.file_digest(stream, "sha256").hexdigest())
+        return hashlib.sha256(f"{text}{''.join(digests)}{self.given.meaning}".encode()).hexdigest()
 
     @cached_property
     def _meaning(self) -> dict[str, Any]:
-        """What it says, its cases included."""
+        """All values that influence results, with those of the cases."""
         meaning = {name: value for name, value in self.document.items() if name != "description"}
         cases = {name: with_case(self.document, name) for name in self.table.cases}
         return meaning | ({"cases": cases} if cases else {})
 
     @cached_property
     def files(self) -> list[Path]:
-        """The files that it names, and those of its cases, as far as they exist."""
+        """The existing files that the scenario or its cases name."""
         return list(dict.fromkeys(self._files(self._meaning)))
 
     def _files(self, value: object) -> Iterator[Path]:
-        """Yield the files that a part of the document names, in its order, as far as they exist."""
+        """Yield the existing files that a part of the document names, in order."""
         if isinstance(value, str):
             if Path(value).suffix and (found := self.path_of(value)).is_file():
                 yield found
@@ -237,20 +231,20 @@ class Scenario(SentOnce):
                 yield from self._files(inner)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Let worker processes be sent what it says, which they check again."""
+        """Pickle the unvalidated document; the receiving process validates it again."""
         return _scenario, (self.source, self.folder, self.text, self.document, self.given)
 
     def path_to_read(self, file: str) -> Path:
-        """Return `path_of` a file; `InputError`, which says where else it may be, without one."""
+        """Return the path of a file that the scenario names; `InputError` if it does not exist."""
         from lyra_opt.instances.traces import NOT_THERE
 
         found = self.path_of(file)
         if not found.exists():
-            raise InputError(file, f"is no file, {NOT_THERE}")
+            raise InputError(file, f"does not exist, {NOT_THERE}")
         return found
 
     def path_of(self, file: str) -> Path:
-        """Return where a file is that it names: beside it, as given, or among the traces."""
+        """Return the path of a file: beside the scenario, as given, or in the folder of traces."""
         from lyra_opt.instances.traces import locate
 
         beside = stand_in(self.folder / file)
@@ -259,24 +253,12 @@ class Scenario(SentOnce):
         return found
 
 
-def _sha256_of(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A key that is other than in the file.
+    """A key of a scenario with a new value.
 
-    Parameters
-    ----------
-    path
-        Of the key.
-    value
-        Of the key.
-    typed
-        The value as it was typed where it is no text in TOML, for keys that must have text: a
-        virtual cluster may be called 6214e9, which TOML has for a number.
+    ``typed`` is the text of a value that is not a text in TOML. Keys that must be a text use it: a
+    virtual cluster may be named 6214e9, which TOML reads as a number.
     """
 
     path: str
@@ -291,25 +273,24 @@ def load_scenario(
     jobs: str | None = None,
     given: Given | None = None,
 ) -> Scenario:
-    """Read and check a scenario.
+    """Read and validate a scenario.
 
     Parameters
     ----------
     scenario
-        A bundled scenario's name, a TOML file, or what such a file says, ``format``, ``version``
-        and ``name`` of which can be left out; or a scenario that was read.
+        A bundled scenario's name, a TOML file, or the content of such a file as a dictionary, which
+        may omit ``format``, ``version`` and ``name``; or a scenario that was read before.
     changes
-        Keys that are other than in the file.
+        Keys with new values.
     jobs
-        Job trace that takes the place of the jobs of the file.
+        Job trace that replaces the jobs of the file.
     given
-        Objects that take the place of what the file names; changes come after them.
+        Objects that replace parts of the scenario; changes are applied after them.
 
     Raises
     ------
     UserError
-        If there is no such scenario, or something in it is wrong; names file, field, value and
-        rule.
+        If the scenario does not exist or is invalid; names file, field, value and rule.
     """
     document: Mapping[str, Any]
     if isinstance(scenario, Scenario):
@@ -319,7 +300,7 @@ def load_scenario(
         text, source, folder = scenario_text(scenario)
         document = parse_toml(text, source, "a scenario")
     else:
-        document = plain({**NAMELESS, **scenario})
+        document = plain({**DICTIONARY_DEFAULTS, **scenario})
         text, source, folder = toml_text(document), "scenario", Path()
     given = given or Given()
     try:
@@ -347,7 +328,7 @@ def _scenario(
     source: str, folder: Path, text: str, document: Mapping[str, Any], given: Given
 ) -> Scenario:
     try:
-        # A file of cases need not say where jobs run; checked is the first case then.
+        # A file with cases may lack a cluster, so it is validated together with its first case.
         cases = document.get("cases")
         if isinstance(cases, list) and cases and isinstance(cases[0], str):
             table = parsed(ScenarioTable, with_case(document, cases[0]))
@@ -362,15 +343,19 @@ def _scenario(
 
 
 def variants(scenario: Scenario) -> list[tuple[dict[str, Any], Scenario]]:
-    """Return each case of a scenario with each combination of the values of its axes, and these.
+    """Return all variants of a scenario, each with its value on each axis.
+
+    A variant is one case with one combination of the values of the axes.
 
     Raises
     ------
     InputError
-        If a combination breaks a rule, or no case is there.
+        If a combination breaks a rule, or the traces of all cases are missing.
     """
     axes = scenario.table.axes
-    plain = {name: value for name, value in scenario.document.items() if name not in POINTS}
+    plain = {
+        name: value for name, value in scenario.document.items() if name not in ("axes", "cases")
+    }
     documents: list[tuple[dict[str, Any], dict[str, Any]]] = [({}, plain)]
     if scenario.table.cases:
         absent = absent_cases(scenario)
@@ -380,7 +365,9 @@ def variants(scenario: Scenario) -> list[tuple[dict[str, Any], Scenario]]:
             if name not in absent
         ]
         if not documents:
-            raise InputError(scenario.source, f"cases: not there: {', '.join(absent.values())}")
+            raise InputError(
+                scenario.source, f"cases: missing traces: {', '.join(absent.values())}"
+            )
     found = []
     for case, of_case in documents:
         for values in product(*axes.values()):
@@ -400,7 +387,7 @@ def variants(scenario: Scenario) -> list[tuple[dict[str, Any], Scenario]]:
 
 
 def absent_cases(scenario: Scenario) -> dict[str, str]:
-    """Return the trace of each case of a scenario whose trace is not there, by case."""
+    """Return the missing traces of a scenario, by case."""
     traces = {
         name: with_case(scenario.document, name).get("jobs", {}).get("trace")
         for name in scenario.table.cases
@@ -413,7 +400,7 @@ def absent_cases(scenario: Scenario) -> dict[str, str]:
 
 
 def parse_change(text: str) -> Change:
-    """Return a change such as ``cluster.loans.servers=70``; `UserError` if it is none."""
+    """Return the change of a text such as ``cluster.loans.servers=70``; else `UserError`."""
     path, sign, value = text.partition("=")
     path = path.strip()
     if not sign or not path or not all(path.split(".")):
@@ -422,12 +409,12 @@ def parse_change(text: str) -> Change:
         found = tomllib.loads(f"value = {value}")["value"]
     except (tomllib.TOMLDecodeError, RecursionError):
         if value.lstrip().startswith(("[", "{")):
-            rule = """names within [] or {} need quotes, such as schemes=["lyra"]"""
+            rule = """texts in [] or {} need quotes, such as schemes=["lyra"]"""
             raise UserError(f"--set {text!r}: is not valid TOML: {rule}") from None
         return Change(path, value.strip())
     return Change(path, found, None if isinstance(found, str) else value.strip())
 
 
 def _of_axis(value: Any) -> Any:
-    """Return what results call a value of an axis; lists and tables by how they are written."""
+    """Return the name of an axis value in results; lists and tables as TOML text."""
     return shown_value(value) if isinstance(value, dict | list | tuple) else value

@@ -1,10 +1,10 @@
-"""The schemes of a scenario, and what the schedules of each may do."""
+"""Build the schemes of a scenario, and determine which bounds apply to each scheme."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lyra_opt.core.errors import FieldError, InputError, UserError
 from lyra_opt.core.own_files import content_sha256, is_reference, located, name_in
@@ -21,41 +21,36 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.scheme import Scheme
 
 
-@dataclass(frozen=True, slots=True)
-class Abilities:
-    """What the schedules of one scheme, or of several together, may do.
+class Abilities(NamedTuple):
+    """What the schedules of one or several schemes may do.
 
-    Parameters
-    ----------
-    reading
-        The strictest reading that covers them; None where no bound applies.
-    has_copies
-        Whether they may run several copies of a job at once.
+    ``reading`` is the strictest reading whose bounds apply, or None if no bound applies.
+    ``has_copies`` says whether several copies of a job may run at once.
     """
 
     reading: Reading | None
     has_copies: bool
 
     def as_setting(self) -> dict[str, Any]:
-        """Return the keys by which the row of a run carries them."""
+        """Return the abilities as settings for the row of a run."""
         reading = None if self.reading is None else self.reading.value
         return {"reading": reading, "has_copies": self.has_copies}
 
 
 def abilities_of(scheme: Scheme, setup: Setup) -> Abilities:
-    """Return what a scheme may do in a setup; its policy counts, whatever the scheme says."""
+    """Return the abilities of a scheme in a setup; its policy counts more than its own claims."""
     policy = scheme.policy(setup.cluster, setup.options)
     reading = None if policy.tuned is not None or policy.packs else scheme.reading
     return Abilities(reading, scheme.has_copies or policy.forks)
 
 
 def common_abilities(by_scheme: Mapping[str, Abilities]) -> Abilities:
-    """Return what some schemes may do together; a bound for it applies to each of them.
+    """Return the abilities of several schemes together, so that a bound applies to each of them.
 
     Raises
     ------
     UserError
-        If no bound applies to one of them.
+        If no bound applies to one of the schemes.
     """
     for name, each in by_scheme.items():
         if each.reading is None:
@@ -71,26 +66,23 @@ def common_abilities(by_scheme: Mapping[str, Abilities]) -> Abilities:
 
 
 def make_schemes(scenario: Scenario, names: Sequence[str] = ()) -> list[Scheme]:
-    """Return the schemes of a scenario, called by their labels, with their own tenures.
+    """Return the schemes of a scenario under their labels, with the tenures that it sets.
 
-    Parameters
-    ----------
-    names
-        Labels of those of the file that are wanted, or names of others; empty for those of the
-        file.
+    ``names`` are labels of the scenario's schemes, or names of other schemes; empty for all of the
+    scenario's schemes.
 
     Raises
     ------
     UserError
-        If there is no such scheme, or it has no such parameter.
+        If a scheme does not exist, or has no such parameter.
     """
     return [_scheme(entry, scenario) for entry in _entries(scenario, names)]
 
 
 def files_of_schemes(scenario: Scenario, names: Sequence[str] = ()) -> dict[str, str]:
-    """Return the SHA-256 of each file of a user's own that schemes, or their parts, are from.
+    """Return the SHA-256 of each of the user's Python files that define schemes or their parts.
 
-    By reference, such as ``my_file.py:NAME``; names and errors as of `make_schemes`.
+    The keys are references such as ``my_file.py:NAME``. Names and errors are as in `make_schemes`.
     """
     found = {}
     for entry in _entries(scenario, names):
@@ -116,7 +108,7 @@ def _scheme(entry: SchemeEntry, scenario: Scenario) -> Scheme:
         found: Scheme = entry.own
     elif entry in scenario.table.schemes:
         found = find_in(find_scheme, entry.name, "schemes", scenario)
-    else:  # asked for beside the file
+    else:  # named on the command line
         found = find_scheme(entry.name)
     parameters = {name: located_parameter(value, scenario) for name, value in entry.parameters}
     try:
@@ -131,7 +123,7 @@ def _scheme(entry: SchemeEntry, scenario: Scenario) -> Scheme:
 
 
 def find_in(find: Callable[[str], Any], name: str, path: str, scenario: Scenario) -> Any:
-    """Return what is called so; `InputError` that names file and key if there is none."""
+    """Return the object that `find` finds by name; else `InputError` with the scenario and key."""
     try:
         return find(located(name, scenario.folder))
     except UserError as error:
@@ -139,7 +131,7 @@ def find_in(find: Callable[[str], Any], name: str, path: str, scenario: Scenario
 
 
 def located_parameter(value: Any, scenario: Scenario) -> Any:
-    """Return a parameter; what names a file beside the scenario as its path."""
+    """Return a parameter; a file beside the scenario is replaced by its path."""
     if not isinstance(value, str):
         return value
     prefix = next(filter(value.startswith, OF_SOLVERS), "")

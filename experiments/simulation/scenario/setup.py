@@ -1,10 +1,12 @@
-"""What a simulation is of: jobs, cluster, loans and options; and what is assumed of them."""
+"""The setup of a simulation: jobs, cluster, loans, options, and the assumptions about them."""
 
 from __future__ import annotations
 
 import math
+import tomllib
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import counted
@@ -14,7 +16,6 @@ from lyra_opt.instances.workloads.lyra_like import (
     PUBLISHED_TRAINING_GPUS,
 )
 from lyra_opt.simulation.cluster import TRAINING_GPU
-from lyra_opt.simulation.scheme import EPOCHS, LEASES, ROUNDS
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.tenure import RESTART_S
 
@@ -27,37 +28,35 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.workload import InferenceDemand, Workload
 
 HOUR_S = 3600
-
 DAY_S = 86_400
-
 LOAN_INTERVAL_S = 300.0
-
 LEAST_DRAIN_DAYS = 10
-
 LONGEST_PLAN_DAYS = 1000
-
 POOLS, TYPES, RACKS = "pools", "types", "racks"
-"""What a simulation is about: servers of its own and on loan, unlike GPUs, or a network."""
+"""Kinds of setups: own servers and servers on loan, heterogeneous GPUs, or a network."""
+
+_ASSUMPTIONS = files("lyra_opt.experiments.simulation.scenario").joinpath("assumptions.toml")
+TENURE_SENTENCES = tomllib.loads(_ASSUMPTIONS.read_text("utf-8"))
 
 
 class SimulationError(Exception):
-    """A simulation came to no result, or to one that cannot be right."""
+    """A simulation failed, or returned a result that cannot be right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What is simulated, whatever the scheme.
+    """The inputs of a simulation apart from the scheme.
 
     Parameters
     ----------
     workload, cluster, options
-        What is submitted, where it runs, and how the cluster behaves.
+        The jobs, the cluster, and the behaviour of the cluster.
     scenario
-        Name of the scenario; empty where there is none.
+        Name of the scenario; may be empty.
     dropped
-        Jobs that were left out, for they could never run.
+        Number of jobs that were left out because they can never run.
     loaning
-        The inference cluster and the plan of its loans; None without inference servers.
+        The inference cluster and its plan of loans; None without inference servers.
     """
 
     workload: Workload
@@ -69,10 +68,10 @@ class Setup:
 
     @property
     def kind(self) -> str:
-        """What it is about: `POOLS`, `TYPES` or `RACKS`, by what the cluster is.
+        """The kind of the setup.
 
-        `RACKS` where distance costs speed, else `TYPES` where the own GPUs are unlike or jobs were
-        measured on some.
+        `RACKS` with a network; else `TYPES` with several own GPU types or with measured jobs; else
+        `POOLS`.
         """
         if self.cluster.communication is not None:
             return RACKS
@@ -84,12 +83,12 @@ class Setup:
 
     @property
     def plan(self) -> LoanPlan | None:
-        """Loans over time; None without inference servers."""
+        """The plan of loans over time; None without inference servers."""
         return None if self.loaning is None else self.loaning.plan
 
     @property
     def demand_in_words(self) -> str:
-        """How much is asked of the cluster, on one line."""
+        """The work that the jobs request from the cluster, as one sentence without a full stop."""
         from lyra_opt.instances.workloads.transform import demand_in_words
 
         workload, cluster = self.workload, self.cluster
@@ -115,11 +114,11 @@ class Setup:
         )
 
     def assumptions_under(self, tenure: str) -> tuple[str, ...]:
-        """Return what is assumed, a sentence each, where jobs have a tenure."""
+        """Return the assumptions of a simulation with a tenure, one sentence each."""
         from lyra_opt.instances.heterogeneous.clusters import speeds_in_words
 
         of_loans = () if self.loaning is None else self._loans_in_words(self.loaning)
-        of_tenure = self.tenure_in_words(tenure)
+        of_tenure = self._tenure_in_words(tenure)
         return (
             *self.workload.assumptions,
             *self.cluster.assumptions,
@@ -127,53 +126,19 @@ class Setup:
             *((*of_loans, of_tenure) if self.kind == RACKS else (of_tenure, *of_loans)),
         )
 
-    def tenure_in_words(self, tenure: str) -> str:
-        """Return how a tenure is simulated, the same sentence for all schemes that share it."""
-        options, is_network = self.options, self.kind == RACKS
-        if tenure == LEASES:
-            leases = options.leases
-            return (
-                "Simulated, schemes with leases (after Dally's public simulator): a gang gives all "
-                f"its GPUs back after {leases.lease_s:g} s and competes again; released GPUs stay "
-                f"idle for {leases.hand_over_s_per_gpu:g} s for each GPU of the gang. Ours: time "
-                "is continuous, and a scheme is asked again when one of its timers runs out."
-            )
-        if tenure == ROUNDS:
-            rounds = options.rounds
-            if is_network:
-                return (
-                    f"Simulated, schemes that decide in rounds of {rounds.round_s:g} s: a gang "
-                    f"that starts or moves loses {rounds.restart_s:g} s. A scheme knows two speeds "
-                    "of a gang, on one machine and on several, the latter that of the nearest "
-                    "tier; it runs at the speed of where it is placed."
-                )
-            is_published = rounds.restart_s == RESTART_S
-            source = " (as in Hadar's simulation, from memory)" if is_published else ""
-            return (
-                f"Simulated: who runs where is decided every {rounds.round_s:g} s; a job that ends "
-                "before keeps its GPUs until then, but its completion counts when it is. A gang "
-                f"that starts, or goes on elsewhere, loses {rounds.restart_s:g} s{source}. A gang "
-                "on unlike GPUs runs at the speed of the slowest."
-            )
-        if tenure == EPOCHS:
-            epochs = options.epochs
-            return (
-                f"Simulated: who runs where is decided every {epochs.epoch_s:g} s (Pollux's "
-                "epochs); a job that ends before keeps its GPUs until then, but its completion "
-                "counts when it is. A job that gets other GPUs than it had, or its first ones, "
-                f"keeps its progress and loses {epochs.restart_s:g} s. Elastic jobs run at the "
-                "speed of their goodput, all others at their own wherever they are."
-            )
-        if is_network:
-            return (
-                "Simulated, schemes under which gangs keep their GPUs until they complete or are "
-                "preempted: those in the manner of Lyra put them where best fit does, which looks "
-                "at no racks, and nothing is handed over."
-            )
-        return (
-            "Simulated: a preempted job starts again from its last checkpoint, or from the "
-            f"beginning if it has none, and holds its GPUs for {options.forever.preemption_s:g} s "
-            f"before; elastic jobs are resized every {options.scaling_interval_s:g} s at most."
+    def _tenure_in_words(self, tenure: str) -> str:
+        options, sentences = self.options, TENURE_SENTENCES[tenure]
+        is_published = options.rounds.restart_s == RESTART_S
+        sentence: str = sentences["text"]
+        if self.kind == RACKS:
+            sentence = sentences.get("network", sentence)
+        return sentence.format(
+            forever=options.forever,
+            leases=options.leases,
+            rounds=options.rounds,
+            epochs=options.epochs,
+            scaling_interval_s=options.scaling_interval_s,
+            source=" (as in Hadar's simulation, from memory)" if is_published else "",
         )
 
     def _loans_in_words(self, loaning: Loaning) -> tuple[str, ...]:
@@ -185,26 +150,26 @@ class Setup:
         reference = "training GPU" if own == {1.0} else TRAINING_GPU.name
         return (
             *loaning.demand.assumptions,
-            f"{_replicas_in_words(lent, reference)}, and a job on both kinds reaches "
-            f"{100 * self.options.mixed_efficiency:g} % of the ideal.",
+            f"{_replicas_in_words(lent, reference)}, and a job on own and borrowed GPUs reaches "
+            f"{100 * self.options.mixed_efficiency:g} % of its ideal throughput.",
             f"Servers are lent and called back every {LOAN_INTERVAL_S:g} s by forecast "
-            f"({orchestrator.forecaster.name}), with {100 * orchestrator.headroom:g} % of the "
-            "inference cluster kept.",
+            f"({orchestrator.forecaster.name}); {100 * orchestrator.headroom:g} % of the inference "
+            "cluster is never lent.",
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaning:
-    """The inference cluster's side of a simulation.
+    """The inference cluster of a simulation.
 
     Parameters
     ----------
     demand
-        What it needs over time.
+        Its own demand over time.
     orchestrator
-        The rule by which it lends.
+        The rule by which it lends servers.
     plan
-        What that comes to.
+        The loans that result from the rule.
     """
 
     demand: InferenceDemand
@@ -212,9 +177,9 @@ class Loaning:
     plan: LoanPlan
 
     def shortfall_share(self, duration_s: float) -> float:
-        """Return the share of the run's intervals in which lent servers are missed.
+        """Return the share of a run's intervals in which the inference cluster lacks servers.
 
-        Those in which the inference cluster's need and the servers on loan together exceed it.
+        It lacks servers if its demand and the servers on loan together exceed its size.
         """
         from lyra_opt.simulation.loaning import shortfalls
 
@@ -227,16 +192,16 @@ class Loaning:
 
 
 def _replicas_in_words(gpu: GpuType, reference: str) -> str:
-    """Return how GPUs of the inference cluster make up for being slower."""
+    """Return a clause on the number and speed of inference GPUs that replace one own GPU."""
     if gpu.worker_speed == 1:
-        work = f"do what one {reference} does"
+        work = f"do the work of one {reference}"
     else:
-        work = f"take the place of one {reference} and are {gpu.worker_speed:.3g} times as fast"
+        work = f"replace one {reference} and are {gpu.worker_speed:.3g} times as fast"
     return f"Assumed: {gpu.replicas} inference GPUs {work}"
 
 
 def proportional_inference_servers(gpus: int) -> int:
-    """Return how many inference servers go with so many training GPUs in Lyra's clusters."""
+    """Return the number of inference servers for `gpus` training GPUs at Lyra's ratio."""
     return max(1, round(PUBLISHED_INFERENCE_SERVERS * gpus / PUBLISHED_TRAINING_GPUS))
 
 
@@ -250,28 +215,28 @@ def make_loaning(
     usage: str | Path | None = None,
     day_s: float = DAY_S,
 ) -> Loaning | None:
-    """Return the inference cluster's side of a simulation; None without inference servers.
+    """Return the inference cluster of a simulation; None without inference servers.
 
     Parameters
     ----------
     workload
-        Whose run is to be covered; time 0 of the demand is its first submission.
+        The jobs whose run the plan covers; the demand starts at their first submission.
     cluster
-        With the inference servers.
+        The cluster with the inference servers.
     seed
-        Of the generated demand.
+        Seed of the generated demand.
     forecaster, headroom
-        Of the `Orchestrator`.
+        See `lyra_opt.simulation.loaning.Orchestrator`.
     usage
-        File with a series of GPU usage that stands for the demand; None generates demand like
-        that of Lyra's inference cluster.
+        File with a series of GPU usage to use as the demand; None generates demand like that of
+        Lyra's inference cluster.
     day_s
-        Seconds within which a day of generated demand passes.
+        Length of a day of generated demand in simulated seconds.
 
     Raises
     ------
     UserError
-        If there is no such forecaster, or the file is no usage series.
+        If the forecaster does not exist, or the file is not a usage series.
     """
     from lyra_opt.instances.workloads.usage import read_usage
     from lyra_opt.simulation.forecast import find_forecaster
@@ -291,7 +256,7 @@ def make_loaning(
 def _generated_loaning(
     days: int, servers: int, seed: int, forecaster: str, headroom: float, day_s: float
 ) -> Loaning:
-    """Return loans of generated demand; kept, because many runs share them and fits take time."""
+    """Return the loans for generated demand; cached because many runs share a slow forecast."""
     from lyra_opt.instances.workloads.lyra_like import inference_demand
 
     demand = inference_demand(days=days, seed=seed, servers=servers)
@@ -302,7 +267,7 @@ def _generated_loaning(
             step_s=demand.step_s * day_s / DAY_S,
             assumptions=(
                 *demand.assumptions,
-                f"A day of demand passes within {day_s / HOUR_S:g} hours.",
+                f"A day of inference demand lasts {day_s / HOUR_S:g} hours.",
             ),
         )
     return _loaning(demand, days * day_s, servers, forecaster, headroom)
@@ -325,10 +290,10 @@ def _loaning(
 
 
 def plan_days(workload: Workload, cluster: Cluster) -> int:
-    """Return for how many days loans are planned: the submissions, and long enough to drain.
+    """Return the number of days for which loans are planned: submissions, then time to drain.
 
-    That is twice as long as all work takes on all GPUs and the longest job alone, at least
-    `LEAST_DRAIN_DAYS`; `LONGEST_PLAN_DAYS` in all at most.
+    The time to drain is twice the time of all work on all GPUs plus the longest job, and at least
+    `LEAST_DRAIN_DAYS`. The whole plan has at most `LONGEST_PLAN_DAYS`.
     """
     longest_s = max(job.duration_s for job in workload.jobs)
     drain_s = 2 * (workload.gpu_work_s / cluster.gpus + longest_s)

@@ -1,4 +1,4 @@
-"""How a scheme is drawn in every plot of a page, and the time axis that its runs share."""
+"""The look of each scheme in all plots of a page, and the shared time axis of its runs."""
 
 from __future__ import annotations
 
@@ -25,41 +25,38 @@ if TYPE_CHECKING:
 
 WIDEST_POINTS, NARROWEST_POINTS = 3.4, 1.2
 LEGEND_LINE = {"handlelength": 3.4}
-"""Of legends: lines are so long that their gaps are seen."""
+"""Legend option: long line samples show the gaps of dashed lines."""
 
 OWN_GPUS_LINE: dict[str, Any] = {"color": "#222222", "linewidth": 0.8, "linestyle": (0, (1, 1.5))}
-
 BIN_LENGTHS_S = (
     *(1, 5, 10, 30, MINUTE_S, 2 * MINUTE_S, 5 * MINUTE_S, 10 * MINUTE_S, 30 * MINUTE_S),
     *(HOUR_S, 2 * HOUR_S, 4 * HOUR_S, 8 * HOUR_S, DAY_S),
 )
-
 MOST_BINS = 360
-"""Bins of the shortest of `BIN_LENGTHS_S` are at most so many, if one of them is long enough."""
+"""A time axis has the shortest bins that give at most this number of bins."""
 
 SHORTEST_IN_UNITS = 2
-
 NEARLY_ALL = 0.99
-"""Share of the jobs whose completion ends a run on time axes: a few long ones drain for days."""
+"""A time axis ends when this share of the jobs is complete, as few long jobs may drain for days."""
 
 LONGEST_SHOWN_RATIO = 1.5
-"""How much longer than the shortest run time axes are, and how much more of the longest run there
-must be for it to be cut off: a scheme that drains for ever would squeeze what matters."""
+"""A time axis is at most this much longer than the shortest run, and a run is cut off only if it
+is at least this much longer than the axis; a slow scheme would squeeze all others."""
 
 
 def plot_of(figure: Figure, name: str, title: str, caption: str) -> Plot:
-    """Return a figure that is drawn as a plot of the page."""
+    """Return a figure as a plot of the page."""
     return Plot(name, title, caption, svg_text(figure, name.replace("_", "-")))
 
 
 def add_side_legend(figure: Figure, axes: Axes) -> None:
-    """Put the legend of the lines of one panel to the right of all panels."""
+    """Put the legend of one panel to the right of all panels."""
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right upper", **LEGEND_LINE)
 
 
 def panel_grid(count: int, most_columns: int) -> tuple[int, int]:
-    """Return the rows and columns of a grid of panels, as even as can be.
+    """Return rows and columns of the most even grid of panels.
 
     >>> panel_grid(4, most_columns=3)
     (2, 2)
@@ -69,29 +66,28 @@ def panel_grid(count: int, most_columns: int) -> tuple[int, int]:
 
 
 def capitalised(words: str) -> str:
-    """Return words with a capital at the beginning, as titles have them."""
+    """Return words with a capital first letter."""
     return words[:1].upper() + words[1:]
 
 
 def scheme_line(scheme: str, schemes: Sequence[str]) -> dict[str, Any]:
-    """Return style and label of a line.
+    """Return the line style and legend label of a scheme.
 
-    Lines that coincide can be told apart: earlier ones are wider, later ones have gaps.
+    Earlier lines are wider and later lines have gaps, so that coinciding lines are both visible.
     """
     style = line_style(scheme, schemes)
-    place = list(schemes).index(scheme) / max(1, len(schemes) - 1)
+    position = list(schemes).index(scheme) / max(1, len(schemes) - 1)
+    width = WIDEST_POINTS + (NARROWEST_POINTS - WIDEST_POINTS) * position
     return {
         "color": style["color"],
         "linestyle": style["linestyle"],
-        "linewidth": (
-            WIDEST_POINTS + (NARROWEST_POINTS - WIDEST_POINTS) * place if len(schemes) > 1 else 1.6
-        ),
+        "linewidth": width if len(schemes) > 1 else 1.6,
         "label": as_written(scheme),
     }
 
 
 def scheme_mark(scheme: str, schemes: Sequence[str]) -> dict[str, Any]:
-    """Return the mark of a scheme, with a white rim."""
+    """Return the marker style of a scheme."""
     marker = line_style(scheme, schemes)["marker"]
     return {
         "marker": marker,
@@ -102,33 +98,27 @@ def scheme_mark(scheme: str, schemes: Sequence[str]) -> dict[str, Any]:
 
 
 def scheme_colour(scheme: str, schemes: Sequence[str]) -> str:
-    """Return the colour of a scheme, by its place among all of the page."""
+    """Return the colour of a scheme, by its position among all schemes of the page."""
     colour: str = line_style(scheme, schemes)["color"]
     return colour
 
 
 class TimeAxis:
-    """The bins that runs are averaged over, and where moments are on their axis.
+    """The time axis of a plot: bins over which runs are averaged, and positions of times.
 
-    Parameters
-    ----------
-    replays
-        Of the page.
-    runs
-        One run per scheme, of one variant and seed.
+    ``runs`` has one run per scheme, of one variant and seed.
     """
 
     def __init__(self, replays: Replays, runs: Mapping[str, ReplayRecord]) -> None:
         self.series = {scheme: replays.series(run) for scheme, run in runs.items()}
-        """The cluster over time under each scheme."""
+        """The state of the cluster over time under each scheme."""
         tables = list(self.series.values())
         self.first_s = float(tables[0].time_s.iloc[0])
         self.last_submission_s = max(run.setting["last_submission_s"] for run in runs.values())
-        jobs = {scheme: replays.jobs(run) for scheme, run in runs.items()}
         runs_s = {
-            scheme: float(np.quantile(table.completion_s, NEARLY_ALL, method="higher"))
+            scheme: float(np.quantile(replays.jobs(run).completion_s, NEARLY_ALL, method="higher"))
             - self.first_s
-            for scheme, table in jobs.items()
+            for scheme, run in runs.items()
         }
         shown_s = max(
             self.last_submission_s - self.first_s,
@@ -145,40 +135,34 @@ class TimeAxis:
         bins = max(1, int(np.ceil(shown_s / length_s)))
         self.edges_s = self.first_s + length_s * np.arange(bins + 1.0)
         self.unit = long_unit(shown_s)
-        self.caption = f"Means over each {_in_words(length_s)}."
+        bin_unit = next(unit for unit in UNITS if length_s >= unit.seconds)
+        count = length_s // bin_unit.seconds
+        each = bin_unit.name.removesuffix("s") if count == 1 else f"{count} {bin_unit.name}"
+        self.caption = f"Means over each {each}."
         if is_cut_off:
             late = [scheme for scheme, run_s in runs_s.items() if run_s > shown_s]
+            late_under = f"; this takes longer under {', '.join(late)}" if late else ""
             self.caption += (
-                f" Cut off on the right, where {100 * NEARLY_ALL:g} % of the jobs are complete"
+                f" The axis ends when {100 * NEARLY_ALL:g} % of the jobs are complete{late_under}."
             )
-            if late:
-                verb = "takes" if len(late) == 1 else "take"
-                self.caption += f"; {', '.join(late)} {verb} longer for them"
-            self.caption += "."
 
     def place(self, time_s: Any) -> Any:
-        """Return where moments are on the axis."""
+        """Return the positions of times on the axis."""
         return (time_s - self.first_s) / self.unit.seconds
 
     def binned(self, series: pd.DataFrame, values: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return edges on the axis and means between them, until the run ends."""
+        """Return the edges of the bins on the axis, and the mean of a series in each bin."""
         time_s = series.time_s.to_numpy()
         bins = min(max(1, int(np.searchsorted(self.edges_s, time_s[-1]))), len(self.edges_s) - 1)
         edges_s = self.edges_s[: bins + 1]
         return self.place(edges_s), step_means(time_s, np.asarray(values, dtype=float), edges_s)
 
     def finish(self, axes: Axes) -> None:
-        """Set limits and label."""
+        """Set the limits and the label of the time axis of a panel."""
         axes.set_xlim(0, self.place(self.edges_s[-1]))
         axes.set_xlabel(f"Time since the first submission ({self.unit.name})")
 
 
 def long_unit(span_s: float) -> Unit:
-    """Return the longest unit of which a span has at least `SHORTEST_IN_UNITS`."""
+    """Return the longest unit that fits at least `SHORTEST_IN_UNITS` times into a time span."""
     return next((unit for unit in UNITS if span_s >= SHORTEST_IN_UNITS * unit.seconds), UNITS[-1])
-
-
-def _in_words(length_s: int) -> str:
-    unit = next(unit for unit in UNITS if length_s >= unit.seconds)
-    count = length_s // unit.seconds
-    return unit.name.removesuffix("s") if count == 1 else f"{count} {unit.name}"

@@ -1,4 +1,4 @@
-"""What a scenario can be made of: scenarios that come along, keys, parts and schemes."""
+"""Print the parts of a scenario: bundled scenarios, keys, named parts and schemes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def print_scenarios() -> None:
-    """Print the names of bundled scenarios, and what they are for."""
+    """Print the name and the description of each bundled scenario."""
     described_as = {
         name: parse_toml(entry.read_text(encoding="utf-8"), name, "a scenario")["description"]
         for name, entry in bundled().items()
@@ -40,14 +40,14 @@ def print_schema() -> None:
     """Print the JSON schema of scenarios."""
     title = "A scenario of the simulated cluster of lyra-opt"
     schema = document_schema(ScenarioTable, title)
-    # Cases bring their clusters along.
+    # A scenario with cases takes its cluster from them.
     schema["required"].remove("cluster")
     schema["anyOf"] = [{"required": [name]} for name in ("cluster", "cases")]
     print(json.dumps(schema, indent=2))
 
 
 def print_parts() -> None:
-    """Print what can be named in a scenario, and what each is."""
+    """Print the names that a scenario can use, with an explanation of each name."""
     from lyra_opt.instances.heterogeneous.clusters import CLUSTERS, known_gpu_types
     from lyra_opt.instances.heterogeneous.throughput_files import THROUGHPUTS
     from lyra_opt.instances.workloads.named import WORKLOADS
@@ -56,24 +56,25 @@ def print_parts() -> None:
 
     broken: dict[str, str] = {}
     workloads = {
-        name: each.summary + _parameters(each.parameters)
-        for name, each in _known(WORKLOADS, broken)
+        name: each.summary
+        + (f" (jobs.parameters: {', '.join(each.parameters)})" if each.parameters else "")
+        for name, each in _loaded(WORKLOADS, broken)
     }
     types = {
-        name: f"speed {each.relative_speed:.3g}, {each.price_per_hour:g} an hour"
+        name: f"speed {each.relative_speed:.3g}, price {each.price_per_hour:g} per hour"
         for name, each in known_gpu_types().items()
     }
     parts: dict[str, Mapping[str, str]] = {
         "jobs.workload": workloads,
         "jobs.trace, by layout": {
-            name: each.form for name, each in _known(LAYOUTS, broken) if name
+            name: each.form for name, each in _loaded(LAYOUTS, broken) if name
         },
-        "cluster.like": {name: each.summary for name, each in _known(CLUSTERS, broken)},
+        "cluster.like": {name: each.summary for name, each in _loaded(CLUSTERS, broken)},
         "cluster.gpu_type, cluster.groups[].gpu_type, cluster.loans.gpu_type": types,
         "cluster.network.links": {name: _rates(links) for name, links in LINK_SETS.items()}
         | {FREE_LINKS.name: "communication takes no time"},
-        "speed.throughputs": {name: each.summary for name, each in _known(THROUGHPUTS, broken)},
-        "not to be had": broken,
+        "speed.throughputs": {name: each.summary for name, each in _loaded(THROUGHPUTS, broken)},
+        "cannot be loaded": broken,
     }
     for title, entries in parts.items():
         if entries:
@@ -82,9 +83,9 @@ def print_parts() -> None:
 
 
 def print_schemes(scenario: Scenario | None) -> None:
-    """Print all schemes and, for a scenario, whether they run in it or why not."""
+    """Print all schemes; for a scenario, print whether each scheme runs in it, or why not."""
     broken: dict[str, str] = {}
-    schemes = dict(_known(SCHEMES, broken))
+    schemes = dict(_loaded(SCHEMES, broken))
     if scenario is None:
         rows = [[each.name, each.paper, each.tenure, each.summary] for each in schemes.values()]
         print_table(["scheme", "paper", "tenure", "what it does"], rows, right=4)
@@ -97,23 +98,20 @@ def print_schemes(scenario: Scenario | None) -> None:
 
 
 def _refusals(scenario: Scenario, names: list[str]) -> dict[str, str | None]:
-    from dataclasses import replace
-
     from lyra_opt.experiments.simulation.scenario.building import make_setup
     from lyra_opt.experiments.simulation.scenario.schemes import make_schemes
 
-    schemes = make_schemes(scenario, names)
     setup = make_setup(scenario, [], scenario.table.seeds[0])
     return {
         scheme.name: scheme.obstacle(
-            setup.workload, setup.cluster, replace(setup.options).tenure(scheme.tenure)
+            setup.workload, setup.cluster, setup.options.tenure(scheme.tenure)
         )
-        for scheme in schemes
+        for scheme in make_schemes(scenario, names)
     }
 
 
-def _known(plugins: Plugins, broken: dict[str, str]) -> Iterator[tuple[str, Any]]:
-    """Yield those that can be loaded by name; somebody's own may not, and says why."""
+def _loaded(plugins: Plugins, broken: dict[str, str]) -> Iterator[tuple[str, Any]]:
+    """Yield name and object of each plug-in that loads; note the errors of others in `broken`."""
     for name in plugins.names():
         try:
             yield name, plugins.find(name)
@@ -125,8 +123,4 @@ def _rates(links: LinkSet) -> str:
     rates = ", ".join(
         f"{link.bandwidth_gb_per_s:g}" for link in (links.machine, links.rack, links.network)
     )
-    return f"{rates} GB/s in a machine, in a rack, between racks"
-
-
-def _parameters(names: tuple[str, ...]) -> str:
-    return f" (jobs.parameters: {', '.join(names)})" if names else ""
+    return f"{rates} GB/s within a machine, within a rack, between racks"

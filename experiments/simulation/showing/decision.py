@@ -1,4 +1,4 @@
-"""One captured decision of reclaiming, as the solvers of two schemes take it."""
+"""Plot one captured reclaim decision as the solvers of two schemes answer it."""
 
 from __future__ import annotations
 
@@ -23,33 +23,27 @@ if TYPE_CHECKING:
 
 KIND, PREFIX = "reclaim", "reclaim-contested-"
 YARDSTICK = "exact"
-"""What is held against the only solver where schemes have no two."""
+"""The second solver if all schemes use the same solver."""
 
 MOST_SOLVED = 40
 LARGEST_SERVERS = 400
 LIMIT_S = 0.5
-"""Seconds that each solver may take on each of so many decisions of so many servers at most."""
+"""Time limit in seconds of each solver on each decision."""
 
 
 def decision(replays: Replays, runs: Sequence[ReplayRecord]) -> Plot | None:
-    """Return the picture of the captured decision on which two solvers differ most.
+    """Return the plot of the captured decision on which two solvers differ most.
 
-    Where they never differ, of the one with the most jobs at stake. None if no reclaiming was
-    captured, or the files are neither inside the folder of the store nor where
-    `lyra_opt.experiments.simulation.running.replays.Replays.captured` says.
-
-    Parameters
-    ----------
-    runs
-        All that finished.
+    If they never differ, the decision with the most preemptions is shown. None if no reclaim
+    decision was captured, or its file is neither inside the folder of the store nor inside
+    `lyra_opt.experiments.simulation.running.replays.Replays.captured`.
     """
-    makers = _makers(runs)
-    problem = find_problem(KIND)
+    solvers = _solvers(runs)
     best: tuple[tuple[int, int, int], str, Any, dict[str, Any]] | None = None
-    if not makers:
+    if not solvers:
         return None
     for path in islice(_files(replays, runs), MOST_SOLVED):
-        found = _solved(path, makers)
+        found = _solved(path, solvers)
         if found is None:
             continue
         instance, solutions, objectives = found
@@ -61,52 +55,49 @@ def decision(replays: Replays, runs: Sequence[ReplayRecord]) -> Plot | None:
     (difference, _, _), name, instance, solutions = best
     count = instance.reclaim_servers
     caption = (
-        f"The cluster calls back {count} server{'s' * (count != 1)}; a row is one that is on loan, "
-        "a block a job on it. Workers on other servers fall with a job that is preempted: its "
-        "GPUs there are the collateral damage. "
+        f"The cluster calls back {count} server{'s' * (count != 1)}. A row is a server on loan, a "
+        "block is a job on it. A preempted job also loses its workers on other servers; their GPUs "
+        "are the collateral damage. "
     )
     caption += (
-        "Of the captured decisions the one on which both differ most."
+        "Of all captured decisions, the solvers differ most on this one."
         if difference
-        else "Both solvers pay the same on every captured decision that was looked at; this is the "
-        "one with the most at stake."
+        else "Both solvers preempt equally much in every examined decision; this decision has the "
+        "most preemptions."
     )
-    return Plot(
-        "decision",
-        f"A reclaiming decision: {name}",
-        caption,
-        svg_text(problem.drawing_of(instance, solutions).figure(), "decision"),
-    )
+    picture = find_problem(KIND).drawing_of(instance, solutions).figure()
+    title = f"A reclaiming decision: {name}"
+    return Plot("decision", title, caption, svg_text(picture, "decision"))
 
 
-def _makers(runs: Sequence[ReplayRecord]) -> dict[str, str]:
-    """Return two solvers by what the picture calls them; none if no scheme gives servers back."""
-    of_solver: dict[str, str] = {}
+def _solvers(runs: Sequence[ReplayRecord]) -> dict[str, str]:
+    """Return two reclaim solvers by their label in the plot; empty if no scheme reclaims."""
+    scheme_of: dict[str, str] = {}
     for run in runs:
         if run.setting["reclaimer"] is not None:
-            of_solver.setdefault(run.setting["reclaimer"], run.scheme)
-    makers = {
-        f"{scheme} (solver {solver})": solver for solver, scheme in islice(of_solver.items(), 2)
+            scheme_of.setdefault(run.setting["reclaimer"], run.scheme)
+    solvers = {
+        f"{scheme} (solver {solver})": solver for solver, scheme in islice(scheme_of.items(), 2)
     }
-    if len(makers) == 1 and YARDSTICK not in of_solver:
-        makers[f"solver {YARDSTICK}"] = YARDSTICK
-    return makers
+    if len(solvers) == 1 and YARDSTICK not in scheme_of:
+        solvers[f"solver {YARDSTICK}"] = YARDSTICK
+    return solvers
 
 
 def _files(replays: Replays, runs: Sequence[ReplayRecord]) -> Iterator[Path]:
-    """Yield the files of captured decisions that somebody loses by.
+    """Yield the files of contested decisions.
 
-    A store may be a stranger's. So only files inside of it, or inside of the folder that the
-    command names, are read, whatever its rows and its links name.
+    A store may come from a stranger. Therefore only files inside the store, or inside the folder
+    that the command names, are read, whatever the rows and links of the store point to.
     """
     seen = set()
     for run in runs:
         given = Path(run.setting.get("captured_in") or ".")
-        places = [(place, replays.folder) for place in (given, replays.folder / given.name)]
+        folders = [(folder, replays.folder) for folder in (given, replays.folder / given.name)]
         if replays.captured is not None:
-            places.insert(0, (replays.captured, replays.captured))
+            folders.insert(0, (replays.captured, replays.captured))
         for name in run.setting.get("captured_files", ()):
-            inside = [at / name for at, within in places if _is_inside(at / name, within)]
+            inside = [at / name for at, within in folders if _is_inside(at / name, within)]
             if inside and name.startswith(PREFIX) and name not in seen:
                 seen.add(name)
                 yield inside[0]
@@ -119,17 +110,20 @@ def _is_inside(path: Path, folder: Path) -> bool:
         return False
 
 
-def _solved(path: Path, makers: Mapping[str, str]) -> tuple[Any, dict[str, Any], list[int]] | None:
-    """Return instance, solutions and objectives; None if somebody has none, or it is large."""
+def _solved(path: Path, solvers: Mapping[str, str]) -> tuple[Any, dict[str, Any], list[int]] | None:
+    """Return the instance of a file with the solvers' solutions and objectives.
+
+    None if the file is not a valid instance, the instance is too large, or a solver finds nothing.
+    """
     try:
         instance = load_instance(path).instance
-    except UserError:  # a file that somebody changed since spoils no page
+    except UserError:  # a file that was changed later must not prevent the page
         return None
     if sum(server.on_loan for server in instance.servers) > LARGEST_SERVERS:
         return None
     problem = find_problem(KIND)
     solutions, objectives = {}, []
-    for label, name in makers.items():
+    for label, name in solvers.items():
         result = find_solver(KIND, name).solve(
             instance, limits=Limits(time_s=LIMIT_S), rng=generator(solver=name, page=path.name)
         )

@@ -1,10 +1,9 @@
-"""All plots of a page of replays, in groups, and the overview for Python."""
+"""All plots of a page of replays, in groups, and the overview figure for Python."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.core.errors import InputError
 from lyra_opt.core.pictures import TEXT_POINTS, Drawing, as_written, house_style, legend_above
@@ -36,26 +35,13 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.simulation.running.replays import Replays
 
 MOST_VARIANTS_DRAWN = 4
-"""Variants that get plots of their own; of more, the first ones do."""
+"""Only this number of variants has its own plots."""
 
-OVERVIEW_INCHES = 11.0
-OVERVIEW_ROW_INCHES = 3.2
-LEGEND_INCHES = 0.5
+OVERVIEW_INCHES, OVERVIEW_ROW_INCHES, LEGEND_INCHES = 11.0, 3.2, 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class PlotGroup:
-    """Plots that stand under one heading.
-
-    Parameters
-    ----------
-    anchor, name
-        Of the heading.
-    plots
-        Of which the first is unfolded.
-    note
-        What holds for all of them; empty if there is nothing to say.
-    """
+class PlotGroup(NamedTuple):
+    """Plots under one heading of the page, with a note on all of them."""
 
     anchor: str
     name: str
@@ -69,16 +55,10 @@ def draw_plots(
     found: Mapping[str, Sequence[Difference]],
     window_h: tuple[float, float] | None,
 ) -> list[PlotGroup]:
-    """Return every plot for which there is data.
+    """Return all plots of the replays for which there is data.
 
-    Parameters
-    ----------
-    variants
-        Of the replays.
-    found
-        Differences from the first scheme, by the name of the variant.
-    window_h
-        As `lyra_opt.experiments.simulation.showing.report.write_report`.
+    ``found`` has the differences from the first scheme by variant. For ``window_h`` see
+    `lyra_opt.experiments.simulation.showing.report.write_report`.
     """
     drawn = variants[:MOST_VARIANTS_DRAWN]
     note = ""
@@ -88,7 +68,7 @@ def draw_plots(
     def for_each(
         anchor: str, name: str, file: str, draw: Callable[[Replays, VariantRuns, str], Plot | None]
     ) -> PlotGroup:
-        files = [file if place == 0 else f"{file}_{place + 1}" for place in range(len(drawn))]
+        files = [file if number == 0 else f"{file}_{number + 1}" for number in range(len(drawn))]
         plots = [draw(replays, *each) for each in zip(drawn, files, strict=True)]
         return PlotGroup(anchor, name, [plot for plot in plots if plot is not None], note)
 
@@ -100,19 +80,19 @@ def draw_plots(
         groups = [
             for_each("time-parts", "Where the time goes", "time_parts", time_parts_plot),
             PlotGroup("differences", "Differences", differing),
-            PlotGroup("axes", "Over what varies", over_axes),
+            PlotGroup("axes", "Means over each axis", over_axes),
             for_each("distributions", of_jobs, "distributions", distributions),
             for_each("over-time", "The cluster over time", "over_time", over_time),
             for_each("jobs", "Jobs one by one", "jobs", partial(gantt, window_h=window_h)),
-            PlotGroup("decision", "A decision looked at closely", [captured] if captured else []),
+            PlotGroup("decision", "A reclaim decision in detail", [captured] if captured else []),
         ]
     return [group for group in groups if group.plots]
 
 
 def overview(replays: Replays) -> Drawing:
-    """Return the picture; see `lyra_opt.experiments.simulation.showing.results.Runs.plot`."""
+    """Return the drawing for `lyra_opt.experiments.simulation.showing.results.Runs.plot`."""
     if not replays.runs:
-        raise InputError(replays.study.name, "has no replay that finished")
+        raise InputError(replays.study.name, "has no finished replay")
     variants = variants_of(replays.runs)
     drawn = variants[:MOST_VARIANTS_DRAWN]
 
@@ -136,9 +116,8 @@ def overview(replays: Replays) -> Drawing:
 
 
 def _draw_held(axes: Axes, replays: Replays, variant: VariantRuns) -> None:
-    """Draw the GPUs that jobs hold over time under each scheme, with the first seed."""
-    runs = variant.of_first_seed
-    axis = TimeAxis(replays, runs)
+    """Draw the GPUs that jobs hold over time under each scheme, for the first seed."""
+    axis = TimeAxis(replays, variant.of_first_seed)
     for scheme, table in axis.series.items():
         edges, means = axis.binned(table, table.own_gpus_held + table.gpus_held_on_loan)
         axes.stairs(means, edges, baseline=None, **scheme_line(scheme, replays.schemes))

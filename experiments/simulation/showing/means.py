@@ -1,4 +1,4 @@
-"""Plots of means: differences from the first scheme, means over axes, parts of the mean JCT."""
+"""Plot means: differences from the first scheme, means over axes, and parts of the mean JCT."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.pictures import as_written, legend_above
 from lyra_opt.experiments.intervals import CONFIDENCE
-from lyra_opt.experiments.plots.style import MARKERS, mark_points, round_numbers
+from lyra_opt.experiments.plots.style import new_panels, round_numbers
 from lyra_opt.experiments.simulation.measuring.bounds import MEAN_JCT
 from lyra_opt.experiments.simulation.measuring.comparison import COMPARED
 from lyra_opt.experiments.simulation.measuring.measures import (
@@ -30,6 +30,8 @@ from lyra_opt.experiments.simulation.showing.axes import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from matplotlib.axes import Axes
+
     from lyra_opt.experiments.plots.figures import Plot
     from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.experiments.simulation.measuring.comparison import Difference
@@ -37,29 +39,22 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.simulation.running.replays import Replays
 
 MEANS_INCHES = 9.6
-DIFFERENCE_INCHES = 0.27
-DIFFERENCES_FRAME_INCHES = 0.8
-
+DIFFERENCE_INCHES, DIFFERENCES_FRAME_INCHES = 0.27, 0.8
 MOST_HEADING_LETTERS = 110
-"""As many as the plot is wide."""
+"""Longer headings would be wider than the plot."""
 
 FAR = 20.0
-"""A scheme this many times further away than the median one bends the axis."""
+"""The axis is logarithmic if a difference is more than this many times the median difference."""
 
 OVER_AXIS_INCHES = (9.6, 3.2)
-
 SPREAD = 0.2
-"""Room that the marks of one value take, so that whiskers stand side by side."""
+"""Total width over which the marks at one value are spread, so that whiskers do not overlap."""
 
 LETTERS_IN_A_ROW = 40
-"""Labels of more letters in all are slanted, so that they do not run into one another."""
+"""Tick labels with more letters in total are slanted, so that they do not overlap."""
 
-BAR_INCHES = 0.3
-BARS_FRAME_INCHES = 1.15
-
+BAR_INCHES, BARS_FRAME_INCHES = 0.3, 1.15
 BAR_HEIGHT = 0.72
-"""Height of a bar, as a part of its row."""
-
 COLOURS: Mapping[str, str] = {
     "least_run_mean_s": "#d3d7dd",
     "queue_first_mean_s": "#0072b2",
@@ -70,145 +65,111 @@ COLOURS: Mapping[str, str] = {
     "slower_placement_mean_s": "#009e73",
     "pause_mean_s": "#000000",
 }
-"""Of parts: Okabe and Ito's, beside a grey."""
+"""Colours of the parts of the mean JCT: grey, and the palette of Okabe and Ito."""
 
 
 def differences_plot(
     by_variant: Mapping[str, Sequence[Difference]], schemes: Sequence[str]
 ) -> Plot:
-    """Return the plot: a row for each variant and scheme, a panel for each mean.
+    """Return the plot of the differences: a row per variant and scheme, a panel per mean.
 
-    Parameters
-    ----------
-    by_variant
-        Differences from the first scheme, by variant in words.
-    schemes
-        All schemes of the page, in order.
+    ``by_variant`` has the differences from the first scheme; ``schemes`` are all schemes.
     """
-    from matplotlib.figure import Figure
     from matplotlib.transforms import blended_transform_factory
 
-    rows = [
-        (variant, scheme)
-        for variant, found in by_variant.items()
-        for scheme in dict.fromkeys(each.scheme for each in found)
-    ]
-    gaps = len(by_variant) if len(by_variant) > 1 else 0
-    figure = Figure(
-        figsize=(MEANS_INCHES, DIFFERENCES_FRAME_INCHES + DIFFERENCE_INCHES * (len(rows) + gaps)),
-        layout="constrained",
-    )
-    panels = figure.subplots(1, len(COMPARED), sharey=True)
-    heights, labels = _heights(rows, by_variant)
-    for compared, axes in zip(COMPARED, panels, strict=True):
+    heights, headings = _heights(by_variant)
+    inches = DIFFERENCES_FRAME_INCHES + DIFFERENCE_INCHES * (len(heights) + len(headings))
+    figure, grid = new_panels(1, len(COMPARED), (MEANS_INCHES, inches), sharey=True)
+    for compared, axes in zip(COMPARED, grid[0], strict=True):
         chosen = {
-            (variant, each.scheme): each
+            heights[variant, each.scheme]: each
             for variant, found in by_variant.items()
             for each in found
             if each.compared is compared
         }
-        unit = max((each.unit for each in chosen.values()), key=lambda unit: unit.seconds)
-        axes.axvline(0, color="#222222", linewidth=0.9, zorder=1)
-        for key, each in chosen.items():
-            colour = scheme_colour(each.scheme, schemes)
-            marker = MARKERS[list(schemes).index(each.scheme) % len(MARKERS)]
-            axes.plot(
-                [each.low_s / unit.seconds, each.high_s / unit.seconds],
-                [heights[key]] * 2,
-                color=colour,
-                linewidth=2.2,
-                solid_capstyle="butt",
-                alpha=0.45,
-            )
-            axes.plot(
-                each.difference_s / unit.seconds,
-                heights[key],
-                marker=marker,
-                markersize=mark_points(marker, 6),
-                color=colour,
-                markeredgecolor="white",
-                markeredgewidth=0.6,
-            )
-        sizes = [abs(each.difference_s) / unit.seconds for each in chosen.values()]
-        moved = sorted(size for size in sizes if size > 0)
-        typical = moved[len(moved) // 2] if moved else 0.0
-        label = f"{capitalised(unit.name)} more than {as_written(schemes[0])}"
-        if moved and moved[-1] > FAR * typical:
-            axes.set_xscale("symlog", linthresh=2 * typical, linscale=1.5)
-            far = round_numbers(2 * typical, 2 * moved[-1], (1,))
-            ticks = [*(-tick for tick in reversed(far)), 0.0, *far]
-            axes.set_xticks(ticks, [f"{tick:,g}" for tick in ticks])
-            axes.set_xticks([], minor=True)
-            label += "\n(logarithmic where far from 0)"
+        _draw_differences(axes, chosen, schemes)
         axes.set_title(capitalised(compared.name))
-        axes.set_xlabel(label)
         axes.grid(visible=False, axis="y")
-    of_schemes = {height: text for height, text in labels.items() if height in heights.values()}
-    panels[0].set_yticks(list(of_schemes), list(of_schemes.values()))
-    across = blended_transform_factory(figure.transFigure, panels[0].transData)
-    for height in labels.keys() - of_schemes.keys():
-        heading = shorten(labels[height], MOST_HEADING_LETTERS, placeholder=" ...")
+        axes.tick_params(axis="y", length=0)
+    left = grid[0, 0]
+    left.set_yticks(list(heights.values()), [as_written(scheme) for _, scheme in heights])
+    left.set_ylim(-0.7, max(heights.values()) + (1.4 if headings else 0.7))
+    across = blended_transform_factory(figure.transFigure, left.transData)
+    for variant, height in headings.items():
         figure.text(
             0.005,
             height,
-            heading,
+            shorten(as_written(variant), MOST_HEADING_LETTERS, placeholder=" ..."),
             transform=across,
             va="center",
             weight="bold",
-            in_layout=False,  # it reaches over both panels and takes no room from them
+            in_layout=False,  # a heading spans all panels, so it takes no room
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
         )
-    panels[0].set_ylim(-0.7, max(heights.values()) + (1.4 if gaps else 0.7))
-    for axes in panels:
-        axes.tick_params(axis="y", length=0)
-    caption = (
-        f"Left of 0 a scheme is faster than {schemes[0]}. Bars are {_bars_in_words(by_variant)}."
-    )
+    bars = "the intervals or ranges by seed that the head of the page explains"
+    if all(each.variation.draws_jobs for found in by_variant.values() for each in found):
+        bars = (
+            f"{100 * CONFIDENCE:.0f} % confidence intervals, explained at the head of the page; a "
+            "difference whose bar crosses 0 may be chance"
+        )
+    caption = f"Left of 0 a scheme is faster than {schemes[0]}. Bars are {bars}."
     return plot_of(figure, "differences", f"Difference from {schemes[0]}", caption)
 
 
-def _bars_in_words(by_variant: Mapping[str, Sequence[Difference]]) -> str:
-    if all(each.varied.jobs for found in by_variant.values() for each in found):
-        return (
-            f"{100 * CONFIDENCE:.0f} % confidence intervals, as the head of the page says; one "
-            "that reaches over 0 may be chance"
-        )
-    return "the intervals or ranges by seed that the head of the page explains"
-
-
 def _heights(
-    rows: Sequence[tuple[str, str]], by_variant: Mapping[str, Sequence[Difference]]
-) -> tuple[dict[tuple[str, str], float], dict[float, str]]:
-    """Return where each row is, from above, and the labels by height."""
-    labels: dict[float, str] = {}
+    by_variant: Mapping[str, Sequence[Difference]],
+) -> tuple[dict[tuple[str, str], float], dict[str, float]]:
+    """Return the height of each row by variant and scheme, and of each variant's heading."""
     heights: dict[tuple[str, str], float] = {}
+    headings: dict[str, float] = {}
     height = 0.0
-    for variant in reversed(list(by_variant)):
-        for row in reversed([row for row in rows if row[0] == variant]):
-            heights[row] = height
-            labels[height] = as_written(row[1])
+    for variant, found in reversed(list(by_variant.items())):
+        for scheme in reversed(dict.fromkeys(each.scheme for each in found)):
+            heights[variant, scheme] = height
             height += 1
         if len(by_variant) > 1:
-            labels[height - 0.1] = as_written(variant)
+            headings[variant] = height - 0.1
             height += 1
-    return heights, labels
+    return heights, headings
+
+
+def _draw_differences(
+    axes: Axes, chosen: Mapping[float, Difference], schemes: Sequence[str]
+) -> None:
+    """Draw the differences of one mean, each at its height."""
+    unit = max((each.unit for each in chosen.values()), key=lambda unit: unit.seconds)
+    axes.axvline(0, color="#222222", linewidth=0.9, zorder=1)
+    for height, each in chosen.items():
+        colour = scheme_colour(each.scheme, schemes)
+        ends = [each.low_s / unit.seconds, each.high_s / unit.seconds]
+        bar: dict[str, Any] = {"linewidth": 2.2, "solid_capstyle": "butt", "alpha": 0.45}
+        axes.plot(ends, [height] * 2, color=colour, **bar)
+        mark = scheme_mark(each.scheme, schemes)
+        axes.plot(each.difference_s / unit.seconds, height, color=colour, **mark)
+    sizes = (abs(each.difference_s) / unit.seconds for each in chosen.values())
+    moved = sorted(size for size in sizes if size > 0)
+    label = f"{capitalised(unit.name)} more than {as_written(schemes[0])}"
+    if moved and moved[-1] > FAR * (typical := moved[len(moved) // 2]):
+        axes.set_xscale("symlog", linthresh=2 * typical, linscale=1.5)
+        far = round_numbers(2 * typical, 2 * moved[-1], (1,))
+        ticks = [*(-tick for tick in reversed(far)), 0.0, *far]
+        axes.set_xticks(ticks, [f"{tick:,g}" for tick in ticks])
+        axes.set_xticks([], minor=True)
+        label += "\n(logarithmic where far from 0)"
+    axes.set_xlabel(label)
 
 
 def means_over_axes(runs: Sequence[ReplayRecord], schemes: Sequence[str]) -> Iterator[Plot]:
-    """Yield a plot for each axis: a panel for each mean, a line for each scheme.
+    """Yield a plot for each axis of a scenario: a panel per mean, a line per scheme.
 
-    Parameters
-    ----------
-    runs
-        That finished, of all variants.
-    schemes
-        All schemes of the page, in order.
+    ``runs`` are the finished runs of all variants; ``schemes`` are all schemes.
     """
     names = dict.fromkeys(name for run in runs for name in run.point)
-    for place, axis in enumerate(names):
+    for number, axis in enumerate(names):
         values = list(dict.fromkeys(run.axes[axis] for run in runs))
         if len(values) > 1:
-            yield _over_axis(axis, values, runs, schemes, others=len(names) > 1, place=place)
+            others = len(names) > 1
+            yield _over_axis(axis, values, runs, schemes, others=others, number=number)
 
 
 def _over_axis(
@@ -218,15 +179,12 @@ def _over_axis(
     schemes: Sequence[str],
     *,
     others: bool,
-    place: int,
+    number: int,
 ) -> Plot:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=OVER_AXIS_INCHES, layout="constrained")
-    panels = figure.subplots(1, len(COMPARED))
+    figure, grid = new_panels(1, len(COMPARED), OVER_AXIS_INCHES)
     are_numbers = not any(isinstance(value, str) for value in values)
     has_seeds = len({run.seed for run in runs}) > 1
-    for compared, axes in zip(COMPARED, panels, strict=True):
+    for compared, axes in zip(COMPARED, grid[0], strict=True):
         means: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
         for run in runs:
             assert run.figures is not None, "it finished"
@@ -259,86 +217,68 @@ def _over_axis(
         axes.set_xlim(-0.4, len(values) - 0.6)
         axes.set_xlabel(as_written(axis))
         axes.grid(visible=False, axis="x")
-    add_side_legend(figure, panels[0])
-    over = [
-        name for name, is_there in (("seeds", has_seeds), ("all other axes", others)) if is_there
-    ]
-    caption = f"Marks are means over {' and '.join(over)}, " if over else "A mark is a replay, "
-    caption += "evenly spaced as the scenario lists the values."
+    add_side_legend(figure, grid[0, 0])
+    over = ["seeds"] * has_seeds + ["all other axes"] * others
+    marks = f"Each mark is a mean over {' and '.join(over)}" if over else "Each mark is one replay"
+    caption = f"{marks}. Values are evenly spaced, in the order of the scenario."
     if has_seeds:
-        caption += " Whiskers reach from the least to the greatest of what a mark is the mean of."
+        caption += " Whiskers show the range of the averaged values."
     title = f"Mean JCT and queuing time over {axis}"
-    return plot_of(figure, f"over_axis_{place + 1}", title, caption)
+    return plot_of(figure, f"over_axis_{number + 1}", title, caption)
 
 
 def time_parts_plot(replays: Replays, variant: VariantRuns, name: str) -> Plot | None:
-    """Return the plot of a variant: a bar per scheme, in the mean over seeds.
+    """Return the plot of the parts of the mean JCT: a bar per scheme, averaged over seeds.
 
-    None where the replays are of a time when they did not tell.
-
-    Parameters
-    ----------
-    name
-        Of the file.
+    ``name`` is the plot's file name. None if the replays are too old to have the parts.
     """
-    from matplotlib.figure import Figure
-
     of_scheme = {
         scheme: [run.figures or {} for run in variant.by_scheme[scheme]]
         for scheme in replays.schemes
         if scheme in variant.by_scheme
     }
-    if not all(
-        part.key in each for found in of_scheme.values() for each in found for part in TIME_PARTS
-    ):
+    figures = [each for found in of_scheme.values() for each in found]
+    if not all(part.key in each for each in figures for part in TIME_PARTS):
         return None
-    means = {
-        part.key: [
-            statistics.fmean(each[part.key] for each in found) for found in of_scheme.values()
-        ]
-        for part in TIME_PARTS
-    }
-    jcts_s = [statistics.fmean(each["jct_mean_s"] for each in of) for of in of_scheme.values()]
-    unit = unit_of(max(jcts_s))
-    figure = Figure(
-        figsize=(MEANS_INCHES, BARS_FRAME_INCHES + BAR_INCHES * len(of_scheme)),
-        layout="constrained",
-    )
-    axes = figure.subplots()
+
+    def means_of(key: str) -> list[float]:
+        return [statistics.fmean(each[key] for each in found) for found in of_scheme.values()]
+
+    unit = unit_of(max(means_of("jct_mean_s")))
+    inches = MEANS_INCHES, BARS_FRAME_INCHES + BAR_INCHES * len(of_scheme)
+    figure, grid = new_panels(1, 1, inches)
+    axes = grid[0, 0]
     rows = range(len(of_scheme))
     ends = [0.0] * len(of_scheme)
-    for key, values_s in means.items():
-        label, colour = TIME_PART_NAMES[key], COLOURS[key]
-        widths = [value / unit.seconds for value in values_s]
-        if any(values_s):
-            axes.barh(rows, widths, BAR_HEIGHT, left=ends, color=colour, label=label, linewidth=0)
+    for key, label in TIME_PART_NAMES.items():
+        widths = [value / unit.seconds for value in means_of(key)]
+        if any(widths):
+            style: dict[str, Any] = {"color": COLOURS[key], "label": label, "linewidth": 0}
+            axes.barh(rows, widths, BAR_HEIGHT, left=ends, **style)
         ends = [end + width for end, width in zip(ends, widths, strict=True)]
     for row, end in zip(rows, ends, strict=True):
         axes.annotate(
             three_digits(end), (end, row), (4, 0), textcoords="offset points", va="center"
         )
-    bounds_s = [
-        each[MEAN_JCT] for found in of_scheme.values() for each in found if MEAN_JCT in each
-    ]
     caption = (
-        "The least run time of a job is what it takes at the best rate that it can have; colours "
-        "are what it loses beside that, and what it waits. The parts add up to the mean JCT"
+        "The least run time of a job is its run time at its best possible rate. The other parts "
+        "are waiting time and losses. Together the parts are the mean JCT"
     )
-    caption += ", in the mean over seeds." if len(variant.seeds) > 1 else "."
+    caption += ", averaged over seeds." if len(variant.seeds) > 1 else "."
+    bounds_s = [each[MEAN_JCT] for each in figures if MEAN_JCT in each]
     if bounds_s:
-        bound_s = statistics.fmean(bounds_s)
-        place = bound_s / unit.seconds
-        axes.axvline(place, color="white", linewidth=5.0)
+        bound = statistics.fmean(bounds_s) / unit.seconds
+        axes.axvline(bound, color="white", linewidth=5.0)
         axes.axvline(
-            place,
+            bound,
             color="black",
             linewidth=2.2,
             linestyle=(0, (3, 1.5)),
-            label=f"nobody can be below: {three_digits(place)} {unit.symbol}",
+            label=f"proved lower bound: {three_digits(bound)} {unit.symbol}",
         )
         caption += (
-            " No scheme, not one that knows the future either, has a mean JCT below the dashed "
-            "line: that is proved."
+            " The dashed line is a proved lower bound: no schedule, even one that knows the "
+            "future, has a smaller mean JCT."
         )
     axes.set_yticks(rows, [as_written(scheme) for scheme in of_scheme])
     axes.set_ylim(len(of_scheme) - 0.5, -0.5)
@@ -347,7 +287,7 @@ def time_parts_plot(replays: Replays, variant: VariantRuns, name: str) -> Plot |
     axes.set_xlim(0, 1.06 * max(ends))
     axes.set_xlabel(f"Mean JCT ({unit.name})")
     handles, labels = axes.get_legend_handles_labels()
-    # Lines come before bars there, whatever was drawn first.
+    # Matplotlib lists lines before bars; the line of the bound belongs at the end.
     lines = 1 if bounds_s else 0
     legend_above(figure, [*handles[lines:], *handles[:lines]], [*labels[lines:], *labels[:lines]])
-    return plot_of(figure, name, variant.title("What the mean JCT is made of"), caption)
+    return plot_of(figure, name, variant.title("Parts of the mean JCT"), caption)

@@ -1,4 +1,4 @@
-"""The page of replays: what came of them, as text, tables and plots."""
+"""The page of replays: results as text, tables and plots."""
 
 from __future__ import annotations
 
@@ -30,25 +30,22 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.simulation.showing.figures import PlotGroup
 
 MOST_SENTENCES = 4
-"""Of the head of a page; of more schemes those with the least mean JCT come first."""
+"""Sentences at the head of a page; with more schemes, the schemes are sorted by mean JCT."""
 
 
 def write_report(replays: Replays, *, window_h: tuple[float, float] | None = None) -> Path:
-    """Write page and plots beside the store; return where the page is.
+    """Write the page and its plots into the folder of the store; return the path of the page.
 
-    Parameters
-    ----------
-    window_h
-        From when to when jobs are drawn one by one, in hours since the first submission; None
-        takes the busiest day.
+    ``window_h`` is the start and the end of the plot of single jobs, in hours since the first
+    submission; None takes the busiest day.
 
     Raises
     ------
     UserError
-        If no replay finished, nothing runs in the window, or a file cannot be written or read.
+        If no replay finished, no job runs in the window, or a file cannot be written or read.
     """
     if not replays.runs:
-        raise InputError(str(replays.folder), "holds no replay that finished")
+        raise InputError(str(replays.folder), "has no finished replay")
     variants = variants_of(replays.runs)
     found = {each.name: differences(each.runs, replays.jobs) for each in variants}
     groups = draw_plots(replays, variants, found, window_h)
@@ -59,10 +56,9 @@ def write_report(replays: Replays, *, window_h: tuple[float, float] | None = Non
 
 
 def parse_window(text: str) -> tuple[float, float]:
-    """Return from when to when ``--window`` asks, in hours; `UserError` if it cannot be."""
-    parts = text.split(",")
+    """Return the two hours of a value of ``--window``; `UserError` if it is invalid."""
     try:
-        first, last = map(float, parts)
+        first, last = map(float, text.split(","))
     except ValueError:
         first = last = math.nan
     if not 0 <= first < last < math.inf:
@@ -77,9 +73,8 @@ def page_text(
     found: Mapping[str, Sequence[Difference]],
     groups: Sequence[PlotGroup],
 ) -> str:
-    """Return everything as one HTML page that needs no other file."""
+    """Return the page as HTML that needs no other file."""
     runs = replays.runs
-    shown, schemes = shown_measures(runs), replays.schemes
     left = list(winnable(variants))
     entries = [
         *((("winnable", "What could still be won"),) if left else ()),
@@ -92,14 +87,14 @@ def page_text(
         ("how", "How it was run"),
     ]
     everything = [difference for of_variant in found.values() for difference in of_variant]
-    stored = len(runs) + len(replays.failed)
+    left_out = replays.study.settings.get("left_out", {})
     return render_page(
         "replays.html.jinja",
         study=replays.study,
         unfolded=MOST_SENTENCES,
         entries=entries,
         failed=replays.failed,
-        missing=replays.study.runs - stored,
+        missing=replays.study.runs - len(runs) - len(replays.failed),
         headline=headline(found, runs),
         winnable=left,
         winnable_columns=[*COLUMNS, *decisions_of(left)],
@@ -108,13 +103,13 @@ def page_text(
         sections=[_section(each, runs) for each in variants],
         several_seeds=len({run.seed for run in runs}) > 1,
         plot_groups=groups,
-        colours={scheme: scheme_colour(scheme, schemes) for scheme in schemes},
-        meanings=[measure for measure in shown if measure.meaning],
+        colours={scheme: scheme_colour(scheme, replays.schemes) for scheme in replays.schemes},
+        meanings=[measure for measure in shown_measures(runs) if measure.meaning],
         settings=[
             *map(_setting, variants),
             *(
-                f"Case {name} is left out: {trace} is not there."
-                for name, trace in replays.study.settings.get("left_out", {}).items()
+                f"Case {name} is left out: its trace {trace} does not exist."
+                for name, trace in left_out.items()
             ),
         ],
         schemes={run.scheme: run.setting["summary"] for run in runs},
@@ -126,9 +121,10 @@ def page_text(
 def headline(
     found: Mapping[str, Sequence[Difference]], runs: Sequence[ReplayRecord]
 ) -> list[tuple[str, str]]:
-    """Return what the replays come to: who, and how he fares, for each scheme.
+    """Return the main results: for each scheme its name, and its differences in words.
 
-    Where there are variants, it says with which of them a scheme fares best and worst.
+    With several variants, the best and the worst variant of each scheme are named. With one scheme,
+    its main measures are returned instead.
     """
     by_scheme: dict[str, dict[str, list[tuple[str, Difference]]]] = {}
     for variant, of_variant in found.items():
@@ -145,11 +141,18 @@ def headline(
         clauses = [f"{name} {_clause(of_measure)}" for name, of_measure in of_scheme.items()]
         (_, first), *_ = next(iter(of_scheme.values()))
         sentences.append((f"{scheme} against {first.baseline}", f"{'; '.join(clauses)}."))
-    return sentences or _one_scheme(runs)
+    if not sentences:
+        for section in (_section(each, runs) for each in variants_of(runs)):
+            figures = ", ".join(
+                f"{row.name} {row.cells[0].text} {row.unit}".strip() for row in section["main"][:4]
+            )
+            where = f" with {section['name']}" if section["name"] else ""
+            sentences.append((f"{section['schemes'][0]}{where}", f"{figures}."))
+    return sentences
 
 
 def _clause(of_measure: Sequence[tuple[str, Difference]]) -> str:
-    """Return how far a scheme is from the first one by one measure."""
+    """Return the differences of one scheme and measure as a clause."""
     if len(of_measure) == 1:
         return of_measure[0][1].in_words()
     ordered = sorted(of_measure, key=lambda entry: entry[1].relative)
@@ -157,30 +160,18 @@ def _clause(of_measure: Sequence[tuple[str, Difference]]) -> str:
     return f"from {first.in_words()} with {best} to {last.in_words()} with {worst}"
 
 
-def _one_scheme(runs: Sequence[ReplayRecord]) -> list[tuple[str, str]]:
-    """Return the main measures where there is nobody to compare with."""
-    sentences = []
-    for section in (_section(each, runs) for each in variants_of(runs)):
-        figures = ", ".join(
-            f"{line.name} {line.cells[0].text} {line.unit}".strip() for line in section["main"][:4]
-        )
-        where = f" with {section['name']}" if section["name"] else ""
-        sentences.append((f"{section['schemes'][0]}{where}", f"{figures}."))
-    return sentences
-
-
 def _section(variant: VariantRuns, shown: Sequence[ReplayRecord]) -> dict[str, Any]:
-    lines = rows_of(variant, shown)
+    rows = rows_of(variant, shown)
     return {
         "name": variant.name,
         "schemes": list(variant.by_scheme),
-        "lines": lines,
-        "main": main_rows(lines),
+        "lines": rows,
+        "main": main_rows(rows),
     }
 
 
 def _setting(variant: VariantRuns) -> str:
-    """Return what was simulated, in sentences."""
+    """Return sentences on the demand, the GPUs and the seeds of a variant."""
     first = variant.runs[0]
     gpus = ", ".join(
         f"{math.floor(count):,} {name}" for name, count in first.setting["own_gpus"].items()
@@ -189,5 +180,5 @@ def _setting(variant: VariantRuns) -> str:
     words += f"{first.setting['demand']}. Own GPUs: {gpus}. "
     words += f"Seeds: {', '.join(map(str, variant.seeds))}."
     if dropped := (first.figures or {}).get("dropped"):
-        words += f" {counted(dropped, 'job')} left out that can never run."
+        words += f" Left out: {counted(dropped, 'job')} that can never run."
     return words

@@ -1,4 +1,4 @@
-"""The results of a scenario's replays as printed tables and data frames."""
+"""The results of replays as printed tables and as data frames."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from lyra_opt.commands.output import print_line, print_table
-from lyra_opt.core.errors import counted, one_line
+from lyra_opt.core.errors import one_line
 from lyra_opt.experiments.frames import frame_of
 from lyra_opt.experiments.records import ReplayRecord
 from lyra_opt.experiments.simulation.measuring.bounds import MEAN_JCT
@@ -16,7 +16,7 @@ from lyra_opt.experiments.simulation.measuring.comparison import (
     cell_of,
     main_rows,
     rows_of,
-    what_seeds_vary,
+    seed_variation,
 )
 from lyra_opt.experiments.simulation.measuring.measures import MEASURES, shown_measures, variants_of
 from lyra_opt.experiments.simulation.showing.figures import overview
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.simulation.scenario.loading import Scenario
 
 COSTS = ("wall_time_s", "cpu_time_s", "peak_memory_mib")
-"""What a replay took of the machine that it ran on."""
+"""Columns with the cost of the replay itself."""
 
 
 def print_replays(replays: Replays) -> None:
-    """Print schemes side by side, in the mean over seeds, and what is assumed of them."""
+    """Print a table with a column per scheme, averaged over seeds, and the assumptions."""
     for variant in variants_of(replays.runs):
         first, seeds = variant.runs[0], len(variant.seeds)
         where = f"{first.workload} on {first.cluster}"
@@ -57,14 +57,14 @@ def print_replays(replays: Replays) -> None:
             ],
             right=1,
         )
-        if varied := what_seeds_vary(variant.runs, replays.jobs).in_words:
+        if varied := seed_variation(variant.runs, replays.jobs).in_words:
             print_line(varied)
     readings = sorted(
         {each["bound_reading"] for run in replays.runs if MEAN_JCT in (each := run.figures or {})}
     )
     if readings:
         print_line(
-            f"What is proved holds for what the reading {' or '.join(readings)} permits, see "
+            f"The proved bounds apply to the reading {' or '.join(readings)}, see "
             '"lyra-opt bound --help".'
         )
     print("What is assumed:")
@@ -74,19 +74,19 @@ def print_replays(replays: Replays) -> None:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Runs:
-    """What came of the replays of a scenario, as data frames and a picture.
+    """The results of the replays of a scenario, as data frames and a figure.
 
-    Printed, it is the main measures of the schemes side by side, and replays that failed.
+    Printed, it shows the main measures of all schemes side by side, and the failed replays.
 
     Parameters
     ----------
     replays
-        The same, as rows of a store.
+        The rows of the store.
     scenario
-        What was replayed, with the objects that were given.
+        The scenario, with the objects that replace parts of it.
     schemes
-        Labels of the scenario's schemes, or names of others, that were replayed; empty for all of
-        the scenario's.
+        Labels of the scenario's schemes, or names of other schemes, that were replayed; empty for
+        all of the scenario's schemes.
     """
 
     replays: Replays
@@ -95,14 +95,14 @@ class Runs:
 
     @cached_property
     def summary(self) -> pd.DataFrame:
-        """A row a replay, failed ones too, in the order of the scenario.
+        """A row per replay, including failed replays, in the order of the scenario.
 
         Columns: ``scheme``, the axes of the scenario, ``seed`` and ``status``; the figures of
         ``simulate --json`` (docs/formats.md, "Simulation"), with units in their names:
         ``queue_mean_s``, ``jct_mean_s``, ``jct_p50_s`` (the median), ``jct_p95_s``,
         ``makespan_s``, ``preemptions``, shares such as ``gpu_usage``; ``wall_time_s``,
         ``cpu_time_s`` and ``peak_memory_mib`` of the replay itself; ``workload``, ``cluster`` and,
-        of those that failed, ``message``. What a replay has not is NaN.
+        for failed replays, ``message``. Missing values are NaN.
         """
         frame = frame_of(
             sorted((*self.replays.runs, *self.replays.failed), key=lambda run: run.position)
@@ -117,29 +117,29 @@ class Runs:
 
     @cached_property
     def jobs(self) -> pd.DataFrame:
-        """A row a job and replay that finished: what it asked for, and what became of it.
+        """A row per job and finished replay: the inputs of the job, and its outcome.
 
-        Columns: ``scheme``, the axes and ``seed``; then those of ``jobs.csv.gz`` (docs/formats.md,
-        "Results of scenarios"): ``job_id``, ``submit_s``, ``start_s``, ``completion_s``,
-        ``queued_s``, ``jct_s``, ``preemptions`` and so on.
+        Columns: ``scheme``, the axes and ``seed``; then the columns of ``jobs.csv.gz``
+        (docs/formats.md, "Results of scenarios"): ``job_id``, ``submit_s``, ``start_s``,
+        ``completion_s``, ``queued_s``, ``jct_s``, ``preemptions`` and so on.
         """
         return self._of_all(self.replays.jobs)
 
     @cached_property
     def series(self) -> pd.DataFrame:
-        """A row a moment and replay that finished: the cluster, in the mean until the next moment.
+        """A row per point in time and finished replay: the mean state until the next row.
 
-        Columns: ``scheme``, the axes and ``seed``; then those of ``series.csv.gz``
+        Columns: ``scheme``, the axes and ``seed``; then the columns of ``series.csv.gz``
         (docs/formats.md, "Results of scenarios"): ``time_s``, ``queued_jobs``, ``running_jobs``,
         ``own_gpus_held`` and so on.
         """
         return self._of_all(self.replays.series)
 
     def plot(self) -> Figure:
-        """Return a picture: how long jobs wait and take, and who holds GPUs over time.
+        """Return a figure of queuing times, job completion times, and GPUs held over time.
 
-        A row of panels for each variant of the scenario, of which the first few are drawn. Jobs are
-        those of all seeds, GPUs those of the first seed.
+        It has a row of panels for each of the first variants. The times are those of the jobs of
+        all seeds; the GPUs are those of the first seed.
 
         Raises
         ------
@@ -149,7 +149,7 @@ class Runs:
         return overview(self.replays).figure()
 
     def __repr__(self) -> str:
-        """Return the main measures, side by side, as text."""
+        """Return the main measures of all schemes, side by side, as text."""
         blocks = [f"{heading}\n{table.to_string()}" for heading, table in self._tables()]
         return "\n\n".join([*blocks, *self._failures()])
 
@@ -163,19 +163,17 @@ class Runs:
         return [f"failed: {run.key}: {one_line(run.message or '')}" for run in self.replays.failed]
 
     def _tables(self) -> Iterator[tuple[str, pd.DataFrame]]:
-        """Yield a heading and a table, a row a measure and a column a scheme, for each variant."""
+        """Yield a heading and a table for each variant: a row per measure, a column per scheme."""
         import pandas as pd
 
         for variant in variants_of(self.replays.runs):
             seeds = len(variant.seeds)
             words = [self.replays.study.name, variant.name, f"on {variant.runs[0].cluster}"]
-            words.append(
-                f"means over {counted(seeds, 'seed')} (least – greatest)" if seeds > 1 else ""
-            )
-            lines = main_rows(rows_of(variant, self.replays.runs))
+            words += [f"means over {seeds} seeds (least – greatest)"] if seeds > 1 else []
+            rows = main_rows(rows_of(variant, self.replays.runs))
             table = pd.DataFrame(
-                [[cell.with_spread for cell in line.cells] for line in lines],
-                index=[f"{line.name} ({line.unit})" if line.unit else line.name for line in lines],
+                [[cell.with_spread for cell in row.cells] for row in rows],
+                index=[f"{row.name} ({row.unit})" if row.unit else row.name for row in rows],
                 columns=list(variant.by_scheme),
             )
             yield ", ".join(filter(None, words)), table
@@ -187,7 +185,7 @@ class Runs:
         for run in self.replays.runs:
             table = table_of(run)
             keys = {"scheme": run.scheme, **run.point, "seed": run.seed}
-            for place, (key, value) in enumerate(keys.items()):
-                table.insert(place, key, value)
+            for position, (key, value) in enumerate(keys.items()):
+                table.insert(position, key, value)
             tables.append(table)
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()

@@ -286,7 +286,12 @@ class TestSchemes:
 @pytest.mark.parametrize(
     ("plugins", "command", "told", "beside"),
     [
-        (WORKLOADS, ("scenarios", "parts"), "not to be had: odd workload 'odd': ", "  lyra-like"),
+        (
+            WORKLOADS,
+            ("scenarios", "parts"),
+            "cannot be loaded: odd workload 'odd': ",
+            "  lyra-like",
+        ),
         (SCHEMES, ("schemes",), "odd: scheme 'odd': ", "dally "),
     ],
 )

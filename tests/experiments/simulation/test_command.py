@@ -150,7 +150,7 @@ class TestFigures:
             assert record["inference_shortfall_share"] is not None
         for record, part in zip(
             records,
-            ("starts again from its last checkpoint", "is decided every 600 s", "after 3600 s"),
+            ("restarts from its last checkpoint", "is decided every 600 s", "after 3600 s"),
             strict=True,
         ):
             told = [text for text in record["assumptions"] if text.startswith("Simulated")]
@@ -314,7 +314,7 @@ class TestCapture:
         named = schemes("fifo", "lyra", "least-loss")
         exit_code, _, err = simulate(*BUSY, *named, "--capture", folder)
         assert exit_code == 0
-        assert "scheme fifo puts no decision to a solver: nothing captured" in err
+        assert "scheme fifo asks no solver to decide: no decisions captured" in err
         found = r"(\d+) of [\d,]+ {} decisions"
         samples = "contested allocation", "easy allocation", "contested reclaim", "easy reclaim"
         counts = ", ".join(found.format(sample) for sample in samples)
@@ -379,7 +379,7 @@ class TestTraces:
         given = ("plain", "--jobs", "jobs.csv", *ONE_SERVER, "--json")
         loans = changes("cluster.loans.servers=2", "cluster.loans.usage=usage.csv")
         monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
-        assert_one_line_error(simulate(*given), "jobs.csv: is no file", "LYRA_OPT_TRACES")
+        assert_one_line_error(simulate(*given), "jobs.csv: does not exist", "LYRA_OPT_TRACES")
         monkeypatch.setenv("LYRA_OPT_TRACES", str(folder))
         record = figures(simulate(*given, *loans))
         assert record["jobs"] == 3
@@ -419,9 +419,9 @@ class TestTraces:
         """Nobody waits for one that nobody writes to: scenarios and traces are files."""
         pipe = tmp_path / "pipe.toml"
         os.mkfifo(pipe)
-        assert_one_line_error(simulate(pipe), str(pipe), "no regular file")
+        assert_one_line_error(simulate(pipe), str(pipe), "must be a regular file")
         given = ("plain", *ONE_SERVER, "--jobs", pipe)
-        assert_one_line_error(simulate(*given), str(pipe), "no regular file")
+        assert_one_line_error(simulate(*given), str(pipe), "must be a regular file")
 
     def test_resume_of_nothing(self, three_jobs):
         """There is nothing to go on with where no folder is named."""

@@ -115,7 +115,7 @@ def test_two_of_one_name_are_refused(folder, simulate):
     """Their rows could not be told apart."""
     (folder / "theirs.py").write_text(FILE)
     both = schemes("../mine.py:Shortest", "../theirs.py:Shortest")
-    assert_one_line_error(simulate(folder / "own.toml", *both), "theirs.py", "both called Shortest")
+    assert_one_line_error(simulate(folder / "own.toml", *both), "theirs.py", "both named Shortest")
 
 
 @pytest.mark.parametrize("processes", [1, 2])

@@ -52,7 +52,7 @@ class TestReservoir:
     """A uniform sample of a stream."""
 
     def sample(self, entries, seed, most=5):
-        reservoir: Reservoir[int] = Reservoir(most, np.random.default_rng(seed))
+        reservoir = Reservoir(most, np.random.default_rng(seed))
         for entry in range(entries):
             reservoir.offer(entry)
         assert reservoir.seen == entries
@@ -136,7 +136,7 @@ class TestCapture:
     def test_samples(self, tmp_path):
         """Each as large as may be, whatever the other one is; files say which is which."""
         capture = Capture(workload="w", scheme="s", seed=0, most=3)
-        assert capture.in_words() == "scheme s puts no decision to a solver: nothing captured"
+        assert capture.in_words() == "scheme s asks no solver to decide: no decisions captured"
         for moment_s in range(20):
             capture("reclaim", reclaim(3 if moment_s in (4, 9) else 1, moment_s=moment_s))
         capture("allocation", allocation(8, Objective.JCT_REDUCTION))

@@ -320,16 +320,16 @@ def test_the_picture_of_a_scenario(three_jobs, tmp_path):
         given = changes(f"bounds={'true' if bounds else 'false'}")
         exit_code, out, err = three_jobs(*given, *schemes("fifo", "sjf"), "--out", folder)
         assert exit_code == 0, err
-        assert "JCT, of it queuing before the start (s)" in out
+        assert "JCT part: queuing before the start (s)" in out
         drawn = (folder / "plots" / "time_parts.svg").read_text()
         assert "least run time" in drawn
         assert "queuing before the start" in drawn
         assert "lost work" not in drawn
-        assert ("nobody can be below" in drawn) == bounds
+        assert ("proved lower bound" in drawn) == bounds
         # FIFO takes 400 / 3 s.
         assert ">2.22<" in drawn
         page = (folder / "report.html").read_text()
-        assert "less of queuing before the start" in page
+        assert "less from queuing before the start" in page
         assert page.index("Where the time goes") < page.index("Waiting and completion of all jobs")
 
 

@@ -348,7 +348,7 @@ REFUSED: dict[str, dict[str, Any]] = {
         "jobs": TRACE,
     },
     "schemes.name is 5: must be a non-empty string": {"schemes": 5},
-    "object stands where a file has": {"changes": {"cluster.servers": object()}},
+    "object must be a text, a number": {"changes": {"cluster.servers": object()}},
     'cluster is "4": must be a lyra_opt.simulation.cluster.Cluster': {"cluster": 4},
     "changes is .*must be a dictionary of keys": {"changes": ["a=1"]},
     "processes is 0: must be": {"processes": 0},
