@@ -6,9 +6,9 @@ for its exact value. Time shares use integers over powers of two
 (`lyra_opt.heterogeneous.share_checker`). Two tolerances apply, both relative:
 
 * a job is complete once at most 1e-9 of its steps are left (`due_steps`);
-* time shares are computed in floats. The shares of a job may sum to 1 + 1e-6, gangs may hold
-  (1 + 1e-6) times the GPUs of a type, and a job may miss the throughput that its deadline requires
-  by 1e-6. No other rule has a tolerance.
+* time shares are computed in floats. The shares of a job may sum to 1 + 1e-6, and gangs may hold
+  (1 + 1e-6) times the GPUs of a type. A job may miss the throughput that its deadline requires by
+  1e-6. No other rule has a tolerance.
 
 An objective is exact until its final rounding to a float, except for utilities, which are the
 floats that `utility.at` returns.

@@ -426,10 +426,10 @@ class Instance(ProblemInstance["Solution"]):
 
         Nodes are ``("gpu_type", name)`` with ``price_per_hour`` and the ``gpus`` of the whole
         cluster, ``("server", id)``, and ``("job", id)`` with ``gang``, ``steps``, ``weight`` and
-        ``release_s``. Edges join a server to its types (``gpus``), a job to the types on which it
-        can run (``rate`` and ``spread_rate``, steps a second on one server and on several), and a
-        job to the servers that it holds (``current``, GPUs by type). The graph has ``name`` and
-        ``objective``. Complexity O(types * (servers + jobs) + GPUs held).
+        ``release_s``. Edges join a server to its types (``gpus``). They join a job to the types on
+        which it can run (``rate`` and ``spread_rate``, steps per second on one server and on
+        several), and to the servers that it holds (``current``, GPUs by type). The graph has
+        ``name`` and ``objective``. Complexity O(types * (servers + jobs) + GPUs held).
         """
         import networkx
 

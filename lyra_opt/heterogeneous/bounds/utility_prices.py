@@ -135,11 +135,11 @@ class PricingOracle:
 
         The search extends labels round by round. A label is a partial schedule, given by its steps
         and its cost. In each round a label waits or takes the cheapest placement of one rate. A
-        label is dropped if another has at least its steps and at most its cost, if its cost reaches
-        the utility of completing in the next round, or if it can no longer complete. A completed
-        label is a schedule: utilities never rise with time and prices are not negative, so further
-        rounds cannot improve it. With forking a round has one turn per server, in which a copy may
-        run on that server.
+        label is dropped if another has at least its steps and at most its cost. It is also dropped
+        if its cost reaches the utility of completing in the next round, or if it can no longer
+        complete. A completed label is a schedule: utilities never rise with time and prices are not
+        negative, so further rounds cannot improve it. With forking a round has one turn per server,
+        in which a copy may run on that server.
 
         The result is exact: a dropped label cannot reach a larger payoff than some label that is
         kept, because labels with equal steps and cost have the same futures. Beyond `MOST_LABELS`

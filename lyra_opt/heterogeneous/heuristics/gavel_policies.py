@@ -280,10 +280,10 @@ class GavelGandiva(GavelRounds):
     Source: the policy gandiva of Gavel's code (stanford-futuredata/gavel), which models Gandiva
     (OSDI 2018). While the jobs need no more GPUs than exist, no jobs share. Otherwise unpaired jobs
     are paired: two of them are drawn as many times as there are unpaired jobs, and become a pair if
-    their gangs are equal. Jobs left over run alone. Each team's share of a type is its equal part
-    of the type's GPUs; a team's shares are scaled down to a sum of 1. A pair stays together while
-    both jobs are active, run beside each other on all types, and have relative speeds that sum,
-    over all types, to at least the speed of one job alone on one type.
+    their gangs are equal. Jobs left over run alone. A team's share of a type is its equal part of
+    the type's GPUs, divided by its gang. If a team's shares sum to more than 1, they are scaled
+    down to 1. A pair stays together while both jobs are active and run beside each other on all
+    types. Their relative speeds, summed over jobs and types, must also be at least 1.
 
     A pair that cannot run on any type wastes its share. As in Gavel's code, its jobs then take
     turns with priority 0.

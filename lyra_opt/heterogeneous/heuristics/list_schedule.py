@@ -83,7 +83,7 @@ class _Search:
         self.order: Sequence[GangJob] | None = None
         self.tried = 0
 
-    def tries(self, order: Sequence[GangJob]) -> bool:
+    def try_order(self, order: Sequence[GangJob]) -> bool:
         """Schedule the jobs in an order; return whether the result is the best so far."""
         self.tried += 1
         if not self.offer(without_waste(self.instance, _schedule(self.instance, order))):
@@ -107,9 +107,9 @@ def _search_orders(search: _Search) -> None:
     instance = search.instance
     alone = [earliest_completion(instance, job) for job in within_time(instance.jobs)]
     for order in _orders(instance, alone):
-        search.tries(order)
+        search.try_order(order)
     if search.order is not None and len(instance.jobs) <= MOST_MOVED_JOBS:
-        while any(search.tries(order) for order in _moved(instance, search.order)):
+        while any(search.try_order(order) for order in _moved(instance, search.order)):
             if search.tried >= MOST_SCHEDULES:
                 break
 

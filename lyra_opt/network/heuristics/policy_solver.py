@@ -211,9 +211,9 @@ class PricedPlacementSolver(PlacementPolicySolver):
     comparison.
 
     Source: this project. Complexity: that of `pack` and of Dally's decision. Guarantee: never worse
-    than `dally` on the same instance. Beyond that none: with 4 free GPUs on a machine, gangs of 3
-    and 4 GPUs worth 3.1 and 4 are packed optimally, but exchanges between several gangs on more
-    than one machine are not searched.
+    than `dally` on the same instance, and beyond that none. With 4 free GPUs on a machine, gangs of
+    3 and 4 GPUs worth 3.1 and 4 are packed optimally. Exchanges between several gangs on more than
+    one machine are not searched.
     """
 
     def __init__(self) -> None:

@@ -172,11 +172,12 @@ class PricedPlacement(PlacementPolicy):
     `lyra_opt.network.heuristics.packing.pack` searches for the most valuable packing of gangs at
     tiers that they accept.
 
-    *Which gangs wait.* There are no timers. The price of a GPU is the value per GPU of the last
-    gang that the cluster could serve if all leases were over and all gangs at their best tier; it
-    is 0 if GPUs suffice. A gang always accepts its best tier b. It accepts another tier t if its
-    surplus there over a lease, beyond the price of its GPUs, is at least the surplus at tier b in
-    the rest of the lease after the wait for b, and at least 0::
+    *Which gangs wait.* There are no timers. Suppose that all leases were over, and all gangs at
+    their best tier. The price of a GPU is the value per GPU of the first gang, in order of this
+    value, for which the GPUs of the cluster no longer suffice; it is 0 if they suffice for all. The
+    surplus of a gang is its value minus the price of its GPUs. A gang always accepts its best tier
+    b. It accepts another tier t if its surplus there is at least 0, and at least its surplus at
+    tier b in the part of a lease that remains after the wait for b::
 
         v_t - price gang >= max(0, (v_b - price gang) (1 - wait_b / lease))
 
@@ -300,7 +301,7 @@ class PricedPlacement(PlacementPolicy):
 
 
 def _price_of_gpu(state: PlacementState, worth: FloatArray, running: FloatArray) -> float:
-    """Return the value per GPU of the last gang that all GPUs could serve; 0 if GPUs suffice."""
+    """Return the value per GPU of the first gang for which GPUs run out; 0 if they suffice."""
     size, _, worth_of_gpu = running
     gang = state.waiting.gang
     of_gpu = np.concatenate((worth.max(axis=1) / gang, worth_of_gpu))

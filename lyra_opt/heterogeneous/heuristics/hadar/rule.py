@@ -336,10 +336,11 @@ def worth_at(active: ActiveJob, time_s: float) -> float:
 
 
 def horizon_of(state: RoundState, gpus: int) -> float:
-    """Return the time by which all jobs should complete.
+    """Return the time by which all jobs should complete, in seconds.
 
-    If it is unknown, it is estimated: the active jobs keep all GPUs busy on their slowest types
-    from now on, and then the longest of them runs once more.
+    If the instance does not state it, it is estimated as the sum of three times: now, the time in
+    which all GPUs together run the active jobs on their slowest types, and the longest run time of
+    a job.
     """
     if state.horizon_s is not None:
         return state.horizon_s
