@@ -412,8 +412,8 @@ class TestSolvers:
             "name": "lyra-greedy",
             "problem": "reclaim",
             "variants": ["rigid", "interchangeable"],
-            "summary": "Take N_R times the server of least preemption cost, and preempt its jobs "
-            "everywhere",
+            "summary": "Repeatedly take the server with the least preemption cost, and preempt its "
+            "jobs everywhere",
             "proves_optimality": [],
             "gives_bound": False,
             "available": True,
