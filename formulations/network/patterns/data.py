@@ -315,7 +315,7 @@ class PatternModel(PlacementModel):
                 for _ in range(found.pattern[c, p]):
                     m = next(machines, None)
                     if m is None:
-                        raise ValueError(f"class {c} has more patterns than machines")
+                        raise ValueError(f"machine class {c} has more patterns than machines")
                     open_gpus[m] = pattern.open_gpus
                     for size, count in zip(self.sizes, pattern.gangs, strict=True):
                         slots[size] += [m] * count
