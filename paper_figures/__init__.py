@@ -1,1 +1,1 @@
-"""Published tables and figures: the papers' numbers and ours, one module each."""
+"""Published tables and figures: one TOML file and one module of functions per paper."""

@@ -1,4 +1,4 @@
-"""``lyra-opt paper``: published tables and figures beside ours."""
+"""The command ``lyra-opt paper``: show or compute published tables and figures."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def _scale(text: str) -> float:
-    """Argument type: a number above 0 and at most 1."""
+    """Return a number above 0 and at most 1 from a command-line argument."""
     try:
         value = float(text)
     except ValueError:
@@ -168,7 +168,7 @@ def _compute(
 
 
 def _chosen(paper: PaperTable, given: dict[str, Sequence[str]]) -> list[PublicationTable]:
-    """Return the chosen tables and figures, in the order of the paper."""
+    """Return the tables and figures chosen on the command line, in the order of the paper."""
     from lyra_opt.core.errors import UserError
 
     chosen = set()

@@ -1,4 +1,4 @@
-"""A published number beside ours: the ratio and a verdict in words."""
+"""Comparison of published numbers with computed ones: the ratio, the gain and a verdict."""
 
 from __future__ import annotations
 
@@ -29,40 +29,40 @@ MISSING = "–"
 
 
 class Judged(StrEnum):
-    """What a number of a paper is, and is held against."""
+    """The kind of a published number, which decides how it is judged."""
 
     EXACT = "exact"
-    """Digits of a worked example, or a choice among a few."""
+    """The digits of a worked example, or a choice among a few."""
     VALUE = "value"
     GAIN = "gain"
     REDUCTION = "reduction"
-    """In per cent."""
+    """A reduction in per cent."""
 
 
 class Source(StrEnum):
-    """Where a number of a paper comes from, if not from its text."""
+    """The source of a published number."""
 
     TEXT = ""
-    """From the text, as are all numbers of a paper that is at hand."""
+    """The text of the paper."""
     ABSTRACT = "abstract"
     SECONDARY = "others, on the paper"
-    """Read in what others say of it."""
+    """Another publication about the paper."""
     CODE = "its authors' code, run again"
     ARTIFACT = "its authors' artifact"
     MEMORY = "memory"
-    """Remembered, and found nowhere since."""
+    """Memory only; no written source was found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gains:
-    """A number's gain over the row that it is compared with.
+    """A number's gain over the row that it is compared with, in the paper and in the simulation.
 
     Parameters
     ----------
     paper, ours
-        The paper's gain, and ours; None where there is no number of ours.
+        The paper's gain, and the computed gain; None where nothing was computed.
     spread
-        The least and the greatest of ours over seeds, where there are several.
+        The least and the greatest computed gain over seeds, if there are several seeds.
     """
 
     paper: float
@@ -71,20 +71,20 @@ class Gains:
 
     @property
     def verdict(self) -> Verdict:
-        """How the two compare."""
+        """The verdict on the computed gain."""
         return verdict_of_gains(self.paper, self.ours, self.spread)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """What a number cannot be, whatever the scheduler: proved with the runs.
+    """A proved limit on a number that holds for every scheduler.
 
     Parameters
     ----------
     value
-        How much it is at most, or at least.
+        The limit.
     is_most
-        Which of the two.
+        Whether the number is at most the limit; otherwise it is at least the limit.
     """
 
     value: float
@@ -93,31 +93,31 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One number of a table or figure.
+    """One number of a published table or figure, with the computed number.
 
     Parameters
     ----------
     row, column
-        Where it stands in the paper.
+        The position of the number in the paper's table.
     paper
         The paper's number as printed, so that its precision is known.
     ours
-        What this project computes, None if nothing.
+        The computed number; None if nothing was computed.
     judged
-        What the paper's number is: digits of a worked example, a value, a gain or a reduction in
-        per cent.
+        The kind of the paper's number: digits of a worked example, a value, a gain or a reduction.
     gains
-        Of a value that is compared with another row, its gain over that.
+        The gain over another row, for a value that is compared with one.
     spread
-        The least and the greatest of ours, where there are several.
+        The least and the greatest computed number, if there are several.
     is_over_seeds
-        Whether the spread is over seeds, and not over workloads that the paper tells apart.
+        Whether the spread is over seeds; otherwise it is over workloads that the paper
+        distinguishes.
     bound
-        What it cannot be, where that was computed.
+        A proved limit on the number, if one was computed.
     is_modelled
-        Whether what decides it is simulated at all.
+        Whether the simulation models what determines the number.
     source
-        Where the paper's number comes from.
+        The source of the paper's number.
     """
 
     row: str
@@ -134,7 +134,7 @@ class Entry:
 
     @property
     def value_verdict(self) -> Verdict | None:
-        """How ours compares with the paper's; None of what is a gain. See `RULE`."""
+        """The verdict on the computed value by `RULE`; None for a gain or a reduction."""
         if self.judged is Judged.EXACT:
             return self._of(verdict_of_digits(self.paper, self.ours))
         if self.judged is Judged.VALUE:
@@ -144,7 +144,7 @@ class Entry:
 
     @property
     def gain_verdict(self) -> Verdict | None:
-        """How our gain compares with the paper's; None of what has none. See `RULE`."""
+        """The verdict on the computed gain by `RULE`; None if the number has no gain."""
         gains = self.judged_gains
         if gains is None:
             return None
@@ -152,12 +152,12 @@ class Entry:
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """On its value and on its gain, as far as it has them."""
+        """The verdicts on the value and on the gain, where they exist."""
         return [each for each in (self.value_verdict, self.gain_verdict) if each is not None]
 
     @property
     def verdict_of_0_1_0(self) -> str:
-        """How version 0.1.0 judged it, a value or gain."""
+        """The verdict by the rule of version 0.1.0, which judges the value or the gain."""
         gains = self.judged_gains
         both = None
         if gains is not None and gains.ours is not None:
@@ -166,7 +166,7 @@ class Entry:
 
     @property
     def judged_gains(self) -> Gains | None:
-        """Both gains: those over another row, or what the paper prints as such."""
+        """The gains to judge: over another row, or as the paper prints them, if there are any."""
         spread = self.spread if self.is_over_seeds else None
         if self.judged is Judged.GAIN:
             return Gains(paper=float(self.paper), ours=self.ours, spread=spread)
@@ -182,7 +182,7 @@ class Entry:
 
     @property
     def shown_gains(self) -> Gains | None:
-        """Gains that are other numbers than those of the entry."""
+        """The gains to show next to the number; None if the number itself is a gain."""
         return None if self.judged is Judged.GAIN else self.judged_gains
 
     def _of(self, found: Verdict, bound: Bound | None = None) -> Verdict:
@@ -200,25 +200,25 @@ class Entry:
 
     @property
     def ratio(self) -> float | None:
-        """Ours over the paper's, None where the paper's is 0 or there is no number of ours."""
+        """The computed number over the paper's; None if that is 0 or nothing was computed."""
         paper = float(self.paper)
         return self.ours / paper if paper and self.ours is not None else None
 
     def our_value_in_words(self) -> str:
-        """Return ours as precisely as a page needs it, with its spread if it has one to show."""
+        """Return the computed number with the precision of a page, and its spread if it has one."""
         ours = self.shown(self.ours)
         low, high = map(self.shown, self.spread or (self.ours, self.ours))
         return ours if low == high else f"{ours} ({low} to {high})"
 
     def bound_in_words(self) -> str:
-        """Return what it cannot be beyond, whatever the scheduler; empty without a bound."""
+        """Return the proved limit in words; empty if there is none."""
         if self.bound is None:
             return ""
         side = "at most" if self.bound.is_most else "at least"
         return f"{side} {self.shown(self.bound.value)}"
 
     def shown(self, value: float | None) -> str:
-        """Return a number as precisely as the paper prints its own, small ones more so."""
+        """Return a number with the paper's precision, or one digit more if it is below 100."""
         if value is None:
             return MISSING
         digits = digits_of(self.paper) + (abs(value) < 100)
@@ -228,16 +228,16 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FurtherTable:
-    """Numbers of ours that no number of the paper stands beside.
+    """A table of computed numbers for which the paper has no numbers.
 
     Parameters
     ----------
     title
-        What they are.
+        The title of the table.
     header, rows
         The cells.
     words
-        How many of the first columns hold words.
+        The number of leading columns that hold words.
     """
 
     title: str
@@ -246,7 +246,7 @@ class FurtherTable:
     words: int = 1
 
     def as_markdown(self) -> list[str]:
-        """Return its lines, with its title."""
+        """Return the table as lines of Markdown, with its title."""
         return [
             f"## {self.title}",
             "",
@@ -256,14 +256,14 @@ class FurtherTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Computed:
-    """The numbers that a function of a paper computes for a table or figure.
+    """The numbers that a paper's function computes for a table or figure.
 
     Parameters
     ----------
     values
-        Ours by row and column, with the least and the greatest; None for what was not run.
+        The computed number by row and column, with its least and greatest value; None if not run.
     findings, tables, series
-        As `Comparison` has them.
+        As in `Comparison`.
     """
 
     values: Mapping[tuple[str, str], tuple[float | None, Spread]] = field(default_factory=dict)
@@ -274,30 +274,31 @@ class Computed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A published table or figure beside ours.
+    """A published table or figure with the computed numbers.
 
     Parameters
     ----------
     name
-        File name of the page, such as ``lyra-table-1``.
+        The file name of the page, such as ``lyra-table-1``.
     title
-        What is compared, with the source.
+        The title, with the source in the paper.
     entries
-        The numbers, in the paper's order; none where the paper has no such number.
+        The numbers in the paper's order; empty if the paper has no such numbers.
     findings
-        What the numbers say, a sentence each, before they are shown.
+        Conclusions from the numbers, one sentence each, shown before the tables.
     counts_by_0_1_0
-        Whether its head also counts verdicts by the rule of that version.
+        Whether the head also counts verdicts by the rule of version 0.1.0.
     notes
-        What a reader must know: assumptions, contradictions inside the paper, why ours differs.
+        Facts that a reader needs: assumptions, contradictions in the paper, reasons for
+        differences.
     is_wide
-        Whether the page begins with a table as the paper has it, ours beside its numbers.
+        Whether the page begins with a table in the paper's layout.
     tables
-        What else was found, without numbers of the paper.
+        Further computed tables, for which the paper has no numbers.
     series
-        Points of the plot, by name, where it shows more than the entries.
+        Points of the plot by name, if it shows more than the entries.
     remembered
-        What of that which was run is from memory, in words; empty if nothing is.
+        The parts of the simulated setting that are from memory; empty if there are none.
     """
 
     name: str
@@ -313,7 +314,7 @@ class Comparison:
 
     @property
     def verdicts(self) -> dict[str, Counter[str]]:
-        """How many values and how many gains have each verdict, as far as there are any."""
+        """The number of values, and of gains, with each verdict, where there are any."""
         of = {
             "values": [entry.value_verdict for entry in self.entries],
             "gains": [entry.gain_verdict for entry in self.entries],
@@ -322,7 +323,7 @@ class Comparison:
         return {what: count for what, count in counts.items() if count}
 
     def counted(self) -> str:
-        """Return how many values and gains have each verdict, in words."""
+        """Return in words how many values and gains have each verdict."""
         if not self.entries:
             return "No number of the paper stands beside these."
         count = len(self.entries)
@@ -335,7 +336,7 @@ class Comparison:
         return sentence
 
     def warning(self) -> str | None:
-        """Return what of this rests on memory, None if nothing does."""
+        """Return a warning about parts that are from memory; None if there are none."""
         sentences = []
         remembered = sum(entry.source is Source.MEMORY for entry in self.entries)
         if remembered:
@@ -369,7 +370,7 @@ class Comparison:
 
     @property
     def last_words(self) -> int:
-        """How many of the last columns of `rows` hold words."""
+        """The number of trailing columns of `rows` that hold words."""
         return len(self.verdicts) + self._has_sources
 
     def rows(self) -> Iterator[list[str]]:
@@ -391,7 +392,7 @@ class Comparison:
         return ["", *self._columns()]
 
     def wide_rows(self) -> Iterable[list[str]]:
-        """Yield each row of the paper's table, a cell of it as ``paper | ours``."""
+        """Yield each row of the paper's table, with cells of the form ``paper | ours``."""
         cells = {
             (entry.row, entry.column): f"{entry.paper} | {entry.shown(entry.ours)}"
             for entry in self.entries
@@ -400,12 +401,12 @@ class Comparison:
             yield [row, *(cells.get((row, column), "") for column in self._columns())]
 
     def as_markdown(self, picture: str = "") -> str:
-        """Return the page.
+        """Return the page in Markdown.
 
         Parameters
         ----------
         picture
-            The line that shows its plot, if it has one.
+            The line that shows the plot; empty if there is none.
         """
         lines = [f"# {self.title}", "", self.counted(), ""]
         warning = self.warning()
@@ -449,14 +450,14 @@ class Comparison:
 
 
 def rule_of_verdicts() -> list[str]:
-    """Return the lines that say the rule, with their title."""
+    """Return the rule of verdicts as lines of Markdown, with a title."""
     return ["## The rule of verdicts", "", *(f"- {part}" for part in RULE)]
 
 
 def markdown_table(
     header: Sequence[str], rows: Iterable[Sequence[str]], *, words: int, words_last: int = 0
 ) -> list[str]:
-    """Return the lines of a table whose first `words` and last `words_last` columns hold words."""
+    """Return a Markdown table whose first `words` and last `words_last` columns hold words."""
     numbers = len(header) - words - words_last
     rule = ["---"] * words + ["---:"] * numbers + ["---"] * words_last
     table = [header, rule, *rows]
@@ -464,12 +465,12 @@ def markdown_table(
 
 
 def _counted(counts: Counter[str]) -> str:
-    """Return how many have each verdict, in the order of the rule."""
+    """Return the number of entries with each verdict, in the order of the rule."""
     return ", ".join(f"{counts[each]} {each}" for each in map(str, Verdict) if counts[each])
 
 
 def _gain_of_reduction(percent: float) -> float:
-    """Less by p % is 100 / (100 - p) times better; by 100 %, infinitely."""
+    """Return the gain for a reduction by p %, which is 100 / (100 - p); infinite for 100 %."""
     return gain(100.0, 100.0 - percent)
 
 

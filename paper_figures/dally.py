@@ -1,7 +1,7 @@
-"""What the tables and figures on Dally (Sharma et al., arXiv 2401.16492) need beyond replays.
+"""Functions for the tables and figures on Dally (Sharma et al., arXiv 2401.16492).
 
-Tables, and notes with numbers; among them the schemes of all papers on one cluster, and what
-locality is worth beside order.
+They compute tables and notes from replays, such as a comparison of the schemes of all papers on one
+cluster, and the benefit of locality compared with that of the queue order.
 """
 
 from __future__ import annotations
@@ -54,38 +54,39 @@ LOOKS_AT_IN_WORDS = {
     NOTHING: "nothing of the network",
 }
 
-SPEED_BLIND_ROUNDS = frozenset({"gavel-fifo", "tiresias", "yarn-cs"})  # with one type of GPU
+# With a single GPU type, these round-based schemes ignore the speeds of jobs.
+SPEED_BLIND_ROUNDS = frozenset({"gavel-fifo", "tiresias", "yarn-cs"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """A scheme and its figures in a situation.
+    """A scheme with its replays in one scenario.
 
     Parameters
     ----------
     scheme
-        Its name.
+        The name of the scheme.
     outcomes
-        With each seed.
+        The replays, one per seed.
     """
 
     scheme: str
     outcomes: Sequence[Outcome]
 
     def mean(self, measure: str | Callable[[Outcome], float]) -> float:
-        """Return the mean of a figure, or of a measure, over seeds."""
+        """Return the mean of a figure, or of a function of the replay, over seeds."""
         if isinstance(measure, str):
             return statistics.fmean(outcome.figures[measure] for outcome in self.outcomes)
         return statistics.fmean(map(measure, self.outcomes))
 
     @property
     def jct_h(self) -> float:
-        """Mean JCT."""
+        """The mean JCT, in hours."""
         return self.mean("jct_mean_s") / HOUR_S
 
 
 def looks_at(scheme: str) -> str:
-    """Return what a scheme knows of the network when it places a gang."""
+    """Return the part of the network data that a scheme uses to place a gang."""
     found = find_scheme(scheme)
     if isinstance(found, PlacementScheme):
         return TIERS
@@ -94,7 +95,7 @@ def looks_at(scheme: str) -> str:
 
 
 def standings(part: Part, situation: str, schemes: Sequence[str]) -> list[Standing]:
-    """Return all schemes that were run in a situation, by mean JCT."""
+    """Return all schemes that were run in a scenario, sorted by mean JCT."""
     found = [
         Standing(scheme=scheme, outcomes=outcomes)
         for scheme in schemes
@@ -106,15 +107,14 @@ def standings(part: Part, situation: str, schemes: Sequence[str]) -> list[Standi
 def schemes_of_all_papers(
     part: Part, *, orders: Mapping[str, str], left_out: Mapping[str, str]
 ) -> Computed:
-    """Return all schemes side by side.
+    """Return tables that compare all schemes.
 
     Parameters
     ----------
     orders
-        The schemes that are run, and who goes first; with a star where the rule has to know how
-        long jobs run.
+        The queue order of each scheme, with a star if it needs to know how long jobs run.
     left_out
-        Schemes that cannot run these gangs, or run them as another scheme does, and why.
+        The reason for each scheme that cannot run these gangs, or equals another scheme.
     """
     by_situation = {name: standings(part, name, list(orders)) for name in SITUATIONS}
     ideal_h = _ideal_h(part)
@@ -150,7 +150,7 @@ def _queue_h(standing: Standing) -> float:
 
 
 def _ideal_h(part: Part) -> float:
-    """Return how long jobs run in the mean if the network costs nothing."""
+    """Return the mean run time of a job, in hours, without communication costs."""
     draws = part.setting.draws(part.publication)
     run = PaperRun(scenario=CONGESTED, scheme=DALLY)
     return statistics.fmean(
@@ -203,7 +203,7 @@ def _table(
 
 
 def _share(standing: Standing, tier: Tier) -> float:
-    """Return the share of GPUs' time that gangs hold them at a tier."""
+    """Return the share of GPU time that gangs spend at a tier."""
 
     def share(outcome: Outcome) -> float:
         by_tier: Mapping[str, float] = outcome.figures["gpu_s_by_tier"]
@@ -217,7 +217,7 @@ def _percent(share: float) -> str:
 
 
 def _findings(by_situation: dict[str, list[Standing]]) -> list[str]:
-    """Return what the numbers say of locality and order, a sentence each."""
+    """Return conclusions on locality and order, one sentence each."""
     congested, free = (by_situation[situation] for situation in SITUATIONS)
     if not congested:
         return ["Not run: there are no schemes."]
@@ -231,7 +231,7 @@ def _findings(by_situation: dict[str, list[Standing]]) -> list[str]:
 
 
 def _places(found: Sequence[Standing]) -> str:
-    """Return who is first, and where Dally and ours are."""
+    """Return which scheme is first, and the ranks of Dally and of this project's scheme."""
     of = {standing.scheme: place for place, standing in enumerate(found)}
     parts = [
         f"{scheme} is number {of[scheme] + 1} with {found[of[scheme]].jct_h:.1f} h"
@@ -247,7 +247,7 @@ def _places(found: Sequence[Standing]) -> str:
 
 
 def _best_blind(found: Sequence[Standing]) -> list[str]:
-    """Return how far rules get that know less of the network, against Dally and ours."""
+    """Compare schemes that know less of the network with Dally and this project's scheme."""
     jct_h = {standing.scheme: standing.jct_h for standing in found}
     sentences = []
     for knows, called in (
@@ -270,7 +270,7 @@ def _best_blind(found: Sequence[Standing]) -> list[str]:
 
 
 def _locality(found: Sequence[Standing]) -> list[str]:
-    """Return what waiting for near GPUs is worth, all else equal."""
+    """Return the benefit of waiting for near GPUs, with an unchanged queue order."""
     of = {standing.scheme: standing for standing in found}
     if NO_WAIT not in of:
         return []
@@ -288,7 +288,7 @@ def _locality(found: Sequence[Standing]) -> list[str]:
 
 
 def _order(found: Sequence[Standing]) -> list[str]:
-    """Return what the order is worth among rules that take the nearest GPUs at once."""
+    """Return the benefit of the queue order among schemes that take the nearest GPUs at once."""
     of = {standing.scheme: standing for standing in found}
     if not {NO_WAIT, BEST_FIT, SRTF} <= of.keys():
         return []
@@ -301,7 +301,7 @@ def _order(found: Sequence[Standing]) -> list[str]:
 
 
 def _control(congested: Sequence[Standing], free: Sequence[Standing]) -> list[str]:
-    """Return what is left between schemes where locality is worth nothing."""
+    """Return the differences between schemes if communication costs nothing."""
     before = {standing.scheme: standing.jct_h for standing in congested}
     both = [(before[each.scheme], each.jct_h) for each in free if each.scheme in before]
     sentences = [
@@ -335,7 +335,7 @@ def _control(congested: Sequence[Standing], free: Sequence[Standing]) -> list[st
 
 
 def _more_or_less(value: float, reference: float) -> str:
-    """Return how a value compares with another, in words."""
+    """Return in words how a value compares with a reference."""
     percent = 100 * (value / reference - 1)
     if abs(percent) < 1:
         return "as long as"
@@ -346,13 +346,13 @@ GANG = 16
 
 
 def over_links(part: Part, *, claims: Sequence[str], situations: Sequence[str]) -> Computed:
-    """Return the reductions over links, and what these mean for a gang."""
+    """Return the reductions for each set of links, and the efficiency of a gang on these links."""
     found = held_against(part, claims=claims, situations=situations, only_series=True)
     return replace(found, tables=[_links()])
 
 
 def _links() -> FurtherTable:
-    """Return what links mean for a gang, by how well it computes at each tier."""
+    """Return a table of the links and the efficiency of a gang at each tier."""
     weights = BATCH.models
     rows = []
     for name, links in LINK_SETS.items():
@@ -379,7 +379,7 @@ def _links() -> FurtherTable:
 
 
 def why_jct_differs(part: Part, *, situation: str) -> list[str]:
-    """Return why ours differ from the paper's, from what the runs show."""
+    """Return why computed JCTs differ from the paper's, with numbers from the runs."""
     paper = part.results.paper
     parts = []
     for scheme in (DALLY, *CONSOLIDATION):
@@ -405,7 +405,7 @@ def why_jct_differs(part: Part, *, situation: str) -> list[str]:
 
 
 def missing_traces(part: Part, *, situations: Sequence[str]) -> list[str]:
-    """Return which traces are not there, and so were not run."""
+    """Return a note on the scenarios that were not run because their traces are missing."""
     missing = {name: part.setting.missing_traces(name) for name in situations}
     names = [
         part.results.paper.scenarios[name].called.partition(",")[0]

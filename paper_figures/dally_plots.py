@@ -47,11 +47,11 @@ WHOSE_COLOUR_NAMES = {
 }
 
 LOWEST_PERCENT = -200.0
-"""Panels show no less: three times as much as the other scheme."""
+"""The lowest value that panels show: Dally needs three times as much as the other scheme."""
 
 
 def _shown(comparison: Comparison) -> tuple[list[Claim], list[str]]:
-    """Return the claims and situations of a table or figure, as the paper's file names them."""
+    """Return the claims and the scenario titles of a table or figure, from the paper's file."""
     paper = find_paper("dally")
     (publication,) = (
         each for each in paper.publications if name_of(paper.name, each) == comparison.name
@@ -63,12 +63,12 @@ def _shown(comparison: Comparison) -> tuple[list[Claim], list[str]]:
 
 
 def _others() -> list[str]:
-    """Return what tables call the schemes that Dally is compared with."""
+    """Return the titles of the schemes that Dally is compared with."""
     return [name for scheme, name in find_paper("dally").called.items() if scheme != DALLY]
 
 
 def reductions_by_scheme(comparison: Comparison) -> Plot:
-    """Return all reductions of a table, by the scheme that Dally is compared with."""
+    """Plot all reductions of a table, one row per scheme that Dally is compared with."""
     name = comparison.name.partition("-")[2].replace("-", "_")
     ((claim,), _), (entry,) = _shown(comparison), comparison.entries
     called = _others()
@@ -77,7 +77,7 @@ def reductions_by_scheme(comparison: Comparison) -> Plot:
         values = [percent for _, percent in comparison.series[series_name(claim, other)]]
         if not values:
             continue
-        colour = COLOURS[0 if place < len(CONSOLIDATION) else 1]  # they stand first
+        colour = COLOURS[0 if place < len(CONSOLIDATION) else 1]  # CONSOLIDATION comes first
         shown = [max(value, LOWEST_PERCENT) for value in values]
         axes.plot(shown, [place] * len(shown), "o", color=colour, alpha=0.45, markersize=5)
         axes.plot(
@@ -107,7 +107,7 @@ def reductions_by_scheme(comparison: Comparison) -> Plot:
 def _lines(
     comparison: Comparison, label_axis: Callable[[Axes], None], title: str, caption: str
 ) -> Plot:
-    """Return Dally's reductions over an axis, a panel for each claim."""
+    """Plot Dally's reductions along an axis, one panel per claim."""
     name = comparison.name.partition("-")[2].replace("-", "_")
     claims, others = _shown(comparison)[0], _others()
     figure, panels = new_figure(len(claims), 3.3, 3.5)
@@ -124,7 +124,7 @@ def _lines(
 
 
 def gains_over_links(comparison: Comparison) -> Plot:
-    """Return Dally's reductions over the links."""
+    """Plot Dally's reductions for each set of links."""
     names = [called.rpartition(", ")[2] for called in _shown(comparison)[1]]
 
     def label_axis(axes: Axes) -> None:
@@ -140,7 +140,7 @@ def gains_over_links(comparison: Comparison) -> Plot:
 
 
 def gains_over_load(comparison: Comparison) -> Plot:
-    """Return Dally's reductions over the rates of submission."""
+    """Plot Dally's reductions for each rate of submission."""
     rates = [called.partition(" ")[0] for called in _shown(comparison)[1]]
 
     def label_axis(axes: Axes) -> None:
@@ -157,7 +157,7 @@ def gains_over_load(comparison: Comparison) -> Plot:
 
 
 def gains_on_traces(comparison: Comparison) -> Plot | None:
-    """Return Dally's reductions on each trace that is there."""
+    """Plot Dally's reductions on each available trace; None if there is none."""
     traces = [title.rpartition(", ")[0] for title in _rows_of_first_table(comparison)]
     if not traces:
         return None
@@ -192,7 +192,7 @@ def _rows_of_first_table(comparison: Comparison) -> list[str]:
 
 
 def parts_of_jct(comparison: Comparison) -> Plot:
-    """Return what a job's time goes into under each scheme."""
+    """Plot how the time of a job is spent under each scheme."""
     panels_of: dict[str, list[tuple[str, Sequence[tuple[float, float]]]]] = {}
     for series, points in comparison.series.items():
         panel, _, scheme = series.partition(": ")

@@ -1,4 +1,4 @@
-"""How much less Dally needs than others: a claim of the abstract, held against what was run."""
+"""Reductions under Dally compared with other schemes, and the claims of its abstract."""
 
 from __future__ import annotations
 
@@ -19,26 +19,28 @@ if TYPE_CHECKING:
 
 DALLY, OURS = "dally", "priced-placement"
 CONSOLIDATION = ("consolidated", "tiresias-skew", "gandiva-affinity", "gandiva-shuffled")
-"""The methods that the abstract's claims are about, as far as it says which: "prevailing
-consolidation-based scheduling methods". Those that its author's simulator has, and consolidation
-without a limit."""
+"""The schemes that the abstract calls "prevailing consolidation-based scheduling methods".
+
+The abstract does not name them. These are the ones in its author's simulator, and consolidation
+without a time limit.
+"""
 
 BOUNDS = {"makespan_s": "makespan_bound_s", "jct_mean_s": "jct_mean_bound_s"}
-"""The figure that is proved of another, whatever the scheme."""
+"""The figure of a replay that holds the proved lower bound on another figure, for any scheme."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """Up to so much less of something.
+    """A claim of the abstract: some quantity is lower by up to a percentage.
 
     Parameters
     ----------
     measure
-        Figure of a replay.
+        The figure of a replay.
     called, unit
-        What tables call it, and what it is shown in: hours of something.
+        The name of the quantity in tables, and its unit, which is a kind of hours.
     table
-        Number of the table that has the paper's percentage.
+        The number of the table that holds the paper's percentage.
     """
 
     measure: str
@@ -48,7 +50,7 @@ class Claim:
 
     @property
     def title(self) -> str:
-        """What it is called, at the beginning of a line."""
+        """The name of the quantity with a capital letter."""
         return self.called[0].upper() + self.called[1:]
 
     def percent(self, paper: PaperTable) -> str:
@@ -72,18 +74,18 @@ CLAIMS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reduction:
-    """How much less one scheme needs than another in a situation.
+    """The reduction under one scheme compared with another in a scenario.
 
     Parameters
     ----------
     place
-        Where, and than whom, in words.
+        The other scheme and the scenario, in words.
     against
-        Than whom.
+        The other scheme.
     percent
-        From the geometric mean of ratios over seeds; below 0 it needs more.
+        The reduction from the geometric mean of ratios over seeds; below 0 for an increase.
     spread
-        The least and the greatest over seeds, of several.
+        The least and the greatest reduction over seeds; None with a single seed.
     """
 
     place: str
@@ -93,14 +95,14 @@ class Reduction:
 
 
 def over_seeds(part: Part, scheme: str, situation: str) -> list[Outcome]:
-    """Return what came of a scheme with each seed; empty if it was not run."""
+    """Return the replays of a scheme in a scenario, one per seed; empty if none was run."""
     return there(part.outcomes(PaperRun(scenario=situation, scheme=scheme)))
 
 
 def reduction(
     part: Part, claim: Claim, situation: str, scheme: str, against: str
 ) -> Reduction | None:
-    """Return how much less a scheme needs than another; None where either was not run."""
+    """Return the reduction under a scheme compared with another; None if one was not run."""
     outcomes = (
         part.outcomes(PaperRun(scenario=situation, scheme=name)) for name in (against, scheme)
     )
@@ -124,7 +126,7 @@ def reduction(
 def reductions(
     part: Part, claim: Claim, situations: Sequence[str], against: Sequence[str]
 ) -> list[Reduction]:
-    """Return Dally's in each situation, against each of some schemes."""
+    """Return Dally's reductions in each scenario, compared with each of some schemes."""
     return there(
         reduction(part, claim, situation, DALLY, scheme)
         for situation in situations
@@ -140,7 +142,7 @@ def held_against(
     shares: bool = False,
     only_series: bool = False,
 ) -> Computed:
-    """Return the claims beside the largest reductions, and everything that was run.
+    """Return the largest reductions for the claims, with tables of all runs.
 
     Parameters
     ----------
@@ -149,9 +151,9 @@ def held_against(
     situations
         Scenarios of the paper.
     shares
-        Whether communication is shown as a share of the time on GPUs too.
+        Whether to add communication as a share of GPU time.
     only_series
-        Whether other tables show the numbers, so that a plot is enough.
+        Whether to return only the series for a plot, because other tables show the numbers.
     """
     known = [name for name in situations if not part.setting.missing_traces(name)]
     values = {}
@@ -186,14 +188,14 @@ def held_against(
 
 
 def in_one_situation(part: Part, *, against: str, situations: Sequence[str]) -> Computed:
-    """Return all claims beside Dally's reductions in each of some situations, a row each.
+    """Return Dally's reductions for all claims, one row per scenario.
 
     Parameters
     ----------
     against
-        Scheme that Dally is compared with.
+        The scheme that Dally is compared with.
     situations
-        Scenarios of the paper, as the rows have them.
+        Scenarios of the paper, in the order of the rows.
     """
     paper = part.results.paper
     values = {}
@@ -216,14 +218,14 @@ def _by_situation(
     situations: Sequence[str],
     cells: Callable[[str], Iterable[str]],
 ) -> FurtherTable:
-    """Return a table with a row for each situation, whose cells `cells` returns."""
+    """Return a table with one row per scenario, whose cells `cells` returns."""
     scenarios = part.results.paper.scenarios
     rows = [[scenarios[situation].called, *cells(situation)] for situation in situations]
     return FurtherTable(title=title, header=["", *header], rows=rows)
 
 
 def _beside(part: Part, claim: Claim, against: str, situations: Sequence[str]) -> FurtherTable:
-    """Return what was measured of two schemes in some situations."""
+    """Return a table of one quantity under two schemes, one row per scenario."""
     schemes = (DALLY, against)
     return _by_situation(
         part,
@@ -235,7 +237,7 @@ def _beside(part: Part, claim: Claim, against: str, situations: Sequence[str]) -
 
 
 def _means(part: Part, claim: Claim, situation: str, schemes: Iterable[str]) -> list[str]:
-    """Return what was measured of schemes in a situation, means over seeds."""
+    """Return the means over seeds of one quantity under some schemes in a scenario."""
     return [
         _mean([outcome.figures[claim.measure] for outcome in over_seeds(part, scheme, situation)])
         for scheme in schemes
@@ -243,7 +245,7 @@ def _means(part: Part, claim: Claim, situation: str, schemes: Iterable[str]) -> 
 
 
 def _findings(part: Part, claim: Claim, situations: Sequence[str]) -> list[str]:
-    """Return what the runs say of a claim, a sentence each."""
+    """Return conclusions on a claim from the runs, one sentence each."""
     called = part.results.paper.called
     against = reductions(part, claim, situations, CONSOLIDATION)
     if not against:
@@ -284,7 +286,7 @@ def _findings(part: Part, claim: Claim, situations: Sequence[str]) -> list[str]:
 
 
 def measured(part: Part, claim: Claim, situations: Sequence[str]) -> FurtherTable:
-    """Return what was measured, a row for each situation, means over seeds, beside bounds."""
+    """Return a table of one quantity under all schemes, by scenario, with proved bounds."""
     called = part.results.paper.called
     bounds = {name: _mean(bounds_s(part, name, claim.measure)) for name in situations}
     has_bounds = any(bound != MISSING for bound in bounds.values())
@@ -299,7 +301,7 @@ def measured(part: Part, claim: Claim, situations: Sequence[str]) -> FurtherTabl
 
 
 def bounds_s(part: Part, situation: str, measure: str) -> list[float]:
-    """Return what no scheme can beat in a situation, for each seed; empty where none is known."""
+    """Return the proved lower bound in a scenario, in seconds, per seed; empty if none is known."""
     if measure not in BOUNDS:
         return []
     bound = BOUNDS[measure]
@@ -315,7 +317,7 @@ def _mean(values: Sequence[float]) -> str:
 
 
 def reduced(part: Part, claim: Claim, situations: Sequence[str]) -> FurtherTable:
-    """Return how much less Dally needs than each other scheme, a row for each situation."""
+    """Return a table of Dally's reductions compared with each other scheme, by scenario."""
     called = part.results.paper.called
     others = [scheme for scheme in called if scheme != DALLY]
 
@@ -329,7 +331,7 @@ def reduced(part: Part, claim: Claim, situations: Sequence[str]) -> FurtherTable
 
 
 def _shares(part: Part, situations: Sequence[str]) -> FurtherTable:
-    """Return communication as a share of the time on GPUs."""
+    """Return a table of communication as a share of GPU time."""
     called = part.results.paper.called
 
     def cells(situation: str) -> Iterator[str]:
@@ -345,9 +347,9 @@ def _shares(part: Part, situations: Sequence[str]) -> FurtherTable:
 def _series(
     part: Part, claims: Sequence[Claim], situations: Sequence[str]
 ) -> dict[str, list[tuple[float, float]]]:
-    """Return Dally's reductions for plots: place of the situation, and per cent.
+    """Return Dally's reductions for plots: pairs of scenario position and per cent.
 
-    By name of the claim and of the other scheme, as `series_name` has it.
+    The key is the name of the claim and of the other scheme, as `series_name` returns it.
     """
     called = part.results.paper.called
     return {
@@ -363,7 +365,7 @@ def _series(
 
 
 def series_name(claim: Claim, called: str) -> str:
-    """Return the name of a series."""
+    """Return the name of a series for a claim and a scheme."""
     return f"{claim.called}: {called}"
 
 
@@ -375,7 +377,7 @@ def _percent(found: Reduction) -> str:
 
 
 def _ratio(before: float, after: float) -> float:
-    """Return after over before; 1 where both are 0."""
+    """Return `after` divided by `before`; 1 if both are 0."""
     if before:
         return after / before
     return math.inf if after else 1.0
@@ -386,5 +388,5 @@ def _geometric_mean(ratios: Sequence[float]) -> float:
 
 
 def whole(value: float) -> str:
-    """Return a number without digits after the point; 0 has no sign."""
+    """Return a number rounded to an integer, without a sign for 0."""
     return f"{round(value) + 0:d}"

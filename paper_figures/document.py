@@ -1,6 +1,6 @@
-"""Papers as data: what is published, and which replays stand beside it, as TOML.
+"""The TOML format of papers: what is published, and which replays compute the numbers.
 
-Each key is declared once, as those of scenarios are. A paper is a file ``paper_figures/NAME.toml``.
+Each key is declared once, as in scenarios. A paper is a file ``paper_figures/NAME.toml``.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ FunctionT = TypeVar("FunctionT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A function by name.
+    """A call of a paper's function by name.
 
     Parameters
     ----------
     of
-        Its name.
+        The name of the function.
     parameters
-        Its arguments by name.
+        The arguments by name.
     """
 
     of: str
@@ -65,12 +65,12 @@ def by_name(*functions: FunctionT) -> Mapping[str, FunctionT]:
 
 @dataclass(frozen=True, slots=True)
 class Calling(Rule):
-    """The name of a function, or a table with the name as ``of`` and arguments.
+    """A rule for the name of a function, or a table with the name as ``of`` and its arguments.
 
     Parameters
     ----------
     is_sentence
-        Whether a text that stands alone is a sentence, and not the name of a function.
+        Whether a plain text is a sentence instead of the name of a function.
     """
 
     is_sentence: bool = False
@@ -81,8 +81,8 @@ class Calling(Rule):
             text = Text().check(path, value)
             return text if self.is_sentence else Call(of=text, parameters={})
         if not isinstance(value, dict) or "of" not in value:
-            what = "a sentence" if self.is_sentence else "a name"
-            raise FieldError(path, value, f"must be {what}, or a table with of")
+            what = "a sentence" if self.is_sentence else "the name of a function"
+            raise FieldError(path, value, f"must be {what}, or a table with the key of")
         return Call(
             of=Text().check(join_path(path, "of"), value["of"]),
             parameters={
@@ -95,22 +95,22 @@ class Calling(Rule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """What is measured of a run.
+    """A quantity that is measured in a run.
 
     Parameters
     ----------
     of
         A figure of the replay, or a function of `lyra_opt.paper_figures.results`.
     over
-        Figure by which it is divided, both added up over all runs; empty for none.
+        The figure to divide by, both summed over all runs; empty for none.
     times
-        Factor.
+        A factor.
     where_none
-        What stands where a run has no such figure; None makes that an error.
+        The value for a run without such a figure; None makes that an error.
     beside
-        A run that the function is given beside the one that is measured; empty for none.
+        Another run that is passed to the function; empty for none.
     parameters
-        Arguments of the function.
+        Further arguments of the function.
     """
 
     of: str
@@ -123,12 +123,12 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Measuring(Rule):
-    """A `Measure`: a name, or a table."""
+    """A rule for a `Measure`: a name, or a table."""
 
     def check(self, path: str, value: object) -> Measure:
         """See `lyra_opt.core.rules.Rule`."""
         call = Calling().check(path, value)
-        assert isinstance(call, Call), "a name is that of a measure"
+        assert isinstance(call, Call), "without is_sentence, a rule returns a call"
         arguments = dict(call.parameters)
         rules: dict[str, Rule] = {"over": Text(), "times": Number(above=True), "beside": Text()}
         rules["where_none"] = Number(-math.inf)
@@ -142,7 +142,7 @@ class Measuring(Rule):
 
 @dataclass(frozen=True, slots=True)
 class Printed(Rule):
-    """A number as the paper prints it, as text so that its digits are known; empty for none."""
+    """A rule for a number as a paper prints it: a text that keeps its digits, or empty."""
 
     def check(self, path: str, value: object) -> str:
         """See `lyra_opt.core.rules.Rule`."""
@@ -159,161 +159,167 @@ class Printed(Rule):
 class SizeTable:
     """A number that depends on the scale."""
 
-    full: float = key(Number(), "at the paper's size")
-    least: float = key(Number(), "at any size", 0.0)
+    full: float = key(Number(), "value at the paper's size")
+    least: float = key(Number(), "least value at any scale", 0.0)
     follows: str | None = key(
-        Text(), "a size in proportion to which it is", None, shown="the scale itself"
+        Text(), "another size to which it is proportional", None, shown="the scale itself"
     )
     below_full: float | None = key(
-        Number(), "at every scale below 1", None, shown="in proportion to the scale"
+        Number(), "value at every scale below 1", None, shown="in proportion to the scale"
     )
-    whole: bool = key(Flag(), "whether it is rounded", True)
+    whole: bool = key(Flag(), "whether it is rounded to an integer", True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScenarioTable:
-    """What is replayed, and where."""
+    """A scenario that is replayed."""
 
-    like: str = key(Text(), "a bundled scenario, or another one of this file")
+    like: str = key(Text(), "a bundled scenario, or another scenario of this file")
     changes: Changes = key(
-        Named(Anything()), 'its keys that are other; "{SIZE}" stands for a size', {}
+        Named(Anything()), 'keys that replace its own; "{SIZE}" stands for a size', {}
     )
-    below_full: Changes = key(Named(Anything()), "others at scales below 1", {})
-    needs: tuple[str, ...] = key(ListOf(Text()), "traces without which it is not replayed", ())
-    called: str = key(Text(), "what tables call it", "")
+    below_full: Changes = key(Named(Anything()), "further changes at scales below 1", {})
+    needs: tuple[str, ...] = key(ListOf(Text()), "traces that it needs", ())
+    called: str = key(Text(), "its name in tables", "")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunTable:
     """A scheme in a scenario."""
 
-    scenario: str = key(Text(), "one of this file")
-    scheme: str = key(Text(), 'by name, see "lyra-opt schemes"')
-    parameters: Changes = key(Named(Anything()), "what is other than the scheme has it", {})
-    changes: Changes = key(Named(Anything()), "keys of the scenario that are other", {})
+    scenario: str = key(Text(), "name of a scenario of this file")
+    scheme: str = key(Text(), 'name of a scheme, see "lyra-opt schemes"')
+    parameters: Changes = key(Named(Anything()), "parameters that replace the scheme's own", {})
+    changes: Changes = key(Named(Anything()), "keys that replace those of the scenario", {})
 
 
 @dataclass(frozen=True, kw_only=True)
 class DrawsTable:
-    """Values of a key of the scenario that take the place of seeds."""
+    """Values of a scenario key that replace seeds."""
 
     of: str = key(Text(), "key of the scenario")
-    values: tuple[Any, ...] = key(ListOf(Anything()), "that it takes", ())
-    count: str | None = key(Text(), 'size that says for how many, from 0 on: "{SIZE}"', None)
+    values: tuple[Any, ...] = key(ListOf(Anything()), "values that the key takes", ())
+    count: str | None = key(
+        Text(), 'size "{SIZE}" that gives the number of values, which count from 0', None
+    )
 
     def __post_init__(self) -> None:
         if bool(self.values) == (self.count is not None):
-            raise FieldError("values", list(self.values), "must be there, or count, and not both")
+            raise FieldError(
+                "values",
+                list(self.values),
+                "must be set if count is not, and cannot be combined with it",
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProductTable:
-    """Every scheme in every scenario."""
+    """Every combination of some schemes and scenarios."""
 
-    scenarios: tuple[str, ...] = key(ListOf(Text()), "of this file")
-    schemes: tuple[str, ...] = key(ListOf(Text()), "by name")
-    changes: Changes = key(Named(Anything()), "keys of the scenarios that are other", {})
+    scenarios: tuple[str, ...] = key(ListOf(Text()), "names of scenarios of this file")
+    schemes: tuple[str, ...] = key(ListOf(Text()), "names of schemes")
+    changes: Changes = key(Named(Anything()), "keys that replace those of the scenarios", {})
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoundTable:
-    """What proves what a number cannot be, whatever the scheduler."""
+    """A proved limit on a number, for every scheduler."""
 
-    measure: Measure = key(Measuring(), "what is proved of each run")
+    measure: Measure = key(Measuring(), "the proved limit of each run")
     in_place_of: str = key(
-        Text(BOUNDED), "whether it stands for the row's run, or for the one over which it is a gain"
+        Text(BOUNDED), "whether it replaces the row's run, or the run that the gain is over"
     )
-    side: str = key(Text(SIDES), "whether the number is then the most or the least that can be")
+    side: str = key(Text(SIDES), "whether the number is then the most or the least possible")
 
 
 @dataclass(frozen=True, kw_only=True)
 class NotModelledTable:
-    """Numbers that are decided by what is not in the simulation."""
+    """Numbers that depend on something outside the simulation."""
 
-    why: str = key(Text(), "a clause, after a colon")
-    rows: tuple[str, ...] = key(ListOf(Text()), "of the table", (), shown="all")
-    columns: tuple[str, ...] = key(ListOf(Text()), "of the table", (), shown="all")
+    why: str = key(Text(), "the reason, as a clause after a colon")
+    rows: tuple[str, ...] = key(ListOf(Text()), "rows of the table", (), shown="all")
+    columns: tuple[str, ...] = key(ListOf(Text()), "columns of the table", (), shown="all")
 
     def covers(self, row: str, column: str) -> bool:
-        """Whether a number is one of them."""
+        """Whether the number in this row and column is one of these."""
         return row in (self.rows or (row,)) and column in (self.columns or (column,))
 
     def in_words(self) -> str:
-        """Return which numbers, and why, in a sentence."""
+        """Return which numbers are not modelled, and why, in a sentence."""
         named = [", ".join(names) for names in (self.rows, self.columns) if names]
         return f"Not modelled ({'; '.join(named) or 'all of it'}): {self.why}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnTable:
-    """A column."""
+    """A column of a published table."""
 
-    name: str = key(Text(), "what it is called")
-    measure: Measure | None = key(Measuring(), "what is measured", None, shown="the row's")
-    better: str = key(Text(BETTER), "whether less or more of it is", LESS)
+    name: str = key(Text(), "title of the column")
+    measure: Measure | None = key(Measuring(), "the measured quantity", None, shown="the row's")
+    better: str = key(Text(BETTER), "whether less or more is better", LESS)
     yardstick: str | None = key(
-        Text(), "row that others are compared with", None, shown="the table's"
+        Text(), "row that other rows are compared with", None, shown="the table's"
     )
-    over: str | None = key(Text(), "run over which it is a gain", None, shown="the table's")
-    bound: BoundTable | None = key(Table(BoundTable), "proof of what it cannot be", None)
-    judged: str | None = key(Text(JUDGED), "by what", None, shown="as the table")
-    changes: Changes = key(Named(Anything()), "keys of the scenario that are other", {})
+    over: str | None = key(Text(), "run that the gain is over", None, shown="the table's")
+    bound: BoundTable | None = key(Table(BoundTable), "proved limit on the numbers", None)
+    judged: str | None = key(Text(JUDGED), "how numbers are judged", None, shown="as the table")
+    changes: Changes = key(Named(Anything()), "keys that replace those of the scenario", {})
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowTable:
-    """A row, and the paper's numbers in it."""
+    """A row of a published table, with the paper's numbers."""
 
-    name: str = key(Text(), "what it is called")
-    paper: tuple[str, ...] = key(ListOf(Printed()), "a number for each column")
+    name: str = key(Text(), "title of the row")
+    paper: tuple[str, ...] = key(ListOf(Printed()), "the paper's number for each column")
     run: str | None = key(Text(), "run that is measured", None, shown="the table's")
-    measure: Measure | None = key(Measuring(), "what is measured", None, shown="the column's")
+    measure: Measure | None = key(Measuring(), "the measured quantity", None, shown="the column's")
     yardstick: str | None = key(
         Text(), "row that it is compared with", None, shown="that of column or table"
     )
-    over: str | None = key(Text(), "run over which it is a gain", None, shown="the table's")
-    changes: Changes = key(Named(Anything()), "keys of the scenario that are other", {})
-    source: str = key(Text(tuple(SOURCES)), "where the paper's numbers are from", "text")
-    hidden: bool = key(Flag(), "whether it only serves others as a yardstick", False)
+    over: str | None = key(Text(), "run that the gain is over", None, shown="the table's")
+    changes: Changes = key(Named(Anything()), "keys that replace those of the scenario", {})
+    source: str = key(Text(tuple(SOURCES)), "source of the paper's numbers", "text")
+    hidden: bool = key(Flag(), "whether it is only a yardstick for other rows", False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublicationTable:
-    """A table or figure."""
+    """A published table or figure."""
 
-    kind: str = key(Text(KINDS), "of the two")
-    number: int = key(Integer(1), "as in the paper, or ours where that is not known")
+    kind: str = key(Text(KINDS), "table or figure")
+    number: int = key(Integer(1), "number in the paper, or our own number if that is unknown")
     title: str = key(Text(), "what is compared")
     judged: str = key(
         Text(JUDGED),
-        "whether ours is held against the digits, the value (where there is a yardstick the "
-        "gain over that too), the gain or the reduction that the paper prints",
+        "how numbers are judged: by the printed digits, by the value (and, with a yardstick, by "
+        "the gain over it), or as a printed gain or reduction",
         str(Judged.VALUE),
     )
-    columns: tuple[ColumnTable, ...] = key(ListOf(Table(ColumnTable)), "of its numbers", ())
-    rows: tuple[RowTable, ...] = key(ListOf(Table(RowTable)), "of its numbers", ())
-    run: str | None = key(Text(), "run of rows that name none", None)
-    scenario: str | None = key(Text(), "of all its runs", None, shown="that of each run")
-    yardstick: str | None = key(Text(), "row that others are compared with", None)
-    over: str | None = key(Text(), "run over which gains are", None)
-    mean: str = key(Text(MEANS), "of gains over seeds", ARITHMETIC)
+    columns: tuple[ColumnTable, ...] = key(ListOf(Table(ColumnTable)), "its columns", ())
+    rows: tuple[RowTable, ...] = key(ListOf(Table(RowTable)), "its rows", ())
+    run: str | None = key(Text(), "run of the rows that name no run", None)
+    scenario: str | None = key(Text(), "scenario of all its runs", None, shown="that of each run")
+    yardstick: str | None = key(Text(), "row that other rows are compared with", None)
+    over: str | None = key(Text(), "run that gains are over", None)
+    mean: str = key(Text(MEANS), "kind of mean of gains over seeds", ARITHMETIC)
     paired: bool = key(
-        Flag(), "whether each seed is compared with itself, and not means over all of them", False
+        Flag(), "whether runs are compared seed by seed, instead of by their means", False
     )
-    spread: bool = key(Flag(), "whether the least and the greatest are shown", False)
-    seeds: int = key(Integer(1, MOST_SEEDS), "of each run", 1)
+    spread: bool = key(Flag(), "whether the least and the greatest number are shown", False)
+    seeds: int = key(Integer(1, MOST_SEEDS), "number of seeds of each run", 1)
     most_seeds: int | None = key(
         Integer(1, MOST_SEEDS),
-        "of each run, as many as --seeds up to that, in place of seeds",
+        "limit on --seeds, the number of seeds of each run; replaces seeds",
         None,
     )
-    draws: DrawsTable | None = key(Table(DrawsTable), "in place of seeds", None)
-    also: tuple[str, ...] = key(ListOf(Text()), "runs beside those of the rows", ())
+    draws: DrawsTable | None = key(Table(DrawsTable), "values that replace seeds", None)
+    also: tuple[str, ...] = key(ListOf(Text()), "further runs, in addition to the rows", ())
     products: tuple[ProductTable, ...] = key(
-        ListOf(Table(ProductTable)), "more runs beside those of the rows", ()
+        ListOf(Table(ProductTable)), "further combinations of schemes and scenarios", ()
     )
     computed: Call | None = key(
-        Calling(), "what returns ours, or tables and findings beside them", None
+        Calling(), "function that returns numbers, or further tables and findings", None
     )
     not_modelled: tuple[NotModelledTable, ...] = key(
         ListOf(Table(NotModelledTable)), "numbers that are not judged, and why", ()
@@ -321,14 +327,14 @@ class PublicationTable:
     counts_by_0_1_0: bool = key(
         Flag(), "whether verdicts by the rule of version 0.1.0 are counted too", False
     )
-    wide: bool = key(Flag(), "whether it is shown as in the paper, ours beside its numbers", False)
-    remembered: str = key(Text(), "what of that which is run is from memory", "")
+    wide: bool = key(Flag(), "whether the page begins with a table in the paper's layout", False)
+    remembered: str = key(Text(), "parts of the simulated setting that are from memory", "")
     notes: tuple[str | Call, ...] = key(
         ListOf(Calling(is_sentence=True)),
-        'what a reader must know; "{setting}" and "{SIZE}" stand for what was run',
+        'facts that a reader needs; "{setting}" and "{SIZE}" stand for the simulated size',
         (),
     )
-    plot: str | None = key(Text(), "function that draws it", None)
+    plot: str | None = key(Text(), "function that draws its plot", None)
 
     def __post_init__(self) -> None:
         for place, row in enumerate(self.rows):
@@ -358,23 +364,25 @@ class PublicationTable:
 
 @dataclass(frozen=True, kw_only=True)
 class PaperTable:
-    """The whole file."""
+    """A paper file."""
 
-    format: str = key(Text((PAPER_FORMAT,)), "of the file")
-    version: int = key(Integer(PAPER_VERSION, PAPER_VERSION), "of the format")
-    name: str = key(Text(), "on the command line")
-    title: str = key(Text(), "of its page")
-    citation: str = key(Text(), "what it is")
+    format: str = key(Text((PAPER_FORMAT,)), "format of the file")
+    version: int = key(Integer(PAPER_VERSION, PAPER_VERSION), "version of the format")
+    name: str = key(Text(), "name on the command line")
+    title: str = key(Text(), "title of its page")
+    citation: str = key(Text(), "citation of the paper")
     remarks: str = key(Text(), "what is simulated, and the meaning of the scale")
-    introduction: tuple[str, ...] = key(ListOf(Text()), "what stands first on the page", ())
-    scale: float = key(Number(0, 1, above=True), "if not told otherwise")
-    seeds: int = key(Integer(1, MOST_SEEDS), "if not told otherwise")
-    folder: str = key(Text(), "of the pages if not told otherwise")
-    setting: str = key(Text(), 'how much is simulated; "{scale}" and "{SIZE}" stand for it')
-    sizes: Mapping[str, SizeTable] = key(Named(Table(SizeTable)), "by name", {})
-    called: Mapping[str, str] = key(Named(Text()), "what tables call schemes, by name", {})
-    scenarios: Mapping[str, ScenarioTable] = key(Named(Table(ScenarioTable)), "by name", {})
-    runs: Mapping[str, RunTable] = key(Named(Table(RunTable)), "by name", {})
+    introduction: tuple[str, ...] = key(ListOf(Text()), "first paragraphs of the page", ())
+    scale: float = key(Number(0, 1, above=True), "default scale")
+    seeds: int = key(Integer(1, MOST_SEEDS), "default number of seeds")
+    folder: str = key(Text(), "default folder of the pages")
+    setting: str = key(Text(), 'the simulated size; "{scale}" and "{SIZE}" stand for numbers')
+    sizes: Mapping[str, SizeTable] = key(Named(Table(SizeTable)), "sizes by name", {})
+    called: Mapping[str, str] = key(Named(Text()), "titles of schemes in tables, by name", {})
+    scenarios: Mapping[str, ScenarioTable] = key(
+        Named(Table(ScenarioTable)), "scenarios by name", {}
+    )
+    runs: Mapping[str, RunTable] = key(Named(Table(RunTable)), "runs by name", {})
     publications: tuple[PublicationTable, ...] = key(
         ListOf(Table(PublicationTable)), "tables and figures, in the order of the page"
     )
@@ -408,12 +416,12 @@ def _require(field: str, name: str, known: Collection[str]) -> None:
 
 
 def read_paper(text: str, source: str) -> PaperTable:
-    """Return a paper.
+    """Return a paper from the text of its file.
 
     Raises
     ------
     InputError
-        If something in it is wrong; names field, value and rule.
+        If something in the file is wrong; names field, value and rule.
     """
     try:
         return parsed(PaperTable, parse_toml(text, source, "a paper"))
@@ -423,11 +431,11 @@ def read_paper(text: str, source: str) -> PaperTable:
 
 @cache
 def find_paper(name: str) -> PaperTable:
-    """Return a paper by name."""
+    """Return the paper with this name."""
     file = PAPERS_FOLDER / f"{name}.toml"
     return read_paper(file.read_text(encoding="utf-8"), file.name)
 
 
 def name_of(paper: str, publication: PublicationTable) -> str:
-    """Return the name of the page of a table or figure."""
+    """Return the name of the page of a table or figure, such as ``lyra-table-1``."""
     return f"{paper}-{publication.kind}-{publication.number}"

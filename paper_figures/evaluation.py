@@ -1,4 +1,4 @@
-"""From a paper's file and its replays to its tables and figures beside ours."""
+"""Evaluation of a paper's file: from its replays to tables and figures with computed numbers."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ COMPUTED = {"dally": dally.FUNCTIONS, "hadar": hadar.FUNCTIONS, "lyra": lyra.FUN
 """The functions that compute tables and notes, by paper and name."""
 
 TOLERANCE = 1e-9
-"""For the rounding of means that stand beside a bound, relative."""
+"""The relative tolerance for rounding when a mean is compared with its bound."""
 
 
 def runs_of(setting: Setting, publication: PublicationTable) -> Iterator[tuple[PaperRun, Draw]]:
-    """Yield every replay that a table is made of, those that cannot be made left out."""
+    """Yield every replay that a table needs, except those whose scheme or trace is missing."""
     for run in _named_runs(setting, publication):
         if setting.is_there(run):
             yield from ((run, draw) for draw in setting.draws(publication))
 
 
 def missing_traces(setting: Setting, publications: Sequence[PublicationTable]) -> list[str]:
-    """Return the traces that tables need and that are not there, each once."""
+    """Return the missing traces that tables need, each once."""
     scenarios = {run.scenario for each in publications for run in _named_runs(setting, each)}
     return sorted({name for each in scenarios for name in setting.missing_traces(each)})
 
@@ -75,7 +75,7 @@ def _runs_of_row(part: Part, row: RowTable) -> Iterator[PaperRun]:
 
 
 def compared(results: Results, publication: PublicationTable) -> Comparison:
-    """Return a table or figure beside ours."""
+    """Return a table or figure with the computed numbers."""
     part = Part(publication, results)
     found = Computed()
     if publication.computed is not None:
@@ -100,7 +100,7 @@ def compared(results: Results, publication: PublicationTable) -> Comparison:
 
 
 def called(part: Part, call: Call) -> Any:
-    """Return what a function of the paper returns for a table.
+    """Return the result of a paper's function for a table.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def _notes(part: Part) -> list[str]:
 
 
 def _missing(part: Part) -> list[str]:
-    """Return what of a table could not be run, and what failed."""
+    """Return notes on the runs of a table that were impossible or failed."""
     asked = set()
     missing = []
     part_runs = Part(part.publication, Results(part.setting, None))
@@ -162,7 +162,7 @@ def _missing(part: Part) -> list[str]:
 def _run(part: Part, row: RowTable, column: ColumnTable) -> PaperRun:
     name = row.run or part.publication.run
     if name is None:
-        raise UserError(f"{part.publication.title}: row {row.name!r} names no run")
+        raise UserError(f"{part.publication.title}: row {row.name!r} must name a run")
     return part.run(name, changes=(*frozen(row.changes), *frozen(column.changes)))
 
 
@@ -171,14 +171,14 @@ def _over(publication: PublicationTable, row: RowTable, column: ColumnTable) -> 
 
 
 class _Grid:
-    """The numbers of a table, row by row."""
+    """The entries of a published table, row by row."""
 
     def __init__(self, part: Part, found: Computed) -> None:
         self._part, self._found = part, found
         self._rows = {row.name: row for row in part.publication.rows}
 
     def entries(self) -> Iterator[Entry]:
-        """Yield the paper's numbers beside ours."""
+        """Yield each number of the paper with the computed number."""
         for row in self._rows.values():
             if not row.hidden:
                 for place, column in enumerate(self._part.publication.columns):
@@ -223,7 +223,7 @@ class _Grid:
         over = _over(publication, row, column)
         if over is None:
             raise UserError(
-                f"{publication.title}: row {row.name!r} does not say over what it gains"
+                f"{publication.title}: row {row.name!r} must name the run of its gain in over"
             )
         pair = (self._part.run(over), _run(self._part, row, column))
         gains = self._part.gains(measure, *pair, better=column.better)
@@ -239,7 +239,7 @@ class _Grid:
             self._part.values(by_place[RUN], pair[1]),
             better=column.better,
         )
-        if not all(0 < each < math.inf for each in proved):  # a bound of 0 forbids no gain
+        if not all(0 < each < math.inf for each in proved):  # such bounds exclude no gain
             return ours, spread, None
         found, _ = mean_and_spread(proved, publication.mean)
         return ours, spread, self._bound(row, bound, ours, found)
@@ -247,20 +247,20 @@ class _Grid:
     def _bound(
         self, row: RowTable, bound: BoundTable, ours: float, found: float | None
     ) -> Bound | None:
-        """Return a bound that ours keeps to; None where none is known.
+        """Return a bound that the computed number respects; None if no bound is known.
 
         Raises
         ------
         UserError
-            If ours is beyond it, so that one of the two is wrong.
+            If the computed number violates the bound, so that one of them is wrong.
         """
         if found is None:
             return None
         is_most = bound.side == MOST
         if (ours - found) * (1 if is_most else -1) > TOLERANCE * abs(found):
             raise UserError(
-                f"{self._part.publication.title}: row {row.name!r} is {ours}, but proved to be at "
-                f"{bound.side} {found}"
+                f"{self._part.publication.title}: row {row.name!r} is {ours}, which contradicts "
+                f"the proved bound of at {bound.side} {found}"
             )
         return Bound(value=found, is_most=is_most)
 
@@ -272,10 +272,10 @@ class _Grid:
         measure: Measure,
         ours: float | None,
     ) -> Gains | None:
-        """Return the gain over the row that a value is compared with; None without one."""
+        """Return the gain over the row that a value is compared with, if there is such a row."""
         publication = self._part.publication
         name = row.yardstick or column.yardstick or publication.yardstick
-        # What all others are compared with is judged by its value in every column.
+        # The yardstick of the whole table is judged by its value in every column.
         if name is None or row.name in (name, publication.yardstick):
             return None
         reference = self._rows[name]

@@ -1,4 +1,4 @@
-"""What the tables and figures on Hadar need beyond replays: tables, and notes with numbers.
+"""Functions for the tables and figures on Hadar: tables and notes computed from replays.
 
 Hadar and HadarE: Sultana et al., IPDPS 2024 and arXiv 2503.10918.
 """
@@ -51,14 +51,14 @@ BOUNDS = {
     "jct_mean_s": "jct_mean_bound_s",
     "queue_mean_s": "queue_mean_bound_s",
 }
-"""What is proved of a figure, whatever the scheme."""
+"""The figure of a replay that holds the proved lower bound on another figure, for any scheme."""
 
 
 # Jobs of a trace.
 
 
 def measured(part: Part, *, curves: bool = False) -> Computed:
-    """Return what was measured of each scheme, and how soon jobs complete with the first seed."""
+    """Return the figures of each scheme and, for a plot, the JCT distribution for one seed."""
     rows, series = [], {}
     for name in part.publication.also:
         found = there(part.outcomes(name))
@@ -100,14 +100,14 @@ def measured(part: Part, *, curves: bool = False) -> Computed:
 
 
 def _cumulative(outcome: Outcome) -> list[tuple[float, float]]:
-    """Return the hours within which a percentage of the jobs complete, for the plot."""
+    """Return pairs of hours and per cent: the share of jobs that complete within each time."""
     shares = np.linspace(0, 1, CURVE_POINTS)
     hours = np.quantile(outcome.jobs["jct_s"], shares) / HOUR_S
     return [(float(hour), 100 * float(share)) for hour, share in zip(hours, shares, strict=True)]
 
 
 def jobs_in_words(part: Part) -> str:  # noqa: ARG001
-    """Return what jobs are drawn from."""
+    """Return the source of the jobs, in a sentence."""
     if locate(PHILLY_TRACE).is_file():
         return "Jobs are drawn by seed from the Philly trace, as Hadar's are."
     return (
@@ -117,7 +117,7 @@ def jobs_in_words(part: Part) -> str:  # noqa: ARG001
 
 
 def why_ttd_differs(part: Part) -> list[str]:
-    """Return why ours differ from the paper's, from what the runs show."""
+    """Return why computed TTDs differ from the paper's, with numbers from the runs."""
     hadar, yarn, tiresias, gavel, makespan = (
         there(part.outcomes(name))
         for name in ("hadar", "yarn", "tiresias", "gavel", "gavel-makespan")
@@ -147,7 +147,7 @@ def why_ttd_differs(part: Part) -> list[str]:
 
 
 def waits_in_words(part: Part) -> list[str]:
-    """Return why the claims on JCT and on queuing do not go together, if there are runs."""
+    """Return why the claims on JCT and on queuing contradict each other; empty without runs."""
     gavel = there(part.outcomes("gavel"))
     if not gavel or not there(part.outcomes("hadar")):
         return []
@@ -163,12 +163,12 @@ def waits_in_words(part: Part) -> list[str]:
 
 
 def by_restart_cost(part: Part, *, table: int, row: str) -> Computed:
-    """Return TTDs by what a restart costs, and from which cost on Hadar gains what is claimed.
+    """Return TTDs by the cost of a restart, and the cost from which Hadar reaches the claimed gain.
 
     Parameters
     ----------
     table, row
-        Where the claim stands.
+        The position of the claim.
     """
     (claimed,) = (
         each.paper[0]
@@ -217,7 +217,7 @@ def by_restart_cost(part: Part, *, table: int, row: str) -> Computed:
 def _where_attained(
     claimed: str, against: str, gained: Mapping[float, float], attainable: Mapping[float, float]
 ) -> list[str]:
-    """Return from which cost of a restart on a gain can be, and is, what the paper claims."""
+    """Return from which restart cost the claimed gain is possible, and from which it is reached."""
     if not gained:
         return []
     possible = [
@@ -250,7 +250,7 @@ def _mean_h(values_s: Sequence[float | None]) -> str:
 
 
 def _last_tenth_s(outcome: Outcome) -> float:
-    """Return how long it takes from the completion of nine tenths of the jobs to the last."""
+    """Return the time in seconds in which the last tenth of the jobs completes."""
     completed_s = outcome.jobs["completion_s"] - outcome.jobs["submit_s"].iloc[0]
     return float(outcome.figures["makespan_s"]) - float(np.quantile(completed_s, 0.9))
 
@@ -260,7 +260,7 @@ def _usage(outcomes: Sequence[Outcome]) -> str:
 
 
 def _usage_by_type(outcomes: Sequence[Outcome]) -> str:
-    """Return the mean usage of the fastest and of the slowest GPUs, in words."""
+    """Return the mean usage of the fastest and the slowest GPUs, in words."""
     by_type = [outcome.figures["gpu_usage_by_type"] for outcome in outcomes]
     shares = [
         f"{100 * statistics.fmean(usage[name] for usage in by_type):.0f} % of the {name.upper()}"
@@ -273,7 +273,7 @@ def _usage_by_type(outcomes: Sequence[Outcome]) -> str:
 
 
 def mixes(part: Part) -> Computed:
-    """Return TTD and CRU of every mix, and HadarE's over Hadar's for the plot."""
+    """Return TTD and CRU of every mix, and the gains of HadarE over Hadar for the plot."""
     (product,) = part.publication.products
     tables, series = [], {}
     for testbed in product.scenarios:
@@ -305,7 +305,7 @@ def mixes(part: Part) -> Computed:
 
 
 def testbeds_in_words(part: Part) -> list[str]:
-    """Return what is assumed of the testbeds and of the mixes, each sentence once."""
+    """Return the assumptions about the testbeds and the mixes, each sentence once."""
     clusters = [find_cluster(name) for name in _clusters(part).values()]
     sentences = [sentence for cluster in clusters for sentence in cluster.assumptions]
     for cluster in clusters:
@@ -314,7 +314,7 @@ def testbeds_in_words(part: Part) -> list[str]:
 
 
 def most_that_forking_gives(part: Part) -> str:
-    """Return how much sooner one job can end on all nodes than on the fastest, in words."""
+    """Return how much sooner one job can end on all nodes than on the fastest node, in words."""
     parts = []
     for testbed, name in _clusters(part).items():
         cluster = find_cluster(name)
@@ -330,7 +330,7 @@ def most_that_forking_gives(part: Part) -> str:
 
 
 def best_slots(part: Part, *, small_mixes: int) -> Computed:
-    """Return the slot with the least TTD over all mixes, and over the first few of them."""
+    """Return the slot length with the least TTD over all mixes, and over the first few mixes."""
     slots_s = {
         int(product.changes.get("tenure.rounds.round_s", ROUND_S)): frozen(product.changes)
         for product in part.publication.products
@@ -381,7 +381,7 @@ def _clusters(part: Part) -> dict[str, str]:
 
 
 def decision_times(part: Part, *, jobs: Sequence[int]) -> Computed:
-    """Return the wall time of the first decision on so many jobs, on 60 GPUs."""
+    """Return the wall time of a scheme's first decision for each number of jobs, on 60 GPUs."""
     schemes = ("hadar", "gavel-las", "gavel-makespan", "priced-progress")
     called = part.results.paper.called
     time_s = {scheme: [_decision_s(scheme, count) for count in jobs] for scheme in schemes}
@@ -414,7 +414,7 @@ def decision_times(part: Part, *, jobs: Sequence[int]) -> Computed:
 
 
 def _decision_s(scheme: str, count: int) -> float:
-    """Return the median of the wall times, a first run to load and compile left out."""
+    """Return the median wall time of a decision, without the first run (loading, compiling)."""
     cluster = find_cluster("hadar-60")
     jobs = _gangs_of(gavel_like(jobs=count, seed=0, gpu_types=cluster.gpu_types))
     times_s = []
@@ -440,9 +440,9 @@ def _decision_s(scheme: str, count: int) -> float:
 
 
 def _gangs_of(workload: Workload) -> tuple[GangJob, ...]:
-    """Return jobs of which all were measured, as standalone instances have them."""
+    """Return the measured jobs of a workload, in the form of standalone instances."""
     gangs = tuple(job.measured for job in workload.jobs if job.measured is not None)
-    assert len(gangs) == len(workload.jobs), "all were measured"
+    assert len(gangs) == len(workload.jobs), "every job of the workload has measured rates"
     return gangs
 
 

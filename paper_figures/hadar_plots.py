@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from lyra_opt.paper_figures.comparison import Comparison
 
 TESTBEDS = ("AWS", "laboratory")
-"""What the clusters of HadarE are called."""
+"""The names of HadarE's clusters in tables."""
 
 WIDE_INCHES = 6.6
-"""Of one panel with its legend beside it."""
+"""The width of a single panel with its legend on the right."""
 
 
 def ttd_over_hadar(comparison: Comparison) -> Plot:
-    """Return the plot."""
+    """Plot the TTD of each scheme divided by that of Hadar."""
     figure, (axes,) = new_figure(1, 2.6, WIDE_INCHES)
     entries = comparison.entries
     bars(
@@ -56,7 +56,7 @@ def ttd_over_hadar(comparison: Comparison) -> Plot:
 
 
 def completion_times(comparison: Comparison) -> Plot:
-    """Return the plot."""
+    """Plot the distribution of job completion times of each scheme."""
     figure, (axes,) = new_figure(1, 3.0, WIDE_INCHES)
     draw_lines(axes, comparison.series, marker="")
     make_logarithmic(axes.xaxis)
@@ -73,7 +73,7 @@ def completion_times(comparison: Comparison) -> Plot:
 
 
 def mix_by_mix(comparison: Comparison) -> Plot:
-    """Return the plot."""
+    """Plot HadarE's gains over Hadar for each mix."""
     figure, panels = new_figure(2, 2.8)
     for axes, measure, label in zip(
         panels,
@@ -107,7 +107,7 @@ def mix_by_mix(comparison: Comparison) -> Plot:
 
 
 def by_slot(comparison: Comparison) -> Plot:
-    """Return the plot."""
+    """Plot the TTD for each slot length."""
     figure, (axes,) = new_figure(1, 2.8, WIDE_INCHES)
     draw_lines(axes, comparison.series)
     axes.set_xscale("log", base=2)
@@ -126,7 +126,7 @@ def by_slot(comparison: Comparison) -> Plot:
 
 
 def decision_time(comparison: Comparison) -> Plot:
-    """Return the plot."""
+    """Plot the time of a decision for each number of jobs."""
     figure, (axes,) = new_figure(1, 2.8, WIDE_INCHES)
     draw_lines(axes, comparison.series)
     axes.set_xscale("log", base=2)

@@ -1,12 +1,12 @@
-"""What Lyra's tables and figures need beyond replays: worked examples, and notes with numbers.
+"""Functions for Lyra's tables and figures: worked examples, and notes with numbers from replays.
 
-Lyra: Li et al., EuroSys 2023. Some notes rest on what strict first come, first served forbids: a
-few jobs that wait far longer than all others. Where nobody overtakes and nobody is preempted, jobs
-start in the order in which they are submitted, so that from job to job waits fall by at most the
-time between the submissions. Whoever waits e seconds longer than T is therefore followed by jobs
-that wait longer than T too, for e seconds of submissions at least. Of k jobs that wait longer than
-T, and are followed by one that does not, the m-th last therefore waits at most ``T + m * gap``
-where submissions are at most `gap` apart.
+Lyra: Li et al., EuroSys 2023. Some notes use a property of strict first come, first served: a few
+jobs cannot wait far longer than all others. If no job overtakes another and none is preempted, jobs
+start in the order of submission. From one job to the next, the wait falls by at most the time
+between their submissions. A job that waits e seconds longer than T is therefore followed by jobs
+that wait longer than T, during at least e seconds of submissions. Consider k jobs that wait longer
+than T and are followed by one that does not, with submissions at most `gap` apart. Then the m-th
+last of them waits at most ``T + m * gap``.
 """
 
 from __future__ import annotations
@@ -49,44 +49,44 @@ if TYPE_CHECKING:
 
 
 def most_mean_of_slowest_s(above_s: float, *, jobs: int, gap_s: float) -> float:
-    """Return the longest mean wait of jobs that all wait longer than the others do.
+    """Return the largest possible mean wait, in seconds, of jobs that wait beyond `above_s`.
 
     Parameters
     ----------
     above_s
-        What no other job waits longer than.
+        The largest wait of all other jobs.
     jobs
-        How many wait longer, at least 1; the last job that is submitted is none of them.
+        The number of jobs that wait longer, at least 1; the last job submitted is not one of them.
     gap_s
-        By which submissions are apart at most.
+        The largest time between consecutive submissions.
 
     Notes
     -----
-    Source: this project. All of them submitted one after the other have the longest: in runs of m
-    jobs the sum is ``m * (m + 1) / 2 * gap_s`` above, which is convex in m.
+    Source: this project. The mean is largest if these jobs are submitted one after the other: in
+    runs of m jobs the sum exceeds `above_s` by ``m * (m + 1) / 2 * gap_s``, which is convex in m.
     """
     return above_s + (jobs + 1) / 2 * gap_s
 
 
 def longest_gap_s(above_s: float, mean_s: float, *, jobs: int) -> float:
-    """Return by how much submissions must be apart somewhere for so long a mean wait; its inverse.
+    """Return the gap between submissions, in seconds, that a mean wait of `mean_s` requires.
 
-    Parameters as in `most_mean_of_slowest_s`, `mean_s` in place of the gap.
+    This is the inverse of `most_mean_of_slowest_s`, whose gap is replaced by `mean_s`.
     """
     return (mean_s - above_s) * 2 / (jobs + 1)
 
 
 def least_mean_of_slowest_s(mean_s: float, percentiles_s: Mapping[float, float]) -> float:
-    """Return what the slowest jobs wait at least in the mean.
+    """Return the least possible mean wait, in seconds, of the slowest jobs.
 
-    All others are taken to wait as long as the percentile above them allows.
+    All other jobs are assumed to wait as long as the next percentile allows.
 
     Parameters
     ----------
     mean_s
-        Of all jobs.
+        The mean wait of all jobs.
     percentiles_s
-        By rank in percent, rising; the slowest are those above the last one.
+        Percentiles by rank in per cent, increasing; the slowest jobs are those above the last rank.
     """
     ranks = [0.0, *percentiles_s]
     shares = [(high - low) / 100 for low, high in pairwise(ranks)]
@@ -99,12 +99,12 @@ def least_mean_of_slowest_s(mean_s: float, percentiles_s: Mapping[float, float])
 CALIBRATION = "lyra-2"
 DAYS_OF_WEEK = 7
 RANKS = (50.0, 75.0, 95.0, 99.0)
-"""Of the percentiles of Table 8."""
+"""The ranks of the percentiles in Table 8."""
 MEANS = {"mean queue": Measure(of="queue_mean_s"), "mean JCT": Measure(of="jct_mean_s")}
 
 
 def _grid(part: Part, values: Mapping[str, Iterable[float]]) -> Computed:
-    """Return values by row as what was found, in the order of the columns."""
+    """Return computed values by row, in the order of the columns."""
     columns = [column.name for column in part.publication.columns]
     return Computed(
         values={
@@ -119,19 +119,19 @@ def _grid(part: Part, values: Mapping[str, Iterable[float]]) -> Computed:
 
 
 def beside_table_5(part: Part, *, readings: Sequence[Mapping[str, str]]) -> Computed:
-    """Return what the jobs are calibrated on, rows under other readings, and both usages.
+    """Return the calibration of the jobs, rows under other assumptions, and usage over two windows.
 
     Parameters
     ----------
     readings
-        Of what the paper does not say: each with a ``row`` of the table, a ``run`` of it, and its
+        Assumptions where the paper is silent: each with a ``row`` of the table, a ``run``, and the
         ``reading`` in words.
     """
     return Computed(tables=[_calibrated(), _other_readings(part, readings), _usage_by_window(part)])
 
 
 def _calibrated() -> FurtherTable:
-    """Return how the figures of the Baseline are met, from the frozen result."""
+    """Return how closely the calibrated jobs match the Baseline, from the frozen result."""
     record = frozen_result(CALIBRATION)
     rows = []
     for target in record["targets"]:
@@ -185,7 +185,7 @@ def _usage_by_window(part: Part) -> FurtherTable:
 
 
 def _other_readings(part: Part, readings: Sequence[Mapping[str, str]]) -> FurtherTable:
-    """Return rows under other readings of what the paper does not say."""
+    """Return rows under other assumptions where the paper is silent."""
     columns = part.publication.columns
     papers = {row.name: row.paper for row in part.publication.rows}
     rows = []
@@ -214,7 +214,7 @@ def _other_readings(part: Part, readings: Sequence[Mapping[str, str]]) -> Furthe
 
 
 def server_prices(part: Part) -> Computed:
-    """Return three ways to price the servers of Figure 5: jobs, GPU and server fractions."""
+    """Return three preemption costs of the servers of Figure 5: jobs, GPU and server fractions."""
     instance: ReclaimInstance = load_library_instance("lyra-figure-5").instance
     jobs = dict.fromkeys((server.id for server in instance.servers), 0)
     fractions = dict.fromkeys(jobs, Fraction(0))
@@ -230,7 +230,7 @@ def server_prices(part: Part) -> Computed:
 
 
 def two_jobs(part: Part) -> Computed:
-    """Return the jobs of the example as the library has them."""
+    """Return the jobs of the example in Table 2, from the library."""
     return _grid(
         part,
         {
@@ -241,9 +241,9 @@ def two_jobs(part: Part) -> Computed:
 
 
 def jcts_of_starts(part: Part, *, example: str) -> Computed:
-    """Return JCTs and their mean for each start, and the least mean of any schedule.
+    """Return the JCTs and their mean for each start allocation, and the optimal mean.
 
-    The best of the paper's means is what it calls the optimum.
+    The best of the paper's means is the value that the paper calls the optimum.
     """
     instance = _example(example)
     values: dict[str, Sequence[float]] = {}
@@ -261,7 +261,7 @@ def jcts_of_starts(part: Part, *, example: str) -> Computed:
 
 
 def phase_2_on_example(part: Part) -> str:  # noqa: ARG001
-    """Return what Lyra's own rule makes of the example of Table 2, in words."""
+    """Return the result of Lyra's phase 2 on the example of Table 2, in words."""
     rule = solve_and_check(
         find_problem("allocation"), _example("lyra-table-2"), find_solver("allocation", "lyra")
     )
@@ -274,7 +274,7 @@ def phase_2_on_example(part: Part) -> str:  # noqa: ARG001
 
 
 def preemptions_by_servers(part: Part) -> Computed:
-    """Return the preemptions of the greedy and of the proved optimum for each N_R of the rows."""
+    """Return the preemptions of Lyra's greedy and of the optimum for each N_R of the rows."""
     problem = find_problem("reclaim")
     example: ReclaimInstance = load_library_instance("lyra-figure-5").instance
     values = {}
@@ -291,7 +291,7 @@ def preemptions_by_servers(part: Part) -> Computed:
 
 
 def items_of_phase_2(part: Part) -> Computed:
-    """Return weight and value of the items of the knapsack; a row is ``JOB, WORKERS extra``."""
+    """Return weight and value of knapsack items; the name of a row is ``JOB, WORKERS extra``."""
     instance = load_library_instance("lyra-figure-6").instance
     task = AllocationKnapsack.of(instance)
     knapsack = task.knapsack
@@ -304,7 +304,7 @@ def items_of_phase_2(part: Part) -> Computed:
 
 
 def inference_demand_of_a_week(part: Part) -> Computed:
-    """Return what the hourly curve of our generated demand comes to."""
+    """Return the statistics of the generated inference demand by hour."""
     demand = inference_demand(days=DAYS_OF_WEEK, seed=0)
     hourly = np.reshape(demand.busy_share, (24 * DAYS_OF_WEEK, STEPS_PER_HOUR)).mean(axis=1)
     changes = np.diff(hourly)
@@ -319,7 +319,7 @@ def _example(name: str) -> AllocationInstance:
 
 
 def _jcts_s(instance: AllocationInstance, start: Sequence[int]) -> tuple[float, ...]:
-    """Return the JCTs, and their mean, if the job that is left grows when the other completes."""
+    """Return the JCTs and their mean if the remaining job grows when the other completes."""
     jobs = instance.jobs
     alone_s = [job.work_worker_s / workers for job, workers in zip(jobs, start, strict=True)]
     first_s = min(alone_s)
@@ -343,7 +343,7 @@ def _jcts_s(instance: AllocationInstance, start: Sequence[int]) -> tuple[float, 
 
 
 def seeds_in_words(part: Part) -> str:
-    """Return what means are over."""
+    """Return the number of seeds behind the means, in words."""
     seeds = part.setting.seeds_of(part.publication)
     if seeds == 1:
         return "One seed."
@@ -351,14 +351,14 @@ def seeds_in_words(part: Part) -> str:
 
 
 def seeds_of_figure_13(part: Part) -> str:
-    """Return what was run, and what means are over."""
+    """Return the setting of Figure 13 and its number of seeds, in words."""
     seeds = part.setting.seeds_of(part.publication)
     of = "one seed" if seeds == 1 else f"means over {seeds} seeds"
     return f"Loaning without scaling, Basic, {of}."
 
 
 def why_table_5_differs(part: Part) -> list[str]:
-    """Return why ours differ, with the numbers that show it."""
+    """Return why the computed Table 5 differs from the paper's, with numbers from the runs."""
     queue = Measure(of="queue_mean_s")
     strict_s, baseline_s, reordered_s, published_s = (
         part.mean(queue, run)[0] or 0.0
@@ -386,7 +386,7 @@ def why_table_5_differs(part: Part) -> list[str]:
 
 
 def what_a_strict_queue_cannot(part: Part) -> str:
-    """Return why the paper's Baseline is no strict queue: a bound from its own figures."""
+    """Return why the paper's Baseline is not a strict queue, by a bound from its own figures."""
     tables = {each.number: each for each in part.results.paper.publications if each.kind == "table"}
     mean_s = _printed(tables[5], "Baseline", "queue mean (s)")
     percentiles_s = {
@@ -413,7 +413,7 @@ def what_a_strict_queue_cannot(part: Part) -> str:
 
 
 def why_random_and_scf_queue_as_the_baseline(part: Part) -> str:
-    """Return why these rows are not read as Lyra with another rule of reclaiming."""
+    """Return why Random and SCF are not simulated as Lyra with another reclaiming rule."""
     queue = Measure(of="queue_mean_s")
     lyra_s, random_s, scf_s = (
         part.mean(queue, run)[0] or 0.0 for run in ("loaning", "random-shortest", "scf-shortest")
@@ -432,7 +432,7 @@ def why_random_and_scf_queue_as_the_baseline(part: Part) -> str:
 
 
 def usage_of_servers_on_loan(part: Part) -> str:
-    """Return how servers on loan are used under two readings of what that is."""
+    """Return the usage of servers on loan under two definitions."""
     of_lent, in_use, filling = (
         100 * (part.mean(Measure(of=name, where_none=0.0), run)[0] or 0.0)
         for name, run in (
@@ -451,14 +451,14 @@ def usage_of_servers_on_loan(part: Part) -> str:
 
 
 def _printed(publication: PublicationTable, row: str, column: str) -> float:
-    """Return a number of the paper."""
+    """Return the number that a published table has in a row and column."""
     place = [each.name for each in publication.columns].index(column)
     (printed,) = (each.paper[place] for each in publication.rows if each.name == row)
     return float(printed)
 
 
 def times_of_table_5(part: Part) -> str:
-    """Return what the simulations of the table took."""
+    """Return the CPU time of the simulations for the table, in words."""
     spent_s = {
         str(row.run): sum(
             outcome.record.cpu_time_s or 0.0 for outcome in there(part.outcomes(str(row.run)))
@@ -485,7 +485,7 @@ def jobs_on_loan_in_words(part: Part) -> str:
 
 
 def gains_without_errors(part: Part) -> str:
-    """Return the gains where every estimate is right."""
+    """Return the gains with exact estimates of run times."""
     known = ", ".join(f"{gain} in {mean}" for mean, gain in _gains(part, "scaling").items())
     return (
         "Scaling without loans, Basic; a wrong estimate is off by up to 25 %. Our gains where all "
@@ -494,7 +494,7 @@ def gains_without_errors(part: Part) -> str:
 
 
 def gains_with_linear_scaling(part: Part) -> str:
-    """Return the gains where added workers lose nothing."""
+    """Return the gains with linear scaling of elastic jobs."""
     linear = ", ".join(
         f"{gain} in {mean} ({row.name})"
         for row in part.publication.rows
@@ -504,7 +504,7 @@ def gains_with_linear_scaling(part: Part) -> str:
 
 
 def _gains(part: Part, run: str) -> dict[str, str]:
-    """Return the gains of a run over the Baseline, by what they are in."""
+    """Return the gains of a run over the Baseline, by quantity."""
     return {
         mean: ", ".join(f"{gain:.2f}" for gain in part.gains(measure, "baseline", run, better=LESS))
         for mean, measure in MEANS.items()

@@ -1,4 +1,4 @@
-"""The plots of the page on Lyra: what a picture sums up."""
+"""The plots of the page on Lyra."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from lyra_opt.paper_figures.comparison import Comparison
 
 LETTERS_A_LINE = 26
-"""Of what stands along an axis."""
+"""The number of letters per line of an axis label."""
 
 
 def gains_over_baseline(comparison: Comparison) -> Plot:
-    """Return the plot."""
+    """Plot the gains of each scheme over the Baseline."""
     figure, panels = new_figure(2, 5.0)
     for axes, (column, label) in zip(
         panels,
@@ -46,7 +46,7 @@ def gains_over_baseline(comparison: Comparison) -> Plot:
             origin=1.0,
         )
         axes.axvline(1, color="black", linewidth=0.8)
-        # Gains in queuing time differ by an order of magnitude; a ratio has no zero anyway.
+        # The axis is logarithmic, because gains in queuing time differ by a factor of ten.
         make_logarithmic(axes.xaxis)
         axes.set_xlabel(f"Gain in {label}, times")
     panels[1].set_yticklabels([])
@@ -62,7 +62,7 @@ def gains_over_baseline(comparison: Comparison) -> Plot:
 
 
 def costs_of_reclaiming(comparison: Comparison) -> Plot:
-    """Return the plot."""
+    """Plot the costs of each reclaiming rule relative to Lyra's rule."""
     figure, panels = new_figure(2)
     columns = list(dict.fromkeys(entry.column for entry in comparison.entries))
     for axes, column in zip(panels, columns, strict=True):
@@ -70,7 +70,7 @@ def costs_of_reclaiming(comparison: Comparison) -> Plot:
         reference: tuple[float, float | None] = (1.0, 1.0)
         paper, ours = [], []
         for entry in entries:
-            if entry.gains is None:  # Lyra's own, which the others are drawn relative to
+            if entry.gains is None:  # the row of Lyra's rule, the reference of all rows
                 reference = float(entry.paper), entry.ours
             paper.append(float(entry.paper) / reference[0])
             ours.append(
@@ -92,7 +92,7 @@ def costs_of_reclaiming(comparison: Comparison) -> Plot:
 
 
 def by_checkpoints(comparison: Comparison) -> Plot:
-    """Return the plot."""
+    """Plot each quantity for each share of jobs with checkpoints."""
     figure, panels = new_figure(3, 2.8, 3.6)
     columns = list(dict.fromkeys(entry.column for entry in comparison.entries))
     for axes, column in zip(panels, columns, strict=True):
@@ -126,7 +126,7 @@ def by_checkpoints(comparison: Comparison) -> Plot:
 
 
 def by_elastic_shares(comparison: Comparison) -> Plot:
-    """Return the plot."""
+    """Plot the gain of each scheme for each share of elastic jobs."""
     figure, panels = new_figure(2, 3.0)
     rows = list(dict.fromkeys(entry.row for entry in comparison.entries))
     schemes = [row.partition(",")[0] for row in rows]

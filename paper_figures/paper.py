@@ -1,6 +1,6 @@
-"""Make the tables and figures of a paper: run what they need, compare, draw, and write the pages.
+"""Computing a paper's tables and figures: run the replays, compare, plot, and write the pages.
 
-The files of ``lyra-opt paper`` are a page for each table and figure, an overview, plots, and HTML.
+``lyra-opt paper`` writes one page per table and figure, an overview, plots, and an HTML page.
 """
 
 from __future__ import annotations
@@ -48,24 +48,24 @@ OVERVIEW = "overview.md"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperReport:
-    """All that was made of a paper.
+    """The computed tables and figures of a paper.
 
     Parameters
     ----------
     title
-        Of the HTML page.
+        The title of the HTML page.
     introduction
-        What a reader must know before the numbers, a paragraph each.
+        Paragraphs that a reader needs before the numbers.
     setting
-        How much was simulated, in a sentence.
+        The size of the simulation, in a sentence.
     comparisons
-        The tables and figures asked for, in the order of the paper.
+        The chosen tables and figures, in the order of the paper.
     plots
-        Of those that have one, by name of the comparison.
+        The plots, by name of the comparison.
     runs
-        Simulations that the numbers are from.
+        The simulations behind the numbers.
     failed
-        Why others failed, by their key.
+        The error of each failed simulation, by its key.
     """
 
     title: str
@@ -78,12 +78,12 @@ class PaperReport:
 
 
 def write_pages(report: PaperReport, folder: Path, *, command: str) -> Path:
-    """Write everything into a folder that is there; return the path of the HTML page.
+    """Write all pages into an existing folder; return the path of the HTML page.
 
     Parameters
     ----------
     command
-        The command line, for the page.
+        The command line, which the page shows.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def write_pages(report: PaperReport, folder: Path, *, command: str) -> Path:
 
 
 def overview_text(report: PaperReport, how: HowRun) -> str:
-    """Return in Markdown how many verdicts of each kind there are, how it was run, and the rule."""
+    """Return the overview in Markdown: verdicts by kind, origin of the numbers, and the rule."""
     counted = counts_of_verdicts(report.comparisons)
     found = [each for each in map(str, Verdict) if any(counts[each] for _, _, counts in counted)]
     rows = [
@@ -123,7 +123,7 @@ def overview_text(report: PaperReport, how: HowRun) -> str:
 def counts_of_verdicts(
     comparisons: Sequence[Comparison],
 ) -> list[tuple[str, str, Counter[str]]]:
-    """Return how many of each comparison's values and gains have each verdict, and of all."""
+    """Return the number of values and gains with each verdict, per comparison and in total."""
     counted = [
         (comparison.title, what, counts)
         for comparison in comparisons
@@ -136,7 +136,7 @@ def counts_of_verdicts(
 
 
 def page_text(report: PaperReport, command: str, made_at: str) -> str:
-    """Return everything as one HTML page that needs no other file."""
+    """Return the whole report as one HTML page that needs no other file."""
     verdicts = [str(verdict) for verdict in Verdict]
     counted = counts_of_verdicts(report.comparisons)
     names = [comparison.name for comparison in report.comparisons]
@@ -173,7 +173,7 @@ PLOTS: Mapping[str, Mapping[str, Callable[[Comparison], Plot | None]]] = {
     "hadar": hadar_plots.FUNCTIONS,
     "lyra": lyra_plots.FUNCTIONS,
 }
-"""The functions that draw figures, by paper and name."""
+"""The functions that draw plots, by paper and name."""
 
 
 def run_paper(
@@ -185,34 +185,34 @@ def run_paper(
     resume: bool,
     command: str,
 ) -> tuple[int, Results]:
-    """Run what tables and figures need, each replay once, into the store of a folder.
+    """Run the replays that tables and figures need, each once, into the store of a folder.
 
     Parameters
     ----------
     setting
-        How much is simulated.
+        The paper and the scale.
     publications
-        The tables and figures asked for.
+        The chosen tables and figures.
     folder
-        Where the store is, or is made if anything has to be run.
+        The folder of the store, which is created if there is something to run.
     engine
-        Where replays run.
+        The engine that runs the replays.
     resume
-        Whether to go on with a store that is there already.
+        Whether to continue with an existing store.
     command
-        The command line, for the store.
+        The command line, which the store records.
 
     Returns
     -------
     int
         0; 1 if a replay failed; `EXIT_INTERRUPTED` after Ctrl-C, SIGTERM or SIGHUP.
     Results
-        What came of them, nothing after an interruption.
+        The results; empty after an interruption.
 
     Raises
     ------
     UserError
-        As `run_stored`, or if the file of the paper names what is not there.
+        As `run_stored`, or if the paper's file names a missing function.
     """
     if missing := missing_traces(setting, publications):
         names = ", ".join(missing)
@@ -234,7 +234,7 @@ def run_paper(
 
 
 def tasks_of(setting: Setting, publications: Sequence[PublicationTable]) -> list[ReplayTask]:
-    """Return the replays of tables and figures, each once, those of one workload together."""
+    """Return the replays of tables and figures, each once, grouped by workload."""
     runs = dict.fromkeys(each for one in publications for each in runs_of(setting, one))
     workloads: dict[Any, int] = {}
     for run, draw in runs:
@@ -244,7 +244,7 @@ def tasks_of(setting: Setting, publications: Sequence[PublicationTable]) -> list
 
 
 def report_of(results: Results, publications: Sequence[PublicationTable]) -> PaperReport:
-    """Return tables and figures beside ours, with their plots."""
+    """Return the chosen tables and figures with computed numbers and plots."""
     paper = results.paper
     comparisons = [compared(results, each) for each in publications]
     with house_style():

@@ -1,4 +1,4 @@
-"""What the plots of all papers share."""
+"""Drawing functions that the plots of all papers share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PANEL_INCHES = (4.4, 3.6)
 def new_figure(
     panels: int, height: float = PANEL_INCHES[1], width: float = PANEL_INCHES[0]
 ) -> tuple[Figure, Sequence[Axes]]:
-    """Return a figure of panels side by side, each so many inches wide and high."""
+    """Return a figure of panels in a row; each panel is `width` by `height` inches."""
     figure, grid = new_panels(1, panels, (width * panels, height))
     return figure, list(grid[0])
 
@@ -34,12 +34,12 @@ def new_figure(
 def with_legend(
     figure: Figure, axes: Axes, name: str, title: str, remark: str, *, above: bool = False
 ) -> Plot:
-    """Return a finished figure, with the legend of one of its panels.
+    """Return a finished plot, with the legend of one panel.
 
     Parameters
     ----------
     above
-        Whether the legend stands above the panels, and not beside them.
+        Whether the legend is above the panels; otherwise it is on the right.
     """
     handles, labels = axes.get_legend_handles_labels()
     if above:
@@ -96,7 +96,7 @@ def bars(
 
 
 def name_rows(axes: Axes, names: Sequence[str]) -> None:
-    """Name the rows of a panel, the first on top."""
+    """Label the rows of a panel, the first on top."""
     axes.set_yticks(range(len(names)), [as_written(name) for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
@@ -105,12 +105,12 @@ def name_rows(axes: Axes, names: Sequence[str]) -> None:
 def draw_lines(
     axes: Axes, series: Mapping[str, Sequence[tuple[float, float]]], **changed: Any
 ) -> None:
-    """Draw a line for each series that has points, in the styles of their places.
+    """Draw a line for each non-empty series, in a style that depends on its position.
 
     Parameters
     ----------
     changed
-        What all lines have in place of their style.
+        Style settings that replace those of all lines.
     """
     names = list(series)
     for name, points in series.items():
@@ -125,5 +125,5 @@ def of_column(comparison: Comparison, column: str) -> list[Entry]:
 
 
 def number(value: float | None) -> float:
-    """Return what is drawn for a number; nothing is for what was not run."""
+    """Return a number for a plot; NaN, which is not drawn, if nothing was run."""
     return float("nan") if value is None else value

@@ -1,7 +1,7 @@
-"""Results of the replays of a paper, read back from its store, and the measures of papers.
+"""Results of a paper's replays, read from its store, and the functions that measure them.
 
-Papers measure figures of a replay, and beyond them functions of its tables, which their files name.
-Each takes the outcome of a replay, and beside it that of another where the file names one.
+A paper's file names figures of a replay, or functions of its tables. Each function receives a
+replay and, if the file names one, a second replay.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A replay that finished.
+    """A finished replay.
 
     Parameters
     ----------
     record
-        Its row.
+        The row of the replay in the store.
     replays
-        The store that it is in.
+        The store.
     """
 
     record: ReplayRecord
@@ -52,17 +52,17 @@ class Outcome:
 
     @property
     def figures(self) -> Mapping[str, Any]:
-        """What was measured, by name."""
+        """The figures of the replay, by name."""
         return self.record.figures or {}
 
     @cached_property
     def jobs(self) -> pd.DataFrame:
-        """What became of each job."""
+        """The table of jobs, one row per job."""
         return self.replays.jobs(self.record)
 
     @cached_property
     def series(self) -> pd.DataFrame:
-        """The cluster over time."""
+        """The table of the cluster's state over time."""
         return self.replays.series(self.record)
 
 
@@ -71,7 +71,7 @@ GPUS_PER_LENT_SERVER = 8
 
 
 def measured(measure: Measure, outcome: Outcome, *beside: Outcome | None) -> float | None:
-    """Return a measure of a run; None where what it is compared with is not there.
+    """Return a measure of a run; None if the run that it is compared with is missing.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def measured(measure: Measure, outcome: Outcome, *beside: Outcome | None) -> flo
 
 
 def ratio_of_sums(measure: Measure, outcomes: Sequence[Outcome]) -> float | None:
-    """Return a figure over another one, both added up over runs; 0 where there is nothing."""
+    """Return one figure divided by another, both summed over runs; 0 if the divisor is 0."""
     if not outcomes:
         return None
     whole = math.fsum(outcome.figures[measure.over] for outcome in outcomes)
@@ -110,7 +110,7 @@ def percentile_of_jobs(outcome: Outcome, *, column: str, rank: float) -> float:
 def of_jobs_on_loan(
     outcome: Outcome, other: Outcome, *, column: str, rank: float | None = None
 ) -> float:
-    """Return mean or percentile over the jobs that ran on loan in another run; 0 of none."""
+    """Return the mean or a percentile over the jobs that ran on loan in another run, or 0."""
     values = outcome.jobs[column][other.jobs["ran_on_loan"]]
     if not len(values):
         return 0.0
@@ -118,21 +118,21 @@ def of_jobs_on_loan(
 
 
 def full_use(outcome: Outcome) -> float:  # noqa: ARG001
-    """Return the share of the time that nodes are busy under no scheduler more of: all of it."""
+    """Return 1.0, the upper bound on the share of time in which nodes are busy."""
     return 1.0
 
 
 def lossy_preemptions_per_submission(outcome: Outcome) -> float:
-    """Return the preemptions that cost a job its progress, for each job."""
+    """Return the number of preemptions per job that lose progress."""
     jobs = outcome.jobs
     return float(jobs["preemptions"][~jobs["checkpoints"]].sum()) / len(jobs)
 
 
 def queued_share(outcome: Outcome, *, take: str, step_s: float, days: int) -> float:
-    """Return mean, median, or the share at 0.5 or more, of the shares of jobs that queue.
+    """Return a statistic of the share of jobs that queue, per time step of submission.
 
-    Shares are of the jobs submitted within each step of the first days, steps without any left
-    out.
+    The statistic is the mean, the median, or the share of steps in which at least half of the jobs
+    queue. Steps without submissions are ignored.
     """
     jobs = outcome.jobs
     submit_s = jobs["submit_s"].to_numpy()
@@ -149,7 +149,7 @@ def queued_share(outcome: Outcome, *, take: str, step_s: float, days: int) -> fl
 
 
 def hourly_usage(outcome: Outcome, *, take: str, first_hour: int, hours: int) -> float:
-    """Return the least or the most of the usage of both clusters together, hour by hour."""
+    """Return the least or the greatest hourly usage of both clusters together."""
     series, figures = outcome.series, outcome.figures
     servers = figures["servers"] * figures["gpus_per_server"]
     gpus = servers + figures["inference_servers"] * GPUS_PER_LENT_SERVER
@@ -160,7 +160,7 @@ def hourly_usage(outcome: Outcome, *, take: str, first_hour: int, hours: int) ->
 
 
 def daily_loan_usage(outcome: Outcome, *, day: int) -> float | None:
-    """Return the share of the GPUs on loan that jobs hold on a day, from 1; None without loans."""
+    """Return the share of GPUs on loan that jobs hold on a day (from 1); None without loans."""
     series = outcome.series
     edges_s = _submitted_from_s(outcome) + DAY_S * np.arange(float(day - 1), day + 1.0)
     held, lent = (
@@ -171,9 +171,10 @@ def daily_loan_usage(outcome: Outcome, *, day: int) -> float | None:
 
 
 def usage_of_lent_servers_in_use(outcome: Outcome) -> float | None:
-    """Return the share of GPUs held on those servers on loan that hold any job; None without any.
+    """Return the GPU usage of those servers on loan that hold a job; None if none does.
 
-    Where own servers are only counted, so that the series has the busy ones among the lent.
+    This needs a cluster whose own servers are not simulated one by one, so that the series counts
+    only busy servers on loan.
     """
     series = outcome.series
     edges_s = series["time_s"].to_numpy()[[0, -1]]
@@ -204,16 +205,16 @@ Outcomes = list[Outcome | None]
 
 
 class Results:
-    """What came of the replays of a paper.
+    """The results of a paper's replays.
 
     Parameters
     ----------
     setting
-        How much was simulated.
+        The paper and the scale.
     folder
-        Of the store; None where nothing had to be replayed.
+        The folder of the store; None if nothing was replayed.
     keys
-        Keys of the runs that were asked for, failed ones too.
+        The keys of the requested runs, including failed ones.
     """
 
     def __init__(self, setting: Setting, folder: Path | None, keys: Iterable[str] = ()) -> None:
@@ -225,7 +226,7 @@ class Results:
         if folder is None:
             return
         replays, asked = load_replays(folder), set(keys)
-        # The store may hold runs of tables that were not asked for.
+        # The store may also hold runs of tables that were not chosen.
         self.runs = [record for record in replays.runs if record.key in asked]
         self._found = {record.key: Outcome(record, replays) for record in self.runs}
         self.failed = {
@@ -234,11 +235,11 @@ class Results:
 
     @property
     def paper(self) -> PaperTable:
-        """What is published."""
+        """The paper's file."""
         return self.setting.paper
 
     def of(self, run: PaperRun, draw: Draw) -> Outcome | None:
-        """Return what came of a run; None if it was not run, or failed."""
+        """Return the finished replay of a run; None if it was not run or failed."""
         if not self.setting.is_there(run):
             return None
         if (run, draw) not in self._key:
@@ -248,14 +249,14 @@ class Results:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The results of a table or figure.
+    """The results of one table or figure.
 
     Parameters
     ----------
     publication
-        Which of them.
+        The table or figure.
     results
-        Of the paper.
+        The results of the whole paper.
     """
 
     publication: PublicationTable
@@ -263,11 +264,11 @@ class Part:
 
     @property
     def setting(self) -> Setting:
-        """How much was simulated."""
+        """The paper and the scale."""
         return self.results.setting
 
     def run(self, name: str, changes: Iterable[KeyValue] = ()) -> PaperRun:
-        """Return a run of the file as this table has it."""
+        """Return a run of the paper's file, with the changes of this table."""
         table = self.results.paper.runs[name]
         return PaperRun(
             scenario=self.publication.scenario or table.scenario,
@@ -277,12 +278,12 @@ class Part:
         )
 
     def outcomes(self, run: str | PaperRun) -> Outcomes:
-        """Return what came of a run, by draw of the table; None for what failed or was not run."""
+        """Return the replays of a run, one per draw; None for those that failed or were not run."""
         run = self.run(run) if isinstance(run, str) else run
         return [self.results.of(run, draw) for draw in self.setting.draws(self.publication)]
 
     def values(self, measure: Measure, run: str | PaperRun) -> list[float | None]:
-        """Return a measure of a run, by draw."""
+        """Return a measure of a run, one value per draw."""
         besides: Outcomes = self.outcomes(measure.beside) if measure.beside else []
         return [
             None if outcome is None else measured(measure, outcome, *beside)
@@ -292,7 +293,7 @@ class Part:
         ]
 
     def mean(self, measure: Measure, run: str | PaperRun) -> tuple[float | None, Spread]:
-        """Return the mean of a measure over draws, and the least and the greatest of several."""
+        """Return the mean of a measure over draws, with its least and greatest value."""
         if measure.over:
             return ratio_of_sums(measure, there(self.outcomes(run))), None
         return mean_and_spread(there(self.values(measure, run)))
@@ -300,14 +301,14 @@ class Part:
     def gains(
         self, measure: Measure, over: str | PaperRun, run: str | PaperRun, *, better: str
     ) -> list[float]:
-        """Return the gains of a run over another, draw by draw, where both are there."""
+        """Return the gains of a run over another, draw by draw, where both exist."""
         return gains_of(self.values(measure, over), self.values(measure, run), better=better)
 
 
 def gains_of(
     before: Sequence[float | None], after: Sequence[float | None], *, better: str
 ) -> list[float]:
-    """Return the gain of each value over another, where both are there."""
+    """Return the gain of each value over its reference, where both exist."""
     return [
         gain(one, other, more_is_better=better == MORE)
         for one, other in zip(before, after, strict=True)
@@ -316,19 +317,19 @@ def gains_of(
 
 
 def short(value: float) -> str:
-    """Return a number with three digits, or all of its whole ones."""
+    """Return a number with three significant digits, or all digits before the point."""
     return f"{value:.3g}" if value < 999.5 else f"{value:,.0f}"
 
 
 def there(values: Iterable[Any]) -> list[Any]:
-    """Return those that are not None."""
+    """Return the values that are not None."""
     return [value for value in values if value is not None]
 
 
 def mean_and_spread(
     values: Sequence[float], mean: str | None = None
 ) -> tuple[float | None, Spread]:
-    """Return the mean and, of several values, the least and the greatest; None without any."""
+    """Return the mean, and the least and greatest of several values; None without values."""
     if not values:
         return None, None
     found = statistics.geometric_mean(values) if mean == GEOMETRIC else statistics.fmean(values)
@@ -338,7 +339,7 @@ def mean_and_spread(
 def paired_gain(
     before: Sequence[float | None], after: Sequence[float | None], *, better: str
 ) -> float | None:
-    """Return the geometric mean of gains, or the gain of the means if a value is 0."""
+    """Return the geometric mean of paired gains, or the gain of the means if a value is 0."""
     pairs = [
         (one, other)
         for one, other in zip(before, after, strict=True)

@@ -1,4 +1,4 @@
-"""How much of a paper is simulated, and which replays its tables and figures ask for."""
+"""The scale of a paper's simulations, and the replays that its tables and figures need."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class PaperRun:
     scenario, scheme
         Their names.
     parameters
-        What is other than the scheme has it.
+        Parameters that replace those of the scheme.
     changes
-        Keys of the scenario that are other.
+        Keys that replace those of the scenario.
     """
 
     scenario: str
@@ -43,20 +43,20 @@ class PaperRun:
 
     @property
     def label(self) -> str:
-        """What its scheme is called in the store."""
+        """The name of the scheme with its parameters, as in the store."""
         return " ".join([self.scheme, *(f"{name}={value}" for name, value in self.parameters)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draw:
-    """One of several replays that a mean is over.
+    """One of several replays over which a mean is taken.
 
     Parameters
     ----------
     seed
-        Of all that is drawn.
+        The seed of all random numbers.
     changes
-        Keys of the scenario that are other.
+        Keys that replace those of the scenario.
     """
 
     seed: int = 0
@@ -70,11 +70,11 @@ class Setting:
     Parameters
     ----------
     paper
-        What is published.
+        The paper's file.
     scale
-        Size as a share of the paper's, above 0, at most 1.
+        The simulated size as a share of the paper's, above 0 and at most 1.
     seeds
-        How many draws means are over, where tables do not say otherwise.
+        The number of draws per mean, unless a table sets its own.
     """
 
     paper: PaperTable
@@ -98,18 +98,18 @@ class Setting:
         return int(value) if size.whole else value
 
     def in_words(self) -> str:
-        """Return how much is simulated, in a sentence."""
+        """Return the size of the simulation, in a sentence."""
         return self.filled(self.paper.setting)
 
     def filled(self, text: str) -> str:
-        """Return a sentence with the sizes that it names."""
+        """Return a text with the names of sizes replaced by numbers."""
         words = {"scale": f"{self.scale:g}", "seeds": self.seeds, **self.sizes}
         if "{setting}" in text:
             words["setting"] = self.in_words()
         return text.format(**words)
 
     def valued(self, value: Any) -> Any:
-        """Return the value of a key, or the size for which it stands."""
+        """Return the value of a key, with names of sizes replaced by numbers."""
         if isinstance(value, dict):
             return {name: self.valued(each) for name, each in value.items()}
         if isinstance(value, list | tuple):
@@ -119,7 +119,7 @@ class Setting:
         return value
 
     def draws(self, publication: PublicationTable) -> list[Draw]:
-        """Return what the means of a table are over."""
+        """Return the draws over which the means of a table are taken."""
         drawn = publication.draws
         if drawn is not None:
             values = drawn.values or range(self.valued(drawn.count))
@@ -127,12 +127,12 @@ class Setting:
         return [Draw(seed=seed) for seed in range(self.seeds_of(publication))]
 
     def seeds_of(self, publication: PublicationTable) -> int:
-        """Return how many seeds the means of a table are over."""
+        """Return the number of seeds over which the means of a table are taken."""
         most = publication.most_seeds
         return publication.seeds if most is None else min(most, self.seeds)
 
     def changes_of(self, scenario: str) -> tuple[str, list[KeyValue]]:
-        """Return the bundled scenario behind one of the paper, and what is other in it."""
+        """Return the bundled scenario behind a paper's scenario, and the changed keys."""
         table = self.paper.scenarios[scenario]
         like = table.like
         changes: list[KeyValue] = []
@@ -144,11 +144,11 @@ class Setting:
         return like, [(path, self.valued(value)) for path, value in changes]
 
     def is_there(self, run: PaperRun) -> bool:
-        """Whether there is such a scheme, and what the scenario needs."""
+        """Whether the scheme and the traces of a run exist."""
         return run.scheme in scheme_names() and not self.missing_traces(run.scenario)
 
     def missing_traces(self, scenario: str) -> list[str]:
-        """Return the traces that a scenario needs and that are not there."""
+        """Return the missing traces that a scenario needs."""
         table = self.paper.scenarios[scenario]
         further = self.missing_traces(table.like) if table.like in self.paper.scenarios else []
         return [*further, *(name for name in table.needs if not locate(name).is_file())]
@@ -163,18 +163,18 @@ class Setting:
         return load_scenario(like, [Change(path, _plain(value)) for path, value in changes])
 
     def task(self, run: PaperRun, draw: Draw, position: int = 0) -> ReplayTask:
-        """Return a replay as the executor takes it."""
+        """Return a replay as a task of the executor."""
         return ReplayTask(
             scenario=self.loaded(run, draw),
             point={"scenario": run.scenario, **dict(run.changes), **dict(draw.changes)},
-            schemes=(),  # which other schemes could run the jobs is nothing to a paper
+            schemes=(),  # a paper does not list the schemes that could run its jobs
             scheme=run.label,
             seed=draw.seed,
             position=position,
         )
 
     def study(self, tasks: Sequence[ReplayTask], command: str) -> StudyRecord:
-        """Return what the store of a paper belongs to; any of its tables may go on with it."""
+        """Return the record of a paper's store, which all its tables share."""
         scenarios = {}
         for name in self.paper.scenarios:
             like, changes = self.changes_of(name)
@@ -193,10 +193,10 @@ class Setting:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as a scenario file has it."""
+    """Return a value in the form of a scenario file, with lists instead of tuples."""
     return [_plain(each) for each in value] if isinstance(value, tuple) else value
 
 
 def frozen(changes: Mapping[str, Any]) -> tuple[KeyValue, ...]:
-    """Return the changes of a table, fit for a key of a dictionary."""
+    """Return the changes of a table as a tuple, which is hashable."""
     return tuple(changes.items())

@@ -1,4 +1,4 @@
-"""The rule of verdicts: how a published number and ours compare, in words that are its code."""
+"""The rule of verdicts, which compares published and computed numbers, as code and in words."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import math
 from enum import StrEnum
 
 REPRODUCED_WITHIN = 0.10
-"""How far ours may be from the paper's number, relative to that, and still be reproduced."""
+"""The largest relative difference from the paper's number that counts as reproduced."""
 
 NEAR_WITHIN = 0.25
-"""How far it may be and still be near."""
+"""The largest relative difference from the paper's number that counts as near."""
 
 NO_CHANGE_WITHIN = 0.01
-"""Gains that close to 1 are none."""
+"""Gains this close to 1 count as no gain."""
 
 FAR_BEYOND = 2.0
-"""How many times apart two gains of the same direction are said to be far."""
+"""The ratio above which two gains of the same direction are called far apart."""
 
 WIDEST_SPREAD = 2.0
-"""How many times apart the least and the greatest over seeds may be where they reproduce."""
+"""The largest ratio of greatest to least over seeds for which the spread can reproduce a number."""
 
 
 class Verdict(StrEnum):
-    """How ours compares with the paper's number."""
+    """The verdict on a computed number compared with the paper's."""
 
     REPRODUCED = "reproduced"
     NEAR = "near"
@@ -56,20 +56,20 @@ RULE = (
     f"{Verdict.NOT_MODELLED}: what decides the number is not in the simulation. The file of the "
     "paper says for which numbers and why; ours is shown, and not judged.",
 )
-"""The rule, a paragraph each; its numbers are those of the code."""
+"""The rule, one paragraph per entry; its numbers are those of the code."""
 
 RULE_OF_0_1_0 = (
     "the gain where there is one, else the value; gains of another direction differ, within 10 % "
     "is reproduced"
 )
-"""`verdict_of_0_1_0` in words."""
+"""The rule of `verdict_of_0_1_0` in words."""
 
 Spread = tuple[float, float] | None
-"""The least and the greatest over seeds, None of a single one."""
+"""The least and the greatest value over seeds; None for a single seed."""
 
 
 def gain(reference: float, value: float, *, more_is_better: bool = False) -> float:
-    """Return how many times better a value is than a reference; 1 where both are 0."""
+    """Return how many times better a value is than a reference; 1 if both are 0."""
     better, worse = (value, reference) if more_is_better else (reference, value)
     if worse:
         return better / worse
@@ -77,21 +77,21 @@ def gain(reference: float, value: float, *, more_is_better: bool = False) -> flo
 
 
 def verdict_of_digits(paper: str, ours: float | None) -> Verdict:
-    """Return how ours compares with a number to its printed digits; see `RULE`."""
+    """Return the verdict on a number that must match the paper's printed digits; see `RULE`."""
     if ours is None:
         return Verdict.NOT_RUN
     return Verdict.REPRODUCED if f"{ours:.{digits_of(paper)}f}" == paper else Verdict.DIFFERS
 
 
 def verdict_of_values(paper: float, ours: float | None, spread: Spread = None) -> Verdict:
-    """Return how two values compare; see `RULE`."""
+    """Return the verdict on a value; see `RULE`."""
     if ours is None:
         return Verdict.NOT_RUN
     return _closeness(paper, ours, spread) or Verdict.DIFFERS
 
 
 def verdict_of_gains(paper: float, ours: float | None, spread: Spread = None) -> Verdict:
-    """Return how two gains compare; see `RULE`."""
+    """Return the verdict on a gain; see `RULE`."""
     if ours is None:
         return Verdict.NOT_RUN
     if direction(paper) != direction(ours):
@@ -103,12 +103,12 @@ def verdict_of_gains(paper: float, ours: float | None, spread: Spread = None) ->
 
 
 def verdict_of_0_1_0(paper: float, ours: float | None, gains: tuple[float, float] | None) -> str:
-    """Return how version 0.1.0 judged a number: value or gain, not both.
+    """Return the verdict by the rule of version 0.1.0, which judges a value or a gain.
 
     Parameters
     ----------
     gains
-        The paper's and ours, where the number is compared with another row.
+        The paper's gain and the computed gain, if the number is compared with another row.
     """
     if ours is None:
         return Verdict.NOT_RUN
@@ -120,24 +120,24 @@ def verdict_of_0_1_0(paper: float, ours: float | None, gains: tuple[float, float
 
 
 def is_forbidden(paper: str, bound: float, *, is_most: bool) -> bool:
-    """Whether all numbers that print as the paper's lie beyond a bound.
+    """Whether every number that prints as the paper's violates a bound.
 
     Parameters
     ----------
     is_most
-        Whether nothing is above the bound; otherwise nothing is below it.
+        Whether the bound is an upper bound; otherwise it is a lower bound.
     """
     half_a_digit = 0.5 * 10.0 ** -digits_of(paper)
     return bound < float(paper) - half_a_digit if is_most else bound > float(paper) + half_a_digit
 
 
 def digits_of(paper: str) -> int:
-    """Return how many digits a number as printed has behind its point."""
+    """Return the number of digits after the decimal point of a printed number."""
     return len(paper.partition(".")[2])
 
 
 def direction(found: float) -> int:
-    """Return 1 of a gain, -1 of a loss, 0 of neither."""
+    """Return 1 for a gain, -1 for a loss, and 0 for no change."""
     if abs(found - 1) <= NO_CHANGE_WITHIN:
         return 0
     return 1 if found > 1 else -1
@@ -150,7 +150,7 @@ def _closeness(paper: float, ours: float, spread: Spread) -> Verdict | None:
 
 
 def _is_within(share: float, paper: float, ours: float) -> bool:
-    # Gains are infinite where a value is 0; the difference of two infinities is not asked for.
+    # Gains can be infinite, so equality is tested first: inf - inf is NaN.
     return paper == ours or abs(ours - paper) <= share * abs(paper) < math.inf
 
 
@@ -162,7 +162,7 @@ def _is_in_spread(paper: float, spread: Spread) -> bool:
 
 
 def _times_apart(one: float, other: float) -> float:
-    """Return how many times the larger of two numbers is the smaller."""
+    """Return the ratio of the larger to the smaller of two numbers."""
     if one == other:
         return 1.0
     least, greatest = sorted((abs(one), abs(other)))
