@@ -1,17 +1,17 @@
-"""Exact and heuristic answers to the decision problems of GPU-cluster schedulers.
+"""Exact and heuristic solvers for the decision problems of GPU-cluster schedulers.
 
-The front door, for ``import lyra_opt as lo``: the same words for the four problems ``reclaim``,
-``allocation``, ``heterogeneous`` and ``network``, and for the simulated cluster.
+Use it as ``import lyra_opt as lo``. The functions are the same for the four problems ``reclaim``,
+``allocation``, ``heterogeneous`` and ``network``; others simulate whole clusters.
 
 >>> import lyra_opt as lo
 >>> fleet = lo.generate("reclaim", "net", reclaim=6)
 >>> lo.solve(fleet, "exact").objective
 8
 
-`lyra_opt.front_door` holds the words. It is imported when the first of them is used.
+The names are defined in `lyra_opt.front_door`, which is imported when one of them is first used.
 """
 
-# ruff: noqa: F405 - the words come from the front door
+# ruff: noqa: F405 - the names come from the front door
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt import registry as _registry  # noqa: F401  (lists the built-in components)
 
 if TYPE_CHECKING:
-    from lyra_opt.front_door import *  # noqa: F403 - the words below
+    from lyra_opt.front_door import *  # noqa: F403 - the names in __all__
     from lyra_opt.front_door import __version__
 
 __all__ = [
@@ -53,8 +53,8 @@ __all__ = [
 ]
 
 
-def _word(name: str) -> Any:
-    """Return a word of the front door."""
+def _exported(name: str) -> Any:
+    """Return an exported name, importing the front door at its first use."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import lyra_opt.front_door
@@ -64,10 +64,10 @@ def _word(name: str) -> Any:
     return found
 
 
-if not TYPE_CHECKING:  # a type checker would accept any word
-    __getattr__ = _word
+if not TYPE_CHECKING:  # with it, a type checker would accept any name
+    __getattr__ = _exported
 
 
 def __dir__() -> list[str]:
-    """Return the words of the front door, for completion."""
+    """Return the exported names, for completion."""
     return __all__

@@ -1,4 +1,4 @@
-"""The command line: puts the sub-commands together and turns errors into exit codes."""
+"""The command line: combines the sub-commands and turns errors into exit codes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser
     from collections.abc import Sequence
 
-DESCRIPTION = "Exact and heuristic answers to the decision problems of GPU-cluster schedulers."
+DESCRIPTION = "Exact and heuristic solvers for the decision problems of GPU-cluster schedulers."
 
 LINK_LOOP = "Symlink loop"
-"""How pathlib of Python 3.11 and 3.12 reports circular links, as a RuntimeError."""
+"""The message of the RuntimeError for circular links in Python 3.11 and 3.12."""
 
 EXAMPLES = """\
 examples:
@@ -64,20 +64,20 @@ def make_parser() -> ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
-    if sys.stdout is None:  # closed by whoever started us
+    if sys.stdout is None:  # closed by the parent process
         print("lyra-opt: error: the standard output is closed", file=sys.stderr)
         return 2
-    if isinstance(sys.stdout, io.TextIOWrapper):  # names that its encoding lacks are escaped
+    if isinstance(sys.stdout, io.TextIOWrapper):  # escape letters that its encoding lacks
         sys.stdout.reconfigure(errors="backslashreplace")
-    os.environ["MPLBACKEND"] = "agg"  # that of a notebook may be missing; commands show nothing
-    # All that takes time is inside, imports too, so that Ctrl-C is heard from the first moment.
+    os.environ["MPLBACKEND"] = "agg"  # the backend of a notebook may be missing in a terminal
+    # All slow imports happen inside this block, so that it handles Ctrl-C from the start.
     with forgiving_stderr():
         try:
             return _run(sys.argv[1:] if argv is None else list(argv))
         except KeyboardInterrupt:
             print("lyra-opt: interrupted", file=sys.stderr)
             return 130
-        except BrokenPipeError:  # whoever read our output has stopped, as `head` does
+        except BrokenPipeError:  # the reader of the output has ended, as `head` does
             _discard_output()
             return 141
 
@@ -125,7 +125,7 @@ def _run(given: Sequence[str]) -> int:
 
 
 def _discard_output() -> None:
-    """Let what is still buffered go nowhere, so that it fails no second time at exit."""
+    """Redirect buffered output to the null device, so that writing it at exit cannot fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,8 +1,8 @@
-"""The built-in components by name: problems, solvers, families, schemes, workloads and so on.
+"""The built-in components by name: problems, solvers, families, schemes, workloads and others.
 
-A composition root: it sees every package and holds no logic. Each function imports its components
-when one of them is first asked for. Components of other packages come by entry point, under the
-same group names (`lyra_opt.core.plugins`).
+This module may import every package and contains no logic. Each function imports its components
+when one of them is first needed. Components of other packages are entry points with the same group
+names (`lyra_opt.core.plugins`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _allocation_solvers() -> Objects:
-    """Return the heuristics and exact methods of our own for allocation."""
+    """Return the toolkit's own heuristics and exact methods for allocation."""
     from lyra_opt.allocation.exact.mckp_core import MckpCore
     from lyra_opt.allocation.exact.mckp_dp import MckpDp
     from lyra_opt.allocation.exact.mean_jct.solver import MeanJctExact
@@ -55,7 +55,7 @@ def _allocation_solvers() -> Objects:
 
 
 def _allocation_models() -> Objects:
-    """Return the exact models solved by other libraries for allocation."""
+    """Return the exact models for allocation that other libraries solve."""
     from lyra_opt.core.solver import Solver
     from lyra_opt.formulations.allocation import mathopt_model, pulp_model
     from lyra_opt.formulations.allocation.brute_force import BruteForce
@@ -76,7 +76,7 @@ def _allocation_models() -> Objects:
 
 
 def _heterogeneous_solvers() -> Objects:
-    """Return the heuristics and exact methods of our own for heterogeneous."""
+    """Return the toolkit's own heuristics and exact methods for the heterogeneous problem."""
     from lyra_opt.heterogeneous.exact.shares.water_filling import WaterFilling
     from lyra_opt.heterogeneous.heuristics.gavel import RoundShares
     from lyra_opt.heterogeneous.heuristics.hadar.solver import HADAR, HADAR_COMMITTED
@@ -94,7 +94,7 @@ def _heterogeneous_solvers() -> Objects:
 
 
 def _heterogeneous_models() -> Objects:
-    """Return the exact models solved by other libraries for heterogeneous."""
+    """Return the exact models for the heterogeneous problem that other libraries solve."""
     from lyra_opt.core.solver import Solver
     from lyra_opt.formulations.heterogeneous import cpsat_model, mathopt_model, pulp_model
     from lyra_opt.formulations.heterogeneous.brute_force import BruteForce
@@ -106,7 +106,7 @@ def _heterogeneous_models() -> Objects:
 
 
 def _network_solvers() -> Objects:
-    """Return the heuristics and exact methods of our own for network."""
+    """Return the toolkit's own heuristics and exact methods for the network problem."""
     from lyra_opt.core.solver import Solver
     from lyra_opt.network.heuristics import policy_solver
     from lyra_opt.network.heuristics.list_placement import ListPlacement
@@ -115,7 +115,7 @@ def _network_solvers() -> Objects:
 
 
 def _network_models() -> Objects:
-    """Return the exact models solved by other libraries for network."""
+    """Return the exact models for the network problem that other libraries solve."""
     from lyra_opt.core.solver import Solver
     from lyra_opt.formulations.network.brute_force import BruteForce
     from lyra_opt.formulations.network.patterns import cpsat_model as patterns_cpsat
@@ -130,7 +130,7 @@ def _network_models() -> Objects:
 
 
 def _reclaim_solvers() -> Objects:
-    """Return the heuristics and exact methods of our own for reclaim."""
+    """Return the toolkit's own heuristics and exact methods for reclaiming."""
     from lyra_opt.reclaim.exact.solver import Exact
     from lyra_opt.reclaim.heuristics.fast import Fast
     from lyra_opt.reclaim.heuristics.greedy import (
@@ -157,7 +157,7 @@ def _reclaim_solvers() -> Objects:
 
 
 def _reclaim_models() -> Objects:
-    """Return the exact models solved by other libraries for reclaim."""
+    """Return the exact models for reclaiming that other libraries solve."""
     from lyra_opt.core.solver import Solver
     from lyra_opt.formulations.reclaim import cpsat_model, mathopt_model, pulp_model
     from lyra_opt.formulations.reclaim.brute_force import BruteForce
@@ -166,28 +166,28 @@ def _reclaim_models() -> Objects:
 
 
 def _allocation_families() -> Objects:
-    """Return the instance families of allocation."""
+    """Return the instance families for allocation."""
     from lyra_opt.instances.allocation import LIGHT, LOAD, WORST_CASE
 
     return _by_problem(LIGHT, LOAD, WORST_CASE)
 
 
 def _heterogeneous_families() -> Objects:
-    """Return the instance families of heterogeneous."""
+    """Return the instance families for the heterogeneous problem."""
     from lyra_opt.instances.heterogeneous.offline import OFFLINE
 
     return _by_problem(OFFLINE)
 
 
 def _network_families() -> Objects:
-    """Return the instance families of network."""
+    """Return the instance families for the network problem."""
     from lyra_opt.instances.network.epoch import EPOCH
 
     return _by_problem(EPOCH)
 
 
 def _reclaim_families() -> Objects:
-    """Return the instance families of reclaim."""
+    """Return the instance families for reclaiming."""
     from lyra_opt.instances.reclaim.fleets import GRID, HYP8, PLANTED, REG4, SPAN
     from lyra_opt.instances.reclaim.placement import (
         BF_DIST,
@@ -271,7 +271,7 @@ def _clusters() -> Objects:
 
 
 def _throughputs() -> Objects:
-    """Return the tables of throughputs."""
+    """Return the tables of measured throughputs."""
     from lyra_opt.instances.heterogeneous.throughput_files import GAVEL
 
     return _by_name(GAVEL)
@@ -285,7 +285,7 @@ def _formats() -> Objects:
 
 
 def _solver_makers() -> Objects:
-    """Return the factories of solvers whose names start with a backend's."""
+    """Return the factories of solvers whose names begin with a backend, such as ``pulp-gurobi``."""
     from lyra_opt.formulations.backends.foreign import MATHOPT, PULP
 
     return {"mathopt": MATHOPT, "pulp": PULP}
@@ -335,7 +335,7 @@ def _scenarios() -> Objects:
 
 
 def _all_of(kind: type, *modules: ModuleType) -> list[Any]:
-    """Return the constants of modules that are components of a kind."""
+    """Return all module-level objects of a class from the given modules."""
     return [each for module in modules for each in vars(module).values() if isinstance(each, kind)]
 
 

@@ -1,4 +1,4 @@
-"""The table of ``lyra-opt solve``: each answer, and how far it is from the best."""
+"""The table that ``lyra-opt solve`` prints: each answer, and its gap to the best."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from lyra_opt.core.result import Number
 
 AnswersOfFile = tuple[str, list[Answer]]
-"""A file as typed, and the answers to its instance, at least one."""
+"""A file name as typed, and one or more answers to its instance."""
 
 NO_PERCENTAGE = "–"
-"""Where the best, or perhaps the optimum, is 0; the lines below the table say so."""
+"""Shown if the reference is or may be 0; the lines below the table explain it."""
 
 
 def print_answers(answers: Sequence[AnswersOfFile]) -> None:
-    """Print a row an answer, then what each has chosen, and how far it is from the best."""
+    """Print one row per answer, then the solution of each answer and its gap to the best."""
     rows = [
         (file, answer, evidence)
         for file, of_file in answers
@@ -34,7 +34,7 @@ def print_answers(answers: Sequence[AnswersOfFile]) -> None:
     ]
     records = [answer.as_json_object(file, evidence) for file, answer, evidence in rows]
     known = dict.fromkeys(key for _, answer, _ in rows for key in answer.problem.answer_keys)
-    # A key that has no value in any answer belongs to another variant, or there is no solution.
+    # Leave out keys without a value in any answer, such as keys of other variants.
     keys = [key for key in known if any(record.get(key) is not None for record in records)]
     where = gap_words(*(answer.sense for _, answer, _ in rows)).where
     to_best, to_optimum = f"{where} best", f"{where} optimum"
@@ -71,7 +71,7 @@ def print_answers(answers: Sequence[AnswersOfFile]) -> None:
             for key in keys
             if isinstance(record.get(key), list | dict)
         ]
-        # Of an optimum that the run itself proves the status says enough.
+        # If the run itself proves the optimum, the status says enough.
         distance = None if answer.status is Status.OPTIMAL else evidence.in_words(answer.claim)
         solution = "; ".join(filter(None, [distance, *lists]))
         named = answer.solver if len(answers) == 1 else f"{file}, {answer.solver}"
@@ -82,7 +82,7 @@ def print_answers(answers: Sequence[AnswersOfFile]) -> None:
 
 
 def _to_best(objective: Number | None, evidence: Evidence) -> str:
-    """Return the gap to the best of several solutions; nothing where the optimum says it all."""
+    """Return the gap to the best of several solutions; empty if the optimum is known."""
     gap = evidence.gap_to_best(objective)
     if gap is None or evidence.solutions < 2 or evidence.optimum is not None:
         return ""

@@ -1,4 +1,4 @@
-"""What the sub-commands share: one-line errors and the types of their arguments."""
+"""Common parts of the sub-commands: one-line errors, shared options and types of arguments."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
 WIDEST = 100
-"""Longer lines are hard to read, however wide the terminal is."""
+"""The largest width of help texts, because longer lines are hard to read."""
 
 _COLUMN = re.compile(r" *\S.*?  +(?=\S)")
-"""What stands before the second of two columns."""
+"""Matches the text before the second of two columns."""
 
 _NO_BREAK_SPACE = "\u00a0"
 _VALUE = re.compile(r"(?<=\S) (?!-|&|>|lyra-opt|\\)")
-"""White space before what is no option: that of its value."""
+"""Matches a space between an option and its value."""
 _COMMAND = re.compile(r" +(lyra-opt |--)")
 
 
 class FoldedHelp(argparse.HelpFormatter):
-    """Keeps the lines of descriptions and examples where they fit, and folds them where not.
+    """A help formatter that keeps the line breaks of descriptions and examples if the lines fit.
 
-    Paragraphs are filled anew, a text beside a name stays in its column, and a command goes on
-    behind a backslash.
+    In lines that do not fit, paragraphs are filled again, text in a second column stays in its
+    column, and commands continue after a backslash.
     """
 
     def __init__(self, prog: str) -> None:
@@ -80,10 +80,10 @@ def _indented(line: str, width: int) -> list[str]:
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """A parser that reports bad usage in one line and exits with 2.
+    """A parser that reports wrong usage in one line and exits with code 2.
 
-    Descriptions and examples keep their line breaks; an argument without a type is text that is not
-    empty.
+    Descriptions and examples keep their line breaks. An argument without a type is a non-empty
+    string.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -92,7 +92,7 @@ class OneLineParser(argparse.ArgumentParser):
         self._add_loudness_options()
 
     def add_subparsers(self, **options: Any) -> Any:
-        """Return the action that gives what follows to sub-commands, to be checked by them.
+        """Return the action for sub-commands, whose own parsers check their arguments.
 
         Without a sub-command the help is shown.
         """
@@ -106,12 +106,12 @@ class OneLineParser(argparse.ArgumentParser):
         return 0
 
     def _add_loudness_options(self) -> None:
-        """Let it be chosen how much is said: before the sub-command or behind it."""
-        group = self.add_argument_group("what is said on stderr").add_mutually_exclusive_group()
+        """Add the options for the level of detail, before or after the sub-command."""
+        group = self.add_argument_group("messages on stderr").add_mutually_exclusive_group()
         for flags, loudness, meaning in (
-            (("-q", "--quiet"), Loudness.QUIET, "errors alone, neither progress nor remarks"),
-            (("-v", "--verbose"), Loudness.VERBOSE, "also what is being done"),
-            (("--debug",), Loudness.DEBUG, "also where errors were raised, plug-ins' too"),
+            (("-q", "--quiet"), Loudness.QUIET, "print errors only, no progress or remarks"),
+            (("-v", "--verbose"), Loudness.VERBOSE, "also print each step"),
+            (("--debug",), Loudness.DEBUG, "also print tracebacks of errors"),
         ):
             group.add_argument(
                 *flags,
@@ -123,7 +123,7 @@ class OneLineParser(argparse.ArgumentParser):
             )
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """Return what was given; name the option that one which there is not is a slip of."""
+        """Parse the arguments; an error for an unknown option suggests a similar option."""
         found, unknown = super().parse_known_args(args, namespace)
         options = [text.partition("=")[0] for text in unknown if text.startswith("-")]
         likely = nearest(options[0], self._option_string_actions) if options else None
@@ -132,13 +132,13 @@ class OneLineParser(argparse.ArgumentParser):
         return found, unknown
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Name the nearest choice, or all."""
+        """Raise an error for an invalid choice that names a similar choice, or all choices."""
         if action.choices is not None and value not in action.choices:
             hint = meant(value, action.choices)
             raise argparse.ArgumentError(action, f"invalid choice: {value!r}; {hint}")
 
     def error(self, message: str) -> NoReturn:
-        """Print the error without the usage text; ``--help`` has that."""
+        """Print the error in one line, without the usage text that ``--help`` shows, and exit."""
         if message.endswith("expected one argument"):
             message += "; if the value starts with -, write OPTION=VALUE"
         self.exit(2, f"lyra-opt: error: {one_line(message)} (see {self.prog} --help)\n")
@@ -152,21 +152,21 @@ def add_command(
     examples: str | None = None,
     **options: Any,
 ) -> argparse.ArgumentParser:
-    """Return the parser of a new sub-command, with its texts for ``--help``."""
-    said = description or f"{summary[0].upper()}{summary[1:]}."
+    """Add a sub-command with its texts for ``--help``; return its parser."""
+    text = description or f"{summary[0].upper()}{summary[1:]}."
     parser: argparse.ArgumentParser = subparsers.add_parser(
-        name, help=summary, description=said, epilog=examples, **options
+        name, help=summary, description=text, epilog=examples, **options
     )
     return parser
 
 
 def completed_by(action: argparse.Action, names: Callable[[], Iterable[str]]) -> None:
-    """Let shells complete an argument by these names; where none fits, by names of files."""
+    """Let shells complete an argument by the given names, or by file names if no name fits."""
     action.completer = lambda **_: names()  # type: ignore[attr-defined]
 
 
 def completed_by_solvers(action: argparse.Action) -> None:
-    """Let shells complete an argument by the names of all solvers."""
+    """Let shells complete an argument by the names of solvers."""
 
     def names() -> set[str]:
         from lyra_opt.core.solver import solver_names
@@ -177,7 +177,7 @@ def completed_by_solvers(action: argparse.Action) -> None:
 
 
 def completed_by_problems(action: argparse.Action) -> None:
-    """Let shells complete an argument by the names of all problems."""
+    """Let shells complete an argument by the names of problems."""
 
     def names() -> Iterable[str]:
         from lyra_opt.core.problem import problems
@@ -188,68 +188,68 @@ def completed_by_problems(action: argparse.Action) -> None:
 
 
 def add_json_option(parser: argparse.ArgumentParser) -> None:
-    """Let a command write its answer for programs."""
+    """Add the option ``--json``, which prints the result for programs."""
     parser.add_argument("--json", action="store_true", help="write one JSON object to stdout")
 
 
 def add_seed_option(parser: argparse.ArgumentParser, of: str) -> None:
-    """Let a command be given the seed of its draws."""
-    said = f"seed of {of} (default: 0)"
-    parser.add_argument("--seed", type=integer_from(0), default=0, metavar="N", help=said)
+    """Add the option ``--seed``, the seed of random draws."""
+    text = f"random seed of {of} (default: 0)"
+    parser.add_argument("--seed", type=integer_from(0), default=0, metavar="N", help=text)
 
 
 def add_time_limit_option(parser: argparse.ArgumentParser, of: str) -> None:
-    """Let a command be stopped after a time."""
-    said = f"seconds for {of} (default: no limit)"
+    """Add the option ``--time-limit`` in seconds."""
+    text = f"time limit in seconds for {of} (default: no limit)"
     parser.add_argument(
-        "--time-limit", type=above_zero("seconds"), metavar="S", dest="time_limit_s", help=said
+        "--time-limit", type=above_zero("seconds"), metavar="S", dest="time_limit_s", help=text
     )
 
 
 def add_memory_limit_option(parser: argparse.ArgumentParser, of: str) -> None:
-    """Let a command end solvers that take too much memory."""
-    said = f"MiB that {of} may take beyond what it begins with (default: no limit)"
+    """Add the option ``--memory-limit`` in MiB, beyond which a solver is killed."""
+    text = f"memory in MiB that {of} may use beyond that of its start (default: no limit)"
     parser.add_argument(
-        "--memory-limit", type=above_zero("MiB"), metavar="MIB", dest="memory_limit_mib", help=said
+        "--memory-limit", type=above_zero("MiB"), metavar="MIB", dest="memory_limit_mib", help=text
     )
 
 
 def add_processes_option(parser: argparse._ActionsContainer, of: str) -> None:
-    """Let a command do several things at once."""
-    said = f"{of} at the same time (default: one for each processor)"
-    parser.add_argument("--processes", type=integer_from(1), metavar="N", help=said)
+    """Add the option ``--processes``, the number of tasks that run in parallel."""
+    text = f"number of {of} in parallel (default: one per processor)"
+    parser.add_argument("--processes", type=integer_from(1), metavar="N", help=text)
 
 
 def add_engine_options(parser: argparse._ActionsContainer, of: str) -> None:
-    """Let a command run tasks in processes of this machine, or on other machines."""
+    """Add the options that select processes of this machine or a Dask scheduler for the tasks."""
     where = parser.add_mutually_exclusive_group()
     add_processes_option(where, of)
     where.add_argument(
         "--scheduler",
         metavar="tls://HOST:PORT",
-        help=f"a Dask scheduler whose workers do the {of} (default: the variable "
-        "LYRA_OPT_SCHEDULER, or else this machine)",
+        help=f"Dask scheduler whose workers do the {of} (default: the environment variable "
+        "LYRA_OPT_SCHEDULER; if it is not set, this machine)",
     )
 
 
 def add_resume_option(parser: argparse._ActionsContainer, what: str) -> None:
-    """Let a command go on where it was interrupted."""
-    parser.add_argument("--resume", action="store_true", help=f"go on with the {what}")
+    """Add the option ``--resume``, which continues an interrupted command."""
+    parser.add_argument("--resume", action="store_true", help=f"continue from the {what}")
 
 
 def add_repeated_option(
     parser: argparse.ArgumentParser, name: str, metavar: str, meaning: str, **options: Any
 ) -> argparse.Action:
-    """Let a command be given any number of something; its list is called by the plural."""
+    """Add an option that may be repeated; its values form a list whose name is the plural."""
     plural = {"dest": f"{name.removeprefix('--')}s", **options}
-    said = f"{meaning}; may be repeated"
+    text = f"{meaning}; may be repeated"
     return parser.add_argument(
-        name, action="append", default=[], metavar=metavar, help=said, **plural
+        name, action="append", default=[], metavar=metavar, help=text, **plural
     )
 
 
 def integer_from(minimum: int, maximum: int = LARGEST_INTEGER) -> Callable[[str], int]:
-    """Return an argument type: an integer from `minimum` to `maximum`, in plain digits."""
+    """Return an argument type: an integer from `minimum` to `maximum` in decimal digits."""
 
     def parse(text: str) -> int:
         plain = text.isascii() and text.removeprefix("-").isdigit()
@@ -262,7 +262,7 @@ def integer_from(minimum: int, maximum: int = LARGEST_INTEGER) -> Callable[[str]
 
 
 def number(text: str) -> float:
-    """Return the number that a text stands for; not a number (nan) if it stands for none."""
+    """Return the number in a text, or NaN if the text is not a number."""
     try:
         return float(text)
     except ValueError:
@@ -270,7 +270,7 @@ def number(text: str) -> float:
 
 
 def above_zero(unit: str, *, or_zero: bool = False) -> Callable[[str], float]:
-    """Return an argument type: a finite number above 0 of a unit, or 0 too."""
+    """Return an argument type: a finite number above 0 of a unit, or also 0 if `or_zero` is set."""
 
     def parse(text: str) -> float:
         value = number(text)
@@ -283,14 +283,14 @@ def above_zero(unit: str, *, or_zero: bool = False) -> Callable[[str], float]:
 
 
 def plain_text(text: str) -> str:
-    """Argument type: text that is not empty."""
+    """Convert an argument of the type "non-empty string"."""
     if not text:
         raise argparse.ArgumentTypeError("must not be empty")
     return text
 
 
 def ratio(text: str) -> Fraction:
-    """Argument type: a finite number of at least 1, kept exactly as written."""
+    """Convert an argument of the type "finite number of at least 1", exactly as written."""
     from fractions import Fraction
 
     value = number(text)

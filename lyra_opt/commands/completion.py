@@ -1,7 +1,7 @@
-"""``lyra-opt completion``: the line that makes a shell complete words, names of plug-ins too.
+"""``lyra-opt completion``: print the code that makes a shell complete words.
 
-A shell that completes a word starts the program, which answers with the names that there are at the
-time; ``completer`` of an argument says which.
+To complete a word, the shell starts the program, which returns the names that exist at this time,
+including those of plug-ins. The attribute ``completer`` of an argument returns its names.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     import argparse
 
 ASKED_BY_A_SHELL = "_ARGCOMPLETE"
-"""The variable by which a shell says that it wants words."""
+"""The environment variable by which a shell asks for completions."""
 
 SHELLS = ("bash", "zsh", "fish")
 
 DESCRIPTION = """\
-Print what makes a shell complete commands, options, and names of solvers, schemes, scenarios,
-studies and families, those of plug-ins too.
+Print the code that makes a shell complete commands, options, and names of solvers, schemes,
+scenarios, studies and families, including those of plug-ins.
 """
 
 EXAMPLES = """\
-examples, for the file that your shell reads at its start:
+examples (add the line to the start-up file of your shell):
   eval "$(lyra-opt completion bash)"      in ~/.bashrc
   eval "$(lyra-opt completion zsh)"       in ~/.zshrc, below compinit
   lyra-opt completion fish | source       in ~/.config/fish/config.fish
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def answer_shell(parser: argparse.ArgumentParser) -> None:
-    """Answer a shell that wants words, and end; do nothing where none does."""
+    """If a shell asks for completions, print them and exit; otherwise do nothing."""
     if ASKED_BY_A_SHELL in os.environ:
         from argcomplete import autocomplete
 

@@ -42,43 +42,44 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Find a small instance on which a heuristic is worse than another solver or than the optimum, and
-write it, with both solutions beside it.
+write the instance and both solutions to files.
 
-Smaller is what has less of the first thing counted in which two instances differ: of reclaim
-servers, then jobs, workers, weight; of allocation jobs, then GPUs, workers, work; of
-heterogeneous jobs, then servers, types, GPUs; of network jobs, then machines, racks, GPUs.
-Instances are tried size by size, plain ones in full while they are few, others at random. What is
-found is reduced as far as it stays a counterexample.
+Two instances are compared by the first of these counts that differs. For reclaim: servers, jobs,
+workers, weight. For allocation: jobs, GPUs, workers, work. For heterogeneous: jobs, servers,
+types, GPUs. For network: jobs, machines, racks, GPUs. The search goes from small to large sizes.
+It tries all plain instances of a size while they are few, and other instances at random. Then it
+reduces the counterexample as far as possible.
 
-Plain is, of reclaim: all servers on loan, at most one worker of a job on a server, one GPU a
-worker, weights up to 2. Of allocation: one GPU a worker, work up to 3, no releases, running jobs
-or scaling losses. Instances of the other problems are not listed, so that nothing is proved of
-what is smaller.
+An instance of reclaim is plain if all servers are on loan, no server has two workers of a job,
+each worker has one GPU, and weights are at most 2. An instance of allocation is plain if each
+worker has one GPU, work is at most 3, and it has no releases, running jobs or scaling losses. The
+other problems have no plain instances, so the search proves nothing about smaller instances.
 
-The output says what is proved: both values and the optimum always, that nothing plain is smaller
-only where all that is was tried. Of objectives that are no integers, such as a mean JCT, only what
-is worse by more than a millionth is a counterexample."""
+The output says what is proved. Both values and the optimum are always proved. That no smaller
+plain instance exists is proved only if all of them were tried. If objectives are not integers,
+such as a mean JCT, a counterexample must be worse by more than one millionth."""
 
 EXAMPLES = """\
 examples:
   lyra-opt counterexample --heuristic lyra-greedy --against optimum
-      writes lyra-greedy-against-optimum.json, and .lyra-greedy.solution.json,
-      .optimum.solution.json beside it
+      writes lyra-greedy-against-optimum.json, and the two solutions to
+      .lyra-greedy.solution.json and .optimum.solution.json
   lyra-opt counterexample --heuristic lyra-greedy --against peeling --max weight=1 --out a.json
-      where all jobs count the same
+      all jobs have the same weight
   lyra-opt counterexample --heuristic peeling --against optimum --min-ratio 4 --max weight=4
-      at least four times as much as the optimum
+      the heuristic costs at least four times as much as the optimum
   lyra-opt counterexample --heuristic lyra --against optimum --max release=0
-      where all jobs are there from the start
+      all jobs are submitted at time 0
   lyra-opt counterexample --heuristic mckp-greedy --against optimum --variant joint
   lyra-opt counterexample --heuristic dally --against optimum --variant work_rate
 
-The same seed gives the same answer, unless --time-limit ends the search.
-Exit code: 0; 1 if none was found (nothing is written then) or a solver failed; 2 for bad input.
+Equal seeds give equal answers, unless --time-limit ends the search.
+Exit code: 0; 1 if no counterexample was found (no file is written) or a solver failed; 2 for bad
+input.
 """
 
 UNITS = {"_worker_s": "worker-s", "_s": "s", "_percent": "%"}
-"""How the names of measures end that have a unit."""
+"""The units of measures, by the ending of their names."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -94,16 +95,16 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--heuristic",
         required=True,
         metavar="A",
-        help='a solver without proof ("lyra-opt solvers" lists them)',
+        help='solver that does not prove optimality ("lyra-opt solvers" lists all solvers)',
     )
     against = parser.add_argument(
         "--against",
         required=True,
         metavar="B",
-        help='another solver, or the word "optimum"',
+        help='solver to compare with, or the word "optimum"',
     )
     problem = parser.add_argument(
-        "--problem", metavar="NAME", help="of the instance (default: the only one of A and B)"
+        "--problem", metavar="NAME", help="problem (default: the only one that A and B solve)"
     )
     completed_by_solvers(heuristic)
     completed_by_solvers(against)
@@ -111,14 +112,14 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--variant",
         metavar="NAME",
-        help="semantics or objective of the instance (default: the first that A and B take; of "
-        "allocation mean_jct if they do)",
+        help="semantics or objective of the instance (default: the first that A and B support; "
+        "for allocation mean_jct, if they support it)",
     )
     add_repeated_option(
         parser,
         "--max",
         "NAME=N",
-        "the most that instances have of something, such as jobs=3",
+        "largest value of a count in the instances, such as jobs=3",
         type=_limit,
         dest="limits",
     )
@@ -127,8 +128,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         type=ratio,
         default=1,
         metavar="R",
-        help="A must be at least R times as bad as B, and worse in any case: pay R times as much, "
-        "or gain one R-th; where the smaller value is 0 the ratio is infinite (default: 1)",
+        help="A must be worse than B by at least this factor: R times the cost, or 1/R of the gain "
+        "(default: 1, which means any difference); a ratio to 0 is infinite",
     )
     add_seed_option(parser, "the search and of both solvers")
     add_time_limit_option(parser, "the search")
@@ -136,8 +137,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--out",
         metavar="FILE",
-        help="instance file to write (default: A-against-B.json); this file and the solution "
-        "files beside it are replaced if they exist",
+        help="instance file to write (default: A-against-B.json); this file and the two solution "
+        "files in its folder are replaced if they exist",
     )
     parser.set_defaults(run=run)
 
@@ -160,7 +161,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     from lyra_opt.testing.small_instances import InstanceSpace
 
-    with stdout_kept_clean():  # a solver of the user's own may print as it is loaded
+    with stdout_kept_clean():  # a user's solver may print while it is loaded
         for solver in (arguments.heuristic, arguments.against):
             require_loadable(solver, arguments.problem)
         problem = _find_problem(arguments)
@@ -210,7 +211,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _find_problem(arguments: argparse.Namespace) -> str:
-    """Return the problem that is asked for, or the only one that both solvers solve."""
+    """Return the chosen problem, or the only one that both solvers solve."""
     from lyra_opt.core.own_files import is_reference
     from lyra_opt.core.solver import SOLVERS, find_solver, solver_names
     from lyra_opt.testing.counterexamples import OPTIMUM
@@ -234,7 +235,7 @@ def _find_problem(arguments: argparse.Namespace) -> str:
             if option == "--against":
                 names.append(OPTIMUM)
             if len(known) == 1 and nearest(solver, names) is None:
-                find_solver(next(iter(known)), solver)  # says why it is none of them
+                find_solver(next(iter(known)), solver)  # raises a more precise error
             raise UserError(f"{option} {solver!r}: unknown solver; {meant(solver, names)}")
     if len(found) > 1:
         raise UserError(
@@ -245,9 +246,9 @@ def _find_problem(arguments: argparse.Namespace) -> str:
 
 
 def _common_variant(heuristic: Solver, against: Solver | None) -> str:
-    """Return the first variant that both take, or the heuristic alone where there is none.
+    """Return the first variant that both solvers support; if none, the first of the heuristic.
 
-    One in which the heuristic may be worse comes first.
+    Variants for which the heuristic is not exact come first.
     """
     other = heuristic if against is None else against
     common = [each for each in heuristic.variants if each in other.variants]
@@ -256,7 +257,7 @@ def _common_variant(heuristic: Solver, against: Solver | None) -> str:
 
 
 def _file_name(text: str) -> str:
-    """Return `text` with what a file name should not hold replaced; solvers may be anybody's."""
+    """Return `text` with characters replaced that a file name should not contain."""
     return re.sub(r"[^A-Za-z0-9._-]", "-", text)
 
 
@@ -267,7 +268,7 @@ def _beside(out: Path, solver: str) -> Path:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[Mapping[str, Number]], None] | None]:
-    """Show on a terminal the smallest counterexample so far; nothing elsewhere."""
+    """Show the smallest counterexample so far, if stderr is a terminal."""
     if is_quiet() or not sys.stderr.isatty():
         yield None
         return
@@ -278,7 +279,7 @@ def _progress() -> Iterator[Callable[[Mapping[str, Number]], None] | None]:
 
 
 def _write(found: Counterexample, files: list[Path]) -> None:
-    """Write instance and solutions, and verify what was written."""
+    """Write the instance and both solutions, and verify the written files."""
     from lyra_opt.core.loading import instance_text, load_instance, load_solution, save_solution
     from lyra_opt.core.verifying import verify
     from lyra_opt.testing.counterexamples import SolverFailedError
@@ -302,7 +303,7 @@ def _record(
     arguments: argparse.Namespace,
     files: list[Path],
 ) -> dict[str, Any]:
-    """Return the object of ``--json``: every key present, null where it has no value."""
+    """Return the object of ``--json``, with every key and null for missing values."""
     found = search.counterexample
     return {
         "found": found is not None,
@@ -349,8 +350,8 @@ def _lines(
     if found is None:
         by = f" by a factor of {float(arguments.min_ratio):g}" if arguments.min_ratio > 1 else ""
         yield (
-            f"none found: no {space.variant} instance of at most {_shown(space.limits)} is known "
-            f"on which {names}{by}; {tried}, nothing written"
+            f"no counterexample found: no {space.variant} instance of at most "
+            f"{_shown(space.limits)} on which {names}{by}; {tried}, no file written"
         )
         return
     ratio_shown = "infinite" if isinf(found.ratio) else f"{found.ratio:.6g}"
@@ -362,18 +363,18 @@ def _lines(
     yield f"smallest found, most important first: {_shown(space.measures(found.instance))}"
     if search.no_smaller_plain:
         yield (
-            "proved: no smaller plain instance shows it "
-            f"(all were tried, {search.tried_plain} with those of its size)"
+            "proved: no smaller plain instance is a counterexample "
+            f"(all were tried, {search.tried_plain} including those of equal size)"
         )
         yield f"plain: {space.plain_in_words}"
     else:
-        yield "not proved to be the smallest: not all smaller ones were tried"
+        yield "not proved to be the smallest: not all smaller instances were tried"
     yield f"written, read back and verified: {', '.join(map(str, files))}"
     yield f"{tried} in {show_seconds(search.wall_time_s)}"
 
 
 def _shown(measures: Mapping[str, Number]) -> str:
-    """Return what is counted, but for what there is none of, with units.
+    """Return measures as text with units, without those that are 0.
 
     >>> _shown({"gpus": 3, "work_worker_s": 2.0, "running_jobs": 0, "scaling_loss_percent": 10})
     'GPUs 3, work 2 worker-s, scaling loss 10 %'

@@ -1,4 +1,4 @@
-"""How texts and tables are folded to the width of a terminal: at words, never in numbers."""
+"""Folding of texts and tables to the width of a terminal: between words, never inside numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# White space behind a number belongs to it, as in "5.2 ms", and around "of" and "to" between two.
+# A space is kept between a number and its unit, as in "5.2 ms", and around "of" and "to".
 _BESIDE_NUMBER = re.compile(r"(?<=[\d%∞]) (?!\(|and |or )|(?<=[\d%∞] (?:of|to)) (?=[\d∞])")
 _PIECE = re.compile(r" *[^ ]+?(?:[/_](?=[^ ])|(?<=[^\W\d]-)(?=[^\W\d])| +|$)")
 _WORD = re.compile(r" *[^ ]+(?: +|$)")
@@ -18,10 +18,10 @@ _NO_BREAK_SPACE = "\u00a0"
 
 
 def fold(text: str, width: int, *, keeps_words: bool = False) -> list[str]:
-    """Return the lines of a text, of at most that width where it can be folded so narrow.
+    """Return the lines of a text, of at most the given width where possible.
 
-    That is at white space and, unless it keeps words, after a hyphen between letters, a slash and
-    an underscore, but neither in a number nor between a number and what it counts.
+    A line may break at a space and, unless `keeps_words` is set, after a slash, an underscore, or a
+    hyphen between letters. It never breaks inside a number, or between a number and its unit.
 
     >>> fold("mathopt-gscip-strengthened", 16)
     ['mathopt-gscip-', 'strengthened']
@@ -54,11 +54,11 @@ class Column:
     Parameters
     ----------
     header
-        Its header.
+        The header.
     cells
-        Its texts.
+        The texts of the cells.
     is_number
-        Whether they are numbers, aligned to the right.
+        Whether the cells are numbers, which are aligned to the right.
     """
 
     header: str
@@ -67,26 +67,26 @@ class Column:
 
     @cached_property
     def width(self) -> int:
-        """The width at which nothing is folded."""
+        """The smallest width at which nothing is folded."""
         return max(map(_width, (self.header, *self.cells)))
 
     @cached_property
     def width_of_cells(self) -> int:
-        """The width at which the header alone is folded."""
+        """The smallest width at which only the header is folded."""
         header = max(map(_width, fold(self.header, 1)))
         return max(header, *map(_width, self.cells), 0)
 
     @cached_property
     def least_width(self) -> int:
-        """The width at which everything is folded wherever it can be."""
+        """The smallest width, at which header and cells are folded wherever possible."""
         texts = (self.header, *self.cells)
         return max(_width(line) for text in texts for line in fold(text, 1))
 
 
 def fitting_widths(columns: Sequence[Column], room: int) -> list[int]:
-    """Return widths that sum up to at most `room`, as near to it as folding gets them.
+    """Return column widths with a sum of at most `room`, or as close to it as folding allows.
 
-    Headers are folded first, and the widest column before others.
+    Headers are folded first, and the widest column before the others.
     """
     widths = [column.width for column in columns]
     for floors in (

@@ -1,6 +1,6 @@
-"""Messages of commands on stderr: as few or as many as the user wants.
+"""Messages of commands on stderr, at the chosen level of detail.
 
-A stderr that is full or closed ends nothing: what cannot be written is dropped.
+A full or closed stderr does not end a command; text that cannot be written is dropped.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 
 class Loudness(IntEnum):
-    """How much is said."""
+    """The level of detail of messages on stderr."""
 
     QUIET = 0
-    """Errors alone."""
+    """Errors only."""
     USUAL = 1
-    """Remarks and progress too."""
+    """Errors, remarks and progress."""
     VERBOSE = 2
-    """What is being done too: what the loggers below ``lyra_opt`` are told."""
+    """Also the log of each step, from the loggers below ``lyra_opt``."""
     DEBUG = 3
-    """Tracebacks too."""
+    """Also tracebacks."""
 
 
 _LEVELS = {
@@ -43,20 +43,20 @@ _LEVELS = {
 _loudness = [Loudness.USUAL]
 
 INDENT = "  "
-"""Of further lines, where a terminal is too narrow for one."""
+"""The indent of continuation lines in a terminal that is too narrow for a message."""
 
 
 class _OnStderr(logging.Handler):
-    """Writes to what stderr is at the time."""
+    """A log handler that writes to the current stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line."""
+        """Write a log record as one line."""
         _write(self.format(record))
 
 
 @contextmanager
 def as_loud_as(loudness: Loudness) -> Iterator[None]:
-    """Say so much meanwhile."""
+    """Set the level of detail of messages for the block."""
     logger, handler = logging.getLogger("lyra_opt"), _OnStderr()
     level = logger.level
     _loudness.append(loudness)
@@ -71,37 +71,37 @@ def as_loud_as(loudness: Loudness) -> Iterator[None]:
 
 
 def loudness() -> Loudness:
-    """Return how much is said."""
+    """Return the current level of detail."""
     return _loudness[-1]
 
 
 def is_quiet() -> bool:
-    """Return whether nothing but errors is to be said."""
+    """Return whether only errors are printed."""
     return loudness() is Loudness.QUIET
 
 
 def say(text: str) -> None:
-    """Make a remark, which is not made if little is asked for."""
+    """Print a remark, unless only errors are printed."""
     if not is_quiet():
         _write(text)
 
 
 def complain(text: str) -> None:
-    """Say what is wrong, however little is asked for."""
+    """Print an error, at every level of detail."""
     _write(text)
 
 
 def write_traceback(of: str, traceback: str | None) -> None:
-    """Write where something failed, as it was kept, if that is asked for."""
+    """Print a stored traceback below the heading `of`, if tracebacks are printed."""
     if traceback is not None and loudness() is Loudness.DEBUG:
         print(f"{of}\n{traceback}", file=sys.stderr)
 
 
 def show_traceback(error: BaseException, of: str = "") -> None:
-    """Write where an error was raised, and those that it came of, if that is asked for."""
+    """Print the tracebacks of an error and its causes, if tracebacks are printed."""
     if loudness() is Loudness.DEBUG:
         each: BaseException | None = error
-        while each is not None:  # most are raised "from None", for the one line that people get
+        while each is not None:  # `raise ... from None` hides the causes, which are shown here
             each.__suppress_context__ = False
             each = each.__context__
         print(of, end="\n" * bool(of), file=sys.stderr)
@@ -109,7 +109,7 @@ def show_traceback(error: BaseException, of: str = "") -> None:
 
 
 def _write(text: str) -> None:
-    if sys.stderr is None:  # closed by whoever started this process; print would take stdout
+    if sys.stderr is None:  # closed by the parent process; `print` would write to stdout
         return
     line = f"lyra-opt: {one_line(text)}"
     if sys.stderr.isatty():
@@ -122,7 +122,7 @@ STANDARD_DESCRIPTORS = (0, 1, 2)
 
 
 class _Forgiving:
-    """A text stream that drops what cannot be written."""
+    """A text stream that drops text that it cannot write."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -131,13 +131,13 @@ class _Forgiving:
         return getattr(self._stream, name)
 
     def isatty(self) -> bool:
-        """Return whether a person reads along."""
+        """Return whether the stream is a terminal."""
         with suppress(ValueError):  # it is closed
             return self._stream.isatty()
         return False
 
     def write(self, text: str) -> int:
-        """Write a text, or drop it."""
+        """Write text, or drop it if that fails."""
         try:
             self._stream.write(text)
         except (OSError, ValueError):
@@ -145,14 +145,14 @@ class _Forgiving:
         return len(text)
 
     def flush(self) -> None:
-        """Write what waits in the buffer, or drop it."""
+        """Write the buffered text, or drop it if that fails."""
         try:
             self._stream.flush()
         except (OSError, ValueError):
             self._give_up()
 
     def _give_up(self) -> None:
-        """Let the buffer go nowhere, so that it does not fail again when the process ends."""
+        """Redirect the stream to the null device, so that flushing at exit does not fail."""
         with suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:  # noqa: PTH123
             os.dup2(nowhere.fileno(), self._stream.fileno())
             self._stream.flush()
@@ -160,16 +160,16 @@ class _Forgiving:
 
 @contextmanager
 def forgiving_stderr() -> Iterator[None]:
-    """Drop meanwhile what cannot be written to stderr.
+    """Drop text in the block that cannot be written to stderr.
 
-    Standard descriptors that are closed are opened to nowhere. Otherwise the next file that is
-    opened, such as a store, would take the place of stderr, and native code would write into it.
+    Closed standard descriptors are opened on the null device. Otherwise the next file to be opened,
+    such as a store, would get the number of stderr, and native code would write into the file.
     """
     for descriptor in STANDARD_DESCRIPTORS:
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest descriptor that is free
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor
     given = sys.stderr
     sys.stderr = _Forgiving(given or open(os.devnull, "w"))  # noqa: PTH123, SIM115
     try:

@@ -1,6 +1,6 @@
-"""How the sub-commands write: tables for people, JSON for programs, files that can be written.
+"""Output of the sub-commands: tables for people, JSON for programs, and checks of output paths.
 
-Nothing else goes to stdout.
+Nothing else is written to stdout.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 WIDTH_WITHOUT_TERMINAL = 1_000_000
-"""Wider than any table: what a file or a pipe gets is neither folded nor left out."""
+"""A width larger than any table: output to a file or a pipe is neither folded nor cut."""
 
 WIDTH_OF_TEXT = 100
-"""At most, of sentences in columns, without a terminal too."""
+"""The largest width of sentences in columns, also without a terminal."""
 
 BETWEEN_COLUMNS = 3
 LEAST_BETWEEN_COLUMNS = 2
 
 
 def require_file_path(option: str, path: str) -> None:
-    """Raise `UserError` if no file can be written to `path`, which `option` gave."""
+    """Raise `UserError` if `path`, the value of `option`, cannot be written as a file."""
     if path == "-":
         raise UserError(f"{option} -: must be a file, not the standard output")
     if not Path(path).absolute().parent.is_dir():
@@ -41,7 +41,7 @@ def require_file_path(option: str, path: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Write one JSON value to stdout: an object, or an array of objects, a key a line."""
+    """Print an object, or an array of objects, as JSON with one key per line."""
     if isinstance(value, list):
         value_text = ",\n".join(format_document(entry, ascii_only=True).rstrip() for entry in value)
         print(f"[\n{value_text}\n]" if value else "[]")
@@ -57,20 +57,20 @@ def print_table(
     elsewhere: str | None = None,
     least: Sequence[str] = (),
 ) -> None:
-    """Print a table, as wide as the terminal at most; unbroken where there is no terminal.
+    """Print a table that fits into the width of the terminal; without a terminal, at full width.
 
-    Headers and words are folded where they must be, numbers never. What still does not fit is left
-    out, in so many words, or follows in tables below.
+    Headers and words are folded if necessary, numbers never. Columns that still do not fit are left
+    out with a remark, or printed as further tables below.
 
     Parameters
     ----------
     right
-        The columns from this position on are numbers, aligned to the right.
+        The first column of numbers, which are aligned to the right.
     elsewhere
-        What has all columns, such as ``--json``, so that some may be left out.
+        The option that shows all columns, such as ``--json``; with it, columns may be left out.
     least
-        The columns to leave out before words are folded, the least important first. Where that is
-        not enough the last ones go.
+        The columns to leave out before words are folded, the least important first. If that is not
+        enough, the last columns are left out.
     """
     width = terminal_width()
     table = [
@@ -130,23 +130,23 @@ def _print_rows(columns: Sequence[Column], width: int) -> None:
         table.add_row(
             *(Text("\n".join(fold(cell, widths[place]))) for place, cell in enumerate(row))
         )
-    # What cannot be folded, such as a long name, is broken by the terminal, not cut by us. Without
-    # a height a dumb terminal would be taken for one of 80 columns.
+    # The terminal breaks text that cannot be folded, such as a long name; it is not cut here.
+    # The height must be set, because rich assumes 80 columns for a dumb terminal without it.
     table_width = max(width, sum(widths) + between * gaps)
     console = Console(width=table_width, height=len(table.rows), highlight=False)
     with console.capture() as shown:
         console.print(table)
-    print(shown.get(), end="")  # a console would make a reader that has left an error of its own
+    print(shown.get(), end="")  # rich would turn a broken pipe into its own error
 
 
 def print_line(text: str, indent: str = "") -> None:
-    """Print a sentence: on a terminal folded at words, further lines indented so."""
+    """Print a sentence; on a terminal it is folded, and continuation lines begin with `indent`."""
     first, *others = fold(one_line(text), terminal_width() - len(indent), keeps_words=True)
     print(first, *(f"{indent}{line}" for line in others), sep="\n")
 
 
 def print_meanings(meanings: Mapping[str, str], indent: int = 0) -> None:
-    """Print names, each with what it means, in two columns."""
+    """Print names with their meanings in two columns."""
     width = max(map(len, meanings))
     room = text_width() - indent - width - 2
     for name, text in meanings.items():
@@ -157,26 +157,26 @@ def print_meanings(meanings: Mapping[str, str], indent: int = 0) -> None:
 
 
 def terminal_width() -> int:
-    """Return the columns of the terminal that stdout is, or more than enough where it is none."""
+    """Return the width of the terminal; if stdout is not a terminal, more than any table needs."""
     return get_terminal_size().columns if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL
 
 
 def text_width() -> int:
-    """Return the columns of longer texts: those of the terminal, but no more than read well."""
+    """Return the width for longer texts: that of the terminal, but at most `WIDTH_OF_TEXT`."""
     return min(terminal_width(), WIDTH_OF_TEXT)
 
 
 @contextmanager
 def stdout_kept_clean() -> Iterator[None]:
-    """Send whatever is printed to stdout meanwhile, by Python or by native code, to stderr.
+    """Redirect everything that is printed to stdout in the block, also by native code, to stderr.
 
-    Solvers print, some even when told to be silent; a program that reads our JSON from stdout
-    must not see it.
+    Some solvers print even when told to be silent; a program that reads JSON from stdout must not
+    get this text.
     """
     sys.stdout.flush()
     try:
         saved = os.dup(1)
-    except OSError:  # there is no stdout to keep clean
+    except OSError:  # stdout is closed
         yield
         return
     try:
@@ -189,7 +189,7 @@ def stdout_kept_clean() -> Iterator[None]:
 
 
 def require_folder_path(option: str, folder: Path) -> None:
-    """Raise `UserError` if `folder`, which need not be there yet, is or lies below a file."""
+    """Raise `UserError` if `folder`, which need not exist, is a file or lies below a file."""
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{option} {folder}: is a file, not a folder")
     above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
@@ -198,7 +198,7 @@ def require_folder_path(option: str, folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it; `UserError` if that cannot be."""
+    """Create a folder and its parents; raise `UserError` if that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -207,21 +207,21 @@ def make_folder(folder: Path) -> None:
 
 @contextmanager
 def output_folder(option: str, folder: Path | None) -> Iterator[None]:
-    """Have a folder that files can be written to, so that no time is lost on what cannot be kept.
+    """Create a folder and check that files can be written to it, before time is spent on results.
 
-    What was made of it is removed again if nothing has been written in the end.
+    Folders that were created are removed at the end of the block if they are still empty.
 
     Parameters
     ----------
     option
-        Which names it.
+        The option that names the folder, for errors.
     folder
-        None does nothing.
+        The folder; None does nothing.
 
     Raises
     ------
     UserError
-        If it cannot be made or written to.
+        If the folder cannot be created or written to.
     """
     if folder is None:
         yield

@@ -1,7 +1,7 @@
-"""Show on stderr how far something is: a bar with the time left, or a line now and then.
+"""Show progress on stderr: a bar with the remaining time, or a line from time to time.
 
-A run that takes long tells how far it is, in whatever process (`lyra_opt.core.run_progress`); the
-caller of the run listens, and shows the share as a part of a run.
+A long run reports its progress through `lyra_opt.core.run_progress`, in whatever process it runs;
+the caller of the run listens and adds it as the share of one run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SECONDS_BETWEEN_LINES = 15.0
 SECONDS_BETWEEN_LOOKS = 0.5
 WIDTH_OF_BAR = 60
-"""Characters of a bar with its numbers, beside its description."""
+"""The number of characters of a bar with its numbers, without its description."""
 
 WIDTH_OF_SPINNER = 3
 
@@ -39,13 +39,13 @@ LONGEST_IN_HOURS_S = 2 * DAY_S
 def progress(
     description: str, total: int, things: str = "runs", *, begun: Callable[[], float] = lambda: 0.0
 ) -> Iterator[Callable[[], None]]:
-    """Show how many of so many things are done; the yielded function counts one more.
+    """Show how many of `total` things are done; the yielded function counts one more.
 
     Parameters
     ----------
     begun
-        Returns how much is done of those that have begun, such as 1.5 where one is complete but
-        for its last step and another half done. It is asked again and again.
+        A function that returns the progress of unfinished things, such as 1.5 for one that is
+        nearly complete and one that is half done. It is called repeatedly.
     """
     if is_quiet():
         yield lambda: None
@@ -80,23 +80,23 @@ def progress(
 def solving(
     words: str, variant: Variant, limit_s: float | None, runs_behind: int
 ) -> Iterator[Observer | None]:
-    """Show on a terminal how far a run is that takes its time: what it knows, and the time left.
+    """Show on a terminal the progress of a longer run: incumbent, bound and remaining time.
 
     Parameters
     ----------
     words
-        What runs.
+        A description of the run.
     variant
-        Of its instance.
+        The variant of its instance.
     limit_s
-        Of this run, and of those behind it.
+        The time limit of this run and of each later run.
     runs_behind
-        How many there are.
+        The number of later runs.
 
     Yields
     ------
     Observer or None
-        To be told of improvements; None where nothing is shown.
+        An observer for improvements; None if nothing is shown.
     """
     if is_quiet() or not sys.stderr.isatty():
         yield None
@@ -140,7 +140,7 @@ def solving(
 
 
 def moment_in_words(time_s: float) -> str:
-    """Return a moment of a simulation.
+    """Return a simulated time as an hour or a day.
 
     >>> moment_in_words(5400), moment_in_words(864_000)
     ('hour 1.5', 'day 10.0')
@@ -153,7 +153,7 @@ def moment_in_words(time_s: float) -> str:
 def _shown(
     description: str, total: float, in_words: Callable[[float], str]
 ) -> Iterator[Callable[[float], None]]:
-    """Show progress towards a total; the yielded function is told how much is done."""
+    """Show progress towards a total; call the yielded function with the amount that is done."""
     if sys.stderr.isatty():
         with _bar(description, total, in_words) as show:
             yield show
@@ -198,7 +198,7 @@ def _bar(
 def _lines(
     description: str, total: float, in_words: Callable[[float], str]
 ) -> Callable[[float], None]:
-    """Return a function that writes a line every few seconds, for logs."""
+    """Return a function that prints a progress line at most every 15 s, for logs."""
     started = last_line = time.monotonic()
 
     def show(done: float) -> None:

@@ -1,4 +1,4 @@
-"""``lyra-opt schema``: what the files of a format may hold."""
+"""``lyra-opt schema``: print the JSON schema or the keys of a file format."""
 
 from __future__ import annotations
 
@@ -26,19 +26,18 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         subparsers,
         "schema",
         "write the JSON schema of a file format",
-        "Write the JSON schema (2020-12) of a format, such as that of the instances or of the "
-        "solutions of a problem, for editors and for programs in other languages. Those of "
-        "scenarios, studies and tuning files are written by `lyra-opt scenarios schema`, "
-        "`lyra-opt study --schema` and `lyra-opt tune --schema`. It states what a schema can: "
-        "lyra-opt also refuses ids that are not unique or not known, keys that occur twice, and "
-        "integers written as 8.0.",
+        "Write the JSON schema (2020-12) of a file format, such as that of the instances or the "
+        "solutions of a problem, for editors and for programs in other languages. For scenarios, "
+        "studies and tuning files use `lyra-opt scenarios schema`, `lyra-opt study --schema` and "
+        "`lyra-opt tune --schema`. A schema cannot state every rule: lyra-opt also refuses ids "
+        "that are unknown or not unique, keys that occur twice, and integers written as 8.0.",
         EXAMPLES,
     )
     completed_by(
-        parser.add_argument("format", metavar="FORMAT", help="what the file has as its format key"),
+        parser.add_argument("format", metavar="FORMAT", help="the key `format` of the file"),
         _formats,
     )
-    parser.add_argument("--keys", action="store_true", help="list the keys for people instead")
+    parser.add_argument("--keys", action="store_true", help="explain the keys instead")
     parser.set_defaults(run=run)
 
 

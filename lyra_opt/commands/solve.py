@@ -1,4 +1,4 @@
-"""``lyra-opt solve``: run solvers on instance files and check what they claim."""
+"""``lyra-opt solve``: run solvers on instance files and check their claims."""
 
 from __future__ import annotations
 
@@ -32,36 +32,36 @@ if TYPE_CHECKING:
     from lyra_opt.core.solving import Answer
 
 EXACT_TIME_S = 5.0
-"""The limit of the exact solver beside the default one."""
+"""The time limit in seconds of the exact solver that runs in addition to the default solver."""
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""The signals that end the present run, the rest of the runs with it."""
+"""The signals that end the current run and the remaining runs."""
 
 EXAMPLES = """\
 examples:
   lyra-opt solve fleet.json
-      the rule of the paper, and an exact solver for at most 5 seconds
+      the rule of the paper, and an exact solver with a time limit of 5 seconds
   lyra-opt solve fleet.json --solver lyra-greedy --solver cpsat-strengthened --time-limit 10
       a heuristic and an exact solver side by side
   lyra-opt solve *.json --solver peeling --certify --json > answers.json
-      a heuristic with a proved bound on many files, for a program to read
+      a heuristic with a proved bound on many files, as JSON
   my-program | lyra-opt solve -
-      an instance that another program writes
+      an instance from another program
 
-Every answer is recomputed from the instance; a solver whose claim differs is reported as an
-error. Status "optimal" means that the run itself proved it; how far an answer is from the best, and
-at most from the optimum, follows from the solutions and bounds of all solvers asked.
+Every answer is recomputed from the instance; a solver with a false claim is reported as an error.
+Status "optimal" means that the run itself proved optimality. The gaps to the best solution and to
+the optimum use the solutions and bounds of all solvers.
 
-Solvers run in a process of their own. One that fails, crashes or exits is a row of the table. One
-that goes on a second, or a tenth, beyond its time limit is ended, and so is one beyond its memory
-limit; the best that it told of until then, or the start, is its answer.
+Solvers run in their own processes. A solver that fails, crashes or exits is a row of the table. A
+solver is killed if it exceeds its memory limit, or its time limit by a second or a tenth. Its
+answer is then the best solution that it reported, or the start.
 
-Ctrl-C, SIGTERM or SIGHUP ends the run with the solution and the bound that it has; they are printed
-and written as usual, and the runs after it do not begin. A second one ends the command at once.
+Ctrl-C, SIGTERM or SIGHUP ends the current run with its solution and bound, which are printed and
+written as usual; later runs do not start. A second signal ends the command at once.
 
-Exit code: 0; 1 if a solver failed, answers contradict one another, or nothing was solved; 2 for bad
-input; 130 after Ctrl-C, SIGTERM or SIGHUP. A solver that does not fit the problem of one file among
-several is a row of the table.
+Exit code: 0; 1 if a solver failed, answers contradict one another, or no solution was found; 2 for
+bad input; 130 after Ctrl-C, SIGTERM or SIGHUP. With several files, a solver that does not support
+the problem of one file is a row of the table.
 """
 
 
@@ -78,15 +78,15 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "files",
         nargs="+",
         metavar="FILE",
-        help="instance file, JSON, plain or gzip; - is the standard input",
+        help="instance file (JSON, may be compressed); - is the standard input",
     )
     solver = parser.add_argument(
         "--solver",
         action="append",
         metavar="NAME",
         dest="solvers",
-        help='a solver of the problem ("lyra-opt solvers" lists them); may be repeated '
-        "(default: the rule of the paper, and an exact solver beside it; see --exact-time)",
+        help='solver of the problem ("lyra-opt solvers" lists all); may be repeated '
+        "(default: the rule of the paper, and an exact solver; see --exact-time)",
     )
     parser.add_argument(
         "--exact-time",
@@ -94,8 +94,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         default=EXACT_TIME_S,
         metavar="S",
         dest="exact_time_s",
-        help="without --solver, seconds for the exact solver that runs beside the default one; 0 "
-        f"for none (default: {EXACT_TIME_S:g})",
+        help="without --solver: time limit in seconds for the exact solver that runs in addition "
+        f"to the default solver; 0 for no exact solver (default: {EXACT_TIME_S:g})",
     )
     completed_by_solvers(solver)
     add_time_limit_option(parser, "each run")
@@ -105,48 +105,48 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         type=integer_from(1),
         default=1,
         metavar="N",
-        help="threads that each run may use (default: 1; with more, runs differ from one another)",
+        help="largest number of threads per run (default: 1; with more, results may vary)",
     )
     parser.add_argument(
         "--start",
         metavar="FILE",
-        help="a solution file to start from: no answer is worse (with one instance file only)",
+        help="solution file to start from; no answer is worse (one instance file only)",
     )
     add_seed_option(parser, "random choices")
     parser.add_argument(
         "--certify",
         action="store_true",
-        help="hold every answer against an independent witness: the problem's own bound or, for "
-        "solvers that compute with it, another engine (at most the time limit, or 10 s)",
+        help="confirm every answer by an independent method: the problem's own bound or, for "
+        "solvers that use it, a solver with another engine (time limit as for runs, or 10 s)",
     )
     parser.add_argument(
-        "--json", action="store_true", help="write one JSON array to stdout, an object an answer"
+        "--json", action="store_true", help="print a JSON array with one object per answer"
     )
     parser.add_argument(
         "--out",
         metavar="FILE",
-        help="write the best solution found to a solution file (with one instance file only)",
+        help="write the best solution to this file (one instance file only)",
     )
     parser.add_argument(
         "--plot",
         metavar="FILE",
-        help="draw the solutions beside one another and, of runs that took their time, incumbents "
-        "and dual bounds over time below, as .svg or .png (with one instance file only)",
+        help="draw the solutions side by side and, for longer runs, incumbents and dual bounds "
+        "over time, as .svg or .png (one instance file only)",
     )
     parser.add_argument(
         "--export",
         metavar="FILE",
-        help="write the exact model for other solvers as .mps or .lp, or .pb or .txtpb for CP-SAT: "
-        "that of the first --solver that has one, else the plain one; that of mean_jct is on a "
-        "grid of time, its optimum another than the instance's (with one instance file only)",
+        help="write an exact model for other solvers: .mps or .lp, or .pb or .txtpb for CP-SAT. It "
+        "is that of the first --solver with a model, or else the plain one. The optimum of a model "
+        "for mean_jct may differ from the instance's: it uses a grid of time (one instance file "
+        "only)",
     )
     parser.add_argument(
         "--proof",
         metavar="FILE",
-        help="write a proof that no solution is better than the best one found, which anybody can "
-        "check by Python alone: searched anew, under the same time limit (with one instance file "
-        "only, of problems that have such proofs: reclaim, network, allocation but for mean_jct, "
-        "and shares of time)",
+        help="write a proof that no solution is better than the best one found; checking it needs "
+        "only Python. The proof is searched separately, with the same time limit (one instance "
+        "file only; for reclaim, network, allocation except mean_jct, and shares of time)",
     )
     parser.set_defaults(run=run)
 
@@ -164,14 +164,14 @@ def run(arguments: argparse.Namespace) -> int:
     _require_outputs(arguments)
     if arguments.start is not None and len(arguments.files) > 1:
         raise UserError("--start cannot be combined with several instance files")
-    # Everything is read and validated before the first solve, so that no run is in vain.
+    # All files are read and checked before the first run, so that no run is wasted.
     loaded = [load_instance(file) for file in arguments.files]
     start = None
     if arguments.start is not None:
         problem, instance = loaded[0].problem, loaded[0].instance
         start, claims = load_solution(arguments.start, problem)
         require_valid_start(problem, instance, start, claims, arguments.start)
-    with stdout_kept_clean():  # a solver of the user's own may print as it is loaded
+    with stdout_kept_clean():  # a user's solver may print while it is loaded
         runs = _runs(loaded, arguments.solvers or [])
         if not arguments.solvers and arguments.exact_time_s > 0:
             runs = [(entry, [*solvers, *_exact_beside(entry, solvers)]) for entry, solvers in runs]
@@ -184,7 +184,7 @@ def run(arguments: argparse.Namespace) -> int:
     flat = [answer for _, of_file in answers for answer in of_file]
     for answer in flat:
         write_traceback(answer.solver, answer.traceback)
-    if arguments.out is not None:  # first, as a terminal that is gone takes no table
+    if arguments.out is not None:  # before the table, which fails if the terminal is gone
         best = _best(flat)
         if best is None or best.objective is None:
             complain(f"--out {arguments.out}: no solution was found; the file is not written")
@@ -221,11 +221,11 @@ WRITTEN = ("out", "plot", "export", "proof")
 """The options that name a file to write."""
 
 START = "the file of --start"
-"""What no other option replaces than --out, whose solution is no worse."""
+"""The file of ``--start``, which only ``--out`` may replace, because its solution is not worse."""
 
 
 def _require_outputs(arguments: argparse.Namespace) -> None:
-    """Raise `UserError` unless each file can be written, and is neither read nor another one."""
+    """Raise `UserError` unless each output can be written without overwriting another file."""
     from lyra_opt.core.pictures import require_picture_path
 
     if arguments.proof is not None and arguments.files[0] == "-":
@@ -249,7 +249,7 @@ def _require_outputs(arguments: argparse.Namespace) -> None:
 
 
 def _prove(arguments: argparse.Namespace, entry: LoadedInstance, best: Answer | None) -> bool:
-    """Write the proof of the best answer; return whether there is one."""
+    """Write a proof for the best answer; return whether one was found."""
     from lyra_opt.core.result import Limits
     from lyra_opt.core.stopwatch import OutOfTimeError, limited_to
     from lyra_opt.proofs.files import proof_of
@@ -277,7 +277,7 @@ def _prove(arguments: argparse.Namespace, entry: LoadedInstance, best: Answer | 
 
 
 class UnfitName(NamedTuple):
-    """A solver that there is for the problem of another file only, and why it is none here."""
+    """The name of a solver that does not support the problem of this file, with the reason."""
 
     name: str
     error: Exception
@@ -286,7 +286,7 @@ class UnfitName(NamedTuple):
 def _runs(
     loaded: Sequence[LoadedInstance], names: Sequence[str]
 ) -> list[tuple[LoadedInstance, list[Solver | UnfitName]]]:
-    """Return the solvers of each file; `UserError` where a name fits the problem of none."""
+    """Return the solvers of each file; raise `UserError` if a name fits no file."""
     from lyra_opt.core.isolation.loading import find_solver_safely
     from lyra_opt.core.solver import require_different_names
 
@@ -318,7 +318,7 @@ def _runs(
 
 
 def _exact_beside(entry: LoadedInstance, solvers: Sequence[Solver | UnfitName]) -> Iterator[Solver]:
-    """Yield the exact solver to run beside the default one, which may itself be exact."""
+    """Yield the exact solver to run besides the default solver, unless that is exact."""
     from lyra_opt.core.solver import find_solver, solver_names
 
     problem, variant = entry.problem, entry.instance.variant
@@ -339,7 +339,7 @@ def _answers(
     start: Any,
     executor: Executor,
 ) -> list[AnswersOfFile]:
-    """Run every solver of every file, and say on a terminal how far it is."""
+    """Run every solver on every file, and show the progress on a terminal."""
     from lyra_opt.commands.progress import solving
     from lyra_opt.core.result import Limits, Status
     from lyra_opt.core.solving import refute_claims, solve_and_check
@@ -361,7 +361,7 @@ def _answers(
                 break
             begun += 1
             is_beside = bool(of_file) and not arguments.solvers
-            if is_beside and of_file[0].status is Status.OPTIMAL:  # nothing is left to prove
+            if is_beside and of_file[0].status is Status.OPTIMAL:  # already proved optimal
                 continue
             limits = usual
             if is_beside:
@@ -405,7 +405,7 @@ def _unfit(entry: LoadedInstance, solver: UnfitName, seed: int) -> Answer:
 
 
 def _draw(path: str, entry: LoadedInstance, answers: Sequence[Answer]) -> None:
-    """Write a picture of what solvers found, and when."""
+    """Write a picture of the solutions and the progress of the solvers."""
     from lyra_opt import plot
     from lyra_opt.core.plotting import has_progress
 
@@ -416,7 +416,7 @@ def _draw(path: str, entry: LoadedInstance, answers: Sequence[Answer]) -> None:
 
 
 def _best(answers: Sequence[Answer]) -> Answer | None:
-    """Return the best answer that holds a solution, the first of equals; None if none does."""
+    """Return the answer with the best solution, the first if tied; None without any solution."""
     solved = [answer for answer in answers if answer.objective is not None]
     sign = 1 if solved and solved[0].sense == "min" else -1
     return min(solved, key=lambda answer: sign * (answer.objective or 0), default=None)

@@ -1,4 +1,4 @@
-"""``lyra-opt solvers``: list the solvers and what they can do."""
+"""``lyra-opt solvers``: list the solvers and their properties."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         subparsers,
         "solvers",
         "list the solvers",
-        "List the solvers: what each is, which variants of its problem it takes, of which a run "
-        "without limits ends with a proof, and whether it can run here.",
+        "List the solvers with a description, the variants that each supports, the variants for "
+        "which a run without limits ends with a proof, and whether it is available.",
         EXAMPLES,
     )
     completed_by_problems(
-        parser.add_argument("--problem", metavar="NAME", help="only those of one problem")
+        parser.add_argument("--problem", metavar="NAME", help="only for this problem")
     )
-    parser.add_argument("--json", action="store_true", help="write one JSON array to stdout")
+    parser.add_argument("--json", action="store_true", help="print a JSON array")
     parser.add_argument(
         "--backends",
         action="store_true",
-        help="name what PuLP and MathOpt can run beside these, where it is installed",
+        help="also list the solvers that PuLP and MathOpt can call if they are installed",
     )
     parser.set_defaults(run=run)
 
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.problem is not None:
         find_problem(arguments.problem)
-    with stdout_kept_clean():  # a solver of the user's own may print as it is loaded
+    with stdout_kept_clean():  # a user's solver may print while it is loaded
         records = [_record(problem, name) for problem, name in solver_names(arguments.problem)]
     if arguments.json:
         print_json(records)
@@ -61,14 +61,14 @@ def run(arguments: argparse.Namespace) -> int:
         _print(list(of_problem))
     if arguments.backends:
         made = ", ".join(made_solver_names())
-        print_line(f"by name too, where they are installed: {made}; forms follow the name")
+        print_line(f"also, if installed: {made}; add the form of a model to the name")
     elif makers := " and ".join(MAKERS.names()):
-        print_line(f"also what {makers} run beside these: --backends lists their names")
+        print_line(f"{makers} can call further solvers: --backends lists their names")
     return 0
 
 
 def _print(records: Sequence[Mapping[str, Any]]) -> None:
-    """Print the solvers of a problem."""
+    """Print the solvers of a problem as a table."""
     columns = ["solver", "what it is", "proves optima of", "takes", "gives a bound", "available"]
     rows = [
         [
@@ -87,7 +87,7 @@ def _print(records: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _record(problem: str, name: str) -> dict[str, Any]:
-    """Return what is known of a solver; somebody's own may be one that cannot be loaded."""
+    """Return the properties of a solver; a plug-in or a user's solver may fail to load."""
     from lyra_opt.core.isolation.loading import find_solver_safely
 
     record: dict[str, Any] = {"name": name, "problem": problem}

@@ -1,4 +1,4 @@
-"""``lyra-opt verify``: check a solution, what is claimed of it, and proofs of bounds."""
+"""``lyra-opt verify``: check a solution and its claims, or a proof of a bound."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ examples:
   lyra-opt solve fleet.json --json > answer.json && lyra-opt verify fleet.json answer.json --json
   lyra-opt solve fleet.json --proof proof.json && lyra-opt verify fleet.json --proof proof.json
 
-Exit code: 0 for a valid solution whose claims are right, and for a proof that holds; 1 for another,
-2 for bad input.
+Exit code: 0 for a valid solution with correct claims, or a proof that holds; 1 for a wrong solution
+or proof; 2 for bad input.
 """
 
 
@@ -28,9 +28,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         subparsers,
         "verify",
         "check a solution or a proof against its instance",
-        "Recompute what a solution costs and compare every claim made of it; check a proof that no "
-        "solution is better, in exact arithmetic. The checker of proofs is one file that needs "
-        "Python alone, lyra_opt/proofs/stand_alone.py.",
+        "Recompute the objective of a solution and check every claim about it, or check a proof "
+        "that no solution is better, in exact arithmetic. The checker of proofs is one file that "
+        "needs only Python, lyra_opt/proofs/stand_alone.py.",
         EXAMPLES,
     )
     parser.add_argument(
@@ -40,10 +40,10 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "solution",
         nargs="?",
         metavar="SOLUTION",
-        help="solution file, or one object of solve --json; may be left out with --proof",
+        help="solution file, or one object of solve --json; leave it out with --proof",
     )
     parser.add_argument(
-        "--proof", metavar="FILE", help="a proof that solve --proof wrote, in place of a solution"
+        "--proof", metavar="FILE", help="proof file from solve --proof, instead of a solution"
     )
     add_json_option(parser)
     parser.set_defaults(run=run)

@@ -1,1 +1,1 @@
-"""What every problem builds on: documents, rules of fields, solvers, results and their checks."""
+"""Common parts of all problems: documents, rules of fields, solvers, results and checkers."""

@@ -1,10 +1,10 @@
-"""Arithmetic that decisions rest on: exact sums, products in a fixed order, and safe rounding.
+"""Arithmetic for decisions: exact sums, products in a fixed order, and safe rounding.
 
-Greedy rules add and compare terms such as w_j / |S_j|. In floating point two equal sums can
-differ in the last digit, and a tie would be broken by rounding noise. `FractionTerms` therefore
-holds every term as an integer multiple of 1 / lcm(denominators). That multiple outgrows 64 bits on
-ordinary instances (the spans 1 to 64 have a common multiple of 90 bits), so compiled code carries
-it in two limbs.
+Greedy rules add and compare terms such as w_j / |S_j|. In floating point two equal sums can differ
+in the last digit, and rounding noise would break the tie. `FractionTerms` therefore stores every
+term as an integer multiple of 1 / lcm(denominators). This multiple exceeds 64 bits on ordinary
+instances (the spans 1 to 64 have a common multiple of 90 bits), so compiled code stores it in two
+limbs.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     IntArray = NDArray[np.int64]
     Limb = list[int] | IntArray
 
-LIMB_BITS = 61  # two limbs can be added in 64 bits before the carry is taken
+LIMB_BITS = 61  # the sum of two limbs fits into 64 bits before the carry is moved
 
 
 def exact_sum(values: NDArray[Any]) -> int:
-    """Return the sum of integers of at least 0, 64-bit or Python's, however large it is."""
+    """Return the exact sum of non-negative integers, which may exceed 64 bits."""
     if values.dtype == object or int(values.max(initial=0)) * len(values) >= 2**63:
         return sum(values.tolist())
     return int(values.sum())
@@ -41,9 +41,9 @@ class FractionTerms:
     Parameters
     ----------
     distinct
-        The different terms; they are few where spans and weights repeat.
+        The distinct terms; few if spans and weights repeat.
     position
-        Shape (terms,): which of `distinct` each term is.
+        Shape (terms,): the index of each term in `distinct`.
     total
         The sum of all terms.
     """
@@ -54,13 +54,13 @@ class FractionTerms:
 
     @classmethod
     def of(cls, weights: IntArray, denominators: IntArray) -> FractionTerms:
-        """Return the terms of two arrays of integers of at least 0, shape (terms,) each.
+        """Return the terms of two arrays of non-negative integers, shape (terms,) each.
 
-        A denominator of 0 marks a term that is left out, and gives 0. Time O(terms log terms).
+        A denominator of 0 marks a term that is left out; its value is 0. Time O(terms log terms).
         """
         distinct_weights, weight_rank, _ = _distinct(weights)
         base = int(denominators.max(initial=0)) + 1
-        # One integer for each pair: ranks, unlike weights, are small enough to be multiplied.
+        # Encode each pair as one integer; ranks are small enough to multiply, weights may not be.
         pairs, position, counts = _distinct(weight_rank * base + denominators)
         denominator_of = (pairs % base).tolist()
         weight_of = distinct_weights[pairs // base].tolist()
@@ -76,7 +76,7 @@ class FractionTerms:
         """Split the terms into high and low limbs for `kernel`; return both and the radix.
 
         Term i is ``high[i] * radix + low[i]`` with 0 <= low < radix. For a kernel that will run
-        interpreted the radix exceeds the sum of all terms, so that `low` holds everything.
+        interpreted the radix exceeds the sum of all terms, so all high limbs are 0.
         """
         if not kernel.compiles(work, largest=self.total >> LIMB_BITS):
             low = [self.distinct[position] for position in self.position.tolist()]
@@ -88,8 +88,8 @@ class FractionTerms:
 
 
 def _distinct(values: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the different values, which of them each value is, and how often each occurs."""
-    if int(values.max(initial=0)) <= len(values):  # then counting is faster than sorting
+    """Return the distinct values, the index of each value among them, and how often each occurs."""
+    if int(values.max(initial=0)) <= len(values):  # counting is faster than sorting
         counts = np.bincount(values)
         distinct = np.flatnonzero(counts)
         rank = np.zeros(len(counts), dtype=np.int64)
@@ -99,11 +99,11 @@ def _distinct(values: IntArray) -> tuple[IntArray, IntArray, IntArray]:
 
 
 def product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
-    """Return ``left @ right``, added up in an order that does not depend on the processor.
+    """Return ``left @ right`` with sums in an order that does not depend on the processor.
 
-    BLAS, which computes ``@``, has a kernel for each family of processors. The kernels add in
-    different orders, so the last bits differ, and with them every decision that compares the
-    result. Use this product wherever a result decides anything.
+    BLAS, which computes ``@``, has a different kernel for each family of processors. The kernels
+    add in different orders, so the last bits of the result differ, and so may every decision that
+    compares results. Use this function for every product that a decision depends on.
 
     Parameters
     ----------
@@ -122,6 +122,6 @@ def product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def float_up(value: Fraction) -> float:
-    """Return the least float that is not below `value`."""
+    """Return the smallest float that is at least `value`."""
     nearest = float(value)
     return math.nextafter(nearest, math.inf) if Fraction(nearest) < value else nearest

@@ -8,13 +8,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 BUILT_IN: dict[str, dict[str, tuple[Callable[[], Mapping[str, Any]], ...]]] = {}
-"""Functions that return components by name, by group and problem.
+"""Functions that return built-in components by name, by entry-point group and problem.
 
-A group has the name of the entry-point group for other packages. Where components belong to a
-problem, their names begin with it (``problem.name``); otherwise the problem is the empty string.
-The functions of one problem are called in order until one of them knows the name, so that a search
-for one solver does not import all of them.
+The names of components of a problem begin with the problem (``problem.name``); for all other
+components the problem is the empty string. The functions of a problem are called in order until one
+knows the name, so that a search for one solver does not import all solvers.
 """
 
 REMOVED: dict[str, dict[str, str]] = {}
-"""By group and name, what a message says of components that earlier versions had."""
+"""Messages for components that earlier versions had, by entry-point group and name."""

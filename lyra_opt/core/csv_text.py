@@ -1,8 +1,8 @@
-"""Read the rows of CSV text, and write cells that a spreadsheet does not run.
+"""Read the rows of CSV text, and write cells that a spreadsheet does not execute as formulas.
 
-A cell that begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return is a formula for a
-spreadsheet. Such a text cell is written with an apostrophe in front, as is one that begins with
-apostrophes before such a character. Reading removes one apostrophe, so no text changes.
+A spreadsheet executes a cell that begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage
+return. Such a text cell is written with an apostrophe in front; so is a cell in which apostrophes
+come before such a character. Reading removes one apostrophe, so no text changes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LONGEST_ROW = 2**20
-"""Characters of a row; those of a single field are limited by Python's own reader."""
+"""Most characters in a row; Python's own reader limits the length of a single field."""
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
@@ -28,7 +28,7 @@ _SAFE_FORMULA = re.compile(r"'+[=+\-@\t\r]")
 
 
 def csv_rows(source: str, text: str) -> Iterator[list[str]]:
-    """Yield the rows of CSV text one after the other, empty lines included.
+    """Yield the rows of CSV text one by one, including empty lines.
 
     Raises
     ------
@@ -58,14 +58,14 @@ def csv_rows(source: str, text: str) -> Iterator[list[str]]:
 
 
 def require_commas(source: str, header: str) -> None:
-    """Raise `InputError` if the first row, read as one field, has columns between other signs."""
+    """Raise `InputError` if semicolons or tabs separate the columns of a header row."""
     for sign, shown in ((";", "';'"), ("\t", "tabs")):
         if sign in header:
             raise InputError(source, f"columns are separated by {shown}: use ','")
 
 
 def safe_cell(cell: object) -> object:
-    """Return a cell as it is written into CSV: text never begins like a formula.
+    """Return a cell in the form in which it is written to CSV: text never begins like a formula.
 
     >>> safe_cell("=1+1"), safe_cell("job-1"), safe_cell(-5)
     ("'=1+1", 'job-1', -5)
@@ -74,25 +74,25 @@ def safe_cell(cell: object) -> object:
 
 
 def cell_as_given(cell: object) -> object:
-    """Return the text that `safe_cell` was given, from the cell that it returned."""
+    """Return the original text of a cell that `safe_cell` returned."""
     return cell[1:] if isinstance(cell, str) and _SAFE_FORMULA.match(cell) else cell
 
 
 def frame_text(table: pd.DataFrame) -> str:
-    """Return a data frame as CSV without its index; numbers are not rounded.
+    """Return a data frame as CSV text without its index; numbers are not rounded.
 
-    Text that begins like a formula is written as `safe_cell` returns it. A field is empty where
-    there is no value.
+    Text that begins like a formula is written as `safe_cell` returns it. Missing values are empty
+    fields.
     """
     safe = _with_texts(table, safe_cell)
     text: str = safe.to_csv(index=False, lineterminator="\n")
-    if "\r" in text:  # which Python quotes only as a part of the line end
+    if "\r" in text:  # pandas leaves a lone carriage return unquoted
         text = safe.to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     return text
 
 
 def read_frame(path: str | Path, dtype: Mapping[str, type]) -> pd.DataFrame:
-    """Return the data frame that `frame_text` wrote into a file; texts such as ``NA`` stay texts.
+    """Return a data frame from a file that `frame_text` wrote; texts such as ``NA`` stay texts.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def read_frame(path: str | Path, dtype: Mapping[str, type]) -> pd.DataFrame:
 
 
 def _with_texts(table: pd.DataFrame, change: Callable[[object], object]) -> pd.DataFrame:
-    """Return a data frame whose texts, names of columns included, are changed."""
+    """Return a data frame with `change` applied to every text cell and every column name."""
     import pandas as pd
 
     changed = table.rename(columns=change)

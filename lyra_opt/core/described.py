@@ -1,4 +1,4 @@
-"""Fields that are declared, as people read them: on the terminal, in Markdown, as data frames."""
+"""Descriptions of declared fields for users: on the terminal, in Markdown and for data frames."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KINDS = {bool: "true or false", int: "integer", float: "number", tuple: "list o
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A key, for people; its path, its values, its default and what it means."""
+    """The description of one key: its path, allowed values, default and meaning."""
 
     path: str
     values: str
@@ -28,7 +28,7 @@ class Described:
 
 
 def described(table: type[Any], path: str = "") -> Iterator[Described]:
-    """Yield every key of a table and of those in it, in order."""
+    """Yield the description of every key of a table, including the keys of tables inside it."""
     for each in keys_of(table):
         rule, place = each.rule, join_path(path, each.in_documents)
         if isinstance(rule, Table):
@@ -53,7 +53,7 @@ def described(table: type[Any], path: str = "") -> Iterator[Described]:
 
 
 def markdown_table(rows: Iterable[Described]) -> str:
-    """Return keys as a table of Markdown."""
+    """Return descriptions of keys as a Markdown table."""
     lines = ["| key | values | default | meaning |", "| --- | --- | --- | --- |"]
     for row in rows:
         cells = (f"`{row.path}`", row.values, row.default, row.meaning)
@@ -62,7 +62,7 @@ def markdown_table(rows: Iterable[Described]) -> str:
 
 
 def keys_text(keys: type[Any] | Iterable[Described], columns: int) -> str:
-    """Return the keys of a table with their values, default and meaning, as lines for people."""
+    """Return the keys of a table as text, with values, default and meaning of each."""
     lines = []
     for each in described(keys) if isinstance(keys, type) else keys:
         head = f"{each.path}  ({each.values}; default: {each.default})"

@@ -1,8 +1,9 @@
 """Read and write JSON documents, strictly and safely.
 
-Reading refuses what JSON readers commonly let pass (duplicate keys, NaN, text that is not
-UTF-8) and what would exhaust the machine (huge or deeply nested files). Writing goes to a
-temporary name that is renamed, so that a crash or a full disk leaves the old file whole.
+The reader refuses input that other JSON readers accept: duplicate keys, and text that is not
+UTF-8. It also refuses files that would exhaust the memory, because they are huge or deeply
+nested. The writer writes to a temporary file and renames it, so that after a crash or on a full
+disk the old file is still complete.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _TOML_KEY = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
 DEEP_TOML_KEY = re.compile(
     rf"(?:^|[\[{{,])[ \t]*+{_TOML_KEY}(?:[ \t]*+\.[ \t]*+{_TOML_KEY}){{99}}", re.MULTILINE
 )
-"""A key of a hundred parts or more: the parser takes the square of their number, and minutes."""
+"""A key with 100 parts or more, for which the parser would need minutes (quadratic time)."""
 
 JSON_WHITE_SPACE = " \t\r\n"
 LONGEST_SHOWN_KEY = 60
@@ -55,16 +56,16 @@ JsonObject = dict[str, Any]
 
 
 class _RefusedJsonError(ValueError):
-    """Raised inside the JSON decoder for what the standard decoder would accept."""
+    """JSON that the standard decoder would accept but this project refuses."""
 
 
 def read_json_object(path: str | Path) -> JsonObject:
-    """Read one JSON object from a file, gzip-compressed where its content says so.
+    """Read one JSON object from a file, which may be compressed.
 
     Parameters
     ----------
     path
-        The file; its name appears in every error as given. ``-`` is the standard input.
+        The file, or ``-`` for the standard input.
 
     Raises
     ------
@@ -84,18 +85,18 @@ def read_json_object(path: str | Path) -> JsonObject:
 
 
 def require_path(path: object) -> None:
-    """Raise `UserError` for what is no path, such as an open file."""
+    """Raise `UserError` if `path` is not a string or a path, such as an open file."""
     if not isinstance(path, str | os.PathLike):
         raise UserError(f"path must be a string or a Path, not {show_value(path)}")
 
 
 def source_name(path: str | Path) -> str:
-    """Return what errors call a file: its name, but of ``-`` what it stands for."""
+    """Return the name of a file in error messages; ``-`` becomes "the standard input"."""
     return STANDARD_INPUT if str(path) == "-" else str(path)
 
 
 def read_text(path: str | Path, largest_bytes: int = LARGEST_DOCUMENT_BYTES) -> str:
-    """Read a UTF-8 text file, up to `largest_bytes` once unpacked.
+    """Read a UTF-8 text file of at most `largest_bytes` after decompression.
 
     A file that is compressed by gzip, bz2 or xz is unpacked. ``-`` is the standard input.
 
@@ -146,7 +147,7 @@ def parse_json(text: str, source: str) -> Any:
     """Parse JSON text as `read_json_object` does; `source` names it in errors."""
     require_memory_for_json(source, text)
     try:
-        # NaN and infinities pass here as floats; every field's own rule refuses them, by name.
+        # NaN and infinities become floats, so that the rule of each field can refuse them by name.
         return json.loads(text, object_pairs_hook=_unique_keys)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
@@ -162,7 +163,7 @@ def parse_json(text: str, source: str) -> Any:
 
 
 def parse_toml(text: str, source: str, what: str) -> JsonObject:
-    """Parse TOML text; `source` names it in errors, and `what` says what it should be."""
+    """Parse TOML text; errors name its `source` and what it should be, such as "a study"."""
     if DEEP_TOML_KEY.search(text):
         raise InputError(source, f"is nested too deeply to be {what}")
     require_memory_for_json(source, text)
@@ -186,16 +187,16 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> JsonObject:
 
 
 class Record:
-    """A JSON object (or TOML table) whose keys are known: every key is asked for, or refused.
+    """A JSON object or TOML table with a fixed set of allowed keys.
 
     Parameters
     ----------
     fields
-        The object as decoded.
+        The decoded object.
     path
-        Where it stands in its document, for errors; empty for the document itself.
+        The path of the object in its document, for errors; empty for the document itself.
     known
-        All keys that the object may have; others raise `FieldError` at construction.
+        All allowed keys; any other key raises `FieldError` at construction.
     """
 
     def __init__(self, fields: object, path: str, known: Collection[str]) -> None:
@@ -211,13 +212,13 @@ class Record:
         return key in self._fields
 
     def required(self, key: str) -> Any:
-        """Return the value of `key`, which must be there."""
+        """Return the value of `key`; raise `MissingFieldError` if the key is missing."""
         if key not in self._fields:
             raise MissingFieldError(join_path(self.path, key))
         return self._fields[key]
 
     def items_of(self, key: str) -> Iterator[tuple[str, Any]]:
-        """Yield (path, value) for each entry of the list at `key`, which must be there."""
+        """Yield (path, value) for each entry of the list at `key`, which must exist."""
         values = self.required(key)
         path = join_path(self.path, key)
         if not isinstance(values, list):
@@ -225,17 +226,17 @@ class Record:
         return ((f"{path}[{position}]", value) for position, value in enumerate(values))
 
     def chosen(self, *keys: str) -> JsonObject:
-        """Return those of `keys` that are present, as keyword arguments."""
+        """Return the given keys that are present, with their values."""
         return {key: self._fields[key] for key in keys if key in self._fields}
 
 
 def unknown_key(key: object, known: Collection[str], *, noun: str = "key") -> str:
-    """Return the rule that a key breaks which is none of those known, and which may be meant.
+    """Return the rule for an unknown key, with the similar known key or all known keys.
 
     Parameters
     ----------
     noun
-        What it is called, where it is no key.
+        The word for the key in the message, such as "column".
     """
     return f"unknown {noun}; {meant(key, known)}"
 
@@ -260,9 +261,9 @@ def require_format(document: JsonObject, expected: str, version: int) -> None:
 
 
 def format_document(document: JsonObject, *, ascii_only: bool = False) -> str:
-    """Return JSON text with a key a line and, in lists of objects, an object a line.
+    """Return JSON text with one line per key and, in lists of objects, one line per object.
 
-    With `ascii_only`, other characters are escaped, for an output whose encoding is not ours.
+    With `ascii_only`, characters outside ASCII are escaped, for outputs with an unknown encoding.
     """
     lines = []
     for key, value in document.items():
@@ -276,20 +277,20 @@ def format_document(document: JsonObject, *, ascii_only: bool = False) -> str:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a UTF-8 file whole or not at all; bytes of names that are not UTF-8 are escaped."""
+    """Write a UTF-8 file completely or not at all; bytes that are not UTF-8 are escaped."""
     write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
 def write_bytes(path: str | Path, data: bytes) -> None:
-    """Write a file whole or not at all: to a temporary name beside it, then renamed.
+    """Write a file completely or not at all: to a temporary file in the same folder, then renamed.
 
-    A symbolic link stays one, and its target is replaced. What is there and no regular file, such
-    as a device or a pipe, is written to as it is.
+    For a symbolic link, the file that it points to is replaced. A path that exists but is not a
+    regular file, such as a device or a pipe, is written directly.
 
     Raises
     ------
     UserError
-        If the file cannot be written; `DiskFullError` if that is for want of room.
+        If the file cannot be written; `DiskFullError` if the disk is full.
     """
     LOGGER.info("writing %s", path)
     target = Path(path)
@@ -305,7 +306,7 @@ def write_bytes(path: str | Path, data: bytes) -> None:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-            # mkstemp makes files private; give the permissions that a plain open would have given.
+            # mkstemp makes files private; use the permissions that `open` would have used.
             mask = os.umask(0)
             os.umask(mask)
             Path(temporary).chmod(0o666 & ~mask)
@@ -318,7 +319,7 @@ def write_bytes(path: str | Path, data: bytes) -> None:
 
 
 def unwritable(path: str | Path, error: Exception) -> UserError:
-    """Return what to raise where a file cannot be written: `DiskFullError` for want of room."""
+    """Return the error for a file that cannot be written: `DiskFullError` if the disk is full."""
     number = error.errno if isinstance(error, OSError) else None
     if number in (errno.ENOSPC, errno.EDQUOT):
         return DiskFullError(f"{path}: cannot be written: the disk is full")
@@ -327,7 +328,7 @@ def unwritable(path: str | Path, error: Exception) -> UserError:
 
 
 def gzip_bytes(data: bytes) -> bytes:
-    """Compress `data` so that equal input gives equal output on any day (no time stamp)."""
+    """Compress `data` without a time stamp, so that equal data always gives equal bytes."""
     return gzip.compress(data, compresslevel=9, mtime=0)
 
 
@@ -345,20 +346,18 @@ XZ_MEMORY_BYTES = 256 * 2**20
 
 
 def unpacked(source: str, data: bytes, most: int) -> bytes:
-    """Return at most `most` bytes of what a file holds that gzip, bz2 or xz compressed.
-
-    The bytes of any other file are returned as they are.
+    """Return the first `most` bytes of a file, decompressed if gzip, bz2 or xz compressed it.
 
     Raises
     ------
     InputError
-        If the file is damaged, or is an archive, which may hold several files.
+        If the file is damaged, or is an archive that may contain several files.
     """
     kind = _kind_of(data)
     if kind in ("gzip", "bz2", "xz"):
         try:
             data = _decompressed(kind, data, most)
-        except Exception as error:  # whatever damaged data makes the standard library raise
+        except Exception as error:  # damaged data raises errors of many types
             reason = f"is a damaged or truncated {kind} file ({error or type(error).__name__})"
             raise InputError(source, reason) from None
         kind = "tar" if _kind_of(data) == "tar" else None

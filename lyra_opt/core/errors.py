@@ -1,4 +1,4 @@
-"""Errors that a user can mend, each one line that names what, where and which rule."""
+"""Errors that a user can fix: each is one line that names the place, the value and the rule."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ LONGEST_SHOWN_VALUE = 60
 
 
 class UserError(Exception):
-    """Something the user gave is wrong; the message is one line and the exit code is 2."""
+    """An error in what the user gave: its message is one line, and the exit code is 2."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how it is made anew in another process: an error's own arguments are others."""
+        """Return how another process rebuilds the error; its attributes are not its arguments."""
         return _made_anew, (type(self), self.args, vars(self))
 
 
@@ -31,7 +31,7 @@ def _made_anew(kind: type[UserError], args: tuple[Any, ...], state: dict[str, An
 
 
 class FieldError(UserError, ValueError):
-    """A field breaks its rule.
+    """A field whose value breaks a rule.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class FieldError(UserError, ValueError):
     value
         The offending value.
     rule
-        What holds for every valid value, such as "must be an integer of at least 0".
+        The rule as a verb phrase, such as "must be an integer of at least 0".
     """
 
     def __init__(self, field: str, value: object, rule: str) -> None:
@@ -50,33 +50,33 @@ class FieldError(UserError, ValueError):
         self.rule = rule
 
     def inside(self, prefix: str) -> FieldError:
-        """Return the same error seen from the enclosing record at path `prefix`."""
+        """Return this error with its path inside the enclosing object at `prefix`."""
         separator = "." if self.field and not self.field.startswith("[") else ""
         return FieldError(f"{prefix}{separator}{self.field}", self.value, self.rule)
 
 
 class MissingFieldError(FieldError):
-    """A field that must be there is not."""
+    """A required field that is missing."""
 
     def __init__(self, field: str) -> None:
         super().__init__(field, None, "")
         self.args = (f"{field} is missing",)
 
     def inside(self, prefix: str) -> MissingFieldError:
-        """Return the same error seen from the enclosing record at path `prefix`."""
+        """Return this error with its path inside the enclosing object at `prefix`."""
         return MissingFieldError(f"{prefix}.{self.field}")
 
 
 class CutShortError(UserError):
-    """Something other than a run ends them all; those that are stored are kept."""
+    """A failure outside the runs that ends all of them; stored results are kept."""
 
 
 class DiskFullError(CutShortError):
-    """There is no room for a file, so that whatever goes on would be lost as well."""
+    """A full disk: nothing more can be stored, so later runs would be lost as well."""
 
 
 class InputError(UserError):
-    """A file cannot be used; names the file and what is wrong with it."""
+    """A file that cannot be used; the message names the file and the reason."""
 
     def __init__(self, source: str, reason: str) -> None:
         super().__init__(one_line(f"{source}: {reason}"))
@@ -92,18 +92,18 @@ def one_line(text: str) -> str:
 
 
 class ReturnedError(TypeError):
-    """A method of somebody's own code returned what it must not; nothing was raised there.
+    """An invalid return value of a method in a user's own code, which raised nothing itself.
 
     Parameters
     ----------
     method
-        The method, whose first line is the one to name.
-    told
-        What it returned, and the rule.
+        The method; the message names the line on which it begins.
+    problem
+        The value that it returned, and the rule.
     """
 
-    def __init__(self, method: MethodType, told: str) -> None:
-        super().__init__(f"{method.__qualname__} {told}")
+    def __init__(self, method: MethodType, problem: str) -> None:
+        super().__init__(f"{method.__qualname__} {problem}")
         code = method.__code__
         self.place = f"({Path(code.co_filename).name}, line {code.co_firstlineno})"
 
@@ -111,30 +111,30 @@ class ReturnedError(TypeError):
 def require_returned(
     method: Any, returned: Iterable[object], known: Container[object], rule: str
 ) -> None:
-    """Raise `ReturnedError` for the first position or id that a method must not return.
+    """Raise `ReturnedError` for the first index or id that a method must not return.
 
     Parameters
     ----------
     method, returned
-        The method of somebody's own code, and the positions or the ids that it returned.
+        The method in a user's own code, and the indices or ids that it returned.
     known
-        A range of positions, or all ids.
+        The range of valid indices, or all valid ids.
     rule
-        What it must return, for the message.
+        The values that the method must return, for the message.
     """
     for value in returned:
         given = value
         if isinstance(value, Integral) and not isinstance(value, bool):
-            given = int(value)  # in a range, integers of numpy are searched one by one
+            given = int(value)  # `in range` compares NumPy integers one by one, which is slow
         if not (type(given) is int or isinstance(given, str)) or given not in known:
             raise ReturnedError(method, f"returned {show_value(value)}: it must return {rule}")
 
 
 def failure_of(error: BaseException) -> str:
-    """Return what somebody's own code raised, with file and line, for the one who mends it.
+    """Return the error that a user's own code raised, with file and line, as one line of text.
 
-    The line is the last one that is neither of the toolkit nor of an installed package, as it is
-    the one to mend; where there is none, the last of all.
+    The line is the last one in the traceback outside the toolkit and the installed packages,
+    because that is the code to fix. If no such line exists, it is the last line of the traceback.
     """
     frames = traceback.extract_tb(error.__traceback__)
     installed = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
@@ -155,7 +155,7 @@ def failure_of(error: BaseException) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun.
+    """Return a number with its noun, in the plural unless the number is 1.
 
     >>> counted(1, "job"), counted(2000, "job")
     ('1 job', '2,000 jobs')
@@ -164,7 +164,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def show_value(value: object) -> str:
-    """Return `value` as JSON on one line, cut to a readable length."""
+    """Return `value` as JSON on one line, cut to at most 60 characters."""
     if isinstance(value, dict | list | tuple):
         shown = "an object" if isinstance(value, dict) else f"a list of {len(value)}"
         return shown if value else json.dumps(value)

@@ -1,4 +1,4 @@
-"""What several runs on one instance prove together, and where they contradict one another."""
+"""Conclusions from several runs on one instance: optimum, gaps and contradictions."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 class Claim(NamedTuple):
-    """What one run claims of an instance; its solution, if any, has been checked."""
+    """The claims of one run about an instance; its solution, if any, has been checked."""
 
     by: str
     status: Status
     objective: Number | None = None
     dual_bound: Number | None = None
     bound_by: str | None = None
-    """Whose the bound is, where it is not that of the run itself."""
+    """The method that proved the bound, if it was not the run itself."""
 
 
 class Contradiction(NamedTuple):
-    """Two claims that cannot both be right, on one line.
+    """Two claims of which at least one is false, stated in one sentence.
 
-    `wrong` is the position of the claim that a checked solution refutes, None where none is.
+    `wrong` is the position of the claim that is refuted; None if no single claim is.
     """
 
     sentence: str
@@ -38,18 +38,18 @@ class Contradiction(NamedTuple):
 
 
 class Evidence:
-    """The claims of several runs on one instance, held together. Time: O(claims).
+    """The claims of several runs on one instance, compared with one another. Time: O(claims).
 
-    Values are compared as the numbers that they are: integers exactly, of any size.
+    Integers are compared exactly, whatever their size.
 
     Parameters
     ----------
     claims
-        One of each run; a run that failed claims nothing.
+        One claim per run; the claim of a failed run is ignored.
     variant
-        What is asked of the instance.
+        The variant of the instance, which has the sense and the proof gap.
     known_optimum
-        The optimum, where whoever made the instance knows it by construction.
+        The optimum, if the instance was constructed with a known optimum.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Evidence:
         sign = 1 if variant.sense == "min" else -1
         valued = [claim for _, claim in self._claims if claim.objective is not None]
         self.best = min(valued, key=lambda claim: sign * (claim.objective or 0), default=None)
-        """The claim of the best objective, the first of equals."""
+        """The claim with the best objective; the first such claim in case of ties."""
         best = self.best_objective
         bounded = [
             claim
@@ -75,43 +75,43 @@ class Evidence:
             )
         ]
         self.solutions = len(valued)
-        """How many claims have a solution."""
+        """The number of claims with a solution."""
         self.tightest = max(bounded, key=lambda claim: sign * (claim.dual_bound or 0), default=None)
-        """The claim of the best dual bound that no value refutes, the first of equals."""
+        """The claim with the best dual bound that no objective refutes; the first if tied."""
 
     @property
     def best_objective(self) -> Number | None:
-        """The best objective that was found."""
+        """The best objective of all runs; None if no run found a solution."""
         return None if self.best is None else self.best.objective
 
     @property
     def best_bound(self) -> Number | None:
-        """The best dual bound that no value refutes."""
+        """The best dual bound that no objective refutes; None without such a bound."""
         return None if self.tightest is None else self.tightest.dual_bound
 
     @cached_property
     def optimum(self) -> Number | None:
-        """The best objective where the best bound meets it, or else the known optimum."""
+        """The best objective if the best bound proves it, or else the known optimum."""
         best, bound = self.best_objective, self.best_bound
         if best is not None and bound is not None and self.prove(best, bound):
             return best
         return self.known_optimum
 
     def prove(self, value: Number, other: Number) -> bool:
-        """Return whether an objective and a bound prove one another."""
+        """Return whether an objective and a dual bound agree within the proof gap."""
         return same_value(value, other, tolerance=self.variant.proof_gap)
 
     def gap_to_best(self, objective: Number | None) -> float | None:
-        """Return the gap of an objective to the best one; None without an objective."""
+        """Return the gap between an objective and the best objective; None without an objective."""
         if objective is None or self.best_objective is None:
             return None
         return relative_gap(objective, self.best_objective, self.variant)
 
     def gap_to_optimum_at_most(self, objective: Number | None) -> float | None:
-        """Return the gap of an objective to the optimum or, if not proved, the largest possible.
+        """Return the gap of an objective to the optimum, or an upper limit without a proof.
 
-        That is the gap to the best bound, but infinite where the optimum may be 0. None without
-        an objective, or without any bound.
+        The upper limit is the larger of the gaps to the best objective and to the best bound. It is
+        infinite if the optimum may be 0. None without an objective, or without any bound.
         """
         if objective is None:
             return None
@@ -122,13 +122,13 @@ class Evidence:
             return None
         if min(best, bound) <= 0 <= max(best, bound):
             return math.inf
-        # On either side of 0 the gap is monotone in the optimum.
+        # The gap is monotone in the optimum as long as the optimum does not change its sign.
         return max(relative_gap(objective, end, self.variant) for end in (best, bound))
 
     def in_words(self, claim: Claim) -> str | None:
-        """Return how far the solution of one of the claims is from the best; None without one.
+        """Return how far the solution of a claim is from the best; None without a solution.
 
-        "10.0 % over the best found, at most 15.8 % over the optimum", say.
+        For example "10.0 % over the best found, at most 15.8 % over the optimum".
         """
         to_best = self.gap_to_best(claim.objective)
         if to_best is None:
@@ -154,11 +154,11 @@ class Evidence:
         return ", ".join(parts)
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Yield what cannot all be right: each bound that is refuted, and each proof of nothing.
+        """Yield each refuted dual bound and each false proof of infeasibility.
 
-        No objective may lie beyond another run's bound, which includes that proved optima are
-        equal; no instance may be both solved and infeasible; a known optimum must fit every bound
-        and objective.
+        A contradiction is an objective beyond the dual bound of another run, a solution of an
+        instance that another run calls infeasible, or a bound or an objective beyond the known
+        optimum. Two different proved optima are a case of the first.
         """
         best, known = self.best, self.known_optimum
         for position, claim in self._claims:
@@ -187,7 +187,6 @@ class Evidence:
             )
 
     def _lies_beyond(self, bound: Number | None, value: Number | None) -> bool:
-        """Whether a bound excludes a value that is attained."""
         return (
             bound is not None
             and value is not None

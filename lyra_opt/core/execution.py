@@ -1,4 +1,4 @@
-"""Call a solver, whatever comes of it: what it returns, how it fails, what it takes."""
+"""Call one solver and record the outcome: a result, an error or a skip, with time and memory."""
 
 from __future__ import annotations
 
@@ -33,29 +33,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """What came of a call: one of `skipped`, `result` and `error`.
+    """The outcome of one call of a solver: exactly one of `skipped`, `result` and `error` is set.
 
     Parameters
     ----------
     skipped
-        Why the solver does not take the instance, or cannot run here.
+        The reason why the solver does not support the instance, or is not available.
     result
-        What it returned, not checked.
+        The result that the solver returned, not checked.
     error
-        How it failed, in a line.
+        The error, in one line.
     traceback
-        Where, or where it was when it was ended.
+        The traceback of the error, or the stack of a solver that was killed.
     wall_time_s
-        Of the solver alone, None if it was not run.
+        The time of the solver alone, in seconds; None if the solver was not called.
     points
-        Incumbents and bounds over time, where they were asked for.
+        Incumbents and bounds over time, if they were recorded.
     changed
-        Which parts of its instance the solver has changed, as paths of fields.
+        The parts of the instance that the solver changed, as paths of fields.
     peak_memory_mib
-        Of the processes that ran it, where that was watched.
+        The peak memory of the processes of the run, in MiB, if it was measured.
     cpu_time_s
-        Of the processes that ran it, those that the solver started and waited for included, where
-        that was watched.
+        The CPU time of the processes of the run, in seconds, if it was measured. It includes the
+        processes that the solver started and waited for.
     """
 
     skipped: str | None = None
@@ -70,7 +70,7 @@ class Execution:
 
 
 class Executor(Protocol):
-    """Where and how a solver is called; `execute` does it here and now."""
+    """A way to call a solver: `execute` calls it in this process, `Workers` in child processes."""
 
     def __call__(
         self,
@@ -79,12 +79,12 @@ class Executor(Protocol):
         solver: Solver,
         call: Call,
     ) -> Execution:
-        """Return what comes of it; raise nothing for what the solver does."""
+        """Return the outcome of the call; errors of the solver are returned, not raised."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """What a solver is called with beside its instance; as `solve_and_check` has it."""
+    """The arguments of a solver call besides the instance, as for `solve_and_check`."""
 
     limits: Limits
     seed: int = 0
@@ -103,9 +103,9 @@ def execute(
 ) -> Execution:
     """Call a solver in this process.
 
-    A change of the instance is undone: solvers of the toolkit work on the instance itself, which is
-    frozen, and all others on a copy of their own. `timed` is entered while it is the solver's turn,
-    not while that copy is made and compared.
+    A solver of the toolkit works on the instance itself; any other solver works on a copy. Changes
+    to the instance are detected and undone. `timed` is entered only while the solver itself runs,
+    not while the copy is made and compared.
     """
     given = InstanceGuard(instance) if is_built_in(solver) else PrivateCopy(problem, instance)
     try:
@@ -119,7 +119,7 @@ def execute(
 def _executed(problem: Problem, given: Any, solver: Solver, call: Call) -> Execution:
     try:
         skip = solver.availability() or solver.supports(given)
-    except (Exception, SystemExit) as error:  # a solver may be anybody's
+    except (Exception, SystemExit) as error:  # a solver of the user may raise anything
         return failed(error)
     if skip is not None:
         return Execution(skipped=skip.reason)
@@ -136,13 +136,13 @@ def _executed(problem: Problem, given: Any, solver: Solver, call: Call) -> Execu
                 warm_start=call.warm_start,
                 observer=recorder or call.observer,
             )
-    except BaseException as error:  # compiled code may raise things of a kind of their own
+    except BaseException as error:  # compiled code may raise its own exception types
         is_repeated = isinstance(interruption, CtrlC) and interruption.is_repeated
         if isinstance(error, KeyboardInterrupt) and (is_repeated or not interruption.is_asked):
             raise
         limit_s = call.limits.time_s
         is_over = is_out_of_time() or (limit_s is not None and stopwatch.elapsed_s >= limit_s)
-        # Of a shorter limit that the solver has put in force itself, the exception is a fault.
+        # If time is left, the exception comes from a limit inside the solver: the solver failed.
         if not interruption.is_asked and not (is_over and isinstance(error, OutOfTimeError)):
             return failed(error, stopwatch.elapsed_s)
         best, bound = (None, None) if recorder is None else (recorder.best, recorder.bound)
@@ -158,7 +158,7 @@ def _executed(problem: Problem, given: Any, solver: Solver, call: Call) -> Execu
 
 
 def _cutting_off(interruption: Interruption, solver: Solver) -> AbstractContextManager[None]:
-    """Cut off a solver that is interrupted: one of the toolkit's, which ends itself, later."""
+    """Interrupt a solver on Ctrl-C; a solver of the toolkit first gets time to stop by itself."""
     if not isinstance(interruption, CtrlC):
         return nullcontext()
     return interruption.cutting_off(PATIENCE_S if is_built_in(solver) else 0.0)
@@ -173,14 +173,14 @@ def told_result(
     stopped_by: StoppedBy | None,
     message: str | None = None,
 ) -> SolveResult[Any]:
-    """Return the result of a run that returns none: the best that it told of, or its start.
+    """Return the best solution that an unfinished run reported, or its start, as its result.
 
     Parameters
     ----------
     best
-        A solution that the solver told its observer of, with its objective.
+        The best solution that the solver reported to its observer, with its objective.
     bound
-        The best dual bound that it told of.
+        The best dual bound that the solver reported.
     """
     if call.warm_start is not None:
         objective = problem.check(instance, call.warm_start).objective
@@ -199,7 +199,7 @@ def told_result(
 
 
 def failed(error: BaseException, elapsed_s: float | None = None) -> Execution:
-    """Return an error in a line, with the traceback for whoever mends the solver."""
+    """Return the outcome of a call that raised an error, with its traceback."""
     return Execution(
         error=failure_of(error),
         traceback="".join(format_exception(error)),

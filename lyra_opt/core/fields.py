@@ -1,9 +1,9 @@
-"""Objects whose fields are declared once: `key` says rule, default and meaning of each.
+"""Classes whose fields are declared once by `key`, with a rule, a default and a meaning.
 
-A class made by `declared` checks its fields at construction by their rules. The same declarations
-read documents (`parsed`), write them (`written`), are their JSON schema (`schema_of`), and list
-the keys for people (`lyra_opt.core.described`). Tables of TOML files, whose fields are declared by
-`key` in plain dataclasses, are checked as they are read.
+A class made by `declared` checks its fields at construction. The same declarations read documents
+(`parsed`), write them (`written`), give their JSON schema (`schema_of`) and list the keys for users
+(`lyra_opt.core.described`). Tables of TOML files are plain dataclasses whose fields are declared by
+`key`; they are checked when a file is read.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _PLAN = "__declared_fields__"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What is declared of a field; see `key`."""
+    """The declaration of one field, as made by `key`."""
 
     name: str
     rule: Rule
@@ -61,18 +61,18 @@ class Key:
 
     @property
     def is_required(self) -> bool:
-        """Whether it has no default."""
+        """Whether the field has no default."""
         return self.default is MISSING
 
     @property
     def null_is_infinite(self) -> bool:
-        """Whether data frames hold infinity for null, where a missing value says something else."""
+        """Whether data frames store infinity for null (a missing value means the default)."""
         is_number = isinstance(self.rule, OrNull) and isinstance(self.rule.rule, Number)
         return is_number and self.default is not None
 
     @property
     def in_documents(self) -> str:
-        """What documents call it, and errors."""
+        """The name of the field in documents and in errors."""
         return self.named or self.name
 
 
@@ -86,30 +86,31 @@ def key(
     always_written: bool = False,
     named: str = "",
 ) -> Any:
-    """Return the field of a dataclass that stands for a key of documents.
+    """Declare a field of a dataclass that is a key of documents.
 
     Parameters
     ----------
     rule
-        What holds for its values.
+        The rule for its values.
     meaning
-        A clause for people, with the unit.
+        A phrase that explains the field to users, with its unit.
     default
-        Its value where it is left out, which need not keep the rule; without one it is required.
+        The value if the key is left out; it need not keep the rule. Without a default the key is
+        required.
     computed
-        Its value where it is left out or None, from the object with all other fields.
+        A function that computes the value from the object if the key is left out or None.
     shown
-        The default in words, where the value does not say it.
+        The default in words, for defaults that do not explain themselves.
     always_written
-        Whether documents hold it even where it is the default.
+        Whether documents contain the key even if its value is the default.
     named
-        What documents call it, where that is not the name of the field.
+        The name in documents, if it differs from the name of the field.
     """
     if isinstance(default, Mapping):
         default = FrozenDict(default)
     if computed is not None:
         default = None
-    said = {
+    metadata = {
         "rule": rule,
         "meaning": meaning,
         "default": default,
@@ -118,11 +119,11 @@ def key(
         "always_written": always_written,
         "named": named,
     }
-    return field(default=default, metadata=said)
+    return field(default=default, metadata=metadata)
 
 
 class _Plan:
-    """What is done with the fields of a class, worked out once."""
+    """The precomputed instructions for reading and writing the fields of one class."""
 
     def __init__(self, table: type[Any], schema: Mapping[str, Any], *, is_declared: bool) -> None:
         self.keys = tuple(
@@ -144,20 +145,20 @@ class _Plan:
             )
             for each in self.keys
         )
-        # Documents may hold null only where a rule takes it; in Python None is "left out" too.
+        # In Python, None means "left out"; in documents, null is valid only if the rule allows it.
         self.not_null = tuple(
             (each.in_documents, each.rule) for each in self.keys if each.default is None
         )
 
 
 def keys_of(table: type[Any]) -> tuple[Key, ...]:
-    """Return the keys of a class, as declared, those of its bases first."""
+    """Return the keys of a class in declaration order, those of its base classes first."""
     return _plan_of(table).keys
 
 
 def is_declared(table: type[Any]) -> bool:
-    """Return whether objects of a class keep what their keys hold; see `declared`."""
-    plan: _Plan | None = vars(table).get(_PLAN)  # its own, not that of a base
+    """Return whether `declared` made the class itself, not only one of its base classes."""
+    plan: _Plan | None = vars(table).get(_PLAN)  # `vars` ignores the base classes
     return plan is not None and plan.is_declared
 
 
@@ -170,49 +171,48 @@ def _plan_of(table: type[Any]) -> _Plan:
 
 
 BROKEN_RULE = "If a rule is broken; names the field, its value and the rule."
-"""What is said of every declared class."""
+"""The text of the section "Raises" in the docstring of every declared class."""
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(key, field))
 def declared(
     *, slots: bool = True, kw_only: bool = True, schema: Mapping[str, Any] | None = None
 ) -> Callable[[type[TableT]], type[TableT]]:
-    """Return what makes a class a frozen dataclass whose fields keep their rules.
+    """Return a decorator that makes a class a frozen dataclass whose fields keep their rules.
 
-    At construction each field but those that are their default is checked by its rule and kept as
-    the rule returns it: lists become tuples, mappings read-only. Then the class's own
-    ``__post_init__`` runs, for what holds between fields. The meanings of the fields become the
-    parameters of the docstring, which says too that broken rules are errors.
+    At construction each field is checked by its rule, unless its value is the default, and stored
+    as the rule returns it: lists become tuples, and mappings become read-only. Then the class's own
+    ``__post_init__`` checks the rules between fields. The decorator adds sections "Parameters" and
+    "Raises" to the docstring.
 
     Parameters
     ----------
     slots, kw_only
-        As of `dataclasses.dataclass`; without slots for classes with cached properties.
+        As for `dataclasses.dataclass`; classes with cached properties need ``slots=False``.
     schema
-        What the JSON schema says beside the rules of the fields, of what holds between them.
+        Entries of the JSON schema for rules between fields.
     """
 
     def make(table: type[TableT]) -> type[TableT]:
         made = dataclass(frozen=True, slots=slots, kw_only=kw_only, repr=False)(table)
         made.__repr__ = short_repr  # type: ignore[method-assign]
-        setattr(made, "_repr_html_", html_of_object)  # noqa: B010 - asked for by notebooks
+        setattr(made, "_repr_html_", html_of_object)  # noqa: B010 - notebooks call it
         plan = _Plan(made, schema or {}, is_declared=True)
         setattr(made, _PLAN, plan)
         made.__doc__ = _with_parameters(made.__doc__ or "", plan.keys)
-        # mypy allows no method to be replaced
-        setattr(made, "__init__", _constructor_of(made, plan.keys))  # noqa: B010
+        setattr(made, "__init__", _constructor_of(made, plan.keys))  # noqa: B010 - mypy
         if not slots:
-            setattr(made, "__getstate__", _fields_alone)  # noqa: B010 - mypy knows the other one
+            setattr(made, "__getstate__", _fields_alone)  # noqa: B010 - mypy
         return made
 
     return make
 
 
 def _constructor_of(table: type[Any], keys: tuple[Key, ...]) -> Callable[..., None]:
-    """Return a constructor that checks each field and keeps the value that its rule returns.
+    """Return a constructor that checks each field and stores the value that its rule returns.
 
-    It stands in for the one that `dataclass` writes, which would set each field before it is
-    checked; that one still raises `TypeError` for arguments that do not fit.
+    It replaces the constructor of `dataclass`, which would set each field before it is checked.
+    Calls with wrong arguments are passed to the old constructor, which raises `TypeError`.
     """
     init = table.__init__
     between: Callable[[Any], None] | None = getattr(table, "__post_init__", None)
@@ -220,7 +220,7 @@ def _constructor_of(table: type[Any], keys: tuple[Key, ...]) -> Callable[..., No
     names = tuple(each.name for each in arguments)
     positional = tuple(each.name for each in arguments if not each.kw_only)
     known = frozenset(names)
-    # Those of a base that declares no rules, such as `CheckReport`.
+    # A base class without rules, such as `CheckReport`, has fields that are not checked.
     without_rule = {each.name: each.default for each in arguments if "rule" not in each.metadata}
     required = frozenset(each.name for each in keys if each.is_required)
     checks = tuple(
@@ -260,17 +260,17 @@ def _constructor_of(table: type[Any], keys: tuple[Key, ...]) -> Callable[..., No
 
 
 def _fields_alone(of: Any) -> dict[str, Any]:
-    """Return what is pickled of an object: no cached arrays, which would come back writeable."""
+    """Return the fields of an object for pickling; cached arrays would become writeable."""
     return {each.name: getattr(of, each.name) for each in keys_of(type(of))}
 
 
 def _unless_missing(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
-    """Return a check of a field that may be None, and so pandas' NA, which is left out then."""
+    """Return a check for an optional field that accepts None and pandas' NA as "left out"."""
     return lambda path, value: None if as_python(value) is None else check(path, value)
 
 
 def _with_parameters(docstring: str, keys: tuple[Key, ...]) -> str:
-    """Return a docstring with sections of parameters and errors before its other sections."""
+    """Return a docstring with the sections "Parameters" and "Raises" added."""
     lines = ["Parameters", "----------"]
     for each in keys:
         lines += [each.name, indent("\n".join(wrap(each.meaning, 92)), "    ")]
@@ -288,7 +288,7 @@ def _with_parameters(docstring: str, keys: tuple[Key, ...]) -> str:
 def parsed(
     table: type[TableT], value: object, path: str = "", *, beside: tuple[str, ...] = ()
 ) -> TableT:
-    """Return an object that a document holds.
+    """Return the object of class `table` that a decoded document contains.
 
     Parameters
     ----------
@@ -297,9 +297,9 @@ def parsed(
     value
         The object as decoded.
     path
-        Where it stands in its document, for errors.
+        The path of the object in its document, for errors.
     beside
-        Keys that it may have beside its own, which are passed over.
+        Further keys that the object may have; they are ignored.
 
     Raises
     ------
@@ -334,12 +334,12 @@ def parsed(
 
 
 def rows_of(frame: Any, table: type[Any], *beside: str) -> list[dict[str, Any]]:
-    """Return the rows of a data frame as documents hold objects; see `rows_as_documents`.
+    """Return the rows of a data frame as objects of documents, as `rows_as_documents` does.
 
     Parameters
     ----------
     beside
-        Names of columns that there may be beside its fields.
+        Names of further columns that the frame may have.
     """
     keys = keys_of(table)
     infinite = [each.name for each in keys if each.null_is_infinite]
@@ -348,7 +348,7 @@ def rows_of(frame: Any, table: type[Any], *beside: str) -> list[dict[str, Any]]:
 
 
 def written(value: Any) -> dict[str, Any]:
-    """Return an object as documents hold it, defaults left out; `parsed` reads it again."""
+    """Return an object as a document for `parsed`, without fields that have default values."""
     document: dict[str, Any] = {}
     for name, path, write, is_always_written, default, computed in _plan_of(type(value)).writes:
         each = getattr(value, name)
@@ -365,38 +365,38 @@ class Table(Rule):
 
     @property
     def tables(self) -> tuple[type[Any], ...]:
-        """Those whose keys a list of such tables is described by."""
+        """The dataclasses whose keys describe a list of such objects."""
         return (self.of,)
 
     def check(self, path: str, value: Any) -> Any:
-        """See `Rule`."""
+        """Return the object as an instance of the dataclass."""
         return value if isinstance(value, self.of) else parsed(self.of, value, path)
 
     def write(self, value: Any) -> dict[str, Any]:
-        """See `Rule`."""
+        """Return the object as a document, without fields that have default values."""
         return written(value)
 
     def rows_of(self, frame: Any) -> Any:
-        """See `Rule`."""
+        """Return one document per row of a data frame."""
         return rows_of(frame, self.of)
 
     def schema(self) -> dict[str, Any]:
-        """See `Rule`."""
+        """Return the JSON schema of the dataclass."""
         return schema_of(self.of)
 
     def in_words(self) -> str:
-        """See `Rule`."""
+        """Return the word "table"."""
         return "table"
 
 
 @dataclass(frozen=True, slots=True)
 class OneOfTables(Rule):
-    """An object whose key ``kind`` says which of several dataclasses has its other keys."""
+    """An object whose key ``kind`` selects the dataclass that defines its other keys."""
 
     tables: tuple[type[Any], ...]
 
     def check(self, path: str, value: Any) -> Any:
-        """See `Rule`."""
+        """Return the object as an instance of the dataclass that its ``kind`` selects."""
         if isinstance(value, self.tables):
             return value
         if type(value) is not dict and not isinstance(value, Mapping):
@@ -408,29 +408,29 @@ class OneOfTables(Rule):
         return parsed(by_kind[kind], value, path, beside=("kind",))
 
     def write(self, value: Any) -> dict[str, Any]:
-        """See `Rule`."""
+        """Return the object as a document that begins with its ``kind``."""
         return {"kind": value.kind, **written(value)}
 
     def schema(self) -> dict[str, Any]:
-        """See `Rule`."""
+        """Return a JSON schema with one alternative per ``kind``."""
         return {"oneOf": [schema_of(table, kind={"const": table.kind}) for table in self.tables]}
 
     def in_words(self) -> str:
-        """See `Rule`."""
+        """Return the possible values of ``kind``, joined by "or"."""
         return " or ".join(f'"{table.kind}"' for table in self.tables)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings(Rule):
-    """A table whose keys are the arguments of a dataclass that checks them itself.
+    """A table whose keys are the arguments of a dataclass that checks its own arguments.
 
-    What they mean is read from its docstring.
+    The meanings of the keys are read from the docstring of the dataclass.
     """
 
     of: type[Any]
 
     def check(self, path: str, value: Any) -> Any:
-        """See `Rule`."""
+        """Return the object that the dataclass makes of the keys."""
         if isinstance(value, self.of):
             return value
         known = [each.name for each in fields(self.of)]
@@ -447,7 +447,7 @@ class Settings(Rule):
             raise error.inside(path) from None
 
     def schema(self) -> dict[str, Any]:
-        """See `Rule`."""
+        """Return a JSON schema with the type and the meaning of each argument."""
         names = {bool: "boolean", int: "number", float: "number", str: "string", tuple: "array"}
         properties = {
             name: {"type": names[type(default)], "description": meaning}
@@ -456,18 +456,18 @@ class Settings(Rule):
         return {"type": "object", "additionalProperties": False, "properties": properties}
 
     def in_words(self) -> str:
-        """See `Rule`."""
+        """Return the word "table"."""
         return "table"
 
     def arguments(self) -> Iterator[tuple[str, Any, str]]:
-        """Yield name, default and meaning of each."""
+        """Yield (name, default, meaning) of each argument of the dataclass."""
         meanings = _documented(self.of)
         for each in fields(self.of):
             yield each.name, each.default, meanings.get(each.name, "")
 
 
 def _documented(of: type[Any]) -> dict[str, str]:
-    """Return what the docstring of a class says of its parameters, by name."""
+    """Return the text on each parameter in the docstring of a class, by name of the parameter."""
     section = cleandoc(of.__doc__ or "").partition("Parameters\n----------\n")[2]
     found: dict[str, list[str]] = {}
     names: list[str] = []
@@ -481,7 +481,7 @@ def _documented(of: type[Any]) -> dict[str, str]:
 
 
 def rule_at(table: type[Any], path: str) -> Rule | None:
-    """Return the rule of the key at a path such as ``cluster.loans.gpu_type``; None without one."""
+    """Return the rule of the key at a path such as ``cluster.loans.gpu_type``; None if unknown."""
     name, _, rest = path.partition(".")
     rule = next((each.rule for each in keys_of(table) if each.name == name), None)
     if not rest:
@@ -490,14 +490,14 @@ def rule_at(table: type[Any], path: str) -> Rule | None:
 
 
 def schema_of(table: type[Any], **beside: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON schema of a table; `beside` are keys that stand before its own."""
+    """Return the JSON schema of a table; `beside` are schemas of further keys that come first."""
     plan = _plan_of(table)
     properties: dict[str, Any] = dict(beside)
     for each in plan.keys:
-        said = {**each.rule.schema(), "description": each.meaning}
+        schema = {**each.rule.schema(), "description": each.meaning}
         if plan.is_declared and each.default not in (MISSING, None):
-            said["default"] = each.rule.write(each.default)
-        properties[each.in_documents] = said
+            schema["default"] = each.rule.write(each.default)
+        properties[each.in_documents] = schema
     required = [*beside, *plan.required]
     return {
         "type": "object",
@@ -516,35 +516,35 @@ def document_schema(table: type[Any], title: str) -> dict[str, Any]:
 def format_schema(
     format_name: str, version: int, description: str, schema: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the JSON schema of files of a format, with what no schema can say.
+    """Return the JSON schema of a file format, with a comment on rules that no schema can express.
 
     Parameters
     ----------
     format_name, version
-        What such files have as keys of these names.
+        The values of the keys ``format`` and ``version`` in such files.
     description
-        What they hold, a sentence.
+        A sentence on the content of such files.
     schema
-        Of their keys.
+        The schema of the keys.
     """
     return {
         "$schema": _DRAFT,
         "$id": f"urn:{format_name.replace('/', ':')}:{version}",
         "title": format_name,
         "description": description,
-        "$comment": "JSON Schema takes 8.0 for an integer, lyra-opt does not. Nor can it say what "
-        "holds between keys, such as that ids are known: the parser of lyra-opt does.",
+        "$comment": "JSON Schema accepts 8.0 as an integer; lyra-opt refuses it. A schema cannot "
+        "state rules between keys, such as that an id is known; lyra-opt checks them.",
         **schema,
     }
 
 
 def with_change(document: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """Return a document with the value of a key changed or added; tables on its way are made.
+    """Return a document with one key changed or added; missing tables on its path are created.
 
     Raises
     ------
     FieldError
-        If something on the way is no table.
+        If a value on the path is not a table.
     """
     name, _, rest = path.partition(".")
     changed = dict(document)
@@ -561,8 +561,8 @@ def with_change(document: Mapping[str, Any], path: str, value: Any) -> dict[str,
     return changed
 
 
-# Types of declared fields that take more than they keep, for type checkers alone: a list of
-# dictionaries may be given where tuples of objects are kept, and a name where a variant is.
+# For type checkers only: a field may accept other types than it stores.
+# A list of dictionaries becomes a tuple of objects, and the name of a variant becomes the variant.
 KeptT = TypeVar("KeptT")
 GivenT = TypeVar("GivenT")
 EntryT = TypeVar("EntryT")
@@ -570,34 +570,34 @@ VariantT = TypeVar("VariantT", bound="StrEnum")
 
 
 class Field(Generic[KeptT, GivenT]):
-    """A field that is given as one type and read as another."""
+    """A field, for type checkers, that accepts one type and stores another."""
 
     @overload
     def __get__(self, instance: None, owner: type) -> Field[KeptT, GivenT]: ...
     @overload
     def __get__(self, instance: object, owner: type) -> KeptT: ...
     def __get__(self, instance: object, owner: type) -> Any:
-        """Return what is kept."""
+        """Return the stored value."""
 
     def __set__(self, instance: object, value: GivenT) -> None:
-        """Take what is given."""
+        """Accept a value of a type that the field converts."""
 
 
 class Frame(Protocol):
-    """What type checkers know of a data frame, whether they know pandas or not."""
+    """A data frame as type checkers see it, whether pandas is installed or not."""
 
     @property
     def columns(self) -> Any:
-        """Its columns."""
+        """The columns of the frame."""
 
 
 TupleOf: TypeAlias = Field[tuple[EntryT, ...], "Sequence[EntryT] | np.ndarray"]
-"""Scalars, or an array of them."""
+"""A field that accepts a sequence or an array and stores a tuple of scalars."""
 
 TablesOf: TypeAlias = Field[
     tuple[EntryT, ...], "Sequence[EntryT | Mapping[str, Any]] | Sequence[EntryT] | Frame"
 ]
-"""Objects, each of which may be given as a document holds it, or all of them as a data frame."""
+"""A field that accepts objects, their documents or a data frame, and stores a tuple of objects."""
 
 VariantOf: TypeAlias = Field[VariantT, VariantT | str]
-"""A member of an enumeration, or its name."""
+"""A field that accepts a variant or its name and stores the variant."""

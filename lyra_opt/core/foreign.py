@@ -1,6 +1,6 @@
-"""Values of NumPy and pandas, as Python's own: what users have at hand where a rule takes a number.
+"""Conversion of NumPy and pandas values into Python values, wherever a rule accepts a number.
 
-Neither package is imported for it: a value of theirs is there only if they are loaded.
+Neither package is imported here: a value of its types can only exist if the package is loaded.
 """
 
 from __future__ import annotations
@@ -9,17 +9,18 @@ from typing import Any
 
 
 def as_python(value: Any) -> Any:
-    """Return a scalar of NumPy or pandas as Python's own; whatever else, as it is.
+    """Return a NumPy or pandas scalar as a Python scalar; return any other value unchanged.
 
-    Integers become int, numbers float, flags bool, text str, all of them exactly, and pandas' NA
-    None. What kind of value it is stays: a whole number of type float64 is no integer, as 8.0 is
-    none in a file. Numbers that no float holds stay as they are, and so do times.
+    Integers become int, floating-point numbers float, booleans bool, and text str, all exactly;
+    pandas' NA becomes None. The kind of number is kept: a whole number of type float64 does not
+    become an integer, just as 8.0 in a file is not an integer. Numbers that a float cannot
+    represent exactly, and times, are returned unchanged.
     """
     package = _package_of(value)
     if package == "numpy":
         import numpy as np
 
-        if isinstance(value, np.timedelta64):  # an integer by inheritance alone
+        if isinstance(value, np.timedelta64):  # a subclass of np.integer, but not a number
             return value
         if isinstance(value, np.floating):
             number = float(value)
@@ -32,9 +33,9 @@ def as_python(value: Any) -> Any:
 
 
 def as_list(value: Any) -> Any:
-    """Return the entries of a one-dimensional array or series as a list; whatever else, as it is.
+    """Return a one-dimensional array or series as a list; return any other value unchanged.
 
-    Those of NumPy's types are Python's own then, exactly.
+    Entries of NumPy types become Python scalars, exactly.
     """
     if _package_of(value) in ("numpy", "pandas") and getattr(value, "ndim", 0) == 1:
         return value.tolist()
@@ -42,7 +43,7 @@ def as_list(value: Any) -> Any:
 
 
 def is_frame(value: Any) -> bool:
-    """Return whether a value is a data frame."""
+    """Return whether a value is a pandas data frame."""
     return _package_of(value) == "pandas" and getattr(value, "ndim", 0) == 2
 
 

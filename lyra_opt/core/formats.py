@@ -1,6 +1,7 @@
-"""The formats of files by name: their keys for people, and their JSON schemas.
+"""The file formats by name: descriptions of their keys, and their JSON schemas.
 
-The formats of instances and solutions come with their problem; `lyra_opt.registry` lists others.
+Each problem defines the formats of its instances and solutions; `lyra_opt.registry` lists the other
+formats.
 """
 
 from __future__ import annotations
@@ -23,29 +24,29 @@ if TYPE_CHECKING:
 
 
 class FileFormat(Protocol):
-    """What the files of a format may hold."""
+    """A file format: the keys that its files may contain."""
 
     @property
     def format_name(self) -> str:
-        """What such a file has as its ``format`` key."""
+        """The value of the key ``format`` in such files."""
 
     def keys(self) -> Iterator[Described]:
-        """Yield the keys, for people."""
+        """Yield the description of each key."""
 
     def schema(self) -> JsonObject:
-        """Return the JSON schema."""
+        """Return the JSON schema of such files."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableFormat:
-    """The format of files whose keys, ``format`` and ``version`` among them, are a table's.
+    """A file format whose keys, including ``format`` and ``version``, are the fields of a class.
 
     Parameters
     ----------
     format_name
-        What such a file has as its ``format`` key.
+        The value of the key ``format`` in such files.
     version
-        Of the format.
+        The version of the format.
     table
         A class made by `lyra_opt.core.fields.declared`.
     """
@@ -55,42 +56,40 @@ class TableFormat:
     table: type[Any]
 
     def keys(self) -> Iterator[Described]:
-        """See `FileFormat`."""
+        """Yield the description of each field of the class."""
         yield from described(self.table)
 
     def schema(self) -> JsonObject:
-        """See `FileFormat`."""
+        """Return the JSON schema of the class."""
         description = (self.table.__doc__ or "").partition("\n")[0]
         return format_schema(self.format_name, self.version, description, schema_of(self.table))
 
 
 @dataclass(frozen=True, slots=True)
 class _OfProblem:
-    """The format of the instances, or of the solutions, of a problem."""
+    """The format of the instances or of the solutions of a problem."""
 
     format_name: str
     problem: Problem
 
     def keys(self) -> Iterator[Described]:
-        """See `FileFormat`."""
         return self.problem.keys(self.format_name)
 
     def schema(self) -> JsonObject:
-        """See `FileFormat`."""
         return self.problem.schemas()[self.format_name]
 
 
 FORMATS = Plugins("lyra_opt.formats", "format", needs=("format_name", "keys", "schema"))
-"""Those that belong to no problem."""
+"""The file formats that do not belong to a problem."""
 
 
 def formats() -> dict[str, FileFormat]:
-    """Return every format by what its files have as their ``format`` key: of problems, then others.
+    """Return all file formats by the value of ``format``, those of problems first.
 
     Raises
     ------
     UserError
-        If one that somebody registered cannot be loaded.
+        If a format of a plug-in cannot be loaded.
     """
     of_problems = [
         _OfProblem(name, problem) for problem in problems().values() for name in problem.formats
@@ -102,7 +101,7 @@ _TABLE = re.compile(r"(<!-- keys of (\S+) -->\n).*?(<!-- end of keys -->)", re.D
 
 
 def with_tables(page: str) -> str:
-    """Return a page with its tables of keys as they are declared now; KeyError without a format."""
+    """Return a page with updated tables of keys; raise KeyError if it names an unknown format."""
 
     def table(found: re.Match[str]) -> str:
         return f"{found[1]}\n{markdown_table(known[found[2]].keys())}\n\n{found[3]}"

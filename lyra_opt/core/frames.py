@@ -1,4 +1,4 @@
-"""Objects whose fields are declared, to and from pandas data frames."""
+"""Conversion between objects with declared fields and pandas data frames."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ InstanceT = TypeVar("InstanceT")
 
 
 class Column(NamedTuple):
-    """A column of a frame: a field, the type of its values in pandas, and what they mean."""
+    """A column of a data frame: the name of a field, its pandas type and its meaning."""
 
     name: str
     dtype: str
@@ -28,7 +28,7 @@ class Column(NamedTuple):
 
 
 def columns_of(table: type[Any]) -> tuple[Column, ...]:
-    """Return the columns of a frame of objects of a class, in the order of its fields."""
+    """Return the columns of a data frame of objects of a class, in the order of its fields."""
     return tuple(
         Column(each.name, each.rule.dtype, each.meaning)
         for each in keys_of(table)
@@ -37,17 +37,17 @@ def columns_of(table: type[Any]) -> tuple[Column, ...]:
 
 
 def frame_of(table: type[Any], objects: Sequence[Any]) -> pd.DataFrame:
-    """Return a frame with a row an object and a column a field.
+    """Return a data frame with one row per object and one column per field.
 
-    Lists and mappings stay what they are in the object, but for lists that have a frame of their
-    own. Numbers that are null for ever are infinite. Time O(objects times fields).
+    Lists and mappings become cells, except lists that have a data frame of their own. A null that
+    means "no limit" becomes infinity. Time O(objects times fields).
 
     Parameters
     ----------
     table
         The class of the objects, made by `lyra_opt.core.fields.declared`.
     objects
-        Such as the servers or the jobs of an instance; there may be none.
+        The objects, such as the servers or the jobs of an instance; may be empty.
     """
     import pandas as pd
 
@@ -62,7 +62,7 @@ def frame_of(table: type[Any], objects: Sequence[Any]) -> pd.DataFrame:
 
 
 def frames_of(instance: Any) -> dict[str, pd.DataFrame]:
-    """Return a frame for each list of tables of an object, and for each list in these.
+    """Return a data frame for each list of objects in an instance, and for each inner list.
 
     Time O(entries times fields).
     """
@@ -80,9 +80,9 @@ def frames_of(instance: Any) -> dict[str, pd.DataFrame]:
 
 
 def of_frames(table: type[InstanceT], given: Mapping[str, Any]) -> InstanceT:
-    """Return the object whose fields are these, some of them frames; see `frames_of`.
+    """Return the object with the given fields; lists may be data frames as from `frames_of`.
 
-    A frame of a list inside of entries has a column that names the entry to which a row belongs.
+    The data frame of an inner list has a column that names the outer entry of each row.
 
     Raises
     ------
@@ -116,13 +116,13 @@ def of_frames(table: type[InstanceT], given: Mapping[str, Any]) -> InstanceT:
 def _in_their_entries(
     outer: _Listed, records: list[dict[str, Any]], inner: _Listed, frame: Any
 ) -> dict[str, int]:
-    """Put the rows of a frame into the entries that they name; return row by path."""
+    """Insert the rows of a data frame into the outer entries that they name; return row by path."""
     parent = inner.parent
     position_of = {each.get(outer.unique): place for place, each in enumerate(records)}
     row_of = {}
     for record in records:
         if inner.name in record:
-            rule = f"must not be a column beside the frame {inner.name}"
+            rule = f"cannot be combined with the data frame {inner.name}"
             raise FieldError(f"{outer.name}.{inner.name}", record[inner.name], rule)
     for row, entry in enumerate(rows_of(frame, inner.of, parent)):
         if parent not in entry:
@@ -139,7 +139,7 @@ def _in_their_entries(
 
 
 class _Listed(NamedTuple):
-    """A field that is a list of tables; see `ListOf` for what names its entries."""
+    """A field that is a list of objects; `unique` and `parent` are those of `ListOf`."""
 
     name: str
     of: type[Any]

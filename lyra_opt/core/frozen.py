@@ -1,4 +1,4 @@
-"""A mapping that does not change, so that what an instance holds stays what it was."""
+"""A dictionary that cannot be changed, so that the content of an instance stays fixed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ ValueT = TypeVar("ValueT")
 
 
 class FrozenDict(dict[KeyT, ValueT]):
-    """A dictionary that refuses every change; equal to dictionaries of the same items.
+    """A dictionary that refuses every change; it equals any dictionary with the same items.
 
-    It is a `dict`, so that look-ups, JSON and pickles cost what theirs cost, and hashable if its
-    values are. ``|`` and ``copy`` return dictionaries that may be changed.
+    As a subclass of `dict` it is as fast as a dictionary for look-ups, JSON and pickling. It is
+    hashable if its values are. ``|`` and ``copy`` return ordinary dictionaries.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How far an objective is from another value: the one gap of answers, studies and pages."""
+"""The gap between an objective and a reference, as used in answers, studies and pages."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ def relative_gap(objective: Number, reference: Number, variant: Variant) -> floa
     Returns
     -------
     float
-        0 where the two prove one another, within the variant's proof gap; infinite where the
-        reference alone is 0.
+        0 if the two are equal within the variant's proof gap; infinite if only the reference is 0.
     """
     if same_value(objective, reference, tolerance=variant.proof_gap):
         return 0.0
@@ -35,12 +34,12 @@ def relative_gap(objective: Number, reference: Number, variant: Variant) -> floa
 
 
 def finite(gap: float | None) -> float | None:
-    """Return a gap as JSON has it, which knows no infinite numbers: None where there is none."""
+    """Return a gap, or None if it is infinite, because JSON has no infinite numbers."""
     return gap if gap is not None and math.isfinite(gap) else None
 
 
 def percent_text(gap: float) -> str:
-    """Return a finite gap as a percentage for people; one that is not 0 is never shown as 0.
+    """Return a finite gap as a percentage; a positive gap is never shown as 0 %.
 
     >>> [percent_text(gap) for gap in (0.0, 1e-7, 0.0667, 0.158, 31)]
     ['0 %', '< 0.01 %', '6.67 %', '15.8 %', '3,100 %']
@@ -56,18 +55,18 @@ def percent_text(gap: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GapWords:
-    """What a gap to the optimum is called, for one sense of the objective.
+    """The words for a gap to the optimum, for one sense of the objective.
 
     Parameters
     ----------
     noun
         The gap: "the `noun`".
     preposition
-        What joins it to the optimum: "the `noun` `preposition` the optimum".
+        The preposition before "the optimum": "the `noun` `preposition` the optimum".
     where
-        Where a solution lies that is not optimal: "2 % `where` the optimum".
+        The word between a percentage and "the optimum": "2 % `where` the optimum".
     amiss
-        How it misses the optimum: "one `amiss`".
+        The words after the number by which the optimum is missed: "one `amiss`".
     """
 
     noun: str
@@ -77,7 +76,7 @@ class GapWords:
 
     @property
     def title(self) -> str:
-        """The noun, with a capital."""
+        """The noun with a capital letter."""
         return self.noun.capitalize()
 
 
@@ -87,7 +86,7 @@ GAP = GapWords("gap", "to", "away from", "too much or too little")
 
 
 def gap_words(*senses: Sense) -> GapWords:
-    """Return the words that are right for objectives of all these senses; of none, an excess."""
+    """Return the words for objectives with these senses; for none, those for minimising."""
     if len(set(senses)) > 1:
         return GAP
     return SHORTFALL if "max" in senses else EXCESS

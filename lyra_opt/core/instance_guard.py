@@ -1,4 +1,4 @@
-"""See whether a solver has changed its instance, and keep the others from it."""
+"""Detect changes that a solver makes to its instance, and keep them from other solvers."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class InstanceGuard:
-    """What of an instance can be changed in place, and what it held at first.
+    """The parts of an instance that can be changed in place, with a copy of their content.
 
-    Frozen dataclasses, read-only arrays and mappings cannot, short of force, and only the rest is
-    copied: that keeps it cheap beside any solver. Time and memory O(what can be changed).
+    Frozen dataclasses, read-only arrays and read-only mappings are not copied, so the guard costs
+    little compared with any solver. Time and memory O(size of the copied parts).
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class InstanceGuard:
         self._fields = {each.name: getattr(instance, each.name) for each in fields(instance)}
 
     def restore(self) -> list[str]:
-        """Put back what was changed; return where, as paths of fields."""
+        """Undo all changes to the instance; return the changed parts as paths of fields."""
         changed = []
         for name, value in self._fields.items():
             if getattr(self.instance, name) is not value:
@@ -59,17 +59,17 @@ class InstanceGuard:
 
 
 class PrivateCopy:
-    """An instance made for one solver alone, so that no force can reach that of the others.
+    """A copy of an instance for one solver, so that its changes cannot reach other solvers.
 
-    Its content is compared when the solver is done. Time and memory O(instance): some 0.3 s at
-    10,000 servers, in all.
+    The content is compared after the run. Time and memory O(instance): about 0.3 s in total for
+    10,000 servers.
 
     Parameters
     ----------
     problem
-        That it belongs to.
+        The problem of the instance.
     instance
-        Of which it is a copy.
+        The instance to copy.
     """
 
     def __init__(self, problem: Problem, instance: ProblemInstance) -> None:
@@ -78,22 +78,22 @@ class PrivateCopy:
         self.instance = pickle.loads(pickle.dumps(instance))  # noqa: S301 - our own bytes
 
     def restore(self) -> list[str]:
-        """Return what was changed of the copy, as keys of its document; there is no other harm."""
+        """Return the keys of the instance that the solver changed; only the copy is affected."""
         try:
             found = self._problem.instance_document(self.instance)
-        except Exception:  # what was put there may be anything
+        except Exception:  # the solver may have stored any object
             found = {}
         return [name for name in self._document if found.get(name) != self._document[name]]
 
 
 def _is_same(part: Any, kept: Any) -> bool:
     if isinstance(part, np.ndarray):
-        return bool(part.tobytes() == kept.tobytes())  # nan is the same as nan
+        return bool(part.tobytes() == kept.tobytes())  # unlike ==, this treats NaN as equal to NaN
     return bool(part == kept)
 
 
 def _parts(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the arrays, dicts, lists and sets that a value is or holds, with their paths."""
+    """Yield the arrays, dictionaries, lists and sets in a value, with their paths."""
     if isinstance(value, FrozenDict):
         pass
     elif isinstance(value, dict | list | set):
@@ -118,6 +118,6 @@ def _parts(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 @cache
 def _fields_left_open(kind: Any) -> list[str]:
-    """Return the fields of a dataclass that its declaration does not freeze."""
+    """Return the fields of a dataclass that are not frozen by a declaration."""
     frozen = {each.name for each in keys_of(kind)} if is_declared(kind) else set()
     return [each.name for each in fields(kind) if each.name not in frozen]

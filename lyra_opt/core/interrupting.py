@@ -1,4 +1,4 @@
-"""Ctrl-C while a solver runs: the first ends the run with what it knows, the second at once."""
+"""Ctrl-C during a run: the first one ends the run with its best result, the second one at once."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PATIENCE_S = 1.0
-"""How long an interrupted solver of the toolkit may take to end before it is cut off."""
+"""Seconds that a solver of the toolkit has to stop by itself after Ctrl-C."""
 
 
 class CtrlC(Interruption):
-    """What signals ask of the runs of this process.
+    """An interruption by signals such as Ctrl-C.
 
     Attributes
     ----------
     is_repeated
-        Whether a second signal came, which raises KeyboardInterrupt wherever the process is.
+        Whether a second signal came; it raises KeyboardInterrupt in the main thread.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class CtrlC(Interruption):
         self._waiting: threading.Timer | None = None
 
     def hear(self, previous: Any, number: int, frame: Any) -> None:
-        """Take a signal, or the end of the patience with the first one."""
+        """Handle a signal, or the end of the waiting time after the first signal."""
         if self._is_cut_off:
             self._is_cut_off = False
             if self._patience_s is not None:
@@ -67,25 +67,26 @@ class CtrlC(Interruption):
 
     @contextmanager
     def cutting_off(self, patience_s: float) -> Iterator[None]:
-        """Raise KeyboardInterrupt in what has not ended so long after the first signal."""
+        """Raise KeyboardInterrupt in the block `patience_s` seconds after the first signal."""
         self._patience_s = patience_s
         try:
-            if self.is_asked:  # before it began
+            if self.is_asked:  # the signal came before the block began
                 raise KeyboardInterrupt
             yield
         finally:
             self._patience_s = None
-            if self._waiting is not None:  # no signal of its may come when handlers are restored
+            if self._waiting is not None:  # its signal must not arrive after handlers are restored
                 self._waiting.cancel()
                 self._waiting.join()
 
 
 @contextmanager
 def heeding_signals(*numbers: signal.Signals) -> Iterator[Interruption]:
-    """Let the first of these signals ask the runs within to end, and a second one end them at once.
+    """Let the first of these signals stop the runs in the block, and a second one end them at once.
 
-    Signals that the process ignores stay ignored, and other handlers come back afterwards. Only the
-    main thread hears signals. Within another such block of this process, that one counts.
+    Signals that the process ignores stay ignored, and the previous handlers are restored
+    afterwards. Only the main thread receives signals. Inside another such block of this process,
+    the outer block handles the signals.
     """
     around = interruption_in_force()
     if isinstance(around, CtrlC) and around.process == os.getpid():

@@ -1,11 +1,10 @@
-"""Inner loops written once and run in two ways: interpreted when small, compiled when large.
+"""Inner loops that are written once and run interpreted on small inputs, compiled on large ones.
 
-A kernel is a function over flat sequences of integers that neither allocates arrays nor slices
-them: scratch space comes in as arguments. What belongs together comes in as one named tuple of
-arrays and integers. Interpreted, a kernel gets Python lists, which are faster there than arrays and
-whose integers cannot overflow. Compiled by numba, it gets int64 arrays; numba is imported only
-then, and the machine code is cached on disk, so that a small process never pays for compiling, nor
-even for importing the compiler.
+A kernel is a function over flat sequences of integers. It allocates no arrays and takes no slices;
+scratch arrays are arguments, and related arrays and integers are one named tuple. An interpreted
+kernel gets Python lists, which are faster than arrays there and whose integers cannot overflow.
+Numba compiles a kernel for int64 arrays. Numba is imported only then, and the machine code is
+cached on disk, so a small process neither compiles nor imports the compiler.
 """
 
 from __future__ import annotations
@@ -29,35 +28,35 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger(__name__)
 
 COMPILE_FROM_WORK = 1_000
-"""Elementary steps from which a kernel runs compiled.
+"""Number of elementary steps from which a kernel runs compiled.
 
-Interpreted, that many steps take about a millisecond for a greedy and five for a minimum cut;
-compiled, a tenth of that, after about a second of loading numba and its cache, once a process.
+Interpreted, 1,000 steps take about 1 ms in a greedy and 5 ms in a minimum cut. Compiled, they take
+a tenth of that, after about 1 s per process to load numba and its cache.
 """
 
 LOADED_EARLIER = 16
-"""How many times earlier than that a kernel runs compiled when it is loaded already."""
+"""Factor by which `COMPILE_FROM_WORK` shrinks for a kernel whose machine code is loaded already."""
 
 LARGEST_COMPILED_INTEGER = 2**62
 
 READY = (np.ndarray, np.generic, int, float)
-"""What machine code takes as it is."""
+"""Types that machine code accepts without conversion."""
 
 PLAIN = frozenset((np.ndarray, int))
-"""Types that most named tuples consist of, which are then not looked at one by one."""
+"""Types in most named tuples; a tuple with only these types needs no conversion of its entries."""
 
 
 class Kernel:
-    """A function that runs interpreted or compiled; make one with the decorator `kernel`.
+    """A function that runs interpreted or compiled, made by the decorator `kernel`.
 
     Parameters
     ----------
     function
         The inner loop. It may call other kernels that are globals of its module.
     makes_lists
-        Whether it makes lists, for a heap as a rule. All other kernels own nothing: compiled, they
-        count no references, which in a named tuple of arrays would take longer than the work. Of
-        arrays they return only arguments, or tuples that hold such.
+        Whether the function creates lists, such as a heap. Other kernels own no memory, so numba
+        compiles them without reference counts, which would cost more than the work itself. They
+        return no arrays except their arguments, alone or in tuples.
     """
 
     def __init__(self, function: Callable[..., Any], *, makes_lists: bool = False) -> None:
@@ -68,37 +67,37 @@ class Kernel:
         self.__name__ = function.__name__
 
     def run(self, *arguments: Any, work: int, largest: int) -> Any:
-        """Run the kernel on integers and integer arrays, in the way that fits.
+        """Run the kernel, compiled if the work is large enough and no integer can overflow.
 
         Parameters
         ----------
         arguments
-            Integers, int64 arrays, and named tuples of both. Arrays meant as results are returned
-            by the kernel, not changed in place: interpreted, it works on copies.
+            Integers, int64 arrays, and named tuples of both. The kernel returns its results; it
+            must not return them by changing an argument, because interpreted it works on copies.
         work
-            Estimate of the elementary steps.
+            The estimated number of elementary steps.
         largest
-            Bound on every intermediate integer; from 2**62 on the kernel runs interpreted,
-            where integers do not overflow.
+            An upper bound on every intermediate integer. From 2**62 on the kernel runs interpreted,
+            because Python's integers cannot overflow.
         """
         if self.compiles(work, largest=largest):
             return self.compiled(*arguments)
         return self.interpreted(*arguments)
 
     def compiles(self, work: int, *, largest: int) -> bool:
-        """Whether a run of that size is compiled; arguments as for `run`.
+        """Return whether `run` with these arguments runs machine code.
 
-        Once it is loaded, machine code pays for much smaller runs too.
+        A kernel that is loaded already runs compiled from a smaller amount of work on.
         """
         least = COMPILE_FROM_WORK if self._compiled is None else COMPILE_FROM_WORK // LOADED_EARLIER
         return work >= least and largest < LARGEST_COMPILED_INTEGER
 
     def interpreted(self, *arguments: Any) -> Any:
-        """Run the function as written, on lists."""
+        """Run the function as Python code on lists."""
         return self(*map(_as_lists, arguments))
 
     def compiled(self, *arguments: Any) -> Any:
-        """Run the function as machine code, on int64 arrays."""
+        """Run the function as machine code on int64 arrays."""
         integers = tuple(map(_as_arrays, arguments))
         if self._compiled is None:
             with loading():
@@ -106,23 +105,23 @@ class Kernel:
         try:
             return self._compiled(*integers)
         except SystemError as error:
-            # Ctrl-C while numba makes named tuples, which it does not look out for.
+            # Numba wraps a Ctrl-C that arrives while it creates named tuples in a SystemError.
             if isinstance(error.__cause__, KeyboardInterrupt):
                 raise KeyboardInterrupt from None
             raise
 
     def __call__(self, *arguments: Any) -> Any:
-        """Run interpreted without conversion."""
+        """Run the function as Python code, without converting the arguments."""
         return self._interpreted(*arguments)
 
     @cached_property
     def _interpreted(self) -> Callable[..., Any]:
-        """The function as written, but that it calls other kernels as the functions they are."""
+        """The Python function, linked with the Python functions of the kernels that it calls."""
         called = {name: value._interpreted for name, value in self._called().items()}  # noqa: SLF001
         return self._linked(called) if called else self._function
 
     def _linked(self, called: dict[str, Any]) -> FunctionType:
-        """Return the function with others in the place of the kernels that it calls."""
+        """Return the function with `called` in place of the kernels that it calls."""
         function = self._function
         return FunctionType(
             function.__code__,
@@ -135,8 +134,8 @@ class Kernel:
         """Compile the function for the types of `arguments`, or load it from the cache."""
         import numba
 
-        # Machine code knows fields by place, and the cache of numba does not tell orders apart; nor
-        # can it be read once a class that it names is gone.
+        # Machine code addresses fields by position, but numba's cache ignores their order.
+        # The cache also cannot be read once a class that it names no longer exists.
         fields = {repr(_fields(argument)) for argument in arguments if _is_named(argument)}
         compiled = self._dispatcher("".join(sorted(fields)), {})
         with _compiling_announced():
@@ -144,18 +143,19 @@ class Kernel:
         self._compiled = compiled
 
     def _dispatcher(self, fields: str, made: dict[Kernel, Any]) -> Any:
-        """Return numba's form of the function, in which kernels that it calls are linked.
+        """Return numba's version of the function, linked with the kernels that it calls.
 
-        Only the outermost kernel is called from Python and kept in the cache. A called kernel is
-        compiled without a wrapper for Python, and once where several kernels call it: that saves a
-        quarter of the time.
+        Only the outermost kernel is called from Python and cached on disk. A called kernel is
+        compiled once and without a Python wrapper, which saves a quarter of the compile time.
 
         Parameters
         ----------
         fields
-            Named tuples among the arguments of the outermost kernel; a part of the name of all.
+            The named tuples among the arguments of the outermost kernel; part of every name in the
+            cache.
         made
-            The forms of the kernels that the outermost one calls, filled here; empty for itself.
+            The compiled versions of the called kernels, filled here; empty for the outermost
+            kernel.
         """
         import numba
 
@@ -163,14 +163,14 @@ class Kernel:
             return made[self]
         function, is_outermost = self._function, not made
         made[self] = None
-        # numba resolves globals when it compiles: give it the compiled callees.
+        # Numba resolves globals when it compiles, so it needs the compiled callees.
         linked = self._linked(
             {
                 name: value._dispatcher(fields, made)  # noqa: SLF001
                 for name, value in self._called().items()
             }
         )
-        # The cache compares the age of this function's file alone: name all that is compiled.
+        # Numba's cache checks the age of this file only, so the name includes a hash of all code.
         linked.__qualname__ = f"{function.__qualname__}_{self._digest(fields)}"
         linked.__module__ = function.__module__
         options = {"_nrt": self._counts_references(), "no_cfunc_wrapper": True}
@@ -179,24 +179,24 @@ class Kernel:
             return made[self]
         try:
             return numba.njit(cache=True, **options)(linked)
-        except RuntimeError:  # no folder to keep the cache in: compile anew in each process
+        except RuntimeError:  # no folder for the cache exists, so each process compiles again
             return numba.njit(**options)(linked)
 
     def _counts_references(self) -> bool:
-        """Whether the function, or a kernel that it calls, makes lists."""
+        """Return whether the function, or a kernel that it calls, creates lists."""
         return self._makes_lists or any(
             called._counts_references()  # noqa: SLF001
             for called in self._called().values()
         )
 
     def _called(self) -> dict[str, Kernel]:
-        """Return the kernels that the function calls, by the name that it knows them by."""
+        """Return the kernels that the function calls, by their names in its module."""
         names = self._function.__code__.co_names
         values = {name: self._function.__globals__.get(name) for name in names}
         return {name: value for name, value in values.items() if isinstance(value, Kernel)}
 
     def _digest(self, fields: str) -> str:
-        """Return a name for the code of the function and of all kernels that it calls."""
+        """Return a hash of the code of the function and of all kernels that it calls."""
         code = self._function.__code__
         values = {name: self._function.__globals__.get(name) for name in code.co_names}
         numbers = {name: value for name, value in values.items() if type(value) is int}
@@ -207,7 +207,7 @@ class Kernel:
 
 @contextmanager
 def _compiling_announced() -> Iterator[None]:
-    """Log, once per process, that a kernel is compiled which the cache does not hold."""
+    """Log a warning, once per process, when a kernel is compiled that is not in the cache."""
     from numba.core import event
 
     class Announcement(event.Listener):  # type: ignore[misc]  # numba is not typed
@@ -231,7 +231,7 @@ def _is_named(argument: Any) -> bool:
 
 
 def _as_lists(argument: Any) -> Any:
-    """Return an argument as an interpreted kernel gets it."""
+    """Return an argument in the form for an interpreted kernel."""
     if isinstance(argument, np.ndarray):
         return argument.tolist()
     if _is_named(argument):
@@ -240,7 +240,7 @@ def _as_lists(argument: Any) -> Any:
 
 
 def _as_arrays(argument: Any) -> Any:
-    """Return an argument as a compiled kernel gets it; lists are left by interpreted ones."""
+    """Return an argument in the form for a compiled kernel, with lists turned into arrays."""
     if isinstance(argument, READY):
         return argument
     if _is_named(argument):
@@ -251,7 +251,7 @@ def _as_arrays(argument: Any) -> Any:
 
 
 def _fields(argument: Any) -> Any:
-    """Return class and fields of a named tuple and of those in it; None for anything else."""
+    """Return class and field names of a named tuple, recursively; None for any other value."""
     if not _is_named(argument):
         return None
     kind = type(argument)
@@ -260,7 +260,7 @@ def _fields(argument: Any) -> Any:
 
 
 def _code_parts(code: CodeType) -> list[Any]:
-    """Return what a function does, without the addresses and line numbers of its code."""
+    """Return the parts of a code object that define its behaviour, such as its bytecode."""
     constants = [
         _code_parts(value) if isinstance(value, CodeType) else value for value in code.co_consts
     ]
@@ -268,20 +268,20 @@ def _code_parts(code: CodeType) -> list[Any]:
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:
-    """Turn an inner loop into a `Kernel`."""
+    """Make an inner loop a `Kernel`; used as a decorator."""
     return Kernel(function)
 
 
 def kernel_with_lists(function: Callable[..., Any]) -> Kernel:
-    """Turn an inner loop that makes lists, as for a heap, into a `Kernel`."""
+    """Make an inner loop that creates lists, such as a heap, a `Kernel`; used as a decorator."""
     return Kernel(function, makes_lists=True)
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a view that cannot be written to.
+    """Return a read-only view of an array.
 
-    To numba that is another type of array: a kernel is compiled once only if an argument is
-    always of the same.
+    Numba treats a read-only array as a different type. A kernel is compiled only once if an
+    argument is always read-only or never.
     """
     view = array.view()
     view.flags.writeable = False

@@ -1,4 +1,4 @@
-"""Read instance and solution files, whatever problem they belong to."""
+"""Read and write files of instances and solutions of any problem."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LoadedInstance:
-    """An instance with the file it came from, as typed, and the problem it belongs to."""
+    """An instance with its problem and the name of its file as the user typed it."""
 
     file: str
     problem: Problem
@@ -40,12 +40,12 @@ class LoadedInstance:
 
 
 def load_instance(path: str | Path) -> LoadedInstance:
-    """Read and validate an instance file (JSON, plain or gzip).
+    """Read and validate an instance file (JSON, which may be compressed).
 
     Raises
     ------
     InputError
-        Naming file, field, value and rule.
+        If the file is not a valid instance; names file, field, value and rule.
     """
     document = read_json_object(path)
     try:
@@ -56,19 +56,18 @@ def load_instance(path: str | Path) -> LoadedInstance:
 
 
 def load_solution(path: str | Path, problem: Problem) -> tuple[Any, Mapping[str, Any]]:
-    """Read a solution file, or answers of ``solve --json``; return solution and claims.
+    """Read a solution file, or the output of ``solve --json``; return the solution and its claims.
 
-    Of several answers to one instance the best counts.
-
-    The solution is None where a solver's answer holds none.
+    From several answers to one instance, the best answer is taken. The solution is None if the
+    answer of a solver contains none.
 
     Raises
     ------
     InputError
-        Naming file, field, value and rule.
+        If the file is not valid; names file, field, value and rule.
     """
     document = parse_json(read_text(path), str(path))
-    if isinstance(document, list) and _are_of_one_instance(document):  # `solve --json` wrote it
+    if isinstance(document, list) and _are_of_one_instance(document):  # output of `solve --json`
         best = (answer for answer in document if answer.get("gap_to_best") == 0)
         document = next(best, document[0])
     if not isinstance(document, dict):
@@ -91,7 +90,7 @@ def _are_of_one_instance(answers: list[Any]) -> bool:
 
 
 def _solution_of_answer(answer: JsonObject, problem: Problem) -> tuple[Any, Mapping[str, Any]]:
-    """Return solution and claims from one object of ``solve --json``, nulls left out."""
+    """Return the solution and the claims in one object of ``solve --json``, without null values."""
     from lyra_opt.core.solving import COMMON_ANSWER_KEYS
 
     known = {*COMMON_ANSWER_KEYS, *problem.answer_keys}
@@ -112,7 +111,7 @@ def _solution_of_answer(answer: JsonObject, problem: Problem) -> tuple[Any, Mapp
 
 
 def _proof_claims(answer: JsonObject) -> JsonObject:
-    """Return the status and, where they are not null, bound and gap of a solver's answer."""
+    """Return the status, dual bound and gap that an answer claims, without null values."""
     claims: JsonObject = {}
     if "status" in answer:
         claims["status"] = require_choice("status", answer["status"], list(map(str, Status)))
@@ -124,19 +123,19 @@ def _proof_claims(answer: JsonObject) -> JsonObject:
 
 
 def instance_text(problem: Problem, instance: ProblemInstance) -> str:
-    """Return the text of an instance file: one server and one job a line, made to be read."""
+    """Return the text of an instance file with one server or job per line."""
     return format_document(problem.instance_document(instance))
 
 
 def save_solution(
     path: str | Path, problem: Problem, instance: ProblemInstance, solution: Any, objective: Number
 ) -> None:
-    """Write a solution file, whole or not at all."""
+    """Write a solution file, completely or not at all."""
     write_text(path, format_document(problem.solution_document(instance, solution, objective)))
 
 
 def content_hash(problem: Problem, instance: ProblemInstance) -> str:
-    """Return the SHA-256 of an instance's content; equal for files that differ in layout only."""
+    """Return the SHA-256 of an instance's content, whatever the layout of its file."""
     document = problem.instance_document(instance)
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -1,8 +1,8 @@
-"""Python files of a user's own, and what is in them: ``my_solver.py:MySolver``.
+"""Load classes and objects from a user's own Python file: ``my_solver.py:MySolver``.
 
-A file is loaded as a module of its own, whatever it is called. Where another process unpickles what
-it defines, as workers of studies do, the name of that module says where the file is. Modules beside
-the file can be imported by it; they hide none that are installed.
+A file becomes a module whose name encodes the path of the file, so that other processes, such as
+workers of studies, find the file when they unpickle its objects. The file can import modules from
+its own folder; installed modules take precedence over them.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ _copies: list[Path] = []
 
 
 def stand_in(path: str | Path) -> Path:
-    """Return where a file is to be read: its copy, if one came along, else where it is."""
+    """Return the path from which a file is read: its copy if one exists, or else the file."""
     if not _copies:
         return Path(path)
-    path = Path(os.path.normpath(path))  # of "a/../b" there is no "a" among copies
+    path = Path(os.path.normpath(path))  # in "a/../b", the folder "a" may have no copy
     if path.is_absolute() and (copy := copy_below(_copies[0], path)).exists():
         return copy
     return path
 
 
 def copy_below(folder: Path, path: str | Path) -> Path:
-    """Return where below a folder the copy of a file of another machine is; paths are absolute."""
+    """Return the path below `folder` of the copy of another machine's file."""
     return folder / Path(path).relative_to("/")
 
 
 def work_as_in(working_folder: str, copies: Path) -> None:
-    """Let this process, until it ends, read copies, and relative paths as in another's folder."""
+    """Make this process read copies of another machine's files, also for relative paths."""
     here = copy_below(copies, working_folder)
     here.mkdir(parents=True, exist_ok=True)
     os.chdir(here)
@@ -59,7 +59,7 @@ _REFERENCE = re.compile(r"(?P<path>.+\.py):(?P<name>[^\W\d]\w*)", re.DOTALL)
 
 
 def is_reference(text: str) -> bool:
-    """Return whether a text names something in a Python file, or a Python file alone."""
+    """Return whether a text is ``FILE.py:NAME``, or the name of a Python file alone."""
     return _REFERENCE.fullmatch(text) is not None or text.endswith(".py")
 
 
@@ -70,13 +70,13 @@ def path_in(reference: str) -> Path:
 
 
 def located(text: str, folder: Path) -> str:
-    """Return a reference to a file in a folder, if it is there; else the text as it is."""
+    """Return a reference with its file inside `folder` if that exists, or else the text."""
     beside = str(folder / text)
     return beside if is_reference(text) and stand_in(path_in(beside)).is_file() else text
 
 
 def name_in(text: str) -> str:
-    """Return what results call something: of a reference what it names, else all of it.
+    """Return the name of a component in results: the part of a reference after the colon.
 
     >>> name_in("policies/my_policy.py:MyPolicy"), name_in("fifo")
     ('MyPolicy', 'fifo')
@@ -86,14 +86,14 @@ def name_in(text: str) -> str:
 
 
 def content_sha256(reference: str) -> str:
-    """Return the SHA-256 of the file in a reference; `InputError` if it cannot be read."""
+    """Return the SHA-256 of the file in a reference; `InputError` if the file cannot be read."""
     return hashlib.sha256(_read(path_in(reference))).hexdigest()
 
 
 def files_of(reference: str) -> list[Path]:
-    """Return the file in a reference and those that it imports from beside it, as absolute paths.
+    """Return the file in a reference and the files it imports from its folder, as absolute paths.
 
-    What it opens while it runs is none of them.
+    Files that it opens at run time are not included.
     """
     file = path_in(reference).absolute()
     return list(_beside(file, hashlib.sha256(_read(file)).hexdigest()))
@@ -101,20 +101,20 @@ def files_of(reference: str) -> list[Path]:
 
 @lru_cache(maxsize=16)
 def _beside(file: Path, sha256: str) -> tuple[Path, ...]:  # noqa: ARG001 - part of the key
-    beside = ModuleFinder(path=[str(file.parent)])  # reads imports, and runs nothing
+    beside = ModuleFinder(path=[str(file.parent)])  # reads the imports without running the code
     beside.run_script(str(file))
     files = (getattr(each, "__file__", None) for each in beside.modules.values())
     return tuple(sorted({file, *map(Path, filter(None, files))}))
 
 
 def load_reference(reference: str) -> Any:
-    """Return what a reference names; the file is loaded anew only when it has changed.
+    """Return the object that a reference names; a file is loaded again only after it has changed.
 
     Raises
     ------
     InputError
-        If there is no such file, it fails (names the line; what it raised is the cause), or it has
-        nothing of the name.
+        If the file does not exist, fails while it is loaded (the message names the line), or does
+        not define the name.
     """
     match = _REFERENCE.fullmatch(reference)
     if match is None:
@@ -136,7 +136,7 @@ def _is_own(name: str, value: object, module: ModuleType) -> bool:
 
 
 def _module_of(path: Path) -> ModuleType:
-    """Return the module of a file as it is now."""
+    """Return the module of a file with its current content."""
     sha256 = hashlib.sha256(_read(path)).hexdigest()
     name = _MODULE + str(path.resolve()).encode().hex()
     known = sys.modules.get(name)
@@ -145,7 +145,7 @@ def _module_of(path: Path) -> ModuleType:
     sys.modules.pop(name, None)
     try:
         module = import_module(name)
-    except (Exception, SystemExit) as error:  # somebody's own module may fail in any way
+    except (Exception, SystemExit) as error:  # a user's file may raise anything
         where = _line_of(error, str(stand_in(path).resolve()))
         said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise InputError(f"{path}{where}", f"cannot be loaded: {said}") from error
@@ -154,7 +154,7 @@ def _module_of(path: Path) -> ModuleType:
 
 
 def _line_of(error: BaseException, file: str) -> str:
-    """Return the line of a file in which an error arose, in words; nothing if in no line of it."""
+    """Return ", line N" for the line of a file that raised an error; empty if no line of it did."""
     if isinstance(error, SyntaxError) and error.filename == file:
         return f", line {error.lineno}"
     lines = [
@@ -172,7 +172,7 @@ def _read(path: Path) -> bytes:
 
 
 class _Source(SourceLoader):
-    """Loads a file without keeping its bytecode, which would be stale within a second."""
+    """Loads a file without cached bytecode, which would miss changes within one second."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -191,7 +191,7 @@ class _Source(SourceLoader):
 
 
 class _Finder(MetaPathFinder):
-    """Finds files by the names of their modules, in every process that imports this one."""
+    """Finds files by the names of their modules, in every process that imports this module."""
 
     def find_spec(
         self,

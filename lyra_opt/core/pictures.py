@@ -1,4 +1,4 @@
-"""How pictures look, and how one becomes a file; the problems draw them."""
+"""The style of pictures, shared parts of drawings, and writing a figure to a file."""
 
 from __future__ import annotations
 
@@ -21,53 +21,55 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure, FigureBase
 
-# Okabe and Ito's palette, made to be told apart by colour-blind readers; yellow, too pale for
-# lines on white, is left out.
+# The palette of Okabe and Ito, which colour-blind readers can distinguish.
+# Yellow is left out, because yellow lines are hard to see on white.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 
 DARK_TEXT = "#1b1f24"
 FREE_COLOUR, UNNAMED_COLOURS = "#e8ebef", ("#c8c8c8", "#dedede")
-"""Of GPUs that nobody holds; and of jobs without a colour of their own, in turn, so that
-neighbours can be told apart."""
+"""The colours of free GPUs and, in turn, of jobs without a colour of their own."""
 
 MOST_NAMED = 12
-"""What may have a colour of its own: the first six colours, then the same ones pale."""
+"""The number of jobs with a colour of their own: six colours, then pale versions of these."""
 
 MOST_COLUMNS, MOST_WIDTH_INCHES = 4, 11.0
-"""Of panels side by side; further ones are drawn below. A page of the site is as wide, so that
-no picture is made smaller there, and its text with it."""
+"""The most panels side by side, and the largest width of a picture in inches.
+
+A page of the documentation has this width, so no picture is scaled down there.
+"""
 
 TEXT_POINTS = 9
-"""Of the smallest text in a picture."""
+"""The size of the smallest text in a picture, in points."""
 
 LONGEST_NAME = 14
-"""Letters of a name in a picture; of a longer one both ends are left."""
+"""The number of letters from which the middle of a name is left out."""
 
 LETTER_EMS = 0.6
-"""Mean width of a letter, by its size."""
+"""The mean width of a letter relative to its size."""
 
 TIME_UNITS = ((3 * 86_400, 86_400, "days"), (3 * 3_600, 3_600, "h"), (0, 1, "s"))
-"""From which length on time is shown in which unit, and its seconds."""
+"""For each time unit: the duration in seconds from which it is used, its length in seconds, its
+name."""
 
 LONG_AXIS = 100.0
-"""From which ratio of its ends on a logarithmic axis has room for powers of ten alone."""
+"""The ratio of the ends of a logarithmic axis from which only powers of ten are labelled."""
 
 FORMATS = {".svg": "svg", ".png": "png"}
-"""What a picture is written as, by the suffix of its file."""
+"""The file format for each suffix of a picture file."""
 
 PNG_DOTS_PER_INCH = 150
 
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A picture that is still to be drawn, by itself or as a part of a larger one.
+    """A picture that is drawn later, alone or as a part of a larger picture.
 
     Parameters
     ----------
     width_inches, height_inches
-        Its size.
+        The size of the picture.
     draw
-        Draws it into a figure, or a part of one, of about that size.
+        A function that draws the picture into a figure, or a part of one, of about this size.
     """
 
     width_inches: float
@@ -75,7 +77,7 @@ class Drawing:
     draw: Callable[[FigureBase], None]
 
     def figure(self) -> Figure:
-        """Return it as a figure, which notebooks show."""
+        """Return the picture as a matplotlib figure, which notebooks display."""
         from lyra_opt.core.shown_figure import ShownFigure
 
         with house_style():
@@ -87,7 +89,7 @@ class Drawing:
 
 
 def stacked(drawings: Sequence[Drawing]) -> Drawing:
-    """Return one drawing with all of these, one above the other."""
+    """Return one drawing that shows the given drawings one below the other."""
     if len(drawings) == 1:
         return drawings[0]
     heights = [drawing.height_inches for drawing in drawings]
@@ -102,12 +104,12 @@ def stacked(drawings: Sequence[Drawing]) -> Drawing:
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Return a context in which figures are drawn and written as this project's are."""
+    """Apply the style of this project to figures that are drawn or written in the block."""
     import matplotlib as mpl
 
     style: dict[Any, Any] = {
-        "svg.fonttype": "none",  # text stays text: small files that can be searched
-        "svg.hashsalt": "lyra-opt",  # ids that are the same on every day
+        "svg.fonttype": "none",  # text is stored as text, which keeps files small and searchable
+        "svg.hashsalt": "lyra-opt",  # ids do not change from run to run
         "font.family": "sans-serif",
         "font.size": TEXT_POINTS,
         "axes.spines.top": False,
@@ -119,18 +121,18 @@ def house_style() -> Iterator[None]:
         "legend.frameon": False,
     }
     with mpl.rc_context(style), warnings.catch_warnings():
-        # Of letters that our font lacks and the reader's may have.
+        # The font of the reader may have letters that the font on this machine lacks.
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
         yield
 
 
 def as_written(text: str) -> str:
-    """Return text on one line, so that a dollar sign in it stays one and starts no formula."""
+    """Return text on one line with dollar signs escaped, which would start a formula."""
     return one_line(text).replace("$", r"\$")
 
 
 def shortened(name: str, longest: int = LONGEST_NAME) -> str:
-    """Return a name with its middle left out if it is long, for names often differ at the end.
+    """Return a long name with its middle left out, because long names often differ only at the end.
 
     >>> shortened("worker-of-the-third-rack"), shortened("worker-3")
     ('worker-…rd-rack', 'worker-3')
@@ -141,7 +143,7 @@ def shortened(name: str, longest: int = LONGEST_NAME) -> str:
 
 
 def text_inches(text: str, points: float) -> float:
-    """Return about how wide a text is at a size of letters."""
+    """Return the approximate width of a text in inches, at a font size in points."""
     wide = sum(east_asian_width(letter) in "WF" for letter in text)
     return (len(text) + wide) * LETTER_EMS * points / 72
 
@@ -149,22 +151,22 @@ def text_inches(text: str, points: float) -> float:
 def legend_above(
     figure: FigureBase, handles: Sequence[Any], labels: Sequence[str] = (), **options: Any
 ) -> None:
-    """Put a legend above all panels, in as many columns as its figure is wide.
+    """Add a legend above all panels, with as many columns as fit into the width of the figure.
 
     Parameters
     ----------
     figure
-        Or a part of one, laid out with constraints.
+        A figure, or a part of one, with constrained layout.
     handles, labels
-        What is listed; without labels the handles' own.
+        The entries; without labels, the labels of the handles are used.
     options
-        Of matplotlib's legend.
+        Options of matplotlib's legend.
     """
     from numpy import array_split
 
     labels = list(labels) or [str(handle.get_label()) for handle in handles]
     beside = (options.get("handlelength", 2.0) + 3.0) * TEXT_POINTS / 72  # with space around
-    sized: Any = figure  # what figures and their parts have in common is not declared
+    sized: Any = figure  # matplotlib declares no common type for figures and subfigures
     room = sized.bbox.width / sized.dpi
     lengths = [text_inches(label, TEXT_POINTS) + beside for label in labels]
     columns = next(
@@ -179,9 +181,9 @@ def legend_above(
 
 
 def make_logarithmic(axis: Axis) -> None:
-    """Make an axis logarithmic, with plain numbers at its ticks: exponents are too small to read.
+    """Make an axis logarithmic, with plain numbers instead of exponents at its ticks.
 
-    Powers of ten have numbers, on short axes twice and five times them as well.
+    Powers of ten are labelled; on short axes, so are their multiples by two and five.
     """
     from matplotlib.ticker import FuncFormatter
 
@@ -196,7 +198,7 @@ def make_logarithmic(axis: Axis) -> None:
 
 
 def text_colour(background: str) -> str:
-    """Return the colour in which text on a colour can be read."""
+    """Return the colour, dark or white, in which text is readable on a background colour."""
     from matplotlib.colors import to_rgb
 
     red, green, blue = to_rgb(background)
@@ -204,9 +206,9 @@ def text_colour(background: str) -> str:
 
 
 def named_colours(weights: Sequence[float]) -> list[str]:
-    """Return a colour for each of several jobs: the dozen of most weight can be told apart.
+    """Return one colour per job: the twelve jobs with the largest weights get distinct colours.
 
-    The others are grey, light and dark in turn.
+    The other jobs are light and dark grey in turn.
     """
     named = [*COLOURS[:6], *map(_pale, COLOURS[:6])]
     largest = sorted(range(len(weights)), key=lambda place: -weights[place])[:MOST_NAMED]
@@ -218,12 +220,12 @@ def named_colours(weights: Sequence[float]) -> list[str]:
 
 
 def handles_of_named(names: Sequence[str], colours: Sequence[str]) -> list[Any]:
-    """Return legend entries of the names with a colour of their own, and of how many have none.
+    """Return a legend entry for each coloured job, and one entry for all others.
 
     Parameters
     ----------
     names, colours
-        In the same order; colours as `named_colours` returns them.
+        The names of the jobs, and their colours as `named_colours` returns them.
     """
     from matplotlib.patches import Patch
 
@@ -239,48 +241,50 @@ def handles_of_named(names: Sequence[str], colours: Sequence[str]) -> list[Any]:
 
 
 def _pale(colour: str) -> str:
-    """Return the colour mixed with as much white."""
+    """Return the colour mixed with the same amount of white."""
     parts = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
     return "#" + "".join(f"{(part + 255) // 2:02x}" for part in parts)
 
 
 def time_unit(longest_s: float) -> tuple[float, str]:
-    """Return the seconds and the name of the unit that suits times up to `longest_s`."""
+    """Return the length in seconds and the name of the unit for times up to `longest_s`."""
     return next((seconds, name) for least_s, seconds, name in TIME_UNITS if longest_s >= least_s)
 
 
 def in_words(time_s: float) -> str:
-    """Return a length of time in the unit that suits it."""
+    """Return a duration in days, hours or seconds."""
     seconds, name = time_unit(time_s)
     return f"{time_s / seconds:.4g} {name}"
 
 
 def grid_of(panels: int, panel_inches: float, beside_inches: float = 0.0) -> tuple[int, int]:
-    """Return rows and columns of so many panels of that width, with something beside all."""
+    """Return rows and columns of a grid of panels that leaves `beside_inches` free."""
     room_inches = MOST_WIDTH_INCHES - beside_inches
     columns = min(panels, MOST_COLUMNS, max(1, int(room_inches / panel_inches)))
     return -(-panels // columns), columns
 
 
 def add_panels(figure: FigureBase, count: int, grid: tuple[int, int]) -> list[Axes]:
-    """Return so many axes with the same rows and the same scale, on a grid."""
+    """Return `count` axes on a grid, all with the same scales."""
     axes = figure.subplots(*grid, sharex=True, sharey=True, squeeze=False).flatten().tolist()
     for place in axes[count:]:
         place.remove()
-    for place in axes[max(0, count - grid[1]) : count]:  # the last of each column
+    for place in axes[max(0, count - grid[1]) : count]:  # the lowest panel of each column
         place.tick_params(axis="x", labelbottom=True)
     found: list[Axes] = axes[:count]
     return found
 
 
 def require_picture_path(option: str, path: str) -> None:
-    """Raise `UserError` if `path`, which `option` gave, has no suffix of a picture."""
+    """Raise `UserError` if `path`, the value of `option`, does not end in .svg or .png."""
     if Path(path).suffix.lower() not in FORMATS:
         raise UserError(f"{option} {path}: the file must end in {' or '.join(FORMATS)}")
 
 
 def save_picture(path: str | Path, figure: Figure) -> None:
-    """Write a figure as its suffix says, whole or not at all; the same bytes for the same figure.
+    """Write a figure in the format of the file's suffix, completely or not at all.
+
+    Equal figures give equal bytes.
 
     Raises
     ------
@@ -300,43 +304,43 @@ _GEOMETRY = re.compile(r' (?:d|x|y|points)="[^"]*"')
 
 
 def svg_text(figure: Figure, name: str) -> str:
-    """Return a figure as an SVG element, the same text for the same figure.
+    """Return a figure as an SVG element; equal figures give equal text.
 
-    Its ids begin with `name`, so that one page can hold several figures.
+    All ids begin with `name`, so that one page can contain several figures.
     """
     stream = io.StringIO()
     no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     with house_style():
         figure.savefig(stream, format="svg", bbox_inches="tight", metadata=no_metadata)
     svg = stream.getvalue()
-    svg = svg[svg.index("<svg") :]  # without the XML prolog, which a page cannot hold
+    svg = svg[svg.index("<svg") :]  # without the XML prolog, which HTML does not allow
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg)
     svg = _GEOMETRY.sub(lambda found: _LONG_NUMBER.sub(_rounded, found[0]), svg)
     return re.sub(r"[ \t]+$", "", svg, flags=re.MULTILINE)
 
 
 def _rounded(number: re.Match[str]) -> str:
-    """Return a length in points to hundredths, which nobody sees and which halves the file."""
+    """Return a length in points rounded to hundredths, which halves the size of the file."""
     return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
 
 
 ROW_INCHES = 0.24
 TRACK_HEIGHT, BLOCK_HEIGHT = 0.92, 0.66
-"""Of a whole row, and of a block on it, in rows."""
+"""The height of a row and of a block in it, relative to the distance of rows."""
 
 EDGE = "#ffffff"
 
 
 @dataclass(frozen=True, slots=True)
 class BlockRows:
-    """Rows of blocks in axes; a block is as wide as the GPUs that it stands for.
+    """Rows of blocks in axes; the width of a block is its number of GPUs.
 
     Parameters
     ----------
     axes
-        Whose unit of height is a row, from above, and whose unit of width a GPU.
+        Axes in which one unit is one row downwards and one GPU to the right.
     gpus_per_inch
-        How many GPUs an inch is; labels are written where they have room.
+        The number of GPUs per inch; a label is written only if its block is wide enough.
     """
 
     axes: Axes
@@ -345,18 +349,18 @@ class BlockRows:
     def track(
         self, row: float, gpus: float, colour: str = FREE_COLOUR, *, left: float = 0.0
     ) -> None:
-        """Draw what there is of a row, below its blocks."""
+        """Draw the background of a row, behind its blocks."""
         self._rectangle(left, row, gpus, TRACK_HEIGHT, facecolor=colour, linewidth=0, zorder=1)
 
     def frame(self, row: float, gpus: float, colour: str, *, left: float = 0.0) -> None:
-        """Draw a line around a row, or a part of it."""
+        """Draw a line around a row, or around a part of it."""
         style = {"fill": False, "edgecolor": colour, "linewidth": 1.6, "zorder": 4}
         self._rectangle(left, row, gpus, TRACK_HEIGHT - 0.02, clip_on=False, **style)
 
     def block(
         self, row: float, left: float, gpus: float, colour: str, *labels: str, hatch: str = ""
     ) -> None:
-        """Draw a block, with the first of the labels for which it has room."""
+        """Draw a block, with the first of the labels that fits into it."""
         style = {"facecolor": colour, "edgecolor": EDGE, "linewidth": 0.8, "zorder": 2}
         self._rectangle(left, row, gpus, BLOCK_HEIGHT, hatch=hatch or None, **style)
         for label in labels:
@@ -386,14 +390,14 @@ class BlockRows:
 def block_rows_of(
     axes: Axes, names: Sequence[str], most_gpus: float, panel_inches: float
 ) -> BlockRows:
-    """Return rows with these names at the left of axes.
+    """Return rows with the given names to the left of the axes.
 
     Parameters
     ----------
     most_gpus
-        Of a row.
+        The number of GPUs of the longest row.
     panel_inches
-        The width of the axes with their names.
+        The width of the axes including the names.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -412,12 +416,12 @@ def block_rows_of(
 def add_colour_legend(
     figure: FigureBase, colours: Mapping[str, str], framed: Mapping[str, str]
 ) -> None:
-    """List what colours stand for above all axes.
+    """Add a legend above all axes that explains the colours.
 
     Parameters
     ----------
     colours, framed
-        By label, of blocks and of frames.
+        The colours of blocks and of frames, by label.
     """
     from matplotlib.patches import Patch
 

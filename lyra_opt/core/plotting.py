@@ -1,4 +1,4 @@
-"""Pictures of instances and of solutions, and of what solvers knew over time."""
+"""Pictures of instances and solutions, and of the progress of solvers over time."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
 WIDTH_INCHES, HEIGHT_INCHES = 9.0, 3.4
 
 LOGARITHMIC_FROM = 50
-"""Ratio of the largest to the smallest number from which on an axis is logarithmic."""
+"""The ratio of the largest to the smallest value from which an axis is logarithmic."""
 
 WORTH_DRAWING_S = 0.1
-"""Time of a run from which on its progress is of interest."""
+"""The run time in seconds from which the progress of a run is drawn."""
 
 MOST_WIDTHS = 5
-"""Runs whose lines have a width of their own."""
+"""The number of runs whose lines have different widths."""
 
 SHORTEST_S = 1e-4
-"""Times below are drawn there: clocks tell no shorter ones apart."""
+"""Shorter times, in seconds, are drawn at this time, because clocks cannot distinguish them."""
 
 
 def plot(
@@ -62,29 +62,29 @@ def plot(
     progress: bool | None = None,
     file: str | Path | None = None,
 ) -> Figure:
-    """Return a picture of an instance, alone or with solutions of it side by side.
+    """Return a picture of an instance, alone or side by side with solutions.
 
-    It shows at most some dozen servers, jobs or machines one by one, and says what is left out.
+    It shows at most a few dozen servers, jobs or machines and says how many are left out.
 
     Parameters
     ----------
     instance
-        Of any problem; or an answer, which holds its instance.
+        An instance of any problem, or an answer, which contains its instance.
     solutions
-        An answer or a solution, a list of these, or a mapping from names to them; without any the
-        instance is drawn alone. Answers without a solution are left out.
+        An answer or a solution, a list of these, or a mapping from names to them. Without any, only
+        the instance is drawn. Answers without a solution are left out.
     progress
-        Whether incumbents and dual bounds of the answers over time stand below; by default where a
-        run of a tenth of a second or more said more than its result.
+        Whether to draw the incumbents and dual bounds of the answers over time below. By default
+        they are drawn if a run took at least 0.1 s and reported more than its result.
     file
-        Where the picture is written too, as ``.svg`` or ``.png``: whole or not at all, and the
-        same bytes for the same picture.
+        A ``.svg`` or ``.png`` file to write as well, completely or not at all. Equal pictures give
+        equal bytes.
 
     Raises
     ------
     UserError
-        If there is nothing to draw of what was given, a solution is not valid for the instance, or
-        the file cannot be written.
+        If there is nothing to draw, a solution is not valid for the instance, or the file cannot be
+        written.
     """
     if isinstance(instance, Answer):
         solutions = instance if solutions is None else solutions
@@ -108,22 +108,22 @@ def plot_progress(
     *,
     file: str | Path | None = None,
 ) -> Figure:
-    """Return a picture of incumbents and dual bounds over time, a colour a run.
+    """Return a picture of incumbents and dual bounds over time, with one colour per run.
 
-    Bounds are dashed; a star is a proof that the incumbent is optimal. Times are since the call of
-    the solver, on a logarithmic axis where they differ much.
+    Dual bounds are dashed lines; a star is a proof that the incumbent is optimal. The time axis
+    begins at the call of the solver and is logarithmic if the times differ widely.
 
     Parameters
     ----------
     answers
-        To one instance: an answer, a list of answers, or a mapping from names to them.
+        Answers for one instance: an answer, a list of answers, or a mapping from names to answers.
     file
-        Where the picture is written too, as ``.svg`` or ``.png``.
+        A ``.svg`` or ``.png`` file to write as well.
 
     Raises
     ------
     UserError
-        If no answer says anything, or the file cannot be written.
+        If no answer has recorded any progress, or the file cannot be written.
     """
     named = _by_name(answers)
     for each in named.values():
@@ -133,7 +133,7 @@ def plot_progress(
 
 
 def _saved(drawing: Drawing, file: str | Path | None) -> Figure:
-    """Return a drawing as a figure, and write it to the file if there is one."""
+    """Return a drawing as a figure, and write it to `file` if a file is given."""
     if file is not None:
         require_picture_path("file", str(file))
     figure = drawing.figure()
@@ -143,7 +143,7 @@ def _saved(drawing: Drawing, file: str | Path | None) -> Figure:
 
 
 def _by_name(given: Any) -> dict[str, Any]:
-    """Return answers and solutions by name, which is that of the solver where there is none."""
+    """Return answers and solutions by name; an answer without a name is named after its solver."""
     if given is None:
         return {}
     if isinstance(given, Mapping):
@@ -159,7 +159,7 @@ def _by_name(given: Any) -> dict[str, Any]:
 def _valid_solutions(
     problem: Problem, instance: ProblemInstance, given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the solutions that there are; `UserError` for one that is not valid."""
+    """Return the given solutions by name; raise `UserError` if one is not valid."""
     found = {}
     for name, each in given.items():
         if isinstance(each, Answer):
@@ -180,7 +180,7 @@ def _valid_solutions(
 
 
 def _unused(name: str, names: Mapping[str, Any]) -> str:
-    """Return a name that none of the names is: two answers may be of one solver."""
+    """Return `name`, with a number added if it is already one of `names`."""
     number = 2
     shown = name
     while shown in names:
@@ -190,7 +190,7 @@ def _unused(name: str, names: Mapping[str, Any]) -> str:
 
 
 def has_progress(answers: Iterable[Answer]) -> bool:
-    """Return whether a run that took its time said more than its result."""
+    """Return whether a run took long enough, and reported enough, for its progress to be drawn."""
     return any(
         (answer.wall_time_s or 0) >= WORTH_DRAWING_S
         and len({point.elapsed_s for point in answer.trajectory}) > 1
@@ -199,17 +199,17 @@ def has_progress(answers: Iterable[Answer]) -> bool:
 
 
 def drawing_of_progress(answers: Mapping[str, Answer]) -> Drawing:
-    """Return a drawing of incumbents and dual bounds over time, a colour a run.
+    """Return a drawing of incumbents and dual bounds over time, with one colour per run.
 
     Parameters
     ----------
     answers
-        To one instance, by name; those that say nothing are left out.
+        Answers for one instance, by name; answers without recorded progress are left out.
 
     Raises
     ------
     UserError
-        If none says anything.
+        If no answer has recorded any progress.
     """
     told = {name: answer for name, answer in answers.items() if answer.trajectory}
     if not told:
@@ -222,7 +222,7 @@ def drawing_of_progress(answers: Mapping[str, Answer]) -> Drawing:
     def draw(figure: FigureBase) -> None:
         axes = figure.subplots()
         for place, answer in enumerate(told.values()):
-            # Lines that coincide can be told apart: the later, the thinner.
+            # Later lines are thinner, so that lines that coincide remain visible.
             width = 1.3 + 0.6 * max(0, min(len(told), MOST_WIDTHS) - 1 - place)
             _draw_run(axes, answer, COLOURS[place % len(COLOURS)], width)
         if _is_wide([_shown_s(point) for point in points]):
@@ -240,7 +240,7 @@ def drawing_of_progress(answers: Mapping[str, Answer]) -> Drawing:
 
 
 def _is_wide(values: Sequence[float]) -> bool:
-    """Return whether numbers are best read on a logarithmic axis."""
+    """Return whether positive numbers differ so widely that a logarithmic axis is clearer."""
     return min(values) > 0 and max(values) > LOGARITHMIC_FROM * min(values)
 
 
@@ -249,7 +249,7 @@ def _shown_s(point: TrajectoryPoint) -> float:
 
 
 def _draw_run(axes: Axes, answer: Answer, colour: str, width: float) -> None:
-    """Draw what a run knew when, as steps; where it ends with a proof, a star."""
+    """Draw incumbents and dual bounds of a run as steps, and a star at a proof of optimality."""
     for kind, style, marker in (("objective", "-", "o"), ("dual_bound", "--", "|")):
         points = [point for point in answer.trajectory if point.kind == kind]
         axes.plot(

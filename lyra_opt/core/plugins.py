@@ -1,6 +1,6 @@
-"""Components found by name: built-in ones, those of installed packages, and those in a user's file.
+"""Find components by name: built-in ones, those of installed packages, and those in a user's file.
 
-The built-in components stand in `lyra_opt.registry`. Other packages bring theirs by entry points.
+`lyra_opt.registry` lists the built-in components. Other packages add theirs through entry points.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NamedMaker:
-    """What makes an object that the command line lists.
+    """A named factory of an object that the command line lists.
 
     Parameters
     ----------
     name
-        The name it is known by.
+        The name of the object.
     summary
-        What it is, on one line.
+        A description on one line.
     make
-        Returns it.
+        The function that returns the object.
     """
 
     name: str
@@ -42,7 +42,7 @@ class NamedMaker:
 
 @dataclass(frozen=True)
 class Copies:
-    """Makes copies of an object that serves for one run, one for each run."""
+    """A factory of copies of an object, one copy for each run."""
 
     of: Any
 
@@ -52,39 +52,39 @@ class Copies:
 
 
 def maker_of(given: Any) -> Callable[[], Any]:
-    """Return what makes one for each run: a class or function does, an object is copied."""
+    """Return a factory with one result per run: a class or function, or copies of an object."""
     maker: Callable[[], Any] = given if callable(given) else Copies(given)
     return maker
 
 
 @cache
 def _made(components: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the built-in components of a function of the registry, which is called once."""
+    """Return the components of a function in the registry, which is called only once."""
     return components()
 
 
 class Plugins:
-    """The components of one group, each loaded on first use.
+    """The components of one group, such as all solvers; each is loaded at its first use.
 
     Parameters
     ----------
     group
-        The key of the group in `lyra_opt.core.built_in.BUILT_IN`, and the name of the entry-point
-        group of other packages.
+        The key of the group in `lyra_opt.core.built_in.BUILT_IN`, which is also the name of the
+        entry-point group for other packages.
     noun
-        What one of them is, for errors.
+        The word for a component in error messages, such as "solver".
     kind
-        What each must be an instance of; None for a protocol that is not checked.
+        The class of all components; None if a protocol takes its place, which is not checked.
     needs
-        Attributes that each must have.
+        Attributes that each component must have.
     adapt
-        Makes one of something else that a user may give, class or object; returns None if it
-        cannot.
+        A function that turns other objects or classes into a component; it returns None for those
+        it does not support.
     checks_names
-        Whether each must have the name of its entry point as its own.
+        Whether the name of each component must be the name of its entry point.
     also_meant
-        Returns names that are registered nowhere, but that a user may have meant; it is asked only
-        where a name is unknown.
+        A function that returns further names that a user may have meant. It is called only for an
+        unknown name.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Plugins:
 
     @cached_property
     def _points(self) -> dict[str, EntryPoint]:
-        """The entry points of other packages; those of the toolkit's own older installs are not."""
+        """The entry points of other packages, without those of older versions of this toolkit."""
         found: dict[str, EntryPoint] = {}
         for point in entry_points(group=self._group):
             if point.value.startswith("lyra_opt."):
@@ -142,19 +142,19 @@ class Plugins:
         return sorted(keys | {key for key in self._points if key.startswith(prefix)})
 
     def names(self, problem: str | None = None) -> list[str]:
-        """Return all names, in order; for a problem, the part of each after ``problem.``."""
+        """Return all names in order; for a problem, the names without the prefix ``problem.``."""
         prefix = "" if problem is None else f"{problem}."
         return [key.removeprefix(prefix) for key in self._keys(problem)]
 
     def of(self, given: Any, problem: str | None = None) -> Any:
-        """Return what a name, a class or an object stands for; see `find`.
+        """Return the component for a name, a class or an object.
 
         A class stands for an object made without arguments.
 
         Raises
         ------
         UserError
-            If there is none of the name, or what is given is of another kind or problem.
+            If the name is unknown, or the component has the wrong class or problem.
         """
         if isinstance(given, str):
             return self.find(given, problem)
@@ -162,16 +162,16 @@ class Plugins:
         return self._checked(given, f"{self._noun} {what.__qualname__}", problem)
 
     def find(self, name: str, problem: str | None = None) -> Any:
-        """Return the object called `name`; of a problem, the one called ``problem.name``.
+        """Return the component called `name`; with a problem, the one called ``problem.name``.
 
-        ``my_file.py:NAME`` is what the file has of that name, no entry point. A class stands for an
-        object made without arguments.
+        A name such as ``my_file.py:NAME`` refers to an object or a class in a Python file. A class
+        stands for an object made without arguments.
 
         Raises
         ------
         UserError
-            If there is none (the message names the nearest, or all), or it is somebody's own and
-            cannot be loaded, or is of another kind or problem.
+            If the name is unknown (the message names a similar name, or all), or if a component of
+            a plug-in or a file cannot be loaded or has the wrong class or problem.
         """
         if is_reference(name):
             return self._in_file(name, problem)
@@ -189,18 +189,18 @@ class Plugins:
         return self._loaded[key]
 
     def is_foreign(self, name: str, problem: str | None = None) -> bool:
-        """Return whether a name means a component that is not built in, without loading that."""
+        """Return whether a name refers to a component that is not built in, without loading it."""
         key = name if problem is None else f"{problem}.{name}"
         return is_reference(name) or key in self._points
 
     def require_known(self, field: str, name: str, problem: str | None = None) -> None:
-        """Raise `FieldError` if there is nothing of the name; nothing is loaded."""
+        """Raise `FieldError` if a name is unknown; no component is loaded."""
         rule = self._unknown(name, problem)
         if rule is not None:
             raise FieldError(field, name, rule)
 
     def _unknown(self, name: str, problem: str | None) -> str | None:
-        """Return what to say of a name that there is not, with the nearest; None if there is."""
+        """Return the error message for an unknown name; None if the name is known."""
         key = name if problem is None else f"{problem}.{name}"
         if self._built_in(key) is not None or key in self._points:
             return None
@@ -221,7 +221,7 @@ class Plugins:
         shown = f"{self._noun} {name!r}: {point.value}"
         try:
             loaded = point.load()
-        except (Exception, SystemExit) as error:  # somebody's own module may fail in any way
+        except (Exception, SystemExit) as error:  # a plug-in may raise anything
             raise UserError(f"{shown} cannot be loaded: {error}") from error
         found = self._checked(loaded, shown)
         own = getattr(found, "name", name)
@@ -246,18 +246,18 @@ class Plugins:
         return found
 
     def _checked(self, loaded: Any, shown: str, problem: str | None = None) -> Any:
-        """Return the object that was loaded, or that a class makes, if it is one of these.
+        """Return a loaded component, or the object that a loaded class makes, if it is valid.
 
         Parameters
         ----------
         shown
-            What it is called in errors.
+            The name of the component in errors.
         """
         try:
             found = None if self._adapt is None else self._adapt(loaded)
             if found is None:
                 found = loaded() if isinstance(loaded, type) else loaded
-        except (Exception, SystemExit) as error:  # somebody's own
+        except (Exception, SystemExit) as error:  # a user's constructor may raise anything
             raise UserError(f"{shown} cannot be created: {error}") from error
         if self._kind is not None and not isinstance(found, self._kind):
             kind = f"{self._kind.__module__}.{self._kind.__qualname__}"
@@ -270,11 +270,11 @@ class Plugins:
         return found
 
     def all(self) -> dict[str, Any]:
-        """Return all of them by name, in order."""
+        """Return all components by name, in order."""
         return {name: self.find(name) for name in self.names()}
 
     def forget(self) -> None:
-        """Look again at what is installed when next asked."""
+        """Forget all components, so that installed plug-ins are searched again at the next use."""
         self.__dict__.pop("_points", None)
         self._loaded.clear()
         self._own.clear()

@@ -1,4 +1,4 @@
-"""A decision problem: its instances, their variants, the reports of its checker.
+"""Base classes of decision problems: the problem, its instances, variants and checker reports.
 
 `lyra_opt.core.plugins.PROBLEMS` finds a problem by name.
 """
@@ -40,9 +40,9 @@ Sense = Literal["min", "max"]
 
 
 class Variant(StrEnum):
-    """A base of the variants of a problem, such as its objectives; see `Problem.variants`.
+    """Base class for the variants of a problem, such as its objectives.
 
-    A member is its name in files, then its sense and, where floats take part, its proof gap.
+    A member consists of its name in files, its sense and, for objectives in floats, its proof gap.
     """
 
     sense: Sense
@@ -53,7 +53,7 @@ class Variant(StrEnum):
     def __new__(
         cls, name: str, sense: Sense = "min", proof_gap: float = RELATIVE_TOLERANCE
     ) -> Self:
-        """Return the member called `name`."""
+        """Create the member called `name`."""
         member = str.__new__(cls, name)
         member._value_ = name
         member.sense = sense
@@ -61,25 +61,25 @@ class Variant(StrEnum):
         return member
 
     def is_better(self, value: Number, than: Number) -> bool:
-        """Return whether one objective is better than another; so is one beyond a dual bound."""
+        """Return whether one objective is better than another, or beyond a dual bound."""
         return value < than if self.sense == "min" else value > than
 
 
 MOST_VIOLATIONS = 20
-"""Violations that are listed one by one."""
+"""The number of violations that a report lists one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
-    """A base of the reports of checkers; the fields of a subclass are its measures.
+    """Base class for the reports of checkers; each field that a subclass adds is a measure.
 
     Parameters
     ----------
     violations
-        Every rule that the solution breaks, up to 20, one line each; empty for a valid one. The
-        rest is None if not.
+        One line for each rule that the solution breaks, at most 20; empty for a valid solution. All
+        other fields are None if the solution is not valid.
     objective
-        The solution's value, recomputed.
+        The objective of the solution, recomputed.
     """
 
     violations: tuple[str, ...] = ()
@@ -95,12 +95,12 @@ class CheckReport:
 
     @classmethod
     def measure_keys(cls) -> tuple[str, ...]:
-        """Return the names of what is computed beside the objective."""
+        """Return the names of the measures that the checker computes besides the objective."""
         common = {each.name for each in fields(CheckReport)}
         return tuple(each.name for each in fields(cls) if each.name not in common)
 
     def measures(self) -> Mapping[str, Any]:
-        """Return the measures beside the objective by key of ``solve --json``."""
+        """Return the measures besides the objective, by key of ``solve --json``."""
         values = ((name, getattr(self, name)) for name in self.measure_keys())
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
 
@@ -115,12 +115,12 @@ else:
     SolutionT = TypeVar("SolutionT")
 
 UNNAMED = "unnamed"
-"""The name of an instance that has none of its own."""
+"""The name of an instance for which no name is given."""
 
 
 @declared(slots=False)
 class ProblemInstance(ABC, Generic[SolutionT]):
-    """The data of one decision, of a problem whose solutions are of type `SolutionT`."""
+    """Base class for the data of one decision; `SolutionT` is the type of its solutions."""
 
     problem: ClassVar[str]
     """The name of the problem, such as ``reclaim``."""
@@ -132,18 +132,17 @@ class ProblemInstance(ABC, Generic[SolutionT]):
     @property
     @abstractmethod
     def variant(self) -> Variant:
-        """The variant that the instance poses: its objective or, for reclaiming, its semantics."""
+        """The variant of the instance: its objective or, for reclaiming, its semantics."""
 
     @abstractmethod
     def to_networkx(self) -> networkx.Graph:
         """Return the instance as a graph, for analysis and drawing."""
 
     def to_frames(self) -> dict[str, pd.DataFrame]:
-        """Return each list of the instance as a data frame, by name, which `from_frames` takes.
+        """Return each list of the instance as a data frame, by name; `from_frames` accepts them.
 
-        A row is an entry and a column a field. What a list inside of another holds, such as the
-        workers of jobs, has a frame of its own, whose first column names where it belongs. Time
-        O(entries times fields).
+        A row is an entry, and a column is a field. An inner list, such as the workers of a job, has
+        its own data frame, whose first column names the outer entry. Time O(entries times fields).
         """
         from lyra_opt.core.frames import frames_of
 
@@ -151,13 +150,13 @@ class ProblemInstance(ABC, Generic[SolutionT]):
 
     @classmethod
     def from_frames(cls, **fields: Any) -> Self:
-        """Return the instance whose lists are data frames, and whose other fields are given too.
+        """Return the instance with the given fields, whose lists may be data frames.
 
-        A cell that is missing has the default of its field. A whole float is an integer where one
-        is asked for: pandas makes floats of a column of integers as soon as one is missing. A
-        column such as ``gpus.V100`` is an entry of a mapping, and an index that is called like a
-        field a column. A list inside of another, such as the workers of jobs, is a frame with a
-        column that names where each row belongs, or a column of lists. Time O(cells).
+        A missing cell gets the default of its field. A whole float becomes an integer if the field
+        is an integer, because pandas turns a column of integers with missing values into floats. A
+        column such as ``gpus.V100`` is an entry of a mapping, and an index with the name of a field
+        is a column. An inner list, such as the workers of a job, is a data frame with a column that
+        names the outer entry of each row, or a column of lists. Time O(cells).
 
         >>> import pandas as pd
         >>> import lyra_opt as lo
@@ -172,7 +171,7 @@ class ProblemInstance(ABC, Generic[SolutionT]):
         Parameters
         ----------
         fields
-            As of the class; frames for lists, whatever `to_frames` returns.
+            The fields of the class, with data frames for lists, such as `to_frames` returns.
 
         Raises
         ------
@@ -185,43 +184,43 @@ class ProblemInstance(ABC, Generic[SolutionT]):
 
 
 VERSION = 1
-"""Of all formats of instances and solutions."""
+"""The version of all formats of instances and solutions."""
 
 
 class Problem(ABC):
-    """A decision problem: how to read it, check a solution of it and bound it.
+    """A decision problem: it reads instances, checks solutions and computes dual bounds.
 
     Instances and solutions are classes made by `lyra_opt.core.fields.declared`, whose fields are
     the keys of the files.
     """
 
     size_name: str
-    """What the size of an instance counts, such as ``servers``: a field with a list."""
+    """The name of the field whose length is the size of an instance, such as ``servers``."""
     variants: type[Variant]
-    """What may be asked of an instance, whose `variant` says what is."""
+    """The variants that an instance can have."""
     default_solvers: Mapping[str, str]
-    """The solver used where none is named, by variant."""
+    """The default solver for each variant."""
     witnesses: Sequence[str]
-    """The solvers to ask for an independent proof, of several engines, the quickest first."""
+    """The solvers for independent proofs, with several engines, the fastest first."""
     instance_format: str
-    """The ``format`` key of its instance files; that of solutions ends in ``-solution``."""
+    """The value of ``format`` in instance files; solution files append ``-solution``."""
     instance_class: type[ProblemInstance]
-    """Of its instances, which say the name of the problem."""
+    """The class of instances, which has the name of the problem."""
     solution_classes: tuple[type[Any], ...]
-    """Of its solutions as files hold them, each with one field, by which they are told apart."""
+    """The classes of solutions in files; the first field of each identifies the class."""
     other_solution_classes: tuple[type[Any], ...] = ()
-    """Of solutions that are objects alone, not in files."""
+    """The classes of solutions that exist only as objects, not in files."""
     report_class: type[CheckReport]
-    """Of what the checker finds; its fields are the measures of ``solve --json``."""
+    """The class of checker reports; its fields are the measures in ``solve --json``."""
 
     @property
     def name(self) -> str:
-        """The name the command line knows it by, such as ``reclaim``."""
+        """The name of the problem on the command line, such as ``reclaim``."""
         return self.instance_class.problem
 
     @property
     def measure_keys(self) -> tuple[str, ...]:
-        """Those of `answer_keys` that the checker computes beside the objective."""
+        """The keys of the measures that the checker computes besides the objective."""
         return self.report_class.measure_keys()
 
     @property
@@ -230,7 +229,7 @@ class Problem(ABC):
         return (*self._solution_keys(), *self._further_keys(), *self.measure_keys)
 
     def _solution_keys(self) -> dict[str, list[tuple[type[Any], Key]]]:
-        """Return the classes of solutions, and the first field of each, by key of files."""
+        """Return the solution classes with their first fields, by the key of the field."""
         found: dict[str, list[tuple[type[Any], Key]]] = {}
         for solution_class in self.solution_classes:
             first = next(iter(keys_of(solution_class)))
@@ -238,7 +237,7 @@ class Problem(ABC):
         return found
 
     def _further_keys(self) -> dict[str, tuple[type[Any], Key]]:
-        """Return the other fields of solutions, which need not be given, by key of files."""
+        """Return the other keys of solutions in files, which are optional, with class and field."""
         return {
             each.in_documents: (solution_class, each)
             for solution_class in self.solution_classes
@@ -247,7 +246,7 @@ class Problem(ABC):
 
     @property
     def all_solution_classes(self) -> tuple[type[Any], ...]:
-        """Of solutions in files, and of those that are objects alone."""
+        """All classes of solutions, including those that exist only as objects."""
         return (*self.solution_classes, *self.other_solution_classes)
 
     def wrong_type_message(self, given: object, others: str = "") -> str:
@@ -265,15 +264,15 @@ class Problem(ABC):
 
     @property
     def formats(self) -> tuple[str, str]:
-        """The ``format`` keys of instances and of solutions."""
+        """The values of the key ``format`` for instances and for solutions."""
         return self.instance_format, self._solution_format
 
     def default_solver_of(self, variant: str) -> str:
-        """Return the solver used where none is named."""
+        """Return the name of the default solver for a variant."""
         return self.default_solvers[variant]
 
     def parse_instance(self, document: JsonObject) -> ProblemInstance:
-        """Return the validated instance; raise `FieldError` where a rule is broken."""
+        """Return the validated instance of a document; raise `FieldError` if a rule is broken."""
         require_format(document, self.instance_format, VERSION)
         return parsed(self.instance_class, document, beside=("format", "version"))
 
@@ -282,24 +281,24 @@ class Problem(ABC):
         return {"format": self.instance_format, "version": VERSION, **written(instance)}
 
     def size(self, instance: ProblemInstance) -> int:
-        """Return how large the instance is, in `size_name`."""
+        """Return the size of an instance: the number of entries of the field `size_name`."""
         return len(getattr(instance, self.size_name))
 
     def parse_solution(self, document: JsonObject) -> tuple[Any, Mapping[str, Any]]:
-        """Return the solution and the claims made of it.
+        """Return the solution in a document, and the claims about it.
 
-        The document is a solution file, or the instance name, solution and claims of one object
-        of ``solve --json``.
+        The document is a solution file, or one object of ``solve --json`` reduced to instance name,
+        solution and claims.
 
         Raises
         ------
         FieldError
-            Where a rule is broken.
+            If a rule is broken.
         """
         own, further = self._solution_keys(), self._further_keys()
         is_file = "format" in document
         known = ("format", "version") if is_file else self.measure_keys
-        if is_file:  # before its keys, which are others if it is no solution
+        if is_file:  # checked first: the keys of another format would only cause unclear errors
             require_format(document, self._solution_format, VERSION)
         record = Record(document, "", (*known, "instance", "objective", *own, *further))
         Text().check("instance", record.required("instance"))
@@ -334,7 +333,7 @@ class Problem(ABC):
     def solution_document(
         self, instance: ProblemInstance, solution: Any, objective: Number
     ) -> JsonObject:
-        """Return the solution, with its objective, as a JSON object for `parse_solution`."""
+        """Return a solution with its objective as the JSON object that `parse_solution` reads."""
         return {
             "format": self._solution_format,
             "version": VERSION,
@@ -349,42 +348,42 @@ class Problem(ABC):
 
     @abstractmethod
     def check(self, instance: Any, solution: Any) -> CheckReport:
-        """Recompute feasibility and objective from the instance alone."""
+        """Recompute feasibility and objective of a solution from the instance alone."""
 
     @abstractmethod
     def dual_bound(self, instance: Any) -> Number:
         """Return a proved dual bound on the optimum, for ``--certify``."""
 
     def solver_of(self, policy: Any) -> Any:
-        """Return the solver through which a policy, a class or an object, answers instances."""
+        """Return a solver that answers instances by the decisions of a policy."""
         raise NotImplementedError
 
     def proof_hints(self, instance: Any) -> Mapping[str, Any] | None:
-        """Return what makes proofs of an instance short, by key of proof files; None: it has none.
+        """Return hints that shorten proofs of an instance, by key of proof files; None if none.
 
-        See `lyra_opt.proofs.stand_alone`, which checks hints before it takes them.
+        `lyra_opt.proofs.stand_alone` checks hints before it uses them.
         """
         del instance
         return None
 
     def proof_point(self, instance: Any, solution: Any) -> Mapping[str, float]:
-        """Return a valid solution as the variables that proofs have, by name, those not 0."""
+        """Return a valid solution as non-zero values of the variables in proofs, by name."""
         raise NotImplementedError
 
     def proof_slack(self, instance: Any) -> float:
-        """Return how far the bound of a proof may stay behind the value that it proves.
+        """Return the relative gap that a proof may leave between its bound and the proved value.
 
-        Relative to the value, where values are no integers.
+        It only applies if the values are not integers.
         """
         del instance
         return RELATIVE_TOLERANCE
 
     @abstractmethod
     def drawing_of(self, instance: Any, solutions: Mapping[str, Any]) -> Drawing:
-        """Return a drawing of valid solutions by who made them, or of the instance alone."""
+        """Return a drawing of the instance, with valid solutions (by name) if any are given."""
 
     def keys(self, format_name: str) -> Iterator[Described]:
-        """Yield the keys of instances or of solutions, whichever have that format, for people."""
+        """Yield the description of each key of the instance format or of the solution format."""
         yield Described("format", f'"{format_name}"', "required", "of the file")
         yield Described("version", str(VERSION), "required", "of the format")
         if format_name == self.instance_format:
@@ -437,18 +436,18 @@ def _head(format_name: str) -> dict[str, Any]:
 
 
 def problems() -> dict[str, Problem]:
-    """Return every registered problem by name, in order of name."""
+    """Return every registered problem by name, in alphabetical order."""
     return PROBLEMS.all()
 
 
 def find_problem(name: str) -> Problem:
-    """Return the problem called `name`; see `Plugins.find` for errors."""
+    """Return the problem called `name`; an unknown name is a `UserError`."""
     problem: Problem = PROBLEMS.find(name)
     return problem
 
 
 def problem_of_instance(instance: ProblemInstance) -> Problem:
-    """Return the problem that an instance is of; `UserError` if it is of none."""
+    """Return the problem of an instance; raise `UserError` for any other object."""
     if not isinstance(instance, ProblemInstance):
         raise UserError(
             f"instance must be an instance of a decision problem, not {show_value(instance)}; "
@@ -458,12 +457,12 @@ def problem_of_instance(instance: ProblemInstance) -> Problem:
 
 
 def problem_of_format(document: JsonObject) -> Problem:
-    """Return the problem that a document's ``format`` key names.
+    """Return the problem whose instances have the document's ``format``.
 
     Raises
     ------
     FieldError
-        If the key is missing or names no known format.
+        If the key is missing, or is not the format of instances of a problem.
     """
     known = {problem.instance_format: problem for problem in problems().values()}
     if "format" not in document:

@@ -1,8 +1,8 @@
-"""Limit the memory that is needed to read a file, for every reader of the toolkit.
+"""A limit on the memory that is needed to read a file, used by every reader of the toolkit.
 
-A small compressed file can unpack to objects of many gigabytes. Readers therefore add up, while
-they read, the memory of the text and of the objects that they make, and stop at a limit. The limit
-leaves room for the interpreter and its libraries below 2 GB.
+A small compressed file can unpack to objects of many gigabytes. Readers therefore add up the memory
+of the text and of the objects while they read, and stop at a limit. With the default limit the
+whole process stays below 2 GB.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from lyra_opt.core.errors import InputError, UserError, show_value
 
 MEMORY_VARIABLE = "LYRA_OPT_READING_MIB"
-"""Environment variable: how many MiB reading a file may need."""
+"""The environment variable for the memory that reading a file may need, in MiB."""
 
 DEFAULT_MIB = 1400
 MIB = 2**20
@@ -22,20 +22,20 @@ MIB = 2**20
 _FOUR_BYTES = re.compile(rb"[\xf0-\xff]")
 _TWO_BYTES = re.compile(rb"[\xc4-\xff]")
 
-# Bytes of Python's objects, as `sys.getsizeof` gives them, and as CPython allocates them.
+# Sizes of Python objects in bytes, from `sys.getsizeof` and the allocator of CPython.
 _STRING, _NUMBER = 64, 32
-_SLOT = 18  # of a list, which is there twice while it grows
+_SLOT = 18  # per list entry; a growing list exists twice for a moment
 _EMPTY, _LIST, _OBJECT = 64, 96, 232
-_KEY = 168  # the key itself, its entry in the object, and its pair while the object is made
+_KEY = 168  # the key, its entry in the dictionary, and the pair from which the entry is made
 
 
 def reading_limit_bytes() -> int:
-    """Return how much memory reading a file may need.
+    """Return the number of bytes of memory that reading a file may need.
 
     Raises
     ------
     UserError
-        If the environment variable is not a number of MiB.
+        If the environment variable is not a positive whole number.
     """
     text = os.environ.get(MEMORY_VARIABLE, "")
     if not text:
@@ -46,14 +46,14 @@ def reading_limit_bytes() -> int:
 
 
 class ReadingMemory:
-    """The memory that reading a file needs so far.
+    """A counter of the memory needed to read one file.
 
     Parameters
     ----------
     source
         The name of the file, for errors.
     used_bytes
-        The memory of what was read before.
+        The memory needed before.
     """
 
     def __init__(self, source: str, used_bytes: int = 0) -> None:
@@ -61,12 +61,12 @@ class ReadingMemory:
         self.add(used_bytes)
 
     def add(self, count: int) -> None:
-        """Add bytes.
+        """Add a number of bytes.
 
         Raises
         ------
         InputError
-            If all bytes together are more than the limit.
+            If the total exceeds the limit.
         """
         self._used += count
         if self._used > self._limit:
@@ -78,7 +78,7 @@ class ReadingMemory:
 
 
 def require_memory_for_text(source: str, data: bytes) -> None:
-    """Raise `InputError` if UTF-8 bytes and the text that they encode need too much memory."""
+    """Raise `InputError` if UTF-8 bytes and the decoded text need too much memory together."""
     width = 1
     if not data.isascii():
         width = 4 if _FOUR_BYTES.search(data) else 2 if _TWO_BYTES.search(data) else 1
@@ -88,8 +88,8 @@ def require_memory_for_text(source: str, data: bytes) -> None:
 def require_memory_for_json(source: str, text: str) -> None:
     """Raise `InputError` if the objects of a JSON (or TOML) text need too much memory.
 
-    The estimate counts brackets, commas, colons and quotation marks before anything is made, so it
-    takes a small part of the time of parsing. Text within strings is counted as if it were outside.
+    The estimate counts brackets, commas, colons and quotation marks before parsing, which takes a
+    small part of the parsing time. Characters inside strings are counted as well.
     """
     opened, lists, colons = text.count("{"), text.count("["), text.count(":")
     empty = text.count("{}")

@@ -1,4 +1,4 @@
-"""How objects show themselves: short in a terminal, as a little HTML in a notebook."""
+"""Representations of objects: short text in a terminal, and HTML in a notebook."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 MOST_ENTRIES, FIRST_ENTRIES = 8, 3
-"""Entries of a list in a `repr`; of a longer one the first few."""
+"""Longest list that a `repr` shows in full, and the number of entries that it shows of longer
+lists."""
 
 MOST_ROWS, LONGEST_TEXT, LONGEST_FACT = 5, 60, 400
-"""Rows of a table in a notebook, and letters of a text in one, and outside of tables."""
+"""In a notebook: rows of a table, characters of a table cell, and characters of any other text."""
 
 LARGEST_DRAWN = 24
-"""Entries of the longest list of an instance up to which a notebook shows a picture of it too."""
+"""Length of the longest list of an instance up to which a notebook also shows a picture."""
 
-# No colours but those of the notebook, which may be dark; pictures stand on white.
+# The notebook may have a dark theme, so text has no colours, and pictures have a white background.
 HTML = """\
 {% macro row(cells, tag) -%}
 <tr>{% for cell in cells %}<{{ tag }} style="{{ left }}">{{ cell }}</{{ tag }}>{% endfor %}</tr>
@@ -61,7 +62,7 @@ LEFT = "text-align: left; padding-right: 1em"
 
 
 def short_repr(value: Any) -> str:
-    """Return the `repr` of a dataclass in which long lists are cut: what is left out is counted."""
+    """Return the `repr` of a dataclass with long lists cut, and the number of omitted entries."""
     shown = ", ".join(
         f"{each.name}={_short(getattr(value, each.name))}" for each in fields(value) if each.repr
     )
@@ -91,13 +92,13 @@ def html_of(
     Parameters
     ----------
     title
-        Stands above all else.
+        The heading.
     facts
-        By name.
+        Texts by name, shown as a table with two columns.
     tables
-        Each with ``caption``, ``columns``, ``rows`` and ``more``, what is left out in words.
+        Each with ``caption``, ``columns``, ``rows`` and ``more``, a text on the rows left out.
     picture
-        SVG, which stands on white.
+        SVG, shown on a white background.
     """
     return _template().render(
         title=one_line(title), facts=facts, tables=tables, picture=picture, left=LEFT
@@ -105,9 +106,9 @@ def html_of(
 
 
 def html_of_object(value: Any) -> str:
-    """Return HTML of a dataclass: what it holds by field, lists of objects as tables.
+    """Return HTML for a dataclass: a table of its fields, and one table for each list of objects.
 
-    An instance of a problem gets a picture too, if it is small.
+    A small instance of a problem also gets a picture.
     """
     given = {each.name: getattr(value, each.name) for each in fields(value) if each.repr}
     lists = {
@@ -128,18 +129,18 @@ def html_of_object(value: Any) -> str:
 
 
 def picture_of(instance: Any, answer: Any = None) -> str:
-    """Return a picture of an instance, or of an answer, as SVG."""
+    """Return an SVG picture of an instance, or of an instance with the solution of an answer."""
     from lyra_opt.core.pictures import svg_text
     from lyra_opt.core.plugins import PROBLEMS
 
     shown = {} if answer is None else {answer.solver: answer.solution}
     figure = PROBLEMS.find(instance.problem).drawing_of(instance, shown).figure()
-    # Ids of a page must differ, and a notebook is one page.
+    # A notebook is one page, so the ids of different pictures must differ.
     return svg_text(figure, f"picture-{zlib.crc32(repr((instance, answer)).encode()):x}")
 
 
 def _table(name: str, entries: Sequence[Any]) -> dict[str, Any]:
-    """Return the first rows of a list of objects."""
+    """Return caption, columns and first rows of the table for a list of objects."""
     shown, more = entries[:MOST_ROWS], len(entries) - MOST_ROWS
     names = [
         each.name
@@ -155,7 +156,6 @@ def _table(name: str, entries: Sequence[Any]) -> dict[str, Any]:
 
 
 def _cell(value: Any, longest: int = LONGEST_TEXT) -> str:
-    """Return a value as the text of a cell."""
     if value is None:
         text = "none"
     elif isinstance(value, bool):
@@ -175,7 +175,7 @@ def _cell(value: Any, longest: int = LONGEST_TEXT) -> str:
 
 
 def _parts(value: Any) -> Iterator[str]:
-    """Yield what an object in a cell holds: its id, and all other fields that are no default."""
+    """Yield the texts of an object in a cell: its id, and each field without its default value."""
     for place, each in enumerate(fields(value)):
         held = getattr(value, each.name)
         if place == 0 and isinstance(held, str):

@@ -1,4 +1,4 @@
-"""What a solver says about an instance: what is known, why it stopped, solution and bounds."""
+"""The result of a solver: what is proved, why the run stopped, the solution, and the dual bound."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ SolutionT = TypeVar("SolutionT")
 Number = int | float
 
 BACKEND_RUNS = "backend_runs"
-"""The counter, then 0, of a model whose time was over before its backend could run."""
-RELATIVE_TOLERANCE = 1e-9  # within which two floats count as one value
+"""The counter that is 0 if the time limit ended a run before its backend started."""
+RELATIVE_TOLERANCE = 1e-9  # floats with a smaller relative difference count as equal
 
 
 class Status(StrEnum):
-    """What is known about the instance."""
+    """The state of knowledge about the instance after a run."""
 
     OPTIMAL = "optimal"
-    """A solution is known and proved to be best."""
+    """A solution is known and proved to be optimal."""
     FEASIBLE = "feasible"
-    """A solution is known."""
+    """A solution is known, without a proof that it is optimal."""
     INFEASIBLE = "infeasible"
-    """It is proved that there is no solution."""
+    """It is proved that no solution exists."""
     UNKNOWN = "unknown"
-    """Neither a solution nor a proof that there is none."""
+    """Neither a solution nor a proof of infeasibility is known."""
     UNSUPPORTED = "unsupported"
-    """The solver does not take this instance; the message says why."""
+    """The solver does not support the instance; the message gives the reason."""
     ERROR = "error"
-    """The solver failed, or claimed what the checker refutes; the message says how."""
+    """The solver failed, or the checker refuted its claim; the message gives the reason."""
 
 
 class StoppedBy(StrEnum):
-    """Which limit, or who, ended a run before the solver was done."""
+    """The limit or the interruption that ended a run early."""
 
     TIME = "time"
     NODES = "nodes"
@@ -50,7 +50,7 @@ class StoppedBy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a run may use; None is no limit.
+    """The resources that a run may use; None means no limit.
 
     Parameters
     ----------
@@ -61,14 +61,14 @@ class Limits:
     memory_mib
         Memory of the search, in MiB.
     threads
-        At most so many threads. Whoever has one alone uses one, and the answer says so. With more
-        than one, what backends find and how long they take differs from run to run; what is proved
-        does not.
+        The largest number of threads; a solver without parallel code uses one, and its answer says
+        so. With several threads, solutions and times of backends differ from run to run, but proofs
+        remain valid.
 
     Raises
     ------
     FieldError
-        If there is no thread.
+        If `threads` is not a positive integer.
     """
 
     time_s: float | None = None
@@ -83,33 +83,34 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SolveResult(Generic[SolutionT]):
-    """A solver's own account of one run, not yet checked.
+    """The result that a solver reports for one run, before it is checked.
 
-    Numbers of NumPy are taken, and kept as Python's own.
+    Numbers of NumPy are accepted and stored as Python numbers.
 
     Parameters
     ----------
     status
-        What the solver claims to know. No default: nothing claims success by omission.
+        The solver's claim about the instance. It has no default, so that no solver claims success
+        by omission.
     stopped_by
-        The limit that ended the run, None if it ran to its end.
+        The limit that ended the run; None if the run ended by itself.
     solution
-        The best solution found, None if none was found.
+        The best solution found; None if none was found.
     objective
-        The solver's claim of the solution's value; the checker recomputes it.
+        The objective that the solver claims for the solution; the checker recomputes it.
     dual_bound
-        Lower bound on the optimum when minimising, upper when maximising; None if none is known.
-        It is kept even where no solution was found.
+        A lower bound on the optimum when minimising, an upper bound when maximising; None if no
+        bound is known. It is kept even without a solution.
     counters
-        Effort spent, by name (nodes, cuts, iterations).
+        Effort by name, such as nodes, cuts and iterations.
     message
-        What a user should know of the run beside all this, on one line; None if nothing.
+        A remark for the user, on one line; None without a remark.
 
     Raises
     ------
     ValueError
-        If status, solution, objective and bound contradict one another, a number is no integer or
-        finite float, or the status, a limit or the message is none.
+        If status, solution, objective and bound contradict one another, or a value has the wrong
+        type or is not finite.
     """
 
     status: Status
@@ -151,7 +152,7 @@ class SolveResult(Generic[SolutionT]):
 
 
 def _member(kind: type[StrEnum], name: str, value: object) -> StrEnum:
-    """Return a member by itself or by its text."""
+    """Return the member of an enumeration that is given as a member or as its string."""
     if isinstance(value, kind):
         return value
     if isinstance(value, str) and value in list(kind):
@@ -160,14 +161,14 @@ def _member(kind: type[StrEnum], name: str, value: object) -> StrEnum:
 
 
 def is_finite_number(value: object) -> bool:
-    """Return whether a value can be compared and written as JSON."""
+    """Return whether a value is a finite int or float; booleans are not numbers here."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return math.isfinite(value)
 
 
 def same_value(first: Number, second: Number, *, tolerance: float = RELATIVE_TOLERANCE) -> bool:
-    """Whether two values are equal: integers exactly, floats within a relative tolerance."""
+    """Return whether two values are equal: integers exactly, floats within a relative tolerance."""
     if isinstance(first, int) and isinstance(second, int):
         return first == second
     return abs(first - second) <= tolerance * max(abs(first), abs(second))

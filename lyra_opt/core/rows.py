@@ -1,4 +1,4 @@
-"""Rows of pandas data frames as documents hold objects."""
+"""Conversion of the rows of pandas data frames into objects of documents."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ if TYPE_CHECKING:
 def rows_as_documents(
     frame: Any, rules: Mapping[str, Rule], infinite: Collection[str], beside: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
-    """Return the rows of a frame as documents hold them; what is missing is left out.
+    """Return each row of a data frame as an object of documents, without its missing values.
 
-    A whole number of type float64 is an integer where one is asked for, since pandas makes floats
-    of a column of integers as soon as one is missing. Columns such as ``gpus.V100`` are entries of
-    a mapping. An index that is called like a field is a column. Time O(rows times columns).
+    A whole number of type float64 becomes an integer if its field is an integer, because pandas
+    turns a column of integers with missing values into floats. A column such as ``gpus.V100``
+    becomes an entry of the mapping ``gpus``. An index with the name of a field becomes a column.
+    Time O(rows times columns).
 
     Parameters
     ----------
     frame
-        With a column a field.
+        A data frame with one column per field.
     rules
-        Those of the fields, by name.
+        The rules of the fields, by name.
     infinite
-        Fields whose null an infinite number stands for.
+        Fields in which an infinite number stands for null.
     beside
-        Names of columns that there may be beside the fields.
+        Names of further columns that the frame may have.
     """
     if frame.index.name in (*rules, *beside):
         frame = frame.reset_index()
@@ -58,7 +59,7 @@ def rows_as_documents(
 def _entry_of_a_mapping(
     column: str, columns: Sequence[str], rules: Mapping[str, Rule]
 ) -> tuple[str, Rule | None]:
-    """Return the field of which a column is an entry, empty if none, and the rule of its values."""
+    """Return the mapping field of a column such as ``gpus.V100`` ("" if none), and its rule."""
     field, dot, _ = column.partition(".")
     rule = rules.get(field)
     rule = rule.rule if isinstance(rule, OrNull) else rule

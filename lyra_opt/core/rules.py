@@ -1,7 +1,7 @@
-"""What may hold for the value of a field: one object a rule, which checks, describes and writes.
+"""Rules for the values of fields: each rule is an object that checks, writes and describes values.
 
-`lyra_opt.core.fields.key` gives each field of a dataclass its rule; checks of values, JSON schemas,
-tables for people and Hypothesis strategies come from it.
+`lyra_opt.core.fields.key` gives each field of a dataclass its rule. Checks of values, JSON schemas,
+tables of keys for users, and Hypothesis strategies are derived from the rules.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
     from enum import StrEnum
 
-LARGEST_INTEGER = 2**53 - 1  # the integers that every JSON reader carries exactly
+LARGEST_INTEGER = 2**53 - 1  # JSON readers that use doubles represent larger integers inexactly
 
 
 def require_integer(
     field: str, value: object, *, minimum: int, maximum: int = LARGEST_INTEGER
 ) -> int:
-    """Return `value` if it is an integer from `minimum` to `maximum`; booleans are none."""
-    if type(value) is int and minimum <= value <= maximum:  # nearly always, and quick
+    """Return `value` if it is an integer from `minimum` to `maximum`; booleans are refused."""
+    if type(value) is int and minimum <= value <= maximum:  # the common case, kept fast
         return value
     if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
         raise FieldError(field, value, f"must be an integer of at least {minimum}")
@@ -41,16 +41,16 @@ def require_integer(
 
 
 def require_sum(entries: Iterable[tuple[int, object]], path: str, *, most: int, rule: str) -> None:
-    """Check that the amounts of the entries of a list come to at most `most` together.
+    """Check that the amounts of the entries of a list sum to at most `most`.
 
     Parameters
     ----------
     entries
-        The amount of each, and the value of the field that it follows from.
+        The amount of each entry, and the value of the field that determines it.
     path
-        Of that field, with ``{}`` for the position, such as ``servers[{}].gpus``.
+        The path of that field, with ``{}`` for the position, such as ``servers[{}].gpus``.
     rule
-        What the entries up to the first that is too much do not keep.
+        The rule for the message, which names the entry at which the sum exceeds `most`.
     """
     total = 0
     for position, (amount, value) in enumerate(entries):
@@ -61,7 +61,7 @@ def require_sum(entries: Iterable[tuple[int, object]], path: str, *, most: int, 
 
 def require_number(field: str, value: object, *, minimum: float, above: bool = False) -> float:
     """Return `value` as a float if it is finite and at least (or `above`) `minimum`."""
-    if type(value) is float and minimum < value < math.inf:  # nearly always, and quick
+    if type(value) is float and minimum < value < math.inf:  # the common case, kept fast
         return value
     rule = "must be a finite number"
     if minimum > -math.inf:
@@ -78,7 +78,7 @@ def require_number(field: str, value: object, *, minimum: float, above: bool = F
 
 
 def require_text(field: str, value: object) -> str:
-    """Return `value` if it is a string that is not empty and holds no lone surrogate."""
+    """Return `value` if it is a non-empty string without lone surrogates."""
     if not isinstance(value, str) or not value:
         raise FieldError(field, value, "must be a non-empty string")
     if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
@@ -101,7 +101,7 @@ def require_choice(field: str, value: object, choices: Collection[str]) -> str:
 
 
 def require_choices(field: str, values: Iterable[object], choices: Iterable[str]) -> None:
-    """Check that each entry of a list is one of `choices`, which may have repetitions."""
+    """Check that each entry of a list is one of `choices`."""
     known = dict.fromkeys(choices)
     for position, value in enumerate(values):
         require_choice(f"{field}[{position}]", value, known)
@@ -111,27 +111,27 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class Rule:
-    """What holds for the values of a field.
+    """A rule for the values of a field; subclasses define which values it accepts.
 
-    A value that was checked passes again as it is, so that objects can be made from objects.
-    Scalars of NumPy and pandas are kept as Python's own; see `lyra_opt.core.foreign.as_python`.
+    A rule accepts a value that it has checked before, so objects can be built from parts of others.
+    Scalars of NumPy and pandas become Python scalars; see `lyra_opt.core.foreign.as_python`.
     """
 
     __slots__ = ()
 
     dtype = "object"
-    """Of a column of such values in a data frame."""
+    """The pandas type of a column with such values."""
 
     def check(self, path: str, value: Any) -> Any:
-        """Return the value, made what the program works with; `FieldError` if it is wrong."""
+        """Return the value as the program uses it; raise `FieldError` if it breaks the rule."""
         raise NotImplementedError
 
     def write(self, value: Any) -> Any:
-        """Return the value as a document holds it, which `check` reads again."""
+        """Return the value as it is stored in documents, so that `check` reads it again."""
         return value
 
     def rows_of(self, frame: Any) -> Any:
-        """Return the values that the rows of a data frame are; the frame itself if they are not."""
+        """Return the rows of a data frame as values; by default the frame itself."""
         return frame
 
     def schema(self) -> dict[str, Any]:
@@ -139,7 +139,7 @@ class Rule:
         raise NotImplementedError
 
     def in_words(self) -> str:
-        """Return what values there are, in a few words."""
+        """Return a short description of the values, such as "integer of at least 1"."""
         raise NotImplementedError
 
 
@@ -153,17 +153,17 @@ class Integer(Rule):
     most: int = LARGEST_INTEGER
 
     def check(self, path: str, value: Any) -> int:
-        """See `Rule`."""
-        if type(value) is int and self.least <= value <= self.most:  # nearly always, and quick
+        """Return the value as an int from `least` to `most`."""
+        if type(value) is int and self.least <= value <= self.most:  # the common case, kept fast
             return value
         return require_integer(path, as_python(value), minimum=self.least, maximum=self.most)
 
     def schema(self) -> dict[str, Any]:
-        """See `Rule`."""
+        """Return the JSON schema of an integer with its range."""
         return {"type": "integer", "minimum": self.least, "maximum": self.most}
 
     def in_words(self) -> str:
-        """See `Rule`."""
+        """Return the range in words, such as "integer of at least 1, at most 100"."""
         if self.least == self.most:
             return str(self.least)
         most = "" if self.most >= LARGEST_INTEGER else f", at most {self.most:,}"
@@ -172,9 +172,10 @@ class Integer(Rule):
 
 @dataclass(frozen=True, slots=True)
 class Number(Rule):
-    """A finite number of at least, or above, `least`, and at most `most`.
+    """A finite number from `least` (excluded if `above` is set) to `most`.
 
-    It is kept as a float, so that 300 and 300.0 are one content, unless it is kept `as_given`.
+    It is stored as a float, so that 300 and 300.0 have the same content hash, unless `as_given` is
+    set.
     """
 
     dtype = "float64"
@@ -185,7 +186,7 @@ class Number(Rule):
     as_given: bool = False
 
     def check(self, path: str, value: Any) -> float:
-        """See `Rule`."""
+        """Return the value as a float, or unchanged if `as_given` is set."""
         if type(value) is not float:
             value = as_python(value)
         elif (
@@ -193,7 +194,7 @@ class Number(Rule):
             and self.least <= value <= self.most
             and not (self.above and value == self.least)
         ):
-            return value  # nearly always, and quick
+            return value  # the common case, kept fast
         number = require_number(path, value, minimum=self.least, above=self.above)
         if number > self.most:
             raise FieldError(path, value, f"must be at most {self._shown_most()}")
@@ -205,7 +206,7 @@ class Number(Rule):
         return f"{self.most:g}"
 
     def schema(self) -> dict[str, Any]:
-        """See `Rule`."""
+        """Return the JSON schema of a number with its range."""
         bounds: dict[str, float] = {}
         if self.least > -math.inf:
             bounds["exclusiveMinimum" if self.above else "minimum"] = self.least
@@ -214,7 +215,7 @@ class Number(Rule):
         return {"type": "number", **bounds}
 
     def in_words(self) -> str:
-        """See `Rule`."""
+        """Return the range in words, such as "number above 0, at most 1"."""
         words = "number"
         if self.least > -math.inf:
             words += f" {'above' if self.above else 'of at least'} {self.least:g}"
@@ -222,31 +223,31 @@ class Number(Rule):
 
 
 ANY_NUMBER = Number(-math.inf, as_given=True)
-"""Any finite number, as it is."""
+"""Any finite number, stored as it was given."""
 
 
 @dataclass(frozen=True, slots=True)
 class Text(Rule):
-    """A string that is not empty; one of `choices` if there are any."""
+    """A non-empty string, which must be one of `choices` if choices are given."""
 
     choices: tuple[str, ...] = ()
 
     def check(self, path: str, value: Any) -> str:
-        """See `Rule`."""
+        """Return the string."""
         if type(value) is not str:
             value = as_python(value)
-        elif value and not self.choices and value.isascii():  # nearly always, and quick
+        elif value and not self.choices and value.isascii():  # the common case, kept fast
             return value
         if self.choices:
             return require_choice(path, value, self.choices)
         return require_text(path, value)
 
     def schema(self) -> dict[str, Any]:
-        """See `Rule`."""
+        """Return the JSON schema of the choices, or of any non-empty string."""
         return {"enum": list(self.choices)} if self.choices else {"type": "string", "minLength": 1}
 
     def in_words(self) -> str:
-        """See `Rule`."""
+        """Return the choices in quotes, or "text"."""
         return " or ".join(f'"{choice}"' for choice in self.choices) or "text"
 
 
@@ -255,26 +256,26 @@ _TEXT = Text()
 
 @dataclass(frozen=True, slots=True)
 class Choice(Rule):
-    """A member of an enumeration of strings, or its string."""
+    """A member of an enumeration of strings, given as the member or as its string."""
 
     of: type[StrEnum]
 
     def check(self, path: str, value: Any) -> StrEnum:
-        """See `Rule`."""
+        """Return the member of the enumeration."""
         if type(value) is self.of:
             return value
         return self.of(require_choice(path, as_python(value), [str(each) for each in self.of]))
 
     def write(self, value: Any) -> str:
-        """See `Rule`."""
+        """Return the string of the member."""
         return str(value)
 
     def schema(self) -> dict[str, Any]:
-        """See `Rule`."""
+        """Return a JSON schema that lists the strings of the enumeration."""
         return {"enum": [str(member) for member in self.of]}
 
     def in_words(self) -> str:
-        """See `Rule`."""
+        """Return the strings of the enumeration in quotes."""
         return " or ".join(f'"{member}"' for member in self.of)
 
 
@@ -285,32 +286,32 @@ class Flag(Rule):
     dtype = "bool"
 
     def check(self, path: str, value: Any) -> bool:
-        """See `Rule`."""
+        """Return the value as a bool."""
         return value if value is True or value is False else require_flag(path, as_python(value))
 
     def schema(self) -> dict[str, Any]:
-        """See `Rule`."""
+        """Return the JSON schema of a boolean."""
         return {"type": "boolean"}
 
     def in_words(self) -> str:
-        """See `Rule`."""
+        """Return "true or false"."""
         return "true or false"
 
 
 @dataclass(frozen=True, slots=True)
 class OrNull(Rule):
-    """A value that keeps a rule, or null, which means what `meaning` says."""
+    """A value that keeps another rule, or null; `meaning` says what null means."""
 
     rule: Rule
     meaning: str = "none"
 
     @property
     def dtype(self) -> str:  # type: ignore[override]
-        """See `Rule`."""
+        """The nullable pandas type of a column with such values."""
         return {"int64": "Int64", "bool": "boolean"}.get(self.rule.dtype, self.rule.dtype)
 
     def check(self, path: str, value: Any) -> Any:
-        """See `Rule`."""
+        """Return None, or the value as the other rule returns it."""
         if value is None:
             return None
         try:
@@ -324,21 +325,21 @@ class OrNull(Rule):
             raise FieldError(path, error.value, rule) from None
 
     def write(self, value: Any) -> Any:
-        """See `Rule`."""
+        """Return null, or the value as the other rule writes it."""
         return None if value is None else self.rule.write(value)
 
     def schema(self) -> dict[str, Any]:
-        """See `Rule`."""
+        """Return a JSON schema that accepts null or a value of the other rule."""
         return {"anyOf": [self.rule.schema(), {"type": "null"}]}
 
     def in_words(self) -> str:
-        """See `Rule`."""
+        """Return the other rule in words, and the meaning of null."""
         return f"{self.rule.in_words()}, or null for {self.meaning}"
 
 
 @contextmanager
 def located(path: str) -> Iterator[None]:
-    """Name in errors of a field the path of what it is a field of."""
+    """Prefix the paths of field errors with `path`, the path of the enclosing object."""
     try:
         yield
     except FieldError as error:
@@ -346,7 +347,7 @@ def located(path: str) -> Iterator[None]:
 
 
 def _first_repeated(values: Sequence[Any]) -> tuple[int, Any]:
-    """Return the position and value of the first that is there already; there is one."""
+    """Return position and value of the first entry that occurred before; one must exist."""
     seen: set[Any] = set()
     return next(
         (position, value)
@@ -357,21 +358,21 @@ def _first_repeated(values: Sequence[Any]) -> tuple[int, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ListOf(Rule):
-    """A list of values that keep a rule.
+    """A list whose entries keep a rule.
 
     Parameters
     ----------
     rule
-        That of each entry.
+        The rule for each entry.
     distinct
-        Whether no entry may occur twice.
+        Whether all entries must differ.
     least
-        Fewest entries.
+        The smallest number of entries.
     unique
-        A field of the entries that no two may have in common; empty for none.
+        A field that must differ between all entries, such as an id; empty for none.
     parent
-        What a data frame of the entries calls the column that names what they belong to, for lists
-        inside of lists.
+        For a list inside entries of another list: the column that names the outer entry in a data
+        frame of the inner entries.
     """
 
     rule: Rule
@@ -381,7 +382,7 @@ class ListOf(Rule):
     parent: str = ""
 
     def check(self, path: str, value: Any) -> tuple[Any, ...]:
-        """See `Rule`."""
+        """Return the entries as a tuple; arrays, series and data frames are accepted as lists."""
         if type(value) is not tuple and not isinstance(value, list | tuple):
             value = self.rule.rows_of(value) if is_frame(value) else as_list(value)
             if not isinstance(value, list):
@@ -408,31 +409,31 @@ class ListOf(Rule):
         return entries
 
     def write(self, value: Any) -> list[Any]:
-        """See `Rule`."""
+        """Return the entries as a list."""
         if type(self.rule).write is Rule.write:
             return list(value)
         return [self.rule.write(each) for each in value]
 
     def schema(self) -> dict[str, Any]:
-        """See `Rule`."""
+        """Return the JSON schema of an array with its smallest length."""
         least = {"minItems": self.least} if self.least else {}
         unique = {"uniqueItems": True} if self.distinct else {}
         return {"type": "array", "items": self.rule.schema(), **least, **unique}
 
     def in_words(self) -> str:
-        """See `Rule`."""
+        """Return "list of:" and the rule for the entries in words."""
         return f"list of: {self.rule.in_words()}"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry(Rule):
-    """A list of as many values as there are rules, each of which keeps its own."""
+    """A list of fixed length with a separate rule for each position."""
 
     rules: tuple[Rule, ...]
     what: str
 
     def check(self, path: str, value: Any) -> tuple[Any, ...]:
-        """See `Rule`."""
+        """Return the list as a tuple."""
         value = as_list(value)
         if not isinstance(value, list | tuple) or len(value) != len(self.rules):
             raise FieldError(path, value, f"must be a {self.what}")
@@ -442,91 +443,91 @@ class Entry(Rule):
         )
 
     def write(self, value: Any) -> list[Any]:
-        """See `Rule`."""
+        """Return the tuple as a list."""
         return [rule.write(each) for rule, each in zip(self.rules, value, strict=True)]
 
     def schema(self) -> dict[str, Any]:
-        """See `Rule`."""
+        """Return the JSON schema of an array with a schema for each position."""
         length = len(self.rules)
         items = [rule.schema() for rule in self.rules]
         return {"type": "array", "prefixItems": items, "minItems": length, "maxItems": length}
 
     def in_words(self) -> str:
-        """See `Rule`."""
+        """Return the description `what`."""
         return self.what
 
 
 @dataclass(frozen=True, slots=True)
 class OneOrList(Rule):
-    """A value that keeps a rule, or a list of such values, none of them twice."""
+    """A value that keeps a rule, or a list of different values that keep the rule."""
 
     rule: Rule
 
     def check(self, path: str, value: Any) -> tuple[Any, ...]:
-        """See `Rule`."""
+        """Return a tuple of values; a single value becomes a tuple of length 1."""
         value = as_list(value)
         if isinstance(value, list | tuple):
             return ListOf(self.rule, distinct=True).check(path, value)
         return (self.rule.check(path, value),)
 
     def schema(self) -> dict[str, Any]:
-        """See `Rule`."""
+        """Return a JSON schema that accepts a value or an array of values."""
         return {"anyOf": [self.rule.schema(), ListOf(self.rule, distinct=True).schema()]}
 
     def in_words(self) -> str:
-        """See `Rule`."""
+        """Return the rule for the values in words, and that a list is accepted."""
         return f"{self.rule.in_words()}, or list of them"
 
 
 @dataclass(frozen=True, slots=True)
 class Seeds(Rule):
-    """A number of seeds from 0 on, at most `most`, or a list of them."""
+    """Random seeds: a list, or a number n (at most `most`) for the seeds 0 to n - 1."""
 
     most: int
 
     def check(self, path: str, value: Any) -> tuple[int, ...]:
-        """See `Rule`."""
+        """Return the seeds as a tuple."""
         value = as_list(value)
         if isinstance(value, list | tuple):
             return ListOf(Integer(), distinct=True).check(path, value)
         return tuple(range(Integer(1, self.most).check(path, value)))
 
     def schema(self) -> dict[str, Any]:
-        """See `Rule`."""
+        """Return a JSON schema that accepts a number of seeds or an array of seeds."""
         listed = ListOf(Integer(), distinct=True)
         return {"anyOf": [Integer(1, self.most).schema(), listed.schema()]}
 
     def in_words(self) -> str:
-        """See `Rule`."""
+        """Return "number of seeds from 0 on, or list of them"."""
         return "number of seeds from 0 on, or list of them"
 
 
 @dataclass(frozen=True, slots=True)
 class Line(Rule):
-    """Text on one line, for titles and pages, which cannot show control characters."""
+    """Printable text on one line, for titles and pages, which cannot show control characters."""
 
     def check(self, path: str, value: Any) -> str:
-        """See `Rule`."""
+        """Return the text."""
         text = require_text(path, as_python(value))
         if not text.isprintable():
             raise FieldError(path, text, "must be printable text on one line")
         return text
 
     def schema(self) -> dict[str, Any]:
-        """See `Rule`."""
+        """Return the JSON schema of a non-empty string."""
         return Text().schema()
 
     def in_words(self) -> str:
-        """See `Rule`."""
+        """Return the word "text"."""
         return "text"
 
 
 @dataclass(frozen=True, slots=True)
 class Name(Rule):
-    """A name that is fit for a folder."""
+    """A name that can be used as the name of a folder."""
 
     def check(self, path: str, value: Any) -> str:
-        """See `Rule`."""
+        """Return the name."""
         name = require_text(path, as_python(value))
         if not NAME.fullmatch(name):
             raise FieldError(
@@ -537,11 +538,11 @@ class Name(Rule):
         return name
 
     def schema(self) -> dict[str, Any]:
-        """See `Rule`."""
+        """Return the JSON schema of a string with the pattern of names."""
         return {"type": "string", "pattern": f"^{NAME.pattern}$"}
 
     def in_words(self) -> str:
-        """See `Rule`."""
+        """Return the word "text"."""
         return "text"
 
 
@@ -551,16 +552,16 @@ def _with_texts_as_names(path: str, given: Mapping[Any, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Named(Rule):
-    """An object with names as keys, and values that keep a rule.
+    """An object with names as keys and values that keep a rule.
 
     Parameters
     ----------
     rule
-        That of each value.
+        The rule for each value.
     least
-        Fewest names.
+        The smallest number of names.
     names
-        All that there may be, which are then kept in this order; empty for any.
+        All allowed names; the result has them in this order. Empty if any name is allowed.
     """
 
     rule: Rule
@@ -568,7 +569,7 @@ class Named(Rule):
     names: tuple[str, ...] = ()
 
     def check(self, path: str, value: Any) -> FrozenDict[str, Any]:
-        """See `Rule`."""
+        """Return the object as a read-only dictionary."""
         if type(value) is not dict and not isinstance(value, Mapping):
             raise FieldError(path, value, "must be an object")
         if len(value) < self.least:
@@ -595,13 +596,13 @@ class Named(Rule):
         return FrozenDict(checked)
 
     def write(self, value: Any) -> dict[str, Any]:
-        """See `Rule`."""
+        """Return the dictionary as an object of documents."""
         if type(self.rule).write is Rule.write:
             return dict(value)
         return {name: self.rule.write(each) for name, each in value.items()}
 
     def schema(self) -> dict[str, Any]:
-        """See `Rule`."""
+        """Return the JSON schema of an object whose values have one schema."""
         least = {"minProperties": self.least} if self.least else {}
         if self.names:
             properties = {name: self.rule.schema() for name in self.names}
@@ -611,23 +612,23 @@ class Named(Rule):
         return {"type": "object", **names, **least}
 
     def in_words(self) -> str:
-        """See `Rule`."""
+        """Return "table by name", the allowed names, and the rule for the values in words."""
         names = f" ({', '.join(self.names)})" if self.names else ""
         return f"table by name{names} of: {self.rule.in_words()}"
 
 
 @dataclass(frozen=True, slots=True)
 class Anything(Rule):
-    """A value whose rule is that of what takes it."""
+    """Any value; the code that receives the value checks it."""
 
     def check(self, path: str, value: Any) -> Any:  # noqa: ARG002
-        """See `Rule`."""
+        """Return the value, with a list turned into a tuple."""
         return tuple(value) if isinstance(value, list) else value
 
     def schema(self) -> dict[str, Any]:
-        """See `Rule`."""
+        """Return the JSON schema that accepts any value."""
         return {}
 
     def in_words(self) -> str:
-        """See `Rule`."""
+        """Return "any value"."""
         return "any value"

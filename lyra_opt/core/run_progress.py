@@ -1,6 +1,7 @@
-"""How far the present run of this process is: it tells, and the caller of the run listens.
+"""The progress of the current run in this process: the run reports it, and its caller listens.
 
-A loop that takes long calls `within_run`, however deep it is; nothing happens if nobody listens.
+A long loop calls `within_run`, however deep in the code it is. Without a listener this does
+nothing.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ if TYPE_CHECKING:
 
 _listeners: list[Callable[[float], None]] = []
 _words: list[str] = [""]
-"""Of the present run of this process."""
+"""The last words that the current run reported."""
 
 
 def within_run(share: float, words: str = "") -> None:
-    """Tell the caller of the present run how far it is, from 0 to 1.
+    """Report the progress of the current run to its caller, as a share from 0 to 1.
 
-    Words are shown too where the run is not that of a worker.
+    The words are shown too, unless the run belongs to a worker process.
     """
     if _listeners:
         _listeners[-1](share)
@@ -27,13 +28,13 @@ def within_run(share: float, words: str = "") -> None:
 
 
 def words_of_run() -> str:
-    """Return the words that the present run told last; empty between runs."""
+    """Return the last words that the current run reported; empty between runs."""
     return _words[0]
 
 
 @contextmanager
 def listening(listener: Callable[[float], None]) -> Iterator[None]:
-    """Tell `listener` what `within_run` is told meanwhile in this process."""
+    """Call `listener` with every share that `within_run` reports in the block."""
     _listeners.append(listener)
     try:
         yield
@@ -44,14 +45,14 @@ def listening(listener: Callable[[float], None]) -> Iterator[None]:
 
 @contextmanager
 def part_of_run(part: int, parts: int) -> Iterator[None]:
-    """Take what `within_run` is told meanwhile for one of several equal parts of the run.
+    """Treat the progress that is reported in the block as one of several equal parts of the run.
 
     Parameters
     ----------
     part
-        Which one, from 0 on.
+        The index of the part, from 0 on.
     parts
-        How many there are.
+        The number of parts.
     """
     if not _listeners:
         yield

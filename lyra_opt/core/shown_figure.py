@@ -1,4 +1,4 @@
-"""Figures that notebooks show by themselves, also where nobody imported pyplot."""
+"""Matplotlib figures that notebooks display, even if pyplot was never imported."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ DOTS_PER_INCH = 144
 
 
 class ShownFigure(Figure):
-    """A figure of matplotlib with the representation that notebooks ask for."""
+    """A matplotlib figure with the representation that notebooks ask for."""
 
     def _repr_png_(self) -> bytes:
         stream = io.BytesIO()
-        with warnings.catch_warnings():  # of letters that the font lacks
+        with warnings.catch_warnings():  # the font may lack some letters
             warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
             self.savefig(stream, format="png", dpi=DOTS_PER_INCH)
         return stream.getvalue()

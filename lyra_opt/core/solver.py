@@ -1,4 +1,4 @@
-"""What every solver is, and the registry that finds solvers by name."""
+"""The base class of all solvers, and functions that find solvers by name."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 class Observer(Protocol):
-    """Who is told of what a run finds."""
+    """A function that a solver calls for each improvement it finds."""
 
     def __call__(self, kind: str, value: Number, solution: Any = None) -> None:
-        """Take an improvement: ``("objective", value)`` or ``("dual_bound", value)``.
+        """Receive an improvement: ``("objective", value)`` or ``("dual_bound", value)``.
 
-        The solution of an objective is given by those who have it at hand: it is what is kept of a
-        run that must be ended from outside.
+        A solver passes the solution of an objective if it has it at hand. If the run must be
+        killed, the last such solution is its result.
         """
 
 
@@ -39,7 +39,7 @@ SolveT = TypeVar("SolveT", bound=Callable[..., SolveResult[Any]])
 
 
 def _keeping_limits(solve: SolveT) -> SolveT:
-    """Return a method `solve` that runs with its `limits` in force."""
+    """Wrap a method `solve` so that the given limits are in force while it runs."""
 
     @wraps(solve)
     def limited(self: Any, *given: Any, **named: Any) -> SolveResult[Any]:
@@ -51,38 +51,38 @@ def _keeping_limits(solve: SolveT) -> SolveT:
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """Why a solver does not take an instance, or is not available at all."""
+    """The reason why a solver does not support an instance, or is not available."""
 
     reason: str
 
 
 class Solver(ABC):
-    """A heuristic or an exact method for one decision problem.
+    """Base class for a heuristic or an exact method for one decision problem.
 
-    A solver keeps no state between runs, changes none of its arguments and breaks ties by a
-    documented order, so that the same seed gives the same answer. It never grades itself:
-    `lyra_opt.core.solving.solve_and_check` recomputes what it claims.
+    A solver keeps no state between runs, does not change its arguments, and breaks ties by a
+    documented order, so that equal seeds give equal answers. It never grades itself:
+    `lyra_opt.core.solving.solve_and_check` recomputes its claims.
 
-    The limits of `solve` are in force while it runs, for every function that it calls too: see
+    The limits of `solve` are in force while it runs, for every function that it calls as well; see
     `lyra_opt.core.stopwatch`.
     """
 
     name: str
-    """The name the command line knows it by, such as ``lyra-greedy``."""
+    """The name of the solver on the command line, such as ``lyra-greedy``."""
     problem: str
-    """The name of the problem it solves, such as ``reclaim``."""
+    """The name of the problem that it solves, such as ``reclaim``."""
     variants: Sequence[str]
-    """The variants of the problem that it takes, such as ``rigid``."""
+    """The variants of the problem that it supports, such as ``rigid``."""
     exact_variants: Sequence[str] = ()
-    """Those of the variants of which a run without limits ends with a proof."""
+    """The variants for which a run without limits ends with a proof."""
     gives_bound: bool = False
     """Whether it returns a dual bound of its own."""
     is_parallel: bool = False
-    """Whether it uses more than one thread where limits allow them."""
+    """Whether it uses more than one thread if the limits allow it."""
     engine: str = ""
-    """What its bounds rest on, such as ``highs``; empty for code of its own."""
+    """The backend that computes its bounds, such as ``highs``; empty if it uses no backend."""
     modules: tuple[str, ...] = ()
-    """Python modules that it needs and that may not be installed."""
+    """The Python modules that it needs and that may not be installed."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -91,14 +91,14 @@ class Solver(ABC):
 
     @property
     def summary(self) -> str:
-        """What it is, on one line: the first line of the docstring, where a class says no other."""
+        """A description of the solver on one line; by default the first line of its docstring."""
         first, _, _ = (type(self).__doc__ or "").strip().partition("\n")
         return first.replace("`", "").removesuffix(".")
 
     def availability(self) -> Unsupported | None:
-        """Return why it cannot run on this machine, None if it can.
+        """Return why the solver cannot run on this machine; None if it can.
 
-        That is which package is missing; none is imported.
+        The reason is a missing package; no package is imported to find out.
         """
         for module in self.modules:
             package = module.partition(".")[0]
@@ -107,15 +107,15 @@ class Solver(ABC):
         return None
 
     def load(self) -> None:
-        """Import the modules; what that takes is no solver's time."""
+        """Import the modules of the solver; this time does not count as its run time."""
         with loading():
             for module in self.modules:
                 import_module(module)
 
     def supports(self, instance: Any) -> Unsupported | None:
-        """Return why the solver does not take `instance`, None if it does.
+        """Return why the solver does not support `instance`; None if it does.
 
-        That is that it takes other variants; a solver may have more reasons.
+        By default the only reason is the variant; a subclass may have other reasons.
         """
         if instance.variant in self.variants:
             return None
@@ -141,38 +141,38 @@ class Solver(ABC):
         instance
             A validated instance that `supports` accepts.
         limits
-            What the run may use. `lyra_opt.core.stopwatch` tells what is left of it.
+            The resources of the run; `lyra_opt.core.stopwatch` tells the time that is left.
         rng
             The only source of randomness.
         warm_start
             A valid solution to start from; the answer is never worse.
         observer
-            Told of each improvement.
+            A function to call for each improvement.
         """
 
 
 class HeuristicSolver(Solver):
-    """A rule that claims no proof; of the limits it keeps the time.
+    """Base class for heuristics, which claim no proof and observe only the time limit.
 
-    Ask for a bound with ``certify`` where it gives none.
+    If a heuristic returns no dual bound, ``certify`` computes one.
     """
 
     @abstractmethod
     def apply(self, instance: Any, rng: np.random.Generator) -> SolveResult[Any]:
-        """Return what the rule makes of an instance that `supports` accepts.
+        """Return the result of the rule for an instance that `supports` accepts.
 
-        A rule that may take long asks `lyra_opt.core.stopwatch.require_time` now and then, and
-        lets `OutOfTimeError` pass where it has nothing to return by then.
+        A rule that may take long calls `lyra_opt.core.stopwatch.require_time` regularly. If it has
+        nothing to return when the time is over, it lets `OutOfTimeError` pass.
         """
 
     def stopped(self, instance: Any) -> SolveResult[Any]:  # noqa: ARG002
-        """Return what takes next to no time, where the rule was stopped and has nothing."""
+        """Return a quick result for a rule that was stopped before it had a solution."""
         return SolveResult(status=Status.UNKNOWN, stopped_by=StoppedBy.TIME)
 
     def objective_of(self, instance: Any, solution: Any) -> Number | None:
-        """Return the value of a solution that somebody gives, None if it is not valid.
+        """Return the objective of a given solution; None if the solution is not valid.
 
-        As the checker finds it; rules that know a faster way have their own.
+        By default the checker computes it; a subclass may use a faster method.
         """
         return find_problem(self.problem).check(instance, solution).objective
 
@@ -185,9 +185,9 @@ class HeuristicSolver(Solver):
         warm_start: Any = None,
         observer: Observer | None = None,
     ) -> SolveResult[Any]:
-        """Apply the rule; return the warm start instead where that is better.
+        """Apply the rule; return the warm start instead if it is better.
 
-        Rules that are done within `lyra_opt.core.stopwatch.GRACE_S` are never stopped.
+        A rule that ends within `lyra_opt.core.stopwatch.GRACE_S` seconds is never stopped.
         """
         found: SolveResult[Any]
         try:
@@ -212,15 +212,15 @@ class HeuristicSolver(Solver):
 
 
 class Answering:
-    """A policy that decides step by step: it answers instances through a solver."""
+    """Base class for step-by-step policies that a solver can apply to instances."""
 
     problem: ClassVar[str]
-    """The name of the problem whose `Problem.solver_of` makes that solver."""
+    """The name of the problem; `Problem.solver_of` makes the solver."""
 
 
 SolverLike = str | Solver | type[Solver] | Answering | type[Answering]
-"""What a solver can be given as: the name of a registered one, ``my_file.py:NAME`` for one in a
-file of one's own, an object, or a class that is made without arguments."""
+"""A solver: a registered name, ``my_file.py:NAME`` for a solver in a user's file, an object, or a
+class whose constructor needs no arguments."""
 
 
 def _adapted(given: Any) -> Solver | None:
@@ -236,41 +236,41 @@ SOLVERS = Plugins(
     adapt=_adapted,
     also_meant=lambda: made_solver_names(),
 )
-"""All solvers, as ``problem.name``."""
+"""All registered solvers, by ``problem.name``."""
 
 
 class SolverMaker(Protocol):
-    """What makes the solvers whose names begin with the word by which it is registered."""
+    """A factory of solvers, registered under the first word of their names."""
 
     def names(self) -> Sequence[str]:
-        """Return the names to list, whether such a solver can run here or not."""
+        """Return the names to list, including solvers that cannot run on this machine."""
 
     def make(self, problem: str, name: str) -> Solver | None:
-        """Return the solver of a name, None if there is none for the problem."""
+        """Return the solver with a name; None if no such solver exists for the problem."""
 
 
 MAKERS = Plugins("lyra_opt.solver_makers", "maker of solvers", needs=("names", "make"))
 
 
 def solver_names(problem: str | None = None) -> list[tuple[str, str]]:
-    """Return (problem, name) of every registered solver, of one problem or of all, in order."""
-    if problem is not None:  # those of other problems are not imported
+    """Return (problem, name) of each registered solver, of one problem or of all, in order."""
+    if problem is not None:  # avoids importing the solvers of other problems
         return [(problem, name) for name in SOLVERS.names(problem)]
     parted = (name.partition(".") for name in SOLVERS.names())
     return [(of, name) for of, _, name in parted]
 
 
 def made_solver_names() -> list[str]:
-    """Return the names that makers list."""
+    """Return the names of all solvers that the factories list."""
     return [name for maker in MAKERS.all().values() for name in maker.names()]
 
 
 def find_solver(problem: str, given: SolverLike) -> Solver:
-    """Return a solver of `problem`, however it is given; see `Plugins.of` for errors."""
+    """Return the solver of `problem` for a name, a class or an object."""
     try:
         solver: Solver = SOLVERS.of(given, problem)
     except UserError:
-        made = _made(problem, given) if isinstance(given, str) else None
+        made = _solver_from_factory(problem, given) if isinstance(given, str) else None
         if made is None:
             raise
         return made
@@ -278,7 +278,7 @@ def find_solver(problem: str, given: SolverLike) -> Solver:
 
 
 def is_registered(solver: Solver) -> bool:
-    """Return whether a solver is the one that is found by its name."""
+    """Return whether a solver is the object that its name finds."""
     try:
         return find_solver(solver.problem, solver.name) is solver
     except UserError:
@@ -286,7 +286,7 @@ def is_registered(solver: Solver) -> bool:
 
 
 def require_different_names(names: Iterable[str]) -> None:
-    """Raise `UserError` for a name that occurs twice: their answers could not be told apart."""
+    """Raise `UserError` if two solvers have the same name, because names identify their answers."""
     seen = set()
     for name in names:
         if name in seen:
@@ -295,8 +295,8 @@ def require_different_names(names: Iterable[str]) -> None:
 
 
 @cache
-def _made(problem: str, name: str) -> Solver | None:
-    """Return a solver whose name is registered nowhere, but that a maker knows; made once."""
+def _solver_from_factory(problem: str, name: str) -> Solver | None:
+    """Build, once, a solver such as `pulp-gurobi`, whose name only a factory recognises."""
     prefix = name.partition("-")[0]
     if prefix not in MAKERS.names():
         return None
@@ -305,5 +305,5 @@ def _made(problem: str, name: str) -> Solver | None:
 
 
 def is_built_in(solver: Solver) -> bool:
-    """Return whether a solver comes with the toolkit, whose tests hold it to its rules."""
+    """Return whether a solver is part of the toolkit, whose tests check that it keeps the rules."""
     return type(solver).__module__.partition(".")[0] == "lyra_opt"

@@ -1,4 +1,4 @@
-"""Run a solver and check what it claims; the only place where a status becomes an answer."""
+"""Run a solver, check its claims, and return the checked answer."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from lyra_opt.core.solver import Observer, Solver
 
 MaybeNone: TypeAlias = Any
-"""Said of what may be None where a user who knows better need not ask; as typeshed has it."""
+"""The type of a value that may be None, for code that need not check; named as in typeshed."""
 
 LOGGER = logging.getLogger(__name__)
 
 PLACES_NAMED = 3
-"""Of those where a solver has changed its instance."""
+"""The number of changed parts of an instance that a message names."""
 
 COMMON_ANSWER_KEYS = (
     "file",
@@ -67,25 +67,25 @@ OWN_BOUND = "the problem's own bound"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Witness:
-    """What a method that was asked beside the solver says of the instance.
+    """The result of an independent method that was asked to confirm an answer.
 
     Parameters
     ----------
     method
-        Its name: that of a solver, or `OWN_BOUND`.
+        The name of a solver, or `OWN_BOUND`.
     dual_bound
-        Its bound, None if it has none.
+        The dual bound of the method; None without a bound.
     proves
-        Whether that alone proves what the answer claims: that its solution is optimal, or that
-        there is none.
+        Whether this bound alone proves the claim of the answer: that its solution is optimal, or
+        that no solution exists.
     is_better
-        Whether its bound is better than the solver's.
+        Whether this bound is better than the solver's.
     objective
-        Of its solution, where that is better than the solver's.
+        The objective of the method's solution, if it is better than the solver's.
     stopped_by
-        The limit that ended it.
+        The limit that ended the method.
     wall_time_s
-        Its time.
+        The time of the method, in seconds.
     """
 
     method: str
@@ -97,7 +97,7 @@ class Witness:
     wall_time_s: float
 
     def __str__(self) -> str:
-        """Return it in words, for people."""
+        """Return the result of the witness as a sentence."""
         if self.proves:
             said = "proves the same"
         elif self.dual_bound is None:
@@ -114,47 +114,47 @@ class Witness:
         return f"{self.method}{stopped} {said}, in {show_seconds(self.wall_time_s)}"
 
     def as_json_object(self) -> dict[str, Any]:
-        """Return it as the value of ``witness`` in an object of ``solve --json``."""
+        """Return the value of ``witness`` in an object of ``solve --json``."""
         stopped_by = None if self.stopped_by is None else str(self.stopped_by)
         return {**asdict(self), "stopped_by": stopped_by}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer(Generic[SolutionT]):
-    """A checked result: every number in it was recomputed, or is a bound that was not refuted.
+    """A checked result: each number was recomputed, or is a bound that nothing refutes.
 
     Parameters
     ----------
     problem, instance, solver, seed
-        What was run.
+        The problem, the instance, the name of the solver, and the random seed of the run.
     status
-        Optimal whenever objective and bound are equal, for a heuristic too.
+        Optimal whenever objective and bound are equal, also for a heuristic.
     stopped_by
         The limit that ended the run.
     solution
-        The best solution, None if none.
+        The best solution; None without a solution.
     objective
-        Its value as the checker computes it.
+        The objective of the solution, as the checker computes it.
     dual_bound
         The best proved bound.
     wall_time_s
-        Time of the solver alone: no parsing, checking or certifying, and no loading of
-        packages and compiled kernels, which happens once a process.
+        The time of the solver alone, in seconds. It excludes parsing, checking, certifying, and the
+        loading of packages and compiled kernels, which happens once per process.
     witness
-        What a method beside the solver says, None if none was asked.
+        The result of an independent method; None if none was asked.
     measures
-        What the checker reports beside the objective.
+        The measures that the checker reports besides the objective.
     counters
-        Effort spent, by name.
+        Effort by name, such as nodes.
     trajectory
-        Incumbents and dual bounds over time, where they were asked for.
+        Incumbents and dual bounds over time, if they were recorded.
     message
-        The reason of a skip or of an error.
+        The reason of a skip or of an error, or a remark on the run.
     cpu_time_s, peak_memory_mib
-        What the processes that ran it took, where that was watched.
+        CPU time and peak memory of the processes of the run, if they were measured.
     traceback
-        Where an exception was raised, or the solver was when it crashed or was ended, for
-        developers; in no output but that of ``--debug``.
+        The traceback of an exception, or the stack of a solver that crashed or was killed; only
+        ``--debug`` prints it.
     """
 
     problem: Problem
@@ -184,9 +184,9 @@ class Answer(Generic[SolutionT]):
 
     @property
     def gap(self) -> float | None:
-        """How far the objective is from the answer's own bound; None without both.
+        """The gap between the objective and the answer's own dual bound; None without both.
 
-        As `lyra_opt.core.gaps.relative_gap` defines it: infinite where the bound alone is 0.
+        See `lyra_opt.core.gaps.relative_gap`; the gap is infinite if only the bound is 0.
         """
         if self.objective is None or self.dual_bound is None:
             return None
@@ -194,23 +194,23 @@ class Answer(Generic[SolutionT]):
 
     @property
     def certify_time_s(self) -> float | None:
-        """Time of the witness, None if none was asked."""
+        """The time of the witness, in seconds; None without a witness."""
         return None if self.witness is None else self.witness.wall_time_s
 
     @property
     def claim(self) -> Claim:
-        """What it claims of the instance, to be held against other answers."""
+        """The claim about the instance, for a comparison with other answers."""
         witness = self.witness
         bound_by = witness.method if witness is not None and witness.is_better else None
         return Claim(self.solver, self.status, self.objective, self.dual_bound, bound_by)
 
     def __repr__(self) -> str:
-        """Return what it is in a line; `str` says what it says."""
+        """Return solver, instance, status and objective on one line."""
         found = "" if self.objective is None else f", objective {self.objective}"
         return f"<answer of {self.solver} on {self.instance.name!r}: {self.status}{found}>"
 
     def __str__(self) -> str:
-        """Return it for people: status, objective, bound, what was chosen, time; a line each."""
+        """Return the answer as text: status, objective, bound, solution and time, one per line."""
         known = self._in_words()
         width = max(map(len, known)) + 2
         return "\n".join(
@@ -221,7 +221,7 @@ class Answer(Generic[SolutionT]):
         )
 
     def _repr_html_(self) -> str:
-        """Return the same for a notebook, with a picture where the instance is small."""
+        """Return the answer as HTML for a notebook, with a picture if the instance is small."""
         is_small = self.problem.size(self.instance) <= LARGEST_DRAWN
         is_drawn = is_small and self.solution is not None
         picture = picture_of(self.instance, self) if is_drawn else ""
@@ -231,7 +231,7 @@ class Answer(Generic[SolutionT]):
         return f"{self.solver} on {self.instance.name} ({self.problem.name})"
 
     def _in_words(self) -> dict[str, str]:
-        """Return what it says, by what that is."""
+        """Return the parts of the answer as texts, by name."""
         status = str(self.status) + (f" (stopped by {self.stopped_by})" if self.stopped_by else "")
         shown = {
             "status": status,
@@ -248,7 +248,7 @@ class Answer(Generic[SolutionT]):
         return {name: show_value_of(value) for name, value in shown.items() if value is not None}
 
     def _chosen(self) -> dict[str, Any]:
-        """Return what was chosen and measured, by the problem's own keys, None where not known."""
+        """Return the solution and its measures by key of the problem; None for unknown values."""
         solution = (
             self.problem.answer(self.instance, self.solution) if self.solution is not None else {}
         )
@@ -256,7 +256,7 @@ class Answer(Generic[SolutionT]):
         return {key: known.get(key) for key in self.problem.answer_keys}
 
     def claims(self) -> dict[str, Any]:
-        """Return what it claims of its solution, for `lyra_opt.core.verifying.verify`."""
+        """Return the claims about the solution, for `lyra_opt.core.verifying.verify`."""
         claimed = {
             "objective": self.objective,
             **self.measures,
@@ -268,13 +268,13 @@ class Answer(Generic[SolutionT]):
 
     @property
     def is_solved(self) -> bool:
-        """Whether there is a solution, or a proof that there is none."""
+        """Whether the answer has a solution, or proves that no solution exists."""
         return self.solution is not None or self.status is Status.INFEASIBLE
 
     def as_json_object(self, file: str, evidence: Evidence | None = None) -> dict[str, Any]:
-        """Return the object of ``solve --json``: every key present, null where it has no value.
+        """Return the object of ``solve --json``, with every key and null for missing values.
 
-        `evidence` is that of all answers to the instance, by default of this one alone.
+        `evidence` is that of all answers to the instance; by default, that of this answer alone.
         """
         evidence = evidence or evidence_of([self])
         return {
@@ -300,7 +300,7 @@ class Answer(Generic[SolutionT]):
 
 
 class RefutedClaimError(Exception):
-    """A solver claims what the checker, or its own bound, refutes."""
+    """A claim of a solver that the checker, or the solver's own bound, refutes."""
 
 
 def solve_and_check(
@@ -318,26 +318,25 @@ def solve_and_check(
 ) -> Answer[SolutionT]:
     """Run `solver`, recompute its claims and, with `certify`, add a proved bound.
 
-    Never raises for what a solver or the bound does: a failure or a refuted claim is an answer
-    with status error and a message that names both numbers. So is a change of the instance; those
-    that come after get it as it was: solvers of the toolkit work on the instance itself, which is
-    frozen, and all others on a copy of their own.
+    A failure of the solver or of the bound never raises an exception. A failure, a refuted claim,
+    or a change of the instance gives an answer with status error and a message. Changes to the
+    instance are undone. A solver of the toolkit works on the instance itself, any other solver on a
+    copy.
 
     Parameters
     ----------
     seed
-        The run's draws depend on it, on the instance's name and on the solver's name.
+        The random draws of the run depend on the seed and on the names of instance and solver.
     certify
-        Whether to compute the problem's own bound beside the solver's.
+        Whether to compute the problem's own bound in addition to the solver's.
     warm_start
-        A solution to start from; `require_valid_start` says what is wrong with one.
+        A solution to start from; `require_valid_start` checks one.
     observer
-        Told of each improvement, as the solver claims it.
+        A function that is called for each improvement that the solver claims.
     record
-        Whether to keep incumbents and bounds over time. Solvers then report what they find, which
-        takes them a little time.
+        Whether to record incumbents and bounds over time, which costs the solver a little time.
     executor
-        Where the solver is called: here, or in a process of its own.
+        The way to call the solver: in this process, or in a child process.
     """
     call = Call(
         limits=limits or Limits(),
@@ -363,9 +362,9 @@ def require_valid_start(
     claims: Mapping[str, Any],
     source: str,
 ) -> None:
-    """Raise `InputError` naming `source` and what is wrong, if a run cannot start from there.
+    """Raise `InputError` if a run cannot start from a solution; names `source` and the reason.
 
-    `claims` say for which ``instance`` the solution is; without it, it may be for this one.
+    `claims` may name the ``instance`` that the solution belongs to; by default it is this instance.
     """
     other = for_another_instance(instance, {"instance": instance.name, **claims})
     if other is not None:
@@ -386,7 +385,7 @@ def _answer(
     *,
     certify: bool,
 ) -> Answer:
-    """Return what survives of an execution, with what bounds add to it."""
+    """Return the checked answer of an execution, with the bounds that `certify` adds."""
     known: dict[str, Any] = {
         "problem": problem,
         "instance": instance,
@@ -431,7 +430,7 @@ def _answer(
                 known["stopped_by"] = StoppedBy.INTERRUPT
     except RefutedClaimError as error:
         return Answer(**known, status=Status.ERROR, message=str(error))
-    except Exception as error:  # the bound failed, and so nothing that was asked for is known
+    except Exception as error:  # the bound failed, so the requested certificate is missing
         known["traceback"] = "".join(format_exception(error))
         return Answer(**known, status=Status.ERROR, message=failure_of(error))
     messages = [] if checked["status"] is Status.OPTIMAL else [result.message]
@@ -441,10 +440,11 @@ def _answer(
 
 
 def refute_claims(answers: Sequence[Answer]) -> list[Answer]:
-    """Hold the answers of several solvers to one instance against each other.
+    """Compare the answers of several solvers to one instance with one another.
 
-    Returns the same answers, except that one whose dual bound excludes another's valid solution,
-    or that says there is none, becomes an error that names both.
+    Returns the same answers, except those that a valid solution of another answer refutes: a dual
+    bound beyond its objective, or a claim that no solution exists. These become errors that name
+    both solvers.
     """
     if not answers:
         return []
@@ -457,7 +457,7 @@ def refute_claims(answers: Sequence[Answer]) -> list[Answer]:
 
 
 def evidence_of(answers: Sequence[Answer]) -> Evidence:
-    """Return what answers to one instance, at least one, prove together, with their witnesses."""
+    """Return the joint evidence of one or more answers to one instance, with their witnesses."""
     better = [
         Claim(answer.witness.method, Status.FEASIBLE, answer.witness.objective)
         for answer in answers
@@ -468,7 +468,7 @@ def evidence_of(answers: Sequence[Answer]) -> Evidence:
 
 
 def _as_error(answer: Answer, message: str) -> Answer:
-    """Return the answer as an error: what was run stays, what was claimed goes."""
+    """Return the answer with status error and without its claims."""
     return replace(
         answer,
         status=Status.ERROR,
@@ -485,7 +485,7 @@ def _as_error(answer: Answer, message: str) -> Answer:
 def _check_claims(
     problem: Problem, instance: ProblemInstance, result: SolveResult[Any]
 ) -> dict[str, Any]:
-    """Return the fields of an answer that survive the checker."""
+    """Return the fields of an answer that the checker confirms."""
     checked: dict[str, Any] = {"status": result.status, "dual_bound": result.dual_bound}
     if result.solution is None or result.objective is None:
         return checked
@@ -516,7 +516,7 @@ def _check_claims(
 def _certified(
     problem: Problem, instance: ProblemInstance, checked: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return what the problem's own bound adds to a checked answer."""
+    """Return the fields of a checked answer that the problem's own bound changes."""
     stopwatch = Stopwatch()
     bound = own = problem.dual_bound(instance)
     elapsed_s = stopwatch.elapsed_s
@@ -541,7 +541,7 @@ def _certified(
 
 
 def _is_proved(variant: Variant, objective: Number, bound: Number | None) -> bool:
-    """Whether the bound meets the objective; an error if it lies beyond it."""
+    """Return whether the bound proves the objective; an objective beyond it is an error."""
     if bound is None:
         return False
     if variant.is_better(objective, bound) and not same_value(objective, bound):

@@ -1,17 +1,16 @@
-"""The clock of solvers: what they take, and what a time limit leaves them.
+"""The clock of solvers: elapsed time, limits in force, and interruptions.
 
-Importing OR-Tools or numba takes about a second, whatever is solved then. It is spent once a
-process, so counting it as the time of the solver that happens to run first would say nothing
-about that solver.
+Importing OR-Tools or numba takes about a second, once per process. This time is excluded, because
+it would be counted for the solver that happens to run first.
 
-Limits are in force for all code that is called within ``with limited_to(limits)``, however deep.
-Every `lyra_opt.core.solver.Solver` puts its own in force, so solvers, rules, bounds and builders of
-models read them from one place, and simulated clusters can call the same functions without any.
-A loop that may take long asks `require_time` every few milliseconds, and the caller that can return
-something by then catches `OutOfTimeError`. A search asks `limit_reached` before each node.
+Limits are in force for all code inside ``with limited_to(limits)``, however deep. Every
+`lyra_opt.core.solver.Solver` puts its limits in force. Solvers, rules, bounds and model builders
+therefore read them from one place, and a simulated cluster can call the same functions without any
+limit. A loop that may take long calls `require_time` every few milliseconds; a caller that has a
+partial result catches `OutOfTimeError`. A search calls `limit_reached` before each node.
 
-Ctrl-C uses the same mechanism: within ``with heeding(interruption)``, an interruption that is asked
-for ends the time limit in force at once.
+Ctrl-C uses the same mechanism: inside ``with heeding(interruption)``, a requested interruption ends
+the time limit at once.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ if TYPE_CHECKING:
 ItemT = TypeVar("ItemT")
 
 BYTES_PER_MIB = 2**20
-LONGEST_TIME_LIMIT_S = 1e9  # some backends cannot represent more, and 30 years is no limit
+LONGEST_TIME_LIMIT_S = 1e9  # some backends accept no more; 30 years are the same as no limit
 GRACE_S = 0.1
-"""What a first solution may take beyond a time limit, which is of little use without one."""
+"""Seconds that a heuristic may exceed its time limit by, to return at least a first solution."""
 
 _loading_s = 0.0
 _of_thread = local()
@@ -42,13 +41,13 @@ _listeners: list[Callable[[bool], None]] = []
 
 
 class OutOfTimeError(Exception):
-    """The time limit in force is used up, or the run is interrupted."""
+    """The time limit in force is over, or the run is interrupted."""
 
 
 class Interruption:
-    """A request to end the runs that heed it, as Ctrl-C makes it.
+    """A request to end the current runs, such as Ctrl-C.
 
-    `ask` calls the `listeners`, which end machine code that cannot look at a clock.
+    `ask` calls the `listeners`, which stop machine code that cannot check a clock.
     """
 
     def __init__(self) -> None:
@@ -56,14 +55,14 @@ class Interruption:
         self.listeners: list[Callable[[], object]] = []
 
     def ask(self) -> None:
-        """Ask the runs to end."""
+        """Request the end of the runs."""
         self.is_asked = True
         for listener in self.listeners:
             listener()
 
 
 class _InForce(NamedTuple):
-    """Limits, when their time ends, and what an interruption leaves: nothing but a grace."""
+    """Limits in force, with the end of their time and the end that an interruption sets."""
 
     limits: Limits
     deadline_s: float
@@ -83,9 +82,9 @@ _in_force: ContextVar[_InForce] = ContextVar("limits_in_force", default=_NO_LIMI
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Mark what happens meanwhile (imports, compiling) as spent once a process.
+    """Exclude the time of the block (imports, compiling) from the run times of solvers.
 
-    What is marked within what is marked counts once.
+    Nested blocks count once.
     """
     global _loading_s
     if getattr(_of_thread, "is_loading", False):
@@ -109,7 +108,7 @@ def _tell(*, is_loading: bool) -> None:
 
 @contextmanager
 def on_loading(listener: Callable[[bool], None]) -> Iterator[None]:
-    """Call `listener` meanwhile when loading begins, with True, and when it ends, with False."""
+    """Call `listener` with True when loading begins in the block, and with False when it ends."""
     _listeners.append(listener)
     try:
         yield
@@ -122,19 +121,19 @@ def _now_s() -> float:
 
 
 class Stopwatch:
-    """Wall-clock seconds since construction, less those spent on `loading`."""
+    """Wall-clock seconds since construction, without the time of `loading`."""
 
     def __init__(self) -> None:
         self._started_s = _now_s()
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds so far."""
+        """The seconds so far."""
         return _now_s() - self._started_s
 
 
 class _Within:
-    """Puts limits in force; a class, because generators take three times as long."""
+    """A context manager for limits; a class, because a generator would be three times as slow."""
 
     __slots__ = "_in_force", "_token"
 
@@ -149,11 +148,11 @@ class _Within:
 
 
 def limited_to(limits: Limits) -> AbstractContextManager[None]:
-    """Put limits in force for the code within.
+    """Put limits in force for the code in the block.
 
-    The time counts from here, and of time limits within one another the one that ends first
-    counts. Nodes, memory and threads are those of the innermost limits: each search counts its own.
-    As in `Stopwatch`, what a process loads once takes no time. Limits hold in one thread.
+    The time counts from the start of the block; of nested time limits, the one that ends first
+    counts. The limits on nodes, memory and threads are those of the innermost block, because each
+    search counts its own. As in `Stopwatch`, loading does not count. Limits hold for one thread.
     """
     around, time_s = _in_force.get(), limits.time_s
     deadline_s = around.deadline_s
@@ -163,19 +162,19 @@ def limited_to(limits: Limits) -> AbstractContextManager[None]:
 
 
 def limits_in_force() -> Limits:
-    """Return the innermost limits, as they were given; `remaining_s` is the time left."""
+    """Return the innermost limits as they were given; `remaining_s` returns the time left."""
     return _in_force.get().limits
 
 
 def limit_reached(*, nodes: int, memory_bytes: int) -> StoppedBy | None:
-    """Return which of the limits in force a search has reached, None if it may go on.
+    """Return the limit that a search has reached; None if it may continue.
 
     Parameters
     ----------
     nodes
-        The nodes that the search has made.
+        The number of nodes that the search has created.
     memory_bytes
-        The memory that its open nodes take.
+        The memory of its open nodes.
     """
     limits = _in_force.get().limits
     if is_out_of_time():
@@ -188,45 +187,45 @@ def limit_reached(*, nodes: int, memory_bytes: int) -> StoppedBy | None:
 
 
 def grace() -> AbstractContextManager[None]:
-    """Leave what happens meanwhile at least `GRACE_S`, whatever the limit in force."""
+    """Give the code in the block at least `GRACE_S` seconds, whatever the limit in force."""
     around, until_s = _in_force.get(), _now_s() + GRACE_S
     deadline_s = max(until_s, around.deadline_s)
     return _Within(around._replace(deadline_s=deadline_s, graced_until_s=until_s))
 
 
 def heeding(interruption: Interruption) -> AbstractContextManager[None]:
-    """Let an interruption end the limit in force; a grace is all that it leaves."""
+    """Let an interruption end the time limit of the block, except for its grace."""
     return _Within(_in_force.get()._replace(interruption=interruption))
 
 
 def interruption_in_force() -> Interruption:
-    """Return the interruption that the present run heeds; without one, one that never comes."""
+    """Return the interruption in force; by default, one that is never requested."""
     return _in_force.get().interruption
 
 
 def remaining_s() -> float | None:
-    """Return the seconds that the limit in force leaves, at least 0; None without a limit."""
+    """Return the seconds until the time limit in force, at least 0; None without a limit."""
     end_s = _in_force.get().end_s
     return None if end_s == math.inf else max(0.0, end_s - _now_s())
 
 
 def is_out_of_time() -> bool:
-    """Return whether there is a limit in force and it is used up."""
+    """Return whether a time limit is in force and is over."""
     end_s = _in_force.get().end_s
     return end_s != math.inf and _now_s() >= end_s
 
 
 def require_time() -> None:
-    """Raise `OutOfTimeError` if the limit in force is used up.
+    """Raise `OutOfTimeError` if the time limit in force is over.
 
-    Takes a quarter of a microsecond: ask every few milliseconds.
+    A call takes 0.25 microseconds, so it can be made every few milliseconds.
     """
     if is_out_of_time():
         raise OutOfTimeError
 
 
 def within_time(items: Iterable[ItemT], every: int = 1) -> Iterator[ItemT]:
-    """Yield the items, and ask for time before each, or before each of so many."""
+    """Yield the items, and check the time limit before every `every`-th item."""
     for place, item in enumerate(items):
         if place % every == 0:
             require_time()

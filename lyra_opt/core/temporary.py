@@ -1,9 +1,9 @@
-"""Temporary folders and unfinished files, which do not stay where their process is killed.
+"""Temporary folders and unfinished files, which are removed even if their process is killed.
 
-A killed process removes nothing. So each folder and file has a lock (flock) that is held until its
-process ends, in whatever way. The next process that makes one in the same place removes those
-whose lock is free. Ids of processes do not serve: containers that share a folder count processes
-separately.
+A killed process cannot remove its files. Each folder and file therefore has a lock (flock) that the
+system releases when the process ends. The next process that creates one in the same place removes
+those whose lock is free. Process ids would not work, because containers that share a folder number
+their processes separately.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pathlib import Path
 
 FOLDER = "lyra-opt-"
 UNFINISHED = ".lyra-opt-unfinished-"
-"""How the names of folders and of files begin."""
+"""The prefixes of the names of temporary folders and unfinished files."""
 
 LOCK = ".lyra-opt-lock"
-"""The file in a folder whose lock is held; folders without it belong to somebody else."""
+"""The locked file in each temporary folder; a folder without it belongs to another program."""
 
 
 class TemporaryFolder:
-    """A new folder among the temporary files; it goes with `remove`, or as a context.
+    """A new temporary folder; `remove`, or the end of its context, deletes it.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class TemporaryFolder:
             os.close(self._lock)
 
     def remove(self) -> None:
-        """Remove the folder with its files; call it once."""
+        """Remove the folder with its files; must be called only once."""
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
 
@@ -56,7 +56,7 @@ class TemporaryFolder:
 
 
 def unfinished_file(folder: Path) -> tuple[int, str]:
-    """Return descriptor and path of a new file, which is not left over while that is open."""
+    """Return descriptor and path of a new file, which may be removed once it is closed."""
     remove_leftovers(folder)
     while True:
         descriptor, path = tempfile.mkstemp(dir=folder, prefix=UNFINISHED)
@@ -66,23 +66,23 @@ def unfinished_file(folder: Path) -> tuple[int, str]:
 
 
 def _is_taken(descriptor: int) -> bool:
-    """Take the lock of a new file; return False if another process has just removed the file."""
-    with suppress(OSError):  # a file system without locks: there nobody removes anything
+    """Lock a new file; return False if another process has just removed it."""
+    with suppress(OSError):  # on a file system without locks, leftovers are never removed
         fcntl.flock(descriptor, fcntl.LOCK_EX)
     return os.fstat(descriptor).st_nlink > 0
 
 
 @cache
 def remove_leftovers(folder: Path) -> None:
-    """Remove, once per process and folder, what killed processes of this user left there."""
+    """Remove, once per process and folder, the files that killed processes left there."""
     with suppress(OSError), os.scandir(folder) as entries:
         for name in [each.name for each in entries if each.name.startswith((FOLDER, UNFINISHED))]:
-            with suppress(OSError):  # in use, gone, or not ours
+            with suppress(OSError):  # in use, already removed, or owned by another user
                 _remove_if_left(folder / name)
 
 
 def _remove_if_left(path: Path) -> None:
-    """Remove a folder or file of this user if its lock is free; follow no link."""
+    """Remove a folder or file of this user if its lock is free; symbolic links are not followed."""
     found = path.lstat()
     is_folder = path.name.startswith(FOLDER)
     if found.st_uid != os.geteuid() or stat.S_ISDIR(found.st_mode) != is_folder:

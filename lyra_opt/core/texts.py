@@ -1,4 +1,4 @@
-"""How values, keys and times are written for people, in tables and where an answer is printed."""
+"""Formatting of values, keys and times as text for tables and printed answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONGEST_LIST = 12
 
 
 def show_list(values: Sequence[str]) -> str:
-    """Return names on one line, the first dozen and how many there are."""
+    """Return names on one line: at most the first twelve, and then how many names there are."""
     shown = one_line(", ".join(values[:LONGEST_LIST])) or "none"
     if len(values) > LONGEST_LIST:
         shown += f", ... ({len(values)} in all)"
@@ -22,7 +22,9 @@ def show_list(values: Sequence[str]) -> str:
 
 
 def show_value_of(value: object) -> str:
-    """Return a measure for people: a float with ten digits, of a list or object all entries.
+    """Return a value as text: floats with ten significant digits, lists and objects entry by entry.
+
+    If the entries are objects, their keys come first, in brackets.
 
     Before entries that are objects stands what their values are.
 
@@ -37,14 +39,14 @@ def show_value_of(value: object) -> str:
 
 
 def show_count(value: object) -> str:
-    """Return a value for a table: empty for none, of a list or object how many entries it has."""
+    """Return a value for a table cell: "" for None, and the length of a list or object."""
     if value is None:
         return ""
     return str(len(value)) if isinstance(value, list | dict) else show_value_of(value)
 
 
 def show_entries(value: Sequence[Any] | Mapping[str, Any]) -> list[str]:
-    """Return each entry of a list or an object as text: of an entry that is an object, its values.
+    """Return each entry of a list or object as text; an entry that is an object becomes its values.
 
     >>> show_entries({"a": 2}), show_entries([{"job": "a", "start_s": 0.5}])
     (['a 2'], ['a 0.5'])
@@ -58,7 +60,7 @@ def show_entries(value: Sequence[Any] | Mapping[str, Any]) -> list[str]:
 
 
 def words(key: str) -> str:
-    """Return a key of ``solve --json`` as words.
+    """Return a key of ``solve --json`` as words, with its unit.
 
     >>> words("used_gpus"), words("mean_jct_s"), words("gpu_s")
     ('used GPUs', 'mean JCT (s)', 'GPU-seconds')
@@ -69,21 +71,21 @@ def words(key: str) -> str:
 
 
 def show_seconds(time_s: float | None) -> str:
-    """Return a duration in the unit that suits it."""
+    """Return a duration as text in seconds, or in milliseconds below one second; "" for None."""
     if time_s is None:
         return ""
     return f"{time_s:.2f} s" if time_s >= 1 else f"{1000 * time_s:.2f} ms"
 
 
 LEAST_LIKENESS = 0.65
-"""Of two names, from 0 to 1, for one to be taken for a slip of the other."""
+"""Similarity, from 0 to 1, from which a name counts as a misspelling of another name."""
 LONGEST_COMPARED = 60
 
 
 def nearest(given: object, known: Iterable[str]) -> str | None:
-    """Return the known name that `given` is most likely a slip of, None if it is like none.
+    """Return the known name that is most similar to `given`; None if no known name is similar.
 
-    Upper and lower case do not count.
+    Upper and lower case count as equal.
 
     >>> nearest("lyra-gredy", ["exact", "lyra-greedy"]), nearest("CPSAT", ["cpsat"])
     ('lyra-greedy', 'cpsat')
@@ -98,14 +100,14 @@ def nearest(given: object, known: Iterable[str]) -> str | None:
 def meant(
     given: object, known: Iterable[str], listing: str = "known:", also: Iterable[str] = ()
 ) -> str:
-    """Return which name was meant, as a question, or all where none is near.
+    """Return the hint for an unknown name: the similar known name, or else all known names.
 
     Parameters
     ----------
     listing
-        What stands before them.
+        The words before the list of known names.
     also
-        Names that may be meant too, but are too many to list.
+        Names that may be suggested but are too many to list.
 
     >>> meant("servres", ["servers", "jobs"]), meant("colour", ["servers", "jobs"])
     ('did you mean servers?', 'known: servers, jobs')

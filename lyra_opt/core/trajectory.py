@@ -1,4 +1,4 @@
-"""Incumbents and dual bounds over the time of a run, as the solver told of them."""
+"""Incumbents and dual bounds over the time of a run, as the solver reports them."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 
 class TrajectoryPoint(NamedTuple):
-    """An objective or a dual bound that a run knew from then on.
+    """An objective or a dual bound that a run knew from a certain time on.
 
     Parameters
     ----------
     elapsed_s
-        Seconds since the solver was called, as `Answer.wall_time_s` counts them.
+        Seconds since the call of the solver, on the clock of `Answer.wall_time_s`.
     kind
-        Of what `value` is.
+        Whether `value` is an objective or a dual bound.
     value
-        Better than the one of its kind before, or the last.
+        A value that is better than the one before it of the same kind, or the final value.
     is_checked
-        Whether the checker recomputed it, and held objective and bound against each other: so are
-        the last of each kind. Those before are what the solver said on its way.
+        Whether the checker recomputed the value and compared objective and bound. This holds for
+        the last point of each kind; earlier points are the solver's own claims.
     """
 
     elapsed_s: float
@@ -42,7 +42,7 @@ class TrajectoryPoint(NamedTuple):
 
 
 def is_improvement(variant: Variant, kind: str, value: Number, known: Number | None) -> bool:
-    """Return whether an objective is better, or a bound tighter, than the one known, if any."""
+    """Return whether an objective is better, or a bound tighter, than the known value, if any."""
     if known is None:
         return True
     first, second = (value, known) if kind == "objective" else (known, value)
@@ -50,9 +50,9 @@ def is_improvement(variant: Variant, kind: str, value: Number, known: Number | N
 
 
 class Improvements:
-    """An observer that passes on what is better than what it was told before.
+    """An observer that passes on only those values that improve on all values before.
 
-    Backends call it from threads of their own.
+    Backends may call it from their own threads.
     """
 
     def __init__(self, observer: Observer, variant: Variant) -> None:
@@ -61,7 +61,7 @@ class Improvements:
         self._lock = Lock()
 
     def __call__(self, kind: str, value: Number, solution: Any = None) -> None:
-        """Pass on a finite objective or bound, if it is better (a bound: tighter)."""
+        """Pass on a finite objective or dual bound if it is an improvement."""
         with self._lock:
             is_new = is_improvement(self._variant, kind, value, self._known.get(kind))
             if is_new and math.isfinite(value):
@@ -70,21 +70,21 @@ class Improvements:
 
 
 class Recorder:
-    """An observer that keeps when it was told of which improvement, and passes it on.
+    """An observer that records each improvement with its time, and passes it on.
 
     Parameters
     ----------
     stopwatch
-        Of the run.
+        The clock of the run.
     observer
-        Somebody else's, if any.
+        Another observer to call, if any.
 
     Attributes
     ----------
     best
-        The best solution that came with its objective, and that objective.
+        The best solution that was reported, with its objective.
     bound
-        The best dual bound.
+        The best dual bound that was reported.
     """
 
     def __init__(
@@ -97,12 +97,12 @@ class Recorder:
         self._keep = Improvements(self._record, variant)
 
     def __call__(self, kind: str, value: Number, solution: Any = None) -> None:
-        """Keep an objective or a dual bound, if it is better than the last.
+        """Record an objective or a dual bound if it is an improvement.
 
         Raises
         ------
         ValueError
-            If the value is no finite number, of Python's or NumPy's: the solver's own error.
+            If the value is not a finite number; this is an error of the solver.
         """
         told = as_python(value)
         if not is_finite_number(told):
@@ -120,7 +120,7 @@ class Recorder:
 
     @property
     def points(self) -> tuple[TrajectoryPoint, ...]:
-        """What was kept so far."""
+        """The points recorded so far."""
         return tuple(self._points)
 
 
@@ -131,9 +131,10 @@ def ended(
     objective: Number | None,
     dual_bound: Number | None,
 ) -> tuple[TrajectoryPoint, ...]:
-    """Return what a run told on its way, and after it what was checked of its result.
+    """Return the points that a run reported, followed by the checked values of its result.
 
-    What the result does not bear out, a better objective or a tighter bound, is left out.
+    Reported values that the result does not confirm are left out: better objectives and tighter
+    bounds.
     """
     better = variant.is_better
     kept = [

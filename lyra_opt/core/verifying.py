@@ -1,4 +1,4 @@
-"""Check a solution, and every claim made of it, against its instance."""
+"""Check a solution and every claim about it against its instance."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What `verify` found: the violations, and what the checker computes for a valid choice."""
+    """The outcome of `verify`: the violations, and the values that the checker computes."""
 
     violations: tuple[str, ...]
     objective: Number | None
     measures: Mapping[str, Any]
 
     def __bool__(self) -> bool:
-        """Return whether it is valid."""
+        """Return whether the solution is valid and all claims are right."""
         return self.valid
 
     def __str__(self) -> str:
-        """Return it for people: valid or what is violated, then what the checker computes."""
+        """Return the outcome as text: valid or invalid, each violation, and the computed values."""
         computed = {"objective": self.objective, **self.measures}
         if self.objective is None:
             computed = {}
@@ -49,11 +49,11 @@ class Verification:
 
     @property
     def valid(self) -> bool:
-        """Whether the solution is valid and every claim of it is right."""
+        """Whether the solution is valid and every claim about it is right."""
         return not self.violations
 
     def _repr_html_(self) -> str:
-        """Return it for a notebook: whether all is right, and else what is wrong."""
+        """Return the outcome as HTML for a notebook."""
         known = {words(name): value for name, value in self.measures.items()}
         shown = {"objective": self.objective, **known}
         facts = {name: show_value_of(value) for name, value in shown.items() if value is not None}
@@ -73,14 +73,14 @@ class Verification:
 def verify(
     problem: Problem, instance: ProblemInstance, solution: Any, claims: Mapping[str, Any]
 ) -> Verification:
-    """Check `solution` (None: there is none) and the `claims` made of it.
+    """Check `solution` (None if there is none) and the `claims` about it.
 
     Parameters
     ----------
     claims
-        ``instance`` (its name) and any of ``objective``, the problem's measures and, in a
-        solver's answer, ``status``, ``dual_bound`` and ``gap``. A bound itself is not proved
-        again, only held against the objective.
+        ``instance`` (its name) and any of ``objective``, the problem's measures and, from a
+        solver's answer, ``status``, ``dual_bound`` and ``gap``. The dual bound is not proved again,
+        only compared with the objective.
     """
     other = for_another_instance(instance, claims)
     violations = [] if other is None else [f"the solution {other}"]
@@ -107,7 +107,7 @@ def verify(
 
 
 def for_another_instance(instance: ProblemInstance, claims: Mapping[str, Any]) -> str | None:
-    """Return what to say of a solution whose claims name another instance; None if they do not."""
+    """Return the problem in words if the claims name another instance; None otherwise."""
     claimed = claims.get("instance")
     if claimed == instance.name:
         return None
@@ -115,7 +115,7 @@ def for_another_instance(instance: ProblemInstance, claims: Mapping[str, Any]) -
 
 
 def _false_proofs(variant: Variant, claims: Mapping[str, Any]) -> list[str]:
-    """Return what contradicts itself in the claims of a proof, as a solver's answer makes them."""
+    """Return the contradictions between the claimed status, objective, dual bound and gap."""
     objective, bound = claims.get("objective"), claims.get("dual_bound")
     false = []
     if (
@@ -158,7 +158,7 @@ def _show(value: Any) -> str:
 
 
 def _agree(claimed: Any, found: Any) -> bool:
-    """Whether a claim is right; the order of names in a list is nothing that is claimed."""
+    """Return whether a claimed value equals the computed one; lists may differ in order."""
     if isinstance(found, float) and isinstance(claimed, int | float):
         return same_value(claimed, found)
     if isinstance(claimed, list) and isinstance(found, list):

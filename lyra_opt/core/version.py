@@ -1,4 +1,4 @@
-"""The version of the toolkit, as it is installed."""
+"""The version of the installed toolkit."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from importlib.metadata import PackageNotFoundError, version
 
 try:
     VERSION = version("lyra-opt")
-except PackageNotFoundError:  # imported from a source tree that was never installed
+except PackageNotFoundError:  # imported from a source tree without installation
     VERSION = "0+unknown"

@@ -1,9 +1,9 @@
-"""An independent witness beside an answer: ``--certify``.
+"""An independent witness for an answer, as ``--certify`` asks for.
 
-A proof is worth more if a second method finds it. Independent are methods that run different
-engines: HiGHS is one, whoever calls it, CBC, SCIP and CP-SAT are others, and the bounds of the
-toolkit are one with its own searches. (Models may start from the simple bounds of their problem;
-what a witness proves beyond them is its own.)
+A proof is more credible if a second, independent method finds it. Methods are independent if they
+use different engines: HiGHS (through any package), CBC, SCIP, CP-SAT, and the toolkit's own bounds
+together with its own searches. Models may start from the simple bounds of their problem; what a
+witness proves beyond these bounds is independent.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from lyra_opt.core.solver import Observer, Solver
 
 OWN_ENGINE = "lyra-opt"
-"""Of the problems' own bounds, and of the searches that are made of them."""
+"""The engine of the problems' own bounds, and of the searches that use them."""
 
 LIMIT_S = 10.0
-"""Of a witness that is a solver, where the run itself has no limit."""
+"""The time limit in seconds of a solver as a witness, if the run has no limit."""
 
 
 def engine_of(solver: Solver) -> str:
-    """Return what the bounds of a solver rest on; two of one engine are one witness."""
+    """Return the engine that computes the bounds of a solver."""
     return solver.engine or (OWN_ENGINE if is_built_in(solver) else solver.name)
 
 
@@ -46,17 +46,17 @@ def solve_and_certify(
     record: bool = False,
     executor: Executor = execute,
 ) -> Answer:
-    """Run and check a solver, as `solve_and_check`; hold its answer against an independent witness.
+    """Run and check a solver, and compare its answer with an independent witness.
 
-    That is the problem's own bound, in milliseconds; or a solver of another engine, which starts
-    from the solution and has the limit of the run, or 10 s without one. It is asked where the
-    problem's own bound is what the solver itself computes with, and where the solver claims a proof
-    that the bound cannot confirm.
+    The witness is the problem's own bound, which takes milliseconds, or a solver with another
+    engine. The solver starts from the solution and has the time limit of the run, or 10 s. It is
+    used if the run's solver computes with the problem's own bound, or claims a proof that this
+    bound cannot confirm.
 
     Returns
     -------
     Answer
-        With the better of both bounds; an error if they contradict one another.
+        The answer with the better of the two bounds; an error if they contradict one another.
     """
     limits = limits or Limits()
     is_same_bound = solver.gives_bound and engine_of(solver) == OWN_ENGINE
@@ -77,12 +77,12 @@ def solve_and_certify(
     claims_proof = answer.status in (Status.OPTIMAL, Status.INFEASIBLE)
     is_confirmed = answer.witness is not None and answer.witness.proves
     if is_same_bound or (claims_proof and not is_confirmed):
-        return _asked(answer, engine_of(solver), limits, executor)
+        return _with_witness(answer, engine_of(solver), limits, executor)
     return answer
 
 
-def _asked(answer: Answer, engine: str, limits: Limits, executor: Executor) -> Answer:
-    """Return the answer with what a solver of another engine says of it."""
+def _with_witness(answer: Answer, engine: str, limits: Limits, executor: Executor) -> Answer:
+    """Return the answer with a solver of another engine as its witness."""
     witness = _witness_for(answer, engine)
     if witness is None:
         message = "no independent solver can check this instance"
@@ -103,7 +103,7 @@ def _asked(answer: Answer, engine: str, limits: Limits, executor: Executor) -> A
             return held
     if said.status is Status.ERROR:
         return replace(answer, message=f"the witness {said.solver} failed: {said.message}")
-    if said.counters.get(BACKEND_RUNS) == 0:  # its bound is a simple one of the toolkit's
+    if said.counters.get(BACKEND_RUNS) == 0:  # its bound comes from the toolkit, not the backend
         return replace(
             answer, message=f"the witness {said.solver} ran out of time before its search started"
         )
@@ -111,7 +111,7 @@ def _asked(answer: Answer, engine: str, limits: Limits, executor: Executor) -> A
 
 
 def _confirmed(answer: Answer, said: Answer) -> Answer:
-    """Return the answer with the better of two bounds that do not contradict one another."""
+    """Return the answer with the better of its bound and the witness's bound."""
     variant = answer.instance.variant
     bound, other = answer.dual_bound, said.dual_bound
     if bound is None or (other is not None and variant.is_better(bound, other)):
@@ -137,14 +137,14 @@ def _confirmed(answer: Answer, said: Answer) -> Answer:
 
 
 def _finds_better(said: Answer, answer: Answer) -> bool:
-    """Whether the solution of one answer is better than that of another."""
+    """Return whether the solution of `said` is better than that of `answer`."""
     if said.objective is None or answer.objective is None:
         return False
     return bool(answer.instance.variant.is_better(said.objective, answer.objective))
 
 
 def _witness_for(answer: Answer, engine: str) -> Solver | None:
-    """Return the first witness of the problem that runs another engine and takes the instance."""
+    """Return the first witness of the problem that has another engine and supports the instance."""
     for name in answer.problem.witnesses:
         solver = find_solver(answer.problem.name, name)
         is_usable = not (solver.availability() or solver.supports(answer.instance))

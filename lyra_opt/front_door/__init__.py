@@ -1,10 +1,10 @@
-"""The words of ``import lyra_opt as lo``: files, solving, comparing, simulating, pictures.
+"""The names of ``import lyra_opt as lo``: files, solving, comparing, simulating and pictures.
 
-A composition root: it sees every package and holds no logic. ``lyra_opt.__all__`` lists the words;
-each is imported here under its own name, which type checkers read as an export.
+This module may import every package and contains no logic. ``lyra_opt.__all__`` lists the names.
+Each is imported under its own name, which type checkers treat as an export.
 """
 
-# ruff: noqa: F401 - the words are there to be exported
+# ruff: noqa: F401 - the names are exported
 
 import lyra_opt.allocation as allocation
 import lyra_opt.heterogeneous as heterogeneous

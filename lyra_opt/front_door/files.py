@@ -1,4 +1,4 @@
-"""Instances to and from files."""
+"""Read instances from files and write instances and solutions to files."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ def load(path: str | Path, of: type[InstanceT]) -> InstanceT: ...
 
 
 def load(path: str | Path, of: type[Any] | None = None) -> Any:
-    """Return the instance that a file holds (JSON, plain or gzip).
+    """Return the instance in a JSON file, which may be compressed.
 
     Parameters
     ----------
     path
         The file.
     of
-        The class that it must be of, such as ``lo.reclaim.Instance``; None for any problem's.
+        The expected class, such as ``lo.reclaim.Instance``; None for an instance of any problem.
 
     Raises
     ------
     InputError
-        Naming file, field, value and rule; also if it is of another problem.
+        If the file is not valid (names file, field, value and rule), or has an instance of another
+        problem.
     """
     if of is not None and not isinstance(of, type):
         raise FieldError("of", of, "must be a class of instances, such as lo.reclaim.Instance")
@@ -48,14 +49,14 @@ def load(path: str | Path, of: type[Any] | None = None) -> Any:
 
 
 def save(what: ProblemInstance | Answer, path: str | Path) -> None:
-    """Write an instance, or the solution of an answer, as a file, whole or not at all.
+    """Write an instance, or the solution of an answer, to a file, completely or not at all.
 
     Parameters
     ----------
     what
-        What `load` reads again, or ``lyra-opt verify``.
+        An instance, which `load` reads, or an answer, whose solution ``lyra-opt verify`` reads.
     path
-        The file; compressed if its name ends in ``.gz``.
+        The file; it is compressed if its name ends in ``.gz``.
 
     Raises
     ------

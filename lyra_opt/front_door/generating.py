@@ -1,4 +1,4 @@
-"""Instances of families, for ``import lyra_opt as lo``."""
+"""Generate instances of families, for ``import lyra_opt as lo``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Seeds = Iterable[int] | None
 
 
-# A text is a list of texts, to type checkers, and so might be given to either of two overloads.
+# Type checkers treat a string as a list of strings, so two overloads could match a call.
 @overload
 def generate(  # type: ignore[overload-overlap]
     problem: Literal["reclaim"], family: FamilyLike, *, seed: int = 0, **parameters: Value
@@ -71,35 +71,35 @@ def generate(
     seeds: Any = None,
     **parameters: Any,
 ) -> Any:
-    """Return an instance of a family, or a list of them where anything is listed.
+    """Return an instance of a family, or a list of instances if any argument is a list.
 
-    Whatever is no text but can be gone through (a list, a tuple, a range, an array) lists values:
-    each combination of them with each seed is an instance. No parameter is a list by itself; one
-    that takes several names has them in one text, ``gpu_types="v100,k80"``.
+    A list, tuple, range or array lists several values of a parameter: each combination of values
+    with each seed is an instance. No parameter is a list by itself; a parameter with several names
+    has them in one string, ``gpu_types="v100,k80"``.
 
     Parameters
     ----------
     problem, family
-        Such as ``reclaim`` and ``messy-dist``; ``lyra-opt generate PROBLEM --help`` lists families
-        with their parameters. One of your own is ``my_file.py:NAME``, a class or an object.
+        Names such as ``reclaim`` and ``messy-dist``; ``lyra-opt generate PROBLEM --help`` lists the
+        families and their parameters. Your own family is ``my_file.py:NAME``, a class or an object.
     seed
-        From 0 to 2**53 - 1, by default 0; has no effect on families that are not seeded.
+        A seed from 0 to 2**53 - 1, by default 0; some families ignore it.
     seeds
-        In its place: several, such as ``range(5)``.
+        Several seeds instead of one, such as ``range(5)``.
     **parameters
-        The family's own, each a value or several; None stands for not given.
+        The parameters of the family, each with one value or several; None means not given.
 
     Returns
     -------
     Instance or list of Instance
-        In the order in which the parameters are given, the last of them varying faster than the
-        first, and seeds the fastest. Names are unique.
+        The instances in the order of the given parameters: the seed varies fastest, then the last
+        parameter, and the first parameter slowest. Names are unique.
 
     Raises
     ------
     UserError
-        If there is no such family, a parameter is not valid, missing or refused, or two instances
-        would be the same one.
+        If the family is unknown, a parameter is missing or not valid, or two combinations give the
+        same instance.
 
     Examples
     --------
@@ -146,11 +146,11 @@ def generate(
 def _is_list(value: object) -> bool:
     if isinstance(value, str) or not isinstance(value, Iterable):
         return False
-    return getattr(value, "ndim", 1) > 0  # a single number of NumPy can be an array
+    return getattr(value, "ndim", 1) > 0  # a NumPy array with 0 dimensions is a single number
 
 
 def _values(value: Any) -> list[Any]:
-    """Return one value or several, those of NumPy and pandas as Python's own."""
+    """Return one value or several as a list; NumPy and pandas values become Python values."""
     if not _is_list(value):
         return [value.item() if hasattr(value, "item") else value]
     return [each.item() if hasattr(each, "item") else each for each in value]

@@ -1,4 +1,4 @@
-"""Exact models for other solvers, for ``import lyra_opt as lo``: as objects and as files."""
+"""Exact models for other solvers, as objects and as files, for ``import lyra_opt as lo``."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
     from lyra_opt.core.problem import ProblemInstance
 
 LANGUAGE_OF_SUFFIX = {".mps": "mathopt", ".lp": "mathopt", ".pb": "cpsat", ".txtpb": "cpsat"}
-"""In which language a model is stated that a file of this kind holds."""
+"""The modelling language of the model that is written, for each suffix of a model file."""
 
 
 @runtime_checkable
 class Modelled(Protocol):
-    """A solver whose model others can solve."""
+    """A solver with a model that other solvers can solve."""
 
     name: str
     summary: str
     variants: Any
     exact_variants: Any
     language: str
-    """``pulp``, ``cpsat`` or ``mathopt``; empty if it has no such model after all."""
+    """``pulp``, ``cpsat`` or ``mathopt``; empty for a solver without a model."""
     form: str
-    """Such as ``strengthened``; empty for the plain one."""
+    """The form of the model, such as ``strengthened``; empty for the plain model."""
 
     def supports(self, instance: Any) -> Any:
-        """As of `lyra_opt.core.solver.Solver`."""
+        """Return why the solver does not support an instance; None if it does."""
 
     def model(self, instance: Any) -> Any:
-        """Return the whole model, with the instance's objective for its own."""
+        """Return the complete model, with the objective of the instance."""
 
 
 @overload
@@ -67,27 +67,28 @@ def model(instance: ProblemInstance, name: str) -> Any: ...
 
 
 def model(instance: ProblemInstance, name: str = "pulp") -> Any:
-    """Return an exact model of an instance, to be looked at, changed and solved by its own library.
+    """Return an exact model of an instance as an object of its modelling library.
 
-    It is the whole problem: nothing is left out because a solution is known. Its objective is the
-    instance's, in the same units and sense, up to the rounding of data to floats or, for CP-SAT, to
-    integers. Variables and rows have the names of ``formulations/*/README.md``, with positions in
-    the file; forms such as ``-strengthened`` leave out what some optimal solution does without.
+    The model is complete and can be inspected, changed and solved. Its objective is that of the
+    instance, in the same units and sense, up to the rounding of data to floats or, for CP-SAT, to
+    integers. Variables and rows have the names in ``formulations/*/README.md``, with positions in
+    the file as indices. Forms such as ``-strengthened`` exclude solutions that some optimal
+    solution makes unnecessary.
 
-    The models of ``mean_jct`` of allocation are on a grid of time: ``mathopt`` never above the
-    optimum, ``cpsat`` never below it.
+    The models for the objective ``mean_jct`` of allocation use a grid of time. The optimum of the
+    ``mathopt`` model is never above the instance's, that of the ``cpsat`` model never below.
 
-    Solve CP-SAT's with ``solver.parameters.presolve_inclusion_work_limit = 0``: a part of its
-    presolve (OR-Tools 9.15) has proved wrong optima of small models of heterogeneous rounds.
+    Solve CP-SAT models with ``solver.parameters.presolve_inclusion_work_limit = 0``. A part of
+    CP-SAT's presolve (OR-Tools 9.15) has proved wrong optima for small heterogeneous instances in
+    rounds.
 
     Parameters
     ----------
     instance
-        Of any problem.
+        An instance of any problem.
     name
-        ``pulp``, ``cpsat`` or ``mathopt``, with ``-strengthened`` (reclaiming and knapsacks) or
-        ``-patterns`` (network) for another form; or a solver that runs such a model, as
-        ``lyra-opt solvers`` names it.
+        ``pulp``, ``cpsat`` or ``mathopt``, optionally with ``-strengthened`` (reclaiming and
+        knapsacks) or ``-patterns`` (network); or the name of a solver that uses such a model.
 
     Returns
     -------
@@ -96,7 +97,7 @@ def model(instance: ProblemInstance, name: str = "pulp") -> Any:
     Raises
     ------
     UserError
-        If there is no such model of instances of this kind, or this one is beyond it.
+        If no such model exists for this kind of instance, or this instance is too large for it.
     """
     return _modelled(instance, name).model(instance)
 
@@ -104,33 +105,34 @@ def model(instance: ProblemInstance, name: str = "pulp") -> Any:
 def export_model(
     instance: ProblemInstance, path: str | Path, model: str | Sequence[str] | None = None
 ) -> str | None:
-    """Write an exact model for other solvers, whole or not at all; the same bytes every time.
+    """Write an exact model to a file for other solvers; equal instances give equal bytes.
 
-    The optimum of the model is the instance's, but for ``mean_jct`` of allocation, whose models are
-    on a grid of time: that of ``.mps`` and ``.lp`` is never above the instance's, that of ``.pb``
-    and ``.txtpb`` never below it.
+    The optimum of the model is that of the instance, except for ``mean_jct`` of allocation, whose
+    models use a grid of time. The optimum in ``.mps`` and ``.lp`` files is then never above the
+    instance's, that in ``.pb`` and ``.txtpb`` files never below.
 
     Parameters
     ----------
     instance
-        Of any problem.
+        An instance of any problem.
     path
-        The file: ``.mps`` (free format, with its sense) or ``.lp`` for solvers of mixed-integer
-        programmes, ``.pb`` or ``.txtpb`` for CP-SAT.
+        The file: ``.mps`` (free format, with the sense) or ``.lp`` for MILP solvers, ``.pb`` or
+        ``.txtpb`` for CP-SAT. It is written completely or not at all.
     model
-        As the name of `model`, None for the plain one; of several solvers, the first that has a
-        model is meant, and the plain one where none has. Files of one form are the same whatever
-        the language: all state the same constraints by the same names.
+        A name as for `model`; None for the plain model. From a list of solvers, the first one with
+        a model is taken, or the plain model if none has one. Files of one form are the same for all
+        modelling languages.
 
     Returns
     -------
     str or None
-        A remark where the optimum of the model may be another than the instance's.
+        A remark if the optimum of the model may differ from the instance's.
 
     Raises
     ------
     UserError
-        If there is no such model, no file of this kind for it, or the file cannot be written.
+        If no such model exists, it cannot be written to this kind of file, or the file cannot be
+        written.
     """
     suffix = Path(path).suffix
     language = LANGUAGE_OF_SUFFIX.get(suffix)
@@ -160,7 +162,7 @@ def export_model(
 
 
 def _modelled(instance: ProblemInstance, name: str) -> Modelled:
-    """Return the solver whose model is meant."""
+    """Return the solver for the name of a model."""
     models = _models_of(instance)
     known: dict[str, Modelled] = {}
     for one in models:
@@ -177,10 +179,10 @@ def _modelled(instance: ProblemInstance, name: str) -> Modelled:
 
 
 def _solver_with_model(problem: str, name: str, instance: ProblemInstance) -> Modelled | None:
-    """Return the solver of a name, None if there is none or it has no model of such instances."""
+    """Return the solver with a name; None if it is unknown or has no model for such instances."""
     try:
         solver = find_solver(problem, name)
-    except UserError:  # no solver, or somebody's own that cannot be loaded
+    except UserError:  # the name is unknown, or the solver of a user cannot be loaded
         return None
     if not isinstance(solver, Modelled) or not solver.language:
         return None
@@ -188,7 +190,7 @@ def _solver_with_model(problem: str, name: str, instance: ProblemInstance) -> Mo
 
 
 def _models_of(instance: ProblemInstance) -> list[Modelled]:
-    """Return the registered solvers with a model of instances of this kind, by name."""
+    """Return the registered solvers with a model for instances of this kind, by name."""
     named = solver_names(problem_of_instance(instance).name)
     solvers = (_solver_with_model(problem, name, instance) for problem, name in named)
     return [one for one in solvers if one is not None]

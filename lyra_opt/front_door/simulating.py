@@ -1,4 +1,4 @@
-"""Schemes on a simulated cluster, for ``import lyra_opt as lo``."""
+"""Simulate scheduling schemes on a cluster, for ``import lyra_opt as lo``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.scheme import SchemeLike
 
 
-def simulate(  # noqa: PLR0913 - all but the first are given by name
+def simulate(  # noqa: PLR0913 - all arguments but the first are keywords
     scenario: str | Path | Mapping[str, Any] | Scenario = "plain",
     *,
     schemes: Sequence[SchemeLike | Mapping[str, Any]] = (),
@@ -45,54 +45,55 @@ def simulate(  # noqa: PLR0913 - all but the first are given by name
     Parameters
     ----------
     scenario
-        Cluster, jobs and what is assumed of them: a name that ``lyra-opt scenarios list`` knows, a
-        TOML file, what such a file says as a dictionary, or one that was read.
+        The cluster, the jobs and the assumptions: a name that ``lyra-opt scenarios list`` shows, a
+        TOML file, the content of such a file as a dictionary, or a `Scenario` object.
     schemes
-        In place of the scenario's: names that ``lyra-opt schemes`` lists, labels of the scenario,
-        ``my_file.py:NAME``, schemes and policies of one's own, classes or objects, or dictionaries
-        as scenarios have them (``{"name": "lyra", "reclaimer": "exact", "label": "best"}``), in
-        which classes and objects can stand for names.
+        Schemes to use instead of the scenario's: names that ``lyra-opt schemes`` lists, labels in
+        the scenario, ``my_file.py:NAME``, your own schemes and policies as classes or objects, or
+        dictionaries as in scenarios (``{"name": "lyra", "reclaimer": "exact", "label": "best"}``),
+        in which classes and objects can replace names.
     seeds
-        In place of the scenario's: how many from 0 on, or which.
+        Seeds to use instead of the scenario's: their number (from seed 0 on), or a list.
     changes
-        Keys of the scenario with other values, such as ``{"cluster.servers": 44,
-        "jobs.parameters.days": 2}``; ``lyra-opt scenarios keys`` explains all of them.
+        New values for keys of the scenario, such as ``{"cluster.servers": 44,
+        "jobs.parameters.days": 2}``; ``lyra-opt scenarios keys`` explains all keys.
     jobs
-        In place of the scenario's. A file, or a frame with the columns of a trace (see
-        `lyra_opt.instances.workloads.readers.workload_of_frame`), is a trace: what the scenario
-        assumes of jobs is assumed of these. A `lyra_opt.simulation.workload.Workload`, or a frame
-        that its ``to_frame`` returns, says all of its jobs itself.
+        Jobs to use instead of the scenario's. A file, or a data frame with the columns of a trace
+        (see `lyra_opt.instances.workloads.readers.workload_of_frame`), is a trace, to which the
+        scenario's assumptions about jobs apply. A `lyra_opt.simulation.workload.Workload`, or a
+        data frame from its ``to_frame``, describes its jobs completely.
     cluster
-        In place of the scenario's, with its loans.
+        A cluster to use instead of the scenario's, including its loans.
     out
-        Folder that keeps the replays, for `load_study` and ``lyra-opt report``; without it they are
-        there as long as what is returned.
+        A folder in which the replays are stored, for `load_study` and ``lyra-opt report``. Without
+        it, only the returned object has them.
     resume
-        Whether to go on with the replays that the folder holds.
+        Whether to continue with the replays that the folder contains already.
     processes
-        Replays that run at once, each in a process of its own. A single one runs in this process,
-        and so do all where an object that is given cannot be sent to another one, as one cannot
-        that is defined in a notebook or in the script that runs.
+        The number of replays that run at once, each in its own process. With 1 they run in this
+        process. They also run in this process if a given object cannot be sent to another one, for
+        example because its class is defined in a notebook or in the running script.
     scheduler
-        Address of a Dask scheduler whose workers do the replays instead, ``"tls://HOST:PORT"``;
-        they can be sent objects of any kind. Needs ``lyra-opt[cluster]``.
+        The address of a Dask scheduler, ``"tls://HOST:PORT"``, whose workers run the replays; they
+        accept objects of any kind. Needs ``lyra-opt[cluster]``.
     progress
-        Whether to say on stderr what is asked of the cluster and how far it is; None does so in a
-        terminal and in a notebook.
+        Whether to print the demand on the cluster and the progress to stderr; None prints them in
+        a terminal and in a notebook.
 
     Returns
     -------
     Runs
-        Printed, it is the main measures side by side; ``summary``, ``jobs`` and ``series`` are data
-        frames, ``plot()`` a picture. A replay that failed is named on stderr, and a row of
-        ``summary``.
+        The replays. Printed, they show the main measures side by side; ``summary``, ``jobs`` and
+        ``series`` are data frames, and ``plot()`` is a picture. A replay that failed is named on
+        stderr and is a row of ``summary``.
 
     Raises
     ------
     UserError
-        If something that is asked for is not there or wrong; names field, value and rule.
+        If an argument is not valid, or a file or a name does not exist; names field, value and
+        rule.
     KeyboardInterrupt
-        If it was interrupted; replays that finished are in `out`.
+        After Ctrl-C; replays that finished are in `out`.
 
     Examples
     --------
@@ -133,21 +134,22 @@ def bound(
     jobs: str | Path | pd.DataFrame | Workload | None = None,
     cluster: Cluster | None = None,
 ) -> pd.DataFrame:
-    """Prove what no schedule can beat, not even that of somebody who knows the future.
+    """Prove a lower bound on the mean JCT of every schedule, even of one that knows the future.
 
     Parameters
     ----------
     scenario
-        As of `simulate`; or the `Runs` that it returned, whose jobs, cluster and schemes are taken.
+        A scenario as for `simulate`, or the `Runs` that it returned, whose jobs, cluster and
+        schemes are used.
     readings
-        What schedules may do: "restart" (a rigid job without checkpoints that is stopped starts
-        from nothing), "conserved" (jobs may be stopped, resized and moved at any moment). By
-        default each of the two whose bound applies to all of the schemes.
+        The schedules that the bound covers: "restart" (a rigid job without checkpoints restarts
+        from the beginning when it is stopped), or "conserved" (jobs may be stopped, resized and
+        moved at any moment without loss). By default every reading that covers all schemes.
     of
-        Of which jobs the means are, all others being there too: "all", "rigid", "elastic",
-        "fungible", or "weighted" for all by their weights.
+        The jobs whose mean is bounded, among all jobs: "all", "rigid", "elastic", "fungible", or
+        "weighted" for all jobs by their weights.
     seeds, changes, jobs, cluster
-        As of `simulate`; not with `Runs`.
+        As for `simulate`; not allowed with `Runs`.
 
     Returns
     -------
@@ -160,10 +162,10 @@ def bound(
     Raises
     ------
     UserError
-        If something that is asked for is not there or wrong; names field, value and rule. If no
-        bound, or not that of `readings`, applies to a scheme; names the scheme.
+        If an argument is not valid (names field, value and rule), or no bound of these readings
+        applies to a scheme (names the scheme).
     SimulationError
-        If one of the `Runs` is better than what is proved; then one of the two is wrong.
+        If one of the `Runs` is better than the bound, so that the simulation or the bound is wrong.
 
     Notes
     -----
@@ -214,7 +216,7 @@ def bound(
 
 
 def _checked(processes: int, out: object) -> int:
-    """Return a number of processes; `FieldError` if it or the folder is none."""
+    """Return the number of processes; raise `FieldError` if it or the folder is not valid."""
     if out is not None and not isinstance(out, str | Path):
         raise FieldError("out", str(out), "must be the path of a folder")
     return Integer(1).check("processes", processes)
@@ -237,7 +239,7 @@ def _changes(changes: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _entries(schemes: Sequence[SchemeLike | Mapping[str, Any]]) -> dict[str, SchemeEntry | None]:
-    """Return what is asked for by label; None for what the scenario or a name says."""
+    """Return the given schemes by label; None for a scheme that the scenario or a name defines."""
     from lyra_opt.experiments.simulation.scenario.keys import scheme_entry
 
     is_one = isinstance(schemes, str | type | Mapping) or not isinstance(schemes, Iterable)
@@ -263,7 +265,7 @@ def _scenario(
     cluster: Cluster | None,
     entries: Mapping[str, SchemeEntry | None],
 ) -> Scenario:
-    """Return the scenario that is asked for, with the objects that are given."""
+    """Return the scenario with the given changes and objects."""
     from lyra_opt.experiments.simulation.scenario.documents import plain
     from lyra_opt.experiments.simulation.scenario.loading import (
         Change,
@@ -308,12 +310,12 @@ def _scenario(
 
 
 def _can_be_sent(scenario: Scenario) -> bool:
-    """Return whether another process can have a scenario, with the objects that are given."""
+    """Return whether a scenario and the objects in it can be pickled for another process."""
     try:
         sent = pickle.dumps(scenario)
-    except Exception:  # whatever somebody's own object raises
+    except Exception:  # a user's object may raise anything
         return False
-    return b"__main__" not in sent  # which other processes do not have
+    return b"__main__" not in sent  # other processes do not have the classes of the main module
 
 
 def _is_watched() -> bool:

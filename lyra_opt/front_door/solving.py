@@ -1,4 +1,4 @@
-"""One instance, one solver or several; and whether an answer is right."""
+"""Solve and compare instances and verify answers, for ``import lyra_opt as lo``."""
 
 from __future__ import annotations
 
@@ -55,46 +55,46 @@ def solve(
     Parameters
     ----------
     instance
-        Of any problem.
+        An instance of any problem.
     solver
-        Its name, as ``lyra-opt solvers`` lists it, ``my_file.py:MySolver``, a class or an object;
-        None for the problem's own choice.
+        A name that ``lyra-opt solvers`` lists, ``my_file.py:MySolver``, a class or an object; None
+        for the default solver of the problem.
     time_limit_s
-        Seconds that it may take; None is no limit.
+        The time limit in seconds; None for no limit.
     memory_limit_mib
-        MiB that it may take beyond what it begins with; None is no limit.
+        The memory in MiB that the solver may use beyond that of its process at the start; None for
+        no limit.
     isolated
-        Whether it runs in a process of its own, forked for it in some 50 milliseconds, where its
-        crash is an answer with status error, and where it is ended if it goes on beyond a limit (of
-        time by a second, or a tenth): the best that it told of until then, or the start, is the
-        answer. What it keeps in its own object is lost then. By default with a memory limit, and
-        where a solver that is not the toolkit's has a time limit.
+        Whether the solver runs in its own process, which takes about 50 ms to start. A crash then
+        gives an answer with status error. A solver that exceeds a limit (the time limit by a second
+        or a tenth) is killed; its answer is the best solution it reported, or the start. Changes
+        to the solver object are lost. By default, solvers with a memory limit are isolated, and
+        solvers from outside the toolkit with a time limit.
     threads
-        At most so many, by those who can use them; with more than one, runs differ.
+        The largest number of threads for solvers that support it; with more than one, results may
+        differ from run to run.
     start
-        A solution, an answer that holds one, or the path of a file with either; what comes of it is
-        never worse.
+        A solution, an answer, or the path of a file with either; the new answer is never worse.
     seed
-        Of random choices.
+        The seed of random choices.
     certify
-        Whether to hold the answer against an independent witness; see
+        Whether to confirm the answer by an independent witness; see
         `lyra_opt.core.witnesses.solve_and_certify`.
 
     Returns
     -------
     Answer
-        Its objective is recomputed; a solver that fails or lies gives an answer with status error.
-        ``print`` it for a readable block. After Ctrl-C it holds what the solver knows, and
-        ``stopped_by`` is ``interrupt``.
+        The answer with a recomputed objective; a solver that fails or makes a false claim gives an
+        answer with status error. ``print`` shows it as text. After Ctrl-C it has the best result so
+        far, and ``stopped_by`` is ``interrupt``.
 
     Raises
     ------
     UserError
-        If there is no such solver, the start is no valid solution, or a number is none that it may
-        be.
+        If the solver is unknown, the start is not a valid solution, or a number is out of range.
     KeyboardInterrupt
-        After a second Ctrl-C. Only the main thread hears Ctrl-C; a handler of your own is back
-        afterwards.
+        After a second Ctrl-C. Only the main thread receives Ctrl-C; your own signal handler is
+        restored afterwards.
     """
     if time_limit_s is not None:
         time_limit_s = Number(above=True).check("time_limit_s", time_limit_s)
@@ -134,48 +134,49 @@ def compare(
     seed: int = 0,
     certify: bool = False,
 ) -> pd.DataFrame:
-    """Return how far the answers of several solvers to one instance are from the best.
+    """Return a table that compares the answers of several solvers to one instance.
 
     Parameters
     ----------
     instance
-        Of any problem.
+        An instance of any problem.
     solvers
-        At least one, each as for `solve`, and so is the rest; an array or a series of names too.
+        A list, an array or a series with at least one solver, each as for `solve`. All other
+        parameters are those of `solve`.
 
     Returns
     -------
     pandas.DataFrame
-        A row a solver, in order, its name as index ``solver``, and numbers as numbers. After
-        Ctrl-C, solvers that have not begun are missing.
+        One row per solver, in the given order, with the name as index ``solver``. After Ctrl-C,
+        solvers that have not started are missing.
 
         ``objective``
-            As checked. Integers where all are.
+            The checked objective; integers if all objectives are integers.
         ``gap_to_optimum_at_most``
-            How much worse it is, at most, than the optimum: than ``optimum`` or, where that is
-            missing, than the best bound here. Relative to these, 0.082 for 8.2 %; infinite where
-            one is or may be 0; and so are the other two.
+            An upper limit on the gap to the optimum: the gap to ``optimum`` or, if that is missing,
+            to the best dual bound in the table. 0.082 means 8.2 %. It is infinite if the reference
+            is or may be 0; this also holds for the other two gaps.
         ``gap_to_best``, ``gap``
-            How much worse the objective is than the best here, and than its own bound.
+            The gap to the best objective in the table, and the gap to the answer's own dual bound.
         ``dual_bound``
-            Of the run, and of its witness.
+            The better of the dual bounds of the run and its witness.
         ``wall_time_s``
-            Seconds of the solver alone.
+            The time of the solver alone, in seconds.
         ``stopped_by``, ``message``
-            The limit that ended the run; why it failed, was skipped, or what contradicts it.
+            The limit that ended the run, and the reason of a failure, a skip or a contradiction.
 
-        Then what the problem measures beside the objective, such as ``collateral_gpus``, and last,
-        as pandas prints the first and the last columns where not all have room:
+        Then follow the measures of the problem, such as ``collateral_gpus``. The last columns,
+        which pandas always prints, are:
 
         ``optimum``
-            The best objective here, where the best bound here proves it.
+            The best objective in the table, if the best dual bound in the table proves it.
         ``status``
-            What the run itself proved: ``optimal``, ``feasible``, ...
+            The claim that the run itself proves: ``optimal``, ``feasible``, ...
 
     Raises
     ------
     UserError
-        As `solve`; before anything is run if a solver is unknown, or two are called the same.
+        As for `solve`. No solver runs if one is unknown or two have the same name.
     """
     import pandas as pd
 
@@ -185,7 +186,7 @@ def compare(
         raise UserError("solvers must be a list with at least one solver")
     found = [_solver(problem, instance, each) for each in listed]
     require_different_names(each.name for each in found)
-    if start is not None:  # read once, whoever starts from it
+    if start is not None:  # the file is read once for all solvers
         start = _checked_start(problem, instance, start)
     answers: list[Answer] = []
     with heeding_signals(signal.SIGINT) as interruption:
@@ -217,7 +218,7 @@ def compare(
 
 
 def _row(answer: Answer, evidence: Evidence) -> dict[str, Any]:
-    """Return what a table says of an answer, by column."""
+    """Return the row of an answer, by column."""
     return {
         "solver": answer.solver,
         "objective": answer.objective,
@@ -235,7 +236,7 @@ def _row(answer: Answer, evidence: Evidence) -> dict[str, Any]:
 
 
 def _type_of(values: Sequence[int | float | None]) -> str:
-    """Return the type of a column that keeps integers what they are, some missing or none."""
+    """Return the pandas type of a column with these values, in which integers stay integers."""
     known = [value for value in values if value is not None]
     if not all(isinstance(value, int) for value in known) or not known:
         return "float64"
@@ -250,21 +251,22 @@ def verify(
     Parameters
     ----------
     instance
-        Of any problem.
+        An instance of any problem.
     claimed
-        An answer of `solve`, a solution of the problem's own class, or the path of a file with a
-        solution or one object of ``lyra-opt solve --json``.
+        An answer of `solve`, a solution object, or the path of a file with a solution or with one
+        object of ``lyra-opt solve --json``.
 
     Returns
     -------
     Verification
-        True where it is valid and all that it claims holds; else ``violations`` has a sentence
-        each. A bound is not proved again, only held against the objective. ``print`` it.
+        True if the solution is valid and all claims hold; otherwise ``violations`` has one sentence
+        per violation. A dual bound is not proved again, only compared with the objective.
+        ``print`` shows the outcome as text.
 
     Raises
     ------
     UserError
-        If the file cannot be read, or what is given is nothing that can be verified.
+        If the file cannot be read, or `claimed` is not an answer or a solution of the problem.
     """
     from lyra_opt.core import verifying
 
@@ -274,13 +276,13 @@ def verify(
 
 
 def _solver(problem: Problem, instance: ProblemInstance, given: SolverLike | None) -> Solver:
-    """Return the solver that is given, or the problem's own choice."""
+    """Return the given solver, or the default solver of the problem."""
     chosen = problem.default_solver_of(instance.variant) if given is None else given
     return find_solver(problem.name, chosen)
 
 
 def _checked_start(problem: Problem, instance: ProblemInstance[SolutionT], given: Any) -> SolutionT:
-    """Return the solution to start from; `UserError` if it is none for the instance."""
+    """Return the solution to start from; raise `UserError` if it is not valid for the instance."""
     solution, claims = _solution(problem, given)
     require_valid_start(problem, instance, solution, claims, "start")
     found: SolutionT = solution
@@ -288,7 +290,7 @@ def _checked_start(problem: Problem, instance: ProblemInstance[SolutionT], given
 
 
 def _solution(problem: Problem, given: Any) -> tuple[Any, Mapping[str, Any]]:
-    """Return the solution that an answer, a file or an object is, with what is claimed of it."""
+    """Return the solution in an answer, a file or an object, with the claims about it."""
     if isinstance(given, Answer):
         return given.solution, given.claims()
     if isinstance(given, str | Path):

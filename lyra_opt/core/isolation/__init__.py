@@ -1,1 +1,1 @@
-"""Solvers in processes of their own, with limits that are enforced from outside."""
+"""Solvers in child processes, with limits that the parent process enforces."""

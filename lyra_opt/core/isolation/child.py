@@ -1,4 +1,4 @@
-"""A process that works for this one and can be ended at any moment."""
+"""A child process that works for this process and can be killed at any moment."""
 
 from __future__ import annotations
 
@@ -29,15 +29,18 @@ if TYPE_CHECKING:
     from resource import struct_rusage
 
 LONGEST_SLICE_S = 0.1
-"""Of waiting: a child may die while processes that it has started hold its end of the pipe."""
+"""Longest single wait for a child, in seconds.
+
+A child may die while a process that it started still holds its end of the pipe.
+"""
 
 GONE_WITHIN_S = 2.0
-"""A child that dies is gone so soon after its end of the pipe; one that lives on has closed it."""
+"""Seconds within which a dying child is gone after its end of the pipe is closed."""
 
 ASKED_FOR_STACK = signal.SIGUSR1
 
 FIRST_TO_BE_KILLED = "500"
-"""As Linux counts when memory runs out: the solver that takes it, not the one who asked it."""
+"""The value of oom_score_adj with which Linux kills the child before its parent."""
 
 
 _LENGTH = struct.Struct("!Q")
@@ -48,34 +51,34 @@ _ADOPT_ORPHANS = 36  # PR_SET_CHILD_SUBREAPER of prctl(2)
 
 
 class ChildDiedError(Exception):
-    """A child has ended by itself; the message says how."""
+    """A child process that ended by itself; the message says how."""
 
 
 class Child:
-    """A process that is forked from this one, or runs a module of its own.
+    """A process that is forked from this process, or that runs a module.
 
-    A forked child costs some ten milliseconds and has all that this process has: objects that no
-    pickle can carry, and classes of an interactive session. A process with threads that hold locks
-    must not be forked: its children run a module.
+    A fork takes about ten milliseconds and has all objects of this process, including objects that
+    cannot be pickled and classes of an interactive session. A process with threads that hold locks
+    must not be forked; its children run a module.
 
-    A child leads a process group, which ends with it: what it has started is ended too, and its
-    temporary files go. On Linux that holds for processes that left the group too (daemons, for
-    example). If the child crashes, they are recognised by the temporary folder in their
-    environment, or were seen before. A child ends when this process does, whatever ends that, as
-    soon as its machine code lets threads of Python run. Ctrl-C in a terminal does not reach it.
+    A child leads a process group, which is killed with it: all processes that it started end, and
+    its temporary files are removed. On Linux this includes processes that left the group, such as
+    daemons. If the child crashes, they are recognised by the temporary folder in their environment,
+    or were seen before. A child ends when this process ends, however that happens, as soon as its
+    machine code lets Python threads run. Ctrl-C in a terminal does not reach a child.
 
     Parameters
     ----------
     serve
-        What the child does with its end of a pipe; when that returns, it ends. A module to run is
-        given by its name, and calls `live`.
+        The function that the child runs with its end of a pipe; the child ends when it returns. A
+        string is the name of a module to run, which calls `live`.
     """
 
     def __init__(self, serve: Callable[[Connection[Any, Any]], None] | str) -> None:
         self._stack = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
         self._folder = TemporaryFolder()
         self.connection, other_end = Pipe()
-        ours, theirs = os.pipe()  # of which one end is here alone, so that it closes with us
+        ours, theirs = os.pipe()  # only this process holds `theirs`, so it closes when we end
         stack, folder = self._stack.fileno(), str(self._folder.path)
         if isinstance(serve, str):
             self.process = _started(serve, (other_end.fileno(), ours, stack), folder)
@@ -89,21 +92,21 @@ class Child:
         other_end.close()
         self._lifeline: int | None = theirs
         self._received = bytearray()
-        with suppress(OSError):  # the child may have done so itself, or be gone
+        with suppress(OSError):  # the child may have done it already, or be gone
             os.setpgid(self.process, self.process)
 
     def receive(self, until_s: float | None = None) -> Any:
-        """Return what the child sends next; None if it sends nothing until then.
+        """Return the next message of the child; None if no message comes before `until_s`.
 
         Parameters
         ----------
         until_s
-            As `time.monotonic` counts; None is for ever.
+            A time of `time.monotonic`; None means no limit.
 
         Raises
         ------
         ChildDiedError
-            If it has ended; there is nothing left to do but `end`.
+            If the child has ended; then only `end` may be called.
         """
         latest_s = max(until_s or 0.0, time.monotonic()) + LONGEST_SLICE_S
         while True:
@@ -118,18 +121,18 @@ class Child:
                 if not received:
                     raise ChildDiedError(self._how_it_ended())
                 self._received += received
-                if time.monotonic() < latest_s:  # all that lies there, unless it never ends
+                if time.monotonic() < latest_s:  # read everything that waits, but not for ever
                     continue
             if until_s is not None and left_s <= 0:
                 return None
-            if self._has_ended(os.WNOHANG) and not self.connection.poll():  # no last words
+            if self._has_ended(os.WNOHANG) and not self.connection.poll():  # nothing left to read
                 raise ChildDiedError(self._how_it_ended())
 
     def _next_message(self) -> bytes | None:
-        """Return the next message; None if it has not come as a whole.
+        """Return the next message; None if it has not arrived completely.
 
-        Nothing waits here for the rest of one: a solver that is stopped while it is sent, or writes
-        into descriptors that are not its own, is still ended at its limit.
+        The method never waits for the rest of a message. A solver that is stopped while it sends,
+        or that writes into the pipe itself, is therefore still killed at its limit.
         """
         if len(self._received) < _LENGTH.size:
             return None
@@ -141,11 +144,11 @@ class Child:
         return data
 
     def _has_ended(self, options: int = 0) -> Any:
-        """Return how it has ended, and leave it to `end` to take note; None if it has not."""
+        """Return how the child ended, without reaping it; None if it still runs."""
         return os.waitid(os.P_PID, self.process, os.WEXITED | os.WNOWAIT | options)
 
     def _how_it_ended(self) -> str:
-        """Return in words how it has ended, or that it lives on but can send nothing more."""
+        """Return in words how the child ended, or that it runs on without a connection."""
         until_s = time.monotonic() + GONE_WITHIN_S
         while (ended := self._has_ended(os.WNOHANG)) is None:
             if time.monotonic() > until_s:
@@ -157,9 +160,9 @@ class Child:
         return f"its process was ended by signal {ended.si_status} ({words})"
 
     def stack(self) -> str:
-        """Return where it is or, if it was ended by a signal, where that was; empty if unknown.
+        """Return the Python stack of the child, also after it died of a signal; empty if unknown.
 
-        Python's lines alone, of all threads; also where compiled code never returns.
+        The stack has Python lines only, of all threads; it also works while compiled code runs.
         """
         if self._has_ended(os.WNOHANG) is None:
             os.kill(self.process, ASKED_FOR_STACK)
@@ -170,12 +173,12 @@ class Child:
         return self._stack.read().decode(errors="replace")
 
     def end(self) -> struct_rusage | None:
-        """End it with all that it has started; return what it took, None if it is gone."""
+        """Kill the child and its descendants; return its resource usage, None if done before."""
         if self._lifeline is None:
             return None
         if self._has_ended(os.WNOHANG) is None:
             with suppress(ProcessLookupError):
-                os.kill(self.process, signal.SIGSTOP)  # else it could go on starting others
+                os.kill(self.process, signal.SIGSTOP)  # it must not start further processes
             _kill_descendants(self.process)
         else:
             _kill_processes_of(str(self._folder.path))
@@ -193,12 +196,12 @@ class Child:
 
 
 def send(connection: Connection[Any, Any], message: object) -> None:
-    """Send a message to `Child.receive`; the child's side.
+    """Send a message from the child to `Child.receive`.
 
     Raises
     ------
     OSError
-        If nobody is there to receive it.
+        If no process can receive it.
     """
     data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     unsent = memoryview(_LENGTH.pack(len(data)) + data)
@@ -207,19 +210,19 @@ def send(connection: Connection[Any, Any], message: object) -> None:
 
 
 def _forked() -> int:
-    """Return the process of a fork of this one, 0 in the child."""
+    """Fork this process; return the process id of the child, or 0 in the child."""
     for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError, ValueError, OSError):  # closed, or none
-            stream.flush()  # else what waits there would be written twice
+        with suppress(AttributeError, ValueError, OSError):  # closed, or None
+            stream.flush()  # buffered text would be written twice
     with warnings.catch_warnings():
-        # Of threads in this process: the child runs none of theirs, and waits for none.
+        # Python warns about threads at a fork; the child neither runs nor waits for them.
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
 
 
 def _started(module: str, descriptors: tuple[int, ...], folder: str) -> int:
-    """Return the process that runs a module, with its end of everything as arguments."""
-    # No `multiprocessing.Process`: a Dask worker under a nanny is a daemon, which may have none.
+    """Start a process that runs a module, with the descriptors as arguments; return its id."""
+    # `multiprocessing.Process` fails in a Dask worker under a nanny: daemons may have no children.
     child = subprocess.Popen(  # noqa: S603
         [sys.executable, "-P", "-m", module, *map(str, descriptors), folder],
         pass_fds=descriptors,
@@ -231,7 +234,7 @@ def _started(module: str, descriptors: tuple[int, ...], folder: str) -> int:
 
 
 def live(serve: Callable[[Connection[Any, Any]], None]) -> NoReturn:
-    """Be a child that runs a module; what the module does when it is run."""
+    """Run as a child: a module that is started as a child process calls this function."""
     connection, lifeline, stack, folder = sys.argv[1:]
     _live(serve, Connection(int(connection)), int(lifeline), int(stack), folder)
 
@@ -243,7 +246,7 @@ def _live(
     stack: int,
     folder: str,
 ) -> NoReturn:
-    """Be the child; never return to what this process did before it was one."""
+    """Run as a child, and end the process afterwards without returning."""
     status = 1
     try:
         with suppress(OSError):
@@ -254,7 +257,7 @@ def _live(
         faulthandler.enable(stack)
         faulthandler.register(ASKED_FOR_STACK, stack)
         _read_nothing()
-        with suppress(OSError):  # other systems have their own ways
+        with suppress(OSError):  # only Linux has this file
             Path("/proc/self/oom_score_adj").write_text(FIRST_TO_BE_KILLED, encoding="ascii")
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_ADOPT_ORPHANS, 1, 0, 0, 0)
@@ -265,12 +268,12 @@ def _live(
     finally:
         with suppress(Exception):
             sys.stdout.flush()
-        shutil.rmtree(folder, ignore_errors=True)  # where nobody is left to do so
+        shutil.rmtree(folder, ignore_errors=True)  # the parent may have ended
         os._exit(status)
 
 
 def _read_nothing() -> None:
-    """Let the standard input be empty: a process in the background is stopped where it reads."""
+    """Replace the standard input by an empty one; reading a terminal would stop the process."""
     nowhere = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nowhere, 0)
     os.close(nowhere)
@@ -284,7 +287,7 @@ def _end_with_parent(lifeline: int, folder: str) -> None:
 
 
 def _kill_descendants(process: int) -> None:
-    """Kill whatever a process has started, and what these have started meanwhile."""
+    """Kill all descendants of a process, including those started meanwhile."""
     killed = {process}
     while found := set(family(process)) - killed:
         for each in found:
@@ -294,7 +297,7 @@ def _kill_descendants(process: int) -> None:
 
 
 def _kill_processes_of(folder: str) -> None:
-    """Kill the processes that a child left behind, which have its temporary folder."""
+    """Kill the processes that a dead child left, recognised by its temporary folder."""
     mark = f"TMPDIR={folder}".encode()
     for path in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Load somebody's own code where it can do no harm first."""
+"""Load a user's own code in a child process first, where it can do no harm."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ LONGEST_LOADING_S = 60.0
 
 
 def require_loadable(name: str, problem: str | None = None) -> None:
-    """Load a solver that is not the toolkit's in a child, as loading runs whatever its file holds.
+    """Load a user's solver in a child process, because loading runs the code of its file.
 
-    What is an error here too, such as an exception, is left to whoever finds it here.
+    Exceptions while loading are ignored here; the caller gets them when it loads the solver itself.
 
     Raises
     ------
     UserError
-        If the child dies of it, or takes longer than `LONGEST_LOADING_S`.
+        If the child dies, or takes longer than `LONGEST_LOADING_S` seconds.
     """
     if not SOLVERS.is_foreign(name, problem):
         return
@@ -50,6 +50,6 @@ def require_loadable(name: str, problem: str | None = None) -> None:
 
 
 def find_solver_safely(problem: str, name: str) -> Solver:
-    """Return a solver by name: as `find_solver`, once `require_loadable` lets it pass."""
+    """Return a solver by name, after a child process has loaded it without dying."""
     require_loadable(name, problem)
     return find_solver(problem, name)

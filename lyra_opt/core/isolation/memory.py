@@ -1,4 +1,4 @@
-"""Memory of a process, and of those that it has started."""
+"""The memory of a process and of the processes it started."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-RESET_PEAK = "5"  # proc(5), clear_refs: set the peak resident size back to the present one
+RESET_PEAK = "5"  # written to clear_refs, this resets the peak resident size; see proc(5)
 
 
 def reset_peak_memory() -> None:
-    """Start a new peak where the system allows it; otherwise the process's peak goes on."""
+    """Reset the peak memory of this process, if the system supports it."""
     try:
         Path("/proc/self/clear_refs").write_text(RESET_PEAK, encoding="ascii")
     except OSError:
@@ -27,40 +27,40 @@ def reset_peak_memory() -> None:
 def peak_memory_mib() -> float:
     """Return the peak resident memory of this process since `reset_peak_memory`, in MiB.
 
-    It counts the whole process, loaded libraries included. Where the peak cannot be reset it is
-    the largest since the process began.
+    It includes loaded libraries. If the peak cannot be reset, it is the peak since the process
+    began.
     """
     peak_mib = _status_mib("self", "VmHWM:")
     return _largest_mib(resource.RUSAGE_SELF) if peak_mib is None else peak_mib
 
 
 def largest_child_mib() -> float:
-    """Return the peak of the largest process that this one has started and waited for, in MiB."""
+    """Return the peak memory of the largest process that this process waited for, in MiB."""
     return _largest_mib(resource.RUSAGE_CHILDREN)
 
 
 def resident_mib(process: int | str = "self") -> float:
-    """Return the resident memory of a process, in MiB; 0 where the system does not tell."""
+    """Return the resident memory of a process in MiB; 0 if the system does not report it."""
     return _status_mib(str(process), "VmRSS:") or 0.0
 
 
 class Family:
-    """A process and all that it has started, watched from outside."""
+    """A process and all its descendants, observed from outside."""
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
 
     def kill(self) -> None:
-        """Kill the processes that `memory_mib` saw last; those of a parent that has ended go on."""
+        """Kill the processes that `memory_mib` saw last, whose parent may have ended."""
         for each in self._seen:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(each, signal.SIGKILL)
 
     def memory_mib(self, process: int) -> float:
-        """Return the resident memory of them together, in MiB; 0 where the system does not tell.
+        """Return the resident memory of a process and its descendants, in MiB; 0 if unknown.
 
-        Pages that they share are counted once for each. One that is seen for the first time does
-        not count yet: until it runs its own program it is a copy of the one that started it.
+        Shared pages count once per process. A new process does not count when it is first seen,
+        because until it runs its own program it is a copy of its parent.
         """
         descendants = set(family(process))
         known = descendants & self._seen | {process}
@@ -69,12 +69,12 @@ class Family:
 
 
 def family(process: int) -> Iterator[int]:
-    """Yield a process and its descendants; the process alone where the system does not tell."""
+    """Yield a process and its descendants; only the process if the system does not report them."""
     yield process
     try:
         threads = list(Path(f"/proc/{process}/task").iterdir())
         started = [child for thread in threads for child in _children(thread)]
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return
     for child in started:
         yield from family(child)

@@ -1,4 +1,4 @@
-"""The child's side: messages, and the server that calls solvers and sends their results."""
+"""The server in a child process, which calls solvers and sends their results."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from lyra_opt.core.solver import Solver
 
 SHARE_OF_TELLING = 0.05
-"""Of its time that a solver may spend on sending its incumbents."""
+"""The share of its run time that a solver may spend on sending solutions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A solver call that a child is to make; it has what is None from an earlier one.
+    """A solver call that a child is to make; fields that are None are taken from the last request.
 
-    Each message that answers it comes after its number: threads of backends may speak after the
-    end of a call.
+    Each answer carries the number of its request, because threads of backends may still send after
+    a call has ended.
     """
 
     number: int
@@ -53,15 +53,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Whose turn it is: the clock of a limit runs while it is the solver's.
+    """A change of the code that runs; the clock of a limit runs only while the solver runs.
 
     Parameters
     ----------
     of
-        ``solver``, ``loading``: packages and compiled kernels, as happens once a process, or
-        ``nobody``.
+        ``solver``; ``loading`` for packages and compiled kernels, once per process; or ``nobody``.
     cpu_time_s, memory_mib
-        Of the child so far.
+        CPU time and memory of the child so far.
     """
 
     of: Literal["solver", "loading", "nobody"]
@@ -71,7 +70,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """An incumbent or a bound for the observer, and the solution as a pickle."""
+    """An incumbent or a dual bound for the observer, with the pickled solution."""
 
     point: TrajectoryPoint
     solution: bytes | None
@@ -79,14 +78,14 @@ class Told:
 
 @dataclass
 class Server:
-    """The child's side.
+    """The server in a child process, which calls solvers and sends their results.
 
     Parameters
     ----------
     problem, solver
-        As `_Worker` has them.
+        As for `_Worker`.
     request
-        The first, inherited.
+        The first request, inherited through the fork.
     """
 
     problem: Problem
@@ -96,7 +95,7 @@ class Server:
     lock: Lock = field(default_factory=Lock)
 
     def serve(self, connection: Connection[Any, Any]) -> None:
-        """Answer requests until nobody asks."""
+        """Answer requests until the connection is closed."""
         self.connection = connection
         while True:
             execution = self._execution()
@@ -104,7 +103,7 @@ class Server:
                 self.send(execution, self.request.number)
             except (BrokenPipeError, ConnectionError):
                 return
-            except Exception as error:  # what cannot be sent
+            except Exception as error:  # the result cannot be pickled
                 unsent = replace(
                     execution,
                     result=None,
@@ -118,7 +117,7 @@ class Server:
                 return
 
     def send(self, message: object, number: int) -> None:
-        """Send a message that answers the request of a number, from whatever thread."""
+        """Send a message for a request, from any thread."""
         with self.lock:
             send(self.connection, (number, message))
 
@@ -138,7 +137,7 @@ class Server:
                 execution = execute(
                     self.problem, self.instance, solver, call, timed=self._timed(cpu_before_s)
                 )
-        except BaseException as error:  # compiled code may raise things of a kind of their own
+        except BaseException as error:  # compiled code may raise its own exception types
             execution = failed(error)
         child_mib = largest_child_mib()
         peak_mib = max(peak_memory_mib(), child_mib if child_mib > child_before_mib else 0.0)
@@ -153,15 +152,15 @@ class Server:
             self.send(Turn("nobody"), self.request.number)
 
     def _loading(self, is_loading: bool) -> None:
-        """Say whether packages are being loaded."""
+        """Tell the parent whether packages are being loaded."""
         turn = Turn("loading" if is_loading else "solver", 0.0, resident_mib())
         self.send(turn, self.request.number)
 
 
 class _Teller:
-    """Sends what an observer is told; not every solution where that takes long.
+    """An observer that sends improvements to the parent, with solutions if time allows.
 
-    Threads of a solver may tell it something when the call is long over, and another goes on.
+    Threads of a solver may call it after their call has ended and another has begun.
     """
 
     def __init__(self, server: Server) -> None:
@@ -175,7 +174,7 @@ class _Teller:
         if solution is not None and self._telling_s <= SHARE_OF_TELLING * elapsed_s:
             try:
                 pickled = pickle.dumps(solution, pickle.HIGHEST_PROTOCOL)
-            except Exception:  # then it is lost only if the run must be ended
+            except Exception:  # the solution is lost only if the run must be killed
                 pickled = None
         told = Told(TrajectoryPoint(elapsed_s, kind, value), pickled)
         self._server.send(told, self._number)
@@ -183,6 +182,6 @@ class _Teller:
 
 
 def _cpu_time_s() -> float:
-    """Return the processor seconds of this process, and of those that it has waited for."""
+    """Return the CPU seconds of this process and of the processes it waited for."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime

@@ -1,4 +1,4 @@
-"""Call solvers in child processes, which are ended where a solver does not end by itself."""
+"""Call solvers in child processes, which are killed if a solver exceeds its limits."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
 
 LEAST_GRACE_S = 1.0
 RELATIVE_GRACE = 0.1
-"""How long after its time limit a solver is ended from outside: the longer of both."""
+"""A solver is killed this long after its time limit: the longer of 1 s and a tenth of the limit."""
 
 SECONDS_BETWEEN_LOOKS = 0.05
-"""At the memory of a solver that runs."""
+"""Seconds between checks of the memory and time of a running solver."""
 
 MOST_LAST_WORDS = 1_000
-"""Messages of a child that is about to be ended: more than wait in a pipe at any time."""
+"""The most messages that are read from a child before it is killed; a pipe never holds more."""
 
 
 def grace_s(time_s: float) -> float:
-    """Return how long a solver may go on after its limit before it is ended."""
+    """Return the seconds that a solver may exceed its time limit by before it is killed."""
     return max(LEAST_GRACE_S, RELATIVE_GRACE * time_s)
 
 
 class IsolatedCall:
-    """The state of a solver call that a child process carries out."""
+    """The state of one solver call in a child process."""
 
     def __init__(self, problem: Problem, instance: ProblemInstance, call: Call) -> None:
         self._problem, self._instance, self._call = problem, instance, call
@@ -56,7 +56,7 @@ class IsolatedCall:
         self._since_s = 0.0
         self._spent_s = 0.0
         self._cpu_before_s: float | None = None
-        self._allowed_mib = 0.0  # what it began with, and packages and compiled kernels since
+        self._allowed_mib = 0.0  # memory at the start of the solver, and of packages loaded since
         self._family = Family()
         self._peak_mib = 0.0
         self._points: list[TrajectoryPoint] = []
@@ -68,12 +68,12 @@ class IsolatedCall:
 
     @property
     def _elapsed_s(self) -> float:
-        """Of the solver alone."""
+        """The seconds of the solver alone."""
         since_s = time.monotonic() - self._since_s if self._turn.of == "solver" else 0.0
         return self._spent_s + since_s
 
     def take(self, message: Any) -> None:
-        """Take what the child sent."""
+        """Process a message from the child."""
         if isinstance(message, Turn):
             self._spent_s, self._since_s = self._elapsed_s, time.monotonic()
             if self._cpu_before_s is None:
@@ -99,7 +99,7 @@ class IsolatedCall:
             self._call.observer(kind, value)
 
     def look(self, process: int) -> None:
-        """See whether a limit is passed, if it is time to."""
+        """Check the limits, at most every 0.05 s."""
         limits, now_s = self._call.limits, time.monotonic()
         if now_s < self.next_look_s:
             return
@@ -116,21 +116,21 @@ class IsolatedCall:
             self.stopped_by = StoppedBy.TIME
 
     def _interrupt(self, process: int, now_s: float) -> None:
-        """Pass Ctrl-C on to the child; later, see whether it heeded that."""
+        """Pass Ctrl-C on to the child; stop the run if the child does not react in time."""
         if self._interrupted_s is None:
             self._interrupted_s = now_s
-        if not self._is_passed_on and self._cpu_before_s is not None:  # the child hears signals
+        if not self._is_passed_on and self._cpu_before_s is not None:  # the solver has started
             self._is_passed_on = True
             os.kill(process, signal.SIGINT)
         if now_s > self._interrupted_s + 2 * PATIENCE_S:
             self.stopped_by = StoppedBy.INTERRUPT
 
     def kill_left_behind(self) -> None:
-        """Kill what a child that has ended by itself had started."""
+        """Kill the processes that a child started before it ended by itself."""
         self._family.kill()
 
     def as_error(self, message: str, stack: str = "") -> Execution:
-        """Return that the solver failed; the stack says where."""
+        """Return the outcome of a failed call; the stack says where it failed."""
         return Execution(
             error=message,
             traceback=stack or None,
@@ -139,7 +139,7 @@ class IsolatedCall:
         )
 
     def ended_from_outside(self, usage: struct_rusage | None, stack: str) -> Execution:
-        """Return the best that is known of a run whose child was ended: told, or its start."""
+        """Return the best solution that a killed child reported, or the start, as the outcome."""
         best = None
         if self._solution is not None and self._of_solution is not None:
             try:
@@ -161,7 +161,7 @@ class IsolatedCall:
                 if self.stopped_by is StoppedBy.INTERRUPT
                 else f"exceeded its {self.stopped_by} limit and was killed",
             )
-        except ValueError as error:  # what it told is no number
+        except ValueError as error:  # a reported value is not a number
             return self.as_error(str(error), stack)
         return Execution(
             result=result,
@@ -174,13 +174,13 @@ class IsolatedCall:
 
 
 class Workers:
-    """Child processes that call solvers; use as a context manager and as an `Executor`.
+    """Child processes that call solvers; used as a context manager and as an `Executor`.
 
-    One child serves all solvers of the toolkit, so that packages are loaded once; each other solver
-    has one of its own, made when it is first called. A solver that is over its time limit by more
-    than `grace_s`, or over its memory limit at all, is ended with its child, and the best that it
-    told of is its result. One that ends its process is an error. Either way the next call gets a
-    new child. Calls are made in turn, not by several threads at once.
+    One child serves all solvers of the toolkit, so that packages are loaded only once. Each other
+    solver has its own child, created at its first call. A child is killed if its solver exceeds the
+    time limit by more than `grace_s`, or exceeds the memory limit; the result is the best solution
+    that the solver reported. If a solver ends its process, the result is an error. In both cases
+    the next call gets a new child. Calls must not be made from several threads at once.
     """
 
     def __init__(self) -> None:
@@ -193,19 +193,19 @@ class Workers:
         self.end()
 
     def end(self) -> None:
-        """End all children; the next call makes new ones."""
+        """Kill all children; the next call creates new ones."""
         for worker in self._workers.values():
             worker.end()
         self._workers.clear()
 
     def child_of(self, problem: Problem, solver: Solver) -> int | None:
-        """Return the process that will call a solver next; None if that is still to be made."""
+        """Return the id of the process that will run a solver; None if it is not yet created."""
         return self._worker(problem, solver).process
 
     def __call__(
         self, problem: Problem, instance: ProblemInstance, solver: Solver, call: Call
     ) -> Execution:
-        """Call a solver in a child; Ctrl-C and other exceptions here end that."""
+        """Call a solver in a child; an exception here, such as Ctrl-C, kills the child."""
         return self._worker(problem, solver).execution(instance, solver, call)
 
     def _worker(self, problem: Problem, solver: Solver) -> _Worker:
@@ -215,12 +215,12 @@ class Workers:
 
 
 class _Worker:
-    """A child for some solvers of a problem, made anew where it has ended.
+    """A child process for some solvers of a problem, replaced when it has ended.
 
     Parameters
     ----------
     solver
-        The only one that it is for; None for all that are found by name.
+        The only solver of the child; None for all solvers that are found by name.
     """
 
     def __init__(self, problem: Problem, solver: Solver | None) -> None:
@@ -240,12 +240,12 @@ class _Worker:
     def execution(self, instance: ProblemInstance, solver: Solver, call: Call) -> Execution:
         known = IsolatedCall(self._problem, instance, call)
         try:
-            child = self._asked(instance, solver, call)
+            child = self._child_with_request(instance, solver, call)
             try:
                 while known.execution is None and known.stopped_by is None:
                     self._hear(child, known, known.next_look_s)
                     known.look(child.process)
-                # This process may have been kept from looking for longer than the solver took.
+                # The solver may have ended while this process was suspended: read the rest.
                 for _ in range(MOST_LAST_WORDS):
                     if known.execution is not None or not self._hear(child, known, until_s=0.0):
                         break
@@ -254,7 +254,7 @@ class _Worker:
                 known.kill_left_behind()
                 self.end()
                 return known.as_error(str(died), stack)
-            except Exception as error:  # what was sent cannot be read here
+            except Exception as error:  # the message cannot be unpickled
                 self.end()
                 return known.as_error(f"its answer cannot be read: {failed(error).error}")
         except BaseException:  # Ctrl-C above all
@@ -266,7 +266,7 @@ class _Worker:
         return known.ended_from_outside(self.end(), stack)
 
     def _hear(self, child: Child, known: IsolatedCall, until_s: float) -> bool:
-        """Take the next message; return whether there was one until then."""
+        """Process the next message; return whether one came before `until_s`."""
         received = child.receive(until_s)
         if received is None:
             return False
@@ -278,8 +278,8 @@ class _Worker:
     def _stack(self) -> str:
         return "" if self._child is None else self._child.stack()
 
-    def _asked(self, instance: ProblemInstance, solver: Solver, call: Call) -> Child:
-        """Send a call to a child that has what no pickle can carry from its birth."""
+    def _child_with_request(self, instance: ProblemInstance, solver: Solver, call: Call) -> Child:
+        """Send a request to the child, or fork a new child that inherits the request."""
         self._calls += 1
         request = Request(
             number=self._calls,
@@ -290,7 +290,7 @@ class _Worker:
         if self._child is not None:
             try:
                 self._child.connection.send(request)
-            except Exception:  # it is gone, or the request is such that it must be inherited
+            except Exception:  # the child is gone, or the request cannot be pickled
                 self.end()
                 request = replace(request, instance=instance)
         if self._child is None:

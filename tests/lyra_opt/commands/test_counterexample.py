@@ -159,7 +159,7 @@ def test_for_people(run):
     assert lines[0] == "lyra-greedy is worse than optimum: 2 against 1, ratio 2"
     assert lines[1].startswith("optimum: 1, proved by ")
     assert lines[2].startswith("smallest found, most important first: servers 3, jobs 2, ")
-    assert lines[3].startswith("proved: no smaller plain instance shows it ")
+    assert lines[3].startswith("proved: no smaller plain instance is a counterexample ")
     assert "lyra-greedy-against-optimum.optimum.solution.json" in lines[5]
     assert run(*GREEDY)[1].splitlines()[:-1] == lines[:-1]
 
@@ -173,7 +173,7 @@ def test_an_allocation_for_people(run):
     assert lines[1].endswith(", proved by exact")
     assert lines[2].startswith("smallest found, most important first: jobs 2, GPUs ")
     assert " worker-s, " in lines[2]
-    assert lines[3].startswith("proved: no smaller plain instance shows it ")
+    assert lines[3].startswith("proved: no smaller plain instance is a counterexample ")
 
 
 def test_the_problem_follows_from_the_solvers(run):
@@ -195,7 +195,9 @@ def test_none_found(run, tmp_path):
     exit_code, out, err = run(*GREEDY, "--max", "servers=2", "--min-ratio", 50)
     assert (exit_code, err) == (1, "")
     assert out.count("\n") == 1
-    assert out.startswith("none found: no rigid instance of at most servers 2, jobs 2, ")
+    assert out.startswith(
+        "no counterexample found: no rigid instance of at most servers 2, jobs 2, "
+    )
     assert "by a factor of 50" in out
     assert not list(tmp_path.iterdir())
 

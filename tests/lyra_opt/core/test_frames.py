@@ -141,7 +141,10 @@ def set_cell(frame: str, row: int, column: str, value: Any) -> Callable[[Any], N
         (set_cell("servers", 2, "id", "a"), 'servers[2].id is "a": must be unique'),
         (set_cell("servers", 0, "gpu", 8), "servers[0].gpu is 8.0: unknown key; did you mean gpus"),
         (set_cell("jobs", 1, "id", "z"), 'workers[0].job is "y": must be the id of one of the job'),
-        (set_cell("jobs", 0, "workers", "x"), 'jobs.workers is "x": must not be a column beside'),
+        (
+            set_cell("jobs", 0, "workers", "x"),
+            'jobs.workers is "x": cannot be combined with the data',
+        ),
         (set_cell("workers", 2, "server", "z"), 'workers[2].server is "z": must be the id of a'),
         (set_cell("workers", 2, "server", "a"), 'workers[2].server is "a": must be unique'),
         (set_cell("workers", 1, "server", None), "workers[1].server is missing"),
