@@ -148,7 +148,7 @@ class Entity:
     )
     policy: Field[InnerPolicy, str] = key(
         Choice(InnerPolicy),
-        "division among its jobs: by their weights, or first in the file first",
+        "how the entity divides time among its jobs: by weight, or by file order",
         default=InnerPolicy.FAIRNESS,
     )
 

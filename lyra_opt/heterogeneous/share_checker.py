@@ -138,7 +138,7 @@ class ShareNumbers:
         return sum(map(mul, self.rates[place], self._gpus))
 
     def finish_time_ratio(self, place: int, throughput: Ratio) -> Ratio:
-        """Return a job's finish time at a throughput over its finish time on an equal part."""
+        """Return the ratio of a job's finish time to its finish time on an equal part."""
         job = self._jobs[place]
         (elapsed, isolated_elapsed, steps), _ = over_power_of_two(
             (job.elapsed_s, job.isolated_elapsed_s, job.steps)

@@ -310,7 +310,7 @@ class _Relaxation:
         return total + self._earned(patterns), keys, rounded
 
     def _whole_gangs_bound(self, prices: Prices) -> int:
-        """Return the bound, in units, from whole gangs that share all free GPUs."""
+        """Return the bound from a knapsack of whole gangs that share all free GPUs, in units."""
         own, network = self._whole_units(prices)
         own = np.maximum(own - self.sizes * network, 0)
         gains = self._gains(own, 0)

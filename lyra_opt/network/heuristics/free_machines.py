@@ -203,7 +203,7 @@ class _WithRoom:
         self._next = list(range(1, len(free) + 1))
 
     def share_out(self, start: int, gang: int, most_on_one: int) -> dict[int, int]:
-        """Return GPUs by position for a gang, from the first positions with free GPUs.
+        """Return how many GPUs a gang takes at each position, first positions first.
 
         The positions from `start` on must hold the gang. Over all calls the cost is O(log
         positions) per position taken or full, because the list is a disjoint-set forest with path

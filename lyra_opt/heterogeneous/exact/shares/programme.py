@@ -392,7 +392,7 @@ def merged(programme: ShareProgramme) -> Merged:
     is_turned = job[sets.pairs[first_pair, 0]] != couples[:, 0]
     members = sets.jobs + 2 * first_pair[:, None] + np.array([0, 1])
     members = np.where(is_turned[:, None], members[:, ::-1], members).reshape(-1)
-    # Scaled so that a pair's share is about 1 at most, the full time of the smaller group.
+    # A share of 1 of a merged pair is the full time of the smaller of its two groups.
     size = alike[couples].min(axis=1) / np.where(couples[:, 0] == couples[:, 1], 2, 1)
     whole = np.concatenate([alike, size])
     kept = np.concatenate([first, sets.jobs + first_pair])

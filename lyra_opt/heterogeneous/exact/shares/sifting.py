@@ -409,7 +409,7 @@ class _Sifting:
         return min(LARGEST_MARGIN, float(doubts[in_doubt]))
 
     def _use(self, now: Vertices, who: BoolArray) -> tuple[FloatArray, FloatArray]:
-        """Return the GPUs of each type that some jobs use, and their change per unit of level."""
+        """Return the GPUs of each type that some jobs use, and the change per unit of level."""
         types, gang = len(now.prices), self._programme.gang
         one = np.flatnonzero(who)
         more = gang * self._programme.level * now.per_need

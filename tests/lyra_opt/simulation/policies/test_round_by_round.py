@@ -603,5 +603,7 @@ def test_what_is_refused():
     jobs = workload_of(kind("x", 30))
     with pytest.raises(UserError, match="the workload has no throughputs of such pairs"):
         replayed(replace(jobs, packed=()), cluster_of({"a": 1}))
-    with pytest.raises(UserError, match="packs is true: must be false for a policy that is blind"):
+    with pytest.raises(
+        UserError, match="packs is true: must be false for a policy that ignores GPU types"
+    ):
         replayed(jobs, cluster_of({"a": 1}), "gavel-las-agnostic")
