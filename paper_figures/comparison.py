@@ -45,10 +45,10 @@ class Source(StrEnum):
     TEXT = ""
     """The text of the paper."""
     ABSTRACT = "abstract"
-    SECONDARY = "others, on the paper"
+    SECONDARY = "another publication"
     """Another publication about the paper."""
-    CODE = "its authors' code, run again"
-    ARTIFACT = "its authors' artifact"
+    CODE = "the authors' code, run again"
+    ARTIFACT = "the authors' artifact"
     MEMORY = "memory"
     """Memory only; no written source was found."""
 
@@ -325,7 +325,7 @@ class Comparison:
     def counted(self) -> str:
         """Return in words how many values and gains have each verdict."""
         if not self.entries:
-            return "No number of the paper stands beside these."
+            return "The paper has no numbers for this comparison."
         count = len(self.entries)
         parts = [f"{count} {'entry' if count == 1 else 'entries'}"]
         parts += [f"{what}: {_counted(counts)}" for what, counts in self.verdicts.items()]
@@ -347,11 +347,11 @@ class Comparison:
                 f"{'is' if remembered == 1 else 'are'}"
             )
             sentences.append(
-                f"{which} from memory, with little confidence; a verdict on such a number is one "
-                "on what is remembered."
+                f"{which} from memory, with little confidence; the verdict on such a number "
+                "judges only the remembered value."
             )
         if self.remembered:
-            sentences.append(f"What is run here is partly from memory: {self.remembered}.")
+            sentences.append(f"Part of the simulated setting is from memory: {self.remembered}.")
         return " ".join(sentences) or None
 
     def header(self) -> list[str]:
@@ -362,9 +362,9 @@ class Comparison:
             "paper",
             "ours",
             "ours / paper",
-            *(["any scheduler"] if self._has_bounds else []),
+            *(["bound for any scheduler"] if self._has_bounds else []),
             *(["paper's gain", "our gain"] if self._has_gains else []),
-            *(["paper's number is from"] if self._has_sources else []),
+            *(["source of the paper's number"] if self._has_sources else []),
             *(f"verdict on the {what.removesuffix('s')}" for what in self.verdicts),
         ]
 

@@ -48,10 +48,10 @@ CONSOLIDATED, MANUAL, NO_WAIT, BEST_FIT, SRTF = (
 
 TIERS, TWO_SPEEDS, NOTHING = "tiers", "one machine or several", "nothing"
 
-LOOKS_AT_IN_WORDS = {
-    TIERS: "the tiers",
-    TWO_SPEEDS: "the speeds on one machine and on several",
-    NOTHING: "nothing of the network",
+NETWORK_DATA_IN_WORDS = {
+    TIERS: "uses the tiers of the network",
+    TWO_SPEEDS: "uses the speeds on one machine and on several",
+    NOTHING: "ignores the network",
 }
 
 # With a single GPU type, these round-based schemes ignore the speeds of jobs.
@@ -127,8 +127,8 @@ def schemes_of_all_papers(
                 if found
             ),
             FurtherTable(
-                title="Schemes that were left out, and why",
-                header=["scheme", "why"],
+                title="Schemes that were left out",
+                header=["scheme", "reason"],
                 rows=[list(entry) for entry in left_out.items()],
                 words=2,
             ),
@@ -192,11 +192,11 @@ def _table(
     if all(bounds):
         jct, makespan = (short(statistics.fmean(of_seeds) / HOUR_S) for of_seeds in bounds)
         blank = [MISSING] * 3
-        rows.append(["no scheme below", "", "", "", jct, *blank, makespan, *blank, MISSING])
-    header = ["scheme", "whose", "looks at", "who goes first"]
+        rows.append(["bound for any scheme", "", "", "", jct, *blank, makespan, *blank, MISSING])
+    header = ["scheme", "paper", "looks at", "queue order"]
     header += ["JCT mean (h)", "p95", "queue mean (h)", "p95", "makespan (h)"]
     header += ["communication (%)", "GPU time: machine / rack / network (%)"]
-    header += ["preemptions a job", "GPU usage (%)"]
+    header += ["preemptions per job", "GPU usage (%)"]
     return FurtherTable(
         title=f"{CALLED[situation]}, by mean JCT", header=header, rows=rows, words=4
     )
@@ -251,8 +251,8 @@ def _best_blind(found: Sequence[Standing]) -> list[str]:
     jct_h = {standing.scheme: standing.jct_h for standing in found}
     sentences = []
     for knows, called in (
-        (NOTHING, "that looks at nothing of the network"),
-        (TWO_SPEEDS, "that knows only the speeds on one machine and on several"),
+        (NOTHING, "that ignores the network"),
+        (TWO_SPEEDS, "that knows only the speeds on one machine and on several machines"),
     ):
         best = next((each for each in found if looks_at(each.scheme) == knows), None)
         if best is None:
@@ -280,10 +280,10 @@ def _locality(found: Sequence[Standing]) -> list[str]:
     best = min(patient, key=lambda standing: standing.jct_h)
     before, after = (100 * standing.mean("communication_share") for standing in (of[NO_WAIT], best))
     return [
-        "What locality is worth, the order being Dally's: waiting for near GPUs, at best "
-        f"({best.scheme}), makes the mean JCT {_more_or_less(best.jct_h, of[NO_WAIT].jct_h)} that "
-        f"of {NO_WAIT}, and communication {after:.0f} % of the time on GPUs instead of "
-        f"{before:.0f} %."
+        "The benefit of locality, with Dally's queue order: under the best scheme that waits for "
+        f"near GPUs ({best.scheme}) the mean JCT is "
+        f"{_more_or_less(best.jct_h, of[NO_WAIT].jct_h)} that of {NO_WAIT}. Communication takes "
+        f"{after:.0f} % of the time on GPUs instead of {before:.0f} %."
     ]
 
 
@@ -293,10 +293,11 @@ def _order(found: Sequence[Standing]) -> list[str]:
     if not {NO_WAIT, BEST_FIT, SRTF} <= of.keys():
         return []
     return [
-        "What the order is worth, all taking the nearest GPUs at once: with first come "
-        f"({BEST_FIT}) the mean JCT is {_more_or_less(of[BEST_FIT].jct_h, of[NO_WAIT].jct_h)} with "
-        f"most hurt first ({NO_WAIT}), with shortest first ({SRTF}) it is "
-        f"{_more_or_less(of[SRTF].jct_h, of[NO_WAIT].jct_h)} with that."
+        "The benefit of the queue order, if all schemes take the nearest GPUs at once: with first "
+        f"come, first served ({BEST_FIT}) the mean JCT is "
+        f"{_more_or_less(of[BEST_FIT].jct_h, of[NO_WAIT].jct_h)} with the gang first that the "
+        f"network hurts most ({NO_WAIT}). With the shortest job first ({SRTF}) it is "
+        f"{_more_or_less(of[SRTF].jct_h, of[NO_WAIT].jct_h)} with {NO_WAIT}."
     ]
 
 
@@ -305,8 +306,8 @@ def _control(congested: Sequence[Standing], free: Sequence[Standing]) -> list[st
     before = {standing.scheme: standing.jct_h for standing in congested}
     both = [(before[each.scheme], each.jct_h) for each in free if each.scheme in before]
     sentences = [
-        "Where communication costs nothing only the order is left, and schemes still lie between "
-        f"{free[0].jct_h:.1f} h ({free[0].scheme}) and {free[-1].jct_h:.1f} h "
+        "If communication costs nothing, schemes differ only in their queue order. Mean JCTs then "
+        f"range from {free[0].jct_h:.1f} h ({free[0].scheme}) to {free[-1].jct_h:.1f} h "
         f"({free[-1].scheme})."
     ]
     place = next((n for n, each in enumerate(free) if each.scheme == DALLY), None)
@@ -320,16 +321,17 @@ def _control(congested: Sequence[Standing], free: Sequence[Standing]) -> list[st
     furthest = max(falls, key=lambda scheme: falls[scheme], default=None)
     if furthest is not None and falls[furthest] > 0:
         sentences.append(
-            f"Who loses most places by congestion is {furthest}, which looks at "
-            f"{LOOKS_AT_IN_WORDS[looks_at(furthest)]}: number {there[furthest] + 1} where "
-            f"communication costs nothing, number {here[furthest] + 1} on congested links."
+            f"Congestion costs {furthest} the most ranks, which "
+            f"{NETWORK_DATA_IN_WORDS[looks_at(furthest)]}: it is number {there[furthest] + 1} if "
+            f"communication costs nothing and number {here[furthest] + 1} on congested links."
         )
     if len(both) > 2:
         ranks = [np.argsort(np.argsort(values)) for values in zip(*both, strict=True)]
         correlation = float(np.corrcoef(ranks[0], ranks[1])[0, 1])
         sentences.append(
-            "Ranks on congested links and there "
-            f"{'hardly differ' if correlation > 0.8 else 'differ'}: Spearman's {correlation:.2f}."
+            "The ranks on congested links and without communication costs "
+            f"{'hardly differ' if correlation > 0.8 else 'differ'}; Spearman's rank correlation "
+            f"is {correlation:.2f}."
         )
     return sentences
 
@@ -371,8 +373,8 @@ def _links() -> FurtherTable:
         rows.append(row)
     columns = ("GB/s", "µs", "gang computes (%)", "by model")
     return FurtherTable(
-        title=f"Links, and for which share of its time a gang of {GANG} computes on two machines "
-        "of a rack and across two racks, mean over jobs",
+        title=f"Links, and the share of time in which a gang of {GANG} GPUs computes on two "
+        "machines of a rack or across two racks, mean over jobs",
         header=["", *(f"{tier}: {column}" for tier in ("rack", "network") for column in columns)],
         rows=rows,
     )
@@ -393,14 +395,14 @@ def why_jct_differs(part: Part, *, situation: str) -> list[str]:
         parts.append(f"{paper.called[scheme]} {wait_h:.0f} h and {communication_h:.0f} GPU h")
     single = sum(count for gang, count in BATCH.gangs.items() if gang == 1) / BATCH.jobs
     return [
-        "Waiting and communication of a job in the mean, "
+        "Mean waiting time and communication per job, "
         f"{paper.scenarios[situation].called}: "
-        f"{', '.join(parts)}. What the links cost is one thing, who goes first another: Dally's "
-        "order has a gang that the network never hurt go last whenever anybody else waits, and "
-        f"{100 * single:.0f} % of the jobs have a single GPU. Consolidated has the same order and "
-        "waits for ever where Dally waits for hours, so that the two differ by the timers alone.",
-        "Which methods, links, clusters and loads the claim is for the abstract does not say; jobs "
-        "and efficiencies here are drawn and computed where the paper has its own.",
+        f"{', '.join(parts)}. Schemes differ by the cost of the links and by the queue order. "
+        "Dally's order puts a gang that the network never hurt last whenever another job waits, "
+        f"and {100 * single:.0f} % of the jobs have a single GPU. Consolidated has Dally's order "
+        "but waits for ever where Dally waits for hours, so the two differ only by their timers.",
+        "The abstract does not say for which methods, links, clusters and loads its claim holds. "
+        "Our jobs are drawn at random and our efficiencies are computed; the paper has its own.",
     ]
 
 
@@ -416,8 +418,8 @@ def missing_traces(part: Part, *, situations: Sequence[str]) -> list[str]:
     if not files:
         return []
     return [
-        f"Not run: {' and '.join(names)}; {' and '.join(files)} not found, here or in the folder "
-        f"that {TRACES_VARIABLE} names."
+        f"Not run: {' and '.join(names)}, because {' and '.join(files)} were not found, neither "
+        f"in the current folder nor in the folder that {TRACES_VARIABLE} names."
     ]
 
 

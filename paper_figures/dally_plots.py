@@ -98,9 +98,9 @@ def reductions_by_scheme(comparison: Comparison) -> Plot:
         figure,
         axes,
         name,
-        f"Table {table}: how much less {claim.called} Dally has than others",
-        "A dot is a situation (jobs and links), the diamond their median. Right of zero Dally is "
-        "better. The upper four, in blue, are the methods that the abstract speaks of.",
+        f"Table {table}: reduction of {claim.called} under Dally",
+        "Each dot is a scenario (jobs and links), and the diamond is their median. Dally is better "
+        "to the right of zero. The upper four rows, in blue, are the methods of the abstract.",
     )
 
 
@@ -133,9 +133,9 @@ def gains_over_links(comparison: Comparison) -> Plot:
     return _lines(
         comparison,
         label_axis,
-        "Figure 1: what Dally gains over the congestion of the links",
-        "The batch of jobs; above zero Dally is better. Links are in the order of congestion; "
-        "what each means stands in the table.",
+        "Figure 1: Dally's reductions by congestion of the links",
+        "All jobs are submitted at once. Dally is better above zero. Links are sorted by "
+        "congestion; the table describes them.",
     )
 
 
@@ -150,9 +150,8 @@ def gains_over_load(comparison: Comparison) -> Plot:
     return _lines(
         comparison,
         label_axis,
-        "Figure 2: what Dally gains over the load, congested-2",
-        "Jobs come one after the other (Poisson), at rates as at scale 1; above zero Dally is "
-        "better.",
+        "Figure 2: Dally's reductions by load, congested-2",
+        "Jobs arrive as a Poisson process; rates are those at scale 1. Dally is better above zero.",
     )
 
 
@@ -182,7 +181,7 @@ def gains_on_traces(comparison: Comparison) -> Plot | None:
         panels[0],
         "figure_3",
         "Figure 3: jobs of public traces with assigned models",
-        "On congested-2; right of zero Dally is better than the scheme.",
+        "Links are congested-2. Dally is better than the scheme to the right of zero.",
         above=True,
     )
 
@@ -234,8 +233,8 @@ def parts_of_jct(comparison: Comparison) -> Plot:
         panels[0],
         "table_4",
         "Table 4: all schemes on one cluster, shortest mean JCT first",
-        f"What a job's time goes into, in the mean. Names by whose the scheme is: {named}; others "
-        "grey.",
+        f"Mean time of a job by activity. The colour of a name is that of its paper: {named}; "
+        "others are grey.",
         above=True,
     )
 

@@ -254,12 +254,12 @@ def _findings(part: Part, claim: Claim, situations: Sequence[str]) -> list[str]:
     worst = min(against, key=lambda each: each.percent)
     worse = sum(each.percent < -1 for each in against)
     sentences = [
-        f"Up to {whole(best.percent)} % less {claim.called} than consolidation-based methods "
-        f"({best.place}); the abstract says up to {claim.percent(part.results.paper)} %. The "
-        f"median over {len(against)} pairs of a situation and a method is "
-        f"{whole(statistics.median(each.percent for each in against))} %, the least "
-        f"{whole(worst.percent)} % ({worst.place}; below 0 Dally needs more). In {worse} of "
-        "them Dally needs more by over 1 %."
+        f"Dally needs up to {whole(best.percent)} % less {claim.called} than consolidation-based "
+        f"methods ({best.place}); the abstract says up to {claim.percent(part.results.paper)} %. "
+        f"The median over {len(against)} pairs of a scenario and a method is "
+        f"{whole(statistics.median(each.percent for each in against))} %, and the lowest is "
+        f"{whole(worst.percent)} % ({worst.place}; negative if Dally needs more). In {worse} of "
+        "the pairs Dally needs over 1 % more."
     ]
     rivals = reductions(
         part,
@@ -270,8 +270,8 @@ def _findings(part: Part, claim: Claim, situations: Sequence[str]) -> list[str]:
     if rivals:
         strongest = min(rivals, key=lambda each: each.percent)
         sentences.append(
-            "Against the other schemes, ours left out, the median is "
-            f"{whole(statistics.median(each.percent for each in rivals))} %, the least "
+            "Compared with the other schemes, without ours, the median is "
+            f"{whole(statistics.median(each.percent for each in rivals))} % and the lowest is "
             f"{whole(strongest.percent)} % ({strongest.place})."
         )
     ours = there(reduction(part, claim, situation, OURS, DALLY) for situation in situations)
@@ -280,7 +280,7 @@ def _findings(part: Part, claim: Claim, situations: Sequence[str]) -> list[str]:
         sentences.append(
             f"{called[OURS][0].upper()}{called[OURS][1:]} needs "
             f"{whole(statistics.median(percents))} % less than Dally (median over {len(ours)} "
-            f"situations; from {whole(min(percents))} % to {whole(max(percents))} %)."
+            f"scenarios; from {whole(min(percents))} % to {whole(max(percents))} %)."
         )
     return sentences
 
@@ -325,8 +325,8 @@ def reduced(part: Part, claim: Claim, situations: Sequence[str]) -> FurtherTable
         found = [reduction(part, claim, situation, DALLY, scheme) for scheme in others]
         return [MISSING if each is None else _percent(each) for each in found]
 
-    title = f"Dally's {claim.called} less by (%); below 0 Dally needs more"
-    header = [f"than {called[scheme]}" for scheme in others]
+    title = f"Reduction of {claim.called} under Dally (%); negative if Dally needs more"
+    header = [f"from {called[scheme]}" for scheme in others]
     return _by_situation(part, title, header, situations, cells)
 
 

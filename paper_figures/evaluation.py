@@ -155,7 +155,7 @@ def _missing(part: Part) -> list[str]:
     for run, draw in runs_of(part.setting, part.publication):
         asked.add(part.setting.task(run, draw).key)
     failed = [key for key in part.results.failed if key in asked]
-    notes = [f"Not run: there is no scheme {scheme} here." for scheme in missing]
+    notes = [f"Not run: the scheme {scheme} is not available." for scheme in missing]
     return notes + [f"Failed: {key}: {part.results.failed[key]}" for key in failed]
 
 

@@ -78,7 +78,7 @@ def measured(part: Part, *, curves: bool = False) -> Computed:
     if proved:
         rows.append(
             [
-                "no scheduler below",
+                "bound for any scheduler",
                 *(
                     short(statistics.fmean(outcome.figures[key] for outcome in proved) / HOUR_S)
                     if key is not None
@@ -90,7 +90,7 @@ def measured(part: Part, *, curves: bool = False) -> Computed:
     return Computed(
         tables=[
             FurtherTable(
-                title="What was measured, means over seeds",
+                title="Measured figures, means over seeds",
                 header=["scheme", *(name for name, _, _ in MEASURES)],
                 rows=rows,
             )
@@ -109,10 +109,10 @@ def _cumulative(outcome: Outcome) -> list[tuple[float, float]]:
 def jobs_in_words(part: Part) -> str:  # noqa: ARG001
     """Return the source of the jobs, in a sentence."""
     if locate(PHILLY_TRACE).is_file():
-        return "Jobs are drawn by seed from the Philly trace, as Hadar's are."
+        return "Jobs are drawn by seed from the Philly trace, as in the paper."
     return (
-        "The Philly trace is not here (the folder LYRA_OPT_TRACES would have it), so that jobs are "
-        "drawn by seed from generated ones; the paper draws its own from the trace."
+        "The Philly trace is missing from the folder that LYRA_OPT_TRACES names, so jobs are drawn "
+        "by seed from generated ones; the paper draws its jobs from the trace."
     )
 
 
@@ -130,17 +130,16 @@ def why_ttd_differs(part: Part) -> list[str]:
         )
         usage = ", ".join(f"{name} {_usage_by_type(runs)}" for name, runs in named)
         notes.append(
-            "Tiresias and YARN-CS end later than in the paper because neither looks at the type "
-            "of GPU: a job of class XL that happens to be on a K80, where ResNet-50 is a seventh "
-            "as fast as on a V100, stays there, in the end while V100 idle. From the completion of "
-            f"nine tenths of the jobs to that of the last it takes {tails}; usage over the TTD is "
-            f"{usage}."
+            "Tiresias and YARN-CS end later than in the paper because they ignore GPU types. A job "
+            "of class XL that starts on a K80, where ResNet-50 is a seventh as fast as on a V100, "
+            "stays there, even when V100s become idle. The last tenth of the jobs takes "
+            f"{tails}. Usage over the TTD is {usage}."
         )
     if hadar and gavel and makespan:
         notes.append(
-            "Hadar's utility is the mean of 1/JCT, which prefers short jobs and leaves long ones "
-            "to the end; the TTD is a by-product. Gavel's makespan policy aims at the TTD itself "
-            f"and keeps {_usage(makespan)} % of the GPUs at work, Hadar {_usage(hadar)} %, Gavel's "
+            "Hadar's utility is the mean of 1/JCT, which prefers short jobs and leaves long jobs "
+            "to the end; it does not aim at the TTD. Gavel's makespan policy minimises the TTD and "
+            f"keeps {_usage(makespan)} % of the GPUs in use, Hadar {_usage(hadar)} %, and Gavel's "
             f"max-min policy {_usage(gavel)} %."
         )
     return notes
@@ -156,9 +155,9 @@ def waits_in_words(part: Part) -> list[str]:
         for key in ("jct_mean_s", "queue_mean_s")
     )
     return [
-        f"Under Gavel {queue_h:.0f} of the {jct_h:.0f} hours of a mean JCT are waits, so that a "
-        "JCT 2.5 times shorter would need far more than 13 % off the waits: the two claims cannot "
-        "both hold of one workload like this one."
+        f"Under Gavel, jobs wait for {queue_h:.0f} of the {jct_h:.0f} hours of the mean JCT. A JCT "
+        "2.5 times shorter therefore needs waits that are far more than 13 % shorter. The two "
+        "claims cannot both hold for a workload like this."
     ]
 
 
@@ -201,14 +200,14 @@ def by_restart_cost(part: Part, *, table: int, row: str) -> Computed:
             found += [MISSING if each is None else f"{each:.3f}" for each in (gains, most)]
         rows.append(found)
     header = ["restart (s)", *(f"{called[scheme]} (h)" for scheme in (hadar, *others))]
-    header.append("no scheduler below (h)")
+    header.append("bound for any scheduler (h)")
     for scheme in others:
         header += [f"{called[scheme]} / Hadar", f"{called[scheme]} / bound"]
     return Computed(
         findings=_where_attained(claimed, called[others[0]], gained, attainable),
         tables=[
             FurtherTable(
-                title="TTD, means over seeds; ratios are geometric ones", header=header, rows=rows
+                title="TTD, means over seeds; ratios are geometric means", header=header, rows=rows
             )
         ],
     )
@@ -226,19 +225,19 @@ def _where_attained(
     there_from = [cost for cost, found in gained.items() if found >= float(claimed)]
     usual = min(gained)
     sentences = [
-        f"With restarts of {usual:g} s Hadar's gain over {against} is {gained[usual]:.2f}, and no "
-        f"scheduler gains more than {attainable[usual]:.2f}; the paper says {claimed}"
-        + (", which nobody can reach as it is read here." if usual not in possible else ".")
+        f"With restarts of {usual:g} s, Hadar's gain over {against} is {gained[usual]:.2f}, and no "
+        f"scheduler can gain more than {attainable[usual]:.2f}; the paper says {claimed}"
+        + (", which no scheduler can reach in this setting." if usual not in possible else ".")
     ]
     if there_from:
         sentences.append(
-            f"Of the costs tried {claimed} is reached from {min(there_from):g} s on "
-            f"({gained[min(there_from)]:.2f})."
+            f"Hadar's gain reaches {claimed} if a restart costs at least {min(there_from):g} s "
+            f"(gain {gained[min(there_from)]:.2f})."
         )
     else:
         most_s = max(gained, key=lambda cost: gained[cost])
         sentences.append(
-            f"{claimed} is reached at none of the costs tried; the largest gain is "
+            f"Hadar's gain reaches {claimed} for none of the restart costs; the largest gain is "
             f"{gained[most_s]:.2f}, at {most_s:g} s."
         )
     return sentences
@@ -296,7 +295,7 @@ def mixes(part: Part) -> Computed:
         header = ["mix"]
         for scheme in product.schemes:
             header += [f"{part.results.paper.called[scheme]}: TTD (h)", "CRU (%)"]
-        header += ["none below (h)", "none below, with copies (h)"]
+        header += ["bound (h)", "bound with copies (h)"]
         tables.append(FurtherTable(title=f"Every mix, {place}", header=header, rows=rows))
         for called, measure in (("TTD", TTD), ("CRU", CRU)):
             gains = part.gains(measure, runs["hadar"], runs["hadare"], better=MORE)
@@ -323,9 +322,9 @@ def most_that_forking_gives(part: Part) -> str:
         share = 1 - max(rates) / sum(rates)
         parts.append(f"{100 * share:.0f} % ({_place(part, testbed)})")
     return (
-        "With these rates copies on all five nodes end a job at most "
-        f"{' and '.join(parts)} sooner than the fastest node alone does, before any cost. 80 % is "
-        "what five equal nodes give a single job."
+        "With these rates, copies on all five nodes complete a job at most "
+        f"{' and '.join(parts)} sooner than the fastest node alone, without any costs. With five "
+        "equal nodes, a single job would complete 80 % sooner."
     )
 
 
@@ -358,7 +357,8 @@ def best_slots(part: Part, *, small_mixes: int) -> Computed:
         values=values,
         tables=[
             FurtherTable(
-                title=f"TTD over that at {ROUND_S} s, geometric mean over mixes and both testbeds",
+                title=f"TTD relative to slots of {ROUND_S} s, geometric mean over mixes "
+                "and both testbeds",
                 header=["", *(f"{slot_s} s" for slot_s in slots_s)],
                 rows=rows,
             )
@@ -396,7 +396,7 @@ def decision_times(part: Part, *, jobs: Sequence[int]) -> Computed:
         },
         tables=[
             FurtherTable(
-                title="Time of a decision (ms) by active jobs, 60 GPUs",
+                title="Time per decision (ms) by number of active jobs, 60 GPUs",
                 header=["scheme", *(f"{count:,}" for count in jobs)],
                 rows=[
                     [called[scheme], *(f"{1e3 * each_s:.3g}" for each_s in times_s)]

@@ -49,8 +49,8 @@ def ttd_over_hadar(comparison: Comparison) -> Plot:
         axes,
         "table_1",
         "Table 1: TTD over Hadar's",
-        "Right of the line Hadar is better. Where the paper's number is from stands in brackets; "
-        "thin lines are the least and greatest over seeds.",
+        "Hadar is better to the right of the line. The source of the paper's number is in "
+        "brackets; thin lines show the least and the greatest number over seeds.",
         above=True,
     )
 
@@ -67,8 +67,8 @@ def completion_times(comparison: Comparison) -> Plot:
         axes,
         "table_2",
         "Table 2: job completion times",
-        "Of the first draw of jobs; left and above is better. The paper has such a figure, whose "
-        "numbers are not known.",
+        "Jobs of the first seed; curves further left are better. The paper has such a figure, but "
+        "its numbers are not known.",
     )
 
 
@@ -100,8 +100,8 @@ def mix_by_mix(comparison: Comparison) -> Plot:
         panels[0],
         "table_3",
         "Table 3: HadarE against Hadar, mix by mix",
-        "Thin lines are the numbers of the abstract, in the colour of their testbed; that of the "
-        "CRU is one for both.",
+        "Thin lines are the numbers of the abstract, in the colour of the testbed. The abstract "
+        "has one CRU for both testbeds.",
         above=True,
     )
 
@@ -121,7 +121,7 @@ def by_slot(comparison: Comparison) -> Plot:
         axes,
         "figure_1",
         "Figure 1: slot length",
-        "Geometric means over mixes and both testbeds; below the line is better than 360 s.",
+        "Geometric means over mixes and both testbeds. Slots below the line are better than 360 s.",
     )
 
 

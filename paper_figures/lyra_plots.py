@@ -55,8 +55,8 @@ def gains_over_baseline(comparison: Comparison) -> Plot:
         panels[0],
         "table_5",
         "Table 5: gains over the Baseline",
-        "The Baseline's mean over the scheme's, logarithmic: bars to the right are better than "
-        "the Baseline. Gains of ours are of means over seeds.",
+        "Gains are the Baseline's mean divided by the scheme's, on a logarithmic axis; bars to the "
+        "right are better than the Baseline. Our gains compare means over seeds.",
         above=True,
     )
 
@@ -84,9 +84,9 @@ def costs_of_reclaiming(comparison: Comparison) -> Plot:
         figure,
         panels[0],
         "figure_10",
-        "Figure 10: what reclaiming costs, relative to Lyra's rule",
-        "Right of the line is worse than Lyra. Sizes are not comparable: the page of the figure "
-        "has them.",
+        "Figure 10: costs of reclaiming relative to Lyra's rule",
+        "Rules to the right of the line are worse than Lyra's. Absolute sizes are not comparable; "
+        "the page of the figure lists them.",
         above=True,
     )
 
@@ -119,8 +119,8 @@ def by_checkpoints(comparison: Comparison) -> Plot:
         figure,
         panels[0],
         "figure_13",
-        "Figure 13: what checkpoints change",
-        "Gains are over no checkpoints.",
+        "Figure 13: effect of checkpoints",
+        "Gains are relative to a run without checkpoints.",
         above=True,
     )
 

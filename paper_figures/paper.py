@@ -216,7 +216,7 @@ def run_paper(
     """
     if missing := missing_traces(setting, publications):
         names = ", ".join(missing)
-        say(f"{setting.paper.name}: {names}: {NOT_THERE}; what needs them is not run")
+        say(f"{setting.paper.name}: {names}: {NOT_THERE}; simulations that need them are not run")
     tasks = tasks_of(setting, publications)
     if not tasks:
         return 0, Results(setting, None)

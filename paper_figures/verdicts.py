@@ -35,32 +35,33 @@ class Verdict(StrEnum):
 
 
 RULE = (
-    "Verdicts follow a fixed rule, the same for all papers, and the head of a table counts them. "
-    "Value and gain are judged apart: a number by its value, and where its table compares it with "
-    "another row a second time by its gain over that row (that row's value over this one's where "
-    "less is better, this one's over that row's where more is better). What the paper itself gives "
-    "as a gain or a reduction is judged as a gain alone: less by p % is 100 / (100 - p) times "
-    "better.",
-    f"{Verdict.REPRODUCED}: within {100 * REPRODUCED_WITHIN:g} % of the paper's number, or the "
-    "paper's lies between our least and greatest over seeds, where these are at most "
-    f"{WIDEST_SPREAD:g} times apart. Worked examples, and choices among a few, must round to the "
-    "digits that the paper prints, and differ if not.",
-    f"{Verdict.NEAR}: within {100 * NEAR_WITHIN:g} %.",
-    f"Gains have a direction: above 1, below 1, or none within {100 * NO_CHANGE_WITHIN:g} % of 1. "
-    "Gains of other directions differ however close they are, spread or not; of gains "
-    f"of the same direction that are not near, those more than {FAR_BEYOND:g} times apart are "
-    f'"{Verdict.FAR}", the others "{Verdict.SAME_DIRECTION}".',
-    f"{Verdict.DIFFERS}: all else. Of values that is whatever is not near.",
-    f"{Verdict.UNATTAINABLE}: not reproduced, and a bound that is computed with the runs proves "
-    "that no scheduler reaches the paper's number, to its printed digits, on what is simulated.",
-    f"{Verdict.NOT_MODELLED}: what decides the number is not in the simulation. The file of the "
-    "paper says for which numbers and why; ours is shown, and not judged.",
+    "All papers use one fixed rule of verdicts, and the head of each table counts the verdicts. "
+    "Values and gains are judged separately. A number is judged by its value. If its table "
+    "compares it with another row, it is also judged by its gain over that row. The gain is the "
+    "other row's value divided by this row's value if less is better, and the inverse if more is "
+    "better. A gain or reduction that the paper prints is judged only as a gain: a reduction by "
+    "p % is a gain of 100 / (100 - p).",
+    f"{Verdict.REPRODUCED}: our number is within {100 * REPRODUCED_WITHIN:g} % of the paper's, or "
+    "the paper's lies between our least and greatest number over seeds and these differ by a "
+    f"factor of at most {WIDEST_SPREAD:g}. Worked examples, and choices among a few values, must "
+    "match the printed digits after rounding; otherwise they differ.",
+    f"{Verdict.NEAR}: our number is within {100 * NEAR_WITHIN:g} % of the paper's.",
+    f"A gain is above 1, below 1, or no change if it is within {100 * NO_CHANGE_WITHIN:g} % of 1. "
+    "Gains with different directions differ, however close they are. Gains with equal directions "
+    f'that are not near are "{Verdict.FAR}" if they differ by a factor above {FAR_BEYOND:g}, '
+    f'and otherwise "{Verdict.SAME_DIRECTION}".',
+    f"{Verdict.DIFFERS}: every other case. A value that is not near differs.",
+    f"{Verdict.UNATTAINABLE}: the number is not reproduced, and a bound computed with the runs "
+    "proves that no scheduler can reach the paper's number, to its printed digits, in the "
+    "simulated setting.",
+    f"{Verdict.NOT_MODELLED}: the number depends on something that the simulation does not model. "
+    "The paper's file lists these numbers with the reasons. Our number is shown but not judged.",
 )
 """The rule, one paragraph per entry; its numbers are those of the code."""
 
 RULE_OF_0_1_0 = (
-    "the gain where there is one, else the value; gains of another direction differ, within 10 % "
-    "is reproduced"
+    "the gain if there is one, otherwise the value; gains with another direction differ, and "
+    "numbers within 10 % are reproduced"
 )
 """The rule of `verdict_of_0_1_0` in words."""
 

@@ -103,10 +103,12 @@ def test_up_to_is_the_largest_over_methods_that_the_claim_is_about():
     assert entry.ours == pytest.approx(50)
     assert entry.gain_verdict is Verdict.SAME_DIRECTION
     first = comparison.findings[0]
-    assert "Up to 50 % less makespan" in first
+    assert "Dally needs up to 50 % less makespan" in first
     assert "against Gandiva (affinity), batch, congested-2, small machines" in first
-    assert "median over 3 pairs of a situation and a method is 10 %, the least -100 %" in first
-    assert "In 1 of them Dally needs more" in first
+    assert (
+        "median over 3 pairs of a scenario and a method is 10 %, and the lowest is -100 %" in first
+    )
+    assert "In 1 of the pairs Dally needs over 1 % more" in first
 
 
 def test_three_claims_of_a_row_are_of_one_situation():
@@ -250,12 +252,12 @@ def test_all_schemes_stand_side_by_side():
     assert "priced-placement has the shortest mean JCT of 7 schemes, 2.0 h" in text
     assert "dally is number 5 with 8.0 h" in text
     assert (
-        "looks at nothing of the network is lyra: its mean JCT, 4.0 h, is 50 % shorter than that "
+        "ignores the network is lyra: its mean JCT, 4.0 h, is 50 % shorter than that "
         "of dally and 100 % longer than that of priced-placement" in text
     )
-    assert "at best (dally), makes the mean JCT 20 % shorter than that of no-wait" in text
-    assert "(best-fit) the mean JCT is 50 % shorter than with most hurt first" in text
-    assert "Spearman's 1.00" in text
+    assert "near GPUs (dally) the mean JCT is 20 % shorter than that of no-wait" in text
+    assert "(best-fit) the mean JCT is 50 % shorter than with the gang first" in text
+    assert "Spearman's rank correlation is 1.00" in text
 
 
 def test_every_scheme_is_described():

@@ -22,7 +22,7 @@ def test_no_number_is_said_to_be_the_papers(number):
     """All are those of its authors' code, and the page says so."""
     comparison = made("gavel", "table", number)
     assert {entry.source for entry in comparison.entries} == {Source.CODE}
-    assert "paper's number is from" in comparison.header()
+    assert "source of the paper's number" in comparison.header()
     assert "no number of the paper" in find_paper("gavel").introduction[0]
 
 

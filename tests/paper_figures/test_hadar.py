@@ -43,7 +43,7 @@ def test_every_number_says_where_it_is_from(kind, number):
     comparison = made("hadar", kind, number)
     assert comparison.entries
     assert all(entry.source is not Source.TEXT for entry in comparison.entries)
-    assert "paper's number is from" in comparison.header()
+    assert "source of the paper's number" in comparison.header()
     assert {each for entry in comparison.entries for each in entry.verdicts} == {Verdict.NOT_RUN}
 
 
@@ -58,7 +58,7 @@ def test_tables_that_rest_on_memory_say_so_before_the_numbers():
     assert "All of the paper's numbers here are from memory" in pages["slot"]
     assert "numbers here" not in pages["2"]
     for name, what in (("1", "classes of jobs"), ("2", "classes of jobs"), ("slot", "the mixes")):
-        assert re.search(rf"What is run here is partly from memory: .*{what}", pages[name])
+        assert re.search(rf"Part of the simulated setting is from memory: .*{what}", pages[name])
 
 
 def test_ttd_over_hadars_is_the_geometric_mean_over_seeds():
@@ -111,9 +111,9 @@ def test_costs_of_a_restart_from_which_on_the_claim_is_reached():
 
     comparison = made("hadar", "table", 4, figures)
     first, second = comparison.findings
-    assert "gain over Gavel (max-min) is 1.05, and no scheduler gains more than 1.11" in first
-    assert "nobody can reach" in first
-    assert "1.20 is reached from 90 s on (1.22)" in second
+    assert "gain over Gavel (max-min) is 1.05, and no scheduler can gain more than 1.11" in first
+    assert "no scheduler can reach" in first
+    assert "reaches 1.20 if a restart costs at least 90 s (gain 1.22)" in second
     assert len(comparison.tables[0].rows) == 5
 
 
@@ -180,7 +180,7 @@ def test_missing_trace_is_said(monkeypatch, tmp_path):
     """Who has no trace reads that jobs were generated, and so they are."""
     monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
     monkeypatch.chdir(tmp_path)
-    assert "The Philly trace is not here" in made("hadar", "table", 1).as_markdown()
+    assert "The Philly trace is missing" in made("hadar", "table", 1).as_markdown()
     setting = Setting(find_paper("hadar"), 0.01, 1)
     setup = setting.task(PaperRun(scenario="trace", scheme="hadar"), Draw()).setup()
     assert (len(setup.workload.jobs), setup.cluster.gpus) == (5, 24)
