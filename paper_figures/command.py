@@ -52,7 +52,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         add_repeated_option(parser, f"--{kind}", "N", f"number of a {kind}")
     computing = parser.add_argument_group("to compute the numbers anew")
     computing.add_argument(
-        "--run", dest="compute", action="store_true", help="simulate everything that was chosen"
+        "--run", dest="compute", action="store_true", help="simulate the chosen tables and figures"
     )
     computing.add_argument(
         "--scale",
@@ -64,7 +64,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--seeds",
         type=integer_from(1, MOST_SEEDS),
         metavar="N",
-        help="workloads to average over; some tables of lyra use three at most",
+        help="number of workloads to average over; some tables of lyra use at most three",
     )
     add_engine_options(computing, "simulations")
     computing.add_argument("--out", metavar="DIR", help="folder for the pages")

@@ -223,7 +223,8 @@ class _Grid:
         over = _over(publication, row, column)
         if over is None:
             raise UserError(
-                f"{publication.title}: row {row.name!r} must name the run of its gain in over"
+                f"{publication.title}: row {row.name!r} is a gain; its key over must name the "
+                "run that it is compared with"
             )
         pair = (self._part.run(over), _run(self._part, row, column))
         gains = self._part.gains(measure, *pair, better=column.better)

@@ -65,7 +65,7 @@ class Draw:
 
 @dataclass(frozen=True)
 class Setting:
-    """A paper at a scale.
+    """A paper with the scale and the number of seeds of its simulations.
 
     Parameters
     ----------

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def add_variables(model: Any, data: RoundModel) -> Variables:
-    """Add ``y_mvt in {0..k_g}``, ``w_mct >= 0`` integer, ``z_jt, n_j in {0, 1}``, ``p_j``, ``M``.
+    """Add variables for running modes, GPUs held, completions, progress and the makespan.
 
-    In round t, mode m runs at level v in y_mvt copies and holds w_mct GPUs in cell c. Job j
-    completes in round t (z_jt = 1) or never (n_j = 1). p_j is its progress, M the makespan in
-    rounds.
+    ``y_mvt in {0..k_g}``, ``w_mct >= 0`` integer, ``z_jt, n_j in {0, 1}``, ``p_j``, ``M``. In round
+    t, mode m runs at level v in y_mvt copies and holds w_mct GPUs in cell c. Job j completes in
+    round t (z_jt = 1) or never (n_j = 1). p_j is its progress, M the makespan in rounds.
     """
     largest = data.largest
     p = {j: model.add_variable(lb=0, ub=most, name=f"p_{j}") for j, most in largest.p.items()}
@@ -148,9 +148,10 @@ CONSTRAINTS = (
 
 
 def add_objective(model: Any, data: RoundModel, variables: Variables) -> None:
-    """Minimise ``M + P sum n``, ``sum (t + 1) z + P sum n``, ``-sum U z`` or ``-sum p``.
+    """Minimise the cost of the objective, with a penalty P for jobs that never complete.
 
-    The objectives are ``makespan``, ``mean_jct``, ``utility`` and ``round_progress``.
+    ``M + P sum n`` for ``makespan``, ``sum (t + 1) z + P sum n`` for ``mean_jct``, ``-sum U z`` for
+    ``utility``, ``-sum p`` for ``round_progress``.
     """
     model.minimize(weighted(data.cost(variables)))
 

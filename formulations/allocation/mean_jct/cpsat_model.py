@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 
 
 def add_variables(model: Any, data: ScheduleModel) -> ScheduleVariables:
-    """Workers of j in slot s: ``w_js in {0} u [w_min, w_max]``; started, completed: ``a_js, b_js``.
+    """Add variables for the workers of each job and slot, and for starts and completions.
 
-    The binary variables a_js and b_js say whether j has started or completed before slot s.
+    ``w_js in {0} u [w_min, w_max]`` is the number of workers of job j in slot s. ``a_js, b_js in
+    {0, 1}`` say whether j has started or completed before slot s.
     """
     from ortools.sat.python import cp_model
 

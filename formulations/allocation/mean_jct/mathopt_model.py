@@ -35,9 +35,10 @@ ROUNDS_OF_CUTS = 2
 
 
 def add_variables(model: Any, data: SlotModel) -> SlotVariables:
-    """Start or complete job j by the end of slot s: ``a_js, b_js in {0, 1}``; ``u_js, e_js, C_j``.
+    """Add variables for start, completion, run time, extra workers and completion time.
 
-    u_js is the share of slot s in which j runs, e_js the share with all extra workers, and C_j the
+    ``a_js, b_js in {0, 1}`` say whether job j starts or completes by the end of slot s. ``u_js`` is
+    the share of slot s in which j runs, ``e_js`` the share with all extra workers, and ``C_j`` the
     completion time of j in slots.
     """
     jobs, slots = range(len(data.instance.jobs)), range(data.slots)

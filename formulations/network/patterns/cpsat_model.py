@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 
 def add_variables(model: Any, patterns: PatternModel) -> Variables:
-    """Add ``y, d_ro in {0, 1}``; ``z_rk, l_cp, q_r >= 0`` integer.
+    """Add variables for the tiers of jobs, gangs per rack, patterns, and shared GPUs.
 
-    y starts a job at a tier; rack r holds z_rk gangs of kind k and leaves q_r GPUs to gangs across
-    racks. Pattern p fills l_cp machines of class c; d_ro is 1 if a machine of r leaves o GPUs open.
+    ``y, d_ro in {0, 1}``; ``z_rk, l_cp, q_r >= 0`` integer. y starts a job at a tier; rack r holds
+    z_rk gangs of kind k and leaves q_r GPUs to gangs across racks. Pattern p fills l_cp machines of
+    class c; d_ro is 1 if a machine of r leaves o GPUs open.
     """
     return integers(model, patterns.largest)
 
@@ -106,9 +107,9 @@ CONSTRAINTS = (
 
 
 def add_objective(model: Any, patterns: PatternModel, variables: Variables) -> None:
-    """Minimise ``sum_{c, p} h_cp l_cp - sum_j (v_j0 y_j0 + v_j1 y_j1 + v_j2 y_j2)``.
+    """Minimise the number of partly free machines minus the value of the jobs that start.
 
-    The cost is the number of partly free machines minus the value of the jobs that start.
+    ``sum_{c, p} h_cp l_cp - sum_j (v_j0 y_j0 + v_j1 y_j1 + v_j2 y_j2)``.
     """
     model.minimize(weighted(patterns.cost(variables)))
 

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def add_variables(model: LinearModel, patterns: PatternModel) -> Variables:
-    """Add ``0 <= y, d_ro <= 1`` and ``z_rk, l_cp, q_r >= 0``, all continuous."""
+    """Add the continuous variables of the relaxation, with their bounds.
+
+    ``0 <= y, d_ro <= 1``; ``z_rk, l_cp, q_r >= 0``.
+    """
     return columns(model, patterns.largest)
 
 
@@ -116,9 +119,9 @@ CONSTRAINTS = (
 
 
 def add_objective(model: LinearModel, patterns: PatternModel, variables: Variables) -> None:
-    """Minimise ``sum_{c, p} h_cp l_cp - sum_j (v_j0 y_j0 + v_j1 y_j1 + v_j2 y_j2)``.
+    """Minimise the number of partly free machines minus the value of the jobs that start.
 
-    The cost is the number of partly free machines minus the value of the jobs that start.
+    ``sum_{c, p} h_cp l_cp - sum_j (v_j0 y_j0 + v_j1 y_j1 + v_j2 y_j2)``.
     """
     for coefficient, column in patterns.cost(variables):
         model.cost[column] = float(coefficient)

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 
 def add_variables(model: Any, tiers: TierModel) -> Variables:
-    """Add ``y in {0, 1}``; ``x_m, q_r >= 0`` integer; ``f_m, e_m, h_m in {0, 1}``.
+    """Add variables for the placement of jobs, shared GPUs, and the final state of machines.
 
-    y starts a job at a tier. Gangs on several machines use x_m GPUs of machine m, and gangs across
-    racks use q_r GPUs of rack r. Machine m ends full (f_m), idle (e_m) or partly free (h_m).
+    ``y in {0, 1}``; ``x_m, q_r >= 0`` integer; ``f_m, e_m, h_m in {0, 1}``. y starts a job at a
+    tier. Gangs on several machines use x_m GPUs of machine m, and gangs across racks use q_r GPUs
+    of rack r. Machine m ends full (f_m), idle (e_m) or partly free (h_m).
     """
     return integers(model, tiers.largest)
 
@@ -115,9 +116,9 @@ CONSTRAINTS = (
 
 
 def add_objective(model: Any, tiers: TierModel, variables: Variables) -> None:
-    """Minimise ``sum_m h_m - sum_j (v_j0 sum_m y_jm + v_j1 sum_r y_jr + v_j2 y_j2)``.
+    """Minimise the number of partly free machines minus the value of the jobs that start.
 
-    The cost is the number of partly free machines minus the value of the jobs that start.
+    ``sum_m h_m - sum_j (v_j0 sum_m y_jm + v_j1 sum_r y_jr + v_j2 y_j2)``.
     """
     model.minimize(weighted(tiers.cost(variables)))
 
