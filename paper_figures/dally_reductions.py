@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lyra_opt.paper_figures.comparison import MISSING, Computed, FurtherTable
-from lyra_opt.paper_figures.results import HOUR_S, short, there
+from lyra_opt.paper_figures.results import HOUR_S, not_none, short
 from lyra_opt.paper_figures.setting import PaperRun
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Reduction:
 
 def over_seeds(part: Part, scheme: str, situation: str) -> list[Outcome]:
     """Return the replays of a scheme in a scenario, one per seed; empty if none was run."""
-    return there(part.outcomes(PaperRun(scenario=situation, scheme=scheme)))
+    return not_none(part.outcomes(PaperRun(scenario=situation, scheme=scheme)))
 
 
 def reduction(
@@ -127,7 +127,7 @@ def reductions(
     part: Part, claim: Claim, situations: Sequence[str], against: Sequence[str]
 ) -> list[Reduction]:
     """Return Dally's reductions in each scenario, compared with each of some schemes."""
-    return there(
+    return not_none(
         reduction(part, claim, situation, DALLY, scheme)
         for situation in situations
         for scheme in against
@@ -200,7 +200,7 @@ def in_one_situation(part: Part, *, against: str, situations: Sequence[str]) -> 
     paper = part.results.paper
     values = {}
     for row, situation in zip(part.publication.rows, situations, strict=True):
-        assert row.name == paper.scenarios[situation].called, "a row is called as its situation"
+        assert row.name == paper.scenarios[situation].called, "a row has the title of its scenario"
         for column, claim in zip(part.publication.columns, CLAIMS.values(), strict=True):
             found = reduction(part, claim, situation, DALLY, against)
             given = (None, None) if found is None else (found.percent, found.spread)
@@ -274,7 +274,7 @@ def _findings(part: Part, claim: Claim, situations: Sequence[str]) -> list[str]:
             f"{whole(statistics.median(each.percent for each in rivals))} % and the lowest is "
             f"{whole(strongest.percent)} % ({strongest.place})."
         )
-    ours = there(reduction(part, claim, situation, OURS, DALLY) for situation in situations)
+    ours = not_none(reduction(part, claim, situation, OURS, DALLY) for situation in situations)
     if ours:
         percents = [each.percent for each in ours]
         sentences.append(

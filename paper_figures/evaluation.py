@@ -145,7 +145,7 @@ def _notes(part: Part) -> list[str]:
 
 def _missing(part: Part) -> list[str]:
     """Return notes on the runs of a table that were impossible or failed."""
-    asked = set()
+    requested = set()
     missing = []
     part_runs = Part(part.publication, Results(part.setting, None))
     for row in part.publication.rows:
@@ -153,8 +153,8 @@ def _missing(part: Part) -> list[str]:
             if not part.setting.is_there(run) and run.scheme not in missing:
                 missing.append(run.scheme)
     for run, draw in runs_of(part.setting, part.publication):
-        asked.add(part.setting.task(run, draw).key)
-    failed = [key for key in part.results.failed if key in asked]
+        requested.add(part.setting.task(run, draw).key)
+    failed = [key for key in part.results.failed if key in requested]
     notes = [f"Not run: the scheme {scheme} is not available." for scheme in missing]
     return notes + [f"Failed: {key}: {part.results.failed[key]}" for key in failed]
 

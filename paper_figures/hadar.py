@@ -18,7 +18,7 @@ from lyra_opt.instances.heterogeneous.generated_jobs import MIX_SIZES, PHILLY_TR
 from lyra_opt.instances.traces import locate
 from lyra_opt.paper_figures.comparison import MISSING, Computed, FurtherTable
 from lyra_opt.paper_figures.document import GEOMETRIC, MORE, Measure, by_name
-from lyra_opt.paper_figures.results import HOUR_S, gains_of, mean_and_spread, short, there
+from lyra_opt.paper_figures.results import HOUR_S, gains_of, mean_and_spread, not_none, short
 from lyra_opt.paper_figures.setting import PaperRun, frozen
 from lyra_opt.paper_figures.verdicts import is_forbidden
 from lyra_opt.simulation.tenure import RESTART_S
@@ -61,7 +61,7 @@ def measured(part: Part, *, curves: bool = False) -> Computed:
     """Return the figures of each scheme and, for a plot, the JCT distribution for one seed."""
     rows, series = [], {}
     for name in part.publication.also:
-        found = there(part.outcomes(name))
+        found = not_none(part.outcomes(name))
         if not found:
             continue
         row = [_called(part, name)]
@@ -74,7 +74,7 @@ def measured(part: Part, *, curves: bool = False) -> Computed:
         rows.append(row)
         if curves:
             series[_called(part, name)] = _cumulative(found[0])
-    proved = there(part.outcomes(part.publication.also[0]))
+    proved = not_none(part.outcomes(part.publication.also[0]))
     if proved:
         rows.append(
             [
@@ -119,7 +119,7 @@ def jobs_in_words(part: Part) -> str:  # noqa: ARG001
 def why_ttd_differs(part: Part) -> list[str]:
     """Return why computed TTDs differ from the paper's, with numbers from the runs."""
     hadar, yarn, tiresias, gavel, makespan = (
-        there(part.outcomes(name))
+        not_none(part.outcomes(name))
         for name in ("hadar", "yarn", "tiresias", "gavel", "gavel-makespan")
     )
     notes = []
@@ -147,8 +147,8 @@ def why_ttd_differs(part: Part) -> list[str]:
 
 def waits_in_words(part: Part) -> list[str]:
     """Return why the claims on JCT and on queuing contradict each other; empty without runs."""
-    gavel = there(part.outcomes("gavel"))
-    if not gavel or not there(part.outcomes("hadar")):
+    gavel = not_none(part.outcomes("gavel"))
+    if not gavel or not not_none(part.outcomes("hadar")):
         return []
     jct_h, queue_h = (
         statistics.fmean(outcome.figures[key] for outcome in gavel) / HOUR_S
@@ -244,7 +244,7 @@ def _where_attained(
 
 
 def _mean_h(values_s: Sequence[float | None]) -> str:
-    known = there(values_s)
+    known = not_none(values_s)
     return _hours(statistics.fmean(known)) if known else MISSING
 
 

@@ -36,7 +36,7 @@ from lyra_opt.instances.workloads.lyra_like import (
 )
 from lyra_opt.paper_figures.comparison import MISSING, Computed, Entry, FurtherTable
 from lyra_opt.paper_figures.document import LESS, Measure, by_name
-from lyra_opt.paper_figures.results import there
+from lyra_opt.paper_figures.results import not_none
 from lyra_opt.reclaim.heuristics.greedy import LyraGreedy, server_preemption_costs
 
 if TYPE_CHECKING:
@@ -464,7 +464,7 @@ def times_of_table_5(part: Part) -> str:
     """Return the CPU time of the simulations for the table, in words."""
     spent_s = {
         str(row.run): sum(
-            outcome.record.cpu_time_s or 0.0 for outcome in there(part.outcomes(str(row.run)))
+            outcome.record.cpu_time_s or 0.0 for outcome in not_none(part.outcomes(str(row.run)))
         )
         for row in part.publication.rows
     }

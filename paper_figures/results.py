@@ -225,12 +225,12 @@ class Results:
         self._key: dict[tuple[PaperRun, Draw], str] = {}
         if folder is None:
             return
-        replays, asked = load_replays(folder), set(keys)
+        replays, requested = load_replays(folder), set(keys)
         # The store may also hold runs of tables that were not chosen.
-        self.runs = [record for record in replays.runs if record.key in asked]
+        self.runs = [record for record in replays.runs if record.key in requested]
         self._found = {record.key: Outcome(record, replays) for record in self.runs}
         self.failed = {
-            record.key: record.message or "" for record in replays.failed if record.key in asked
+            record.key: record.message or "" for record in replays.failed if record.key in requested
         }
 
     @property
@@ -295,8 +295,8 @@ class Part:
     def mean(self, measure: Measure, run: str | PaperRun) -> tuple[float | None, Spread]:
         """Return the mean of a measure over draws, with its least and greatest value."""
         if measure.over:
-            return ratio_of_sums(measure, there(self.outcomes(run))), None
-        return mean_and_spread(there(self.values(measure, run)))
+            return ratio_of_sums(measure, not_none(self.outcomes(run))), None
+        return mean_and_spread(not_none(self.values(measure, run)))
 
     def gains(
         self, measure: Measure, over: str | PaperRun, run: str | PaperRun, *, better: str
@@ -321,7 +321,7 @@ def short(value: float) -> str:
     return f"{value:.3g}" if value < 999.5 else f"{value:,.0f}"
 
 
-def there(values: Iterable[Any]) -> list[Any]:
+def not_none(values: Iterable[Any]) -> list[Any]:
     """Return the values that are not None."""
     return [value for value in values if value is not None]
 
