@@ -13,9 +13,9 @@ from lyra_opt.core.result import StoppedBy
 from lyra_opt.core.solver import Solver, Unsupported
 from lyra_opt.core.stopwatch import OutOfTimeError, grace, require_time
 from lyra_opt.formulations.exact_solver import (
-    concluded,
-    valued,
-    valued_start,
+    result_of,
+    start_with_objective,
+    with_objective,
 )
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class BruteForceSolver(Solver):
         ValueError
             If the warm start is not a valid solution.
         """
-        start = None if warm_start is None else valued_start(self.of, instance, warm_start)
+        start = None if warm_start is None else start_with_objective(self.of, instance, warm_start)
         best: Incumbent[Any] | None = None
         bound: Number | None = None
         stopped_by = None
@@ -103,17 +103,17 @@ class BruteForceSolver(Solver):
 
         try:
             for solution in self.improvements(instance):
-                offer(valued(self.of, instance, solution))
+                offer(with_objective(self.of, instance, solution))
         except OutOfTimeError:
             stopped_by = StoppedBy.TIME
             offer(start)
             if best is None and (nothing := self.without_search(instance)) is not None:
-                offer(valued(self.of, instance, nothing))
+                offer(with_objective(self.of, instance, nothing))
             with grace(), suppress(OutOfTimeError):
                 bound = self.simple_bound(instance)
         else:
             bound = math.inf if best is None else best[1]
-        return concluded(instance, best, bound, stopped_by=stopped_by, observer=observer)
+        return result_of(instance, best, bound, stopped_by=stopped_by, observer=observer)
 
 
 def too_many(choices: int, most: int, said: str) -> Unsupported | None:
@@ -127,18 +127,18 @@ def too_many(choices: int, most: int, said: str) -> Unsupported | None:
     return Unsupported(f"{said.format(number)}; brute force tries at most {most}")
 
 
-def takings(free: Sequence[int], gang: int) -> Iterator[tuple[int, ...]]:
+def ways_to_take(free: Sequence[int], gang: int) -> Iterator[tuple[int, ...]]:
     """Yield every way to take `gang` GPUs from servers with `free` GPUs, in lexicographic order."""
     if not free:
         if not gang:
             yield ()
         return
     for count in range(min(free[0], gang) + 1):
-        for rest in takings(free[1:], gang - count):
+        for rest in ways_to_take(free[1:], gang - count):
             yield (count, *rest)
 
 
-def count_takings(free: Iterable[int], gang: int) -> int:
+def count_ways_to_take(free: Iterable[int], gang: int) -> int:
     """Return the number of ways to take `gang` GPUs from `free`; complexity O(servers * gang)."""
     ways = [1] + [0] * gang
     for there in free:

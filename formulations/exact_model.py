@@ -32,10 +32,10 @@ from lyra_opt.formulations.backends.backend import (
 from lyra_opt.formulations.exact_solver import (
     FLOAT_MARGIN,
     LARGEST_SEED,
-    concluded,
     proved_cost,
-    valued,
-    valued_start,
+    result_of,
+    start_with_objective,
+    with_objective,
 )
 
 if TYPE_CHECKING:
@@ -274,13 +274,13 @@ class ExactModelSolver(Solver):
             require_time()
             data = form.data(instance, incumbent, self.backend.in_floats)
             if data.is_settled and incumbent is not None:
-                return concluded(instance, incumbent, incumbent[1], **ending)
+                return result_of(instance, incumbent, incumbent[1], **ending)
             built = self.build(data)
             start = None if incumbent is None else data.start(incumbent[0])
             require_time()
         except OutOfTimeError:
             ending |= {"stopped_by": StoppedBy.TIME, "counters": {BACKEND_RUNS: 0}}
-            return concluded(instance, incumbent, bound, **ending)
+            return result_of(instance, incumbent, bound, **ending)
         watch = None if observer is None else _Watch(self, instance, data, observer)
         try:
             run = self.backend.run(built, start, Settings(seed=seed, watch=watch))
@@ -290,7 +290,7 @@ class ExactModelSolver(Solver):
                     "the backend reports an infeasible model, but a solution exists: times and "
                     "work differ too much for its tolerances, so nothing is proved"
                 )
-                return concluded(instance, incumbent, bound, **ending)
+                return result_of(instance, incumbent, bound, **ending)
             if not is_out_of_time():
                 raise
             # A backend that fails or crashes at its time limit loses only its own solution.
@@ -303,7 +303,7 @@ class ExactModelSolver(Solver):
         if run.values is not None:
             with grace(), suppress(OutOfTimeError):
                 solution = data.solution(run.values)
-                found = None if solution is None else valued(problem, instance, solution)
+                found = None if solution is None else with_objective(problem, instance, solution)
         if found is not None and (
             incumbent is None or instance.variant.is_better(found[1], incumbent[1])
         ):
@@ -314,7 +314,7 @@ class ExactModelSolver(Solver):
         if proved is not None and (bound is None or instance.variant.is_better(bound, proved)):
             bound = proved
         ending |= {"stopped_by": run.stopped_by, "counters": run.counters}
-        return concluded(instance, incumbent, bound, **ending)
+        return result_of(instance, incumbent, bound, **ending)
 
     def bound_of(
         self, data: ModelData, bound: Number | Fraction | None, *, is_done: bool
@@ -331,8 +331,8 @@ class ExactModelSolver(Solver):
         form = self.formulation
         if warm_start is None:
             solution = form.begin(instance, rng)
-            return None if solution is None else valued(form.problem, instance, solution)
-        solution, objective = valued_start(form.problem, instance, warm_start)
+            return None if solution is None else with_objective(form.problem, instance, solution)
+        solution, objective = start_with_objective(form.problem, instance, warm_start)
         return form.tidied(instance, solution), objective
 
 
@@ -355,7 +355,7 @@ class _Watch:
         try:
             solution = self._data.solution(values)
             problem = self._solver.formulation.problem
-            known = None if solution is None else valued(problem, self._instance, solution)
+            known = None if solution is None else with_objective(problem, self._instance, solution)
             if known is not None:
                 self._observer("objective", known[1], known[0])
         except Exception as error:

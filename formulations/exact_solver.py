@@ -98,13 +98,17 @@ def next_multiple(cost: Fraction, step: int = 1) -> int:
     return max(0, math.ceil(cost / step) * step)
 
 
-def valued(problem: Problem, instance: Any, solution: SolutionT) -> Incumbent[SolutionT] | None:
+def with_objective(
+    problem: Problem, instance: Any, solution: SolutionT
+) -> Incumbent[SolutionT] | None:
     """Return a solution with its objective according to the checker; None if it is not valid."""
     objective = problem.check(instance, solution).objective
     return None if objective is None else (solution, objective)
 
 
-def valued_start(problem: Problem, instance: Any, warm_start: SolutionT) -> Incumbent[SolutionT]:
+def start_with_objective(
+    problem: Problem, instance: Any, warm_start: SolutionT
+) -> Incumbent[SolutionT]:
     """Return a warm start with its objective; raise ValueError if it is not a valid solution."""
     report = problem.check(instance, warm_start)
     if report.objective is None:
@@ -112,7 +116,7 @@ def valued_start(problem: Problem, instance: Any, warm_start: SolutionT) -> Incu
     return warm_start, report.objective
 
 
-def concluded(
+def result_of(
     instance: Any,
     incumbent: Incumbent[SolutionT] | None,
     bound: Number | None,

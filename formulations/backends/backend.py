@@ -177,7 +177,7 @@ class Backend:
         return " with ".join(filter(None, names))
 
 
-def added(largest: KindsT, add: Callable[[str, int], Any]) -> KindsT:
+def add_bounded(largest: KindsT, add: Callable[[str, int], Any]) -> KindsT:
     """Add one variable from 0 to each value in `largest`; return the variables in its structure.
 
     Parameters

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.result import StoppedBy
 from lyra_opt.core.stopwatch import is_out_of_time, limits_in_force, remaining_s
-from lyra_opt.formulations.backends.backend import Backend, BackendRun, added, interruptible
+from lyra_opt.formulations.backends.backend import Backend, BackendRun, add_bounded, interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,7 +38,7 @@ def new_model() -> Any:
 
 def integers(model: Any, largest: KindsT) -> KindsT:
     """Add integer variables from 0 to the values of `largest`, a named tuple of mappings."""
-    return added(largest, lambda name, most: model.new_int_var(0, most, name))
+    return add_bounded(largest, lambda name, most: model.new_int_var(0, most, name))
 
 
 def total(variables: Iterable[Any]) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from lyra_opt.core.result import StoppedBy
 from lyra_opt.core.stopwatch import remaining_s, within_time
-from lyra_opt.formulations.backends.backend import Backend, BackendRun, added
+from lyra_opt.formulations.backends.backend import Backend, BackendRun, add_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -89,7 +89,7 @@ class LinearModel:
 
 def columns(model: LinearModel, largest: KindsT) -> KindsT:
     """Add columns from 0 to the values of `largest`, a named tuple of mappings."""
-    return added(largest, lambda _, most: model.column(most))
+    return add_bounded(largest, lambda _, most: model.column(most))
 
 
 def add_columns(highs: Any, costs: Floats, lower: Floats, upper: Floats) -> None:

@@ -12,7 +12,7 @@ from lyra_opt.formulations.backends.backend import (
     Backend,
     BackendRun,
     NoSolutionError,
-    added,
+    add_bounded,
     interruptible,
 )
 from lyra_opt.formulations.backends.linear import presolve_within
@@ -35,7 +35,9 @@ def new_model() -> Any:
 
 def integers(model: Any, largest: KindsT) -> KindsT:
     """Add integer variables from 0 to the values of `largest`, a named tuple of mappings."""
-    return added(largest, lambda name, most: model.add_integer_variable(lb=0, ub=most, name=name))
+    return add_bounded(
+        largest, lambda name, most: model.add_integer_variable(lb=0, ub=most, name=name)
+    )
 
 
 def total(variables: Iterable[Any]) -> Any:

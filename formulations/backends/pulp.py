@@ -27,7 +27,7 @@ from lyra_opt.core.stopwatch import (
     require_time,
 )
 from lyra_opt.core.temporary import TemporaryFolder
-from lyra_opt.formulations.backends.backend import Backend, BackendRun, added, interruptible
+from lyra_opt.formulations.backends.backend import Backend, BackendRun, add_bounded, interruptible
 from lyra_opt.formulations.backends.linear import add_columns, add_rows, presolve_within
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def new_model() -> Any:
 
 def integers(model: Any, largest: KindsT) -> KindsT:
     """Add integer variables from 0 to the values of `largest`, a named tuple of mappings."""
-    return added(largest, lambda name, most: model.add_variable(name, 0, most, cat="Integer"))
+    return add_bounded(largest, lambda name, most: model.add_variable(name, 0, most, cat="Integer"))
 
 
 def total(variables: Iterable[Any]) -> Any:

@@ -13,9 +13,9 @@ from lyra_opt.formulations.brute_force import (
     BruteForceSolver,
     best_ways,
     choices_to,
-    count_takings,
-    takings,
+    count_ways_to_take,
     too_many,
+    ways_to_take,
 )
 from lyra_opt.formulations.heterogeneous.round_model import rounded_bound
 from lyra_opt.heterogeneous.checker import due_steps, jct_s, steps_in_round, worth
@@ -162,13 +162,15 @@ def _cells(instance: Instance) -> list[tuple[Cell, int]]:
 def _count(instance: Instance, job: GangJob) -> int:
     """Return the number of ways to place a job in a round, including not at all and at rate 0."""
     if not instance.forking:
-        return 1 + count_takings((count for _, count in _cells(instance)), job.gang)
-    return math.prod(1 + count_takings(each.gpus.values(), job.gang) for each in instance.servers)
+        return 1 + count_ways_to_take((count for _, count in _cells(instance)), job.gang)
+    return math.prod(
+        1 + count_ways_to_take(each.gpus.values(), job.gang) for each in instance.servers
+    )
 
 
 def _placements(cells: Sequence[tuple[Cell, int]], job: GangJob) -> Iterator[Placement]:
     """Yield every placement of the job's gang, with a positive rate, on the GPUs of `cells`."""
-    for counts in takings([there for _, there in cells], job.gang):
+    for counts in ways_to_take([there for _, there in cells], job.gang):
         placement: Placement = {}
         for ((server, name), _), count in zip(cells, counts, strict=True):
             if count:

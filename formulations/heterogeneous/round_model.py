@@ -61,14 +61,14 @@ class RoundModel(RoundNumbers):
 
     def start(self, solution: RoundSchedule) -> list[Number]:
         """Return the values of all variables for a schedule without wasted GPUs."""
-        return [value for kind in coded(self, solution) for value in kind.values()]
+        return [value for kind in values_of(self, solution) for value in kind.values()]
 
     def solution(self, values: Values) -> RoundSchedule:
         """Return the schedule that the rounded values of the variables describe."""
         flat = iter(values)
         y = {key: round(next(flat)) for key in self.run_keys()}
         w = {key: round(next(flat)) for key in self.held_keys()}
-        return without_waste(self.instance, decoded(self, y, w))
+        return without_waste(self.instance, schedule_of(self, y, w))
 
     def dual_bound(self, cost: Fraction) -> float:
         """Return the bound on the objective that follows from a lower bound on the model's cost."""
@@ -237,7 +237,7 @@ class RoundModel(RoundNumbers):
         ]
 
 
-def coded(model: RoundNumbers, schedule: RoundSchedule) -> Variables:
+def values_of(model: RoundNumbers, schedule: RoundSchedule) -> Variables:
     """Return the values of all variables for a schedule without wasted GPUs."""
     instance = model.instance
     schedule = _fuller_first(model, _within_windows(model, schedule))
@@ -342,7 +342,9 @@ def _mode_of(
     raise AssertionError("the placement matches no mode of the model")
 
 
-def decoded(model: RoundNumbers, y: Mapping[RunKey, int], w: Mapping[RunKey, int]) -> RoundSchedule:
+def schedule_of(
+    model: RoundNumbers, y: Mapping[RunKey, int], w: Mapping[RunKey, int]
+) -> RoundSchedule:
     """Return the schedule that values of the variables y and w describe."""
     instance = model.instance
     free: dict[int, dict[str, dict[str, int]]] = {}

@@ -11,9 +11,9 @@ from lyra_opt.formulations.brute_force import (
     BruteForceSolver,
     best_ways,
     choices_to,
-    count_takings,
-    takings,
+    count_ways_to_take,
     too_many,
+    ways_to_take,
 )
 from lyra_opt.formulations.network.placing import simple_bound
 from lyra_opt.network.checker import value_of
@@ -114,7 +114,7 @@ def _fragmented(instance: Instance, free: Free) -> int:
 def _ways(instance: Instance, job: WaitingJob) -> Iterator[tuple[Choice, Fraction]]:
     """Yield each accepted placement of the job with its value, after the choice not to start it."""
     yield (0,) * len(instance.machines), Fraction(0)
-    for held in takings([machine.free_gpus for machine in instance.machines], job.gang):
+    for held in ways_to_take([machine.free_gpus for machine in instance.machines], job.gang):
         tier = instance.tier_of(_by_machine(instance, held))
         if tier in instance.tiers_of(job):
             yield held, value_of(instance, job, tier)
@@ -124,4 +124,4 @@ def _count(instance: Instance, job: WaitingJob) -> int:
     """Return the number of ways to take the job's GPUs, including tiers that it does not accept."""
     if job.gang > instance.free_gpus:
         return 0
-    return count_takings((machine.free_gpus for machine in instance.machines), job.gang)
+    return count_ways_to_take((machine.free_gpus for machine in instance.machines), job.gang)

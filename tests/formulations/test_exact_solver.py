@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lyra_opt.core.result import Status, StoppedBy
-from lyra_opt.formulations.exact_solver import concluded, next_multiple, proved_cost
+from lyra_opt.formulations.exact_solver import next_multiple, proved_cost, result_of
 from lyra_opt.heterogeneous import Objective
 from lyra_opt.reclaim import Semantics
 from lyra_opt.reclaim.heuristics.fast import Fast
@@ -72,21 +72,21 @@ def test_integer_bound_is_exact_and_needs_no_margin():
 
 
 def test_only_a_bound_that_meets_the_objective_is_a_proof():
-    assert concluded(INTEGERS, ("x", 5), 5).status is Status.OPTIMAL
-    assert concluded(INTEGERS, ("x", 5), 4).status is Status.FEASIBLE
-    limited = concluded(INTEGERS, ("x", 5), 4, stopped_by=StoppedBy.TIME)
+    assert result_of(INTEGERS, ("x", 5), 5).status is Status.OPTIMAL
+    assert result_of(INTEGERS, ("x", 5), 4).status is Status.FEASIBLE
+    limited = result_of(INTEGERS, ("x", 5), 4, stopped_by=StoppedBy.TIME)
     assert (limited.dual_bound, limited.stopped_by) == (4, StoppedBy.TIME)
 
 
 def test_contradicting_bound_is_passed_on():
     """The checker of claims has to see it; cutting it off at 5 would hide a wrong solver."""
-    refuted = concluded(INTEGERS, ("x", 5), 6)
+    refuted = result_of(INTEGERS, ("x", 5), 6)
     assert (refuted.status, refuted.dual_bound) == (Status.FEASIBLE, 6)
 
 
 def test_a_proof_at_the_limit_is_a_proof():
     """Which limit ended the run is told all the same."""
-    proved = concluded(INTEGERS, ("x", 5), 5, stopped_by=StoppedBy.TIME)
+    proved = result_of(INTEGERS, ("x", 5), 5, stopped_by=StoppedBy.TIME)
     assert (proved.status, proved.stopped_by) == (Status.OPTIMAL, StoppedBy.TIME)
 
 
@@ -96,14 +96,14 @@ def test_floats_meet_within_the_proof_gap_of_the_variant():
         (Objective.MAKESPAN, Status.FEASIBLE),
     ):
         one = SimpleNamespace(variant=objective)
-        assert concluded(one, ("x", 1.0), 1.0 + 1e-7).status is status
+        assert result_of(one, ("x", 1.0), 1.0 + 1e-7).status is status
 
 
 def test_without_a_solution_only_an_infinite_bound_proves_that_there_is_none():
-    assert concluded(INTEGERS, None, math.inf).status is Status.INFEASIBLE
-    unknown = concluded(INTEGERS, None, 3, stopped_by=StoppedBy.TIME)
+    assert result_of(INTEGERS, None, math.inf).status is Status.INFEASIBLE
+    unknown = result_of(INTEGERS, None, 3, stopped_by=StoppedBy.TIME)
     assert (unknown.status, unknown.dual_bound) == (Status.UNKNOWN, 3)
-    assert concluded(INTEGERS, ("x", 5), None).status is Status.FEASIBLE
+    assert result_of(INTEGERS, ("x", 5), None).status is Status.FEASIBLE
 
 
 def test_missing_module_is_named():

@@ -433,7 +433,7 @@ def _leaf(
     """Return the prices of a leaf as they apply to its order, as fractions rounded down."""
     numbers = order.numbers
     tail = tail_of(order) if order.following else None
-    prices = priced.borne(order, prices, tail)
+    prices = priced.applied(order, prices, tail)
     one = 1 << priced.bits
 
     def rounded(values: list[Fraction]) -> list[int]:

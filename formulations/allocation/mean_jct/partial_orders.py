@@ -430,7 +430,7 @@ class OrderPriceBound:
         for an interval without a length limit are lowered first.
         """
         unit = 1 << (self.bits + self.numbers.yield_bits)
-        prices = self.borne(order, prices, tail)
+        prices = self.applied(order, prices, tail)
         slack = self._slack(order, prices)
         *between, (length, endless) = order.spans
         total = self._charged(prices)
@@ -443,7 +443,7 @@ class OrderPriceBound:
             total -= self._earned_in_tail(prices, tail)
         return Fraction(total, unit)
 
-    def borne(self, order: PartialOrder, prices: Prices, tail: Tail | None) -> Prices:
+    def applied(self, order: PartialOrder, prices: Prices, tail: Tail | None) -> Prices:
         """Return the prices as they apply to an order, lowered where its last span requires it."""
         prices = _fitted(order, prices, tail)
         length, endless = order.spans[-1]
