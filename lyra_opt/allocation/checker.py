@@ -213,7 +213,7 @@ def _terms_s(instance: Instance, granted: Sequence[tuple[ElasticJob, int]]) -> l
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """A piece of a schedule, in ticks."""
+    """A piece of a schedule with its times in whole ticks."""
 
     start: int
     end: int

@@ -230,7 +230,7 @@ def use_run(
 
 @kernel
 def push(scratch: Any, points: int, rate: float, cost: float, until: int) -> Any:
-    """Add a point to the lower hull, whose points have lower or equal rates; return their number.
+    """Add a point to the lower hull, in order of rising rate; return the number of hull points.
 
     Among points with one rate, the cheapest must come first.
     """
@@ -250,7 +250,7 @@ def push(scratch: Any, points: int, rate: float, cost: float, until: int) -> Any
 
 @kernel
 def frontier(jobs: Any, job: int, prices: Any, cell: int, extra: float, scratch: Any) -> Any:
-    """List the price of work in a cell: the lower hull of all modes and of holding nothing.
+    """Compute the cost frontier of work in a cell: the lower hull of all modes and of idling.
 
     Holding any modes costs `extra` more than their GPUs. The rates and costs are left in `scratch`,
     from (0, 0) on, with rising cost per unit of work. The mode of a point is ``mode[until]``. If
@@ -330,7 +330,7 @@ def push_singles(scratch: Any, base: int, points: int, extra: float) -> Any:
 
 @kernel
 def points_of(jobs: Any, job: int, prices: Any, cell: int, extra: float, scratch: Any) -> Any:
-    """Return the number of points of the frontier, which is not listed for a job with one mode."""
+    """Return the number of frontier points; for a job with one mode, without listing them."""
     if jobs.first[job + 1] - jobs.first[job] == 1:
         return 2
     return frontier(jobs, job, prices, cell, extra, scratch)

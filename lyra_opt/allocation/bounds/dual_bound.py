@@ -176,7 +176,7 @@ def _choosers(instance: Instance) -> tuple[list[_Chooser], int]:
 
 
 class _Arrays:
-    """The choosing jobs as arrays, to compute their choices at a price in floats."""
+    """The jobs that choose their workers, as arrays, for computing choices at a price in floats."""
 
     def __init__(self, choosers: Sequence[_Chooser]) -> None:
         jobs = [chooser.job for chooser in choosers]
@@ -192,7 +192,7 @@ class _Arrays:
         self.can_choose = self.most >= self.least + self.is_granted
 
     def highest_price(self) -> float:
-        """Return a price at which no job takes more than it must."""
+        """Return a price at which no job takes more workers than it must."""
         first_worker_s = self.base_s * (self.gain / self.least) + (self.start_s + self.base_s) * (
             ~self.is_granted
         )

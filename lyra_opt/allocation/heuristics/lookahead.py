@@ -162,7 +162,7 @@ class Rollout(SchedulePolicySolver):
 
 
 def _finished(state: FluidState, targets: Any) -> float:
-    """Return the sum of completion times after a decision, completed by the best base policy."""
+    """Return the least sum of completion times that a base policy reaches after a decision."""
     decided = state.copy()
     decided.arrays.held[TARGET] = targets
     decided.apply()

@@ -173,7 +173,7 @@ class Fill:
     key: Key
 
     def run(self, state: FluidState, *, decides: bool) -> None:
-        """Simulate the rule to the end; `decides` is as for `FluidState.run`."""
+        """Simulate the rule to the end; `decides` says whether it also decides at this moment."""
         self.key.set_in(state)
         state.run(self.rule, decides=decides)
 

@@ -156,7 +156,7 @@ class ReducedKnapsack(Knapsack):
         return self.weight[ends[ends > self.start[:-1]] - 1]
 
     def original(self, chosen: Any) -> IntArray:
-        """Return the original items of the chosen ones, -1 for no item."""
+        """Convert chosen items to items of the original knapsack, -1 for no item."""
         chosen = np.asarray(chosen, dtype=np.int64)
         taken = chosen >= 0
         items = np.full(len(chosen), -1, dtype=np.int64)

@@ -395,7 +395,7 @@ class Changes(NamedTuple):
 
 @kernel
 def list_changes(c: int, gap: int, classes: Any, changes: Any) -> Any:
-    """List the base of a class and the alternatives that lose less than the gap; count them."""
+    """List a class's base and the alternatives that lose less than the gap; return the number."""
     loss = classes.loss
     weight = classes.weight
     base = classes.base[c]

@@ -45,7 +45,7 @@ def enumerate_choices(
     least: Any,
     chosen: Any,
 ) -> Any:
-    """Return the least weight for each number of servers, and a choice with that weight as bits.
+    """Return the least weight of each number of servers, and a choice with that weight (bit mask).
 
     The choices follow a Gray code, so that each step changes one server. `hosts`, at first zeros,
     counts the chosen servers of each job. Time O(2^servers * jobs on a server).
@@ -185,7 +185,7 @@ class _Part:
     instance: ReducedReclaim | None = None
 
     def settle(self, picks: int) -> int:
-        """Search for the exact value of the curve at `picks` servers; return the nodes used."""
+        """Search for the exact least weight of `picks` servers; return the nodes used."""
         assert self.instance is not None
         instance = replace(self.instance, reclaim_servers=picks)
         found = TreeSearch(instance, range(picks), int(self.lower[picks])).search()
@@ -250,7 +250,7 @@ def _enumerated_part(instance: ReducedReclaim, places: IntArray) -> _Part:
 
 
 def _lower_curve(instance: ReducedReclaim) -> NDArray[Any]:
-    """Return a lower bound for every number of servers; the last value is exact."""
+    """Return a lower bound on the weight of each number of servers, exact for all servers."""
     losses = instance.losses
     total = exact_sum(instance.server_cost) + exact_sum(instance.weight)
     unit, dtype = price_unit(total)

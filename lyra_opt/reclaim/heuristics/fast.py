@@ -121,7 +121,7 @@ class Fast(Solver):
 def _around_segment(
     instance: Instance, reduced: ReducedReclaim, segment: RigidBound
 ) -> Iterator[Sequence[int]]:
-    """Yield choices built from the bound's segment, the most promising first."""
+    """Yield choices that peel or complete the server sets of the bound, best guesses first."""
     span, lower = instance.index.base.span(), segment.lower_servers
     is_upper = np.zeros(len(instance.servers), dtype=np.int64)
     is_upper[list(segment.upper_servers)] = 1

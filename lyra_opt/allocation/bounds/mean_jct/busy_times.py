@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
 
 class Segments(NamedTuple):
-    """Segments of jobs by release, each worth ``(reach - time) / cost`` per GPU up to its capacity.
+    """Job segments by release; a GPU in a segment is worth ``(reach - time) / cost``.
 
-    ``active`` and ``worth`` are scratch arrays: the segments with positive worth, and their worth.
+    Each segment holds at most its capacity of GPUs. ``active`` and ``worth`` are scratch arrays:
+    the segments with positive worth, and their worth.
     """
 
     reach: Any
@@ -64,7 +65,7 @@ def gather(known: int, added: int, released: int, time: float, segments: Any) ->
 
 @kernel
 def fill(actives: int, room: float, segments: Any) -> Any:
-    """Move the most valuable segments to the front until the room is used up, as in quickselect.
+    """Move the most valuable segments to the front until the GPUs are used up (quickselect).
 
     Returns ``(full, shares, room, steps)``. The first ``full`` segments get their whole capacity.
     If ``shares``, the following segments have equal worth and share the remaining room.
@@ -380,8 +381,8 @@ class MeanBusyTimes:
         Parameters
         ----------
         multipliers
-            Shape (jobs,): the time in seconds up to which the work of each job earns more than it
-            costs.
+            Shape (jobs,): the dual multipliers in seconds. The work of a job has positive worth
+            until this time.
         """
         # Time after the last node is not counted, so no multiplier may exceed the last node.
         clipped = multipliers > self.times[-1]

@@ -189,8 +189,8 @@ class PricedJob:
         """
         price, length = prices[start : end + 1], self.length[start : end + 1]
         base, extra, g, a = self.base, self.extra, self.base_gpus, self.extra_gpus
-        # Work is offered by extra workers in all intervals but the last.
-        # It is also offered by the base demand of the first interval and by the last interval.
+        # Extra workers offer work in all intervals but the last.
+        # The base demand of the first interval and the whole last interval also offer work.
         inner = np.arange(len(price) - 1)
         unit_cost, work, gpu_s, place = [a * price[:-1]], [extra * length[:-1]], [], [inner]
         gpu_s.append(extra * a * length[:-1])
@@ -304,7 +304,7 @@ class PricedSchedules:
 
 
 class _UpperModels:
-    """The linear programme over prices and the least cost of each job's known schedules.
+    """The linear programme that maximises the upper models of the bound over the prices.
 
     Costs are in units of the mean height, and prices are multiplied by all GPUs, so that numbers
     are near 1.

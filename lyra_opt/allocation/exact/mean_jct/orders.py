@@ -380,7 +380,7 @@ class _Rows:
                 self._row(self._work_terms(job), self._work_share(job), math.inf)
 
     def _work_share(self, job: int) -> float:
-        """Return the work of a job divided by the divisor of its rows."""
+        """Return the right-hand side of a job's work rows, in scaled units."""
         return float(self.data.work[job] / self.data.counted_work[job])
 
     def _least_time(self) -> float:

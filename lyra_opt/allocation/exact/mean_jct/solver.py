@@ -271,7 +271,7 @@ class _Search:
         return max(0.0, total * data.unit_s / data.jobs)
 
     def try_order(self, events: Sequence[Event]) -> bool:
-        """Solve the programme of a full order; return whether it gave a better schedule."""
+        """Solve the LP of a full event order; return whether it improved the incumbent."""
         order = tuple(events)
         if order in self.tried:
             return False
@@ -362,7 +362,7 @@ class _Search:
         return self.objective - bound <= Objective.MEAN_JCT.proof_gap * self.objective
 
     def improve_starts(self, candidates: list[UnitSchedule]) -> None:
-        """Solve the orders of the best starting schedules, then swap neighbouring events."""
+        """Solve the LPs of the best starting schedules' orders, then swap neighbouring events."""
         data = self.data
         if data.jobs <= LARGEST_FOR_ALL_LISTS:
             candidates = [
@@ -638,5 +638,5 @@ class _Search:
 
 
 def is_settled(solution: OrderSolution) -> bool:
-    """Whether all starts are known, so that the programme is exact."""
+    """Whether all starts are known, so that the linear programme is exact."""
     return not solution.is_open.any()

@@ -261,7 +261,7 @@ class NodeBound:
 
     @property
     def _run(self) -> dict[str, int]:
-        """The work and size estimates that make every kernel run the same way at all nodes."""
+        """The size estimates by which kernels run interpreted or compiled, equal at all nodes."""
         losses = self._problem.losses
         work = STEPS_DECIDED_BY * (losses.entries + losses.servers)
         return {"work": work, "largest": self._problem.largest}
@@ -337,9 +337,10 @@ class NodeBound:
         )
 
     def take_steps(self, steps: int, threshold: int, target: int) -> None:
-        """Raise the bound by up to `steps` price steps towards `target`; stop above `threshold`.
+        """Raise the bound by up to `steps` subgradient steps towards `target`.
 
-        The prices restart from the best ones if `fix` has set other prices in between.
+        The steps end once the bound exceeds `threshold`. The prices restart from the best ones if
+        `fix` has set other prices in between.
         """
         length, stale, value, ascent, self._order = raise_prices.run(
             steps,
@@ -385,7 +386,7 @@ class NodeBound:
         return int(decisions)
 
     def choice(self) -> list[int]:
-        """Return the choice that is cheapest by the prices last evaluated, ascending."""
+        """Return the servers that are cheapest at the last prices, in ascending order."""
         chosen = np.flatnonzero(np.asarray(self.decided.server_state) == CHOSEN).tolist()
         cheapest = [int(server) for server in self._order.servers[: self.decided.wanted]]
         return sorted({*chosen, *cheapest})

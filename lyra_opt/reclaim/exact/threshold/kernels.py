@@ -360,12 +360,12 @@ def most_for_whole_servers(
 def give_back(
     capacity: int, first: int, end: int, entries: Any, prices: Any, job_losses: Any, valuation: Any
 ) -> Any:
-    """Return an upper bound on the total price of servers that a job survives; fill in `taken`.
+    """Return an upper bound on the total price of servers that a job can lose and survive.
 
     The bound is the value of the continuous knapsack, rounded up: servers by price per worker as
     long as the job can lose all their workers, then a part of the next server. If a part is taken
     and `most_given` is long enough, the knapsack is solved in whole servers, which is tighter.
-    `taken` then still describes the continuous solution.
+    `taken` is filled with the continuous solution in both cases.
     """
     sort_by_price(first, end, entries, prices, job_losses)
     left = capacity

@@ -404,7 +404,7 @@ class Relaxation:
     def climb(
         self, node: NodeBound, threshold: int, remaining_s: float | None, most_pivots: int
     ) -> float:
-        """Solve the relaxation with the bounds of `node`; return the objective, in weights.
+        """Solve the relaxation with the variable bounds of `node`; return its objective.
 
         The solver stops early above `threshold`, at the time limit, or after `most_pivots` pivots.
         The prices are still useful then, but the objective is not.

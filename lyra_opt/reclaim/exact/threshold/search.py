@@ -361,7 +361,7 @@ class _Search:
         ]
 
     def _swap(self, starts: Sequence[Sequence[int]], *, is_root: bool) -> None:
-        """Run the swap search from `starts` and keep a better choice."""
+        """Run the tabu search from `starts` and update the incumbent."""
         effort = self._effort
         moves = effort.moves_per_server_at_root if is_root else effort.moves_per_server_at_node
         if self._problem.is_huge:

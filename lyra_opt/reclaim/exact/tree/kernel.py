@@ -39,7 +39,7 @@ class Split(NamedTuple):
 
 @kernel
 def split_weights(jobs: int, forbidden_price: int, split: Any) -> None:
-    """Let each job in turn move its weight to its cheapest servers until they are level.
+    """Let each job in turn move its weight to its cheapest servers until their prices are equal.
 
     Changes `share` and `price` in place. A server with a price of at least `forbidden_price` cannot
     be chosen and gets no share.

@@ -81,7 +81,7 @@ class TreeSearch:
         self._reduced = reduced
         self._observer = observer
         total = exact_sum(reduced.server_cost) + exact_sum(reduced.weight)
-        # Every objective is a multiple of the greatest common divisor.
+        # Every objective is a multiple of the greatest common divisor of weights and costs.
         self._step = max(1, gcd(*reduced.server_cost.tolist(), *reduced.weight.tolist()))
         self._unit, dtype = price_unit(total // self._step)
         scale = np.array([self._unit], dtype=dtype)
