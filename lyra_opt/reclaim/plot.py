@@ -65,8 +65,8 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
                 _draw_solution(instance, solution, reports[name], panel, ids)
                 panel.axes.set_title(_title(name, reports[name]), loc="left")
             colours = {
-                "job goes on": KEPT,
-                "job goes on with fewer workers": SCALED_IN,
+                "job survives": KEPT,
+                "job survives with fewer workers": SCALED_IN,
                 "job preempted": PREEMPTED,
                 "free": FREE_COLOUR,
             }

@@ -353,7 +353,7 @@ class Classes(NamedTuple):
 
 
 class Search(NamedTuple):
-    """The state of the core search: the number of classes in the core, the gap and the best choice.
+    """The state of the core search: the size of the core, the gap and the best choice.
 
     The best choice is given by the class added last, the state before it and the item, -1 for the
     base solution. The states of the last level are ``first`` to ``last``.

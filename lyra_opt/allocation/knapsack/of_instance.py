@@ -224,10 +224,11 @@ class AllocationKnapsack:
         return math.fsum(terms)
 
     def costs_s(self) -> tuple[FloatArray, FloatArray]:
-        """Return the costs in seconds of no item, (classes,), and of each item, (items,).
+        """Return the costs in seconds of taking no item, by class, and of taking each item.
 
-        The sum of these costs over a choice is the objective, or for ``jct_reduction`` its
-        negative. Each cost is computed without cancellation, within 2**-49.
+        The arrays have shapes (classes,) and (items,). The sum of these costs over a choice is the
+        objective, or for ``jct_reduction`` its negative. Each cost is computed without
+        cancellation, within 2**-49.
         """
         knapsack, arrays = self.knapsack, self.arrays
         if self.instance.objective is Objective.JCT_REDUCTION:

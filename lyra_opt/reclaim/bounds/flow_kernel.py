@@ -248,7 +248,7 @@ def balance(passes: int, unit: int, network: Any, flow: Any, price: Any) -> Any:
 
 @kernel
 def lowest_chord(wanted: int, network: Any, order: Any, first_weight: Any, place: Any) -> Any:
-    """Among prefixes of `order`, find the two whose chord is lowest at `wanted` servers.
+    """Find the two prefixes of the server order whose chord at `wanted` servers is lowest.
 
     The result is the two numbers of servers and the weights that these prefixes preempt. The
     arguments `first_weight` and `place` are zeros, used as working arrays.

@@ -302,7 +302,7 @@ def search_by_swaps(
     bound: int = 0,
     observer: Callable[[str, int | float], None] | None = None,
 ) -> SearchResult:
-    """Return the best choice that the swaps of `Tabu` find from any of the starts.
+    """Run the tabu search from each start; return the best choice found.
 
     The current time limit ends the search between starts and between slices of moves.
 

@@ -1,1 +1,1 @@
-"""Branch and bound on preempted and kept jobs, for jobs with any slack."""
+"""Branch and bound on which jobs are preempted, for jobs that survive some losses."""

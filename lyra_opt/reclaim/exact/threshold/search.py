@@ -475,7 +475,7 @@ class _Search:
         return decisions, objective
 
     def _rounded(self, node: NodeBound) -> list[int]:
-        """Return the choice of the servers with the largest values x in the relaxation."""
+        """Round the relaxation: choose the servers with the largest x."""
         assert self._relaxation is not None
         x, _ = self._relaxation.shares()
         state = [int(state) for state in node.decided.server_state]

@@ -1,1 +1,1 @@
-"""Branch and bound on preempted and kept jobs, for the rigid semantics."""
+"""Branch and bound on which jobs are preempted, for the rigid semantics."""
