@@ -1,1 +1,1 @@
-"""Proofs of bounds as files, and a checker of them that needs nothing but Python."""
+"""Proofs of bounds as files, and a checker for them that needs only Python."""

@@ -1,4 +1,4 @@
-"""Files of proofs: searched and written, and read for the stand-alone checker to judge."""
+"""Proof files: find and write proofs, and read them for the stand-alone checker."""
 
 from __future__ import annotations
 
@@ -35,28 +35,28 @@ if TYPE_CHECKING:
 def proof_of(
     problem: Problem, instance: ProblemInstance, document: JsonObject, solution: Any
 ) -> JsonObject:
-    """Return the proof that no solution of an instance is better than one that was found.
+    """Return the proof that no solution of an instance is better than the given solution.
 
     Parameters
     ----------
     problem, instance
-        What was solved.
+        The problem and the instance.
     document
-        The instance as its file has it; the proof is one of this document.
+        The instance as read from its file, to which the proof refers.
     solution
-        Valid.
+        A valid solution.
 
     Returns
     -------
     JsonObject
-        As of ``docs/proofs.md``; `lyra_opt.proofs.stand_alone.check` accepts it.
+        A proof as described in ``docs/proofs.md``; `lyra_opt.proofs.stand_alone.check` accepts it.
 
     Raises
     ------
     UserError
-        If the problem has no proofs of this kind, or some solution is better, or none was found.
+        If the problem has no proofs of this kind, a better solution exists, or no proof was found.
     OutOfTimeError
-        If the time limit in force is over.
+        If the time limit in force is reached.
 
     Notes
     -----
@@ -64,11 +64,12 @@ def proof_of(
     """
     hints = problem.proof_hints(instance)
     if hints is None:
-        raise UserError(f"no proof of {instance.name}: {problem.name} has none for this objective")
+        rule = f"{problem.name} has no proofs for this objective"
+        raise UserError(f"no proof of {instance.name}: {rule}")
     given = problem.proof_point(instance, solution)
     try:
         without_hints = programme_of(document, {"solution": given})
-    except ValueError as error:  # it is too large
+    except ValueError as error:  # the programme is too large
         raise UserError(f"no proof of {instance.name}: {error}") from None
     known = set(without_hints.names)
     point = {name: value for name, value in given.items() if name in known}
@@ -81,9 +82,9 @@ def proof_of(
     except NotProved as error:
         raise UserError(f"no proof of {instance.name}: {error}") from None
     bound = prover.target
-    if programme.is_continuous:  # which may prove more
+    if programme.is_continuous:  # the leaf may prove more than the target
         shown = proved_cost(programme, {"denominator": prover.denominator, "nodes": prover.nodes})
-        assert shown is not None, "there is a point"
+        assert shown is not None, "the programme has a feasible point"
         bound = _rounded_down(shown)
     proof = {
         "format": PROOF_FORMAT,
@@ -101,26 +102,26 @@ def proof_of(
 
 
 def _rounded_down(value: Fraction) -> Fraction:
-    """Return the largest double that is at most a fraction."""
+    """Return the largest 64-bit float that is at most a fraction."""
     nearest = float(value)
     return Fraction(nearest if nearest <= value else math.nextafter(nearest, -math.inf))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedProof:
-    """What a proof proves.
+    """The result of checking a proof.
 
     Parameters
     ----------
     file
-        That holds it.
+        The file of the proof.
     refutation
-        Why it does not hold; "" where it does.
+        Why the proof does not hold; empty if it holds.
     bound, value
-        What no solution is better than, and the value of the solution in the proof; None for what
-        is not there. Without a solution a proof without a bound says that there is none at all.
+        The proved bound, and the value of the proof's solution; None if absent. A proof with
+        neither says that no solution exists.
     slack
-        How far the bound may stay behind the value of an optimum, relative to it.
+        Largest relative difference between the bound and the value of an optimum.
     """
 
     file: str
@@ -131,32 +132,32 @@ class CheckedProof:
 
     @property
     def holds(self) -> bool:
-        """Whether the proof proves what it claims."""
+        """Whether the proof proves its claim."""
         return not self.refutation
 
     @property
     def is_optimal(self) -> bool:
-        """Whether the solution is as good as the bound; where no integers are, but for slack."""
+        """Whether the value of the solution equals the bound, within `slack`."""
         if self.bound is None or self.value is None:
             return False
         return abs(self.value - self.bound) <= Fraction(self.slack) * abs(self.value)
 
     def in_words(self) -> str:
-        """Return it as a line."""
+        """Return the result as one line of text."""
         if not self.holds:
             return f"{self.file}: NOT proved: {self.refutation}"
         if self.bound is None:
-            return f"{self.file}: proved: there is no solution"
+            return f"{self.file}: proved: no solution exists"
         told = f"{self.file}: proved: no solution is better than {float(self.bound):.12g}"
         if self.value is None:
             return told
         if self.is_optimal and self.slack <= RELATIVE_TOLERANCE:
-            return f"{told}, which the one in the proof reaches"
+            return f"{told}, and the proof's solution has this value"
         optimal = f", optimal within {self.slack:g}" if self.is_optimal else ""
-        return f"{told}, and the one in the proof is worth {float(self.value):.12g}{optimal}"
+        return f"{told}, and the proof's solution has value {float(self.value):.12g}{optimal}"
 
     def as_json_object(self) -> dict[str, Any]:
-        """Return the object of ``verify --proof --json``."""
+        """Return the result as the JSON object of ``verify --proof --json``."""
         return {
             "file": self.file,
             "holds": self.holds,
@@ -168,12 +169,12 @@ class CheckedProof:
 
 
 def checked(instance_file: str | Path, proof_file: str | Path) -> CheckedProof:
-    """Return what a proof proves of an instance.
+    """Check a proof file against an instance file.
 
     Raises
     ------
     InputError
-        If either file is none, with file, field and rule.
+        If either file is not valid; the message names the file, the field and the rule.
     """
     loaded = load_instance(instance_file)
     document, proof = read_json_object(instance_file), read_json_object(proof_file)
@@ -183,25 +184,25 @@ def checked(instance_file: str | Path, proof_file: str | Path) -> CheckedProof:
 def checked_proof(
     loaded: LoadedInstance, document: JsonObject, proof: JsonObject, file: str
 ) -> CheckedProof:
-    """Return what a proof proves of an instance.
+    """Check a proof that has been read against an instance that has been read.
 
     Parameters
     ----------
     loaded, document
-        The instance, and as its file has it.
+        The instance, and the document from which it was read.
     proof, file
-        The proof as a document, and its file.
+        The proof as a document, and the name of its file.
 
     Raises
     ------
     InputError
-        If the proof is none, with file, field and rule.
+        If the proof is not valid; the message names the file, the field and the rule.
     """
     try:
         require_format(proof, PROOF_FORMAT, PROOF_VERSION)
         bound, value = check(document, proof)
         for number in (bound, value):
-            float(number or 0)  # shown as a float: OverflowError if there is none
+            float(number or 0)  # raises OverflowError if it cannot be shown as a float
     except FieldError as error:
         raise InputError(file, str(error)) from None
     except Refuted as error:

@@ -1,7 +1,7 @@
-"""Write the proof of a bound: branch and bound whose leaves are closed by rounded multipliers.
+"""Find the proof of a bound: branch and bound, with rounded dual multipliers in the leaves.
 
-Nothing here has to be trusted. What is written is checked by `lyra_opt.proofs.stand_alone`, which
-shares no code with solvers, and builds the programme that is searched here too.
+This module need not be trusted. `lyra_opt.proofs.stand_alone` checks each proof and shares no code
+with solvers. It also builds the programme that is searched here.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     FloatArray = NDArray[np.float64]
 
 INTEGER_BITS, BITS = 24, 48
-"""Binary digits of multipliers behind the point: where values are integers, and a leaf need not be
-met exactly; and where they are none, beside the largest cost."""
+"""Binary digits of multipliers after the point: for integer programmes, whose leaves may be loose,
+and for continuous programmes, relative to the largest cost."""
 DUAL_TOLERANCE = 1e-10
-"""On numbers that are no integers, where nothing is branched on: what an engine misses is lost."""
+"""Tolerance of HiGHS on continuous programmes, which have no branches to make up for an error."""
 
 INTEGRAL, NEAR = 1e-6, 1e-9
-"""What counts as an integer in a point, and as no less than what is to be proved."""
+"""Tolerance for an integer value; relative tolerance for a node whose value reaches the target."""
 MOST_CANDIDATES = 8
-"""On which branching is tried before it is chosen."""
+"""Most variables on which branching is tried before one is chosen."""
 
 
 class NotProved(Exception):  # noqa: N818
-    """A node that cannot be closed: the bound asked for is not one, or numbers are too unlike."""
+    """A node that cannot be closed: the bound is wrong, or the numbers differ too much in size."""
 
 
 @dataclass(slots=True)
@@ -53,28 +53,28 @@ class _Node:
 
 
 def _digits(numbers: Iterable[Any]) -> int:
-    """Return about how many binary digits the largest of some numbers has before the point."""
+    """Return roughly the number of binary digits before the point of the largest number."""
     largest = max((abs(Fraction(each)) for each in numbers), default=Fraction(0))
     return largest.numerator.bit_length() - largest.denominator.bit_length()
 
 
 class Prover:
-    """Proves that a programme has no point that costs less than a target.
+    """Proves that no point of a programme costs less than a target.
 
     Parameters
     ----------
     programme
-        What is minimised.
+        The programme to minimise.
     target
-        What is to be proved: no point costs less. Where all values are integers it is enough that
-        no point costs as little as one less.
+        The cost below which no point may be. In an integer programme it suffices that no point
+        costs at most `target` - 1.
 
     Notes
     -----
-    Depth first, the lower side of a branch first. Of the variables that are fractional in the
-    linear programme (HiGHS, warm from node to node) the one is branched on whose two sides rise
-    most, of a few that are tried. Complexity: that of branch and bound; each node solves one linear
-    programme, and some for each candidate. A programme of numbers that are no integers is one leaf.
+    Depth first, lower side of a branch first. The linear programmes are solved by HiGHS,
+    warm-started from node to node. Of a few most fractional variables, the one whose two sides rise
+    most is branched on. Complexity: that of branch and bound; each node solves one linear
+    programme, plus some for each candidate. A continuous programme is a single leaf.
     """
 
     def __init__(self, programme: ProofProgramme, target: Fraction) -> None:
@@ -83,8 +83,8 @@ class Prover:
         self._highspy, self._programme = highspy, programme
         self.target = target
         self._enough = target - 1 if programme.is_integral else target
-        # The linear programme has costs of at most about 1, whatever their unit. That of numbers
-        # that are no integers has no large or small coefficients and bounds either.
+        # Costs are scaled to at most about 1, whatever their unit.
+        # In continuous programmes, coefficients and bounds are scaled too.
         self._column_digits, self._row_digits = [0] * len(programme.cost), [0] * len(programme.rows)
         if programme.is_continuous:
             self._column_digits = [_digits([each]) for each in programme.upper]
@@ -124,8 +124,8 @@ class Prover:
         cost = np.array([float(each * by / self._unit) for each, by in costs])
         upper = np.array(programme.upper, dtype=float)
         if programme.is_continuous:
-            # Rows bound shares and levels too, and the bound on a level that is barely possible
-            # would make rounded rows infeasible.
+            # Rows already bound shares and levels.
+            # An upper bound on a barely feasible level would make the rounded rows infeasible.
             upper.fill(math.inf)
         highs.addCols(columns, cost, np.zeros(columns), upper, 0, nothing, nothing, np.zeros(0))
         of_row = zip(programme.rows, self._row_digits, strict=True)
@@ -137,14 +137,14 @@ class Prover:
             highs.addRow(least, least if is_equation else math.inf, len(index), index, value)
 
     def prove(self) -> None:
-        """Search the tree: `nodes`, in the order in which the checker reads them.
+        """Search the tree and fill `nodes`, in the order in which the checker reads them.
 
         Raises
         ------
         NotProved
             If a node cannot be closed.
         OutOfTimeError
-            If the time limit in force is over.
+            If the time limit in force is reached.
         """
         waiting: list[Box] = [{}]
         while waiting:
@@ -156,8 +156,8 @@ class Prover:
                 continue
             if self._programme.is_continuous:
                 shown = self._programme.sense * node.value * self._unit
-                known = "nothing" if node.point is None else f"{float(shown):.12g} alone"
-                raise NotProved(f"its linear programme shows {known}")
+                known = "no bound" if node.point is None else f"only {float(shown):.12g}"
+                raise NotProved(f"the linear programme proves {known}")
             column = self._branching(node) if node.fractional else self._undecided(node)
             if column is None:
                 self.nodes.append(self._decided_leaf(node.box))
@@ -183,7 +183,7 @@ class Prover:
             _, has_ray, ray = highs.getDualRay()
             return _Node(box=box, value=math.inf, ray=np.asarray(ray) if has_ray else None)
         solution = highs.getSolution()
-        # Numbers too unlike: smaller boxes decide, and where there are none whatever is known.
+        # HiGHS failed numerically. Integer programmes then branch; others use the known duals.
         is_known = self._programme.is_continuous and solution.dual_valid
         if highs.getModelStatus() != status.kOptimal and not is_known:
             return _Node(box=box, value=-math.inf)
@@ -199,7 +199,7 @@ class Prover:
         )
 
     def _leaf(self, node: _Node) -> JsonObject | None:
-        """Return the leaf that closes a node; None if nothing that is known does."""
+        """Return the leaf that closes a node; None if no known multipliers close it."""
         if node.row_dual is not None:
             enough = float(self._enough / self._unit)
             if node.fractional and node.value <= enough - abs(enough) * NEAR:
@@ -214,7 +214,7 @@ class Prover:
         return None
 
     def _rounded(self, box: Box, dual: FloatArray, leaf: JsonObject) -> tuple[JsonObject, Fraction]:
-        """Return a leaf with rounded multipliers, row by row, and what it proves of a box."""
+        """Return a leaf with rounded multipliers, row by row, and the cost that it proves."""
         scale = self.denominator * (1 if "is_empty" in leaf else self._unit)
         multipliers: list[int] = []
         for row in np.flatnonzero(dual).tolist():
@@ -225,15 +225,15 @@ class Prover:
         return found, leaf_value(self._programme, box, found, self.denominator)
 
     def _undecided(self, node: _Node) -> int | None:
-        """Return a variable whose value is open; None where a single point is left.
+        """Return a variable whose value is not yet fixed; None if a single point is left.
 
-        For nodes that no multipliers close, though their point is all integers, or there is none:
-        numbers are too unlike for floating point.
+        This is for nodes that no multipliers close although their point is integral or missing,
+        because the numbers differ too much in size for floating point.
 
         Raises
         ------
         NotProved
-            If its point, rounded, is possible and better than what is to be proved.
+            If the rounded point is feasible and better than the target.
         """
         if node.point is not None:
             self._require_no_better(node.point)
@@ -251,14 +251,14 @@ class Prover:
         except Refuted:
             return
         if not self._is_enough(cost):
-            raise NotProved(f"some point costs {float(cost):.12g}")
+            raise NotProved(f"a better point exists, with cost {float(cost):.12g}")
 
     def _is_enough(self, cost: Fraction) -> bool:
-        """Whether so much is as much as is to be proved, once integers are rounded up."""
+        """Return whether a cost proves the target, after rounding up in integer programmes."""
         return cost > self._enough if self._programme.is_integral else cost >= self._enough
 
     def _decided_leaf(self, box: Box) -> JsonObject:
-        """Return the leaf of a single point: it costs enough, or breaks a row."""
+        """Return the leaf of a single point, which either costs enough or violates a row."""
         for row, (coefficients, right, is_equation) in enumerate(self._programme.rows):
             left = sum(each * box.get(column, (0, 0))[0] for column, each in coefficients.items())
             if left < right:
@@ -268,8 +268,8 @@ class Prover:
         return {"multipliers": []}
 
     def _branching(self, node: _Node) -> int | None:
-        """Return the variable whose sides rise most, by their product, of the most fractional."""
-        assert node.point is not None, "it was solved"
+        """Return the variable whose two sides rise most, among the most fractional variables."""
+        assert node.point is not None, "only solved nodes are branched on"
         point = node.point
         costly = sorted(
             node.fractional,

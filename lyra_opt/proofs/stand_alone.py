@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Check a proof that no solution of an instance is better than a bound: Python alone, exact.
+"""Check exactly, with Python alone, a proof that no solution of an instance beats a bound.
 
     python stand_alone.py INSTANCE.json PROOF.json
 
-Exit code: 0 if the proof proves what it claims, 1 if it does not, 2 for files that cannot be read.
-It refuses values of the instance that would mislead its own arithmetic; `lyra-opt verify` checks
-the whole instance. docs/proofs.md describes the format. The checker builds a programme of the
-instance by itself, in integers but for shares of time, whose optimum is that of the problem (the
-proofs are in the README of each folder of formulations/). A proof is a tree: each branch splits the
-values of a variable at an integer, and each leaf has multipliers for some of the rows. With
-multipliers y (at least 0 for rows "at least", any sign for equations) every point of the leaf's box
-costs at least
+Exit code: 0 if the proof proves its claim, 1 if it does not, 2 if a file cannot be read.
+The checker rejects values of the instance that would mislead its arithmetic; `lyra-opt verify`
+checks the whole instance. docs/proofs.md describes the format. The checker builds its own programme
+of the instance, in integers except for shares of time. The programme has the same optimum as the
+problem (each folder of formulations/ has the proof in its README). A proof is a tree: each branch
+splits the values of a variable at an integer, and each leaf has multipliers for some rows. With
+multipliers y (at least 0 for rows "at least", any sign for equations), every point of the leaf's
+box costs at least
 
     sum_i y_i b_i  +  sum_j  min over the box of (c_j - sum_i y_i a_ij) x_j,
 
-and a leaf is empty if that is above 0 with all c_j = 0. So what is proved is the least over the
-leaves, rounded up where all values are integers.
+and a leaf is empty if this value is above 0 with all c_j = 0. So the proved bound is the least
+value over the leaves, rounded up if all values are integers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PROOF_FORMAT, PROOF_VERSION = "lyra-opt/proof", 1
 SHARE_SLACK = Fraction(1, 10**6)
 MOST_VARIABLES = 10**6
 MOST_DIGITS = 2000
-"""Of an integer of a file; numbers that were made from 64-bit floats have fewer."""
+"""Most digits of an integer in a file; numbers made from 64-bit floats have fewer."""
 BOUND = re.compile(rf"-?[0-9]{{1,{MOST_DIGITS}}}(/[0-9]{{1,{MOST_DIGITS}}})?")
 DEFAULTS: dict[str, Any] = {
     "lyra-opt/reclaim": {
@@ -68,7 +68,7 @@ DEFAULTS: dict[str, Any] = {
         "jobs": {"weight": 1.0, "kind": None, "elapsed_s": 0.0, "isolated_elapsed_s": 0.0},
     },
 }
-"""What keys mean that an instance leaves out; an object is for each of a list of objects."""
+"""Values of missing keys of an instance; a nested table applies to each object of a list."""
 WHOLE = {"gpus", "free_gpus", "gang", "base", "flexible", "min_workers", "max_workers"}
 WHOLE |= {"gpus_per_worker", "reclaim_servers"}
 POSITIVE = {"gang", "max_workers", "gpus_per_worker", "work_worker_s", "steps", "price_per_hour"}
@@ -77,7 +77,7 @@ UNREADABLE: tuple[type[Exception], ...] = (
     *(OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError),
     *(RecursionError, MemoryError),
 )
-"""Errors of files that are not what they should be."""
+"""Errors that malformed files cause."""
 
 Document = dict[str, Any]
 Box = dict[int, tuple[int, int]]
@@ -85,60 +85,60 @@ Row = dict[int, Any]
 
 
 class Refuted(Exception):  # noqa: N818
-    """The proof does not prove what it claims."""
+    """The proof does not prove its claim."""
 
 
 class ProofProgramme:
-    """Minimise the cost of numbers from 0 to their upper bounds that keep some rows."""
+    """A programme: minimise the cost of variables from 0 to their upper bounds, subject to rows."""
 
     def __init__(self, sense: int, *, is_continuous: bool = False) -> None:
-        self.sense = sense  # -1 where the problem maximises: the cost is the negative then
-        self.is_continuous = is_continuous  # else all numbers are integers
+        self.sense = sense  # -1 if the problem maximises; costs are then negated values
+        self.is_continuous = is_continuous  # otherwise all variables are integers
         self.names: list[str] = []
         self.upper: list[Any] = []
         self.cost: list[Any] = []
-        self.rows: list[tuple[Row, Any, bool]] = []  # the last: whether an equation
+        self.rows: list[tuple[Row, Any, bool]] = []  # coefficients, right side, is an equation
 
     def variable(self, name: str, cost: Any = 0, upper: Any = 1) -> int:
-        """Add a variable; return its number."""
+        """Add a variable and return its number."""
         if len(self.names) >= MOST_VARIABLES:
-            raise ValueError(f"its programme has more than {MOST_VARIABLES} variables")
+            raise ValueError(f"the programme has more than {MOST_VARIABLES} variables")
         self.names.append(name)
         self.upper.append(upper)
         self.cost.append(cost)
         return len(self.names) - 1
 
     def row(self, coefficients: Row, right: Any, *, equal: bool = False) -> None:
-        """Add the row sum of coefficients x >= right, or = right."""
+        """Add the row "sum of coefficients * x >= right", or an equation."""
         self.rows.append((dict(coefficients), right, equal))
 
     @cached_property
     def is_integral(self) -> bool:
-        """Whether every value of the objective is an integer."""
+        """Whether the objective has integer values only."""
         return not self.is_continuous and all(Fraction(c).denominator == 1 for c in self.cost)
 
 
-# --- what is read ---------------------------------------------------------------------------------
+# --- reading the files ----------------------------------------------------------------------------
 def require_readable(*documents: Any) -> None:
-    """Refuse NaN, infinities (1e999 is one), and integers of too many digits, wherever they are."""
+    """Reject NaN, infinities (such as 1e999) and integers with too many digits in a file."""
     left, beyond = list(documents), 10**MOST_DIGITS
     while left:
         value = left.pop()
         if isinstance(value, dict | list):
             left += value.values() if isinstance(value, dict) else value
         elif isinstance(value, int | float) and not -beyond < value < beyond:
-            raise ValueError(f"a number must be finite, of at most {MOST_DIGITS} digits")
+            raise ValueError(f"every number must be finite and have at most {MOST_DIGITS} digits")
 
 
 def rational(text: Any) -> Fraction:
-    """Return a bound of a proof, an integer or a fraction."""
+    """Return a bound of a proof, an integer or a fraction, as a `Fraction`."""
     if not isinstance(text, str) or not BOUND.fullmatch(text):
-        raise ValueError(f"bound must be a text such as 12 or -35/3, not {str(text)[:40]!r}")
+        raise ValueError(f"bound must be a string such as 12 or -35/3, not {str(text)[:40]!r}")
     return Fraction(text)
 
 
 def filled(record: Document, defaults: Document) -> Document:
-    """Return a record with the defaults of the keys that it leaves out."""
+    """Return a record in which missing keys have their defaults."""
     found = dict(record)
     for key, default in defaults.items():
         if isinstance(default, dict):
@@ -149,10 +149,7 @@ def filled(record: Document, defaults: Document) -> Document:
 
 
 def require_numbers(value: Any, key: str, path: str) -> None:
-    """Refuse numbers that mislead the arithmetic: negative, no integers, 0 where none is.
-
-    So are ids that occur twice in a list, of which one would hide the other.
-    """
+    """Reject numbers that would mislead the arithmetic, and ids that occur twice in a list."""
     if isinstance(value, dict):
         for name, each in value.items():
             require_numbers(each, key if key == "gpus" else name, f"{path}.{name}")
@@ -162,7 +159,7 @@ def require_numbers(value: Any, key: str, path: str) -> None:
         for name in ("id", "server") + ("name",) * (key == "gpu_types"):
             ids = [each[name] for each in value if isinstance(each, dict) and name in each]
             if len(set(ids)) < len(ids):
-                raise ValueError(f"{path}: a {name} occurs twice")
+                raise ValueError(f"{path}: the same {name} must not occur twice")
     elif type(value) in (int, float) and (value < 0 or (value == 0 and key in POSITIVE)):
         raise ValueError(f"{path} must not be {value}")
     if key in WHOLE and type(value) not in (int, dict):
@@ -170,7 +167,7 @@ def require_numbers(value: Any, key: str, path: str) -> None:
 
 
 def read_instance(instance: Document) -> Document:
-    """Return an instance with its defaults; ValueError for what would mislead the arithmetic."""
+    """Return an instance with defaults; ValueError if a value would mislead the arithmetic."""
     require_numbers(instance, "", "instance")
     found = filled(instance, DEFAULTS[instance["format"]])
     is_reclaim = instance["format"] == "lyra-opt/reclaim"
@@ -182,7 +179,7 @@ def read_instance(instance: Document) -> Document:
         if not {each["server"] for each in workers} <= servers:
             raise ValueError(f"{name} has workers on a server that does not exist")
         if is_reclaim and type(job["weight"]) is not int:
-            raise ValueError(f"{name} must have an integer as its weight")
+            raise ValueError(f"{name}: weight must be an integer")
         if is_reclaim and job.get("min_workers", 0) > sum(
             each["base"] + each["flexible"] for each in workers
         ):
@@ -190,19 +187,19 @@ def read_instance(instance: Document) -> Document:
         if job.get("max_workers", 1) < (1 if is_reclaim else job.get("min_workers", 0)):
             raise ValueError(f"{name} has max_workers below its min_workers")
         if not is_reclaim and job.get("min_workers") == 0:
-            raise ValueError(f"{name} has min_workers 0")
+            raise ValueError(f"{name}: min_workers must be at least 1")
         if job.get("gang") == 1 and set(job.get("efficiency", ())) - {"machine"}:
-            raise ValueError(f"{name} is a gang of 1, which spans nothing but its machine")
+            raise ValueError(f"{name} is a gang of 1, so its only tier must be machine")
         if max(job.get("scaling_loss", 0), job.get("score", 0)) > 1:
-            raise ValueError(f"{name} has a share above 1")
+            raise ValueError(f"{name}: scaling_loss and score must be at most 1")
     if any(each["free_gpus"] > each["gpus"] for each in found.get("machines", ())):
         raise ValueError("a machine has more free GPUs than GPUs")
     return found
 
 
-# --- reclaim: which servers are given back (formulations/reclaim/README.md, sections 2, 4) -----
+# --- reclaim: servers to give back (formulations/reclaim/README.md, sections 2 and 4) -------------
 def reclaim_programme(instance: Document, proof: Document) -> ProofProgramme:
-    """Variables: servers, then jobs. Rows: the count; jobs with their servers; dominance."""
+    """Build the reclaim programme. Rows: number of servers; jobs and their servers; dominance."""
     found, is_rigid = ProofProgramme(1), instance["semantics"] == "rigid"
     on_loan = [each["id"] for each in instance["servers"] if each["on_loan"]]
     column = {name: found.variable(f"server {name}") for name in on_loan}
@@ -216,7 +213,7 @@ def reclaim_programme(instance: Document, proof: Document) -> ProofProgramme:
             losses = {name: each + more for name, each, more in groups if name in column}
             base = sum(each for _, each, _ in groups)
             slack = sum(each + more for _, each, more in groups) - job.get("min_workers", base)
-        # Capped: a loss beyond what is too much already is no worse.
+        # Losses are capped at slack + 1, because that loss already preempts the job.
         losses = {name: min(lost, slack + 1) for name, lost in losses.items()}
         weight = job["weight"]
         if not weight or sum(losses.values()) <= slack:
@@ -230,7 +227,7 @@ def reclaim_programme(instance: Document, proof: Document) -> ProofProgramme:
         if any(lost <= slack for lost in losses.values()):
             row = {column[name]: -lost for name, lost in losses.items()}
             found.row(row | {preempted: sum(losses.values()) - slack}, -slack)
-    # A server that costs no more in any respect, ties by place, is reclaimed before the other.
+    # A server dominates another if each of its costs is at most the other's (ties by order).
     for better, worse in proof.get("dominance", []):
         mine, other = costs[better], costs[worse]
         is_no_more = all(cost <= other.get(key, 0) for key, cost in mine.items())
@@ -240,14 +237,14 @@ def reclaim_programme(instance: Document, proof: Document) -> ProofProgramme:
     return found
 
 
-# --- allocation: how many workers each job gets (formulations/allocation/README.md, 1 and 2) ------
+# --- allocation: workers of each job (formulations/allocation/README.md, sections 1 and 2) --------
 def number(given: Any) -> Fraction:
-    """Return a number of a file as the toolkit takes it: a 64-bit float, exactly."""
+    """Return a number of a file as the toolkit reads it: a 64-bit float, exactly."""
     return Fraction(float(given))
 
 
 def started_by_two_phase(instance: Document) -> list[Document]:
-    """Return the jobs whose base demand is granted: running ones, then by work / max_workers."""
+    """Return the jobs whose base demand is granted: running jobs, then by work / max_workers."""
     jobs, free, started = instance["jobs"], instance["gpus"], []
     by_work = sorted(jobs, key=lambda job: number(job["work_worker_s"]) / job["max_workers"])
     for job in sorted(by_work, key=lambda job: not job["running"]):
@@ -259,7 +256,7 @@ def started_by_two_phase(instance: Document) -> list[Document]:
 
 
 def allocation_programme(instance: Document, proof: Document) -> ProofProgramme:  # noqa: ARG001
-    """Variables: a job's numbers of workers, job by job. Rows: one of each job; the GPUs."""
+    """Build the allocation programme. Rows: one number of workers per job; the GPUs."""
     objective, jobs, capacity = instance["objective"], instance["jobs"], instance["gpus"]
     if objective == "mean_jct":
         raise ValueError("objective mean_jct has no proofs of this kind")
@@ -268,7 +265,7 @@ def allocation_programme(instance: Document, proof: Document) -> ProofProgramme:
     used: Row = {}
     for job in started_by_two_phase(instance) if objective == "two_phase" else jobs:
         least, gpus, row = job["min_workers"], job["gpus_per_worker"], {}
-        # The knapsack has the workers beyond the base demand, and what they save.
+        # The knapsack's items are flexible workers, and their values the JCT that they save.
         given = least if objective == "jct_reduction" else 0
         kept, work_worker_s = 1 - number(job["scaling_loss"]), number(job["work_worker_s"])
         may_wait = objective == "joint" and not job["running"]
@@ -284,9 +281,9 @@ def allocation_programme(instance: Document, proof: Document) -> ProofProgramme:
     return found
 
 
-# --- network: which gangs start, how close together (formulations/network/README.md, 2 and 3) ----
+# --- network: which gangs start, and how close (formulations/network/README.md, sections 2 and 3)
 def worth_of(instance: Document, job: Document, largest: list[int]) -> dict[int, Fraction]:
-    """Return what a gang adds at each tier that it accepts; `largest` are the tiers below."""
+    """Return a gang's value at each tier it accepts; `largest` has the GPUs of the tiers below."""
     waits_s = (0, job["rack_timer_s"], job["network_timer_s"])
     waiting_s, gang, found = number(job["waiting_s"]), job["gang"], {}
     urgency = 1 - number(job["score"]) + number(instance["waiting_weight_per_s"]) * waiting_s
@@ -305,7 +302,7 @@ def worth_of(instance: Document, job: Document, largest: list[int]) -> dict[int,
 
 
 def network_programme(instance: Document, proof: Document) -> ProofProgramme:  # noqa: ARG001
-    """Variables: GPUs that gangs beyond a machine, a rack hold there; places of jobs; machines."""
+    """Build the network programme. Rows: one place per job; GPUs of network, racks and machines."""
     found, machines = ProofProgramme(-1), {each["id"]: each for each in instance["machines"]}
     racks: dict[str, list[str]] = defaultdict(list)
     for name, machine in machines.items():
@@ -326,14 +323,14 @@ def network_programme(instance: Document, proof: Document) -> ProofProgramme:  #
                 column = found.variable(f"job {job['id']} {place}", -worth[tier])
                 row[column], gangs_at[place][column] = -1, job["gang"]
         found.row(row, -1)
-    piles = [(gangs_at["network"], list(shared.values()), Row())]
+    groups = [(gangs_at["network"], list(shared.values()), Row())]
     for rack, members in racks.items():
-        piles.append((gangs_at[f"rack {rack}"], [wide[n] for n in members], {shared[rack]: -1}))
-    for gangs, columns, passing in piles:
+        groups.append((gangs_at[f"rack {rack}"], [wide[n] for n in members], {shared[rack]: -1}))
+    for gangs, columns, passing in groups:
         every, taken = dict.fromkeys(columns, 1), {column: -gang for column, gang in gangs.items()}
         found.row(every | taken | passing, 0, equal=True)
-        for pile in columns:  # each gang has a GPU elsewhere
-            found.row(every | {pile: 0} | dict.fromkeys(gangs, -1), 0)
+        for excluded in columns:  # each gang has at least one GPU outside this unit
+            found.row(every | {excluded: 0} | dict.fromkeys(gangs, -1), 0)
     for name in machines:
         gangs = {wide[name]: 1} | gangs_at[f"machine {name}"]
         row = {column: -gang for column, gang in gangs.items()}
@@ -346,9 +343,9 @@ def network_programme(instance: Document, proof: Document) -> ProofProgramme:  #
     return found
 
 
-# --- shares of time on types of GPUs (formulations/heterogeneous/shares/README.md, 1 and 4) ------
+# --- shares of time on GPU types (formulations/heterogeneous/shares/README.md, sections 1 and 4) --
 def share_programme(instance: Document, proof: Document) -> ProofProgramme:
-    """Variables: shares of jobs, of pairs; a level. Rows: GPUs; each job's time; what it needs."""
+    """Build the programme for shares of time. Rows: GPUs; time of each job; needs of each job."""
     objective, jobs = instance["objective"], instance["jobs"]
     is_sum = objective in ("throughput", "cost")
     is_least = objective in ("finish_time_fairness", "makespan_share")
@@ -359,7 +356,7 @@ def share_programme(instance: Document, proof: Document) -> ProofProgramme:
     gpus = {name: sum(each["gpus"].get(name, 0) for each in instance["servers"]) for name in price}
     packed = {(one["kind"], one["beside"]): one["throughput"] for one in instance["packed"]}
     if packed and len(jobs) ** 2 > MOST_VARIABLES:
-        raise ValueError(f"its programme has more than {MOST_VARIABLES} variables")
+        raise ValueError(f"the programme has more than {MOST_VARIABLES} variables")
     teams: list[Any] = [((job,), (job["throughput"],)) for job in jobs]
     for pair in combinations(jobs, 2) if packed else ():
         kinds = pair[0]["kind"], pair[1]["kind"]
@@ -386,20 +383,20 @@ def share_programme(instance: Document, proof: Document) -> ProofProgramme:
         gang, alone = job["gang"], {name: number(job["throughput"].get(name, 0)) for name in gpus}
         on_all = sum(alone[name] * there for name, there in gpus.items() if gang <= there)
         steps, elapsed_s = number(job["steps"]), number(job["elapsed_s"])
-        factor, right = Fraction(0), Fraction(0)  # factor * its steps a second -+ level >= right
+        factor, right = Fraction(0), Fraction(0)  # factor * (steps per second) -+ level >= right
         if objective == "max_min_share":
             factor = gang * total / (number(job["weight"]) * on_all)
         elif objective == "cost" and job.get("utility", {}).get("kind") == "deadline":
             left_s = number(job["utility"]["deadline_s"]) - elapsed_s
             factor, right = left_s / steps, 1 - SHARE_SLACK
-        elif is_least:  # it needs steps / (level * alone_s - elapsed_s): the tangent of that
+        elif is_least:  # the tangent, at the level, of steps / (level * alone_s - elapsed_s)
             alone_s = steps * max(len(jobs) * gang, total) / on_all
             alone_s += number(job["isolated_elapsed_s"])
             if objective == "makespan_share":
                 alone_s, elapsed_s = Fraction(1), Fraction(0)
             left_s = at * alone_s - elapsed_s
             if left_s <= 0:
-                raise Refuted(f"job {job['id']} cannot have the level of the solution any more")
+                raise Refuted(f"job {job['id']} can no longer reach the level of the solution")
             factor, right = left_s**2 / (steps * alone_s), at + left_s / alone_s
         needs.append(({column: factor * each for column, each in speed[job["id"]].items()}, right))
     upper = at if is_least else min(most * max(row.values()) for row, _ in needs)
@@ -418,20 +415,20 @@ PROGRAMMES = {
 
 
 def programme_of(instance: Document, proof: Document) -> ProofProgramme:
-    """Return the programme of an instance, with the hints of a proof."""
+    """Return the programme of an instance, including rows for the hints of a proof."""
     return PROGRAMMES[instance["format"]](read_instance(instance), proof)
 
 
-# --- the proof ----------------------------------------------------------------------------------
+# --- checking the proof -------------------------------------------------------------------------
 def leaf_value(programme: ProofProgramme, box: Box, leaf: Document, denominator: int) -> Fraction:
-    """Return what every point of a box costs at least, or whether it is empty, by weak duality."""
+    """Return a lower bound on the cost in a box, by weak duality; above 0 shows an empty leaf."""
     multipliers, costs = leaf["multipliers"], [] if leaf.get("is_empty") else programme.cost
     slopes: Row = {column: denominator * cost for column, cost in enumerate(costs)}
     value: Any = 0
     for row, multiplier in zip(multipliers[::2], multipliers[1::2], strict=True):
         coefficients, right, is_equation = programme.rows[row]
         if multiplier < 0 and not is_equation:
-            raise Refuted(f"row {row} has a multiplier below 0")
+            raise Refuted(f"row {row} has a negative multiplier, but is not an equation")
         value += multiplier * right
         for column, coefficient in coefficients.items():
             slopes[column] = slopes.get(column, 0) - multiplier * coefficient
@@ -442,15 +439,15 @@ def leaf_value(programme: ProofProgramme, box: Box, leaf: Document, denominator:
 
 
 def proved_cost(programme: ProofProgramme, proof: Document) -> Fraction | None:
-    """Return what every solution costs at least; None if there is none. Walks the tree."""
+    """Return the lower bound on the cost that a tree proves; None if it proves infeasibility."""
     denominator = proof["denominator"]
     if type(denominator) is not int or denominator < 1:
-        raise Refuted("the denominator is no positive integer")
+        raise Refuted("the denominator is not a positive integer")
     least: Fraction | None = None
-    boxes: list[Box] = [{}]  # what differs from the root's box, of nodes still to be read
+    boxes: list[Box] = [{}]  # open nodes, as changes to the box of the root
     for place, node in enumerate(proof["nodes"]):
         if not boxes:
-            raise Refuted("the tree has nodes that no branch leads to")
+            raise Refuted("the tree has nodes to which no branch leads")
         box = boxes.pop()
         if "branch" in node:
             column, at_most = node["branch"], node["at_most"]
@@ -462,61 +459,61 @@ def proved_cost(programme: ProofProgramme, proof: Document) -> Fraction | None:
             continue
         flat = node["multipliers"]
         if any(type(each) is not int for each in flat) or any(row < 0 for row in flat[::2]):
-            raise Refuted(f"node {place} has a multiplier or a row that is no such integer")
+            raise Refuted(f"node {place} has a multiplier or a row that is not a valid integer")
         value = leaf_value(programme, box, node, denominator)
         if not node.get("is_empty"):
             least = value if least is None else min(least, value)
         elif value <= 0:
-            raise Refuted(f"node {place} is not shown to be empty")
+            raise Refuted(f"the multipliers of node {place} do not show that it is empty")
     if boxes:
-        raise Refuted("the tree ends before all branches do")
+        raise Refuted("the tree ends before all branches are closed")
     return least if least is None or not programme.is_integral else Fraction(ceil(least))
 
 
 def content_hash(instance: Document) -> str:
-    """Return what names the content of an instance, whatever the spaces of its file."""
+    """Return a hash of an instance's content that does not depend on the layout of its file."""
     text = json.dumps(instance, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def cost_of(programme: ProofProgramme, point: Document) -> Fraction:
-    """Return the cost of a point, given by the values of its variables that are not 0."""
+    """Return the cost of a point, given by the values of its non-zero variables."""
     types, exact = ({int, float}, Fraction) if programme.is_continuous else ({int}, int)
     if not point.keys() <= set(programme.names) or not set(map(type, point.values())) <= types:
-        raise Refuted("the solution has a variable that is not there, or no integer")
+        raise Refuted("the solution has an unknown variable, or a value that is not an integer")
     values = [exact(point.get(name, 0)) for name in programme.names]
     if not all(0 <= value <= most for value, most in zip(values, programme.upper, strict=True)):
         raise Refuted("the solution has a variable beyond its bounds")
     for row, (coefficients, right, is_equation) in enumerate(programme.rows):
         left = sum(each * values[column] for column, each in coefficients.items())
         if left < right or (is_equation and left != right):
-            raise Refuted(f"the solution does not keep row {row}")
+            raise Refuted(f"the solution violates row {row}")
     return sum((c * x for c, x in zip(programme.cost, values, strict=True)), Fraction(0))
 
 
 def check(instance: Document, proof: Document) -> tuple[Fraction | None, Fraction | None]:
-    """Return what is proved and what the solution is worth, None if absent; or raise Refuted."""
+    """Return the proved bound and the value of the solution, None if absent; or raise Refuted."""
     require_readable(instance, proof)
     if (proof["format"], proof["version"]) != (PROOF_FORMAT, PROOF_VERSION):
-        raise ValueError(f"it must have the format {PROOF_FORMAT}, version {PROOF_VERSION}")
+        raise ValueError(f"the proof must have format {PROOF_FORMAT}, version {PROOF_VERSION}")
     if proof["sha256"] != content_hash(instance):
-        raise Refuted("it is a proof of another instance")
+        raise Refuted("the proof is for another instance")
     claimed = None if proof["bound"] is None else rational(proof["bound"])
     programme = programme_of(instance, proof)
     cost = proved_cost(programme, proof)
     claimed = None if claimed is None else programme.sense * claimed
     if cost is not None and (claimed is None or cost < claimed):
-        raise Refuted(f"it claims {proof['bound']}, and proves {programme.sense * cost}")
+        raise Refuted(f"it claims {proof['bound']}, but proves only {programme.sense * cost}")
     bound = None if cost is None else programme.sense * cost
     if proof.get("solution") is None:
         return bound, None
-    # Not every solution keeps to hints, only some of the best do.
+    # The programme without hints, because a valid solution may violate the rows of hints.
     programme = programme_of(instance, {"solution": proof["solution"]})
     return bound, programme.sense * cost_of(programme, proof["solution"])
 
 
 def main(arguments: list[str]) -> int:
-    """Check the files named; return the exit code."""
+    """Check the two files of the command line; return the exit code."""
     if len(arguments) != 2:
         print(__doc__.strip(), file=sys.stderr)
         return 2

@@ -215,8 +215,8 @@ def find_forecaster(name: str) -> Forecaster:
     try:
         return _FORECASTERS[name]()
     except KeyError:
-        rule = unknown_key(name, forecaster_names(), noun="forecaster")
-        raise UserError(f"forecaster {name!r}: {rule}") from None
+        known = unknown_key(name, forecaster_names(), noun="forecaster")
+        raise UserError(f"forecaster {name!r}: {known}") from None
 
 
 def _steps_of_a_day(demand: InferenceDemand) -> int:

@@ -1,36 +1,36 @@
-"""How fast a job can ever run on a cluster, for how long it runs at least, and what delays it.
+"""The best rate of each job on a cluster, its least run time, and the parts of its JCT.
 
-The best rate of a job is the highest over all that it may hold while nobody else is there: the own
-pools, and where servers are borrowed all that can be lent at once; their types of GPUs, alone or
-together; every number of workers that these hold, up to the most that the job can use; on one
-server, or spread where the network costs least; and, where a job may run as copies, any number of
-them, each on a server of its own. The rates are those of `lyra_opt.simulation.speed.Speed`. No
-simulation exceeds the best one, but a job may never reach it: that hosts of a pool are in unlike
-racks is left out.
+The best rate of a job is the highest rate over everything that it may hold in an empty cluster: the
+own pools and, if servers are borrowed, all servers that can be lent; GPU types alone or combined;
+every number of workers that fits, up to the job's maximum; on one server, or spread where the
+network costs least; and, if the job may run as copies, any number of copies, each on its own
+server. The rates are those of `lyra_opt.simulation.speed.Speed`. No simulation exceeds the best
+rate, but a job may be unable to reach it, because the bound ignores that hosts of a pool are in
+different racks.
 
-Workers on pools of several speeds keep the pace of the slowest, and those of heterogeneous jobs
-their mean, times the mixed efficiency. So it is enough to look, for each number of workers, at all
-GPUs that are at least so fast, and at the mix of the fastest ones.
+Workers on pools of several speeds run at the speed of the slowest pool. Workers of heterogeneous
+jobs run at their mean speed times the mixed efficiency. So it suffices to try, for each number of
+workers, all GPUs with at least a given speed, and the mix of the fastest GPUs.
 
-Where the time of a job goes: its JCT is a sum of parts. While a job runs at the rate r, below its
-best rate R, each second does what ``r / R`` seconds would do at best. The rest of it is lost, in
-this order: by its number of workers, with which the best is R' instead of R; by the types of its
-GPUs, with which the best is R'' with these workers; and by where they are:
+The JCT of a job is a sum of parts. While a job runs at rate r, below its best rate R, a second does
+the work of ``r / R`` seconds at the best rate. The rest of the second is lost, in this order: by
+its number of workers, with which the best rate is R' instead of R; by its GPU types, with which the
+best rate is R'' with these workers; and by its placement:
 
     1 - r / R = (R - R') / R + (R' - R'') / R + (R'' - r) / R,  where r <= R'' <= R' <= R.
 
-Copies count as workers, being on several types, or on own and borrowed GPUs, as the type, and
-sharing GPUs with another job as where they are. So the loss by the number of workers is that at the
-best types and places for that number. A job does its work and what it loses of it at preemptions,
-so that its time is
+The number of copies counts as the number of workers. Running on several GPU types, or on own and
+borrowed GPUs, counts as the type. Sharing GPUs with another job counts as placement. So the loss by
+the number of workers assumes the best types and placement for that number. A job does its own work
+and the work that preemptions lose, so
 
-    JCT = least run time + queuing + lost work / R + these three + pauses,
+    JCT = least run time + queuing + lost work / R + these three losses + pauses,
 
-where pauses are times in which it holds GPUs and does nothing: restarts, a move's wait for the
-hand-over of its own GPUs, and merges of copies. Copies that start or are merged at different times
-pause for as much as they could have done. Jobs that are tuned while they run have the best rate of
-tuned ones; where that changes with their progress, it is the best of all of it, and what they lose
-before counts as by where they are.
+where pauses are times in which the job holds GPUs without working: restarts, the hand-over of its
+own GPUs when it moves, and merges of copies. Copies that start or merge at different times pause
+for as long as they could have worked. For jobs that are tuned while they run, the best rate is that
+of the tuned job. If it changes with the progress, it is the highest over all progress, and the loss
+before counts as placement.
 
 Source: this project.
 """
@@ -66,40 +66,40 @@ _SHAPE = attrgetter(
     *("min_workers", "max_workers", "gpus_per_worker", "scaling_loss", "fungible"),
     *("heterogeneous", "gpu_types", "model"),
 )
-"""What the rates of a job depend on that was not measured."""
+"""The fields that determine the rates of a job without measured throughputs."""
 
 
 class Room(NamedTuple):
-    """Room for workers that are alike."""
+    """Space for identical workers in one pool."""
 
     pool: int
     """Number of the pool."""
     pace: float
-    """What one does beside one on reference GPUs; of a measured job the rate of its gang."""
+    """Speed of a worker relative to reference GPUs; for a measured job, the rate of its gang."""
     workers: int
     gpus_per_worker: int
 
 
 class Place(NamedTuple):
-    """Where all workers of a job may be."""
+    """A set of GPUs on which all workers of a job may run."""
 
     rooms: list[Room]
     is_spread: bool | None
-    """Whether on several servers, or on one; None where that makes no difference."""
+    """True on several servers, False on one server; None if that makes no difference."""
 
 
 class BestRates:
-    """The best rates of jobs on a cluster; kept for all jobs that are alike.
+    """Computes the best rates of jobs on a cluster; jobs of the same shape share a cached result.
 
     Parameters
     ----------
     speed
-        How fast jobs run there.
+        The speed of jobs on the cluster.
     borrows
-        Whether jobs may be on servers that can be lent.
+        Whether jobs may run on borrowed servers.
     copy_efficiency
-        Where a job may run as copies, what so many are worth
-        (`lyra_opt.simulation.tenure.Rounds.copy_efficiency`); None where it may not.
+        Value of a step with 1, 2, ... copies (`lyra_opt.simulation.tenure.Rounds.copy_efficiency`);
+        None if jobs have no copies.
     """
 
     def __init__(
@@ -113,19 +113,19 @@ class BestRates:
         for place, pool in enumerate(self._pools):
             for server, gpus in zip(pool.servers, pool.gpus, strict=True):
                 of_server.setdefault(server, []).append((place, gpus))
-        # How many servers have so many GPUs of these pools.
+        # Number of servers with each combination of (pool, GPUs).
         self._servers = Counter(map(tuple, of_server.values()))
         self._known: dict[object, JobRates] = {}
         self._known_efficiencies: dict[tuple[str, int, bool], float] = {}
 
     def of(self, job: Job) -> JobRates:
-        """Return the best rates of a job that the cluster can run."""
+        """Return the best rates of a job that fits the cluster."""
         return self.of_all((job,))[0]
 
     def of_all(self, jobs: Iterable[Job]) -> list[JobRates]:
-        """Return the best rates of jobs that the cluster can run, in their order.
+        """Return the best rates of several jobs that fit the cluster, in order.
 
-        O(jobs + distinct jobs * workers * (pools + kinds of servers)).
+        O(jobs + distinct jobs * workers * (pools + distinct servers)).
         """
         known = self._known
         found = []
@@ -138,7 +138,7 @@ class BestRates:
         return found
 
     def shape_of(self, job: Job) -> object:
-        """Return what jobs have in common whose rates are the same; to keep things by."""
+        """Return a key that is equal for jobs with equal best rates."""
         if job.measured is not None:
             near, far = job.measured.throughput, job.measured.spread_throughput
             spread = None if far is None else tuple(far.items())
@@ -161,7 +161,7 @@ class BestRates:
         return JobRates(float(best), least, tuple(of_workers.tolist()), tuple(of_copies.tolist()))
 
     def _of_copies(self, job: Job, efficiency: Sequence[float]) -> FloatArray:
-        """Return the best rate of 1, 2, ... copies together."""
+        """Return the best joint rate of 1, 2, ... copies."""
         workers = np.array([job.min_workers])
         of_server: list[float] = []
         for place, count in self.places_of_copies(job):
@@ -174,7 +174,7 @@ class BestRates:
         return rates
 
     def tells_near_from_far(self, job: Job) -> bool:
-        """Whether the rate of a job depends on where its GPUs are, beside their types."""
+        """Return whether the placement of a job's GPUs affects its rate, not only their types."""
         speed = self._speed
         if speed.communication is not None:
             return True
@@ -187,10 +187,7 @@ class BestRates:
         )
 
     def where_placed(self, run: JobRun) -> float:
-        """Return the best rate of a running job with its workers on GPUs of these types.
-
-        Wherever they are on the empty cluster.
-        """
+        """Return a running job's best rate over all placements, with its workers and GPU types."""
         job, speed = run.job, self._speed
         if speed.tuned is not None:
             return speed.tuned.rate(job, run.workers)
@@ -198,7 +195,7 @@ class BestRates:
         near, far = (float(self.efficiency(job, held_gpus, each)[0]) for each in (False, True))
         if not speed.unit_of(job).is_measured:
             return run.rate / run.efficiency * max(near, far)
-        assert job.measured is not None, "its steps are counted"
+        assert job.measured is not None, "only jobs with measured throughputs count steps"
         pools = [self._speed.cluster.pools[part.pool] for part in run.parts if part.workers]
         types = {pool.gpu_type.name for pool in pools}
         scaled = speed.scaled(job, run.workers) / job.min_workers
@@ -213,7 +210,7 @@ class BestRates:
         return scaled * max(rates)
 
     def places_of_copies(self, job: Job) -> Iterator[tuple[Place, int]]:
-        """Yield where a copy of a job may be, and on how many servers; nothing without copies."""
+        """Yield each place for a copy of a job, with its number of servers; none without copies."""
         if self._copy_efficiency is None:
             return
         is_spread = False if self.tells_near_from_far(job) else None
@@ -222,7 +219,7 @@ class BestRates:
             yield Place(rooms, is_spread), count
 
     def places(self, job: Job) -> Iterator[Place]:
-        """Yield where a job may be, none better left out."""
+        """Yield the places at which a job may run; the best place is always among them."""
         tells = self.tells_near_from_far(job)
         cluster, width = self._speed.cluster, job.gpus_per_worker
         everywhere = tuple(
@@ -235,7 +232,7 @@ class BestRates:
                 tuple(each for each in everywhere if self._pools[each[0]].is_lent is is_lent)
                 for is_lent in (False, True)
             ]
-        # Measured gangs have no replicas.
+        # A gang with measured throughputs never uses replicas.
         may_have_replicas = self._has_lent and not self._speed.unit_of(job).is_measured
         for has_replicas in (False, True) if may_have_replicas else (False,):
             for pools in kinds:
@@ -248,14 +245,14 @@ class BestRates:
     def _rooms(
         self, job: Job, gpus_of: Sequence[tuple[int, int]], *, is_spread: bool, has_replicas: bool
     ) -> list[Room]:
-        """Return the room for workers of a job.
+        """Return the space for workers of a job in several pools.
 
         Parameters
         ----------
         gpus_of
-            Places of pools among ours, and GPUs of each.
+            Pairs of an index in `self._pools` and a number of GPUs.
         has_replicas
-            Whether several borrowed GPUs make up for one of a faster kind.
+            Whether several slower borrowed GPUs replace one reference GPU.
         """
         speed, width = self._speed, job.gpus_per_worker
         is_measured = speed.unit_of(job).is_measured
@@ -267,17 +264,15 @@ class BestRates:
                 continue
             replicas = 1
             if is_measured:
-                assert job.measured is not None, "its steps are counted"
+                assert job.measured is not None, "only jobs with measured throughputs count steps"
                 pace = job.measured.rate((pool.gpu_type.name,), is_spread=is_spread)
             elif has_replicas and pool.is_lent:
                 replicas, pace = pool.gpu_type.replicas, pool.gpu_type.worker_speed
             rooms.append(Room(pool.number, pace, gpus // width // replicas, width * replicas))
         return rooms
 
-    # How fast it is there.
-
     def _raise(self, best: FloatArray, job: Job, workers: IntArray, place: Place) -> None:
-        """Raise the best rates with each number of workers to those of a place."""
+        """Raise `best`, for each number of workers, to the rate that a place allows."""
         mixes = self.mixes(job)
         scaled = self.scaled(job, workers)
         there = 0
@@ -297,34 +292,34 @@ class BestRates:
 
     @property
     def mixed_efficiency(self) -> float:
-        """Throughput on own and borrowed GPUs at once, as a share of the ideal."""
+        """Throughput on own and borrowed GPUs at once, relative to the ideal."""
         return self._speed.mixed_efficiency
 
     @property
     def is_concave(self) -> bool:
-        """Whether work grows by the same, or less, with each worker more."""
+        """Whether the rate is concave in the number of workers."""
         return self._speed.communication is None and self._speed.tuned is None
 
     def mixes(self, job: Job) -> bool:
-        """Whether a job runs at the mean pace of its workers, not at that of the slowest."""
+        """Return whether a job runs at the mean speed of its workers, not at the slowest."""
         return job.heterogeneous and not self._speed.unit_of(job).is_measured
 
     def scaled(self, job: Job, workers: IntArray) -> FloatArray:
-        """Return the work a second of each number of workers, in the unit of the job, at pace 1."""
+        """Return a job's work per second for each number of workers, on reference GPUs."""
         speed = self._speed
         if speed.communication is not None or speed.unit_of(job).is_measured:
             return self._worker_s(job, workers) / job.min_workers
         return self._worker_s(job, workers)
 
     def _worker_s(self, job: Job, workers: IntArray) -> FloatArray:
-        """Return `Speed.scaled` of each number of workers."""
+        """Return `Speed.scaled` for each number of workers."""
         if self._speed.tuned is not None:
             return np.array([self._speed.scaled(job, int(count)) for count in workers])
         extra = (workers - job.min_workers).astype(np.float64)
         return job.min_workers + extra * (1.0 - job.scaling_loss)
 
     def efficiency(self, job: Job, held_gpus: IntArray, is_spread: bool | None) -> FloatArray:
-        """Return the best efficiency of so many GPUs on one server, or spread."""
+        """Return the best efficiency of each number of GPUs, on one server or spread."""
         communication, topology = self._speed.communication, self._speed.cluster.topology
         if communication is None:
             return np.ones(len(held_gpus))
@@ -352,23 +347,24 @@ def best_efficiency(
     gang: int,
     tiers: Iterable[Tier] = Tier,
 ) -> float:
-    """Return the best efficiency of a gang at some tiers of an empty cluster.
+    """Return the best efficiency of a gang at the given tiers of an empty cluster.
 
-    It is 0 where there is no room for it, and where nothing is known of so large a gang: nobody
-    simulates it then. More units need not be worse: a model may say what it likes.
+    It is 0 if the gang does not fit, or if the model does not cover a gang of this size, which is
+    then never simulated. All numbers of units are tried, because a user's model need not be
+    monotone.
 
     Parameters
     ----------
     communication
-        Says how well gangs compute.
+        The communication model.
     topology
         The racks.
     model
-        What the gang trains, which `communication` knows.
+        Name of the trained model, which `communication` must cover.
     gang
-        Its GPUs.
+        Number of GPUs.
     tiers
-        Those that are asked about.
+        The tiers to try.
     """
     try:
         return max(
@@ -385,7 +381,7 @@ def best_efficiency(
 
 
 def _numbers_of_units(tier: Tier, gang: int, topology: Topology) -> range:
-    """Return how many units of a tier a gang can span, those that it cannot among them."""
+    """Return the range of numbers of units of a tier to try, including some that do not fit."""
     fewest = topology.fewest_units(tier, gang)
     if tier is Tier.MACHINE:
         return range(fewest, fewest + 1)
@@ -396,9 +392,6 @@ def _numbers_of_units(tier: Tier, gang: int, topology: Topology) -> range:
     return range(fewest, max(fewest, min(gang, most)) + 1)
 
 
-# Of a whole workload.
-
-
 def least_run_s(
     workload: Workload,
     speed: Speed,
@@ -406,35 +399,33 @@ def least_run_s(
     borrows: bool,
     copy_efficiency: Sequence[float] | None = None,
 ) -> FloatArray:
-    """Return for how long each job runs at least, at its best rate, float64, shape (jobs,).
+    """Return each job's least run time in seconds, at its best rate: float64, shape (jobs,).
 
     Parameters
     ----------
     workload
-        By submission.
+        The jobs, in order of submission.
     speed, borrows, copy_efficiency
         See `BestRates`.
 
     Raises
     ------
     UserError
-        If a job can never run on the cluster, or its model is not known.
+        If a job can never run on the cluster, or its model is not covered.
     """
     speed.require_runs(workload)
     found = BestRates(speed, borrows=borrows, copy_efficiency=copy_efficiency)
     best = np.array([rates.best for rates in found.of_all(workload.jobs)])
     if not best.all():
         job = workload.jobs[int(np.argmin(best))].id
-        raise UserError(f"job {job} has no speed on any GPUs of {speed.cluster.name} that hold it")
+        where = f"any GPUs of cluster {speed.cluster.name} on which it fits"
+        raise UserError(f"job {job} has speed 0 on {where}")
     least_s: FloatArray = np.array([speed.unit_of(job).work for job in workload.jobs]) / best
     return least_s
 
 
-# Where the time of a job goes.
-
-
 def note_slowness(run: JobRun, best_rates: BestRates) -> None:
-    """Add up what a job has lost by running below its best rate since its rate was set; O(1)."""
+    """Add the time that a job lost by running below its best rate since its rate was set; O(1)."""
     rates, copies = run.best_rates, run.copies
     ran_s = run.running_s - run.rated_s
     if copies is None:
@@ -455,10 +446,10 @@ def note_slowness(run: JobRun, best_rates: BestRates) -> None:
 
 
 def time_parts(runs: Sequence[JobRun]) -> Mapping[str, FloatArray]:
-    """Return the parts of the JCT of jobs that are complete, float64, shape (jobs,) each.
+    """Return the parts of the JCT of complete jobs: float64, shape (jobs,) each.
 
-    By name, in the order of pictures: ``least_run_s``, ``queue_first_s`` (before a job starts),
-    ``queue_again_s`` (after it has started), ``lost_work_s``, ``fewer_workers_s``,
+    By name, in the order of the plots: ``least_run_s``, ``queue_first_s`` (before the first start),
+    ``queue_again_s`` (after the first start), ``lost_work_s``, ``fewer_workers_s``,
     ``slower_type_s``, ``slower_placement_s``, ``pause_s``.
     """
 

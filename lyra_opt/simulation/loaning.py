@@ -202,7 +202,7 @@ def clairvoyant_loans(
     # Fewest intervals that are worth more than a return. Fractions avoid rounding the quotient.
     shortest = math.floor(Fraction(return_cost_s) / Fraction(interval_s)) + 1
     changes = [0] * (len(lendable) + 1)
-    # Stack of (first interval, level); levels above the entry below began at this interval.
+    # A stack of open runs, lowest level first, each as (first interval, level).
     runs: list[tuple[int, int]] = []
     for end, limit in enumerate(lendable):
         start = end

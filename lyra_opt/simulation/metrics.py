@@ -1,4 +1,4 @@
-"""What users feel and what the cluster did, from a finished simulation."""
+"""The metrics of a finished simulation: queuing time, JCT, usage, fairness, preemptions, costs."""
 
 from __future__ import annotations
 
@@ -22,111 +22,114 @@ if TYPE_CHECKING:
 Count = TypeVar("Count", int, float)
 
 TOLERANCE = 1e-6
-"""Part by which sums of rounded times may differ."""
+"""Relative tolerance for sums of rounded times."""
 
 ROUNDING = 1e-12
-"""The same of the moments that they are differences of."""
+"""Tolerance, relative to the time of an event, for rounding the event's time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
-    """Figures of one simulation; percentiles interpolate linearly between jobs.
+    """The metrics of one simulation; percentiles interpolate linearly between jobs.
 
     Parameters
     ----------
     jobs, finished
-        Jobs submitted, and how many completed.
+        Number of jobs submitted and completed.
     queue_mean_s, queue_p50_s, queue_p95_s, queue_p99_s, queue_max_s
-        Of the queuing times: the sum of all waits of a job, those after preemptions and between
-        its leases included, and so the hand-over of its own GPUs after each of them.
+        Queuing times: the sum of all waits of a job, including waits after preemptions and between
+        leases, and thus the hand-over of its own GPUs after a lease.
     jct_mean_s, jct_p50_s, jct_p95_s, jct_p99_s, jct_min_s, jct_max_s
-        Of the job completion times, from submission to completion.
+        Job completion times, from submission to completion.
     least_run_mean_s
-        Of the least run times, at the best rate that a job can have. This and the seven means that
-        follow add up to that of the job completion times; see `lyra_opt.simulation.least_run`.
+        Mean of the shortest possible running times, each at the job's best rate. This mean and the
+        seven means that follow add up to the mean JCT; see `lyra_opt.simulation.least_run`.
     queue_first_mean_s, queue_again_mean_s
-        Of the queuing times before jobs start, and of those after.
+        Mean queuing time before and after a job's first start.
     lost_work_mean_s
-        Of the times that the work lost at preemptions takes at the best rate.
+        Mean time, at the best rate, for work that preemptions lost.
     fewer_workers_mean_s, slower_type_mean_s, slower_placement_mean_s
-        Of the times lost by running with fewer workers or copies than most, on slower GPUs or
-        several kinds of them, and where these are further from one another than they might be.
+        Mean time lost by running with fewer workers or copies, on slower or mixed GPU types, and
+        further apart than possible.
     pause_mean_s
-        Of the times in which jobs hold GPUs and do nothing: restarts, moves, merges of copies.
+        Mean time in which a job holds GPUs without working: restarts, moves, merges of copies.
     jct_weighted_mean_s
-        The mean of the job completion times by the weights of the jobs; None where all are 1.
+        Mean JCT weighted by the jobs' weights; None if all weights are 1.
     deadlines, missed_deadlines, missed_deadline_share
-        Jobs with a deadline, and how many of them completed after it; None where there are none.
+        Number of jobs with a deadline; number and share of these that missed it; None if no job has
+        a deadline.
     cost
-        What the GPUs that jobs held cost, borrowed ones too, in the unit of
-        `lyra_opt.simulation.cluster.GpuType.price_per_hour`; None where no type has a price.
+        Cost of all held GPUs, including borrowed ones, in the unit of
+        `lyra_opt.simulation.cluster.GpuType.price_per_hour`; None if no type has a price.
     makespan_s
-        From the first submission to the last completion; the total time duration of Hadar.
+        Seconds from the first submission to the last completion; Hadar's total time duration.
     gpu_usage, gpu_usage_by_type
-        GPU-seconds that jobs hold on own servers, as a share of what these have over the makespan;
-        of all, and of each type. Pauses after starts are held.
+        Held GPU-seconds of own servers, divided by the GPU-seconds that these servers have over the
+        makespan; overall and by GPU type. Pauses count as held.
     overall_usage
-        The same over both clusters, busy inference GPUs counted.
+        Held GPU-seconds of both clusters, including inference GPUs that serve requests, divided by
+        all their GPU-seconds.
     loan_usage
-        GPU-seconds held on servers on loan, as a share of theirs; None without loans.
+        Held GPU-seconds on servers on loan, divided by all their GPU-seconds on loan; None without
+        loans.
     cru
-        Cluster resource utilisation: server-seconds in which jobs hold any GPU of a server, as a
-        share of those of own servers over the makespan and of servers on loan. Source: HadarE,
-        from memory. None where servers are not told apart.
+        Cluster resource utilisation: server-seconds in which jobs hold any GPU of a server, divided
+        by all server-seconds of own servers and servers on loan over the makespan. Source: HadarE,
+        from memory. None if servers are only counted.
     fairness_mean, fairness_max
-        Of the finish-time fairness rho: the JCT of a job over the JCT that it would have on an
-        equal n-th part of the cluster of its own, where n is the mean number of jobs that are
-        there while it is. Below 1, it fares better. Source: Themis (NSDI 2020), from memory; the
-        speed on an n-th part is Gavel's (see `isolated_rate`).
+        Mean and maximum of the finish-time fairness rho: a job's JCT divided by its JCT alone on
+        1/n of the cluster, where n is the mean number of jobs present during its JCT. A job with
+        rho below 1 fares better than that. Source: Themis (NSDI 2020), from memory; the speed on
+        1/n is Gavel's (see `isolated_rate`).
     preemptions, preemptions_per_submission
-        How often jobs were stopped, or did not go on as soon as the GPUs of their ended lease were
-        free, in all and for each job.
+        Number of times that jobs were stopped, or did not go on when the GPUs of their ended lease
+        became free; in total and per job.
     lost_gpu_s
-        GPU-seconds on reference GPUs that preemptions made vain.
+        GPU-seconds of work, on reference GPUs, that preemptions lost.
     losses
-        How often jobs had to give their GPUs back before they were complete.
+        Number of times that jobs had to give up their GPUs before completion.
     restarts, restarting_s
-        How often jobs began again elsewhere, or after they were stopped; and seconds that they and
-        their copies lost by starts and restarts.
+        Number of times that jobs began again elsewhere or after being stopped; seconds that jobs
+        and their copies lost by starts and restarts.
     migrations
-        How often a job got other GPUs than the last time; None where racks do not matter.
+        Number of times that jobs got other GPUs than the last time; None if racks do not matter.
     allocations, allocations_by_tier
-        How often jobs got GPUs, and that by what they spanned (`Tier.label`), None where racks do
-        not matter.
+        Number of times that jobs got GPUs, in total and by the tier that they spanned
+        (`Tier.label`); the latter is None if racks do not matter.
     copies_mean, copies_max
-        Copies of a job while it runs; 1 without forking.
+        Mean and largest number of copies of a running job; 1 without forking.
     rounds, merging_s
-        Rounds in which jobs were there, and seconds that jobs lost by merging copies.
+        Number of rounds in which jobs were present; seconds that jobs lost by merging copies.
     scaling_operations
-        How often an elastic job was resized, to admit another job not counted.
+        Number of times that an elastic job was resized, except to admit another job.
     loans, reclaims, returned_servers
-        How often servers were lent and called back, and how many were called back.
+        Number of times that servers were lent and reclaimed; number of servers reclaimed.
     hosted_at_reclaims
-        Jobs that held GPUs on loan when servers were called back, added up over the reclaims.
+        Jobs that held GPUs on loan when servers were reclaimed, summed over the reclaims.
     collateral_share
-        GPUs vacated on servers that were not given back, as a share of those on servers that were;
-        None without reclaims.
+        GPUs vacated on servers that were not given back, divided by those on servers that were
+        given back; None without reclaims.
     gpu_s, computing_gpu_s
         GPU-seconds in which jobs ran, and those of them that were not lost to distance.
     communication_s, communication_share
-        GPU-seconds in which jobs ran and waited for the network, in the mean over jobs, and as a
-        share of `gpu_s`.
+        GPU-seconds in which running jobs waited for the network: mean per job, and as a share of
+        `gpu_s`.
     computing_usage
-        GPU-seconds of computing, as a share of what there are over the makespan.
+        GPU-seconds of computing, divided by all GPU-seconds present over the makespan.
     hand_over_share
-        GPU-seconds in which GPUs were neither held nor free, as such a share.
+        GPU-seconds in which GPUs were neither held nor free, divided by all GPU-seconds present.
     gpu_s_by_tier
-        GPU-seconds held, by what they spanned; None where racks do not matter.
+        Held GPU-seconds by the tier that the jobs spanned; None if racks do not matter.
     fragmented_machines_mean
-        Hosts (what a server has of one type) that are partly free, as a share of all, lent or not,
-        in the mean over time; None where servers are not told apart.
+        Mean share of hosts (the GPUs of one type on a server) that are partly free, over time and
+        over all hosts, on loan or not; None if servers are only counted.
     stranded_share
-        Of the GPU-seconds that were free, the share on hosts that were partly free; 0 where
-        none were, None where servers are not told apart.
+        Share of the free GPU-seconds that were on partly used hosts; 0 if no GPU was free, None if
+        servers are only counted.
     decisions
-        How often the rule was asked, None where that is not counted.
+        Number of decisions of the policy; None if decisions are not counted.
     decision_mean_s, decision_p99_s, decision_max_s
-        Wall time of a decision, None where it is not known; not part of equality.
+        Wall time of a decision, None if unknown; ignored when metrics are compared.
     """
 
     jobs: int
@@ -198,7 +201,7 @@ class Metrics:
 
 
 def measure(simulation: Kernel) -> Metrics:
-    """Return the figures of a finished simulation; O(jobs log jobs + decisions log decisions)."""
+    """Return the metrics of a finished simulation; O(jobs log jobs + decisions log decisions)."""
     runs, totals, cluster = simulation.runs, simulation.totals, simulation.cluster
     queue_s = np.array([run.queued_s for run in runs])
     jct_s = np.array([run.jct_s for run in runs])
@@ -217,7 +220,7 @@ def measure(simulation: Kernel) -> Metrics:
     whole_gpu_s = own_gpu_s + cluster.inference_gpus * makespan_s
     gpu_s = math.fsum(run.ran_gpu_s for run in runs)
     computing_gpu_s = math.fsum(run.done_gpu_s for run in runs)
-    # Rounding may leave a little below 0 where no gang ever waits for the network.
+    # If no gang waits for the network, rounding may make the difference slightly negative.
     communicating_gpu_s = max(0.0, gpu_s - computing_gpu_s)
     fairness = finish_time_fairness(simulation)
     tells_apart = not any(simulation.hosts.is_counted)
@@ -293,11 +296,11 @@ _TOTALS = (
     *("rounds", "merging_s", "scaling_operations", "loans", "reclaims", "returned_servers"),
     "hosted_at_reclaims",
 )
-"""Fields of `Metrics` that are sums over runs, and that have been counted as such."""
+"""Fields of `Metrics` that are sums over jobs, and fields that are copied from `Totals`."""
 
 
 def _distribution(name: str, values_s: np.ndarray) -> dict[str, Any]:
-    """Return mean, median, tail and maximum as fields of metrics."""
+    """Return mean, percentiles and maximum of times, as fields of `Metrics`."""
     tail = dict(zip((50, 95, 99), np.percentile(values_s, (50, 95, 99)), strict=True))
     return {
         f"{name}_mean_s": math.fsum(values_s) / len(values_s),
@@ -307,9 +310,9 @@ def _distribution(name: str, values_s: np.ndarray) -> dict[str, Any]:
 
 
 def _part_means(runs: Sequence[JobRun]) -> dict[str, Any]:
-    """Return the means of the parts of JCTs as fields of metrics."""
+    """Return the mean of each part of the JCT, as fields of `Metrics`."""
     return {
-        # Rounding may leave a little below 0.
+        # Rounding may make a mean slightly negative.
         f"{name.removesuffix('_s')}_mean_s": max(0.0, math.fsum(part_s) / len(runs))
         for name, part_s in time_parts(runs).items()
     }
@@ -332,24 +335,21 @@ def _by_tier(
     }
 
 
-# Finish-time fairness.
-
-
 def isolated_rate(job: Job, speed: Speed, jobs: float) -> float:
-    """Return the work a second of a job on an equal part of the cluster of its own.
+    """Return a job's work per second on 1/n of the cluster, with n equal shares of each GPU type.
 
-    It spends the share c_r / (n gang) of its time on the own GPUs of type r, of which there are
-    c_r, scaled down where these shares are more than 1 in all. Source: Gavel (OSDI 2020), its
-    policy for finish-time fairness. On each type it has the best rate at which it fits there.
+    The job spends the share c_r / (n * gang) of its time on the c_r own GPUs of type r; the shares
+    are scaled down if they exceed 1 in total. On each type it has the best rate that fits there.
+    Source: Gavel (OSDI 2020), its policy for finish-time fairness.
 
     Parameters
     ----------
     job
-        Which the cluster can run.
+        A job that the cluster can run.
     speed
-        How fast jobs run there.
+        The speed of jobs on the cluster.
     jobs
-        n, at least 1.
+        The number n of jobs that share the cluster, at least 1.
     """
     counts = speed.cluster.gpus_of_type
     shares = {name: count / (jobs * job.min_gpus) for name, count in counts.items()}
@@ -359,7 +359,7 @@ def isolated_rate(job: Job, speed: Speed, jobs: float) -> float:
 
 
 def finish_time_fairness(simulation: Kernel) -> np.ndarray:
-    """Return rho of each job; see `Metrics`. O(jobs (log jobs + types))."""
+    """Return the finish-time fairness rho of each job (`Metrics`). O(jobs (log jobs + types))."""
     runs, speed = simulation.runs, simulation.speed
     submitted_s = np.array([run.job.submit_s for run in runs])
     completed_s = np.array([run.completion_s for run in runs])
@@ -376,7 +376,7 @@ def finish_time_fairness(simulation: Kernel) -> np.ndarray:
 
 
 def _integral(steps_s: np.ndarray, until_s: np.ndarray) -> np.ndarray:
-    """Return, for each moment, the integral up to it of how many of the steps are before."""
+    """Return the integral, up to each moment of `until_s`, of the number of `steps_s` before."""
     ordered = np.sort(steps_s)
     sums = np.concatenate(([0.0], np.cumsum(ordered)))
     counts = np.searchsorted(ordered, until_s)
@@ -384,19 +384,16 @@ def _integral(steps_s: np.ndarray, until_s: np.ndarray) -> np.ndarray:
     return areas
 
 
-# What must be true of any simulation.
-
-
 def require_conserved(simulation: Kernel) -> None:
-    """Check that GPU-seconds, work and time are conserved.
+    """Check that a finished simulation conserves GPU-seconds, work and time.
 
     Raises
     ------
     AssertionError
-        If a job did not complete, did not do its work, or waited for a negative time; if its waits
-        and its time on GPUs are not the time for which it was there, or the parts of that time
-        (`lyra_opt.simulation.least_run`) do not add up to it; or if the GPU-seconds that jobs
-        held, and those handed over and free, are not those of the cluster.
+        If a job did not complete or has work left; if its waits are negative, or waits and time on
+        GPUs do not add up to its JCT; if the parts of its JCT (`lyra_opt.simulation.least_run`) do
+        not add up; or if held, handed-over and free GPU-seconds do not add up to those of the
+        cluster.
     """
     runs, totals = simulation.runs, simulation.totals
     unfinished = [run.job.id for run in runs if not is_complete(run)]
@@ -416,13 +413,14 @@ def require_conserved(simulation: Kernel) -> None:
         job = run.job
         tolerance_s = TOLERANCE * run.completion_s
         if abs(run.rest) > TOLERANCE * run.work:
-            raise AssertionError(f"job {job.id} is complete with {run.rest} of {run.work} to do")
+            rule = f"completed with {run.rest} of its work {run.work} left"
+            raise AssertionError(f"job {job.id} {rule}")
         if run.queued_s < -tolerance_s:
             raise AssertionError(f"job {job.id} waited for {run.queued_s} s")
         if abs(run.queued_s + run.on_gpus_s - run.jct_s) > tolerance_s:
             raise AssertionError(
-                f"job {job.id} waited for {run.queued_s} s and held GPUs for {run.on_gpus_s} s of "
-                f"the {run.jct_s} s in which it was there"
+                f"job {job.id} waited for {run.queued_s} s and held GPUs for {run.on_gpus_s} s, "
+                f"which do not add up to its completion time of {run.jct_s} s"
             )
         if simulation.cluster.topology is not None:
             _require_close(f"tiers of job {job.id}", math.fsum(run.gpu_s_by_tier), run.held_gpu_s)
@@ -430,10 +428,10 @@ def require_conserved(simulation: Kernel) -> None:
 
 
 def _require_split(runs: Sequence[JobRun]) -> None:
-    """Check that the parts of each JCT are at least 0 and add up to it."""
+    """Check that the parts of each JCT are not negative and add up to the JCT."""
     parts = time_parts(runs)
     jct_s = np.array([run.jct_s for run in runs])
-    # Of times that count from long ago a little is lost in rounding.
+    # The later a job completes, the larger are the rounding errors of its event times.
     tolerance_s = TOLERANCE * jct_s + ROUNDING * np.array([run.completion_s for run in runs])
     for name, part_s in parts.items():
         if (is_wrong := part_s < -tolerance_s).any():
@@ -443,16 +441,16 @@ def _require_split(runs: Sequence[JobRun]) -> None:
     if (is_wrong := ~(np.abs(sums_s - jct_s) <= tolerance_s)).any():
         worst = int(is_wrong.argmax())
         raise AssertionError(
-            f"job {runs[worst].job.id} was there for {jct_s[worst]} s, but the parts of that are "
-            f"{sums_s[worst]} s"
+            f"job {runs[worst].job.id} has a completion time of {jct_s[worst]} s, but its parts "
+            f"add up to {sums_s[worst]} s"
         )
 
 
 def is_complete(run: JobRun) -> bool:
-    """Whether a job has completed."""
+    """Return whether a job has completed."""
     return run.completion_s >= 0 and run.left == 0
 
 
 def _require_close(what: str, found: float, expected: float) -> None:
     if not math.isclose(found, expected, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
-        raise AssertionError(f"{what}: {found}, not {expected}")
+        raise AssertionError(f"{what}: expected {expected}, found {found}")

@@ -226,7 +226,7 @@ class ComposedScheme(Composition, Scheme):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolluxScheme(Scheme):
-    """Pollux: at the start of each epoch, a genetic search reallocates all GPUs for most fitness.
+    """Pollux: at the start of each epoch, all GPUs are reallocated for the highest fitness.
 
     Parameters
     ----------
@@ -329,7 +329,7 @@ class RoundScheme(Scheme):
 
     @property
     def reading(self) -> Reading | None:
-        """Return `Reading.CONSERVED`; None if the policy packs two jobs on the same GPUs."""
+        """Return `Reading.CONSERVED`, as jobs keep all progress; None if the policy shares GPUs."""
         return None if self.make().packs else Reading.CONSERVED
 
     def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:
@@ -403,7 +403,7 @@ class OwnScheme(Scheme):
 
     @property
     def reading(self) -> Reading | None:
-        """Return `Reading.CONSERVED`; None if the policy tunes jobs while they run."""
+        """Return `Reading.CONSERVED`, as jobs may keep all progress; None for tuned jobs."""
         return Reading.CONSERVED if self.make().tuned is None else None
 
     @property

@@ -1,4 +1,4 @@
-"""The cluster over time, and how far a simulation is."""
+"""Observers that record the cluster over time, show progress, and capture decisions."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.workload import Workload
 
 ROUNDING = 1e-6
-"""Part of a step that is no step of its own."""
+"""A last step shorter than this fraction of a step is merged with the step before."""
 
 STEPS = 4000
-"""Steps into which the expected length of a simulation is divided."""
+"""Number of steps into which the expected length of a simulation is divided."""
 MOST_STEPS = 2 * STEPS
-"""Steps beyond which neighbours become one."""
+"""Number of steps beyond which pairs of neighbouring steps are merged."""
 
 
 def expected_makespan_s(workload: Workload, cluster: Cluster) -> float:
-    """Return a lower bound of the makespan on reference GPUs without scaling, for estimates."""
+    """Return a lower bound on the makespan on reference GPUs without scaling, as an estimate."""
     first_s = workload.jobs[0].submit_s
     latest_s = max(job.submit_s + job.duration_s for job in workload.jobs) - first_s
     return max(latest_s, workload.gpu_work_s / cluster.gpus)
@@ -36,29 +36,29 @@ def expected_makespan_s(workload: Workload, cluster: Cluster) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """The cluster over time: each value is the mean from its moment to the next.
+    """The state of the cluster over time; each value is the mean from its time to the next.
 
     Parameters
     ----------
     time_s
-        Since time 0 of the workload; the last one is the end, when nothing is left. Shape (n,), as
-        of all.
+        Seconds since time 0 of the workload. The last one is the end, when all jobs are complete.
+        All arrays have shape (n,).
     queued_jobs, running_jobs, running_copies
-        Jobs that wait, that hold GPUs, and the latter counted by copies.
+        Number of jobs that wait and that hold GPUs; number of running copies.
     gpus_held
-        GPUs that jobs hold, by pool: by the name of the GPU type.
+        GPUs that jobs hold, by name of the GPU type.
     gpus_held_on_loan
-        Those of them on borrowed servers.
+        GPUs that jobs hold on borrowed servers.
     gpus_computing
-        GPUs that jobs hold, each counted by what distance leaves of its speed.
+        GPUs that jobs hold, each weighted by the share of its speed that distance leaves.
     gpus_handed_over
-        GPUs that nobody holds and that are not free yet.
+        GPUs that no job holds and that are not yet free.
     machines_partly_free, busy_servers
-        Hosts with both free GPUs and others, and servers of which jobs hold any GPU.
+        Number of hosts with some but not all GPUs free; number of servers on which jobs hold GPUs.
     servers_on_loan
-        Inference servers on loan.
+        Number of inference servers on loan.
     gpus_serving
-        GPUs of the inference cluster that serve.
+        Number of inference GPUs that serve requests.
     """
 
     time_s: np.ndarray
@@ -76,7 +76,7 @@ class Series:
 
     @property
     def own_gpus_held(self) -> np.ndarray:
-        """GPUs that jobs hold on own servers."""
+        """The number of GPUs that jobs hold on own servers."""
         held: np.ndarray = np.sum(list(self.gpus_held.values()), axis=0) - self.gpus_held_on_loan
         return held
 
@@ -90,18 +90,19 @@ _MEANS = {
     "servers_on_loan": "on_loan_server_s",
     "gpus_serving": "serving_gpu_s",
 }
-"""Fields of `Series` by the sum of which they are the mean over time."""
+"""Fields of `Series`, each with the sum in `Totals` from which its mean is computed."""
 
 _SUMS = (*_MEANS.values(), "more_copy_s", "distance_gpu_s")
 
 
 class SeriesObserver(Observer):
-    """Notes what the cluster did, in steps of equal length, exactly; O(1) an event.
+    """Records a `Series` in steps of equal length, with exact means; O(1) per event.
 
     Parameters
     ----------
     step_s
-        Length of a step; None for a part of the expected makespan. Doubled when steps are many.
+        Length of a step; None for a fraction of the expected makespan. It doubles when there are
+        too many steps.
     """
 
     def __init__(self, step_s: float | None = None) -> None:
@@ -111,14 +112,14 @@ class SeriesObserver(Observer):
         self._next_s = math.inf
 
     def begins(self, view: View) -> None:
-        """See `Observer`."""
+        """Choose the length of a step, and record the first one."""
         if math.isnan(self._step_s):
             self._step_s = expected_makespan_s(view.workload, view.cluster) / STEPS
         self._note(view, view.now_s)
         self._next_s = view.now_s + self._step_s
 
     def passes(self, view: View, until_s: float) -> None:
-        """See `Observer`."""
+        """Record every step that ends until `until_s`."""
         while self._next_s <= until_s:
             self._note(view, self._next_s)
             if len(self._rows) > MOST_STEPS:
@@ -127,10 +128,10 @@ class SeriesObserver(Observer):
             self._next_s = self._times_s[-1] + self._step_s
 
     def ends(self, view: View) -> None:
-        """See `Observer`."""
+        """Record the last step, and build `series`."""
         if view.now_s > self._times_s[-1]:
             if view.now_s - self._times_s[-1] < ROUNDING * self._step_s and len(self._rows) > 1:
-                # Over next to no time, a mean would be what rounding leaves.
+                # The mean over a tiny step would be mostly rounding error.
                 del self._rows[-1], self._times_s[-1]
             self._note(view, view.now_s)
         time_s = np.array(self._times_s)
@@ -138,7 +139,7 @@ class SeriesObserver(Observer):
         means = np.diff(rows, axis=0) / np.diff(time_s)[:, None]
         columns = np.vstack([means, np.zeros(rows.shape[1])]).T
         found = dict(zip(_SUMS, columns, strict=False))
-        # The inference cluster goes on.
+        # The inference cluster still serves requests after the last job.
         found["serving_gpu_s"][-1] = view.loans.serving_gpus
         held = columns[len(_SUMS) :]
         pools = view.cluster.pools
@@ -155,19 +156,19 @@ class SeriesObserver(Observer):
         )
 
     def _note(self, view: View, time_s: float) -> None:
-        """Note what has been counted up to a moment from `View.now_s` on."""
+        """Record the totals counted until `time_s`."""
         self._times_s.append(time_s)
         self._rows.append(view.sums_at(time_s, _SUMS))
 
 
 class ProgressObserver(Observer):
-    """Tells now and then how far a simulation is.
+    """Reports the progress of a simulation from time to time.
 
     Parameters
     ----------
     show
-        Is told the simulated seconds since the first submission, and how many jobs are submitted
-        and complete.
+        Called with the simulated seconds since the first submission, and the numbers of jobs
+        submitted and completed.
     """
 
     def __init__(self, show: Callable[[float, int, int], None]) -> None:
@@ -176,13 +177,13 @@ class ProgressObserver(Observer):
         self._submissions_s: list[float] = []
 
     def begins(self, view: View) -> None:
-        """See `Observer`."""
+        """Choose the interval between two reports."""
         self._first_s = self._next_s = view.now_s
         self._step_s = expected_makespan_s(view.workload, view.cluster) / STEPS
         self._submissions_s = [job.submit_s for job in view.workload.jobs]
 
     def passes(self, view: View, until_s: float) -> None:
-        """See `Observer`."""
+        """Report the progress if the interval has passed."""
         if until_s >= self._next_s:
             submitted = bisect_right(self._submissions_s, view.now_s)
             self._show(until_s - self._first_s, submitted, submitted - view.jobs_there)
@@ -190,24 +191,24 @@ class ProgressObserver(Observer):
 
 
 class CaptureObserver(Observer):
-    """Is given decisions as instances of the problem that they are.
+    """Passes decisions, as instances of their problem, to a function.
 
     Parameters
     ----------
     take
-        Is given the kind and the instance.
+        Called with the kind and the instance of each decision.
     kinds
-        Of ``reclaim``, ``allocation``, ``heterogeneous`` and ``network``.
+        The kinds to capture: any of ``reclaim``, ``allocation``, ``heterogeneous`` and ``network``.
     """
 
     def __init__(self, take: Callable[[str, object], None], kinds: frozenset[str]) -> None:
         self._take, self._kinds = take, kinds
 
     def captures(self, kind: str) -> bool:
-        """See `Observer`."""
+        """Return whether decisions of this kind are captured."""
         return kind in self._kinds
 
     def decided(self, kind: str, instance: object) -> None:
-        """See `Observer`."""
+        """Pass an instance on if its kind is captured."""
         if kind in self._kinds:
             self._take(kind, instance)

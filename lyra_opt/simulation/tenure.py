@@ -100,7 +100,7 @@ class Forever(Tenure):
         require_number("preemption_s", self.preemption_s, minimum=0)
 
     def start_pause_s(self, run: JobRun) -> float:
-        """Return `preemption_s` for a job that has been preempted before, else 0."""
+        """Return `preemption_s` seconds for a job that has been preempted before, else 0."""
         return self.preemption_s if run.preemptions else 0.0
 
     def move_pause_s(self, run: JobRun) -> float:  # noqa: ARG002
@@ -224,11 +224,11 @@ class Rounds(Tenure):
         return self.decides_at_s(now_s)
 
     def start_pause_s(self, run: JobRun) -> float:  # noqa: ARG002
-        """Return `restart_s`, which every start costs."""
+        """Return `restart_s`, the seconds that each start of a job costs."""
         return self.restart_s
 
     def efficiency(self, copies: int) -> float:
-        """Return phi(copies) for at least one copy."""
+        """Return the value phi of a step that `copies` copies of a job do, relative to one copy."""
         return self.copy_efficiency[min(copies, len(self.copy_efficiency)) - 1]
 
     def round_from(self, time_s: float) -> int:
@@ -282,7 +282,7 @@ class Epochs(Tenure):
         return self.decides_at_s(now_s)
 
     def start_pause_s(self, run: JobRun) -> float:  # noqa: ARG002
-        """Return `restart_s`, which every start costs."""
+        """Return `restart_s`, the seconds that each start of a job costs."""
         return self.restart_s
 
 

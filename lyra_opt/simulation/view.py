@@ -214,8 +214,8 @@ class View:
         self._numbers: dict[tuple[tuple[float, int, int, int], ...], int] = {}
         self._demand_of: list[int | None] = [None] * len(self.runs)
         self._without_room = self.hosts.without_room
-        # Entries are (time, sequence number, job, version of the job), for jobs whose hold ends.
-        # For GPUs that become free they are (time, sequence number, None, GPUs by host).
+        # An event that ends a job's hold is (time, sequence number, job, version of the job).
+        # An event that frees GPUs is (time, sequence number, None, GPUs by host).
         self._events: list[tuple[float, int, JobRun | None, Any]] = []
         self._sequence = 0
         # GPUs being handed over by sequence number, because their servers may be reclaimed first.
@@ -671,7 +671,7 @@ class View:
         self.hosts.release(gpus)
         self._sequence += 1
         if self.loans.is_active:
-            # A copy, because reclaiming removes servers from it.
+            # The GPUs are copied, because reclaiming removes hosts from this dictionary.
             self._handed_over[self._sequence] = gpus = dict(gpus)
         heappush(self._events, (free_s, self._sequence, None, gpus))
 

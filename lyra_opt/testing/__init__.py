@@ -1,1 +1,1 @@
-"""For tests of one's own solvers: conformance, strategies, smallest counterexamples."""
+"""Tools for testing your own solvers: conformance checks, strategies and counterexamples."""

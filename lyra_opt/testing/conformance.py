@@ -1,8 +1,7 @@
-"""The conformance suite: what every solver of every problem must keep, one's own included.
+"""The conformance suite: the rules that every solver must keep, including your own.
 
-Call `assert_conforms` from a test with instances of your choice; each broken rule is an
-`AssertionError` that names the rule. The rules are numbered in the docstring, and the messages
-cite the number.
+Call `assert_conforms` from a test with instances of your choice. A broken rule raises an
+`AssertionError` that cites the number of the rule in the docstring.
 """
 
 from __future__ import annotations
@@ -37,43 +36,42 @@ def assert_conforms(
 ) -> Answer:
     """Assert that `solver` keeps the rules on `instance`, and return its answer.
 
-    1. It declares its problem, and takes what its variants say.
-    2. It is available and takes the instance: what is skipped is not tested.
-    3. Its claims survive the checker: the solution is valid, the objective is the checker's.
+    1. It declares its problem, and accepts only instances of its declared variants.
+    2. It is available and supports the instance; a skipped instance would not be a test.
+    3. The checker confirms its claims: the solution is valid, and the objective is the checker's.
     4. The same seed gives the same answer.
-    5. Running it does not change the instance.
-    6. A solver that says so proves optimality when it runs without limits.
-    7. A solver that gives no bound returns none, and claims no optimality.
-    8. bound <= optimum <= objective when minimising, the other way round when maximising.
-    9. It is never worse than the solution that it was given to start from.
-    10. A time limit, be it 0, never makes it claim what it did not prove, or fail; where it leaves
-        no solution it is named.
-    11. The observer sees objectives that improve, and ends with the answer's; the bounds that it
-        sees keep rule 8.
+    5. Solving does not change the instance.
+    6. A solver that is declared exact proves optimality when it runs without limits.
+    7. A solver that declares no bounds returns no bound, and claims no optimality.
+    8. bound <= optimum <= objective when minimising, and the reverse when maximising.
+    9. Its answer is never worse than its warm start.
+    10. With any time limit, even 0, it neither fails nor claims what it did not prove. If it finds
+    no solution, it names the time limit as the reason.
+    11. The observer sees improving objectives, the last of which is the answer's. The bounds that
+    it sees keep rule 8.
 
-    Objectives that are floats count as equal within 1e-9 relative
-    (`lyra_opt.core.result.same_value`).
+    Float objectives count as equal within 1e-9 relative (`lyra_opt.core.result.same_value`).
 
     Parameters
     ----------
     solver
         An object, a class, a name or ``my_file.py:NAME``.
     optimum
-        The true optimum from an independent method, None if it is not known.
+        The true optimum from an independent method; None if unknown.
     best_solution
-        A solution as good as any that the solver may find, to start from; None starts from the
+        A warm start at least as good as any solution that the solver may find; None uses the
         solver's own answer.
     time_limits_s
-        Those of rule 10.
+        The time limits for rule 10, in seconds.
     """
     if not isinstance(solver, Solver):
         solver = find_solver(problem.name, solver)
-    assert solver.problem == problem.name, "rule 1: the problem is not the solver's"
+    assert solver.problem == problem.name, "rule 1: the solver declares another problem"
     missing = solver.availability()
     assert missing is None, f"rule 2: the solver is not available: {missing.reason}"
     skip = solver.supports(instance)
-    assert skip is None, f"rule 2: the solver does not take the instance: {skip.reason}"
-    assert instance.variant in solver.variants, "rule 1: takes an undeclared variant"
+    assert skip is None, f"rule 2: the solver does not support the instance: {skip.reason}"
+    assert instance.variant in solver.variants, "rule 1: it supports a variant it does not declare"
     before = problem.instance_document(instance)
     seen: dict[str, list[Number]] = {"objective": [], "dual_bound": []}
     answer = solve_and_check(
@@ -96,7 +94,7 @@ def assert_conforms(
             f"(objective {answer.objective}, bound {answer.dual_bound})"
         )
     if not solver.gives_bound:
-        assert answer.dual_bound is None, "rule 7: a bound from a solver that gives none"
+        assert answer.dual_bound is None, "rule 7: it returns a bound, but declares none"
     sign = 1 if instance.variant.sense == "min" else -1
     if optimum is not None:
         _assert_brackets(answer.dual_bound, optimum, answer.objective, sign)
@@ -114,7 +112,7 @@ def assert_conforms(
         if optimum is not None:
             _assert_brackets(hurried.dual_bound, optimum, hurried.objective, sign)
         if answer.solution is not None and hurried.solution is None:
-            assert hurried.stopped_by is StoppedBy.TIME, "rule 10: what stopped it is not said"
+            assert hurried.stopped_by is StoppedBy.TIME, "rule 10: stopped_by must be TIME"
     return answer
 
 
@@ -125,10 +123,10 @@ def _assert_keeps_start(
         instance, limits=Limits(), rng=generator(seed=seed + 1), warm_start=start
     )
     value = problem.check(instance, start).objective
-    assert value is not None, "the solution to start from is not valid"
-    assert started.objective is not None, "rule 9: the start was lost"
+    assert value is not None, "the warm start is not valid"
+    assert started.objective is not None, "rule 9: it returns no solution despite a warm start"
     assert not _is_beyond(value, started.objective, sign), (
-        f"rule 9: {started.objective} from a start of {value}"
+        f"rule 9: objective {started.objective} is worse than its warm start {value}"
     )
 
 
@@ -137,11 +135,11 @@ def _assert_brackets(
 ) -> None:
     if bound is not None:
         assert not _is_beyond(optimum, bound, sign), (
-            f"rule 8: bound {bound} beyond optimum {optimum}"
+            f"rule 8: bound {bound} is beyond the optimum {optimum}"
         )
     if objective is not None:
         assert not _is_beyond(objective, optimum, sign), (
-            f"rule 8: objective {objective} beyond optimum {optimum}"
+            f"rule 8: objective {objective} is better than the optimum {optimum}"
         )
 
 
@@ -149,12 +147,12 @@ def _assert_observed(seen: list[Number], objective: Number | None, sign: int) ->
     improvements = all(sign * later < sign * earlier for earlier, later in pairwise(seen))
     assert improvements, f"rule 11: observed objectives {seen} do not improve"
     if seen:
-        assert objective is not None, f"rule 11: observed {seen[-1]} last, answered nothing"
+        assert objective is not None, f"rule 11: observed {seen[-1]} last, but has no solution"
         assert same_value(seen[-1], objective), (
-            f"rule 11: observed {seen[-1]} last, answered {objective}"
+            f"rule 11: observed {seen[-1]} last, but answered {objective}"
         )
 
 
 def _is_beyond(better: Number, worse: Number, sign: int) -> bool:
-    """Whether the first is better than the second by more than the rounding of floats."""
+    """Return whether `better` is better than `worse` by more than a rounding error."""
     return sign * better < sign * worse and not same_value(better, worse)

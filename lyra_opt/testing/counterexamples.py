@@ -1,10 +1,10 @@
 """Search for the smallest instance on which a heuristic is worse than another solver.
 
-It goes size by size, the smallest first. Of each size it tries every *plain* instance, where these
-are known and few: then nothing plain is smaller, which is a proof. Then `hypothesis.find` draws
-instances of that size. What is found is reduced as far as it stays a counterexample, and smaller
-ones are drawn again.
-No value is taken from a solver unchecked, and the optimum beside them is proved.
+The search goes through instance sizes, smallest first. For each size it tries every *plain*
+instance, if they can be enumerated and are few; this proves that no smaller plain instance is a
+counterexample. Then `hypothesis.find` draws instances of that size. A counterexample is reduced as
+far as possible, and smaller ones are drawn again. The checker confirms every value, and the optimum
+shown with them is proved.
 """
 
 from __future__ import annotations
@@ -36,42 +36,44 @@ if TYPE_CHECKING:
     from lyra_opt.testing.small_instances import InstanceSpace
 
 OPTIMUM = "optimum"
-"""What a heuristic is held against where no solver is named."""
+"""The comparison if no other solver is named."""
 
 MOST_PLAIN = 2_500
-"""Up to how many plain instances of one size are all tried."""
+"""Most plain instances of one size; if there are more, none of them is tried."""
 
 DRAWS_OF_A_SIZE = 100
-"""Instances of a size drawn before the next size."""
+"""Instances of a size that are drawn before the next size."""
 
 DRAWS = 200
-"""Instances drawn in vain before the smallest so far is called the smallest found."""
+"""Unsuccessful draws after which the search for a smaller counterexample ends."""
 
 CLEAR_DIFFERENCE = 1e-6
-"""By more than how much, relative, a float must be worse. Within this gap an optimum in floats
-counts as proved, and checkers forgive less; integers are compared exactly."""
+"""Least relative difference by which a float objective must be worse. Within this gap a float
+optimum counts as proved, and checkers have smaller tolerances; integers are compared exactly.
+"""
 
 
 LONGEST_RUN_S = 10.0
-"""Of a solver that is not the toolkit's, on one of these small instances."""
+"""Time limit, in seconds, of one run of a solver that is not part of the toolkit."""
 
-UNSTEADY = "a solver answers differently when it is run again, so that nothing is known"
+UNSTEADY = "a solver answers differently when it runs again, so no comparison is possible"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counterexample:
-    """An instance and three checked answers to it.
+    """An instance with three checked answers.
 
     Parameters
     ----------
     instance
-        As it comes back from its own file format.
+        The instance as read back from its own file format.
     heuristic
         The answer of the heuristic, which is worse.
     against
-        The answer that it was held against.
+        The answer with which it is compared.
     optimum
-        The answer of the exact solver, proved; the same as `against` where that is the optimum.
+        The proved answer of the exact solver; the same as `against` if the comparison is the
+        optimum.
     """
 
     instance: Any
@@ -81,29 +83,30 @@ class Counterexample:
 
     @property
     def ratio(self) -> float:
-        """How many times as bad the heuristic is; infinite if the smaller value alone is 0."""
+        """How many times worse the heuristic is; infinite if only the smaller value is 0."""
         return float(_ratio(self.heuristic, self.against))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterexampleSearch:
-    """What a search found, and how far it looked.
+    """The result of a search, and what the search covered.
 
     Parameters
     ----------
     counterexample
-        The smallest found, None if none was.
+        The smallest counterexample found; None if none was found.
     no_smaller_plain
-        Proved: no plain instance that is smaller is a counterexample, because all were tried.
+        Whether it is proved that no smaller plain instance is a counterexample, because all were
+        tried.
     tried, tried_plain
-        How many instances were tried, and how many of them from the list of plain ones.
+        Number of instances tried, and number of plain instances among them.
     skipped, skip_reason
-        How many were not compared because a solver did not take them or found no solution, or
-        the optimum was not proved; why, for the first of them.
+        Number of instances without a comparison, because a solver did not support them or found no
+        solution, or the optimum was not proved; the reason for the first of them.
     stopped_by
-        The limit that ended the search, None if it came to its end.
+        The limit that ended the search; None if it finished.
     wall_time_s
-        Seconds that the search took.
+        Wall time of the search, in seconds.
     """
 
     counterexample: Counterexample | None
@@ -117,9 +120,9 @@ class CounterexampleSearch:
 
 
 class SolverFailedError(Exception):
-    """A solver failed on an instance of the search, or claimed what the checker refutes.
+    """A solver failed on an instance of the search, or the checker refuted its claim.
 
-    `traceback` says where it raised an exception, if it did.
+    If the solver raised an exception, `traceback` says where.
     """
 
     def __init__(self, message: str, traceback: str | None = None) -> None:
@@ -128,7 +131,7 @@ class SolverFailedError(Exception):
 
 
 class _EndedError(BaseException):
-    """Ends the search wherever it is; an `Exception` would be a find to Hypothesis."""
+    """Ends the search at any point; Hypothesis would treat an `Exception` as a counterexample."""
 
 
 def find_counterexample(
@@ -146,48 +149,48 @@ def find_counterexample(
     Parameters
     ----------
     space
-        The instances to look among.
+        The instances to search.
     heuristic
-        A solver that does not prove optimality: an object, a class, a name or
-        ``my_file.py:NAME``.
+        A solver that does not prove optimality: an object, a class, a name or ``my_file.py:NAME``.
     against
-        Another solver; None is the optimum.
+        Another solver; None means the optimum.
     min_ratio
-        The objective of `heuristic` must be at least this many times the other (for a maximised
-        objective the other way round), floats within 1e-9 relative, and worse in any case:
-        integers by any difference, floats by more than `CLEAR_DIFFERENCE`, relative. Where the
-        smaller value is 0 the ratio is infinite.
+        Least ratio of the objective of `heuristic` to that of `against` (inverted for a maximised
+        objective), floats within 1e-9 relative. The heuristic must also be worse: integers by any
+        difference, floats by a relative difference above `CLEAR_DIFFERENCE`. If the smaller value
+        is 0, the ratio is infinite.
     seed
-        Seed of the search and of both solvers: the same seed gives the same answer with the same
-        versions of the packages, unless the time limit ends the search.
+        Seed of the search and of both solvers. The same seed gives the same answer with the same
+        package versions, unless the time limit ends the search.
     time_limit_s
-        Seconds for the search; None is no limit. Solvers that are not the toolkit's run in a
-        process of their own, with what is left of it, or `LONGEST_RUN_S`, as their limit; no run
-        of another is cut short.
+        Time limit of the search in seconds; None for no limit. Solvers outside the toolkit run in a
+        separate process, limited to the remaining time or `LONGEST_RUN_S`, whichever is less; runs
+        of the toolkit's solvers are not cut short.
     progress
         Called with the measures of each counterexample that is the smallest so far.
 
     Returns
     -------
     CounterexampleSearch
-        Every value in it was recomputed by the problem's checker from the instance as read
-        back from its file format, and the optimum is proved by the solver `space.prover`.
+        The checker has recomputed every value in it from the instance as read back from its file
+        format, and the solver `space.prover` has proved the optimum.
 
     Raises
     ------
     FieldError
-        If the solvers cannot be compared on these instances, or `min_ratio` is no finite number
+        If the solvers cannot be compared on these instances, or `min_ratio` is not a finite number
         of at least 1.
     SolverFailedError
-        If a solver fails, claims what is refuted, or answers differently when run again.
+        If a solver fails, makes a refuted claim, or answers differently when it runs again.
 
     Notes
     -----
-    A solver that proves optimality is asked for its own answer once, at the end; until then the
-    exact solver stands for it. An instance whose optimum that one does not prove is not compared.
+    If `against` proves optimality, it runs only once, at the end; until then the exact solver
+    `space.prover` replaces it. An instance whose optimum the exact solver does not prove is not
+    compared.
 
-    An optimum in floats is proved up to a relative gap, so that the ratio to the true one may be
-    larger than the ratio found by as much, never smaller but for what the checker forgives.
+    A float optimum is proved up to a relative gap. So the ratio to the true optimum may exceed the
+    reported ratio by that gap; it is never smaller, except for the checker's tolerance.
 
     Examples
     --------
@@ -235,12 +238,12 @@ class _Search:
         self._best: Any = None
         self._sizes = space.sizes()
         self._unlisted = next(self._sizes, None)
-        """The first size of which plain instances were not all tried."""
+        """The first size whose plain instances were not all tried."""
         self._tried = self._tried_plain = self._skipped = 0
         self._skip_reason: str | None = None
 
     def run(self) -> CounterexampleSearch:
-        """Search size by size until one holds a counterexample, then for a smaller one."""
+        """Search size by size until a counterexample is found, then search for a smaller one."""
         stopped_by = None
         try:
             for size in self._space.sizes():
@@ -250,10 +253,10 @@ class _Search:
                 self._reduce()
                 if not self._draw(self._space.measures(self._best), DRAWS):
                     break
-            # What was drawn may be larger than the size at which it was.
+            # A drawn instance may be larger than the size for which it was drawn.
             while (next_size := self._unlisted) is not None and not self._is_smallest_plain():
                 self._try_plain(next_size)
-                if self._unlisted is next_size:  # there are too many of it
+                if self._unlisted is next_size:  # this size has too many plain instances
                     break
         except _EndedError as ended:
             if ended.args:
@@ -271,16 +274,16 @@ class _Search:
         )
 
     def _is_smallest_plain(self) -> bool:
-        """Whether all plain instances smaller than the best were tried and compared."""
+        """Return whether all plain instances smaller than the best were tried and compared."""
         if self._skipped or self._best is None:
             return False
         order = self._space.order(self._best)
         return self._unlisted is None or order[: len(self._unlisted)] < (*self._unlisted.values(),)
 
     def _try_plain(self, size: Mapping[str, int]) -> bool:
-        """Try the plain instances of a size in ascending order; return if one is found.
+        """Try the plain instances of a size in increasing order; return whether one is found.
 
-        Unless they are too many, or not all of a smaller size were tried.
+        They are not tried if there are too many, or if those of a smaller size were not all tried.
         """
         if size != self._unlisted:
             return False
@@ -295,7 +298,7 @@ class _Search:
         return is_found
 
     def _draw(self, limits: Mapping[str, Number], draws: int) -> bool:
-        """Let Hypothesis draw a counterexample smaller than the best; return if there is one."""
+        """Let Hypothesis draw a smaller counterexample than the best; return whether it did."""
         from hypothesis import Phase, find, settings
         from hypothesis.errors import Flaky, NoSuchExample, Unsatisfiable
 
@@ -305,7 +308,7 @@ class _Search:
             self._end_in_time()
             return is_smaller(instance) and self._is_counterexample(instance)
 
-        # Shrinking is left to `_reduce`, which knows what is small.
+        # `_reduce` shrinks the instance instead, by the measures of the problem.
         options = settings(
             max_examples=draws,
             database=None,
@@ -323,7 +326,7 @@ class _Search:
         return True
 
     def _reduce(self) -> None:
-        """Take the first reduction of the best that is a counterexample still, until none is."""
+        """Replace the best by reductions that are still counterexamples, until there is none."""
         before = None
         while before is not self._best:
             before = self._best
@@ -348,7 +351,7 @@ class _Search:
             raise _EndedError
 
     def _is_counterexample(self, instance: Any) -> bool:
-        """Compare the solvers on `instance`; keep it if it is the smallest counterexample."""
+        """Compare the solvers on an instance, and keep it if it is the smallest counterexample."""
         self._end_in_time()
         if not self._is_enough(self._tried_ratio(instance)):
             return False
@@ -359,7 +362,7 @@ class _Search:
         return True
 
     def _tried_ratio(self, instance: Any) -> Fraction | float:
-        """Run both solvers; return the ratio, 1 where they cannot be compared."""
+        """Run both solvers; return the ratio, or 1 if they cannot be compared."""
         self._tried += 1
         better_solver = self._against
         if better_solver is None or instance.variant in better_solver.exact_variants:
@@ -379,13 +382,13 @@ class _Search:
         return self._ratio(*answers)
 
     def _left_s(self) -> float:
-        """Return how long a run may take."""
+        """Return the time limit of the next run, in seconds."""
         if self._time_limit_s is None:
             return LONGEST_RUN_S
         return min(LONGEST_RUN_S, max(0.0, self._time_limit_s - self._stopwatch.elapsed_s))
 
     def _answer(self, instance: Any, solver: Solver, limit_s: float) -> Answer:
-        """Run a solver: the toolkit's own here, all others where they can do no harm."""
+        """Run a solver, in this process if it is built in, otherwise in a separate process."""
         is_trusted = is_built_in(solver)
         return solve_and_check(
             self._problem,
@@ -397,14 +400,14 @@ class _Search:
         )
 
     def _ratio(self, heuristic: Answer, against: Answer) -> Fraction | float:
-        """Return the ratio; of floats that it was asked for within rounding, just that."""
+        """Return the ratio; a float within rounding of `min_ratio` becomes `min_ratio`."""
         ratio = _ratio(heuristic, against)
         is_exact = isinstance(heuristic.objective, int) or ratio == math.inf
         is_asked_for = not is_exact and same_value(float(ratio), float(self._min_ratio))
         return self._min_ratio if is_asked_for else ratio
 
     def _proved(self, instance: Any) -> Counterexample:
-        """Run everything anew on the instance as it comes back from its file format."""
+        """Repeat all runs on the instance as read back from its file format."""
         problem = self._problem
         read_back = problem.parse_instance(problem.instance_document(instance))
         solvers = [self._heuristic, self._prover, *([self._against] if self._against else [])]
@@ -430,7 +433,7 @@ class _Search:
 
 @contextmanager
 def _no_files_left() -> Iterator[None]:
-    """Let Hypothesis keep what it writes, without a database too, in a folder that goes again."""
+    """Redirect the files that Hypothesis writes to a temporary folder, which is then deleted."""
     from hypothesis.configuration import set_hypothesis_home_dir
 
     with TemporaryFolder() as folder:
@@ -444,25 +447,23 @@ def _no_files_left() -> Iterator[None]:
 def require_comparable(
     problem: str, variant: str, heuristic: Solver, against: Solver | None
 ) -> None:
-    """Raise `FieldError` unless `heuristic` can be worse than `against` on that variant."""
+    """Raise `FieldError` unless `heuristic` can be worse than `against` on a variant."""
     if variant in heuristic.exact_variants:
         raise FieldError(
-            "heuristic", heuristic.name, "proves optimality, so nothing is better; name a heuristic"
+            "heuristic", heuristic.name, "must not be an exact solver: no solver is better"
         )
     if against is not None and against.name == heuristic.name:
-        raise FieldError("against", against.name, "must be another solver than the heuristic")
+        raise FieldError("against", against.name, "must differ from the heuristic")
     named = [("heuristic", heuristic)] + ([("against", against)] if against is not None else [])
     for field_name, solver in named:
         if solver.problem != problem:
             raise FieldError(field_name, solver.name, f"must be a solver of {problem}")
         missing = solver.availability()
         if missing is not None:
-            raise FieldError(field_name, solver.name, f"cannot run here: {missing.reason}")
+            raise FieldError(field_name, solver.name, f"is not available: {missing.reason}")
         if variant not in solver.variants:
-            takes = " and ".join(solver.variants)
-            raise FieldError(
-                field_name, solver.name, f"takes {takes} instances, not {variant} ones"
-            )
+            rule = f"must solve {variant} instances; it solves {' and '.join(solver.variants)}"
+            raise FieldError(field_name, solver.name, rule)
 
 
 def _valid_ratio(value: float | Fraction) -> Fraction:
@@ -473,10 +474,10 @@ def _valid_ratio(value: float | Fraction) -> Fraction:
 
 
 def _ratio(heuristic: Answer, against: Answer) -> Fraction | float:
-    """Return how many times as bad `heuristic` is, exactly; 1 if it is not clearly worse."""
+    """Return how many times worse `heuristic` is, exactly; 1 if it is not clearly worse."""
     smaller, larger = against.objective, heuristic.objective
-    assert smaller is not None, "an answer that is compared has a solution"
-    assert larger is not None, "an answer that is compared has a solution"
+    assert smaller is not None, "only answers with a solution are compared"
+    assert larger is not None, "only answers with a solution are compared"
     if heuristic.sense == "max":
         smaller, larger = larger, smaller
     is_exact = isinstance(smaller, int) and isinstance(larger, int)

@@ -1,4 +1,4 @@
-"""Hypothesis strategies of documents, from what is declared of their fields."""
+"""Hypothesis strategies for documents, derived from the declared rules of their fields."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from lyra_opt.core.documents import JsonObject
 
 LONGEST = 4
-"""Most entries of lists and objects, and characters of texts, that are drawn."""
+"""Most entries of a list or an object, and most characters of a string."""
 
 
 def documents_of(table: type[Any]) -> SearchStrategy[JsonObject]:
-    """Return a strategy of objects of a document whose every field keeps its own rule.
+    """Return a strategy for objects whose fields each keep their own rule.
 
-    What holds between fields they may break.
+    Rules between fields may be broken.
 
     Parameters
     ----------
     table
-        A class whose fields are declared; see `lyra_opt.core.fields`.
+        A class with declared fields; see `lyra_opt.core.fields`.
     """
     return values_of(schema_of(table))
 
 
 def values_of(schema: JsonObject) -> SearchStrategy[Any]:
-    """Return a strategy of JSON values that keep a schema, as the rules of fields have them."""
+    """Return a strategy for JSON values that conform to a schema of declared fields."""
     if "const" in schema:
         return st.just(schema["const"])
     if "enum" in schema:

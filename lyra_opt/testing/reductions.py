@@ -1,8 +1,9 @@
-"""Make a document smaller step by step, whatever it is a document of.
+"""Reduce a JSON document step by step, whatever problem it describes.
 
-Hypothesis shrinks the choices by which an instance was drawn, and what is small there need not be
-small to a reader: a server and the workers on it are several choices. Here a step is taken in the
-instance's own file format, and the parser says which steps lead to an instance.
+Hypothesis shrinks the choices from which an instance was drawn. A choice that is small for
+Hypothesis need not be small for a reader: a server and the workers on it are several choices. This
+module takes steps in the file format of the instance, and the parser decides which steps lead to a
+valid instance.
 """
 
 from __future__ import annotations
@@ -18,18 +19,19 @@ if TYPE_CHECKING:
     Path = tuple[str | int, ...]
 
 MOST_IN_PAIRS = 60
-"""Up to how many numbers are lowered in pairs."""
+"""Most numbers of a document that are also lowered in pairs."""
 
 _GONE = object()
 
 
 def reductions(document: JsonObject) -> Iterator[JsonObject]:
-    """Yield documents with something left out or lowered; many break a rule of the format.
+    """Yield smaller documents, in which something is removed or lowered; many are not valid.
 
-    An entry of a list goes with whatever names its ``id`` or ``name``, and with it some number of
-    the document itself may be lowered. A key goes, so that a default stands. A number becomes 0,
-    1, its half or one less, alone, together with all of its kind or with another one. A text
-    becomes the first of its kind. Complexity O(values^2) documents.
+    An entry of a list is removed together with everything that refers to its ``id`` or ``name``,
+    and optionally a top-level number is lowered by one as well. A key is removed, so that its
+    default applies. A number becomes 0, 1, half or one less, either alone, with all numbers of its
+    kind, or with one other number. A string becomes the first string of its kind. Complexity
+    O(values^2) documents.
     """
     nodes = list(_nodes(document))
     numbers = {
@@ -81,7 +83,7 @@ def _kind(path: Path) -> Path:
 
 
 def _edited(value: Any, edits: dict[Path, Any]) -> Any:
-    """Return a copy with other values at some paths, or without them."""
+    """Return a copy of a document with new values at some paths, or with these paths removed."""
     if () in edits:
         return edits[()]
     inside: dict[str | int, dict[Path, Any]] = {}
@@ -97,7 +99,7 @@ def _edited(value: Any, edits: dict[Path, Any]) -> Any:
 
 
 def _without(value: Any, name: str) -> Any:
-    """Return a copy without what is called `name`, what names it, and what is empty without it."""
+    """Return a copy without the entry `name`, references to it, and lists that become empty."""
     if isinstance(value, list):
         entries = [_without(entry, name) for entry in value]
         kept = [entry for entry in entries if entry is not _GONE]

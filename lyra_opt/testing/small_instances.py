@@ -1,8 +1,8 @@
-"""The small instances of each problem among which counterexamples are looked for.
+"""The small instances of each problem in which counterexamples are searched.
 
-What can be drawn are the strategies of `lyra_opt.testing.strategies` within a few limits. Which of
-two instances is the smaller, a table of measures says. Of two problems the *plain* instances can
-also be listed, so that it can be proved that none of them is smaller.
+Instances are drawn by the strategies of `lyra_opt.testing.strategies` within a few limits. A table
+of measures defines which of two instances is smaller. For two problems, the *plain* instances can
+also be enumerated, to prove that no smaller counterexample exists among them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lyra_opt.network.instance import Instance as NetworkInstance
 
 MOST = 1_000_000
-"""The largest limit."""
+"""Largest allowed limit."""
 
 
 def _reclaim_measures(instance: ReclaimInstance) -> dict[str, Number]:
@@ -107,7 +107,7 @@ def _plain_allocation(space: InstanceSpace, jobs: int, gpus: int) -> Iterator[Al
     kinds = [
         (least, most, work)
         for least in range(1, gpus + 1)
-        # Workers beyond the GPUs make no difference; base demands of a reduction have theirs.
+        # More workers than GPUs never matter; in a reduction, base demands need no GPUs.
         for most in range(least, gpus + (least if reduces else 0) + 1)
         for work in range(1, min(3, space.limits["work"]) + 1)
     ]
@@ -154,13 +154,16 @@ def _network_measures(instance: NetworkInstance) -> dict[str, Number]:
 
 
 def _with_a_choice(instance: ReclaimInstance) -> ReclaimInstance:
-    """Return it with some servers to reclaim, but not all of them."""
+    """Return the instance with at least 1, but not all, of its servers to reclaim."""
     most = max(0, len(instance.index.on_loan) - 1)
     return replace(instance, reclaim_servers=min(max(1, instance.reclaim_servers), most))
 
 
 def _with_usable_workers(instance: AllocationInstance) -> AllocationInstance:
-    """Return it with no more workers than GPUs: beyond these, time-sharing alone makes the gap."""
+    """Return the instance with at most as many workers per job as GPUs.
+
+    With more workers, gaps would come from time-sharing alone.
+    """
     reduces = instance.objective is AllocationObjective.JCT_REDUCTION
     jobs = []
     for job in instance.jobs:
@@ -171,30 +174,31 @@ def _with_usable_workers(instance: AllocationInstance) -> AllocationInstance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Domain:
-    """What the small instances of a problem are.
+    """The definition of the small instances of a problem.
 
     Parameters
     ----------
     strategy
-        Draws them. Each limit is its parameter of that name with ``max_`` before.
+        The Hypothesis strategy. Each limit is its parameter of that name with the prefix ``max_``.
     tidied
-        Turns an instance into one that is worth a look, most often itself.
+        Turns an instance into one that is of interest, usually itself.
     variant_key
-        Its parameter for the variant.
+        The parameter of the strategy for the variant.
     exact
-        What of a size is a parameter of it with ``min_`` before, too.
+        Limits that are also parameters of the strategy with the prefix ``min_``.
     fixed
-        Its other arguments.
+        Other arguments of the strategy.
     limits
-        What its instances have at most where nothing else is asked for.
+        Default limits of the instances.
     measures
-        What is counted, most important first: the first that differs says which is smaller.
+        Measures of an instance, most important first. The first measure that differs decides which
+        of two instances is smaller.
     least
-        The first two measures, a size together, and the least that they are.
+        The least values of the first two measures, which together are the size.
     proved_by
-        The solver whose proof is believed, by variant; "" for all others.
+        The solver whose proof of an optimum is trusted, by variant; "" for all other variants.
     plain, plain_in_words
-        Lists the plain instances of a size; which instances are plain.
+        Enumerates the plain instances of a size; describes which instances are plain.
     """
 
     strategy: Callable[..., SearchStrategy[Any]]
@@ -230,7 +234,7 @@ DOMAINS = {
         proved_by={"mean_jct": "exact", "": "mckp-core"},
         plain=_plain_allocation,
         least={"jobs": 2, "gpus": 1},
-        plain_in_words="one GPU a worker, work up to 3, no releases, running jobs or scaling "
+        plain_in_words="one GPU per worker, work up to 3, no releases, running jobs or scaling "
         "losses, jobs in one order",
     ),
     "heterogeneous": _Domain(
@@ -266,7 +270,7 @@ DOMAINS = {
         proved_by={"": "exact"},
         plain=_plain_reclaim,
         least={"servers": 2, "jobs": 1},
-        plain_in_words="all servers on loan, at most one worker of a job on a server, one GPU a "
+        plain_in_words="all servers on loan, at most one worker of a job on a server, one GPU per "
         "worker, weights up to 2, jobs in one order",
     ),
 }
@@ -279,19 +283,18 @@ class InstanceSpace:
     Parameters
     ----------
     problem
-        Its name.
+        The name of the problem.
     variant
-        One of its variants, such as ``rigid``.
+        A variant of the problem, such as ``rigid``.
     limits
-        What instances have at most, by name, beside the usual limits; at least 1 each, a
-        ``release`` at least 0.
+        Limits by name that replace the defaults; at least 1 each, ``release`` at least 0.
     name
-        Of all instances; a solver's random choices depend on it.
+        The name of all instances, on which the solvers' random choices depend.
 
     Raises
     ------
     FieldError
-        If the problem has no such variant or limit, or a limit is out of its range.
+        If the problem has no such variant or limit, or a limit is out of range.
     """
 
     problem: str
@@ -313,24 +316,28 @@ class InstanceSpace:
 
     @property
     def prover(self) -> str:
-        """The name of the solver whose proof of an optimum is believed."""
+        """The name of the solver whose proof of an optimum is trusted."""
         return self._domain.proved_by.get(self.variant, self._domain.proved_by[""])
 
     @property
     def plain_in_words(self) -> str:
-        """Which instances are plain, empty where they are not listed."""
+        """A description of the plain instances; empty if they are not enumerated."""
         return self._domain.plain_in_words
 
     def measures(self, instance: Any) -> dict[str, Number]:
-        """Return what is counted; an instance is smaller if the first that differs is."""
+        """Return the measures of an instance by name, most important first.
+
+        Of two instances, the smaller is the one with the smaller value in the first measure that
+        differs.
+        """
         return self._domain.measures(instance)
 
     def order(self, instance: Any) -> tuple[Number, ...]:
-        """Return what the smaller of two instances has less of."""
+        """Return the sort key of an instance; smaller instances have smaller keys."""
         return tuple(self.measures(instance).values())
 
     def strategy(self, measures: Mapping[str, Number]) -> SearchStrategy[Any]:
-        """Return what draws instances of a size, none clearly larger in the other `measures`."""
+        """Return a strategy for instances of a size, limited by the other `measures` too."""
         domain = self._domain
         limits = {
             key: max(1, min(most, ceil(measures[key]))) if key in measures else most
@@ -344,18 +351,21 @@ class InstanceSpace:
         ).map(domain.tidied)
 
     def holds(self, instance: Any) -> bool:
-        """Return whether an instance is one of those that can be drawn, but for its size."""
+        """Return whether an instance belongs to this space, apart from its size."""
         return bool(self._domain.tidied(instance) == instance)
 
     def sizes(self) -> Iterator[dict[str, int]]:
-        """Yield the first two measures that instances may have, ascending."""
+        """Yield the sizes of instances, that is their first two measures, in increasing order."""
         keys = list(self._domain.least)
         ranges = (range(least, self.limits[key] + 1) for key, least in self._domain.least.items())
         for size in product(*ranges):
             yield dict(zip(keys, size, strict=True))
 
     def plain(self, size: Mapping[str, int], most: int) -> list[Any] | None:
-        """Return the plain instances of a size, the smallest first; None if not known or more."""
+        """Return all plain instances of a size, smallest first; None if there are more than `most`.
+
+        Also None if the plain instances of the problem cannot be enumerated.
+        """
         if self._domain.plain is None:
             return None
         found = list(islice(self._domain.plain(self, *size.values()), most + 1))

@@ -1,8 +1,8 @@
-"""Hypothesis strategies for property tests of solvers, one's own included.
+"""Hypothesis strategies for property tests of solvers, including your own.
 
-A strategy describes the *domain*: every valid instance within its limits can be drawn, and
-failures shrink towards few servers, few jobs and small numbers. It is no model of any cluster;
-for distributions that resemble one, see the generators in the package ``instances``.
+A strategy covers the *domain*: it can draw every valid instance within its limits, and failures
+shrink towards few servers, few jobs and small numbers. It does not model a real cluster; for
+realistic distributions, see the generators in the package ``instances``.
 
 >>> from hypothesis import given
 >>> @given(reclaim_instances(semantics="rigid", max_servers=4))
@@ -75,25 +75,24 @@ def reclaim_instances(
 ) -> ReclaimInstance:
     """Draw a valid reclaim instance.
 
-    Among what can be drawn: no servers or jobs at all, empty servers, servers with equal
-    contents, servers not on loan, jobs of weight 0, with flexible workers only, with several
-    GPUs per worker; N_R from 0 to all servers on loan; interchangeable jobs that need none, some
-    or all of their workers.
+    It may have no servers or jobs, empty servers, servers with equal contents, and servers that are
+    not on loan. Jobs may have weight 0, only flexible workers, or several GPUs per worker. N_R is
+    from 0 to all servers on loan. Interchangeable jobs need none, some or all of their workers.
 
     Parameters
     ----------
     semantics
-        Rigid or interchangeable; None draws one of the two.
+        Rigid or interchangeable; None draws one of them.
     min_servers, max_servers
-        How many servers, on loan or not.
+        Number of servers, on loan or not.
     min_jobs, max_jobs
-        How many jobs; there are none where there are no servers.
+        Number of jobs; 0 if there are no servers.
     max_weight
         Largest weight of a job; the smallest is 0.
     max_workers
-        Most base and most flexible workers that a job has on one server.
+        Most base workers, and most flexible workers, of a job on one server.
     max_gpus_per_worker
-        Most GPUs that one worker holds.
+        Most GPUs of a worker.
     max_idle_gpus
         Most GPUs of a server that no worker holds.
     with_off_loan
@@ -110,7 +109,7 @@ def reclaim_instances(
         for job_id in job_ids
         if server_ids
     )
-    # A server is as large as what was placed on it demands, so that no draw is thrown away.
+    # Servers are large enough for their workers, so that no draw has to be rejected.
     held_gpus = dict.fromkeys(server_ids, 0)
     for placed in jobs:
         for group in placed.workers:
@@ -143,10 +142,10 @@ def _placed_jobs(
     max_workers: int,
     max_gpus_per_worker: int,
 ) -> Job:
-    """Draw a job on some of the servers."""
+    """Draw a job with workers on some of the servers."""
     hosts = draw(st.lists(st.sampled_from(server_ids), min_size=1, unique=True))
     counts = st.tuples(st.integers(0, max_workers), st.integers(0, max_workers)).filter(any)
-    # One draw for all servers, half of the time: jobs that spread evenly are worth drawing.
+    # Half of the jobs have equal groups on all servers, which independent draws hardly yield.
     even = draw(st.none() | counts)
     workers = []
     for server in hosts:
@@ -195,34 +194,33 @@ def allocation_instances(
 ) -> AllocationInstance:
     """Draw a valid allocation instance.
 
-    Among what can be drawn: jobs with w_min = w_max, no GPUs at all (reduction and two phases),
-    jobs that fit only in part or, where that is allowed, not at all, several GPUs per worker,
-    equal jobs, jobs of whom some are running, equal releases, and workers that add nothing
-    (scaling loss 1).
+    It may have no GPUs (reduction and two phases), jobs with w_min = w_max, jobs that fit only in
+    part or, if the objective allows it, not at all, several GPUs per worker, equal jobs, running
+    jobs, equal releases, and workers that contribute nothing (scaling loss 1).
 
     Parameters
     ----------
     objective
-        What is optimised; None draws one of the four.
+        The objective; None draws one of the four.
     min_jobs, max_jobs
-        How many jobs.
+        Number of jobs.
     max_min_workers
         Largest base demand, in workers.
     max_extra_workers
-        Most workers beyond it.
+        Most workers beyond the base demand.
     max_gpus_per_worker
-        Most GPUs that one worker holds.
+        Most GPUs of a worker.
     max_gpus
         Most GPUs, unless base demands that must fit need more.
     max_work
-        Most work in worker-seconds.
+        Most work of a job, in worker-seconds.
     max_release
-        Latest release in seconds.
+        Latest release, in seconds.
     with_fractions
-        Whether work and releases may be multiples of 1/8; whole numbers otherwise.
+        Whether work and releases may be multiples of 1/8; otherwise they are whole numbers.
     with_releases, with_running
-        Whether jobs may be released after 0, and may be running; both may be drawn for every
-        objective, whatever part they play in it.
+        Whether jobs may be released after 0, and may be running. Both are drawn for every
+        objective, even if it ignores them.
     with_scaling_loss
         Whether jobs may lose some of the speed of extra workers.
     name
@@ -232,7 +230,7 @@ def allocation_instances(
     parts = 8 if with_fractions else 1
     works = st.integers(1, max_work * parts).map(lambda eighths: eighths / parts)
     releases = st.integers(0, max_release * parts).map(lambda eighths: eighths / parts)
-    # One loss for all jobs, half of the time: values that tie are worth drawing.
+    # In half of the instances, all jobs have the same loss, so that values often tie.
     losses = st.sampled_from(SCALING_LOSSES) if with_scaling_loss else st.just(0.0)
     common_loss = draw(st.none() | losses)
     jobs = []
@@ -251,7 +249,7 @@ def allocation_instances(
                 scaling_loss=draw(losses) if common_loss is None else common_loss,
             )
         )
-    # The cluster is as large as what must fit demands, so that no draw is thrown away.
+    # The cluster is large enough for the demands that must fit, so that no draw is rejected.
     least_gpus = 0
     if drawn_objective is not Objective.JCT_REDUCTION:
         least_gpus = sum(job.min_gpus for job in jobs if job.running)
@@ -269,7 +267,7 @@ def allocation_instances(
 
 @st.composite
 def worker_allocations_of(draw: DrawFn, instance: AllocationInstance) -> WorkerAllocation:
-    """Draw workers for each job, in its range or 0; not all of these allocations are valid."""
+    """Draw a number of workers for each job, in its range or 0; the result may be invalid."""
     return WorkerAllocation(
         tuple(
             draw(st.just(0) | st.integers(job.min_workers, job.max_workers))
@@ -303,32 +301,33 @@ def heterogeneous_instances(
 ) -> HeterogeneousInstance:
     """Draw a valid heterogeneous instance.
 
-    Among what can be drawn: servers of several types, types without GPUs, gangs that fit nowhere
-    (schedules), types on which a job cannot run, jobs that are slower or faster when spread, equal
-    jobs, horizons that are too short, jobs that hold GPUs, restarts that take a whole round.
+    It may have servers with several types, types without GPUs, gangs that fit nowhere (schedules
+    only), types on which a job cannot run, jobs that are slower or faster when spread, equal jobs,
+    horizons that are too short, jobs that hold GPUs, and restarts that take a whole round.
 
     Parameters
     ----------
     objective
-        What is optimised; None draws any.
+        The objective; None draws any.
     forking
-        Whether copies may run at once; None draws it where the objective allows both.
+        Whether copies may run at once; None draws it if the objective allows both.
     min_jobs, max_jobs
-        How many jobs.
+        Number of jobs.
     max_types, max_servers
-        Most GPU types and servers; there is one of each at least.
+        Most GPU types and most servers; there is at least one of each.
     max_gpus
         Most GPUs of a type on a server.
     max_gang
-        Largest gang; smaller where shares of time ask for gangs that fit.
+        Largest gang; smaller if the objective shares time, because gangs must then fit.
     max_rounds
         Most rounds of a schedule.
     max_steps
-        Most steps of a job, in halves.
+        Most steps of a job; steps are multiples of one half.
     with_spread, with_releases, with_current
         Whether jobs may have other rates when spread, be released after 0, and hold GPUs.
     with_packing
-        Whether jobs may share GPUs, for shares of time alone; some are of a kind then.
+        Whether jobs may share GPUs, which only objectives that share time allow; some jobs then
+        have the same kind.
     name
         The name of the instance.
     """
@@ -397,7 +396,7 @@ def heterogeneous_instances(
 
 
 def _packed(draw: DrawFn, jobs: list[GangJob], types: list[str]) -> tuple[PackedRate, ...]:
-    """Give each of the jobs a kind, some that of an earlier one; return rates of pairs of kinds."""
+    """Give each job a kind, possibly that of an earlier job; return rates for pairs of kinds."""
     for number, job in enumerate(jobs):
         like = draw(st.integers(0, number))
         first = jobs[like]
@@ -416,7 +415,7 @@ def _packed(draw: DrawFn, jobs: list[GangJob], types: list[str]) -> tuple[Packed
 
 
 def _utilities() -> SearchStrategy[Utility]:
-    """Return a strategy for utilities whose steps fall where small schedules complete jobs."""
+    """Return a strategy for utilities whose steps are near the completions of small schedules."""
     times = st.integers(1, 16).map(lambda halves: halves / 2)
     values = st.integers(0, 4).map(float)
     tables = st.lists(times, min_size=1, max_size=3, unique=True).flatmap(
@@ -440,7 +439,7 @@ def _utilities() -> SearchStrategy[Utility]:
 
 
 def _taken(draw: DrawFn, free: dict[str, dict[str, int]], gang: int) -> dict[str, dict[str, int]]:
-    """Take a gang's GPUs from those that are free, nothing if there are too few."""
+    """Take the GPUs of a gang from the free GPUs; return nothing if there are too few."""
     places = [
         (server, gpu_type)
         for server, types in free.items()
@@ -459,10 +458,10 @@ def _taken(draw: DrawFn, free: dict[str, dict[str, int]], gang: int) -> dict[str
 
 @st.composite
 def round_schedules_of(draw: DrawFn, instance: HeterogeneousInstance) -> RoundSchedule:
-    """Draw a valid schedule but for completions: not all jobs need complete.
+    """Draw a valid schedule, except that not all jobs need to complete.
 
-    Jobs are placed round by round, in some order, on GPUs that are still free, unless they are
-    complete; what is placed where it cannot run is left out.
+    Round by round, jobs that are not complete are placed, in random order, on free GPUs. A
+    placement on which a job cannot run is left out.
     """
     entries = []
     done = dict.fromkeys((job.id for job in instance.jobs), Fraction(0))
@@ -505,29 +504,29 @@ def network_instances(
 ) -> NetworkInstance:
     """Draw a valid network instance.
 
-    Among what can be drawn: machines of a rack that do not stand together in the file, machines of
-    several sizes, full ones and empty ones, nothing free at all, gangs that fit nowhere, tiers at
-    which a gang cannot run, gangs that compute better the more of the network they span, equal
-    jobs, jobs that are worth nothing, timers that hold a gang back, and timers that never end.
+    Machines of a rack may not be adjacent in the file, may have different sizes, and may be full or
+    empty; there may be no free GPU at all. Gangs may fit nowhere, be unable to run at some tiers,
+    run better across more of the network, be equal, or have no value. Timers may hold a gang back,
+    some of them for ever.
 
     Parameters
     ----------
     objective
-        What is maximised; None draws one of the four.
+        The objective; None draws one of the four.
     min_jobs, max_jobs
-        How many jobs.
+        Number of jobs.
     max_racks, max_machines
-        Most racks, and most machines in all of them; there is one at least.
+        Most racks, and most machines in all racks; there is at least one of each.
     max_gpus
         Most GPUs of a machine.
     max_gang
         Largest gang; None for one more than all GPUs.
     with_timers
-        Whether timers may hold a gang back; all are over otherwise.
+        Whether timers may hold a gang back; otherwise all timers have expired.
     with_missing_tiers
-        Whether there may be tiers at which a gang cannot run though it fits them.
+        Whether a gang may be unable to run at a tier that it fits.
     with_rising_efficiency
-        Whether a gang may compute better across more of the network.
+        Whether a gang may run better across more of the network.
     name
         The name of the instance.
     """
@@ -546,7 +545,7 @@ def network_instances(
         )
     cluster = sum(machine.gpus for machine in machines)
     largest = min(max_gang or cluster + 1, cluster + 1)
-    # Half of the gangs fit a machine: where all are wide, nothing needs packing.
+    # Half of the gangs fit a machine, because wide gangs alone leave nothing to pack.
     gangs = st.integers(1, min(max_gpus, largest)) | st.integers(1, largest)
     jobs = []
     for number in range(draw(st.integers(min_jobs, max_jobs))):
@@ -585,12 +584,12 @@ def network_instances(
 
 @st.composite
 def network_solutions_of(draw: DrawFn, instance: NetworkInstance) -> Solution:
-    """Draw a valid solution: gangs in some order, on GPUs still free, where they accept to run."""
+    """Draw a valid solution: gangs in random order, on free GPUs, at tiers that they accept."""
     free = {machine.id: machine.free_gpus for machine in instance.machines}
     placements = []
     for job in draw(st.permutations(instance.jobs)):
         slots = [machine for machine, count in free.items() for _ in range(count)]
-        # Half of the time in file order, for gangs are seldom together by chance.
+        # Half of the time GPUs are taken in file order, because random GPUs are rarely close.
         together = draw(st.booleans())
         taken = (slots if together else draw(st.permutations(slots)))[: job.gang]
         if len(taken) < job.gang or not draw(st.sampled_from((True, True, False))):

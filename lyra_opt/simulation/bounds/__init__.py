@@ -1,1 +1,1 @@
-"""What no schedule of a whole workload can beat: bounds from prices of GPU time."""
+"""Lower bounds for all schedules of a workload, from prices of GPU time."""

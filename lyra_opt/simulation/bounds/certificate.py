@@ -1,4 +1,4 @@
-"""Prices as a file: whoever has the jobs and the cluster can check what they prove."""
+"""Certificate files: prices that prove a bound and can be checked with the jobs and the cluster."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from lyra_opt.core.errors import FieldError, InputError
 from lyra_opt.core.fields import key, parsed
 from lyra_opt.core.rules import Integer, ListOf, Number, Text
 from lyra_opt.simulation.bounds.checker import Checker
+from lyra_opt.simulation.bounds.execution_modes import priced_jobs
 from lyra_opt.simulation.bounds.scope import ALL, JOB_CLASSES, Reading, weights_of
-from lyra_opt.simulation.bounds.ways import priced_jobs
 from lyra_opt.simulation.bounds.whole import PRICE_UNIT, Certificate
 
 if TYPE_CHECKING:
@@ -30,41 +30,41 @@ CERTIFICATE_VERSION = 1
 JCT, QUEUE = "jct_mean", "queue_mean"
 
 LATEST_S = 1e15
-"""Up to which prices may stand: beyond, floats hold no fractions of seconds."""
+"""Latest time with a price; beyond it, floats cannot represent fractions of a second."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CertificateTable:
-    """The whole file."""
+    """The content of a certificate file."""
 
-    format: str = key(Text((CERTIFICATE_FORMAT,)), "of the file")
-    version: int = key(Integer(CERTIFICATE_VERSION, CERTIFICATE_VERSION), "of the format")
+    format: str = key(Text((CERTIFICATE_FORMAT,)), "format of the file")
+    version: int = key(Integer(CERTIFICATE_VERSION, CERTIFICATE_VERSION), "version of the format")
     reading: str = key(Text(tuple(each.value for each in Reading)), "what schedules may do")
-    objective: str = key(Text((JCT, QUEUE)), "what is bounded")
-    job_class: str = key(Text(tuple(JOB_CLASSES)), "of which jobs the mean is", ALL)
-    jobs: int = key(Integer(1), "how many")
-    value_s: float = key(Number(), "no schedule has a smaller mean")
-    cell_s: float = key(Number(above=True), "how long a price stands, from the first submission on")
+    objective: str = key(Text((JCT, QUEUE)), "mean that is bounded")
+    job_class: str = key(Text(tuple(JOB_CLASSES)), "class of jobs that the mean includes", ALL)
+    jobs: int = key(Integer(1), "number of jobs in the workload")
+    value_s: float = key(Number(), "the bound: no schedule has a smaller mean, in seconds")
+    cell_s: float = key(Number(above=True), "seconds for which a price is constant (a cell)")
     price: tuple[tuple[int, ...], ...] = key(
         ListOf(ListOf(Integer(0))),
-        "of a GPU-second in each cell, by pool, in parts of 2^20 of a second of waiting; 0 after "
-        "the last",
+        "price of a GPU-second by pool and cell, from the first submission on, in units of 2^-20 "
+        "seconds of waiting; 0 after the last cell",
     )
 
     def __post_init__(self) -> None:
         for place, row in enumerate(self.price):
             if len(row) != len(self.price[0]):
-                rule = f"must have as many cells as the first, {len(self.price[0])}"
+                rule = f"must have as many cells as price[0], {len(self.price[0])}"
                 raise FieldError(f"price[{place}]", len(row), rule)
         if self.cell_s * len(self.price[0]) > LATEST_S:
-            rule = f"must be so long that all cells end by {LATEST_S:g} s"
+            rule = f"must be small enough that all cells end by {LATEST_S:g} s"
             raise FieldError("cell_s", self.cell_s, rule)
 
 
 def document_of(
     certificate: Certificate, *, reading: Reading, objective: str, jobs: int, job_class: str = ALL
 ) -> dict[str, Any]:
-    """Return a certificate as a document."""
+    """Return a certificate as a JSON document."""
     return {
         "format": CERTIFICATE_FORMAT,
         "version": CERTIFICATE_VERSION,
@@ -79,7 +79,7 @@ def document_of(
 
 
 def read_certificate(path: str | Path) -> CertificateTable:
-    """Return the certificate of a file; `InputError` with file and field if it is none."""
+    """Read a certificate file; raise `InputError`, naming file and field, if it is not valid."""
     try:
         document = read_json_object(path)
         require_format(document, CERTIFICATE_FORMAT, CERTIFICATE_VERSION)
@@ -96,26 +96,28 @@ def proved_mean_s(
     plan: LoanPlan | None,
     copy_efficiency: Sequence[float] | None = None,
 ) -> float:
-    """Return what the prices of a certificate prove of a workload, rounded down.
+    """Return the bound that the prices of a certificate prove for a workload, rounded down.
 
-    In exact arithmetic, by a checker that shares no code with what made the prices but for the ways
-    in which jobs may run (`lyra_opt.simulation.bounds.ways`).
+    The checker uses exact arithmetic. It shares no code with the search for prices, except for the
+    execution modes of jobs (`lyra_opt.simulation.bounds.execution_modes`).
 
     Parameters
     ----------
     table
         The certificate.
     workload, speed, plan, copy_efficiency
-        As of `lyra_opt.simulation.bounds.whole.whole_bound`.
+        See `lyra_opt.simulation.bounds.whole.whole_bound`.
 
     Raises
     ------
     FieldError
-        If it is one of another number of jobs, of pools, or of a class that no job is of.
+        If the certificate has another number of jobs or pools, or a class without jobs in the
+        workload.
     """
     cluster = speed.cluster
     if len(workload.jobs) != table.jobs:
-        raise FieldError("jobs", table.jobs, f"must be that of the workload, {len(workload.jobs)}")
+        rule = f"must be the number of jobs in the workload, {len(workload.jobs)}"
+        raise FieldError("jobs", table.jobs, rule)
     if len(table.price) != len(cluster.pools):
         rule = f"must have a row for each of the {len(cluster.pools)} pools"
         raise FieldError("price", len(table.price), rule)
@@ -137,5 +139,5 @@ def proved_mean_s(
 
 
 def holds(table: CertificateTable, proved_s: float) -> bool:
-    """Whether a certificate claims no more than its prices prove."""
+    """Return whether a certificate claims no more than its prices prove."""
     return table.value_s <= proved_s

@@ -1,8 +1,8 @@
-"""What prices prove, in integers: a checker that shares no code with the kernel.
+"""Check in integers what the prices of a certificate prove, independently of the search for them.
 
-All that it is given are floats, and so whole multiples of powers of two: times, prices, weights and
-rates are counted in units in which they are whole numbers. Sums and products are exact, and
-quotients are rounded down, so that what is proved is never too much. It is short rather than quick.
+All inputs are floats, and thus multiples of powers of two. So times, prices, weights and rates are
+counted in units in which they are integers. Sums and products are exact, and quotients are rounded
+down, so the proved value is never too large. The code is short rather than fast.
 
 Source: this project.
 """
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.cluster import Cluster, LoanPlan
 
 FINEST = 64
-"""Binary digits of times after the point, at least: so run times are rounded by little."""
+"""Least number of binary digits after the point for times, so that run times are hardly rounded."""
 
 
-class _Way(NamedTuple):
+class _Mode(NamedTuple):
     pool: int
     gpus: int
     rate: int
 
 
 class _Work(NamedTuple):
-    """Work on sale: the price of a unit, how much there is, and what all of it costs."""
+    """Work that a job can buy: price per unit, amount, and price of the whole amount."""
 
     each: Fraction
     amount: int
@@ -40,29 +40,29 @@ class _Work(NamedTuple):
 
 
 def _digits(values: Iterable[float]) -> int:
-    """Return the most binary digits after the point that any of the values has."""
+    """Return the largest number of binary digits after the point of any value."""
     return max((value.as_integer_ratio()[1].bit_length() - 1 for value in values), default=0)
 
 
 def _whole(value: float, digits: int) -> int:
-    """Return a value of at most so many binary digits after the point, times 2 to that power."""
+    """Return a value of at most `digits` binary digits as a whole number of 2**-digits."""
     over, under = value.as_integer_ratio()
     return (over << digits) // under
 
 
 class Checker:
-    """Recomputes what prices prove.
+    """Recomputes the bound that prices prove.
 
     Parameters
     ----------
     jobs
-        With their ways, at least one each, which are taken for granted.
+        The jobs, each with at least one execution mode; the modes are not checked.
     border_s : list of cells + 1
-        Begins of cells and the horizon, rising, from 0 on.
+        Begins of the cells and the horizon, increasing from 0.
     price : list of lists of cells
-        Of a GPU-second, at least 0, by pool.
+        Price of a GPU-second by pool and cell, at least 0.
     is_queue
-        Whether jobs are to wait little, rather than to complete soon.
+        Whether the bound is on queuing time rather than on JCT.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Checker:
         self._money = max(_digits(weights), *(_digits(row) for row in price))
         self._work = _digits(rates)
         self._border = [_whole(border, self._time) for border in border_s]
-        # What comes after the horizon is free of charge.
+        # GPU-seconds after the horizon are free.
         self._price = [[*(_whole(each, self._money) for each in row), 0] for row in price]
         self._paid = [self._integral(row) for row in self._price]
         self._release = [_whole(release, self._time) for release in releases]
@@ -90,7 +90,7 @@ class Checker:
         self._offers: dict[object, list[tuple[int, int]]] = {}
 
     def proved(self, cluster: Cluster, plan: LoanPlan | None) -> Fraction:
-        """Return what no schedule can beat on a cluster, in weighted seconds over all jobs.
+        """Return the proved lower bound on the sum over all jobs, in weighted seconds.
 
         O(jobs * cells that a job looks at * cells that it would use).
         """
@@ -98,7 +98,7 @@ class Checker:
         return Fraction(paid, 1 << (self._time + self._money)) - self._rent(cluster, plan)
 
     def _rent(self, cluster: Cluster, plan: LoanPlan | None) -> Fraction:
-        """Return the price of all GPUs that there are."""
+        """Return the total price of all GPU-seconds of the cluster."""
         total = Fraction(0)
         for pool in cluster.pools:
             on_loan = (0,) if plan is None else plan.on_loan
@@ -117,39 +117,37 @@ class Checker:
         return total / (1 << (self._time + self._money))
 
     def _integral(self, row: Sequence[int]) -> list[int]:
-        """Return the integral up to each border of what is constant in cells."""
+        """Return the integral, up to each border, of a function that is constant in each cell."""
         lengths = [end - begin for begin, end in pairwise(self._border)]
         return [0, *accumulate(each * length for each, length in zip(row, lengths, strict=False))]
 
     def _cell(self, moment: int | Fraction) -> int:
-        """Return the cell of a moment; that after the horizon has no end."""
+        """Return the index of the cell of time that contains a time; the last cell has no end."""
         return bisect_right(self._border, moment) - 1
 
     def _at(self, pool: int, moment: int | Fraction) -> int | Fraction:
-        """Return the integral of a pool's price up to a moment."""
+        """Return the integral of a pool's price up to a time."""
         cell = self._cell(moment)
         return self._paid[pool][cell] + (moment - self._border[cell]) * self._price[pool][cell]
 
-    # Of a job.
-
-    def _ways(self, job: int) -> tuple[_Way, ...]:
+    def _modes(self, job: int) -> tuple[_Mode, ...]:
         jobs = self._jobs
-        ways = range(jobs.first[job], jobs.first[job + 1])
-        return tuple(_Way(int(jobs.pool[k]), int(jobs.gpus[k]), self._rate[k]) for k in ways)
+        modes = range(jobs.first[job], jobs.first[job + 1])
+        return tuple(_Mode(int(jobs.pool[k]), int(jobs.gpus[k]), self._rate[k]) for k in modes)
 
     def least_paid(self, job: int) -> int:
-        """Return what a job pays at least, rounded down, in the checker's unit of weighted time."""
+        """Return the least total price that a job pays, in the checker's integer unit."""
         if self._jobs.is_contiguous[job]:
             return self._least_of_runs(job)
         return self._least_of_parts(job)
 
     def _waiting(self, job: int) -> tuple[list[int], list[int]]:
-        """Return what a second costs in each cell in which a job does not work, and its integral.
+        """Return the price of an idle second of a job in each cell, and its integral.
 
-        Where queuing counts, whatever it may hold in vain costs less, perhaps.
+        For queuing time, a job may also hold GPUs in vain if that costs less than waiting.
         """
         weight = self._weight[job]
-        held = {(way.pool, way.gpus) for way in self._ways(job)} if self._is_queue else set()
+        held = {(mode.pool, mode.gpus) for mode in self._modes(job)} if self._is_queue else set()
         key = weight, frozenset(held)
         if key not in self._idle:
             row = [
@@ -160,7 +158,7 @@ class Checker:
         return self._idle[key]
 
     def _least_of_runs(self, job: int) -> int:
-        """Try each start at which it, or its end, is at a border, and the release."""
+        """Try each uninterrupted run that starts or ends at a border, or starts at the release."""
         release = self._release[job]
         row, until = self._waiting(job)
         first = self._cell(release)
@@ -170,22 +168,22 @@ class Checker:
             return until[cell] + (moment - self._border[cell]) * row[cell]
 
         best: float = math.inf
-        for way in self._ways(job):
-            length = (1 << (self._time + self._work)) // way.rate
+        for mode in self._modes(job):
+            length = (1 << (self._time + self._work)) // mode.rate
             running = 0 if self._is_queue else self._weight[job] * length
             for border in (release, *self._border[first + 1 :]):
                 for start in {border, border - length}:
                     if start >= release:
-                        paid = self._at(way.pool, start + length) - self._at(way.pool, start)
-                        cost = waited(start) - waited(release) + way.gpus * int(paid)
+                        paid = self._at(mode.pool, start + length) - self._at(mode.pool, start)
+                        cost = waited(start) - waited(release) + mode.gpus * int(paid)
                         best = min(best, cost + running)
                 if waited(max(release, border - length)) - waited(release) + running >= best:
                     break
-        assert best < math.inf, "it may run at once"
+        assert best < math.inf, "a job may always start at its release"
         return int(best)
 
     def _least_of_parts(self, job: int) -> int:
-        """Let it complete in each cell, and buy the cheapest work up to there."""
+        """Let the job complete in each cell, with the cheapest work until there."""
         begin, weight = self._release[job], self._weight[job]
         row, _ = self._waiting(job)
         cell = self._cell(begin)
@@ -203,7 +201,7 @@ class Checker:
                 best = waited + cost
             waited += row[cell] * length
             if is_last or (best is not None and waited >= best):
-                assert best is not None, "it completes after the horizon"
+                assert best is not None, "a job may always complete after the horizon"
                 return best
             for offer in self._offer(job, cell, -row[cell] if self._is_queue else 0):
                 insort(kept, self._on_sale(*offer, length))
@@ -221,12 +219,12 @@ class Checker:
         return _Work(Fraction(cost, rate), rate * length, cost * length)
 
     def _offer(self, job: int, cell: int, extra: int) -> list[tuple[int, int]]:
-        """Return steps (rate, cost) of the lower hull of all that a job may hold in a cell."""
-        ways, adds = self._ways(job), bool(self._jobs.adds[job])
-        key = ways, adds, cell, extra
+        """Return the steps (rate, cost) of the lower hull of all that a job may hold in a cell."""
+        modes, adds = self._modes(job), bool(self._jobs.adds[job])
+        key = modes, adds, cell, extra
         if key not in self._offers:
-            points = [(way.rate, way.gpus * self._price[way.pool][cell]) for way in ways]
-            if adds:  # all up to some price of work are held together, or one alone
+            points = [(mode.rate, mode.gpus * self._price[mode.pool][cell]) for mode in modes]
+            if adds:  # copies are held together, cheapest work first, or one alone
                 by_price = sorted(points, key=lambda point: Fraction(point[1], point[0]))
                 points += accumulate(by_price, lambda a, b: (a[0] + b[0], a[1] + b[1]))
             hull = [(0, 0)]
@@ -243,7 +241,7 @@ class Checker:
 
 
 def _cheapest(works: Sequence[_Work], needed: int) -> int | None:
-    """Return what so much work costs at least, rounded down; None if there is too little."""
+    """Return the least cost of buying `needed` work, rounded down; None if there is too little."""
     total = 0
     for work in works:
         if work.amount >= needed:

@@ -1,4 +1,4 @@
-"""What a bound speaks of: what schedules may do, and which jobs its mean is over."""
+"""The scope of a bound: what its schedules may do, and which jobs its mean includes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class Reading(Enum):
-    """What schedules may do that a bound holds for."""
+    """What schedules may do for a bound to apply to them."""
 
     RESTART = "restart"
-    """A rigid job without checkpoints that is stopped starts from nothing, so that its last run is
-    one piece, on one pool; elastic jobs, those with checkpoints, and those that may be on own and
-    borrowed GPUs at once are as in the other."""
+    """A rigid job without checkpoints loses its progress when it is stopped, so its last run is
+    uninterrupted and on one pool. Elastic jobs, jobs with checkpoints, and jobs that can use own
+    and borrowed GPUs at once are treated as in `CONSERVED`."""
     CONSERVED = "conserved"
-    """Jobs may be stopped, resized and moved at any moment, and lose nothing."""
+    """Jobs may be stopped, resized and moved at any time without losing work."""
 
 
 ALL = "all"
@@ -36,17 +36,18 @@ JOB_CLASSES: Mapping[str, Callable[[Job], float]] = {
     "elastic": lambda job: float(job.is_elastic),
     "fungible": lambda job: float(job.fungible),
 }
-"""What a job counts for in a mean, by the name of the mean; jobs that count for nothing take part
-in the schedule all the same."""
+"""Weight of a job in a mean, by name of the mean. Jobs with weight 0 still take part in the
+schedule.
+"""
 
 
 def weights_of(workload: Workload, job_class: str) -> NDArray[np.float64]:
-    """Return what each job counts for.
+    """Return the weight of each job in the mean over a class of jobs.
 
     Raises
     ------
     FieldError
-        If it is no class, or no job is of it.
+        If the class is unknown, or contains no job of the workload.
     """
     import numpy as np
 
@@ -54,5 +55,5 @@ def weights_of(workload: Workload, job_class: str) -> NDArray[np.float64]:
         raise FieldError("job_class", job_class, f"must be one of {', '.join(JOB_CLASSES)}")
     weight = np.array([JOB_CLASSES[job_class](job) for job in workload.jobs])
     if not weight.any():
-        raise FieldError("job_class", job_class, f"must be that of a job of {workload.name}")
+        raise FieldError("job_class", job_class, f"must contain a job of workload {workload.name}")
     return weight

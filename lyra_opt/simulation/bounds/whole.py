@@ -1,28 +1,28 @@
-r"""What no schedule of a whole workload can beat, by weak duality; the proof.
+r"""Lower bounds on the mean JCT and queuing time of all schedules of a workload, by weak duality.
 
-Put a price :math:`\pi_q(t) \ge 0` on a GPU-second of each pool q at each moment t, and leave it to
-every job j to complete as cheaply as it can for itself, with completion C, and u GPUs held. Any
-schedule that keeps to the capacities K is one of the things that jobs may do, and pays for no more
-GPU-seconds than there are, so that
+Put a price :math:`\pi_q(t) \ge 0` on a GPU-second of each pool q at each time t, and let every job
+j complete as cheaply as it can for itself, with completion time C and u GPUs held. In any schedule
+that respects the capacities K, every job does one of the things that it may do, and all jobs
+together pay for at most all GPU-seconds of the cluster. So
 
 .. math::
-    \sum_j w_j (C_j - r_j) \ge \sum_j \min_{\text{ways of } j}
+    \sum_j w_j (C_j - r_j) \ge \sum_j \min_{\text{executions of } j}
     \Big[ w_j (C - r_j) + \sum_q \int \pi_q(t) u_q(t) \, dt \Big]
     - \sum_q \int \pi_q(t) K_q(t) \, dt
 
-*whatever the prices*. Prices are constant in cells of time, so that each minimum is exact
-(`lyra_opt.pricing.kernel`). The bound on queuing is the same with the time in which a job
-holds nothing in the place of C - r.
+*for all prices*. Prices are constant in cells of time, so each minimum is exact
+(`lyra_opt.pricing.kernel`). The bound on queuing time is the same with the time in which a job
+holds no GPU in place of C - r.
 
-*Schedules that it holds for.* All, clairvoyant ones included, in which jobs share no GPU, run no
-faster than the model of speed says, and do what the *reading* permits
-(`lyra_opt.simulation.bounds.scope.Reading`), on these capacities and loans.
+*Schedules covered.* The bound applies to all schedules, including clairvoyant ones, in which jobs
+share no GPU, run no faster than the speed model says, and do only what the *reading* permits
+(`lyra_opt.simulation.bounds.scope.Reading`), with these capacities and loans.
 
-*Rounding.* The value is a sum of floats; from each is taken off what its computation may have been
-wrong by, and sums are exact. Anybody can check it from the prices alone.
+*Rounding.* The value is a sum of floats. Each float is reduced by the largest possible error of its
+computation, and sums are exact. Anyone can check the bound from the prices alone.
 
-Source: this project. Lagrangian relaxation of capacity is Geoffrion's (1974), prices of time are
-those of time-indexed formulations (Dyer and Wolsey 1990).
+Source: this project. Lagrangian relaxation of capacity is due to Geoffrion (1974); prices of time
+are those of time-indexed formulations (Dyer and Wolsey 1990).
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from lyra_opt.allocation.bounds.mean_jct.data import safe_difference
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.run_progress import part_of_run
 from lyra_opt.pricing.ascent import EPSILON, SLACK, Pricer, Room, ascend, first_prices, safe_value
+from lyra_opt.simulation.bounds.execution_modes import priced_jobs
 from lyra_opt.simulation.bounds.scope import Reading
-from lyra_opt.simulation.bounds.ways import priced_jobs
 from lyra_opt.simulation.least_run import least_run_s
 from lyra_opt.simulation.speed import Speed
 
@@ -58,27 +58,28 @@ if TYPE_CHECKING:
 PASSES = 300
 MOST_CELLS = 12_000
 CELLS_PER_RUN = {Reading.RESTART: 20.0, Reading.CONSERVED: 10.0}
-"""In the mean; parts take longer to price than runs, and lose less by longer cells."""
+"""Cells per mean run time; fewer for interruptible jobs, which take longer to price and lose less
+by long cells."""
 LEAST_CELLS = 200
 MOST_BORDERS = 10_000_000
 PRICE_UNIT = 2.0**-20
-"""Prices are multiples of it, so that files hold them exactly."""
+"""Prices are multiples of this, so that files represent them exactly."""
 DRAIN = 1.5
-"""By how much longer than the work takes that is left after the last release prices go on."""
+"""After the last release, prices continue for this multiple of the time that the backlog needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """Prices, and what they prove.
+    """Prices of GPU time, and the bound that they prove.
 
     Parameters
     ----------
     border_s : array of cells + 1
-        Begins of cells and the horizon, from the first submission on.
+        Begins of the cells and the horizon, relative to the first submission.
     price : array of (pools, cells)
-        Of a GPU-second, in weighted seconds.
+        Price of a GPU-second, in weighted seconds.
     value_s
-        No schedule has a smaller (weighted) mean.
+        The bound: no schedule has a smaller (weighted) mean.
     """
 
     border_s: FloatArray
@@ -88,25 +89,26 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterBound:
-    """What no schedule of a workload on a cluster can beat.
+    """Proved bounds for all schedules of a workload on a cluster.
 
     Parameters
     ----------
     reading
         What schedules may do.
     jct_mean_bound_s, queue_mean_bound_s
-        No schedule has a smaller mean job completion time, or mean queuing time; the latter None
-        where it was not asked for.
+        Lower bounds on the mean JCT and on the mean queuing time; the latter is None if it was not
+        computed.
     excess_mean_bound_s
-        The first less the mean of the least run times: what is lost beside a cluster without end.
+        The bound on the mean JCT less the mean of the least run times, which an unlimited cluster
+        would achieve.
     least_run_mean_s
-        The mean of the least run times.
+        Mean of the least run times.
     cpu_s
-        CPU time of it all.
+        CPU time of the whole computation.
     jobs, cell_s
-        How many jobs, and how long a price stands.
+        Number of jobs; length of a cell.
     jct, queue
-        The proofs.
+        The certificates of the two bounds.
     """
 
     reading: Reading
@@ -134,42 +136,42 @@ def whole_bound(
     passes: int = PASSES,
     queue: bool = True,
 ) -> ClusterBound:
-    """Return a proved lower bound on mean JCT, and one on mean queuing.
+    """Return proved lower bounds on the mean JCT and the mean queuing time of a workload.
 
     Parameters
     ----------
     workload, cluster
-        What is submitted, and where it runs.
+        The jobs that are submitted, and the cluster on which they run.
     reading
         What schedules may do.
     plan
-        Loans over time; None: nothing is lent.
+        The number of servers on loan over time; None if no server is lent.
     speed
-        How fast jobs run; by default by all that the cluster says.
+        The speed of jobs; by default as the cluster specifies.
     copy_efficiency
-        Where jobs may run as copies, what so many are worth; None where they may not.
+        Value of a step with 1, 2, ... copies; None if jobs have no copies.
     weight : array of jobs
-        What each job counts for in the means, at least 0 and not 0 throughout; by default 1. A
-        class of jobs is bounded by weights of 0 for all others.
+        Weight of each job in the means, at least 0 and not all 0; by default 1. To bound a class of
+        jobs, give all other jobs weight 0.
     cell_s
-        How long a price stands, above 0; by default by the length of the workload.
+        Length of a cell, above 0; by default chosen from the length of the workload.
     passes
-        Most steps of the ascent, at least 1; it ends sooner where a time limit is in force.
+        Most steps of the ascent, at least 1; a time limit may end it earlier.
     queue
-        Whether queuing is bounded too, which takes as long again.
+        Whether queuing time is bounded too, which doubles the computing time.
 
     Raises
     ------
     UserError
-        If a job can never run, or its speed is not known.
+        If a job can never run, or its speed is unknown.
     FieldError
         If a parameter breaks its rule.
 
     Notes
     -----
-    Source: this project; see the module. Complexity: O(passes * jobs * cells that a job looks at),
-    those from its release until its delay alone costs more than its best start, and O(log cells)
-    more for each in a job that may be interrupted.
+    Source: this project; see the docstring of the module. Complexity: O(passes * jobs * cells that
+    a job looks at), which are the cells from its release until its delay alone costs more than its
+    best start, with an additional factor of O(log cells) for jobs that may be interrupted.
     """
     began_s = process_time()
     speed = speed or Speed(cluster)
@@ -219,9 +221,9 @@ def _checked(weight: FloatArray | None, jobs: int) -> FloatArray:
         return np.ones(jobs)
     found = np.asarray(weight, dtype=float)
     if found.shape != (jobs,):
-        raise FieldError("weight", found.shape, f"must have a number for each of the {jobs} jobs")
+        raise FieldError("weight", found.shape, f"must have one number per job ({jobs})")
     if not (np.isfinite(found).all() and (found >= 0).all() and found.any()):
-        raise FieldError("weight", "", "must be finite, at least 0, and not 0 for all jobs")
+        raise FieldError("weight", "", "must be finite, at least 0, and above 0 for some job")
     return found
 
 
@@ -233,16 +235,16 @@ def borders(
     *,
     reading: Reading = Reading.RESTART,
 ) -> FloatArray:
-    """Return the borders of cells, from the first submission (0) until most work is done.
+    """Return the borders of the cells, from the first submission (0) until most work is done.
 
     Parameters
     ----------
     workload, cluster
-        As of `whole_bound`.
+        See `whole_bound`.
     run_s : array of jobs
-        For how long each runs at least.
+        Least run time of each job.
     cell_s
-        How long a cell is, above 0; None: by the length of it all.
+        Length of a cell, above 0; None chooses it from the length of the workload.
     reading
         What schedules may do.
     """
@@ -263,22 +265,23 @@ def borders(
         raise FieldError("cell_s", cell_s, "must be finite and above 0")
     cells = max(1, math.ceil(end_s / cell_s))
     if cells > MOST_BORDERS:
-        raise FieldError("cell_s", cell_s, f"must make at most {MOST_BORDERS:,} cells")
+        rule = f"must be large enough for at most {MOST_BORDERS:,} cells"
+        raise FieldError("cell_s", cell_s, rule)
     found: FloatArray = np.arange(cells + 1, dtype=np.float64) * cell_s
     return found
 
 
 def room_of(cluster: Cluster, plan: LoanPlan | None, border_s: FloatArray) -> Room:
-    """Return the GPU-seconds that there are, rounded up.
+    """Return the GPU-seconds of each pool and cell, rounded up.
 
     Parameters
     ----------
     cluster
-        With its own servers, always there, and those that can be lent.
+        The cluster, with the servers that it can borrow.
     plan
-        Loans over time from the first submission on; None: nothing is lent.
+        The number of servers on loan from the first submission on; None if no server is lent.
     border_s : array of cells + 1
-        Begins of cells and the horizon.
+        Begins of the cells and the horizon.
     """
     length_s = np.diff(border_s)
     gpu_s = np.zeros((len(cluster.pools), len(length_s)))
@@ -286,7 +289,7 @@ def room_of(cluster: Cluster, plan: LoanPlan | None, border_s: FloatArray) -> Ro
         if not pool.is_lent:
             gpu_s[pool.number] = sum(pool.gpus) * length_s
         elif plan is not None:
-            # Whichever servers they are: no so many have more.
+            # Whichever servers are lent, they have at most the GPUs of the largest ones.
             most = np.concatenate(([0], np.cumsum(sorted(pool.gpus, reverse=True))))
             gpus = most[np.minimum(plan.on_loan, len(pool.gpus))].astype(float)
             since_s = np.arange(len(gpus), dtype=np.float64) * plan.interval_s
@@ -296,16 +299,16 @@ def room_of(cluster: Cluster, plan: LoanPlan | None, border_s: FloatArray) -> Ro
 
 
 def step_integral(since_s: FloatArray, values: NDArray[Any], time_s: FloatArray) -> FloatArray:
-    """Return the integral up to each moment, float64, in the shape of `time_s`; O(n log steps).
+    """Return the integral of a step function up to each time; float64, O(n log steps).
 
     Parameters
     ----------
     since_s : array of steps
-        When each step begins, rising from 0; the last one stays for ever.
+        Begin of each step, increasing from 0; the last step lasts for ever.
     values : array of steps
-        What there is from there to the next step.
+        Value of the function in each step.
     time_s
-        Moments, at least 0.
+        Times, at least 0; the result has the same shape.
     """
     until = np.concatenate(([0.0], np.cumsum(values[:-1] * np.diff(since_s))))
     step = np.searchsorted(since_s, time_s, side="right") - 1
@@ -314,25 +317,25 @@ def step_integral(since_s: FloatArray, values: NDArray[Any], time_s: FloatArray)
 
 
 def makespan_bound_s(workload: Workload, cluster: Cluster) -> float:
-    """Return a proved lower bound on the makespan, from the first submission, whatever the rule.
+    """Return a proved lower bound on the makespan of every scheme, from the first submission on.
 
     Raises
     ------
     UserError
-        If a job does not fit the cluster, or its model is not known.
+        If a job does not fit the cluster, or its model is not covered.
 
     Notes
     -----
     Job j runs for at least p_j seconds in all (`lyra_opt.simulation.least_run`: at the best
-    efficiency anywhere on the empty cluster, on the type of own GPUs that suits it best), after its
-    submission r_j, on g_j of the cluster's G GPUs. So the last completion is no sooner than
+    efficiency on the empty cluster, on its fastest own GPU type), after its submission r_j, on g_j
+    of the cluster's G GPUs. So the last completion is no sooner than
 
     - ``r_j + p_j`` for each job (critical path);
     - ``r + sum of g_j p_j / G`` over the jobs submitted from r on (area);
     - ``r + sum of p_j / k`` over those of them with more than ``G / (k + 1)`` GPUs, of which at
       most k run at a time, for k = 1, 2, ... (large gangs).
 
-    Source: this project. O(jobs * different gangs).
+    Source: this project. O(jobs * distinct gang sizes).
     """
     jobs, gpus = workload.jobs, cluster.gpus
     first_s = jobs[0].submit_s

@@ -1,1 +1,1 @@
-"""Schedules of a whole workload by somebody who knows all of it: what a bound is held against."""
+"""Good schedules computed with full knowledge of the workload, to compare with lower bounds."""

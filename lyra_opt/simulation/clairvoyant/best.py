@@ -1,4 +1,4 @@
-"""The best schedule found of a whole workload of gangs, by somebody who knows all of it."""
+"""The best schedule found for a whole workload of gangs, with full knowledge of the workload."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ if TYPE_CHECKING:
 
 PASSES = 300
 FIRST_PASSES = 100
-"""Before prices are worth a schedule."""
+"""Passes before the first schedules are made from the prices."""
 PASSES_A_ROUND = 20
-"""Between two rounds of schedules, after each of which the slack changes."""
+"""Passes between two rounds of schedules; after each round the slack changes."""
 TRIES = 30
 MOST_STARTS = 6
-"""That each window chooses among: the best of all rounds."""
+"""Number of best schedules among which each window chooses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedSchedule:
-    """A schedule that the checker takes.
+    """A schedule that the checker has found valid.
 
     Parameters
     ----------
     start_s : array of jobs
-        When each starts.
+        Start time of each job.
     jct_mean_s
-        Its weighted mean job completion time, by the checker.
+        Weighted mean JCT, as the checker computes it.
     evaluations
-        List schedules that were made, of the whole or of some windows.
+        Number of list schedules computed, of the whole workload or of some windows.
     cpu_s
-        CPU time of it all.
+        CPU time of the whole search.
     """
 
     start_s: FloatArray
@@ -62,7 +62,7 @@ class CheckedSchedule:
 
 @dataclass(slots=True)
 class _Found:
-    """A schedule and what it was made from."""
+    """A schedule, with the earliest starts and the rule from which it was made."""
 
     jct_mean_s: float
     start_us: IntArray
@@ -71,7 +71,7 @@ class _Found:
 
 
 class _Search:
-    """The schedules so far, best first."""
+    """The best schedules found so far, best first."""
 
     def __init__(self, gangs: Gangs, capacity: Capacity) -> None:
         self._gangs, self._capacity = gangs, capacity
@@ -84,11 +84,11 @@ class _Search:
 
     @property
     def best(self) -> _Found:
-        """The best schedule so far."""
+        """The best schedule found so far."""
         return self.found[0]
 
     def attempt(self, earliest_us: IntArray) -> _Found:
-        """Make schedules from earliest starts by all rules; return the better one."""
+        """Make a schedule by each rule from the given earliest starts; return the better one."""
         made = []
         for rule in self._rules:
             start_us = self._scheduler.schedule(rule.turn, earliest_us, backfills=rule.backfills)
@@ -101,7 +101,7 @@ class _Search:
         return better
 
     def follow(self, relaxation: Relaxation, passes: int) -> None:
-        """Make schedules from the starts of a relaxation, which learns from them."""
+        """Make schedules from the starts of a relaxation, whose slack is adjusted to them."""
         done = 0
         while done < passes:
             require_time()
@@ -134,28 +134,29 @@ def best_schedule(
     Parameters
     ----------
     gangs, capacity
-        The jobs, and the GPUs that there are.
+        The jobs, and the number of GPUs over time.
     border_s : array of cells + 1
-        Begins of the cells within which a price stands, from 0, and the horizon.
+        Begins of the cells, in each of which the price is constant, from 0; and the horizon.
     seed
-        Of the random changes.
+        Random seed of the changes.
     passes
-        Over all jobs, for prices.
+        Number of passes over all jobs to compute prices.
     tries
-        Random changes in each window.
+        Random changes tried in each window.
 
     Raises
     ------
     UserError
-        If there is never room for a job.
+        If the cluster never has room for a job.
 
     Notes
     -----
-    Jobs are held back to the starts that they would choose at prices of a slightly smaller cluster,
-    then start by area over weight; the best of such schedules is improved window by window. Where a
-    time limit is in force it ends with the best so far. Source: this project; from starts of a
-    relaxation to list schedules as Savelsbergh, Uma and Wein (2005) do. Complexity: O(passes * jobs
-    * cells that a job looks at) and O(tries) list schedules of all windows. Guarantee: none.
+    Jobs are held back to the starts that they would choose at the prices of a slightly smaller
+    cluster, then start in order of area over weight. The best of such schedules is improved window
+    by window. A time limit ends the search with the best schedule so far. Source: this project;
+    list schedules from the starts of a relaxation as in Savelsbergh, Uma and Wein (2005).
+    Complexity: O(passes * jobs * cells that a job looks at) and O(tries) list schedules of all
+    windows. Guarantee: none.
     """
     began_s = process_time()
     search = _Search(gangs, capacity)
@@ -177,41 +178,41 @@ def best_schedule(
 
 
 def obstacle(workload: Workload, speed: Speed) -> str | None:
-    """Return why no schedule is searched for a workload, in a clause; None if one is.
+    """Return why this search does not support a workload, as a clause; None if it does.
 
-    A schedule is one of GPUs by their number, so that every worker has to be a GPU; and what a job
-    holds is always the same, at its best rate.
+    Schedules only count GPUs, so every worker must be a single GPU, and a job always holds the same
+    number of GPUs and runs at its best rate.
     """
     cluster = speed.cluster
     if len(cluster.pools) > 1:
-        return "there are GPUs of several kinds, or on loan"
+        return "the cluster has several GPU types or loans"
     if speed.communication is not None:
-        return "distance costs speed"
+        return "distance slows gangs on this cluster"
     for job in workload.jobs:
         if job.gpus_per_worker > 1:
-            return f"a worker of job {job.id} has several GPUs, which belong together"
+            return f"a worker of job {job.id} needs several GPUs on one server"
         if job.is_elastic:
             return f"job {job.id} is elastic"
         if job.measured is not None:
-            return f"the speed of job {job.id} was measured"
+            return f"job {job.id} has measured throughputs"
     return None
 
 
 def schedule_of(
     workload: Workload, speed: Speed, border_s: NDArray[np.float64], *, seed: int = 0
 ) -> CheckedSchedule:
-    """Return the best schedule found of a workload without an `obstacle`; see `best_schedule`.
+    """Return the best schedule found for a workload without an `obstacle`; see `best_schedule`.
 
     Parameters
     ----------
     workload
-        What is submitted.
+        The jobs that are submitted.
     speed
-        How fast jobs run on their cluster.
+        The speed of jobs on their cluster.
     border_s : array of cells + 1
-        Begins of the cells within which a price stands, from 0, and the horizon.
+        Begins of the cells, in each of which the price is constant, from 0; and the horizon.
     seed
-        Of the search.
+        Random seed of the search.
     """
     first_s = workload.jobs[0].submit_s
     gangs = Gangs.of(

@@ -1,7 +1,7 @@
-"""Recompute whether a schedule of gangs is valid, and what it is worth, from the jobs alone.
+"""Check a schedule of gangs, and recompute its mean JCT, from the jobs alone.
 
-Written for plainness, in rational numbers and on the seconds that were given, and not on the arrays
-of the schedulers, so that an error in those cannot hide here.
+The code is written for clarity, in rational numbers and on the original seconds. It does not use
+the arrays of the schedulers, so that an error in these cannot hide here.
 """
 
 from __future__ import annotations
@@ -21,23 +21,24 @@ MICROSECOND = Fraction(1, 1_000_000)
 
 
 def check_starts(gangs: Gangs, capacity: Capacity, start_us: Sequence[int]) -> CheckReport:
-    """Return whether gangs may start at such moments, with the weighted mean JCT as objective.
+    """Check whether gangs may start at the given times; the objective is the weighted mean JCT.
 
     Parameters
     ----------
     gangs, capacity
-        The jobs, and the GPUs that there are.
+        The jobs, and the number of GPUs over time.
     start_us
-        Whole microseconds, one for each job.
+        Start of each job in whole microseconds.
 
     Notes
     -----
-    Each job must start no sooner than its release; at no moment may those that run hold more GPUs
-    than there are. A job holds its GPUs up to its completion, but not at it. Complexity
-    O((jobs + steps) log (jobs + steps)), in rational numbers.
+    No job may start before its release, and the running jobs may never hold more GPUs than exist. A
+    job holds its GPUs until just before its completion time. Complexity O((jobs + steps) log (jobs
+    + steps)), in rational numbers.
     """
     if len(start_us) != len(gangs):
-        return CheckReport.invalid([f"{len(start_us)} starts are given for {len(gangs)} jobs"])
+        rule = f"there must be one start per job ({len(gangs)}), not {len(start_us)}"
+        return CheckReport.invalid([rule])
     fields = (gangs.release_s.tolist(), gangs.run_s.tolist(), gangs.gpus.tolist())
     violations = []
     changes: list[tuple[Fraction, int]] = []
@@ -59,12 +60,12 @@ def check_starts(gangs: Gangs, capacity: Capacity, start_us: Sequence[int]) -> C
         changes.append((Fraction(since_s), room - gpus))
         room = gpus
     changes.sort(key=lambda change: change[0])
-    lacking = 0  # GPUs held less those that there are
+    lacking = 0  # GPUs held, less GPUs that exist
     for place, (moment_s, gpus) in enumerate(changes):
         lacking += gpus
         is_last = place + 1 == len(changes) or changes[place + 1][0] > moment_s
         if is_last and lacking > 0:
-            violations.append(f"from {float(moment_s)} s on {lacking} GPUs are held too many")
+            violations.append(f"from {float(moment_s)} s on, jobs hold {lacking} GPUs too many")
     if violations:
         return CheckReport.invalid(violations)
     weights = gangs.weight.tolist()

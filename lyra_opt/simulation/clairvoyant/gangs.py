@@ -1,7 +1,7 @@
-"""Rigid jobs and the GPUs that there are over time, as clairvoyant schedules see them.
+"""Rigid jobs, and the number of GPUs over time, as inputs of clairvoyant schedules.
 
-Times are whole microseconds, rounded so that what fits in them fits in seconds too: releases, run
-times and rises of the capacity up, falls down.
+Times are whole microseconds, rounded so that a schedule that is valid in microseconds is valid in
+seconds: releases, run times and increases of the capacity are rounded up, decreases down.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     IntArray = NDArray[np.int64]
 
 MICROSECONDS = 1_000_000
-"""In a second."""
+"""Microseconds in a second."""
 LARGEST_EXACT = 2.0**53
-"""Below which floats hold every whole number."""
+"""Below this number, floats represent every integer."""
 LATEST_US = 2**61
-"""By which every schedule must end that leaves no GPU idle for nothing."""
+"""Latest end, in microseconds, of any schedule that does not leave GPUs idle needlessly."""
 
 
 def microseconds(seconds: FloatArray, *, up: bool) -> IntArray:
-    """Return whole microseconds, rounded up or down, and whole seconds as they are.
+    """Return seconds in whole microseconds, rounded up or down; whole seconds stay exact.
 
-    The product is rounded itself, and 0.1 s is a little more than 100,000 microseconds: so one
-    microsecond may be lost.
+    The product itself is rounded, and as a float 0.1 s is slightly more than 100,000 microseconds;
+    so one microsecond may be lost.
     """
     product = seconds * MICROSECONDS
     if up:
@@ -46,18 +46,18 @@ def microseconds(seconds: FloatArray, *, up: bool) -> IntArray:
 
 @dataclass(frozen=True, kw_only=True)
 class Gangs:
-    """Rigid jobs: each holds its GPUs from its start to its completion, once and without a break.
+    """Rigid jobs: each holds its GPUs from start to completion, without interruption.
 
     Parameters
     ----------
     release_s : array of jobs
-        When each may start at the earliest, at least 0.
+        Earliest start of each job, at least 0.
     run_s : array of jobs
-        For how long each runs, above 0.
+        Run time of each job, above 0.
     gpus : array of jobs
-        How many GPUs each holds, at least 1.
+        Number of GPUs of each job, at least 1.
     weight : array of jobs
-        What each counts for in the mean, at least 0 and not 0 throughout.
+        Weight of each job in the mean, at least 0 and not all 0.
 
     Raises
     ------
@@ -74,7 +74,7 @@ class Gangs:
         jobs = len(self.release_s)
         for name in ("run_s", "gpus", "weight"):
             if len(getattr(self, name)) != jobs or jobs == 0:
-                rule = f"must be a number for each of the {jobs} jobs, of which there must be one"
+                rule = f"must have one number per job ({jobs}), and at least one job"
                 raise FieldError(name, len(getattr(self, name)), rule)
         _require("release_s", self.release_s, self.release_s >= 0, "must be finite, at least 0")
         _require("run_s", self.run_s, self.run_s > 0, "must be finite, above 0")
@@ -84,7 +84,7 @@ class Gangs:
             raise FieldError("weight", 0.0, "must not be 0 for all jobs")
         latest_us = (self.release_s.max() + self.run_s.sum()) * MICROSECONDS
         if latest_us >= LATEST_US:
-            rule = "must be together, with the last release, less than 2**61 microseconds"
+            rule = "all run times plus the last release must be less than 2**61 microseconds"
             raise FieldError("run_s", float(self.run_s.sum()), rule)
 
     @classmethod
@@ -95,7 +95,7 @@ class Gangs:
         gpus: ArrayLike,
         weight: ArrayLike | None = None,
     ) -> Gangs:
-        """Return jobs given by anything like arrays; without weights all count alike."""
+        """Return gangs from array-like values; by default all weights are 1."""
         released = np.array(release_s, dtype=np.float64)
         return cls(
             release_s=released,
@@ -109,35 +109,35 @@ class Gangs:
 
     @cached_property
     def release_us(self) -> IntArray:
-        """Releases in microseconds, rounded up."""
+        """The releases in microseconds, rounded up."""
         return microseconds(self.release_s, up=True)
 
     @cached_property
     def run_us(self) -> IntArray:
-        """Run times in microseconds, rounded up."""
+        """The run times in microseconds, rounded up."""
         return microseconds(self.run_s, up=True)
 
     @cached_property
     def area_gpu_s(self) -> FloatArray:
-        """GPU-seconds of each job."""
+        """The GPU-seconds of each job."""
         return self.run_s * self.gpus
 
     def jct_mean_s(self, start_us: IntArray) -> float:
-        """Return the weighted mean of completion less release, for starts in microseconds."""
+        """Return the weighted mean JCT in seconds for starts in microseconds."""
         jct_s = (start_us + self.run_us) / MICROSECONDS - self.release_s
         return float((self.weight * jct_s).sum() / self.weight.sum())
 
 
 @dataclass(frozen=True, kw_only=True)
 class Capacity:
-    """How many GPUs there are over time.
+    """The number of GPUs over time.
 
     Parameters
     ----------
     since_s : array of steps
-        When each step begins, rising from 0.
+        Begin of each step, increasing from 0.
     gpus : array of steps
-        GPUs from there to the next step, at least 0; those of the last one stay for ever.
+        GPUs from there to the next step, at least 0; the last number lasts for ever.
 
     Raises
     ------
@@ -150,11 +150,11 @@ class Capacity:
 
     def __post_init__(self) -> None:
         if len(self.since_s) != len(self.gpus) or len(self.gpus) == 0:
-            raise FieldError("gpus", len(self.gpus), "must be a number for each step, at least one")
+            raise FieldError("gpus", len(self.gpus), "must have one number per step, at least one")
         if self.since_s[0] != 0:
             raise FieldError("since_s[0]", float(self.since_s[0]), "must be 0")
         rises = np.concatenate(([True], np.diff(self.since_s) > 0))
-        _require("since_s", self.since_s, rises, "must be finite and rise")
+        _require("since_s", self.since_s, rises, "must be finite and increasing")
         _require("gpus", self.gpus, self.gpus >= 0, "must be at least 0")
         if self.since_s[-1] * MICROSECONDS >= LATEST_US:
             rule = "must be less than 2**61 microseconds"
@@ -162,14 +162,15 @@ class Capacity:
 
     @classmethod
     def constant(cls, gpus: int) -> Capacity:
-        """Return so many GPUs for ever."""
+        """Return a capacity of `gpus` GPUs for ever."""
         return cls(since_s=np.zeros(1), gpus=np.array([gpus], dtype=np.int64))
 
     @cached_property
     def steps_us(self) -> tuple[IntArray, IntArray]:
-        """Begins of steps in microseconds, and GPUs.
+        """The begins of the steps in microseconds, and their numbers of GPUs.
 
-        A rise is rounded up and a fall down. Steps that this leaves no time are left out.
+        An increase is rounded up and a decrease down. Steps that become empty by rounding are left
+        out.
         """
         later = microseconds(self.since_s, up=True)
         sooner = microseconds(self.since_s, up=False)
@@ -180,7 +181,7 @@ class Capacity:
 
 
 def _require(field: str, values: NDArray[np.generic], keeps: NDArray[np.bool_], rule: str) -> None:
-    """Raise for the first value that is not finite or does not keep a rule."""
+    """Raise `FieldError` for the first value that is not finite or breaks a rule."""
     wrong = np.flatnonzero(~(np.isfinite(values) & keeps))
     if len(wrong):
         raise FieldError(f"{field}[{wrong[0]}]", values[wrong[0]].item(), rule)

@@ -1,7 +1,7 @@
-"""List schedules of gangs: by the moment, and by turns.
+"""List schedules of gangs: at each event, jobs start in a given order as far as they fit.
 
-Jobs of as many GPUs are a *kind*; the waiting ones of each are a heap of ranks, so that the first
-in turn among those for which there is room is the least of a few heads.
+Jobs with the same number of GPUs are a *kind*. The waiting jobs of a kind are a heap of ranks, so
+the next job that fits is the least of a few heads.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 
 
 ASIDE = 64
-"""Jobs that are passed over at a moment, because the capacity falls before they would complete."""
+"""Most jobs skipped at one event because the capacity falls before they would complete."""
 
 
 class Work(NamedTuple):
-    """What does not change between schedules: arrays by job, by kind (fewest GPUs first), by step.
+    """The constant arrays of a scheduler: by job, by kind (fewest GPUs first), and by step.
 
-    ``gpus``, ``run``, ``kind``; ``kind_gpus``, and ``first``, where the heap of each begins;
-    ``since`` and ``capacity``, which falls for the last time at ``last_fall``.
+    ``gpus``, ``run`` and ``kind`` by job; ``kind_gpus`` and ``first``, the begin of each kind's
+    heap; ``since`` and ``capacity`` by step. The capacity falls for the last time at step
+    ``last_fall``.
     """
 
     gpus: Any
@@ -44,10 +45,10 @@ class Work(NamedTuple):
 
 
 class Turns(NamedTuple):
-    """Who goes first, and from when on: arrays by job.
+    """The order of the jobs, and their earliest starts: arrays by job.
 
-    ``order`` is the jobs in turn and ``rank`` the turn of each; ``earliest``, and ``arrivals``,
-    the jobs by that.
+    ``order`` is the jobs in order and ``rank`` the position of each; ``earliest`` is the earliest
+    start of each job, and ``arrivals`` the jobs in order of it.
     """
 
     order: Any
@@ -57,10 +58,11 @@ class Turns(NamedTuple):
 
 
 class Space(NamedTuple):
-    """Space to work in.
+    """Scratch arrays of a scheduler.
 
-    ``heap`` (jobs) and ``size`` (kinds) of who waits; ``end`` and ``freed`` (jobs): a heap of who
-    runs; ``held`` (steps): what those that have started hold as a step begins; ``aside``.
+    ``heap`` (jobs) and ``size`` (kinds) hold the waiting jobs; ``end`` and ``freed`` (jobs) are a
+    heap of the running jobs; ``held`` (steps) is the number of GPUs that started jobs hold at the
+    begin of each step; ``aside`` holds skipped jobs.
     """
 
     heap: Any
@@ -73,9 +75,9 @@ class Space(NamedTuple):
 
 @kernel
 def push(keys: Any, values: Any, first: int, size: int, key: int, value: int) -> Any:
-    """Add a key and its value to a heap of `size`, which begins at `first`; return the new size.
+    """Add a key and its value to a heap that begins at `first`; return the new size.
 
-    Keys and values may be the same array, where they are the same.
+    Keys and values may be the same array if they are equal.
     """
     place = size
     while place > 0:
@@ -92,7 +94,7 @@ def push(keys: Any, values: Any, first: int, size: int, key: int, value: int) ->
 
 @kernel
 def pop(keys: Any, values: Any, first: int, size: int) -> Any:
-    """Take the least key and its value off a heap; return the new size."""
+    """Remove the least key and its value from a heap; return the new size."""
     size -= 1
     key = keys[first + size]
     value = values[first + size]
@@ -115,7 +117,7 @@ def pop(keys: Any, values: Any, first: int, size: int) -> Any:
 
 @kernel
 def lasts(work: Any, job: int, now: int, step: int, held: Any) -> Any:
-    """Whether there is room for a job in all steps that begin while it runs."""
+    """Return whether a job fits in all steps of the capacity that begin while it runs."""
     until = now + work.run[job]
     later = step + 1
     while later <= work.last_fall and work.since[later] < until:
@@ -127,7 +129,7 @@ def lasts(work: Any, job: int, now: int, step: int, held: Any) -> Any:
 
 @kernel
 def start(work: Any, job: int, now: int, step: int, held: Any) -> Any:
-    """Hold the GPUs of a job that starts in all steps that begin while it runs; return its end."""
+    """Reserve a job's GPUs in all steps that begin while it runs; return its end."""
     until = now + work.run[job]
     later = step + 1
     while later <= work.last_fall and work.since[later] < until:
@@ -138,10 +140,10 @@ def start(work: Any, job: int, now: int, step: int, held: Any) -> Any:
 
 @kernel
 def list_schedule(work: Any, turns: Any, backfills: int, space: Any, starts: Any) -> Any:
-    """Start each job as soon as it is its turn; return the starts, -1 of jobs for which never is.
+    """Start each job in order as soon as it fits; return the starts, -1 for a job that never fits.
 
-    At each moment jobs start in turn. With `backfills` those for which there is no room are passed
-    over; else nobody behind the first of them starts.
+    With `backfills`, jobs that do not fit are skipped; otherwise no job behind the first of them
+    starts.
     """
     heap = space.heap
     size = space.size
@@ -211,19 +213,19 @@ def list_schedule(work: Any, turns: Any, backfills: int, space: Any, starts: Any
 
 
 STEPS_A_JOB = 50
-"""Elementary steps that a job takes, about."""
+"""Approximate number of elementary steps per job."""
 
 
 class ListScheduler:
-    """Makes list schedules of the same jobs; times are in microseconds.
+    """Makes list schedules of a fixed set of jobs; times are in microseconds.
 
     Parameters
     ----------
     gpus, run_us, release_us : array of jobs
-        What each job holds, for how long, and from when on it may.
+        Number of GPUs, run time and earliest start of each job.
     since_us, capacity : array of steps
-        When each step begins, rising, and the GPUs that there are from there on; before the first
-        no job may be released.
+        Begin of each step, increasing, and the number of GPUs from there on. No job may be released
+        before the first step.
     """
 
     def __init__(
@@ -262,7 +264,7 @@ class ListScheduler:
 
     @classmethod
     def of(cls, gangs: Gangs, capacity: Capacity) -> ListScheduler:
-        """Return a scheduler of jobs on the GPUs that there are."""
+        """Return a scheduler for the given jobs and capacity."""
         since_us, gpus = capacity.steps_us
         return cls(
             gpus=gangs.gpus,
@@ -275,27 +277,27 @@ class ListScheduler:
     def schedule(
         self, turn: FloatArray, earliest_us: IntArray | None = None, *, backfills: bool = True
     ) -> IntArray:
-        """Return the starts of all jobs.
+        """Return the start of each job in microseconds.
 
         Parameters
         ----------
         turn : array of jobs
-            Least goes first; ties in file order.
+            Priority of each job; the least goes first, ties in file order.
         earliest_us : array of jobs
-            Before which a job does not start, if that is later than its release.
+            Earliest start of each job, if later than its release.
         backfills
-            Whether jobs for which there is no room are passed over; else all wait for the first.
+            Whether jobs that do not fit are skipped; otherwise all jobs wait for the first of them.
 
         Raises
         ------
         UserError
-            If there is never room for a job when its turn comes.
+            If a job can never start.
 
         Notes
         -----
         Source: list scheduling (Graham 1969). Complexity O(jobs * (log jobs + kinds) + steps up to
-        the last fall that begin while jobs run), where a kind is a number of GPUs; jobs passed over
-        because the capacity falls before they would complete are at most `ASIDE` at a moment. A
+        the last fall that begin while jobs run), where a kind is a number of GPUs. At most `ASIDE`
+        jobs are skipped at one event because the capacity falls before they would complete. A
         schedule of 80,000 jobs takes 20 ms. Guarantee: none with releases and gangs.
         """
         work = self._work
@@ -320,5 +322,6 @@ class ListScheduler:
         never = np.flatnonzero(start_us < 0)
         if len(never):
             job = int(never[0])
-            raise UserError(f"there is never room for job {job}, which needs {work.gpus[job]} GPUs")
+            rule = f"needs {work.gpus[job]} GPUs, but so many are never free long enough"
+            raise UserError(f"job {job} {rule}")
         return start_us

@@ -1,17 +1,17 @@
-"""When each job would start at the prices of a bound, were the cluster a little smaller.
+"""When each job would start at the prices of a bound for a slightly smaller cluster.
 
-Prices that make use meet all there is leave nothing idle in the mean, while gangs and whole jobs
-leave some: what is then delayed are the many small jobs, which cost most. So the prices are those
-of a cluster with some slack. The slack is larger where delays cost more than idle GPUs do, and
-smaller where it is the other way round. Both are known exactly: for any prices, a schedule costs
-more than the bound at them by
+At prices at which demand equals capacity, no GPU is idle on average. But real gangs, which run
+uninterrupted, always leave some GPUs idle. Then the many small jobs are delayed, which cost most.
+So the prices are those of a cluster with some slack. The slack grows if delays cost more than idle
+GPUs, and shrinks otherwise. Both costs are known exactly. For any prices, a schedule costs more
+than the bound by
 
-- what each job pays at its start beyond what it pays at its cheapest one (*delays*), and
-- the price of the GPU-seconds that nobody holds (*idle*).
+- what each job pays at its start beyond what it pays at its cheapest start (*delays*), and
+- the price of the GPU-seconds that no job holds (*idle*).
 
-At one price vector a job has one start, of many that are nearly as cheap; the median over the last
-passes is near those of a fractional schedule that keeps to the capacity, as averages over passes
-are (Nedic and Ozdaglar 2009), but is not drawn towards rare starts far away.
+For one vector of prices, a job has one start among many that are nearly as cheap. The median over
+the last passes is close to the starts of a fractional schedule that respects the capacity, as
+averages over passes are (Nedic and Ozdaglar 2009), but it is not affected by rare starts far away.
 """
 
 from __future__ import annotations
@@ -41,24 +41,24 @@ if TYPE_CHECKING:
 FIRST_SLACK = 0.025
 LEAST_SLACK, MOST_SLACK = 0.002, 0.2
 BLOCKS = 20
-"""Of equal time up to the last release, each with a slack of its own."""
+"""Number of equal periods up to the last release, each with its own slack."""
 RATE = 0.2
-"""By which the logarithm of a slack changes at most at a time."""
+"""Largest change of the logarithm of a slack in one update."""
 NOTHING = 0.01
-"""Share of what all blocks lose, below which a block is left as it is."""
+"""A block that loses less than this share of the total loss hardly changes."""
 KEPT = (8, 16, 32)
-"""Last passes that medians are over."""
+"""Numbers of last passes over which medians are taken."""
 
 
 class Relaxation:
-    """Prices for the same jobs, pass by pass, and the starts that jobs would choose at them.
+    """Computes prices for a set of jobs, and the starts that the jobs would choose at them.
 
     Parameters
     ----------
     gangs, capacity
-        The jobs, and the GPUs that there are.
+        The jobs, and the number of GPUs over time.
     border_s : array of cells + 1
-        Begins of the cells within which a price stands, from 0, and the horizon.
+        Begins of the cells, in each of which the price is constant, from 0; and the horizon.
     """
 
     def __init__(self, gangs: Gangs, capacity: Capacity, border_s: FloatArray) -> None:
@@ -90,12 +90,12 @@ class Relaxation:
         self._price, self._paid = np.zeros(cells), np.zeros(cells + 1)
 
     def _room(self) -> Room:
-        """Return the GPU-seconds of cells less their slack."""
+        """Return the GPU-seconds of each cell less its slack."""
         slack = np.interp(self._border_s[:-1], self._middle_s, self._slack)
         return Room(border_s=self._border_s, gpu_s=(self._there_gpu_s * (1 - slack))[None])
 
     def advance(self, passes: int) -> None:
-        """Make more passes; raises `OutOfTimeError` where a time limit ends before."""
+        """Make more passes; raise `OutOfTimeError` if a time limit ends before that."""
         for priced in within_time(islice(self._passes, passes)):
             self._recent.append(priced.start_s)
             self._price = priced.price[0]
@@ -103,7 +103,7 @@ class Relaxation:
         self._paid = np.concatenate(([0.0], paid))
 
     def medians_us(self) -> Iterator[IntArray]:
-        """Yield starts in microseconds: medians over some of the last passes."""
+        """Yield the median starts in microseconds over several numbers of last passes."""
         recent = list(self._recent)
         for passes in KEPT:
             if passes <= len(recent):
@@ -111,12 +111,18 @@ class Relaxation:
                 yield np.floor(median * MICROSECONDS).astype(np.int64)
 
     def paid_until(self, time_s: FloatArray) -> FloatArray:
-        """Return the integral of the price of a GPU up to each moment."""
+        """Return the integral of the price of a GPU up to each time."""
         found: FloatArray = np.interp(time_s, self._border_s, self._paid)
         return found
 
     def balance(self, start_us: IntArray) -> None:
-        """Change the slack by what a schedule, of starts in microseconds, loses where."""
+        """Adjust the slack of each block to the delays and the idle GPUs of a schedule.
+
+        Parameters
+        ----------
+        start_us
+            Starts of the schedule in microseconds.
+        """
         gangs = self._gangs
         start_s = start_us / MICROSECONDS
 

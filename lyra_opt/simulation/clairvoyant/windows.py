@@ -1,8 +1,8 @@
-"""Improve a schedule window by window, each with a look at what comes after it.
+"""Improve a schedule window by window, with a short look ahead.
 
-What a list schedule starts now changes everything that comes after it, mostly for no reason. So a
-change is looked at only up to a horizon; beyond it, what jobs hold costs what the prices say, of a
-relaxation of the whole.
+A change of one start shifts all later starts of a list schedule, mostly without benefit. So a
+change is simulated only up to a horizon. Beyond the horizon, the GPUs that jobs hold cost what a
+relaxation of the whole workload says.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
     IntArray = NDArray[np.int64]
 
 WINDOWS = 100
-"""Of equal time up to the last release."""
+"""Number of equal windows up to the last release."""
 AHEAD = 3
-"""Windows after a window that are looked at with it."""
+"""Number of following windows that are simulated with each window."""
 SHARES = (0.01, 0.05, 0.2)
-"""Of the jobs that are held back, which a change moves."""
+"""Shares of the movable jobs that a random change moves."""
 SPREADS = (0.005, 0.04, 0.15, 0.6)
-"""Standard deviations of such moves, in windows."""
+"""Standard deviations of the moves, in windows."""
 LARGE = 0.9
-"""Quantile of areas from which jobs are moved that are not held back."""
+"""Quantile of the areas above which a job may be moved although it is not held back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What a list schedule is made from.
+    """The order of a list schedule, and whether it backfills.
 
     Parameters
     ----------
     turn : array of jobs
-        Least goes first.
+        Priority of each job; the least goes first.
     backfills
-        Whether jobs for which there is no room are passed over.
+        Whether jobs that do not fit are skipped.
     """
 
     turn: FloatArray
@@ -56,18 +56,18 @@ class Rule:
 
 
 class WindowSearch:
-    """Improves when jobs may start at the earliest, from the first window to the last.
+    """Improves the earliest starts of jobs, from the first window to the last.
 
     Parameters
     ----------
     gangs, capacity
-        The jobs, and the GPUs that there are.
+        The jobs, and the number of GPUs over time.
     rule
-        By which jobs start from then on.
+        The rule of the list schedules.
     relaxation
-        With the prices of what is held beyond the horizon.
+        Provides the prices of GPUs that are held beyond the horizon.
     rng
-        For the changes.
+        Random numbers for the changes.
     """
 
     def __init__(
@@ -85,14 +85,14 @@ class WindowSearch:
         self.evaluations = 0
 
     def improve(self, starts: Sequence[IntArray], tries: int) -> IntArray:
-        """Return when jobs may start at the earliest, in microseconds.
+        """Return the improved earliest start of each job, in microseconds.
 
         Parameters
         ----------
         starts
-            Of what is tried in each window; to begin with, the first.
+            Vectors of earliest starts that are tried in each window; the first is the initial one.
         tries
-            Random changes that are tried in each window. None where a time limit is used up.
+            Random changes tried in each window; none after a time limit is used up.
 
         Notes
         -----
@@ -140,7 +140,7 @@ class WindowSearch:
 
 
 class _Part:
-    """The jobs of a window and of those behind it, on what running jobs leave them."""
+    """The jobs of a window and of the following windows, on the GPUs that running jobs leave."""
 
     def __init__(
         self,
@@ -175,7 +175,7 @@ class _Part:
         self.earliest_us = self.start_us = self.release_us
 
     def attempt(self, earliest_us: IntArray) -> None:
-        """Keep earliest starts if they are no worse than the best so far."""
+        """Keep the given earliest starts if they cost no more than the best so far."""
         search = self._search
         earliest_us = np.maximum(earliest_us, self.release_us)
         found = self._scheduler.schedule(

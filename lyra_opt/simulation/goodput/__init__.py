@@ -1,7 +1,7 @@
-"""Goodput: what tuning batch sizes does to a job, and the schedulers that are built on it.
+"""Goodput: how tuning batch sizes changes the speed of jobs, and the schedulers built on it.
 
-* `model`: the goodput of a training job by GPUs and batch size, and profiles of five models.
-* `tuning`: what that makes of a job of the simulation.
+* `model`: the goodput of a training job by GPUs and batch size, and profiles of six models.
+* `tuning`: the speed of tuned jobs in the simulation.
 * `allocation`: Pollux's allocation of one epoch (its fitness, a bound on it, and a search, which
   the tests compare with brute force), and Lyra's scaling of tuned jobs.
 

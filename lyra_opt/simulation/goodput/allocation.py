@@ -1,41 +1,42 @@
 r"""Pollux's allocation of one scheduling epoch: its fitness, a bound on it, and a search.
 
-Each of J jobs gets a row of the allocation matrix: so many workers on each server, none at all or
-as many as it can use. With s_j(K, place) for the speed-up of a job with K workers against a fair
-share of the GPUs, which depends on whether they are on one server or on several, its effective
-speed-up is s_j if the row is what it has, and s_j * r_j if it has to restart for it,
-r_j = max(age - restarts * 30 s, 0) / (age + 30 s). The fitness is their power mean with p = -1,
+Each of J jobs gets a row of the allocation matrix: its number of workers on each server, from none
+to its maximum in total. Let s_j(K, placement) be the speed-up of a job with K workers relative to a
+fair share of the GPUs; it depends on whether they are on one server or on several. The effective
+speed-up is s_j if the job keeps its row, and s_j * r_j if it has to restart, where r_j = max(age -
+restarts * 30 s, 0) / (age + 30 s). The fitness is the power mean with p = -1,
 
     fitness = (1/J * sum_j (e + effective speed-up of j)**p)**(1/p),
 
-where e = 0.001 is what a job counts for that gets nothing. A server holds workers of at most one
-job that is spread, so that jobs do not slow each other down across the network.
+where e = 0.001 is the value of a job without GPUs. A server holds workers of at most one job that
+is spread, so that jobs do not slow each other down across the network.
 
-Proposition. The fitness without places is a multiple-choice knapsack.
-    For p < 0, x -> (x / J)**(1/p) falls for x > 0. So the fitness is greatest where
-    sum_j c_j is least, c_j = (e + effective speed-up of j)**p, which depends on the row of j
-    alone. Let c_j(k) be the least of all rows of k workers. Without the limits of single servers
-    the only constraint that joins the jobs is sum_j g_j * k_j <= F for F GPUs in all and g_j a
-    worker. Taking k_j = 0 as no item, of weight and value 0, and k_j = k as an item of weight
-    g_j * k and value c_j(0) - c_j(k), the value of a choice is sum_j c_j(0) - sum_j c_j(k_j): a
-    choice of most value has the greatest fitness, and the converse. An item worth 0 or less is
-    never needed, since none is lighter.
+Proposition. Without placement, maximising the fitness is a multiple-choice knapsack.
+    For p < 0, x -> (x / J)**(1/p) decreases for x > 0. So the fitness is highest if sum_j c_j is
+    least, where c_j = (e + effective speed-up of j)**p depends only on the row of j. Let c_j(k) be
+    the least cost of all rows with k workers. Without the limits of single servers, the only
+    constraint that joins the jobs is sum_j g_j * k_j <= F for F GPUs in all and g_j GPUs per
+    worker. Take k_j = 0 as no item, with weight and value 0, and k_j = k as an item of weight g_j *
+    k and value c_j(0) - c_j(k). Then the value of a choice is sum_j c_j(0) - sum_j c_j(k_j), so a
+    choice of highest value has the highest fitness, and vice versa. An item with value 0 or less is
+    never needed, because taking no item is lighter.
 
-So that knapsack, solved exactly, bounds the fitness of all allocations, and says how many workers
-each job should have.
+So this knapsack, solved exactly, bounds the fitness of all allocations, and gives the number of
+workers that each job should have.
 
-Servers are then found by a search of allocation matrices (`best_allocation`). The widest jobs are
-placed first: those whose number of workers stays keep their servers, others go to the server with
-least room that holds all of them, or are spread over those with most room. Then, as long as that
-lessens the sum of costs, the job that gains most takes the row that is best for it beside all
-others. Guarantee: never less fit than the present allocation; `fitness_bound` says how far from the
-best at most. On 300 drawn clusters of up to 3 servers and jobs it was the best in 94 %, on four of
-16 servers and 20 jobs within 3 % of the bound. Where gangs fit in few ways, it may leave one
+A search over allocation matrices then assigns servers (`best_allocation`). The widest jobs are
+placed first. A job whose number of workers stays the same keeps its servers. Any other job goes to
+the server with the least room that holds all its workers, or is spread over the servers with the
+most room. Then, as long as it reduces the sum of costs, the job that gains most takes its best row
+given all other rows. Guarantee: the result is at least as fit as the present allocation, and
+`fitness_bound` limits its distance from the best. On 300 random clusters of up to 3 servers and
+jobs, the search found the best allocation in 94 % of cases; on four clusters of 16 servers and 20
+jobs it was within 3 % of the bound. If there are few ways to fit the gangs, it may leave a gang
 waiting that the best allocation would run.
 
 Source: Pollux (OSDI 2021), section 4.2, and its public artifact (petuum/adaptdl, branch
-osdi21-artifact), which has e. There a genetic algorithm searches the matrices; the search here is
-this project's.
+osdi21-artifact), which contains e. The artifact searches the matrices with a genetic algorithm; the
+search in this module is this project's.
 """
 
 from __future__ import annotations
@@ -66,40 +67,40 @@ if TYPE_CHECKING:
 
 
 LEAST_SPEED_UP = 1e-3
-"""e: what is added to each effective speed-up."""
+"""The constant e, which is added to each effective speed-up."""
 
 
 def restart_factor(age_s: float, restarts: int, restart_s: float) -> float:
-    """Return r of a job: the share of its time that it would not have spent on restarts.
+    """Return the factor r of a job: the share of its time left after its restarts and one more.
 
     Parameters
     ----------
     age_s
         Seconds since its submission, at least 0.
     restarts
-        How often it has restarted.
+        Number of restarts so far.
     restart_s
-        What a restart costs it, above 0 if `age_s` is 0.
+        Seconds that a restart costs, above 0 if `age_s` is 0.
     """
     return max(age_s - restarts * restart_s, 0.0) / (age_s + restart_s)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PolluxEpoch:
-    """The jobs of an epoch, at least one; all by job, in one order.
+    """The allocation problem of one epoch, with at least one job; all arrays are in job order.
 
     Parameters
     ----------
     gpus
-        GPUs by server that the jobs have or could have.
+        By server: GPUs that the jobs hold or could hold.
     gpus_per_worker
         g_j, at least 1.
     least, most
-        With how few and how many workers a job can run, at least 1; fewer are none.
+        Fewest and most workers with which each job runs, at least 1; with fewer it does not run.
     speed_up
-        s_j, from 0 on and finite, shape (near or spread, jobs, most of all + 1).
+        s_j, at least 0 and finite, shape (near or spread, jobs, largest `most` + 1).
     held
-        What the jobs have at present, empty for those that wait; possible as a whole.
+        Present rows of the jobs, empty for waiting jobs; together they are feasible.
     restart_factor
         r_j, from 0 to 1.
     """
@@ -114,12 +115,12 @@ class PolluxEpoch:
 
     @property
     def jobs(self) -> int:
-        """How many jobs there are."""
+        """The number of jobs."""
         return len(self.held)
 
     @cached_property
     def cost(self) -> FloatArray:
-        """c_j of rows other than the present ones, as `speed_up`; infinite where there is none."""
+        """The cost c_j of all rows but the present ones, like `speed_up`; inf if infeasible."""
         cost = 1.0 / (self.speed_up * self.restart_factor[:, None] + LEAST_SPEED_UP)
         workers = np.arange(cost.shape[2])
         cost[:, (workers < self.least[:, None]) | (workers > self.most[:, None])] = np.inf
@@ -131,30 +132,30 @@ class PolluxEpoch:
 
     @cached_property
     def held_workers(self) -> IntArray:
-        """How many workers each job has at present."""
+        """The present number of workers of each job."""
         return np.array([sum(row.values()) for row in self.held], dtype=np.int64)
 
     @cached_property
     def held_cost(self) -> FloatArray:
-        """c_j of the present rows."""
+        """The cost c_j of each job's present row."""
         place = np.array([SPREAD if len(row) > 1 else NEAR for row in self.held])
         speed_up = self.speed_up[place, np.arange(self.jobs), self.held_workers]
         cost: FloatArray = 1.0 / (speed_up * (self.held_workers > 0) + LEAST_SPEED_UP)
         return cost
 
     def cost_of(self, job: int, row: Row) -> float:
-        """Return c_j of a row."""
+        """Return the cost c_j of a job's row, which is its number of workers by server."""
         if row == self.held[job]:
             return float(self.held_cost[job])
         return float(self.cost[SPREAD if len(row) > 1 else NEAR, job, sum(row.values())])
 
     def fitness(self, rows: Sequence[Row]) -> float:
-        """Return the fitness of an allocation, a row a job."""
+        """Return the fitness of an allocation with one row per job."""
         return self.jobs / sum(self.cost_of(job, row) for job, row in enumerate(rows))
 
     @cached_property
     def relaxed_cost(self) -> FloatArray:
-        """c_j(k): the least cost of each number of workers, shape (jobs, most of all + 1)."""
+        """The least cost c_j(k) of k workers of job j: shape (jobs, largest `most` + 1)."""
         cost: FloatArray = self.cost.min(axis=0)
         jobs = np.arange(self.jobs)
         held = cost[jobs, self.held_workers]
@@ -163,46 +164,46 @@ class PolluxEpoch:
 
 
 def relaxed_workers(epoch: PolluxEpoch) -> IntArray:
-    """Return the numbers of workers of greatest fitness without places; proof in this module.
+    """Return each job's number of workers for the highest fitness without placement.
 
-    The same for the same epoch; ties as `mckp-core` breaks them. Optimal within 1e-9 of what all
-    jobs together can save against having nothing, and else the best numbers known when one of the
-    limits in force is reached.
+    The docstring of the module has the proof. The result is deterministic; `mckp-core` breaks ties.
+    It is optimal within 1e-9 of the cost that all jobs together save over having no GPUs. If a
+    limit in force is reached, it is the incumbent.
 
     Parameters
     ----------
     epoch
-        The jobs.
+        The allocation problem.
 
     Notes
     -----
-    Complexity: that of `lyra_opt.allocation.exact.mckp_core.MckpCore`, with an item for each number
-    of workers of each job; in practice O(items).
+    Complexity: that of `lyra_opt.allocation.exact.mckp_core.MckpCore`, with one item for each
+    number of workers of each job; in practice O(items).
     """
     saved = 1.0 / LEAST_SPEED_UP - epoch.relaxed_cost[:, 1:]
-    # What is impossible is worth less than nothing.
+    # Infeasible numbers of workers get a negative value, so that they are never chosen.
     saved = np.maximum(saved, -1.0)
     values = [of_job[:most] for of_job, most in zip(saved, epoch.most, strict=True)]
     return most_valuable(int(epoch.gpus.sum()), values, epoch.gpus_per_worker)
 
 
 def fitness_bound(epoch: PolluxEpoch) -> float:
-    """Return what the fitness of no allocation exceeds, but for rounding."""
+    """Return an upper bound on the fitness of every allocation, except for rounding errors."""
     workers = relaxed_workers(epoch)
     return epoch.jobs / float(epoch.relaxed_cost[np.arange(epoch.jobs), workers].sum())
 
 
 def most_valuable(gpus: int, values: Sequence[FloatArray], gpus_per_worker: IntArray) -> IntArray:
-    """Return the numbers of workers of most value.
+    """Return each job's number of workers with the highest total value.
 
     Parameters
     ----------
     gpus
-        What there is to share out.
+        Number of GPUs to allocate.
     values
-        By job: the value of 1, 2, ... workers; finite.
+        For each job, the value of 1, 2, ... workers; finite.
     gpus_per_worker
-        By job.
+        GPUs of a worker of each job.
     """
     counts = np.array([len(value) for value in values], dtype=np.int64)
     start = np.concatenate(([0], np.cumsum(counts)))
@@ -220,25 +221,25 @@ def most_valuable(gpus: int, values: Sequence[FloatArray], gpus_per_worker: IntA
 
 
 LEAST_GAIN = 1e-9
-"""Part of a job's cost that a change has to save; less is rounding."""
+"""A change must save this fraction of the job's cost; smaller savings are rounding errors."""
 
 NOBODY = -1
 
 
 def best_allocation(epoch: PolluxEpoch) -> list[dict[int, int]]:
-    """Return the fittest allocation that is found, a row a job.
+    """Return the allocation of highest fitness that the search finds, with one row per job.
 
-    The same for the same epoch; ties go to the job that stands first, and the first server.
+    The result is deterministic; ties go to the first job and the first server.
 
     Parameters
     ----------
     epoch
-        The jobs.
+        The allocation problem.
 
     Notes
     -----
-    Complexity: that of `relaxed_workers`, O(servers) for each job that gets another row, and
-    O(jobs * most workers) once and O(jobs + spread workers) for each change of the second phase.
+    Complexity: that of `relaxed_workers`, O(servers) for each job that gets another row, O(jobs *
+    most workers) once, and O(jobs + spread workers) for each change in the second phase.
     """
     search = _Search(epoch)
     search.place(relaxed_workers(epoch).tolist())
@@ -252,7 +253,7 @@ def best_allocation(epoch: PolluxEpoch) -> list[dict[int, int]]:
 
 
 class _Search:
-    """An allocation that changes job by job."""
+    """An allocation that is changed job by job."""
 
     def __init__(self, epoch: PolluxEpoch) -> None:
         self.epoch = epoch
@@ -260,11 +261,11 @@ class _Search:
         self.cost: FloatArray = epoch.cost[NEAR, :, 0].copy()
         self.free: list[int] = epoch.gpus.tolist()
         self.spread_on = [NOBODY] * len(self.free)
-        """Whose workers that are spread a server holds."""
+        """The spread job of each server, or `NOBODY`."""
         self.width: list[int] = epoch.gpus_per_worker.tolist()
 
     def take(self, job: int, row: dict[int, int]) -> None:
-        """Give a job that has nothing a row for which there is room."""
+        """Give a job without GPUs a row for which there is room."""
         width = self.width[job]
         for server, workers in row.items():
             self.free[server] -= workers * width
@@ -274,7 +275,7 @@ class _Search:
         self.cost[job] = self.epoch.cost_of(job, row)
 
     def give(self, job: int) -> dict[int, int]:
-        """Take the row of a job away, and return it."""
+        """Take a job's row away and return it."""
         width, row = self.width[job], self.rows[job]
         for server, workers in row.items():
             self.free[server] += workers * width
@@ -284,10 +285,8 @@ class _Search:
         self.cost[job] = self.epoch.cost[NEAR, job, 0]
         return row
 
-    # Placing numbers.
-
     def place(self, workers: list[int]) -> None:
-        """Place so many workers of each job, or as many as there is room for."""
+        """Place the given number of workers of each job, or as many as there is room for."""
         epoch, width = self.epoch, self.width
         held = epoch.held_workers.tolist()
         moving = []
@@ -303,9 +302,9 @@ class _Search:
                 self.take(job, row)
 
     def best_row(self, job: int, most: int) -> dict[int, int]:
-        """Return the cheapest row of at most so many workers on free GPUs; its own if it may stay.
+        """Return a job's cheapest row of at most `most` workers on free GPUs.
 
-        It is empty where none is cheaper than nothing.
+        Its present row is tried too. The row is empty if no row is cheaper than having no GPUs.
         """
         epoch = self.epoch
         found: dict[int, int] = {}
@@ -319,7 +318,7 @@ class _Search:
         return found
 
     def _near(self, job: int, most: int) -> dict[int, int]:
-        """Return the best row on one server, the one with least room for it."""
+        """Return the job's best row on one server, on the fullest server that has room for it."""
         width, free = self.width[job], self.free
         fitting = min(max(free) // width, most)
         workers = int(np.argmin(self.epoch.cost[NEAR, job, : fitting + 1]))
@@ -333,14 +332,15 @@ class _Search:
         return {free.index(room): workers}
 
     def _home(self, job: int) -> int | None:
-        """Return the only server that a job has at present; None if there is no such."""
+        """Return the only server that a job holds at present; None if there is no such server."""
         held = self.epoch.held[job]
         return next(iter(held)) if len(held) == 1 else None
 
     def _spread(self, job: int, most: int) -> dict[int, int]:
-        """Return the best row on several servers that no other spread job is on.
+        """Return the job's best row on several servers without another spread job.
 
-        On those with most room, so that there are few; from the last it takes what it needs.
+        It uses the servers with the most room, so that there are few, and only the needed GPUs of
+        the last.
         """
         width, free, spread_on = self.width[job], self.free, self.spread_on
         rooms = [
@@ -358,14 +358,14 @@ class _Search:
             row[server] = -negative
             rest += negative
         if rest:
-            # Fewest GPUs are left over where the last server has least room.
+            # The fullest server that suffices comes last, so that the fewest GPUs are left over.
             others = [(-negative, server) for negative, server in rooms if server not in row]
             _, server = min(other for other in others if other[0] >= rest)
             row[server] = rest
         return row
 
     def _has_room(self, job: int, row: Iterable[int] | dict[int, int]) -> bool:
-        """Whether a job could have a present row."""
+        """Return whether a job could have its present row."""
         assert isinstance(row, dict)
         if not row:
             return False
@@ -376,10 +376,8 @@ class _Search:
             for server, workers in row.items()
         )
 
-    # Improving rows.
-
     def improve(self) -> None:
-        """Let the job that gains most take the row that is best for it, while any gains."""
+        """Repeatedly give the job that gains most its best row, until no job gains."""
         epoch = self.epoch
         least = np.minimum.accumulate(epoch.cost, axis=2)
         jobs = np.arange(epoch.jobs)
@@ -401,13 +399,13 @@ class _Search:
             if epoch.cost_of(job, row) < before * (1 - LEAST_GAIN):
                 self.take(job, row)
                 is_stuck[:] = False
-                # What it holds now is the best beside all others until one of these moves.
+                # Its row is now the best until another job changes.
             else:
                 self.take(job, had)
             is_stuck[job] = True
 
     def _rooms(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return how many workers each job could have on one server, and at most on several."""
+        """Return each job's possible workers on one server, and an upper bound on several."""
         free, spread_on = self.free, self.spread_on
         near_gpus = max(free)
         spread_gpus = sum(
@@ -431,16 +429,16 @@ class _Search:
 
 
 class TunedKnapsackScaling(ScalingRule):
-    """Lyra's phase 2 for jobs that are tuned: the knapsack on their reduction of running time.
+    """Lyra's phase 2 for tuned jobs: a knapsack on the reduction of their running times.
 
-    As `lyra_opt.simulation.decisions.KnapsackScaling`, with the durations at the rates of
-    `TunedSpeed` in the place of linear ones. Complexity: that of `mckp-core`. Source: Lyra (EuroSys
-    2023), sections 5.2 and 7.1 (Lyra+TunedJobs).
+    It equals `lyra_opt.simulation.decisions.KnapsackScaling`, but computes running times from the
+    rates of `TunedSpeed` instead of linear rates. Complexity: that of `mckp-core`. Source: Lyra
+    (EuroSys 2023), sections 5.2 and 7.1 (Lyra+TunedJobs).
 
     Parameters
     ----------
     tuned
-        The rates.
+        The rates of tuned jobs.
     """
 
     tuned: TunedSpeed
@@ -449,7 +447,7 @@ class TunedKnapsackScaling(ScalingRule):
         self.tuned = tuned
 
     def rates(self, run: JobRun, free_gpus: int) -> FloatArray:
-        """Return a job's rates with 0, 1, ... workers beyond its base demand that could fit."""
+        """Return a job's rates with 0, 1, ... flexible workers, as many as could fit."""
         job = run.job
         fitting = min(job.max_workers - job.min_workers, free_gpus // job.gpus_per_worker)
         return self.tuned.rates(job)[: max(fitting, run.flexible_workers) + 1]
@@ -462,7 +460,10 @@ class TunedKnapsackScaling(ScalingRule):
         *,
         name: str,  # noqa: ARG002
     ) -> list[int]:
-        """See `ScalingRule`. Nothing is captured: no standalone problem has such durations."""
+        """Return the number of flexible workers of each job.
+
+        Nothing is captured, because no standalone problem has such running times.
+        """
         values = []
         for run in runs:
             duration_s = view.speed.believed_left_worker_s(run) / self.rates(run, free_gpus)

@@ -6,15 +6,15 @@ pass that synchronises, the batch is M = K * m * (s + 1) samples, and
 * a pass computes for T_grad = alpha_c + beta_c * m;
 * gradients are synchronised in T_sync = 0 if K = 1, alpha_r + beta_r * (K - 2) on one server,
   alpha_n + beta_n * (K - 2) across servers;
-* the two overlap: T_iter = s * T_grad + (T_grad**gamma + T_sync**gamma)**(1 / gamma), from their
-  sum (gamma = 1) towards the longer of the two;
-* throughput = M / T_iter in samples a second;
-* efficiency = (phi + M_0) / (phi + M), the progress of a sample as a share of that with the
-  initial batch M_0, by the gradient noise scale phi.
+* the two overlap: T_iter = s * T_grad + (T_grad**gamma + T_sync**gamma)**(1 / gamma), which is
+  their sum if gamma = 1 and tends to the longer of the two as gamma grows;
+* throughput = M / T_iter in samples per second;
+* efficiency = (phi + M_0) / (phi + M), the progress per sample relative to the initial batch M_0,
+  where phi is the gradient noise scale.
 
-phi grows while a model trains, and was found larger in larger batches: ``noise_scales.csv`` beside
-this file has it for `STAGES` equal parts of the progress. Whoever needs one goodput for all of the
-training takes `ModelProfile.noise_scale`.
+phi grows during training, and was found to be larger in larger batches: ``noise_scales.csv``, next
+to this file, has it for `STAGES` equal parts of the progress. For one goodput over the whole
+training, use `ModelProfile.noise_scale`.
 
 Source: Pollux (OSDI 2021), sections 3.1 and 3.2, and the measurements of its public artifact,
 petuum/adaptdl, branch osdi21-artifact (Apache licence 2.0, copyright its authors).
@@ -37,18 +37,18 @@ if TYPE_CHECKING:
     FloatArray = NDArray[np.float64]
 
 STAGES = 10
-"""Parts of the training, by progress, in each of which phi is taken to stay as it is."""
+"""Number of equal parts of the training progress; phi is constant in each."""
 
 NOISE_SCALES = "noise_scales.csv"
 
 
 @cache
 def noise_scales(application: str) -> tuple[FloatArray, FloatArray]:
-    """Return at which batch sizes phi was measured, and phi by stage and batch size.
+    """Return the measured batch sizes, and phi by stage and batch size, for an application.
 
-    phi is that at which the progress of the stage took as many steps as it did in the run with
-    this batch size; the iterations and the progress of each epoch are in the artifact's
-    ``validation-*.csv``. Rounded to four digits.
+    phi is the value for which the progress of the stage takes as many steps as in the run with this
+    batch size. The iterations and the progress of each epoch are in the artifact's
+    ``validation-*.csv``. Values are rounded to four digits.
     """
     text = (files("lyra_opt.simulation.goodput") / NOISE_SCALES).read_text(encoding="utf-8")
     rows = [row for row in csv.DictReader(text.splitlines()) if row["application"] == application]
@@ -59,14 +59,14 @@ def noise_scales(application: str) -> tuple[FloatArray, FloatArray]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelProfile:
-    """A model with what its goodput depends on.
+    """The parameters that determine the goodput of a model.
 
     Parameters
     ----------
     name
-        The model and what it is trained on.
+        The model and its data set.
     application
-        What Pollux's traces call it.
+        The name of the model in Pollux's traces.
     gradient_s, gradient_s_per_sample
         alpha_c and beta_c.
     server_sync_s, server_sync_s_per_gpu
@@ -78,13 +78,13 @@ class ModelProfile:
     initial_batch, largest_batch
         M_0, and the most samples of all GPUs and passes together.
     least_local_batch, largest_local_batch
-        Samples of one GPU in one pass; the largest is what its memory holds. The `largest_batch` is
-        at least the least one, and twice `initial_batch`, so that any number of GPUs finds a
-        batch of whole samples between the limits.
+        Fewest and most samples of one GPU in one pass; its memory limits the most. The
+        `largest_batch` is at least the `least_local_batch` and twice the `initial_batch`, so that
+        for any number of GPUs there is a batch of whole samples within the limits.
     noise_scale
-        phi in samples, of all of the training.
+        phi in samples, over the whole training.
     work_samples
-        Samples of the initial batch until it is trained.
+        Samples of the initial batch that the whole training needs.
     """
 
     name: str
@@ -105,19 +105,19 @@ class ModelProfile:
 
     @property
     def most_gpus(self) -> int:
-        """GPUs among which the largest batch can be divided."""
+        """The most GPUs over which the largest batch can be divided."""
         return self.largest_batch // self.least_local_batch
 
     def efficiency(self, batch: float | FloatArray, stage: int | None = None) -> float | FloatArray:
-        """Return the progress of a sample in a batch of at least M_0, from 0 (not met) to 1.
+        """Return the progress per sample relative to the initial batch, above 0 and at most 1.
 
         Parameters
         ----------
         batch
-            M.
+            M, at least M_0.
         stage
-            Of the training, below `STAGES`, where phi is interpolated between batch sizes; None for
-            `noise_scale`.
+            Stage of the training, below `STAGES`, with phi interpolated between batch sizes; None
+            uses `noise_scale`.
         """
         noise_scale: float | FloatArray = self.noise_scale
         if stage is not None:
@@ -126,7 +126,7 @@ class ModelProfile:
         return (noise_scale + self.initial_batch) / (noise_scale + batch)
 
     def sync_s(self, gpus: int, servers: int) -> float:
-        """Return T_sync of `gpus` GPUs on `servers` servers."""
+        """Return T_sync, in seconds, of `gpus` GPUs on `servers` servers."""
         if gpus == 1:
             return 0.0
         if servers == 1:
@@ -140,7 +140,7 @@ class ModelProfile:
         local_batch: float | FloatArray,
         accumulated: int | FloatArray = 0,
     ) -> float | FloatArray:
-        """Return T_iter with m = `local_batch` and s = `accumulated`; arrays alike."""
+        """Return T_iter in seconds with m = `local_batch` and s = `accumulated`."""
         gradient_s = self.gradient_s + self.gradient_s_per_sample * local_batch
         sync_s = self.sync_s(gpus, servers)
         synchronised_s = (gradient_s**self.overlap + sync_s**self.overlap) ** (1 / self.overlap)
@@ -154,17 +154,17 @@ class ModelProfile:
         samples_per_gpu: int | FloatArray,
         stage: int | None = None,
     ) -> float | FloatArray:
-        """Return the goodput in samples of the initial batch a second.
+        """Return the goodput in samples of the initial batch per second.
 
         The samples of a GPU are divided among the fewest passes that hold them. That is best: fewer
-        passes compute no longer, and the last one, which overlaps with synchronisation, is longer;
-        x -> (x**gamma + T_sync**gamma)**(1 / gamma) - x never rises. Passes may differ by one
-        sample, which their mean stands for, since T_grad is linear.
+        passes do not compute longer, and the last pass, which overlaps with synchronisation, is
+        longer; x -> (x**gamma + T_sync**gamma)**(1 / gamma) - x never increases. Passes may differ
+        by one sample; their mean is used instead, because T_grad is linear.
 
         Parameters
         ----------
         gpus, servers
-            K, and the servers that they are on.
+            K, and the number of servers that they are on.
         samples_per_gpu
             m * (s + 1), such that the batch is at least M_0.
         stage
@@ -180,11 +180,11 @@ class ModelProfile:
 def tuned_goodput(
     profile: ModelProfile, gpus: int, gpus_per_server: int, stage: int | None = None
 ) -> float:
-    """Return the goodput of the best batch size, in samples of the initial batch a second.
+    """Return the goodput of the best batch size, in samples of the initial batch per second.
 
-    All batch sizes are tried; Pollux tries 50. GPUs beyond `ModelProfile.most_gpus` stand idle.
-    It is at most K times that of one GPU, which can make the same batch by accumulation. Time and
-    memory O(largest batch / GPUs); remembered.
+    All batch sizes are tried; Pollux tries 50. GPUs beyond `ModelProfile.most_gpus` stay idle. The
+    result is at most K times that of one GPU, which can use the same batch by accumulation. Time
+    and memory O(largest batch / GPUs); cached.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def tuned_goodput(
     gpus
         K, at least 1.
     gpus_per_server
-        Of the cluster; they are on as few servers as hold them.
+        GPUs of a server; the job is on as few servers as possible.
     stage
         See `ModelProfile.efficiency`.
     """
@@ -207,11 +207,12 @@ def tuned_goodput(
 def fixed_goodput(
     profile: ModelProfile, gpus: int, gpus_per_server: int, stage: int | None = None
 ) -> float:
-    """Return the goodput of a job whose user has set the batch of a GPU to M_0.
+    """Return the goodput of a job whose user has fixed the batch of each GPU to M_0.
 
-    That is Lyra's assumption of a fixed local batch (section 5) and the configuration of the
-    workloads that Pollux calls realistic (M_0 times GPUs); where the largest batch does not allow
-    it, it is smaller. Never above `tuned_goodput`, which tries it too. Arguments as there.
+    This is Lyra's assumption of a fixed local batch (section 5), and the configuration of the
+    workloads that Pollux calls realistic (M_0 times GPUs). If the largest batch does not allow it,
+    the batch is smaller. The result is never above `tuned_goodput`, which also tries this batch.
+    Parameters as there.
     """
     used = min(gpus, profile.most_gpus)
     local = min(profile.initial_batch, profile.largest_local_batch, profile.largest_batch // used)
@@ -220,7 +221,7 @@ def fixed_goodput(
 
 
 def fixed_duration_s(profile: ModelProfile, gpus: int, gpus_per_server: int) -> float:
-    """Return how long all of the training takes at `fixed_goodput`; arguments as there."""
+    """Return the seconds that the whole training takes at `fixed_goodput`; parameters as there."""
     of_stage = profile.work_samples / STAGES
     return sum(
         of_stage / fixed_goodput(profile, gpus, gpus_per_server, stage) for stage in range(STAGES)
@@ -233,6 +234,6 @@ PROFILES = tuple(
         (files("lyra_opt.simulation.goodput") / "profiles.toml").read_text(encoding="utf-8")
     ).items()
 )
-"""Models of Pollux's traces, with times that were fitted to the measurements of its artifact."""
+"""The models of Pollux's traces, with times fitted to the measurements of its artifact."""
 
 IMAGENET, CIFAR, YOLO, DEEP_SPEECH, BERT, NCF = PROFILES

@@ -1,8 +1,8 @@
-"""What tuning makes of the jobs of a simulation.
+"""The speed of jobs whose batch size and learning rate are tuned while they run.
 
-A simulated job has work in worker-seconds, and hardly any trace says which model it trains. So each
-elastic job is given a profile, from which its rate follows. Inelastic jobs are as their users set
-them up.
+Simulated jobs have work in worker-seconds, and hardly any trace names the trained model. So each
+elastic job is assigned a model profile, which determines its rate. Inelastic jobs run as their
+users set them up.
 """
 
 from __future__ import annotations
@@ -41,29 +41,29 @@ CLASSES: tuple[tuple[float, tuple[ModelProfile, ...]], ...] = (
     (100.0, (YOLO,)),
     (float("inf"), (IMAGENET,)),
 )
-"""Jobs below so many GPU-hours train one of these."""
+"""Limits in GPU-hours; jobs below a limit train one of its models."""
 
 
 NEAR, SPREAD = range(2)
-"""Whether the GPUs of a job are on one server, or on several."""
+"""Index of the rates of a job on one server, and on several servers."""
 
 _PROFILE_OF = {profile.application: profile for profile in PROFILES}
 
 
 def draw_profile(job: Job, seed: int) -> ModelProfile:
-    """Return the model that a job is taken to train.
+    """Return the model that a job is assumed to train.
 
-    The mix is that of Pollux's workloads: by GPU-hours, as in `CLASSES`, and in a class of two by
-    lot, each alike. NCF, the other half of the first class, is left out, since Pollux's simulator
-    keeps it on one GPU. A model that cannot use all the GPUs of the job gives way to the next
-    class; the last class takes what is left.
+    The mix is that of Pollux's workloads: by GPU-hours as in `CLASSES`, with equal probability in a
+    class of two. NCF, the other half of the first class, is left out, because Pollux's simulator
+    keeps it on one GPU. If a model cannot use all GPUs of the job, the next class is tried; the
+    last class takes all remaining jobs.
 
     Parameters
     ----------
     job
-        The job, by whose name the lot is drawn.
+        The job, whose id determines the random choice.
     seed
-        Of the simulation.
+        Random seed of the simulation.
     """
     gpu_hours = job.work_worker_s * job.gpus_per_worker / 3600
     lot = generator(goodput="profile", job=job.id, seed=seed).integers(2)
@@ -76,20 +76,20 @@ def draw_profile(job: Job, seed: int) -> ModelProfile:
 
 
 class JobTuning(ABC):
-    """How fast jobs run whose batch size and learning rate are tuned while they run.
+    """The speed of jobs whose batch size and learning rate are tuned while they run.
 
-    One object a simulation: what it finds for a job it keeps by the job's name.
+    An object serves one simulation; it caches results by job id.
 
     Parameters
     ----------
     seed
-        For `draw_profile`.
+        Random seed for `draw_profile`.
     gpus_per_server
-        Of the training cluster.
+        GPUs of a server of the training cluster.
     """
 
     tells_near_from_far = False
-    """Whether rates depend on where the GPUs of a job are."""
+    """Whether rates depend on the placement of a job's GPUs."""
 
     def __init__(self, *, seed: int = 0, gpus_per_server: int = 8) -> None:
         self.gpus_per_server = gpus_per_server
@@ -97,7 +97,7 @@ class JobTuning(ABC):
         self._profiles: dict[str, ModelProfile] = {}
 
     def profile(self, job: Job) -> ModelProfile:
-        """Return the model of a job: the one that it names, or one drawn once."""
+        """Return the model of a job: the model that it names, or one drawn once."""
         profile = self._profiles.get(job.id)
         if profile is None:
             profile = _PROFILE_OF.get(job.model or "") or draw_profile(job, self._seed)
@@ -105,33 +105,33 @@ class JobTuning(ABC):
         return profile
 
     def least_workers(self, job: Job) -> int:
-        """Return with how few workers a job may run."""
+        """Return the fewest workers with which a job may run."""
         return job.min_workers
 
     @abstractmethod
     def rate(self, job: Job, workers: int) -> float:
-        """Return the most work in worker-seconds that a job does a second with some workers."""
+        """Return the best rate of a job with `workers` workers, in worker-seconds per second."""
 
     def rate_of(self, run: JobRun) -> float:
-        """Return the work in worker-seconds that a running job does a second now."""
+        """Return the current rate of a running job, in worker-seconds per second."""
         return self.rate(run.job, run.workers)
 
 
 class TunedSpeed(JobTuning):
     """Tuning on top of linear scaling: Lyra's jobs with the Pollux job agent.
 
-    With G*(w) for the goodput that tuning reaches with w workers (`tuned_goodput`) and G(w) for
-    that of the batch size the user has set (`fixed_goodput`), an elastic job has the rate
-    rate(w) * G*(w) / G(w), where rate is that of the untuned job. Tuning multiplies whatever the
-    job would do with these workers, never by less than 1. It keeps Lyra's assumption that
-    throughput is linear in the workers, which its authors measured on their cluster (section 5,
-    figure 3), so that schemes with and without tuning can be compared. The noise scale does not
-    change while a job trains, and jobs are taken to be on as few servers as hold them.
+    Let G*(w) be the goodput that tuning reaches with w workers (`tuned_goodput`), and G(w) the
+    goodput of the batch size that the user has set (`fixed_goodput`). An elastic job has the rate
+    rate(w) * G*(w) / G(w), where rate is that of the untuned job. So tuning multiplies the job's
+    rate, never by less than 1. This keeps Lyra's assumption that throughput is linear in the
+    workers, which its authors measured on their cluster (section 5, figure 3), so that schemes with
+    and without tuning can be compared. The noise scale is constant, and jobs are assumed to be on
+    as few servers as possible.
 
     Notes
     -----
-    Source: Lyra (EuroSys 2023), section 7.1, names the Lyra scheduler with the Pollux job agent as
-    Lyra+TunedJobs, without saying how the agent's effect is simulated: the model is this
+    Source: Lyra (EuroSys 2023), section 7.1, calls the Lyra scheduler with the Pollux job agent
+    Lyra+TunedJobs, but does not say how the effect of the agent is simulated; the model is this
     project's.
     """
 
@@ -140,7 +140,7 @@ class TunedSpeed(JobTuning):
         self._rates: dict[str, FloatArray] = {}
 
     def rate(self, job: Job, workers: int) -> float:
-        """See `JobTuning`; with at least one worker."""
+        """Return the tuned rate of a job with at least one worker, in worker-seconds per second."""
         if not job.is_elastic:
             return job.rate(workers)
         if job.min_workers <= workers <= job.max_workers:
@@ -148,7 +148,7 @@ class TunedSpeed(JobTuning):
         return self._tuned_rate(job, workers)
 
     def rates(self, job: Job) -> FloatArray:
-        """Return the rates of an elastic job with w_min to w_max workers; remembered."""
+        """Return the rates of an elastic job with w_min to w_max workers (cached)."""
         rates = self._rates.get(job.id)
         if rates is None:
             rates = np.array(
@@ -162,19 +162,19 @@ class TunedSpeed(JobTuning):
         profile = self.profile(job)
         gpus = workers * job.gpus_per_worker
         tuned = tuned_goodput(profile, gpus, self.gpus_per_server)
-        # Below the base demand, where only comparisons ask, there is no scaling loss.
+        # Scaling loss starts at the base demand. Fewer workers occur only in comparisons.
         untuned = job.rate(workers) if workers > job.min_workers else float(workers)
         return untuned * (tuned / fixed_goodput(profile, gpus, self.gpus_per_server))
 
 
 class GoodputSpeed(JobTuning):
-    """The rates of Pollux's jobs: nothing but their goodput, from one worker on.
+    """The rates of Pollux's jobs, which follow only from their goodput, from one worker on.
 
-    An elastic job has the rate u * G*(w, place, stage), with G* the goodput of the best batch size
-    (`tuned_goodput`), which grows more slowly than its workers w, is less across servers, and rises
-    from stage to stage of the training as the gradient noise does. The unit u makes its work last
-    as long as the workload says where the job has its base demand, on as few servers as hold it,
-    and the batch size of its user (`fixed_goodput`) from beginning to end.
+    An elastic job has the rate u * G*(w, placement, stage), where G* is the goodput of the best
+    batch size (`tuned_goodput`). G* grows more slowly than the number of workers w, is lower across
+    servers, and rises from stage to stage of the training with the gradient noise. The unit u is
+    chosen so that the job's work lasts as long as the workload says if the job has its base demand,
+    on as few servers as possible, and its user's batch size (`fixed_goodput`) all the time.
     """
 
     tells_near_from_far = True
@@ -185,11 +185,11 @@ class GoodputSpeed(JobTuning):
         self._best: dict[tuple[str, int, int, int], FloatArray] = {}
 
     def least_workers(self, job: Job) -> int:
-        """See `JobTuning`: elastic jobs may have less than their base demand."""
+        """Return 1 for an elastic job, which may go below its base demand, else the base demand."""
         return 1 if job.is_elastic else job.min_workers
 
     def rate(self, job: Job, workers: int) -> float:
-        """See `JobTuning`."""
+        """Return the job's highest rate with `workers` workers over all stages and placements."""
         if not job.is_elastic:
             return job.rate(workers)
         key = self._key(job)
@@ -201,16 +201,17 @@ class GoodputSpeed(JobTuning):
         return float(best[workers])
 
     def rate_of(self, run: JobRun) -> float:
-        """See `JobTuning`."""
+        """Return the job's rate at its current stage and placement, in worker-seconds a second."""
         if not run.job.is_elastic:
             return run.job.rate(run.workers)
         place = SPREAD if len(run.gpus) > 1 else NEAR
         return float(self.rates(run.job)[stage_of(run), place, run.workers])
 
     def rates(self, job: Job) -> FloatArray:
-        """Return the rates of an elastic job, shape (`STAGES`, near or spread, w_max + 1).
+        """Return the rates of an elastic job: shape (`STAGES`, near or spread, w_max + 1).
 
-        Those of a single worker that is spread are 0. Kept for all jobs that are alike.
+        The rate of a single spread worker is 0. Jobs with the same parameters share a cached
+        result.
         """
         key = self._key(job)
         rates = self._rates.get(key)
@@ -231,10 +232,10 @@ class GoodputSpeed(JobTuning):
         return rates
 
     def _key(self, job: Job) -> tuple[str, int, int, int]:
-        """Return what jobs have in common whose rates are the same."""
+        """Return the parameters that determine the rates of a job."""
         return self.profile(job).name, job.min_workers, job.max_workers, job.gpus_per_worker
 
 
 def stage_of(run: JobRun) -> int:
-    """Return the stage of the training that a job is in, by what is left of it."""
+    """Return the training stage of a job, from the share of its work that is done."""
     return min(int(STAGES * (1 - run.left / run.work)), STAGES - 1)

@@ -1,9 +1,9 @@
-"""Lyra's shape of a scheme: a queue, elastic scaling, and loans, each a part of its own.
+"""The policy of composed schemes such as Lyra: a queue, elastic scaling and loans.
 
-GPUs of a slower kind may make up for it by number: `replicas` workers on borrowed ones do what one
-worker does on a reference GPU, with the same GPUs each (more workers, the same global batch; three
-inference servers count as one training server). Where no whole number makes up for it exactly, so
-many are taken that they are faster.
+Several GPUs of a slower type can replace one faster GPU: `replicas` workers on borrowed GPUs do the
+work of one worker on a reference GPU and hold the same number of GPUs each. A job then has more
+workers but the same global batch, and three inference servers count as one training server. If no
+whole number of GPUs has exactly the same speed, the number is rounded up.
 
 Source: Lyra (EuroSys 2023), sections 2.1, 4 to 6 and 7.5.
 """
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.workload import Job
 
 SCALING_INTERVAL_S = 60.0
-"""How often elastic jobs are resized at most. Lyra does not state its own interval."""
+"""Least time between two resizings of elastic jobs. Lyra does not state its interval."""
 
 
 class ComposedPolicy(Policy):
-    """Starts jobs in the order of a queue, resizes elastic ones, and borrows servers.
+    """Starts jobs in the order of a queue, resizes elastic jobs, and borrows servers.
 
     Parameters
     ----------
     name
-        What it is called.
+        The name in results.
     parts
-        What it is put together from.
+        The parts of the scheme.
     scaling
-        How elastic jobs grow; None: not at all.
+        How elastic jobs grow; None for not at all.
     scaling_interval_s
         Least time between two resizings of elastic jobs; 0 resizes at every event.
     """
@@ -64,9 +64,10 @@ class ComposedPolicy(Policy):
         self._elastic: dict[int, JobRun] = {}
 
     def counted_pools(self, view: View) -> Collection[int]:
-        """Return the own pools whose servers make no difference: to one-GPU workers, without racks.
+        """Return the own pools if only their number of GPUs matters, which makes replays faster.
 
-        See `Policy`.
+        That is so without racks, if all workers have one GPU and no measured job runs slower when
+        spread.
         """
         if view.cluster.topology is not None:
             return ()
@@ -79,7 +80,7 @@ class ComposedPolicy(Policy):
         return [pool.number for pool in view.cluster.pools if not pool.is_lent]
 
     def begin(self, view: View) -> None:
-        """See `Policy`."""
+        """Prepare for a run: create the queue, the pools and the optional parts of the scheme."""
         self._view = view
         self._borrows = view.loans.is_active
         self._next_scaling_s = view.now_s
@@ -98,7 +99,7 @@ class ComposedPolicy(Policy):
         self._own = [room for room in self._rooms if not room.is_lent]
         self._lent = [room for room in self._rooms if room.is_lent]
         self._room_of_pool = {room.number: room for room in self._rooms}
-        # What is left of jobs is in worker-seconds then, so that both kinds add up.
+        # Workers of both kinds add up only if all jobs count their work in worker-seconds.
         self._mixes = (
             len(self._own) == len(self._lent) == 1
             and view.speed.communication is None
@@ -121,10 +122,8 @@ class ComposedPolicy(Policy):
                 lambda one, other: (key(one), one.order) < (key(other), other.order),
             )
 
-    # What happens.
-
     def waits(self, view: View, run: JobRun) -> None:
-        """See `Policy`."""
+        """Add a job to the queue, and tell the optional parts about it."""
         if self._caps is not None and not run.losses:
             self._caps.submitted(view.now_s, self._left_s(run), run.job.min_gpus)
         if self._preemptions is not None:
@@ -132,7 +131,7 @@ class ComposedPolicy(Policy):
         self._queue.add(run)
 
     def gives_back(self, view: View, run: JobRun) -> None:  # noqa: ARG002
-        """See `Policy`."""
+        """Remove a job from the caps and from the elastic jobs."""
         if self._caps is not None:
             self._caps.ends(run.order)
         if self._elastic.pop(run.order, None) is not None:
@@ -141,7 +140,7 @@ class ComposedPolicy(Policy):
                 room.flexible_gpus -= part.flexible * room.replicas * run.job.gpus_per_worker
 
     def decide(self, view: View) -> None:
-        """Carry out a scheduling pass, and resize elastic jobs if that is due."""
+        """Start waiting jobs if there is news, and resize elastic jobs if it is time."""
         if view.has_news:
             if self._caps is not None:
                 self._caps.advance(view.now_s)
@@ -154,10 +153,8 @@ class ComposedPolicy(Policy):
             else:
                 self.wake_s = self._next_scaling_s
 
-    # The queue.
-
     def _start_queued(self) -> None:
-        """Start jobs in the order of the queue, until nobody who may start fits."""
+        """Start jobs in the order of the queue until no further job can start."""
         queue = self._queue
         if not len(queue):
             return
@@ -189,7 +186,7 @@ class ComposedPolicy(Policy):
             self._elastic[run.order] = run
 
     def _preempt(self, preemptions: PreemptionsInBudget) -> None:
-        """Stop running jobs for those that have waited long, where that pays."""
+        """Stop running jobs for jobs that have waited long, if the rule of preemption allows it."""
         view = self._view
         for run in preemptions.impatient(view):
             if run.is_running or self._is_choosy(run.job):
@@ -204,13 +201,14 @@ class ComposedPolicy(Policy):
                     break
 
     def _left_s(self, run: JobRun) -> float:
-        """Return how long a job still runs on its base demand, as far as it is known."""
+        """Return a job's estimated remaining running time with its base demand, in seconds."""
         return self._view.speed.believed_left_worker_s(run) / run.job.min_workers
 
     def _must_stay_together(self, job: Job, room: PoolRoom) -> bool:
-        """Whether a gang runs on a single server of a pool alone.
+        """Return whether all GPUs of a gang must be on one server of a pool.
 
-        A measured one does so on borrowed GPUs too, as many as were measured, without replicas.
+        A job with measured throughputs must stay together on slower borrowed GPUs, because it uses
+        no replicas.
         """
         speed = self._view.speed
         if job.measured is None or not speed.unit_of(job).is_measured:
@@ -218,7 +216,10 @@ class ComposedPolicy(Policy):
         return room.replicas > 1 or speed.room_for(job, room.number) is Room.TOGETHER
 
     def _kind_of(self, run: JobRun) -> object:
-        """Return with whom a job is blocked: who needs the same, or all where none overtakes."""
+        """Return the kind of a job for the queue: jobs of one kind are blocked together.
+
+        Jobs are of one kind if they need the same; under first-come, all jobs are of one kind.
+        """
         job = run.job
         if self._composition.queue == FIRST_COME:
             return self._is_confined(job)
@@ -231,11 +232,11 @@ class ComposedPolicy(Policy):
         asks: tuple[object, ...]
         asks = job.min_gpus, job.gpus_per_worker, job.fungible, job.heterogeneous, job.is_elastic
         if self._composition.shrinks_longer_only:
-            # Among jobs with equal most workers the queue tries those with less work first, so that
-            # a blocked job hides no job that may scale in more of the running ones.
+            # With `max_workers` in the key, the queue tries jobs of a kind by increasing work.
+            # A blocked job then never hides a job that could scale in more running jobs.
             asks = *asks, job.max_workers
         caps, rule = self._caps, self._composition.loan_rule
-        if caps is None and rule is None:  # asked for every job that waits
+        if caps is None and rule is None:  # a shortcut, because every waiting job gets here
             return *asks, rooms
         left_s = self._left_s(run)
         held_back = None if caps is None else caps.class_of(left_s)
@@ -243,7 +244,7 @@ class ComposedPolicy(Policy):
         return *asks, rooms, held_back, on_loan
 
     def _homes(self, run: JobRun) -> list[tuple[PoolRoom, int]]:
-        """Return where the base demand goes, as (pool, workers); empty if there is no room."""
+        """Return the (pool, workers) pairs for a job's base demand; empty if there is no room."""
         job = run.job
         rooms = self._rooms_for(run)
         for room in rooms:
@@ -266,7 +267,7 @@ class ComposedPolicy(Policy):
         return []
 
     def _rooms_for(self, run: JobRun) -> list[PoolRoom]:
-        """Return the pools that a job may run in now, the preferred one first."""
+        """Return the pools in which a job may start now, in order of preference."""
         rooms = self._preferred_rooms(run)
         caps = self._caps
         if caps is None or caps.admits(caps.class_of(self._left_s(run)), run.job.min_gpus):
@@ -274,11 +275,11 @@ class ComposedPolicy(Policy):
         return [room for room in rooms if room.is_lent]
 
     def _preferred_rooms(self, run: JobRun) -> list[PoolRoom]:
-        """Return the pools that a job may run in if no cap holds it back.
+        """Return the pools in which a job may run, ignoring caps, in order of preference.
 
-        Elastic jobs prefer servers on loan, others own servers (Lyra, section 5.3) unless all are
-        to fill loans first; jobs on both kinds have their base demand on own servers (section 6).
-        Among own ones the fastest comes first.
+        Elastic jobs prefer servers on loan; other jobs prefer own servers (Lyra, section 5.3)
+        unless `prefers_loans` is set. Jobs that can use both kinds of GPUs have their base demand
+        on own servers (section 6). Among own pools the fastest comes first.
         """
         job = run.job
         own, lent = self._own, self._lent
@@ -301,13 +302,13 @@ class ComposedPolicy(Policy):
 
     @staticmethod
     def _is_choosy(job: Job) -> bool:
-        """Whether there may be pools with room for a job in which it cannot run."""
+        """Return whether there may be pools in which a job cannot run although it fits."""
         return job.measured is not None or bool(job.gpu_types)
 
     def _rooms_of(self, job: Job, order: int) -> tuple[list[PoolRoom], list[PoolRoom]]:
-        """Return the own and the borrowed pools in which a choosy job can run; kept.
+        """Return the own and the borrowed pools in which a job with restrictions can run (cached).
 
-        The fastest first, if its throughput was measured.
+        If the job's throughput was measured, the fastest pool comes first.
         """
         found = self._rooms_of_choosy.get(order)
         if found is None:
@@ -325,15 +326,15 @@ class ComposedPolicy(Policy):
         return found
 
     def _takes(self, job: Job, room: PoolRoom) -> bool:
-        """Whether a job may run in a pool, as far as it asks for types."""
+        """Return whether a job accepts the GPU type of a pool."""
         return job.takes(self._view.cluster.pools[room.number].gpu_type.name)
 
     def _is_confined(self, job: Job) -> bool:
-        """Whether a job of a scheme that confines fungible jobs waits for borrowed servers.
+        """Return whether a job may run only on borrowed servers (`confines_fungible`).
 
-        It must be small enough to find room there before long, at most a tenth of the inference
-        cluster, so that a workload has no job that waits for a loan that is never large enough.
-        Once loans change no more, those on loan must hold it.
+        A job is confined only if it needs at most a tenth of the inference cluster, so that no job
+        waits for a loan that is never large enough. Once loans no longer change, the servers on
+        loan must be able to hold it.
         """
         if not (self._composition.confines_fungible and self._borrows and job.fungible):
             return False
@@ -360,10 +361,10 @@ class ComposedPolicy(Policy):
         return room.fitting(gpus_per_worker, Group.BASE) >= workers
 
     def _make_room(self, room: PoolRoom, run: JobRun) -> bool:
-        """Scale jobs in until a base demand fits, if it can; return whether it fits now.
+        """Scale jobs in until a waiting base demand fits, if possible; return whether it fits.
 
-        Base demands come before flexible workers (Lyra, section 5.2). Those go first whose loss
-        delays their job least.
+        Base demands take precedence over flexible workers (Lyra, section 5.2). The worker whose
+        removal delays its job least is removed first.
         """
         job, view = run.job, self._view
         needed = job.min_workers * room.replicas * job.gpus_per_worker
@@ -382,8 +383,8 @@ class ComposedPolicy(Policy):
                         parts.append((part, other))
                     else:
                         staying += part.gpus[Group.FLEXIBLE]
-        # Fragments of servers may hold fewer workers than their GPUs add up to; then no job is to
-        # be scaled in for nothing.
+        # Fragmented servers hold fewer workers than their free GPUs suggest.
+        # The check comes first, so that no job is scaled in without making room.
         leaving = [part.gpus[Group.FLEXIBLE] for part, _ in parts]
         after = room.fit.room_after(leaving, job.gpus_per_worker, staying)
         if after // room.replicas < job.min_workers:
@@ -407,17 +408,15 @@ class ComposedPolicy(Policy):
         return True
 
     def _may_be_scaled_in(self, other: JobRun, run: JobRun) -> bool:
-        """Whether a running job may lose flexible workers to the base demand of a waiting one."""
+        """Return whether `other` may lose flexible workers to the base demand of `run`."""
         if not self._composition.shrinks_longer_only:
             return True
         view = self._view
         view.account(other)
         return view.left_gpu_s(other) > view.left_gpu_s(run)
 
-    # Elastic scaling.
-
     def _delay_s(self, run: JobRun) -> float:
-        """Return by how much a job would complete later with one worker less."""
+        """Return by how many seconds a job would complete later with one worker fewer."""
         speed = self._view.speed
         left = speed.believed_left_worker_s(run)
         job, workers = run.job, run.workers
@@ -426,7 +425,13 @@ class ComposedPolicy(Policy):
     def _scale(
         self, run: JobRun, room: PoolRoom, workers: int, first: Collection[int] = frozenset()
     ) -> None:
-        """Add flexible workers in a pool, or take them away if negative, `first` from there."""
+        """Add flexible workers in a pool, or remove them if `workers` is negative.
+
+        Parameters
+        ----------
+        first
+            Hosts from which workers are removed first.
+        """
         view, gpus_per_worker = self._view, run.job.gpus_per_worker
         view.account(run)
         part = next((part for part in run.parts if part.pool == room.number), None)
@@ -437,15 +442,15 @@ class ComposedPolicy(Policy):
             part = part or Part(room.number, {}, worker_speed=room.worker_speed)
             view.grow(run, part, workers, placed)
         else:
-            assert part is not None, "workers leave that are there"
+            assert part is not None, "only workers of the job are removed"
             leaving = _leaving(part, -workers * room.replicas * gpus_per_worker, first)
             view.shrink(run, part, -workers, leaving)
 
     def _resize(self) -> None:
-        """Let the scheme's rule decide anew on all flexible workers.
+        """Decide anew on the flexible workers of all jobs, by the scaling rule.
 
-        In each pool on those of the jobs that stay within it; then on those of jobs on both kinds
-        of GPUs, which get what all others leave (Lyra, section 6).
+        Jobs that stay within one pool are decided pool by pool. Then the jobs that can use both
+        kinds of GPUs share the GPUs that the other jobs leave (Lyra, section 6).
         """
         view = self._view
         self._next_scaling_s = view.now_s + self._scaling_interval_s
@@ -478,7 +483,7 @@ class ComposedPolicy(Policy):
         for run, room, change in sorted(changes, key=lambda each: each[2] > 0):
             workers = change
             if change > 0:
-                # Fragments of servers may hold fewer workers than their GPUs add up to.
+                # Fragmented servers hold fewer workers than their free GPUs suggest.
                 workers = min(change, room.fitting(run.job.gpus_per_worker, Group.FLEXIBLE))
             if workers:
                 self._scale(run, room, workers)
@@ -487,11 +492,11 @@ class ComposedPolicy(Policy):
             self._gather(run)
 
     def _may_be_on_both(self, job: Job) -> bool:
-        """Whether the workers of a job can be on own and borrowed GPUs at once."""
+        """Return whether the workers of a job can be on own and borrowed GPUs at once."""
         return job.heterogeneous and all(self._takes(job, room) for room in self._rooms)
 
     def _extra_workers(self, runs: list[JobRun], free_gpus: int, kind: str) -> Sequence[int]:
-        """Ask the scheme's rule for the flexible workers of jobs that share so many GPUs."""
+        """Return each job's number of flexible workers on `free_gpus` GPUs, by the scaling rule."""
         assert self._scaling is not None, "only schemes that scale resize"
         if not runs or not free_gpus:
             return [0] * len(runs)
@@ -505,15 +510,15 @@ class ComposedPolicy(Policy):
     def _spread(
         self, run: JobRun, workers: int, left: list[int]
     ) -> Iterable[tuple[JobRun, PoolRoom, int]]:
-        """Divide the flexible workers of a job on both kinds of GPUs; yield what changes.
+        """Divide a job's flexible workers over own and borrowed GPUs; yield the changes.
 
-        They go to servers on loan where possible (Lyra, section 6), and beside the base demand
-        where being on both kinds costs more than they bring.
+        Workers go to servers on loan if possible (Lyra, section 6). They stay with the base demand
+        if using both kinds of GPUs costs more speed than it brings.
 
         Parameters
         ----------
         left
-            GPUs to be had on own servers and on loan; what the job gets is taken off.
+            GPUs available on own servers and on loan; the job's share is subtracted.
         """
         own, lent = self._rooms
         speed, gpus_per_worker = self._view.speed, run.job.gpus_per_worker
@@ -544,9 +549,12 @@ class ComposedPolicy(Policy):
                 yield run, room, change
 
     def _mixed_rate(self, run: JobRun, extra: int, on_loan: int) -> float:
-        """Return the work a second with so many extra workers, and workers on loan, on both kinds.
+        """Return a job's work per second on both kinds of GPUs, at the mean speed of its workers.
 
-        At the speed that workers have on average.
+        Parameters
+        ----------
+        extra, on_loan
+            Number of flexible workers, and of all workers on loan.
         """
         speed = self._view.speed
         workers = run.job.min_workers + extra
@@ -555,9 +563,9 @@ class ComposedPolicy(Policy):
         return speed.mixed_efficiency * speed.scaled(run.job, workers) * mean
 
     def _gather(self, run: JobRun) -> None:
-        """Take a job off the other kind of GPUs if it is no faster for being on both.
+        """Remove a job's workers on the other kind of GPUs if they do not make it faster.
 
-        It may have got, or been left with, fewer workers there than the rule foresaw.
+        It may have got, or kept, fewer workers there than the scaling rule assumed.
         """
         if len(run.parts) < 2:
             return
@@ -570,14 +578,12 @@ class ComposedPolicy(Policy):
             self._scale(run, self._room_of_pool[other.pool], -other.flexible)
             self._view.totals.scaling_operations += 1
 
-    # Loans.
-
     def reclaim(self, view: View, count: int) -> list[int]:
-        """Vacate the servers that the solver chooses.
+        """Vacate the borrowed servers that the reclaim solver chooses; return their hosts.
 
-        A job is stopped if it has base workers there; else it is scaled in so far that its flexible
-        workers leave them. Replicas that no longer make up a whole worker leave too, from the
-        servers that hold fewest. See `Policy`.
+        A job with base workers on a vacated server is stopped. Any other job loses its flexible
+        workers on that server, and replicas that no longer form a whole worker, from the servers
+        that hold the fewest of them.
         """
         hosted = view.hosted()
         chosen = self.choose_reclaimed(view, count)
@@ -600,9 +606,9 @@ class ComposedPolicy(Policy):
 
 
 def _leaving(part: Part, gpus: int, first: Collection[int]) -> dict[int, int]:
-    """Return flexible GPUs to take away: on some hosts first, then where there are fewest of them.
+    """Return the flexible GPUs to remove, by host: from `first`, then where there are fewest.
 
-    So servers are emptied that can be given to others, or back.
+    This order empties servers, which can then go to other jobs or be given back.
     """
     flexible = part.gpus[Group.FLEXIBLE]
     leaving: dict[int, int] = {}

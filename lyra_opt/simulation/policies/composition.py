@@ -1,4 +1,4 @@
-"""What a composed scheme is put together from, each part by name or by its figures."""
+"""The parts of a composed scheme: queue, scaling, reclaiming and loan rules, with settings."""
 
 from __future__ import annotations
 
@@ -18,53 +18,55 @@ if TYPE_CHECKING:
 
 
 OF_GOODPUT = "goodput:knapsack"
-"""The scaling of jobs that are tuned while they run."""
+"""The scaling that tunes jobs while they run."""
 
 OF_SOLVERS = ("knapsack:", "policy:")
-"""How scalings begin that name a solver."""
+"""Prefixes of scalings that name a solver."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Composition:
-    """What a scheme is put together from: a queue, elastic scaling and reclaiming.
+    """The parts of a composed scheme: a queue, elastic scaling and reclaiming.
 
     Parameters
     ----------
     queue
         One of `lyra_opt.simulation.queues.ORDERS`.
     reclaimer
-        Reclaim solver that chooses which servers on loan to give back, by name,
-        ``my_file.py:NAME``, object or class; None for a scheme that borrows none.
+        Reclaim solver that chooses which servers on loan to give back: a name, ``my_file.py:NAME``,
+        an object or a class; None for a scheme that borrows no servers.
     weighs_lost_work
-        Whether a preemption counts by the work that it loses.
+        Whether a preemption counts as the work that it loses.
     scaling
-        How elastic jobs grow: None (not at all), ``knapsack:SOLVER`` (a solver of the allocation
-        problem for jct_reduction), ``policy:POLICY`` (one that decides step by step), either of
-        them as an object, a class or ``my_file.py:NAME``; ``goodput:knapsack`` (of jobs that are
-        tuned while they run, see `lyra_opt.simulation.goodput.tuning.TunedSpeed`).
+        How elastic jobs grow: None (not at all); ``knapsack:SOLVER`` (a solver of the allocation
+        problem for jct_reduction); ``policy:POLICY`` (an allocation policy that decides step by
+        step); either of them as an object, a class or ``my_file.py:NAME``; or ``goodput:knapsack``
+        (for jobs that are tuned while they run, see
+        `lyra_opt.simulation.goodput.tuning.TunedSpeed`).
     grows_only_without_queue
-        Whether jobs grow only while none waits.
+        Whether jobs grow only while no job waits.
     confines_fungible
-        Whether fungible jobs run on inference servers, and nowhere else, and nobody else does;
-        they do not wait for others, nor others for them.
+        Whether fungible jobs run only on inference servers, and no other jobs run on them; the two
+        groups then do not wait for each other.
     keeps_groups_apart
         Whether flexible workers on loan have servers of their own.
     prefers_loans
-        Whether jobs that may go on loan go there first, elastic or not; those on both kinds of GPUs
-        still begin on own servers.
+        Whether all jobs that may use servers on loan try these first. Jobs that can use both kinds
+        of GPUs at once still start on own servers.
     run_time_caps
-        What long jobs may hold together; None for all that there is.
+        Caps on the GPUs that long jobs may hold together; None for no caps.
     loan_rule
-        Which jobs go to servers on loan; None for all that may, preferred as in Lyra.
+        Which jobs may use servers on loan; None for all jobs that can, with Lyra's preference.
     shrinks_longer_only
-        Whether a base demand scales in only jobs that have more GPU-seconds left than it.
+        Whether a waiting base demand may scale in only jobs with more remaining GPU-seconds than
+        its own job.
     voluntary_preemption
-        When running jobs are stopped for waiting ones; None for never.
+        When running jobs are stopped for waiting jobs; None for never.
 
     Notes
     -----
-    The parts that are objects may be given as tables of what is other than by default; true stands
-    for all by default, false for None.
+    The parts that are objects can be given as tables with the settings that differ from the
+    defaults; true means all defaults, false means None.
     """
 
     queue: str = "first-come"
@@ -101,7 +103,7 @@ _PARTS = {
 
 
 def _part(field: str, given: Any, part: type) -> Any:
-    """Return a part that is given as an object, a table of its figures, or a flag."""
+    """Return the object for a part given as an object, a table of settings, or true or false."""
     if given is None or isinstance(given, part):
         return given
     if isinstance(given, bool):

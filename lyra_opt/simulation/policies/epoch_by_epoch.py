@@ -1,14 +1,13 @@
-"""Pollux: who has which GPUs is decided anew as each epoch begins, for all jobs together.
+"""Pollux: at the start of each epoch, the GPUs are reallocated to all jobs together.
 
-There is no queue. Elastic jobs start on one GPU, and may shrink to it or below their base demand;
-they get at most twice the most workers that they have had, and at most what they can use. All
-others, which are as their users set them up, are gangs, in one allocation with them: they run with
-their base demand or not at all, and keep their GPUs once they have them unless they can be
-restarted.
+There is no queue. Elastic jobs start on one GPU and may shrink to one GPU, below their base demand.
+They get at most twice the most workers that they have had, and at most their maximum. All other
+jobs run as their users set them up. They are gangs in the same allocation: they run with their base
+demand or not at all, and a running gang keeps its GPUs unless it can restart.
 
-Or gangs queue, which is no part of Pollux: as an epoch begins they start in the order of a queue on
-the GPUs that are free, and elastic jobs share what is left and what they hold already. Elastic jobs
-give nothing up for a gang then.
+Optionally, gangs queue, which is not part of Pollux. Then, at the start of an epoch, they start in
+the order of a queue on the free GPUs, and elastic jobs share the remaining GPUs and those that they
+already hold. Elastic jobs never give up GPUs for a gang in this mode.
 
 Source: Pollux (OSDI 2021), section 4, and its public artifact (petuum/adaptdl, branch
 osdi21-artifact, simulator/simulator.py and pollux.py), whose jobs are all elastic.
@@ -39,20 +38,20 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.view import View
 
 MOST_GROWTH = 2
-"""How many times the most workers that it has had a job may get."""
+"""Factor by which a job may exceed the most workers that it has had."""
 
 
 class EpochByEpoch(Policy):
-    """Maximises the fitness of all jobs as each epoch begins.
+    """Maximises Pollux's fitness of all jobs at the start of each epoch.
 
     Parameters
     ----------
     name
-        What it is called.
+        The name in results.
     tuned
-        How fast jobs run.
+        The speed model of tuned jobs.
     queue
-        In which order gangs wait, one of `lyra_opt.simulation.queues.ORDERS`; None for no queue.
+        Order in which gangs wait, one of `lyra_opt.simulation.queues.ORDERS`; None for no queue.
     """
 
     asks_at_events = False
@@ -68,8 +67,8 @@ class EpochByEpoch(Policy):
         self._is_carrying_out = False
 
     def begin(self, view: View) -> None:
-        """See `Policy`."""
-        assert isinstance(view.tenure, Epochs), "it decides in epochs"
+        """Prepare for a run: find the own servers, and create the queue if there is one."""
+        assert isinstance(view.tenure, Epochs), "this policy needs epochs"
         self._tenure = view.tenure
         (pool,) = (pool for pool in view.cluster.pools if not pool.is_lent)
         self._servers = len(pool.hosts)
@@ -83,7 +82,7 @@ class EpochByEpoch(Policy):
             )
 
     def waits(self, view: View, run: JobRun) -> None:
-        """See `Policy`."""
+        """Add a waiting job, and wake up at the start of the next epoch."""
         if not self._is_carrying_out:
             self._active[run.order] = run
             if self._queue is not None and not run.job.is_elastic:
@@ -91,13 +90,13 @@ class EpochByEpoch(Policy):
             self.wake_s = min(self.wake_s, self._tenure.decides_at_s(view.now_s))
 
     def completes(self, view: View, run: JobRun) -> None:  # noqa: ARG002
-        """See `Policy`."""
+        """Remove a completed job."""
         del self._active[run.order]
         if not self._active:
             self.wake_s = math.inf
 
     def decide(self, view: View) -> None:
-        """Find the fittest allocation, and carry it out."""
+        """Find the allocation of highest fitness, and carry it out."""
         for run in list(view.running.values()):
             view.settle(run)
         if not self._active:
@@ -107,7 +106,7 @@ class EpochByEpoch(Policy):
             self._start_queued(view, self._queue)
         runs = [run for run in self._active.values() if not self._is_pinned(run)]
         if runs:
-            # As the artifact's repair has it: who has had least comes first.
+            # As in the artifact's repair step, jobs that have had fewer GPU-seconds come first.
             runs.sort(key=lambda run: (run.held_gpu_s, run.order))
             stopwatch = Stopwatch()
             with limited_to(Limits(time_s=LONGEST_DECISION_S)):
@@ -123,14 +122,14 @@ class EpochByEpoch(Policy):
                 view.renew_rate(run)
 
     def _is_pinned(self, run: JobRun) -> bool:
-        """Whether a job has no part in the allocation: it queues, or cannot be restarted."""
+        """Return whether a job is outside the allocation: it queues, or runs and cannot restart."""
         if run.job.is_elastic:
             return False
         return self._queue is not None or (run.is_running and not run.job.checkpoints)
 
     @staticmethod
     def _start_queued(view: View, queue: JobQueue) -> None:
-        """Start gangs in the order of the queue, until none that may start fits."""
+        """Start gangs in the order of the queue until no further gang can start."""
         queue.begin()
         while (run := queue.first()) is not None:
             parts = view.fit(run)
@@ -141,7 +140,7 @@ class EpochByEpoch(Policy):
                 view.start(run, parts)
 
     def epoch(self, view: View, runs: Sequence[JobRun]) -> PolluxEpoch:
-        """Return the question that an epoch puts, about jobs that are not pinned."""
+        """Return the allocation problem of this epoch for the jobs that are not pinned."""
         restart_s = self._tenure.restart_s
         width = np.array([run.job.gpus_per_worker for run in runs], dtype=np.int64)
         gpus = view.hosts.array[: self._servers].copy()
@@ -171,12 +170,12 @@ class EpochByEpoch(Policy):
 
     @staticmethod
     def _held(run: JobRun) -> dict[int, int]:
-        """Return the workers of a job by host."""
+        """Return the number of workers of a job by host."""
         width = run.job.gpus_per_worker
         return {host: count // width for host, count in run.gpus.items()}
 
     def _most(self, run: JobRun) -> int:
-        """Return how many workers a job may get."""
+        """Return the most workers that a job may get in this epoch."""
         job = run.job
         if not job.is_elastic:
             return job.min_workers
@@ -184,10 +183,10 @@ class EpochByEpoch(Policy):
         return min(max(MOST_GROWTH * had, 1), job.max_workers)
 
     def _speed_up(self, run: JobRun, most: int, jobs: int) -> FloatArray:
-        """Return the speed-ups of a job with 0 to most workers against a fair share on one server.
+        """Return a job's speed-ups with 0 to `most` workers, relative to its fair share.
 
-        A job whose goodput is not known, since it has never run or is as its user set it up,
-        is taken to be as many times faster as it has workers.
+        The speed-up is taken as linear in the number of workers if the job's goodput is unknown,
+        because it has never run or runs as its user set it up.
         """
         job = run.job
         fair_workers = max(1, -(-self._gpus // (jobs * job.gpus_per_worker)))
@@ -202,7 +201,7 @@ class EpochByEpoch(Policy):
     def _carry_out(
         self, view: View, runs: Sequence[JobRun], rows: Sequence[dict[int, int]]
     ) -> None:
-        """Stop, lift and start jobs, so that each has its row."""
+        """Stop, move and start jobs, so that each has the workers of its row."""
         changed = [
             (run, row) for run, row in zip(runs, rows, strict=True) if row != self._held(run)
         ]
@@ -218,7 +217,7 @@ class EpochByEpoch(Policy):
                 continue
             width = run.job.gpus_per_worker
             parts = view.reserve(run, {host: count * width for host, count in row.items()})
-            # Its rate depends on where it is in its training.
+            # The rate of a tuned job depends on its training progress.
             self._stage[run.order] = stage_of(run)
             if run.order in lifted:
                 view.put(run, parts)

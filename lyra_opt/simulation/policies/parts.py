@@ -1,13 +1,13 @@
-"""Parts of composed schemes that are ours: which jobs go on loan, hold what, and are stopped.
+"""Optional parts of composed schemes, which are ours: loan rule, run-time caps, preemption.
 
-*Loan rule.* Loans are called back, so jobs go there by how long they still run.
+*Loan rule.* Servers on loan are reclaimed, so only jobs with a short remaining run time use them.
 
-*Run-time caps.* Caps on what long jobs hold together, so that short ones find GPUs free when they
-come. Nobody is preempted by it: that long jobs fill the cluster is what makes short ones wait where
-jobs keep their GPUs until they complete.
+*Run-time caps.* Long jobs may hold only part of the GPUs together, so that short jobs find free
+GPUs when they arrive. No job is preempted for it. Without caps, short jobs wait because long jobs
+fill the cluster and keep their GPUs until they complete.
 
-*Voluntary preemption.* Running jobs are stopped for waiting ones, within a budget, for the sake of
-the mean.
+*Voluntary preemption.* Running jobs are stopped for waiting jobs, within a budget, to reduce the
+mean JCT.
 """
 
 from __future__ import annotations
@@ -36,19 +36,20 @@ HOUR_S = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoanRule:
-    """Jobs that are done before long are put on loan, others wait for own servers.
+    """Puts jobs with a short remaining run time on loan; longer jobs wait for own servers.
 
-    A job that is stopped when servers are called back loses what it did there. The shorter it runs,
-    the less likely that is, and the less it loses. Every job fits the own servers when nothing else
-    runs, so that nobody waits for a loan, and who may not be put on loan starts nevertheless.
+    A job that is stopped by reclaiming loses its progress. The shorter it runs, the less likely
+    that is, and the less it loses. Every job fits the empty own servers, so no job has to wait for
+    a loan, and jobs that may not use a loan start eventually.
 
     Parameters
     ----------
     longest_h
-        Hours that a job has left at most, on its base demand, to be put on loan; above 0.
+        Longest remaining run time, in hours with the base demand, of a job that may use servers on
+        loan; above 0.
     first_h
-        Hours that it has left at most to be put there though own servers have room; at least 0, at
-        most `longest_h`.
+        Longest remaining run time, in hours, of a job that uses servers on loan even if own servers
+        have room; at least 0, at most `longest_h`.
 
     Notes
     -----
@@ -64,51 +65,51 @@ class LoanRule:
             raise FieldError("first_h", self.first_h, f"must be at most longest_h, {longest_h:g}")
 
     def admits(self, left_s: float) -> bool:
-        """Whether a job that has so many seconds left may be put on loan."""
+        """Return whether a job with `left_s` seconds left may use servers on loan."""
         return left_s <= self.longest_h * HOUR_S
 
     def prefers(self, left_s: float) -> bool:
-        """Whether it is put on loan though own servers have room for it."""
+        """Return whether a job with `left_s` seconds left prefers a loan to free own servers."""
         return left_s <= self.first_h * HOUR_S
 
 
 DAY_S = 86_400.0
 
 SAMPLE_S = 600.0
-"""Between two looks at what jobs ask for."""
+"""Seconds between two samples of the demand."""
 
 SAMPLES_PER_UPDATE = 6
-"""Looks between two times at which caps are set anew."""
+"""Number of samples between two updates of the caps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTimeCaps:
-    """Jobs of at least x hours may together hold what shorter ones seldom need.
+    """Limits how many GPUs long jobs hold together, so that GPUs stay free for shorter jobs.
 
-    For each x of `classes_h`: what shorter jobs would occupy if each ran from its submission on is
-    looked at over a window of the past. Jobs of at least x hours may hold the own GPUs less a
-    percentile of that. The caps are nested: a job counts for each x that it is not shorter than.
-    Run times are those on the base demand, as far as the scheduler knows, and of jobs that were
-    preempted what is left of them.
+    For each x of `classes_h`, the demand of jobs shorter than x hours is sampled over a past
+    window, as if each job ran from its submission on. Jobs of at least x hours may hold the own
+    GPUs less a percentile of that demand. The caps are nested: a job counts towards every cap whose
+    x it reaches. Run times are for the base demand, as the scheduler estimates them; after a
+    preemption, the remaining run time counts.
 
-    A gang that is larger than a cap may start when no other job counts for it. So an idle cluster
-    takes any job, and who is held back starts when the jobs that he is held back by have gone and
-    no shorter one of them has come, which is what he waits for without caps too.
+    A gang larger than a cap may start if no other job counts towards that cap. So an idle cluster
+    takes any job. A job that is held back starts when the jobs counted before it have completed and
+    no shorter such job has arrived, for which it also waits without caps.
 
     Parameters
     ----------
     classes_h
-        Where classes begin, in hours, rising and above 0; at least one.
+        Lower limits of the classes in hours, increasing and above 0; at least one.
     percentile
-        Of what shorter jobs occupy, from 0 (their least) to 100 (their peak).
+        Percentile of the shorter jobs' demand that stays reserved, from 0 (minimum) to 100 (peak).
     long_demand
-        A cap is not below so many times what the jobs that count for it ask for in the mean, so
-        that they do not fall behind where there are GPUs for all; at least 0.
+        A cap is at least this multiple of the mean demand of the jobs that count towards it, so
+        that they do not fall behind when there are GPUs for all jobs; at least 0.
     short_demand
-        But it leaves so many times what shorter jobs ask for in the mean, where there are not; at
-        least 0.
+        A cap leaves at least this multiple of the mean demand of shorter jobs, when there are not
+        GPUs for all jobs; at least 0.
     window_days
-        How far back is looked, above 0.
+        Length of the window of samples in days, above 0.
 
     Notes
     -----
@@ -127,7 +128,7 @@ class RunTimeCaps:
             for place, hours in enumerate(self.classes_h)
         )
         if not classes_h or any(b <= a for a, b in pairwise(classes_h)):
-            raise FieldError("classes_h", list(classes_h), "must be hours that rise, one at least")
+            raise FieldError("classes_h", list(classes_h), "must be one or more increasing hours")
         object.__setattr__(self, "classes_h", classes_h)
         if require_number("percentile", self.percentile, minimum=0) > 100:
             raise FieldError("percentile", self.percentile, "must be at most 100")
@@ -137,33 +138,33 @@ class RunTimeCaps:
 
 
 class CapsInForce:
-    """The caps of a run, and what counts for them.
+    """The current run-time caps of a simulation run, and the GPUs that count towards them.
 
     Parameters
     ----------
     rule
-        How they are set.
+        The settings of the caps.
     gpus
         Own GPUs of the cluster.
     now_s
-        When the run begins.
+        Start time of the run.
 
     Attributes
     ----------
     gpus
-        The caps, by class.
+        The caps by class, in GPUs.
 
     Notes
     -----
-    `submitted` takes O(classes + log jobs), `admits` O(classes); setting caps anew, once an hour,
-    O(classes * samples of the window).
+    `submitted` takes O(classes + log jobs), `admits` O(classes); updating the caps, once an hour,
+    takes O(classes * samples in the window).
     """
 
     def __init__(self, rule: RunTimeCaps, *, gpus: int, now_s: float) -> None:
         self._begins_s = [hours * HOUR_S for hours in rule.classes_h]
         self._own_gpus, self._rule = gpus, rule
         classes = len(self._begins_s)
-        # GPUs that jobs shorter than each class would occupy now, and all jobs.
+        # GPUs that all jobs shorter than each class would occupy now, then those of all jobs.
         self._asked = [0] * (classes + 1)
         self._leaving: list[tuple[float, int, int]] = []
         length = max(1, math.ceil(rule.window_days * DAY_S / SAMPLE_S))
@@ -175,11 +176,11 @@ class CapsInForce:
         self._holder: dict[int, tuple[int, int]] = {}
 
     def class_of(self, run_time_s: float) -> int:
-        """Return for how many caps a job counts that runs so long."""
+        """Return the number of caps towards which a job of this run time counts."""
         return bisect_right(self._begins_s, run_time_s)
 
     def submitted(self, now_s: float, run_time_s: float, gpus: int) -> None:
-        """Take note of what a job asks for that is submitted now."""
+        """Add the demand of a job that is submitted at `now_s`."""
         self.advance(now_s)
         counted = self.class_of(run_time_s)
         for place in range(counted, len(self._asked)):
@@ -187,7 +188,7 @@ class CapsInForce:
         heappush(self._leaving, (now_s + run_time_s, counted, gpus))
 
     def advance(self, now_s: float) -> None:
-        """Look at what was asked for up to now, and set caps anew where that is due."""
+        """Sample the demand until `now_s`, and update the caps when it is time."""
         while self._next_sample_s <= now_s:
             self._forget(self._next_sample_s)
             self._samples.append(tuple(self._asked))
@@ -198,7 +199,7 @@ class CapsInForce:
                 self._until_update = SAMPLES_PER_UPDATE
 
     def _forget(self, now_s: float) -> None:
-        """Count no longer who would be gone by now."""
+        """Remove the demand of jobs that would have completed by `now_s`."""
         leaving = self._leaving
         while leaving and leaving[0][0] <= now_s:
             _, counted, gpus = heappop(leaving)
@@ -218,18 +219,18 @@ class CapsInForce:
         self.gpus = (self._own_gpus - left).tolist()
 
     def admits(self, counted: int, gpus: int) -> bool:
-        """Whether a job that counts for so many caps may start on so many own GPUs."""
+        """Return whether a job that counts towards `counted` caps may start on `gpus` own GPUs."""
         held, caps = self._held, self.gpus
         return all(not held[place] or held[place] + gpus <= caps[place] for place in range(counted))
 
     def starts(self, order: int, counted: int, gpus: int) -> None:
-        """Take note of a job that gets own GPUs."""
+        """Count the own GPUs of a job that starts."""
         if counted and gpus:
             self._holder[order] = counted, gpus
             self._add(counted, gpus)
 
     def ends(self, order: int) -> None:
-        """Take note of a job that gives up its GPUs."""
+        """Stop counting the GPUs of a job that gives them up."""
         counted, gpus = self._holder.pop(order, (0, 0))
         self._add(counted, -gpus)
 
@@ -239,32 +240,33 @@ class CapsInForce:
 
 
 MOST_TRIED = 16
-"""Waiting jobs for which others are looked for at one time."""
+"""Most waiting jobs for which preemptions are tried at one time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoluntaryPreemption:
-    """A job that has waited long takes the GPUs of jobs that have much more left than it.
+    """Lets a job that has waited long take the GPUs of jobs with much more work left.
 
-    Only of jobs that come after it in the queue, so that they do not take them back at once.
+    Only jobs that come later in the queue are stopped, so that they do not take the GPUs back at
+    once.
 
     Parameters
     ----------
     budget
-        Preemptions for each job submitted so far, those by calls for servers on loan counted too;
-        at least 0.
+        Allowed preemptions per job submitted so far, including preemptions by reclaiming; at least
+        0.
     waited_run_times
-        For how many of its run times a job has waited at least; at least 0.
+        A job may preempt after it has waited for this multiple of its run time; at least 0.
     area_ratio
-        How many times the GPU-seconds that a waiting job has left a stopped one has left at least;
-        at least 1.
+        A stopped job has at least this multiple of the waiting job's remaining GPU-seconds; at
+        least 1.
     least_left_h
-        Hours that a stopped job has left at least; at least 0.
+        Least remaining run time of a stopped job, in hours; at least 0.
     lost_share
-        GPU-seconds that a stopped job loses, which has no checkpoint, as a share of what the
-        waiting one has left, at most; at least 0.
+        Most GPU-seconds that a stopped job without checkpoints may lose, as a share of the waiting
+        job's remaining GPU-seconds; at least 0.
     interval_s
-        Seconds between two times at which jobs are stopped, at least; at least 0.
+        Least time between two rounds of preemptions, in seconds; at least 0.
 
     Notes
     -----
@@ -286,16 +288,17 @@ class VoluntaryPreemption:
     def pays(
         self, *, waiting_gpu_s: float, left_gpu_s: float, left_s: float, lost_gpu_s: float
     ) -> bool:
-        """Whether a job may be stopped for a waiting one.
+        """Return whether a running job may be stopped for a waiting job.
 
         Parameters
         ----------
         waiting_gpu_s
-            What the waiting job has left.
+            Remaining GPU-seconds of the waiting job.
         left_gpu_s, left_s
-            What the other has left, in GPU-seconds and, on its base demand, in seconds.
+            Remaining GPU-seconds of the running job, and its remaining seconds with its base
+            demand.
         lost_gpu_s
-            What it would lose.
+            GPU-seconds that the running job would lose.
         """
         return (
             left_gpu_s >= self.area_ratio * waiting_gpu_s
@@ -305,14 +308,14 @@ class VoluntaryPreemption:
 
 
 class PreemptionsInBudget:
-    """Who has waited long enough in a run, and whom to stop for him.
+    """Finds jobs that have waited long enough in a run, and the jobs to stop for them.
 
     Parameters
     ----------
     rule
-        When that pays.
+        The settings of voluntary preemption.
     comes_before
-        Whether one job comes before another in the queue.
+        Whether the first job precedes the second job in the queue.
     """
 
     def __init__(
@@ -325,7 +328,7 @@ class PreemptionsInBudget:
         self._impatient: dict[int, tuple[float, JobRun]] = {}
 
     def waits(self, run: JobRun, now_s: float, run_time_s: float) -> None:
-        """Take note of a job that is submitted, or was stopped."""
+        """Note that a job has been submitted or stopped, and now waits."""
         if run.losses:
             self._stopped += 1
         else:
@@ -335,13 +338,14 @@ class PreemptionsInBudget:
 
     @property
     def left(self) -> int:
-        """How many jobs may be stopped now."""
+        """The number of preemptions that the budget still allows."""
         return max(0, int(self._rule.budget * self._submitted) - self._stopped)
 
     def impatient(self, view: View) -> list[JobRun]:
-        """Return who has waited long enough, the least GPU-seconds first; nobody if it is early.
+        """Return the jobs that have waited long enough, those with the least work left first.
 
-        At most `MOST_TRIED`.
+        At most `MOST_TRIED` jobs; none before `interval_s` has passed since the last call that
+        returned jobs.
         """
         now_s = view.now_s
         if now_s < self._next_s or not self.left:
@@ -359,10 +363,10 @@ class PreemptionsInBudget:
         return nsmallest(MOST_TRIED, runs, key=lambda run: (view.left_gpu_s(run), run.order))
 
     def stopped_for(self, view: View, run: JobRun, room: PoolRoom) -> list[JobRun]:
-        """Return whom to stop in a pool of own servers so that a waiting job has room; O(running).
+        """Return the jobs to stop in an own pool so that a waiting job fits; O(running jobs).
 
-        One job, if one is enough, of which least is lost and most is left; else the widest ones.
-        Empty if there are none.
+        If one job suffices, it is the one that loses the least work and, among equals, has the most
+        work left; else several jobs, those with the most GPUs first. Empty if no choice suffices.
         """
         job, rule = run.job, self._rule
         waiting_gpu_s = view.left_gpu_s(run)

@@ -1,8 +1,8 @@
-"""Rules that say which waiting gangs start where, in the simulated cluster.
+"""Runs placement policies, which decide where waiting gangs start, in the simulator.
 
-The same `lyra_opt.network.heuristics.policy.PlacementPolicy` answers standalone instances. A rule
-is asked when a job is submitted, when GPUs become free, or when a timer of its own runs out (ours,
-so that nothing waits for ever beside idle GPUs).
+The same `lyra_opt.network.heuristics.policy.PlacementPolicy` objects solve standalone instances. A
+policy is called when a job is submitted, when GPUs become free, or when one of its timers expires.
+The last is ours: it prevents jobs from waiting for ever next to idle GPUs.
 """
 
 from __future__ import annotations
@@ -44,22 +44,24 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 INTEGERS = range(-(2**62), 2**62)
-"""An id is refused at once; the error of a position that is out of range names the job."""
+"""Accepted positions in a grant, so that a string is rejected at once; range errors, which name the
+job, come later.
+"""
 
-_NOBODY = np.zeros(0, np.int64)
+_NO_ROWS = np.zeros(0, np.int64)
 
 
-class _Ground:
-    """GPUs of one type, on which a rule of its own places gangs.
+class _TypedPool:
+    """The GPUs of one type, with a placement policy of their own.
 
     Parameters
     ----------
     view
         The simulation.
     pool
-        Whose GPUs they are.
+        The pool of the GPUs.
     rule
-        Who decides.
+        The placement policy.
     """
 
     def __init__(self, view: View, pool: Pool, rule: PlacementPolicy) -> None:
@@ -77,34 +79,34 @@ class _Ground:
             affinity=np.zeros(self.size, np.int64),
         )
         self.efficiency = _tier_efficiencies(view, pool, starts)
-        """Of each job at each tier, 0 where it cannot run; shape (jobs, tiers)."""
+        """Speed of each job at each tier, 0 if it cannot run; shape (jobs, tiers)."""
         is_able = np.any(self.efficiency > 0, axis=1)
         self.is_able: np.ndarray | None = None if is_able.all() else np.asarray(is_able)
 
     def rows(self, rows: np.ndarray) -> np.ndarray:
-        """Return those of some jobs that can run here."""
+        """Return the given jobs that can run in this pool."""
         return rows if self.is_able is None else rows[self.is_able[rows]]
 
     def machines_of(self, run: JobRun) -> dict[int, int]:
-        """Return what a job holds here, GPUs by machine."""
+        """Return the GPUs that a job holds in this pool, by machine."""
         if not self.first:
             return run.gpus
         return {host - self.first: count for host, count in run.gpus.items()}
 
     def hosts_of(self, grant: Grant) -> dict[int, int]:
-        """Return what a grant gives, GPUs by host."""
+        """Return the GPUs of a grant by host."""
         if self.is_all:
             return grant.gpus
         if not (grant.gpus and min(grant.gpus) >= 0 and max(grant.gpus) < self.size):
-            # Machines of other GPUs are none of the rule's.
+            # Host -1 leads to an error: the policy must not use machines of another pool.
             return {-1: sum(grant.gpus.values())}
         return {machine + self.first: count for machine, count in grant.gpus.items()}
 
 
 def _tier_efficiencies(view: View, pool: Pool, starts: list[int]) -> np.ndarray:
-    """Return how fast each job runs at each tier of a pool, beside reference GPUs close together.
+    """Return each job's speed at each tier of a pool, relative to close reference GPUs.
 
-    0 where the empty pool has no room for it across that tier.
+    It is 0 if the empty pool cannot hold the job at that tier.
     """
     speed, cluster, sizes = view.speed, view.cluster, pool.gpus
     largest = max(sizes)
@@ -129,7 +131,7 @@ def _tier_efficiencies(view: View, pool: Pool, starts: list[int]) -> np.ndarray:
         if found is None:
             near, far = speed.near_and_far(job, pool.number)
             if topology is not None and speed.communication is not None:
-                assert job.model is not None, "jobs say what they train where distance counts"
+                assert job.model is not None, "every job names its model if distance matters"
                 found = tuple(
                     efficiency * (near if tier is Tier.MACHINE else far)
                     for tier, efficiency in zip(
@@ -150,12 +152,12 @@ def _tier_efficiencies(view: View, pool: Pool, starts: list[int]) -> np.ndarray:
 
 
 class PlacingGangs(Policy):
-    """Asks a placement rule who starts where, one of its own for each type of GPUs.
+    """Calls a placement policy, one object per GPU type, to start and move gangs.
 
     Parameters
     ----------
     make
-        Makes a rule.
+        Builds a placement policy.
     reclaimer
         See `Policy`.
     """
@@ -174,26 +176,26 @@ class PlacingGangs(Policy):
         self._asks_again = type(rule).next_decision_s is not PlacementPolicy.next_decision_s
 
     def begin(self, view: View) -> None:
-        """See `Policy`."""
+        """Prepare for a run: create one placement policy for each pool."""
         length_s = view.tenure.length_s
         self._lease_s = length_s if math.isfinite(length_s) else LEASE_S
         self._gangs = GangTable(view.runs, view.speed)
-        self._grounds: list[_Ground] = []
+        self._grounds: list[_TypedPool] = []
         for pool in view.cluster.pools:
             if pool.is_lent and not view.loans.is_active:
                 continue
             rule = self._make() if self._grounds else self._first_rule
-            ground = _Ground(view, pool, rule)
+            ground = _TypedPool(view, pool, rule)
             rng = generator(simulation=view.workload.name, policy=self.name, seed=view.seed)
             rule.prepare(ground.machines, self._lease_s, rng)
             self._grounds.append(ground)
 
     def waits(self, view: View, run: JobRun) -> None:
-        """See `Policy`."""
+        """Add a job to the waiting gangs."""
         self._gangs.wait(run, view.now_s)
 
     def decide(self, view: View) -> None:
-        """Ask the rules who starts where, and who moves."""
+        """Let the placement policies start and move gangs in every pool."""
         self._asked_s: list[float] = []
         for ground in self._grounds:
             self._decide_on(view, ground)
@@ -201,7 +203,7 @@ class PlacingGangs(Policy):
             view.totals.decisions += 1
             view.totals.decision_s.append(math.fsum(self._asked_s))
 
-    def _decide_on(self, view: View, ground: _Ground) -> None:
+    def _decide_on(self, view: View, ground: _TypedPool) -> None:
         rule = ground.rule
         rows = self._able_to_start(view, ground)
         if len(rows):
@@ -228,7 +230,7 @@ class PlacingGangs(Policy):
                 rows = self._able_to_start(view, ground)
         if self._asks_again and len(rows):
             wait_s = self._timed(rule.next_decision_s, self._state(view, ground, rows))
-            # Beside a large time, what is left of a timer may be too small to add.
+            # At a large time, rounding may lose the rest of a timer; so wake up later than now.
             wake_s = max(view.now_s + wait_s, math.nextafter(view.now_s, math.inf))
             self.wake_s = min(self.wake_s, wake_s)
 
@@ -238,13 +240,13 @@ class PlacingGangs(Policy):
         self._asked_s.append(stopwatch.elapsed_s)
         return answer
 
-    def _able_to_start(self, view: View, ground: _Ground) -> np.ndarray:
-        """Return all gangs that wait and can run here; none if each is larger than what is free."""
+    def _able_to_start(self, view: View, ground: _TypedPool) -> np.ndarray:
+        """Return the waiting gangs that can run in a pool; none if no gang fits its free GPUs."""
         if self._gangs.smallest_waiting() <= view.hosts.free_of_pool[ground.pool.number]:
             return ground.rows(self._gangs.waiting_rows())
-        return _NOBODY
+        return _NO_ROWS
 
-    def _state(self, view: View, ground: _Ground, rows: np.ndarray) -> PlacementState:
+    def _state(self, view: View, ground: _TypedPool, rows: np.ndarray) -> PlacementState:
         return PlacementState(
             now_s=view.now_s,
             lease_s=self._lease_s,
@@ -253,18 +255,18 @@ class PlacingGangs(Policy):
         )
 
     @staticmethod
-    def _capture(view: View, ground: _Ground, state: PlacementState) -> None:
+    def _capture(view: View, ground: _TypedPool, state: PlacementState) -> None:
         if view.captures("network"):
             name = f"epoch-at-{view.now_s:.0f}-s"
             timers_s = ground.rule.held_s(state)
             view.observed("network", instance_of(state, name=name, timers_s=timers_s))
 
     @staticmethod
-    def _movable(view: View, ground: _Ground) -> list[int]:
-        """Return the gangs that may move, by order of submission.
+    def _movable(view: View, ground: _TypedPool) -> list[int]:
+        """Return the running gangs of a pool that may move, in order of submission.
 
-        Those that run here, but for those that have just got their GPUs: to move at once would be
-        to hold them for no time, and to hand them over.
+        Gangs that have just got their GPUs are left out: they would hold these for no time, but
+        would still pay the hand-over.
         """
         now_s = view.now_s
         return [
@@ -273,8 +275,8 @@ class PlacingGangs(Policy):
             if run.began_s < now_s and (ground.is_all or run.parts[0].pool == ground.pool.number)
         ]
 
-    def _move(self, view: View, ground: _Ground, orders: list[int], grants: list[Grant]) -> None:
-        """Let gangs go on elsewhere; what they held is handed over, and not free for it."""
+    def _move(self, view: View, ground: _TypedPool, orders: list[int], grants: list[Grant]) -> None:
+        """Move gangs; their old GPUs are handed over and are not free for these moves."""
         require_grants(ground.rule.migrate, grants, INTEGERS, INTEGERS)
         moved: set[int] = set()
         for grant in grants:
@@ -289,36 +291,37 @@ class PlacingGangs(Policy):
 
     @staticmethod
     def _chosen(view: View, orders: list[int], grant: Grant) -> JobRun:
-        """Return the job that a grant is for; an error if it is none of these."""
+        """Return the job that a grant is for, or raise an error if there is no such gang."""
         if not 0 <= grant.job < len(orders):
-            raise view.error(None, f"gang {grant.job} of {len(orders)} is given GPUs")
+            raise view.error(None, f"gives GPUs to gang {grant.job} of {len(orders)} gangs")
         return view.runs[orders[grant.job]]
 
     def _require_tier(self, view: View, run: JobRun, grant: Grant) -> None:
-        """Check that a gang spans what its grant says, and note it."""
+        """Check that a gang spans the tier of its grant, and record the tier."""
         tier = view.tier_of(run)
         self._gangs.tier[run.order] = tier
         if tier is not grant.tier:
             raise view.error(
                 run,
-                f"is placed at tier {Tier(grant.tier).label}, but {grant.gpus} spans {tier.label}",
+                f"has tier {Tier(grant.tier).label} in its grant, but {grant.gpus} spans tier "
+                f"{tier.label}",
             )
 
 
 class GangTable:
-    """Every job of a workload, a row each, by order of submission.
+    """The jobs of a workload as arrays, one row per job in order of submission.
 
     Parameters
     ----------
     runs
-        Of all jobs.
+        The states of all jobs.
     speed
-        How fast they run.
+        The speed of jobs on the cluster.
 
     Notes
     -----
-    `smallest_waiting` takes O(distinct gangs), `waiting_rows` O(jobs) on one byte each, all else
-    O(gangs asked for).
+    `smallest_waiting` takes O(distinct gang sizes), `waiting_rows` O(jobs) on one byte each, other
+    methods O(gangs that are requested).
     """
 
     def __init__(self, runs: Sequence[JobRun], speed: Speed) -> None:
@@ -341,7 +344,7 @@ class GangTable:
         self._zeros = np.zeros(len(jobs))
 
     def wait(self, run: JobRun, now_s: float) -> None:
-        """Let a job wait from now on."""
+        """Mark a job as waiting from `now_s` on."""
         row = run.order
         ideal_s = self._ideal_s[row]
         remaining_s = run.left / self._base_rate[row]
@@ -356,7 +359,7 @@ class GangTable:
         self._attained_gpu_s[row] = run.running_s * gang
 
     def start(self, run: JobRun) -> None:
-        """Let a job wait no more."""
+        """Mark a job as no longer waiting."""
         self.is_waiting[run.order] = False
         gang = run.job.min_gpus
         self._waiting_of_size[gang] -= 1
@@ -364,22 +367,22 @@ class GangTable:
             del self._waiting_of_size[gang]
 
     def smallest_waiting(self) -> float:
-        """Return the GPUs of the smallest gang that waits, infinite if none does."""
+        """Return the number of GPUs of the smallest waiting gang, infinite if no gang waits."""
         return min(self._waiting_of_size, default=math.inf)
 
     def waiting_rows(self) -> np.ndarray:
-        """Return who waits."""
+        """Return the rows of the waiting jobs."""
         return np.flatnonzero(self.is_waiting)
 
     def waiting(self, rows: np.ndarray, efficiency: np.ndarray, now_s: float) -> WaitingGangs:
-        """Return what a policy sees of jobs that wait, in order.
+        """Return the waiting gangs of the given rows, as a placement policy sees them.
 
         Parameters
         ----------
         efficiency
-            Of all jobs at each tier, shape (jobs, tiers).
+            Speed of all jobs at each tier, shape (jobs, tiers).
         """
-        # Of neighbours, and so of one alone, what never changes need not be copied.
+        # Neighbouring rows become a slice, so that arrays that never change are not copied.
         part: np.ndarray | slice = rows
         if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
             part = slice(int(rows[0]), int(rows[-1]) + 1)
@@ -400,7 +403,7 @@ class GangTable:
     def running(
         self, rows: np.ndarray, efficiency: np.ndarray, placements: Sequence[dict[int, int]]
     ) -> RunningGangs:
-        """Return what a policy sees of jobs that run where they are placed."""
+        """Return the running gangs of the given rows, as a placement policy sees them."""
         return RunningGangs(
             ids=self._ids[rows],
             gang=self.gang[rows],
@@ -413,20 +416,20 @@ class GangTable:
 def network_sensitivity(*, done_share: float, running_s: float, ideal_s: float) -> float:
     """Return Nw_sens, from 0 (never run, or badly slowed) to 1 (never slowed).
 
-    The share of its work that a job has done, times its ideal running time over the time in which
-    it has run, queuing left out. That is the harmonic mean of its efficiencies, weighted by the
-    work done at each: the share w of it, at efficiency s, takes w ideal_s / s.
+    It is the share of its work that a job has done, times its ideal running time, divided by its
+    actual running time without queuing. That is the harmonic mean of the job's efficiencies,
+    weighted by the work done at each: a share w of the work at efficiency s takes w ideal_s / s.
 
     Source: Dally (arXiv 2401.16492), from its public simulator; ``W tau* / tau``.
 
     Parameters
     ----------
     done_share
-        0 to 1.
+        Share of the work done, 0 to 1.
     running_s
-        In which it held its GPUs and ran, at least 0; 0 where it has not.
+        Seconds for which the job has run, at least 0.
     ideal_s
-        How long all of it takes if the network costs nothing, above 0.
+        Running time of all its work without network delays, above 0.
 
     Returns
     -------
@@ -441,21 +444,21 @@ def network_sensitivity(*, done_share: float, running_s: float, ideal_s: float) 
 def instance_of(
     state: PlacementState, *, name: str, timers_s: Sequence[tuple[float, float]] | None = None
 ) -> Instance:
-    """Return a decision as an instance; O(machines + jobs).
+    """Return a decision of a placement policy as an instance; O(machines + jobs).
 
-    On GPUs faster than reference ones a gang computes more than all of the time, which an instance
-    does not know: there its weight is larger and its time shorter instead, so that it is worth as
-    much.
+    On GPUs faster than reference GPUs, the efficiency of a gang exceeds 1, which an instance does
+    not allow. Then the weight is increased and the remaining time reduced by that factor, so that
+    the gang has the same value.
 
     Parameters
     ----------
     state
-        With at least one waiting gang.
+        A state with at least one waiting gang.
     name
-        Of the instance.
+        Name of the instance.
     timers_s
-        Of each waiting gang, for a rack and for the network, inf for ever; None takes those that
-        were given with the jobs.
+        For each waiting gang, its timers for a rack and for the network, inf for ever; None uses
+        the timers of the state.
     """
     machines, waiting = state.machines, state.waiting
     if timers_s is None:

@@ -1,8 +1,8 @@
-"""Rules that decide round by round which gang runs where, in the simulated cluster.
+"""Runs round-based policies, which decide at the start of each round, in the simulator.
 
-The same `lyra_opt.heterogeneous.heuristics.policy.RoundPolicy` answers standalone instances. What
-it decides as a round begins holds to its end; copies of a job (HadarE) share what is left of it by
-their speed, so that all of them end at once.
+The same `lyra_opt.heterogeneous.heuristics.policy.RoundPolicy` objects solve standalone instances.
+A decision at the start of a round applies until its end. Copies of a job (HadarE) share its
+remaining work in proportion to their speed, so that all of them finish together.
 """
 
 from __future__ import annotations
@@ -40,27 +40,30 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.workload import Job
 
 MOST_STALLED_ROUNDS = 100
-"""Rounds in a row in which jobs wait, nothing runs and no job is submitted; then the run ends in an
-error. Rules that let GPUs idle on purpose have `RoundPolicy.most_idle_s` beyond them."""
+"""Consecutive rounds, in which jobs wait, no job runs and no job is submitted, after which the run
+ends with an error. Policies that leave GPUs idle on purpose get `RoundPolicy.most_idle_s` in
+addition.
+"""
 
 
 class _Active(NamedTuple):
-    """A job that is there, as the simulation and as the rule see it."""
+    """An unfinished job, as the simulator and as the round-based policy see it."""
 
     run: JobRun
     seen: ActiveJob
 
 
 class RoundByRound(Policy):
-    """Asks a rule as each round begins.
+    """Calls a round-based policy at the start of each round, and carries out its decision.
 
-    Rounds in which nothing can change are passed over, where the rule says so. Rules do not know
-    that some jobs take own or borrowed GPUs, but not both at once (`_without_mixing`).
+    Rounds in which nothing can change are skipped if the policy allows it. Round-based policies do
+    not know that some jobs cannot use own and borrowed GPUs at once; `_without_mixing` corrects
+    their decisions.
 
     Parameters
     ----------
     rule
-        Who decides; an object is for one run.
+        The round-based policy; an object serves one run.
     reclaimer
         See `Policy`.
     """
@@ -82,8 +85,8 @@ class RoundByRound(Policy):
         self._stalled = 0
 
     def begin(self, view: View) -> None:
-        """See `Policy`."""
-        assert isinstance(view.tenure, Rounds), "rules in rounds are asked in rounds"
+        """Prepare for a run: build the state that the round-based policy sees."""
+        assert isinstance(view.tenure, Rounds), "round-based policies need rounds"
         self._tenure = view.tenure
         self._rng = generator(simulation=view.workload.name, policy=self.name, seed=view.seed)
         self._state = RoundState(
@@ -96,10 +99,8 @@ class RoundByRound(Policy):
         self._lent_servers = {server.id for server in view.cluster.servers if server.is_lent}
         self._rule.prepare(self._state, self._rng)
 
-    # What happens.
-
     def waits(self, view: View, run: JobRun) -> None:
-        """See `Policy`."""
+        """Add a submitted job, or record that a job has lost its GPUs."""
         active = self._active.get(run.job.id)
         if active is None:
             seen = ActiveJob(
@@ -117,7 +118,7 @@ class RoundByRound(Policy):
         self._change(view)
 
     def completes(self, view: View, run: JobRun) -> None:
-        """See `Policy`."""
+        """Remove a completed job, and count the rounds when no job is left."""
         del self._active[run.job.id]
         if self._active:
             self._change(view)
@@ -130,26 +131,24 @@ class RoundByRound(Policy):
                 self._busy_from = None
 
     def servers_moved(self, view: View) -> None:
-        """See `Policy`."""
+        """Note that servers have been lent or reclaimed, and decide again at the next round."""
         self._has_moved_servers = True
         if self._active:
             self._change(view)
 
     def _change(self, view: View) -> None:
-        """Ask the rule again as the next round begins."""
+        """Call the policy again at the start of the next round."""
         if self._is_carrying_out:
-            # A job that is stopped by the rule itself is no news to it.
+            # Jobs that the policy itself stops are not news to it.
             return
         self._is_changed = True
         self.wake_s = min(self.wake_s, self._tenure.decides_at_s(view.now_s))
 
-    # Decisions.
-
     def decide(self, view: View) -> None:
-        """Ask the rule, and carry out what it says."""
+        """Call the round-based policy, and carry out its decision."""
         for run in list(view.running.values()):
             view.settle(run)
-        # This decision knows the jobs that were complete but for rounding: it needs no second one.
+        # Completions in `settle` request a wake-up, but this decision already knows them.
         self.wake_s = math.inf
         if not self._active:
             return
@@ -172,7 +171,8 @@ class RoundByRound(Policy):
         self._require_progress(view, was_changed)
         quiet_s = self._rule.unchanged_for_s(state)
         if not quiet_s >= 0:
-            raise view.error(None, f"says that nothing changes for {quiet_s:g} s")
+            rule = f"unchanged_for_s must return at least 0, not {quiet_s:g}"
+            raise view.error(None, rule)
         forks = any(run.copies is not None for run in view.running.values())
         if quiet_s < math.inf or forks:
             at_s = now_s if forks else now_s + quiet_s
@@ -180,7 +180,7 @@ class RoundByRound(Policy):
             self.wake_s = min(self.wake_s, next_number * self._tenure.round_s)
 
     def _seen_state(self, view: View) -> RoundState:
-        """Return what the rule decides on, brought up to date."""
+        """Return the current state that the round-based policy decides on."""
         state = self._state
         if self._has_moved_servers:
             self._has_moved_servers = False
@@ -203,7 +203,7 @@ class RoundByRound(Policy):
         seen.shares_gpus = run.beside is not None
 
     def _carry_out(self, view: View, decision: Decision) -> None:
-        """Stop and lift who has to give GPUs up, then put everybody where the rule says."""
+        """Stop and move jobs that give up GPUs, then place every job as the policy decided."""
         require_returned(self._rule.decide, decision, self._active, ACTIVE_IDS)
         for name, placements in decision.items():
             if len(placements) > 1:
@@ -228,7 +228,7 @@ class RoundByRound(Policy):
             elif (
                 len(got) != len(had)
                 or any(placement not in had for placement in got)
-                or beside.get(name) != _who_is_beside(active.run)
+                or beside.get(name) != _sharing_job_id(active.run)
             ):
                 moving.append((active, got))
             elif len(got) > 1:
@@ -243,13 +243,13 @@ class RoundByRound(Policy):
             run, had = active.run, active.seen.placements
             view.account(run)
             copies = self._copies(view, run, run.parts, had, had)
-            assert copies is not None, "only copies are renewed"
+            assert copies is not None, "only jobs with copies are renewed"
             view.work_as_copies(run, copies)
 
     def _put(
         self, view: View, active: _Active, got: tuple[Placement, ...], beside: JobRun | None
     ) -> None:
-        """Let a job that is not on any GPUs run on those that it got, or shares with another."""
+        """Start a job, or place a lifted job, on the GPUs that it got or shares with `beside`."""
         run, seen, had = active.run, active.seen, active.seen.placements
         parts = self._parts(view, run, got, beside)
         copies = self._copies(view, run, parts, got, had)
@@ -263,7 +263,7 @@ class RoundByRound(Policy):
         seen.placements, seen.waiting_since_s = got, NEVER
 
     def _mixes_kinds(self, name: str, got: Sequence[Placement]) -> bool:
-        """Whether a job that takes one kind at a time would be on own and borrowed GPUs."""
+        """Return whether a job would be on own and borrowed GPUs at once although it cannot."""
         if not self._lent_servers or self._active[name].run.job.heterogeneous:
             return False
         return any(
@@ -273,25 +273,25 @@ class RoundByRound(Policy):
     def _without_mixing(
         self, decision: Decision, mixing: Collection[str], seconds: Collection[str]
     ) -> Decision:
-        """Return a decision in which jobs that take one kind of GPUs at a time are on one kind.
+        """Return the decision with each job of `mixing` on own or on borrowed GPUs only.
 
         Such a job stays where it is, or gets free GPUs of its fastest type that has enough. It
-        waits for another round if other jobs hold too many. When nothing else runs, own GPUs of one
-        type are enough for any job.
+        waits for another round if other jobs hold too many GPUs. In an empty cluster, own GPUs of
+        one type suffice for any job.
 
         Parameters
         ----------
         mixing
-            The jobs that the rule puts on both kinds.
+            Jobs that the policy places on both kinds of GPUs.
         seconds
-            Jobs that share the GPUs of another one.
+            Jobs that share the GPUs of another job.
         """
         draft = RoundDraft(self._state.servers)
         free = draft.free
         kept = {name: got for name, got in decision.items() if name not in mixing}
         for name, got in kept.items():
             for placement in got if name not in seconds else ():
-                # What else a rule may break is found where GPUs are reserved.
+                # Other broken rules are reported when GPUs are reserved.
                 if placement.keys() <= free.by_server.keys() and free.holds(placement):
                     free.take(placement)
         for name in decision:
@@ -317,7 +317,7 @@ class RoundByRound(Policy):
                 for gpu_type, count in types.items()
             }
             if -1 in gpus:
-                raise view.error(run, "is placed on a server that there is not")
+                raise view.error(run, "is placed on a server that does not exist")
             parts += view.reserve(run, gpus, copy=copy, beside=beside)
         return parts
 
@@ -329,14 +329,13 @@ class RoundByRound(Policy):
         got: tuple[Placement, ...],
         had: tuple[Placement, ...],
     ) -> Copies | None:
-        """Return how copies of a job share what is left of it in the round that begins.
-
-        None if there is but one.
+        """Return how copies of a job share its remaining work in this round; None if it has one.
 
         Parameters
         ----------
         got, had
-            Where they are now, and were in the round before, which costs them nothing.
+            Placements of the copies in this round and in the round before. Staying in place costs
+            nothing.
         """
         if len(got) == 1:
             return None
@@ -358,7 +357,7 @@ class RoundByRound(Policy):
     def _require_copies(self, view: View, run: JobRun, placements: Sequence[Placement]) -> None:
         servers = [server for placement in placements for server in placement]
         if len(servers) > len(placements) or len(set(servers)) < len(servers):
-            raise view.error(run, "has copies that are not on a server of their own each")
+            raise view.error(run, "has several copies, so each must be on a server of its own")
 
     def _require_progress(self, view: View, was_changed: bool) -> None:
         if view.running or was_changed or not view.is_all_submitted:
@@ -367,30 +366,30 @@ class RoundByRound(Policy):
         self._stalled += 1
         most = MOST_STALLED_ROUNDS + self._rule.most_idle_s / self._tenure.round_s
         if self._stalled > most and view.loans.is_final:
-            raise view.stuck(f"nothing has run for {self._stalled} rounds")
+            raise view.stuck(f"no job has run for {self._stalled} rounds")
 
 
-def _who_is_beside(run: JobRun) -> str | None:
+def _sharing_job_id(run: JobRun) -> str | None:
     return None if run.beside is None else run.beside.job.id
 
 
 def gang_view(job: Job, speed: Speed) -> GangJob:
-    """Return a job as rules in rounds see it: with two speeds by type, on one server and spread.
+    """Return a job as round-based policies see it, with speeds by GPU type, close and spread.
 
-    Elastic jobs have their base demand. Where distance counts, the speed of a spread gang is that
-    of the nearest tier that can hold it on several machines; a gang that no machine holds has it
-    on one machine too, where it never is.
+    Elastic jobs have their base demand. If distance matters, the speed of a spread gang is that of
+    the nearest tier that can hold it on several machines. A gang that no machine can hold gets that
+    speed on one machine too, which is never used.
     """
     unit = speed.unit_of(job)
     cluster = speed.cluster
     if unit.is_measured and speed.communication is None:
-        assert job.measured is not None, "its steps are counted"
-        return _where_able(job.measured, job, speed)
+        assert job.measured is not None, "only jobs with measured throughputs count steps"
+        return _on_allowed_types(job.measured, job, speed)
     near: float = 1.0
     far: float | None = None
     if speed.communication is not None:
-        assert cluster.topology is not None, "distance is that of a topology"
-        assert job.model is not None, "jobs say what they train where distance counts"
+        assert cluster.topology is not None, "a communication model needs a topology"
+        assert job.model is not None, "every job names its model if distance matters"
         on_machine, *beyond = speed.communication.tier_efficiency(
             job.model, job.min_gpus, cluster.topology
         )
@@ -415,8 +414,8 @@ def gang_view(job: Job, speed: Speed) -> GangJob:
     )
 
 
-def _where_able(gang: GangJob, job: Job, speed: Speed) -> GangJob:
-    """Return a measured job without its speeds on GPUs that it may not use."""
+def _on_allowed_types(gang: GangJob, job: Job, speed: Speed) -> GangJob:
+    """Return a measured job without its speeds on GPU types that it may not use."""
     unable = {
         pool.gpu_type.name
         for pool in speed.cluster.pools
@@ -427,7 +426,7 @@ def _where_able(gang: GangJob, job: Job, speed: Speed) -> GangJob:
     spread = gang.spread_throughput
     return replace(
         gang,
-        kind=None,  # those of its kind may use these types
+        kind=None,  # other jobs of this kind may use these types
         throughput={name: rate for name, rate in gang.throughput.items() if name not in unable},
         spread_throughput=(
             None

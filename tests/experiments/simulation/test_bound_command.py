@@ -189,7 +189,7 @@ def test_progress_covers_all_bounds(monkeypatch):
         (["bound", "lyra-paper", *SMALL, "--of", "small"], "small"),
         (
             ["bound", "lyra-paper", *SMALL, *_NO_FUNGIBLE, "--of", "fungible"],
-            "must be that of a job",
+            "must contain a job",
         ),
     ],
 )

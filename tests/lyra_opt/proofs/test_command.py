@@ -28,7 +28,7 @@ def test_a_proof_is_written_and_holds(fleet, tmp_path, capsys):
     assert main(["solve", str(fleet), "--solver", "lyra-greedy", "--proof", str(proof)]) == 0
     capsys.readouterr()
     assert main(["verify", str(fleet), "--proof", str(proof)]) == 0
-    assert "no solution is better than 1, which the one in the proof reaches" in (
+    assert "no solution is better than 1, and the proof's solution has this value" in (
         capsys.readouterr().out
     )
     changed = json.loads(proof.read_text()) | {"bound": "2"}
@@ -36,7 +36,7 @@ def test_a_proof_is_written_and_holds(fleet, tmp_path, capsys):
     assert main(["verify", str(fleet), "--proof", str(proof), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert not found["holds"]
-    assert "claims 2, and proves 1" in found["refutation"]
+    assert "claims 2, but proves only 1" in found["refutation"]
 
 
 def test_what_cannot_be_proved_is_not_written(fleet, tmp_path, capsys):
@@ -46,11 +46,11 @@ def test_what_cannot_be_proved_is_not_written(fleet, tmp_path, capsys):
     document["servers"].append({"id": "idle", "gpus": 8})
     fleet.write_text(json.dumps(document))
     assert main(["solve", str(fleet), "--solver", "random", "--seed", "1", "--proof", str(proof)])
-    assert "some point costs 0" in capsys.readouterr().err
+    assert "a better point exists, with cost 0" in capsys.readouterr().err
     schedule = tmp_path / "jobs.json"
     schedule.write_text(json.dumps(library().document("lyra-table-4")))
     assert main(["solve", str(schedule), "--proof", str(proof)]) == 1
-    assert "has none for this objective" in capsys.readouterr().err
+    assert "has no proofs for this objective" in capsys.readouterr().err
     assert not proof.exists()
 
 
@@ -62,7 +62,7 @@ def test_a_proof_of_shares_says_how_close_it_is(tmp_path, capsys):
     assert main(["solve", str(shares), "--solver", "lp-glop", "--proof", str(proof)]) == 0
     capsys.readouterr()
     assert main(["verify", str(shares), "--proof", str(proof)]) == 0
-    told = "better than 168.06016806, and the one in the proof is worth 168.06, optimal within"
+    told = "better than 168.06016806, and the proof's solution has value 168.06, optimal within"
     assert told in capsys.readouterr().out
     assert main(["verify", str(shares), "--proof", str(proof), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["is_optimal"]

@@ -90,7 +90,7 @@ def test_optima_of_the_solvers_are_proved(instance, solver):
     assert answer.objective is not None
     if answer.status is Status.FEASIBLE:  # deadlines so dear that their tolerance is worth more
         assert objective is Objective.COST
-        with pytest.raises(UserError, match="its linear programme shows"):
+        with pytest.raises(UserError, match="the linear programme proves"):
             written(instance, answer.solution)
         return
     document, proof = written(instance, answer.solution)
@@ -140,7 +140,7 @@ def test_a_deadline_may_be_missed_by_the_tolerance(missed, is_valid):
     if is_valid:
         assert -cost_of(programme, point) == 2 * Fraction(share)
     else:
-        with pytest.raises(Refuted, match="keep row"):
+        with pytest.raises(Refuted, match="violates row"):
             cost_of(programme, point)
 
 
@@ -164,7 +164,7 @@ def test_random_shares_are_worth_no_more_than_the_bound(objective):
                 point = {
                     f"job {j} type {k}": x for j, of in shares.items() for k, x in of.items() if x
                 }
-                with pytest.raises(Refuted, match="keep row|beyond its bounds"):
+                with pytest.raises(Refuted, match="violates row|beyond its bounds"):
                     cost_of(programme_of(document, {}), point)
             continue
         valid += 1
@@ -187,7 +187,7 @@ def test_a_tangent_at_any_level_proves_no_more_than_the_optimum(objective):
         cost = proved_cost(programme_of(document, shifted), shifted)
         assert cost is not None
         assert cost <= Fraction(best)
-    with pytest.raises(Refuted, match="any more"):
+    with pytest.raises(Refuted, match="can no longer reach the level"):
         programme_of(document, {"solution": {"level": 0.0}})
 
 
@@ -233,10 +233,10 @@ def with_shares_where_it_cannot_run(proof: JsonObject) -> None:
         (with_a_branch, "does not split the integers"),
         (with_a_larger_multiplier, "claims"),
         (with_a_better_bound, "claims"),
-        (with_a_better_level, "claims|keep row"),
+        (with_a_better_level, "claims|violates row"),
         (with_too_much_time, "beyond its bounds"),
-        (with_more_than_there_is, "keep row"),
-        (with_shares_where_it_cannot_run, "not there"),
+        (with_more_than_there_is, "violates row"),
+        (with_shares_where_it_cannot_run, "unknown variable"),
     ],
 )
 def test_damaged_proofs_are_refuted(damage, told):
@@ -254,7 +254,7 @@ def test_a_deadline_that_is_over_leaves_no_solution():
     rows = len(programme_of(document, {}).rows)
     nodes = [{"multipliers": [rows - 1, 1], "is_empty": True}]
     kept = {"denominator": 1, "nodes": nodes}
-    with pytest.raises(Refuted, match="not shown to be empty"):
+    with pytest.raises(Refuted, match="do not show that it is empty"):
         proved_cost(programme_of(document, kept), kept)
     document["jobs"][1]["elapsed_s"] = 100.0
     assert proved_cost(programme_of(document, kept), kept) is None
@@ -287,7 +287,7 @@ def test_schedules_are_refused_in_a_line():
     with pytest.raises(ValueError, match="objective utility has no proofs of this kind"):
         programme_of(document, {})
     instance = PROBLEM.parse_instance(document)
-    with pytest.raises(UserError, match="none for this objective"):
+    with pytest.raises(UserError, match="no proofs for this objective"):
         proof_of(PROBLEM, instance, document, lo.solve(instance, "hadar").solution)
 
 
@@ -301,5 +301,5 @@ def test_what_is_not_the_best_has_no_proof(objective):
         job: {name: each * (share if job == "b" else 0.5) for name, each in of_types.items()}
         for job, of_types in best.shares.items()
     }
-    with pytest.raises(UserError, match="its linear programme shows"):
+    with pytest.raises(UserError, match="the linear programme proves"):
         written(instance, TimeShares(half))

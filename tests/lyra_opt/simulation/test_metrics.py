@@ -102,9 +102,9 @@ def in_two_rounds() -> Kernel:
     ("field", "message"),
     [
         ("held_gpu_s", "GPU-seconds held by jobs: [0-9]+.[0-9]+, not [0-9]+.[0-9]+"),
-        ("queued_s", "waited for .* s and held GPUs for .* s of the .* s in which it was there"),
-        ("running_s", "waited for .* s and held GPUs for .* s of the .* s in which it was there"),
-        ("rest", "is complete with 1.0 of [0-9.]+ to do"),
+        ("queued_s", "waited for .* s and held GPUs for .* do not add up to its completion time"),
+        ("running_s", "waited for .* s and held GPUs for .* do not add up to its completion time"),
+        ("rest", "completed with 1.0 of its work [0-9.]+ left"),
         ("left", "1 jobs did not complete"),
     ],
 )

@@ -73,7 +73,7 @@ def test_parts_that_do_not_add_up_are_told():
     """A simulation that loses time by the way is wrong."""
     found = replay([job_of("x", 0, 10)], Cluster.of_servers(1), "fifo")
     found.runs[0].slower_type_s = 1.0
-    with pytest.raises(AssertionError, match=r"job x was there for 10.* but the parts of that are"):
+    with pytest.raises(AssertionError, match=r"job x has a completion time of 10.* but its parts"):
         require_conserved(found)
     found.runs[0].slower_type_s = -1.0
     with pytest.raises(AssertionError, match=r"job x has a slower_type_s of -1.0 s"):

@@ -261,14 +261,9 @@ def test_an_optimum_without_proof_is_not_compared(monkeypatch):
 @pytest.mark.parametrize(
     ("heuristic", "against", "ratio", "part"),
     [
-        ("cpsat", None, 1, 'heuristic is "cpsat": proves optimality'),
-        ("peeling", "peeling", 1, 'against is "peeling": must be another solver'),
-        (
-            "lyra-greedy-elastic",
-            None,
-            1,
-            "supports interchangeable instances only; this instance is rigid",
-        ),
+        ("cpsat", None, 1, 'heuristic is "cpsat": must not be an exact solver'),
+        ("peeling", "peeling", 1, 'against is "peeling": must differ from the heuristic'),
+        ("lyra-greedy-elastic", None, 1, "must solve rigid instances; it solves interchangeable"),
         ("peeling", None, 0.5, "min_ratio is 0.5"),
         ("peeling", None, float("inf"), "min_ratio is Infinity"),
         ("peeling", None, float("nan"), "min_ratio is NaN"),

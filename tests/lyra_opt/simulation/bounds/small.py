@@ -11,8 +11,8 @@ import numpy as np
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.network.links import Tier
 from lyra_opt.pricing.ascent import Pricer
+from lyra_opt.simulation.bounds.execution_modes import priced_jobs
 from lyra_opt.simulation.bounds.scope import Reading
-from lyra_opt.simulation.bounds.ways import priced_jobs
 from lyra_opt.simulation.bounds.whole import borders, room_of, safe_value
 from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
 from lyra_opt.simulation.communication import SlowdownTable

@@ -100,7 +100,7 @@ def test_jobs_of_weight_zero_run_too():
 
 def test_a_job_that_never_fits_is_an_error():
     """A gang larger than the cluster is the user's to mend."""
-    with pytest.raises(UserError, match="never room for job 0, which needs 5 GPUs"):
+    with pytest.raises(UserError, match="job 0 needs 5 GPUs, but so many are never free"):
         best_schedule(Gangs.of([0], [1], [5]), Capacity.constant(4), BORDER_S)
 
 
@@ -109,7 +109,7 @@ def test_a_schedule_that_the_checker_refutes_is_no_answer(monkeypatch):
     monkeypatch.setattr(
         ListScheduler, "schedule", lambda self, *_, **__: np.zeros(2, dtype=np.int64)
     )
-    with pytest.raises(module.RefutedClaimError, match="1 GPUs are held too many"):
+    with pytest.raises(module.RefutedClaimError, match="jobs hold 1 GPUs too many"):
         best_schedule(
             Gangs.of([0, 0], [5, 5], [1, 1]), Capacity.constant(1), BORDER_S, passes=5, tries=0
         )
@@ -159,7 +159,7 @@ def test_found_is_between_the_proof_and_a_simulation(jobs):
     ("change", "told"),
     [
         ({"max_workers": 8}, "j0 is elastic"),
-        ({"gpus_per_worker": 2}, "a worker of job j0 has several GPUs"),
+        ({"gpus_per_worker": 2}, "a worker of job j0 needs several GPUs"),
     ],
 )
 def test_what_is_no_gang_is_said(change, told):
@@ -174,4 +174,4 @@ def test_loans_are_no_obstacle_that_is_passed_over():
     """Servers on loan would be left out."""
     lent = Cluster.of_servers(2, inference_servers=1)
     found = obstacle(workload((0, 1, 1)), Speed(lent))
-    assert found == "there are GPUs of several kinds, or on loan"
+    assert found == "the cluster has several GPU types or loans"

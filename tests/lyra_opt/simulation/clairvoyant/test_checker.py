@@ -39,9 +39,9 @@ def test_weights_weigh():
 @pytest.mark.parametrize(
     ("starts_us", "violation"),
     [
-        ([0, 5 * MICROSECONDS - 1], "from 4.999999 s on 1 GPUs are held too many"),
+        ([0, 5 * MICROSECONDS - 1], "from 4.999999 s on, jobs hold 1 GPUs too many"),
         ([0, 2 * MICROSECONDS - 1], "job 1 starts at 1.999999 s, but is released at 2.0 s"),
-        ([0], "1 starts are given for 2 jobs"),
+        ([0], "there must be one start per job (2), not 1"),
     ],
 )
 def test_a_lie_is_named(starts_us, violation):
@@ -55,7 +55,7 @@ def test_a_fall_of_the_capacity_is_a_limit():
     """A job that runs when its GPUs go is no schedule."""
     capacity = Capacity(since_s=np.array([0.0, 4.0, 8.0]), gpus=np.array([4, 2, 4]))
     report = check_starts(TWO, capacity, [0, 8 * MICROSECONDS])
-    assert report.violations == ("from 4.0 s on 1 GPUs are held too many",)
+    assert report.violations == ("from 4.0 s on, jobs hold 1 GPUs too many",)
 
 
 @given(jobs=GANGS, room=rooms(), data=st.data())

@@ -1,14 +1,16 @@
-"""In which ways a job may run: where, on how many GPUs, and how fast.
+"""The execution modes of a job: on which pool it runs, on how many GPUs, and how fast.
 
-A way stands for all that a job may do on GPUs of a pool, or of several of which that pool's are
-the cheapest at the moment: a gang on unlike GPUs keeps the pace of the slowest, so that all of
-it could as well be on the cheapest ones among those that are no slower. One that reaches the mean
-of its GPUs, times the mixed efficiency, does what it would do if it were on each of them alone in
-turn, at that efficiency, for as much of the time as it has workers there. With k workers it is only
-listed for the fewest and the most that find room: what lies between is a mixture of both in time,
-as work grows no faster than workers do. Where distance costs, every k is listed.
+A mode represents everything that a job may do on GPUs of one pool, or of several pools among which
+this pool is currently the cheapest. A gang on GPUs of different speeds runs at the speed of the
+slowest, so all of it could as well be on the cheapest of the GPUs that are at least that fast. A
+heterogeneous job runs at the mean speed of its GPUs times the mixed efficiency. That equals running
+entirely on each pool in turn, at that efficiency, for a share of the time equal to its share of the
+workers. Only the fewest and the most workers that fit are listed: the rate grows at most linearly
+with the workers, so numbers in between are mixtures of both over time. If distance matters, every
+number of workers is listed.
 
-Copies of a job run on a server each, all at once if they like: a way of each pool, which add up.
+Copies of a job run on a server each, possibly all at once: they have one mode for each pool, and
+these modes add up.
 """
 
 from __future__ import annotations
@@ -35,53 +37,55 @@ if TYPE_CHECKING:
 
 
 def runs_in_one_piece(job: Job, reading: Reading) -> bool:
-    """Whether the last run of a job is all of it, on one pool."""
+    """Return whether the last run of a job does all its work, uninterrupted and on one pool."""
     return reading is Reading.RESTART and not (
         job.checkpoints or job.is_elastic or job.heterogeneous
     )
 
 
-class Way(NamedTuple):
-    """GPUs of a pool, and the work that a job does on them a second, in its unit."""
+class Mode(NamedTuple):
+    """GPUs of a pool, and the work per second that a job does on them, in the job's unit."""
 
     pool: int
     gpus: int
     rate: float
 
 
-def ways_of(job: Job, rates: BestRates) -> list[Way]:
-    """Return the ways of a job that the cluster can run."""
-    return _undominated([way for place in rates.places(job) for way in _ways_at(job, rates, place)])
+def modes_of(job: Job, rates: BestRates) -> list[Mode]:
+    """Return the execution modes of a job that fits the cluster."""
+    modes = (mode for place in rates.places(job) for mode in _modes_at(job, rates, place))
+    return _undominated(list(modes))
 
 
-def copies_of(job: Job, rates: BestRates) -> list[Way]:
-    """Return ways of a job that add up, on all servers at once; none where it has no copies.
+def copies_of(job: Job, rates: BestRates) -> list[Mode]:
+    """Return the modes of a job's copies, which add up over all servers; empty without copies.
 
-    A copy, and those on all other servers that are alike: whoever holds one copy does not wait.
-    That a server with GPUs of several types runs one copy is left out.
+    The modes are one copy, and the copies on all other identical servers together, because a job
+    that holds one copy is not waiting. That a server with several GPU types runs only one copy is
+    ignored.
     """
     found = [
-        Way(way.pool, way.gpus * copies, way.rate * copies)
+        Mode(mode.pool, mode.gpus * copies, mode.rate * copies)
         for place, count in rates.places_of_copies(job)
-        for way in _undominated([*_ways_at(job, rates, place, is_copy=True)])
+        for mode in _undominated([*_modes_at(job, rates, place, is_copy=True)])
         for copies in (1, count - 1)
         if copies
     ]
     if not found:
         return []
-    # A gang that is no copy adds up too, unless one copy does as much on no more GPUs.
+    # A gang without copies adds up too, unless a copy is as fast on at most as many GPUs.
     return found + [
-        way
-        for way in ways_of(job, rates)
+        mode
+        for mode in modes_of(job, rates)
         if not any(
-            copy.pool == way.pool and copy.gpus <= way.gpus and copy.rate >= way.rate
+            copy.pool == mode.pool and copy.gpus <= mode.gpus and copy.rate >= mode.rate
             for copy in found
         )
     ]
 
 
-def _ways_at(job: Job, rates: BestRates, place: Place, *, is_copy: bool = False) -> Iterator[Way]:
-    """Yield the ways of a job on the GPUs of some pools; see the module."""
+def _modes_at(job: Job, rates: BestRates, place: Place, *, is_copy: bool = False) -> Iterator[Mode]:
+    """Yield the execution modes of a job at one place; see the docstring of the module."""
     rooms = sorted(place.rooms, key=attrgetter("pace"), reverse=True)
     if not rooms:
         return
@@ -111,26 +115,26 @@ def _ways_at(job: Job, rates: BestRates, place: Place, *, is_copy: bool = False)
         ]
     ).max(axis=0)
     for which, count in enumerate(counts):
-        # The slowest that must help out where the fastest are too few.
+        # Index of the slowest pool that is needed to hold this number of workers.
         last = int(np.searchsorted(there, count))
         for number, room in enumerate(rooms):
             pace = room.pace if number >= last else rooms[last].pace
             if mixes:
                 pace = room.pace * (1.0 if count <= room.workers else rates.mixed_efficiency)
             if pace > 0:
-                yield Way(
+                yield Mode(
                     room.pool,
                     count * room.gpus_per_worker,
                     float(scaled[which] * pace * efficiency[which]),
                 )
 
 
-def _undominated(ways: list[Way]) -> list[Way]:
-    """Return the fastest way of each pool and number of GPUs, none slower on more of them."""
-    kept: list[Way] = []
-    for way in sorted(ways, key=lambda each: (each.pool, each.gpus, -each.rate)):
-        if not kept or kept[-1].pool != way.pool or way.rate > kept[-1].rate:
-            kept.append(way)
+def _undominated(modes: list[Mode]) -> list[Mode]:
+    """Return the modes without those that are no faster than a mode on fewer GPUs of the pool."""
+    kept: list[Mode] = []
+    for mode in sorted(modes, key=lambda each: (each.pool, each.gpus, -each.rate)):
+        if not kept or kept[-1].pool != mode.pool or mode.rate > kept[-1].rate:
+            kept.append(mode)
     return kept
 
 
@@ -144,34 +148,36 @@ def priced_jobs(
     weight: FloatArray,
     border_s: FloatArray,
 ) -> PricedJobs:
-    """Return the jobs as the kernel takes them; times are from the first submission on.
+    """Return the jobs with their execution modes, as arrays for the pricing kernel.
+
+    Times are relative to the first submission.
 
     Parameters
     ----------
     workload, speed, reading, copy_efficiency
-        As of `lyra_opt.simulation.bounds.whole.whole_bound`.
+        See `lyra_opt.simulation.bounds.whole.whole_bound`.
     borrows
-        Whether jobs may be on servers that can be lent.
+        Whether jobs may run on borrowed servers.
     weight : array of jobs
-        What each counts for.
+        Weight of each job.
     border_s : array of cells + 1
-        Begins of cells and the horizon.
+        Begins of the cells and the horizon.
     """
     rates = BestRates(speed, borrows=borrows, copy_efficiency=copy_efficiency)
-    known: dict[object, tuple[list[Way], bool]] = {}
+    known: dict[object, tuple[list[Mode], bool]] = {}
     first, pool, gpus, rate = [0], [], [], []
     adds, is_contiguous = [], []
     for job in workload.jobs:
         key = rates.shape_of(job)
         if key not in known:
             copies = copies_of(job, rates)
-            known[key] = copies or ways_of(job, rates), bool(copies)
-        ways, has_copies = known[key]
+            known[key] = copies or modes_of(job, rates), bool(copies)
+        modes, has_copies = known[key]
         work = speed.unit_of(job).work
-        for way in ways:
-            pool.append(way.pool)
-            gpus.append(way.gpus)
-            rate.append(way.rate / work)
+        for mode in modes:
+            pool.append(mode.pool)
+            gpus.append(mode.gpus)
+            rate.append(mode.rate / work)
         first.append(len(pool))
         adds.append(has_copies)
         is_contiguous.append(runs_in_one_piece(job, reading) and not has_copies)
