@@ -193,7 +193,7 @@ def read_instance(instance: Document) -> Document:
         if max(job.get("scaling_loss", 0), job.get("score", 0)) > 1:
             raise ValueError(f"{name}: scaling_loss and score must be at most 1")
     if any(each["free_gpus"] > each["gpus"] for each in found.get("machines", ())):
-        raise ValueError("a machine has more free GPUs than GPUs")
+        raise ValueError("free_gpus of every machine must be at most its gpus")
     return found
 
 
@@ -239,7 +239,7 @@ def reclaim_programme(instance: Document, proof: Document) -> ProofProgramme:
 
 # --- allocation: workers of each job (formulations/allocation/README.md, sections 1 and 2) --------
 def number(given: Any) -> Fraction:
-    """Return a number of a file as the toolkit reads it: a 64-bit float, exactly."""
+    """Return the exact value of a file's number, which the toolkit reads as a 64-bit float."""
     return Fraction(float(given))
 
 

@@ -199,7 +199,7 @@ MOST_STALE = 8
 
 
 class Group(IntEnum):
-    """The group of workers, base or flexible, to which a server is reserved."""
+    """The group of workers, base or flexible, for which a server is reserved."""
 
     BASE = 0
     FLEXIBLE = 1

@@ -173,12 +173,12 @@ class BestRates:
         rates: FloatArray = np.cumsum(sorted(of_server, reverse=True)) * worth
         return rates
 
-    def tells_near_from_far(self, job: Job) -> bool:
+    def depends_on_placement(self, job: Job) -> bool:
         """Return whether the placement of a job's GPUs affects its rate, not only their types."""
         speed = self._speed
         if speed.communication is not None:
             return True
-        if speed.tuned is not None and speed.tuned.tells_near_from_far:
+        if speed.tuned is not None and speed.tuned.depends_on_placement:
             return job.is_elastic
         return (
             job.measured is not None
@@ -213,14 +213,14 @@ class BestRates:
         """Yield each place for a copy of a job, with its number of servers; none without copies."""
         if self._copy_efficiency is None:
             return
-        is_spread = False if self.tells_near_from_far(job) else None
+        is_spread = False if self.depends_on_placement(job) else None
         for server, count in self._servers.items():
             rooms = self._rooms(job, server, is_spread=False, has_replicas=False)
             yield Place(rooms, is_spread), count
 
     def places(self, job: Job) -> Iterator[Place]:
         """Yield the places at which a job may run; the best place is always among them."""
-        tells = self.tells_near_from_far(job)
+        depends = self.depends_on_placement(job)
         cluster, width = self._speed.cluster, job.gpus_per_worker
         everywhere = tuple(
             (place, cluster.most_workers(pool.number, width) * width)
@@ -237,8 +237,8 @@ class BestRates:
         for has_replicas in (False, True) if may_have_replicas else (False,):
             for pools in kinds:
                 rooms = self._rooms(job, pools, is_spread=True, has_replicas=has_replicas)
-                yield Place(rooms, True if tells else None)
-            for server in self._servers if tells else ():
+                yield Place(rooms, True if depends else None)
+            for server in self._servers if depends else ():
                 rooms = self._rooms(job, server, is_spread=False, has_replicas=has_replicas)
                 yield Place(rooms, is_spread=False)
 
@@ -431,7 +431,7 @@ def note_slowness(run: JobRun, best_rates: BestRates) -> None:
     if copies is None:
         rate = placed = run.rate
         with_workers = rates.of_workers[run.workers - rates.least_workers]
-        if run.beside is not None or best_rates.tells_near_from_far(run.job):
+        if run.beside is not None or best_rates.depends_on_placement(run.job):
             placed = min(max(rate, best_rates.where_placed(run)), with_workers)
     else:
         rate = placed = math.fsum(copies.rates)

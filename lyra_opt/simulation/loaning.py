@@ -62,7 +62,7 @@ def busy_servers(share: float, servers: int) -> int:
 
 
 def lendable_servers(share: float, servers: int, headroom: float) -> int:
-    """Return floor(servers * (1 - headroom - share)), at least 0.
+    """Return how many servers can be lent: floor(servers * (1 - headroom - share)), or 0.
 
     Rounding is as in `busy_servers`, so busy and lent servers together never exceed the cluster.
     """
@@ -71,7 +71,7 @@ def lendable_servers(share: float, servers: int, headroom: float) -> int:
 
 
 def peak_shares(demand: InferenceDemand, *, interval_s: float, intervals: int) -> list[float]:
-    """Return the highest busy share from each tick to the next tick, both included."""
+    """Return the highest share of busy GPUs from each tick of the orchestrator to the next tick."""
     return [
         max(
             map(
@@ -148,7 +148,7 @@ class Orchestrator:
         require_number("interval_s", self.interval_s, minimum=0, above=True)
 
     def lends(self, demand: InferenceDemand, time_s: float) -> int:
-        """Return how many servers are on loan from a tick to the next tick.
+        """Return how many servers are on loan from the tick at `time_s` until the next tick.
 
         Parameters
         ----------

@@ -398,7 +398,7 @@ def require_conserved(simulation: Kernel) -> None:
     runs, totals = simulation.runs, simulation.totals
     unfinished = [run.job.id for run in runs if not is_complete(run)]
     if unfinished:
-        raise AssertionError(f"{len(unfinished)} jobs did not complete, {unfinished[0]} first")
+        raise AssertionError(f"{len(unfinished)} jobs did not complete; first: {unfinished[0]}")
     given = math.fsum(totals.held_gpu_s)
     _require_close("GPU-seconds held by jobs", math.fsum(run.held_gpu_s for run in runs), given)
     _require_close(
@@ -416,7 +416,7 @@ def require_conserved(simulation: Kernel) -> None:
             rule = f"completed with {run.rest} of its work {run.work} left"
             raise AssertionError(f"job {job.id} {rule}")
         if run.queued_s < -tolerance_s:
-            raise AssertionError(f"job {job.id} waited for {run.queued_s} s")
+            raise AssertionError(f"job {job.id} has a negative queuing time of {run.queued_s} s")
         if abs(run.queued_s + run.on_gpus_s - run.jct_s) > tolerance_s:
             raise AssertionError(
                 f"job {job.id} waited for {run.queued_s} s and held GPUs for {run.on_gpus_s} s, "
@@ -436,7 +436,7 @@ def _require_split(runs: Sequence[JobRun]) -> None:
     for name, part_s in parts.items():
         if (is_wrong := part_s < -tolerance_s).any():
             worst = int(is_wrong.argmax())
-            raise AssertionError(f"job {runs[worst].job.id} has a {name} of {part_s[worst]} s")
+            raise AssertionError(f"job {runs[worst].job.id}: {name} is negative: {part_s[worst]} s")
     sums_s = np.sum(list(parts.values()), axis=0)
     if (is_wrong := ~(np.abs(sums_s - jct_s) <= tolerance_s)).any():
         worst = int(is_wrong.argmax())

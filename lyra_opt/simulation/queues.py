@@ -41,7 +41,7 @@ class JobQueue:
         return self._length
 
     def add(self, run: JobRun) -> None:
-        """Add a waiting job, in the position that its key determines."""
+        """Add a waiting job, at the position that its sort key determines."""
         kind = self._kind_of(run)
         heappush(self._heaps.setdefault(kind, []), (self._key(run), run.order, kind, run))
         self._length += 1

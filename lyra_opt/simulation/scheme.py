@@ -117,7 +117,7 @@ class Scheme(ABC):
 
     @property
     def reading(self) -> Reading | None:
-        """Return the reading whose bounds apply to this scheme; None if no bound applies.
+        """Return the reading (restart or conserved) whose bounds apply to this scheme, or None.
 
         Unless jobs share GPUs, `Reading.CONSERVED` applies to every scheme whose jobs run no faster
         than the workload says.

@@ -85,12 +85,12 @@ def assert_conforms(
     again = solve_and_check(problem, instance, solver, seed=seed)
     same = (answer.status, answer.solution, answer.objective, answer.dual_bound)
     assert same == (again.status, again.solution, again.objective, again.dual_bound), (
-        f"rule 4: {same} first, then {again}"
+        f"rule 4: the same seed first gave {same}, then {again}"
     )
     assert problem.instance_document(instance) == before, "rule 5: the instance was changed"
     if instance.variant in solver.exact_variants:
         assert answer.status in (Status.OPTIMAL, Status.INFEASIBLE), (
-            f"rule 6: no proof without limits, but {answer.status} "
+            f"rule 6: it must prove optimality without limits, but ended {answer.status} "
             f"(objective {answer.objective}, bound {answer.dual_bound})"
         )
     if not solver.gives_bound:

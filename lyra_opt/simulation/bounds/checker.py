@@ -1,4 +1,6 @@
-"""Check in integers what the prices of a certificate prove, independently of the search for them.
+"""Recompute, in exact integers, the bound that the prices of a certificate prove.
+
+The checker is independent of the search for prices.
 
 All inputs are floats, and thus multiples of powers of two. So times, prices, weights and rates are
 counted in units in which they are integers. Sums and products are exact, and quotients are rounded
@@ -117,12 +119,12 @@ class Checker:
         return total / (1 << (self._time + self._money))
 
     def _integral(self, row: Sequence[int]) -> list[int]:
-        """Return the integral, up to each border, of a function that is constant in each cell."""
+        """Return the integral of a function of time, constant in each cell, up to each border."""
         lengths = [end - begin for begin, end in pairwise(self._border)]
         return [0, *accumulate(each * length for each, length in zip(row, lengths, strict=False))]
 
     def _cell(self, moment: int | Fraction) -> int:
-        """Return the index of the cell of time that contains a time; the last cell has no end."""
+        """Return the index of the cell (time interval) with a given time; the last has no end."""
         return bisect_right(self._border, moment) - 1
 
     def _at(self, pool: int, moment: int | Fraction) -> int | Fraction:
@@ -142,7 +144,7 @@ class Checker:
         return self._least_of_parts(job)
 
     def _waiting(self, job: int) -> tuple[list[int], list[int]]:
-        """Return the price of an idle second of a job in each cell, and its integral.
+        """Return the price of each second in which a job waits, by cell, and its integral.
 
         For queuing time, a job may also hold GPUs in vain if that costs less than waiting.
         """
@@ -158,7 +160,7 @@ class Checker:
         return self._idle[key]
 
     def _least_of_runs(self, job: int) -> int:
-        """Try each uninterrupted run that starts or ends at a border, or starts at the release."""
+        """Return the least price of a run without interruption, from starts at or near borders."""
         release = self._release[job]
         row, until = self._waiting(job)
         first = self._cell(release)
@@ -183,7 +185,7 @@ class Checker:
         return int(best)
 
     def _least_of_parts(self, job: int) -> int:
-        """Let the job complete in each cell, with the cheapest work until there."""
+        """Return the least price of a job that may be interrupted, over all cells of completion."""
         begin, weight = self._release[job], self._weight[job]
         row, _ = self._waiting(job)
         cell = self._cell(begin)
@@ -219,7 +221,7 @@ class Checker:
         return _Work(Fraction(cost, rate), rate * length, cost * length)
 
     def _offer(self, job: int, cell: int, extra: int) -> list[tuple[int, int]]:
-        """Return the steps (rate, cost) of the lower hull of all that a job may hold in a cell."""
+        """Return the steps (rate, cost) of the lower convex hull of a job's modes in a cell."""
         modes, adds = self._modes(job), bool(self._jobs.adds[job])
         key = modes, adds, cell, extra
         if key not in self._offers:

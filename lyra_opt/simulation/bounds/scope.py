@@ -1,4 +1,4 @@
-"""The scope of a bound: what its schedules may do, and which jobs its mean includes."""
+"""The assumptions of a bound: what happens to preempted work, and which jobs its mean covers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Reading(Enum):
-    """What schedules may do for a bound to apply to them."""
+    """The assumption of a bound about preempted work: rigid jobs lose it, or all jobs keep it."""
 
     RESTART = "restart"
     """A rigid job without checkpoints loses its progress when it is stopped, so its last run is

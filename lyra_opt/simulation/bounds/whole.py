@@ -235,7 +235,7 @@ def borders(
     *,
     reading: Reading = Reading.RESTART,
 ) -> FloatArray:
-    """Return the borders of the cells, from the first submission (0) until most work is done.
+    """Return the times at which prices may change, from the first submission until work is done.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ def borders(
 
 
 def room_of(cluster: Cluster, plan: LoanPlan | None, border_s: FloatArray) -> Room:
-    """Return the GPU-seconds of each pool and cell, rounded up.
+    """Return the available GPU-seconds of each pool in each cell of time, rounded up.
 
     Parameters
     ----------

@@ -167,7 +167,7 @@ class Capacity:
 
     @cached_property
     def steps_us(self) -> tuple[IntArray, IntArray]:
-        """The begins of the steps in microseconds, and their numbers of GPUs.
+        """The start times, in microseconds, and the numbers of GPUs of the capacity's steps.
 
         An increase is rounded up and a decrease down. Steps that become empty by rounding are left
         out.

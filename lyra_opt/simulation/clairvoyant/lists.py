@@ -117,7 +117,7 @@ def pop(keys: Any, values: Any, first: int, size: int) -> Any:
 
 @kernel
 def lasts(work: Any, job: int, now: int, step: int, held: Any) -> Any:
-    """Return whether a job fits in all steps of the capacity that begin while it runs."""
+    """Return whether a job fits under every change of capacity while it runs."""
     until = now + work.run[job]
     later = step + 1
     while later <= work.last_fall and work.since[later] < until:
@@ -129,7 +129,7 @@ def lasts(work: Any, job: int, now: int, step: int, held: Any) -> Any:
 
 @kernel
 def start(work: Any, job: int, now: int, step: int, held: Any) -> Any:
-    """Reserve a job's GPUs in all steps that begin while it runs; return its end."""
+    """Reserve a job's GPUs at every change of capacity while it runs; return its end."""
     until = now + work.run[job]
     later = step + 1
     while later <= work.last_fall and work.since[later] < until:

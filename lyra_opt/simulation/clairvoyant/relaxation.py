@@ -1,4 +1,4 @@
-"""When each job would start at the prices of a bound for a slightly smaller cluster.
+"""Start times that jobs would choose at the GPU prices of a slightly smaller cluster.
 
 At prices at which demand equals capacity, no GPU is idle on average. But real gangs, which run
 uninterrupted, always leave some GPUs idle. Then the many small jobs are delayed, which cost most.

@@ -265,7 +265,7 @@ class _Search:
         self.width: list[int] = epoch.gpus_per_worker.tolist()
 
     def take(self, job: int, row: dict[int, int]) -> None:
-        """Give a job without GPUs a row for which there is room."""
+        """Allocate a row (workers by server) with enough free GPUs to a job without GPUs."""
         width = self.width[job]
         for server, workers in row.items():
             self.free[server] -= workers * width
@@ -275,7 +275,7 @@ class _Search:
         self.cost[job] = self.epoch.cost_of(job, row)
 
     def give(self, job: int) -> dict[int, int]:
-        """Take a job's row away and return it."""
+        """Free the GPUs of a job's row (workers by server), and return the row."""
         width, row = self.width[job], self.rows[job]
         for server, workers in row.items():
             self.free[server] += workers * width
@@ -302,7 +302,7 @@ class _Search:
                 self.take(job, row)
 
     def best_row(self, job: int, most: int) -> dict[int, int]:
-        """Return a job's cheapest row of at most `most` workers on free GPUs.
+        """Return a job's cheapest row (workers by server) of at most `most` workers on free GPUs.
 
         Its present row is tried too. The row is empty if no row is cheaper than having no GPUs.
         """
@@ -365,7 +365,7 @@ class _Search:
         return row
 
     def _has_room(self, job: int, row: Iterable[int] | dict[int, int]) -> bool:
-        """Return whether a job could have its present row."""
+        """Return whether the servers have room for a job's present row (workers by server)."""
         assert isinstance(row, dict)
         if not row:
             return False
@@ -377,7 +377,7 @@ class _Search:
         )
 
     def improve(self) -> None:
-        """Repeatedly give the job that gains most its best row, until no job gains."""
+        """Repeatedly give the job that gains most its best workers by server, until none gains."""
         epoch = self.epoch
         least = np.minimum.accumulate(epoch.cost, axis=2)
         jobs = np.arange(epoch.jobs)

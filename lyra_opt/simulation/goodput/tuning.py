@@ -88,7 +88,7 @@ class JobTuning(ABC):
         GPUs of a server of the training cluster.
     """
 
-    tells_near_from_far = False
+    depends_on_placement = False
     """Whether rates depend on the placement of a job's GPUs."""
 
     def __init__(self, *, seed: int = 0, gpus_per_server: int = 8) -> None:
@@ -177,7 +177,7 @@ class GoodputSpeed(JobTuning):
     on as few servers as possible, and its user's batch size (`fixed_goodput`) all the time.
     """
 
-    tells_near_from_far = True
+    depends_on_placement = True
 
     def __init__(self, *, seed: int = 0, gpus_per_server: int = 8) -> None:
         super().__init__(seed=seed, gpus_per_server=gpus_per_server)
@@ -201,7 +201,7 @@ class GoodputSpeed(JobTuning):
         return float(best[workers])
 
     def rate_of(self, run: JobRun) -> float:
-        """Return the job's rate at its current stage and placement, in worker-seconds a second."""
+        """Return the rate, in worker-seconds per second, at the job's stage and placement."""
         if not run.job.is_elastic:
             return run.job.rate(run.workers)
         place = SPREAD if len(run.gpus) > 1 else NEAR

@@ -1,1 +1,1 @@
-"""Policies of the simulated cluster: put together from parts, or from rules of other problems."""
+"""Policies of the simulator: composed from parts, or adapted from the other problems' policies."""

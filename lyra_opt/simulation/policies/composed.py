@@ -140,7 +140,7 @@ class ComposedPolicy(Policy):
                 room.flexible_gpus -= part.flexible * room.replicas * run.job.gpus_per_worker
 
     def decide(self, view: View) -> None:
-        """Start waiting jobs if there is news, and resize elastic jobs if it is time."""
+        """Start waiting jobs if anything has changed, and resize elastic jobs if that is due."""
         if view.has_news:
             if self._caps is not None:
                 self._caps.advance(view.now_s)

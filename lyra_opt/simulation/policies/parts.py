@@ -106,8 +106,8 @@ class RunTimeCaps:
         A cap is at least this multiple of the mean demand of the jobs that count towards it, so
         that they do not fall behind when there are GPUs for all jobs; at least 0.
     short_demand
-        A cap leaves at least this multiple of the mean demand of shorter jobs, when there are not
-        GPUs for all jobs; at least 0.
+        A cap leaves at least this multiple of the mean demand of shorter jobs, when there are too
+        few GPUs for all jobs; at least 0.
     window_days
         Length of the window of samples in days, above 0.
 
@@ -188,7 +188,7 @@ class CapsInForce:
         heappush(self._leaving, (now_s + run_time_s, counted, gpus))
 
     def advance(self, now_s: float) -> None:
-        """Sample the demand until `now_s`, and update the caps when it is time."""
+        """Sample the demand until `now_s`, and update the caps when they are due."""
         while self._next_sample_s <= now_s:
             self._forget(self._next_sample_s)
             self._samples.append(tuple(self._asked))

@@ -154,6 +154,6 @@ def test_autoregression_forgets_what_is_older_than_its_training():
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones():
-    message = "forecaster 'lstm': unknown forecaster; the known forecasters are oracle, last"
+    message = "forecaster 'lstm': unknown forecaster; known: oracle, last-value, seasonal, auto"
     with pytest.raises(UserError, match=message):
         find_forecaster("lstm")

@@ -101,7 +101,7 @@ def in_two_rounds() -> Kernel:
 @pytest.mark.parametrize(
     ("field", "message"),
     [
-        ("held_gpu_s", "GPU-seconds held by jobs: [0-9]+.[0-9]+, not [0-9]+.[0-9]+"),
+        ("held_gpu_s", "GPU-seconds held by jobs: expected [0-9.]+, found [0-9.]+"),
         ("queued_s", "waited for .* s and held GPUs for .* do not add up to its completion time"),
         ("running_s", "waited for .* s and held GPUs for .* do not add up to its completion time"),
         ("rest", "completed with 1.0 of its work [0-9.]+ left"),
@@ -124,13 +124,13 @@ def test_lost_gpu_seconds_are_found(make):
     simulation = make()
     simulation.totals.held_gpu_s[0] += 1
     held = sum(run.held_gpu_s for run in simulation.runs)
-    with pytest.raises(AssertionError, match=f"held by jobs: {held}, not {held + 1}"):
+    with pytest.raises(AssertionError, match=f"held by jobs: expected {held + 1}, found {held}"):
         require_conserved(simulation)
     simulation.totals.held_gpu_s[0] -= 1
     require_conserved(simulation)
     simulation.runs[-1].completion_s = -1
     last = simulation.runs[-1].job.id
-    with pytest.raises(AssertionError, match=f"1 jobs did not complete, {last} first"):
+    with pytest.raises(AssertionError, match=f"1 jobs did not complete; first: {last}"):
         require_conserved(simulation)
 
 

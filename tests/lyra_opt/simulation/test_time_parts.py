@@ -76,5 +76,5 @@ def test_parts_that_do_not_add_up_are_told():
     with pytest.raises(AssertionError, match=r"job x has a completion time of 10.* but its parts"):
         require_conserved(found)
     found.runs[0].slower_type_s = -1.0
-    with pytest.raises(AssertionError, match=r"job x has a slower_type_s of -1.0 s"):
+    with pytest.raises(AssertionError, match=r"job x: slower_type_s is negative: -1.0 s"):
         require_conserved(found)
