@@ -418,8 +418,7 @@ def least_run_s(
     best = np.array([rates.best for rates in found.of_all(workload.jobs)])
     if not best.all():
         job = workload.jobs[int(np.argmin(best))].id
-        where = f"any GPUs of cluster {speed.cluster.name} on which it fits"
-        raise UserError(f"job {job} has speed 0 on {where}")
+        raise UserError(f"job {job} has speed 0 on all GPUs of {speed.cluster.name} that hold it")
     least_s: FloatArray = np.array([speed.unit_of(job).work for job in workload.jobs]) / best
     return least_s
 

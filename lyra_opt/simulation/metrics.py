@@ -413,8 +413,7 @@ def require_conserved(simulation: Kernel) -> None:
         job = run.job
         tolerance_s = TOLERANCE * run.completion_s
         if abs(run.rest) > TOLERANCE * run.work:
-            rule = f"completed with {run.rest} of its work {run.work} left"
-            raise AssertionError(f"job {job.id} {rule}")
+            raise AssertionError(f"job {job.id} completed with {run.rest} of {run.work} work left")
         if run.queued_s < -tolerance_s:
             raise AssertionError(f"job {job.id} has a negative queuing time of {run.queued_s} s")
         if abs(run.queued_s + run.on_gpus_s - run.jct_s) > tolerance_s:

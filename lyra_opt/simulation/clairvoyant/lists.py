@@ -322,6 +322,5 @@ class ListScheduler:
         never = np.flatnonzero(start_us < 0)
         if len(never):
             job = int(never[0])
-            rule = f"needs {work.gpus[job]} GPUs, but so many are never free long enough"
-            raise UserError(f"job {job} {rule}")
+            raise UserError(f"job {job} needs {work.gpus[job]} GPUs, which are never free at once")
         return start_us

@@ -104,7 +104,7 @@ def in_two_rounds() -> Kernel:
         ("held_gpu_s", "GPU-seconds held by jobs: expected [0-9.]+, found [0-9.]+"),
         ("queued_s", "waited for .* s and held GPUs for .* do not add up to its completion time"),
         ("running_s", "waited for .* s and held GPUs for .* do not add up to its completion time"),
-        ("rest", "completed with 1.0 of its work [0-9.]+ left"),
+        ("rest", "completed with 1.0 of [0-9.]+ work left"),
         ("left", "1 jobs did not complete"),
     ],
 )

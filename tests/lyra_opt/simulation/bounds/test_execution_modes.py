@@ -89,5 +89,5 @@ def test_a_job_without_a_speed_anywhere_is_refused():
     gang = GangJob(id="j", gang=2, steps=4.0, throughput={"a": 1.0, "b": 0.0})
     job = Job(id="j", submit_s=0, work_worker_s=2.0, gpus_per_worker=2, measured=gang)
     cluster = Cluster(name="two", gpu_types=types, servers=servers)
-    with pytest.raises(UserError, match="job j has speed 0 on any GPUs of cluster two"):
+    with pytest.raises(UserError, match="job j has speed 0 on all GPUs of two"):
         whole_bound(Workload(name="one", jobs=(job,)), cluster, reading=Reading.CONSERVED)

@@ -100,7 +100,7 @@ def test_jobs_of_weight_zero_run_too():
 
 def test_a_job_that_never_fits_is_an_error():
     """A gang larger than the cluster is the user's to mend."""
-    with pytest.raises(UserError, match="job 0 needs 5 GPUs, but so many are never free"):
+    with pytest.raises(UserError, match="job 0 needs 5 GPUs, which are never free"):
         best_schedule(Gangs.of([0], [1], [5]), Capacity.constant(4), BORDER_S)
 
 

@@ -75,7 +75,7 @@ def test_a_job_that_never_fits_is_an_error():
     """The capacity ends before the job could complete."""
     capacity = Capacity(since_s=np.array([0.0, 5.0]), gpus=np.array([4, 0]))
     scheduler = ListScheduler.of(Gangs.of([0, 1], [5, 5], [1, 1]), capacity)
-    with pytest.raises(UserError, match="job 1 needs 1 GPUs, but so many are never free"):
+    with pytest.raises(UserError, match="job 1 needs 1 GPUs, which are never free"):
         scheduler.schedule(np.zeros(2))
 
 
