@@ -333,7 +333,7 @@ class TestRacks:
         lacks = f"{table}: has no line for model 'mine' on 2 GPUs at tier rack"
         assert_one_line_error(simulate(*TWO_RACKS, "--jobs", jobs, *measured), lacks)
         jobs.write_text("model," + HEADER + "yours,a,0,100,2\n")
-        named = "has no lines for model 'yours', of job a; its models are: mine"
+        named = "has no lines for model 'yours' of job a; its models are: mine"
         assert_one_line_error(simulate(*TWO_RACKS, "--jobs", jobs, *measured), named)
         without = simulate(*TWO_RACKS, "--jobs", jobs)
         assert_one_line_error(without, "job a trains 'yours'", "bert", "slowdowns")
