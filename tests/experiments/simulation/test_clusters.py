@@ -328,7 +328,7 @@ class TestRacks:
         table.write_text("model,gpus,tier,slowdown\nmine,2,machine,1.5\n")
         measured = changes(f'cluster.network={{slowdowns="{table}"}}')
         unknown = f"{table}: has no lines for model"
-        assert_one_line_error(simulate(*SMALL_RACKS, *measured), unknown, "trains; has: mine")
+        assert_one_line_error(simulate(*SMALL_RACKS, *measured), unknown, "its models are: mine")
         jobs.write_text(HEADER + "a,0,100,2\n")  # of which the table has one tier of three
         lacks = f"{table}: has no line for model 'mine' on 2 GPUs at tier rack"
         assert_one_line_error(simulate(*TWO_RACKS, "--jobs", jobs, *measured), lacks)
@@ -336,7 +336,7 @@ class TestRacks:
         named = "has no lines for model 'yours' of job a; its models are: mine"
         assert_one_line_error(simulate(*TWO_RACKS, "--jobs", jobs, *measured), named)
         without = simulate(*TWO_RACKS, "--jobs", jobs)
-        assert_one_line_error(without, "job a trains 'yours'", "bert", "slowdowns")
+        assert_one_line_error(without, "job a: model is 'yours'", "bert", "slowdowns")
 
     @pytest.mark.slow
     def test_every_scheme(self, simulate):
@@ -519,7 +519,7 @@ class TestBadInput:
             ("hadare-lab --set jobs.workload=mix-2", ["workload 'mix-2'", "did you mean mix-"]),
             ("hadare-lab --set jobs.parameters.jobs=2", ["jobs.parameters.jobs", "unknown key"]),
             ("hadare-lab --scheme pollux", ["pollux", "its own goodput model"]),
-            ("gavel-108 --scheme hadare", ["hadare", "no server can run", "oversized=drop"]),
+            ("gavel-108 --scheme hadare", ["hadare", "no single server can run", "oversized=drop"]),
             ("dally-batch --set cluster.network.links=dsl", ["'dsl'", "congested-3"]),
             ("dally-batch --set cluster.network.overlap=2", ["overlap is 2", "at most 1"]),
             ("dally-batch --set cluster.network.rack_latency_s=-1", ["rack_latency_s is -1"]),
