@@ -219,7 +219,7 @@ class Sharing(QueuePolicy):
 def test_a_policy_that_shares_gpus_has_to_say_so():
     """Else bounds would be given for it that do not apply."""
     (failed,) = simulated(Sharing).replays.failed
-    assert "does not say that it packs jobs" in (failed.message or "")
+    assert "does not set packs = True" in (failed.message or "")
 
 
 def figures_of(name, *changes):
