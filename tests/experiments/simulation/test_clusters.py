@@ -149,7 +149,7 @@ class TestTypes:
     def test_every_scheme(self, simulate):
         """Each name of the registry runs, and says what it assumes."""
         needs_pairs = "gavel-gandiva"  # of which nothing is known here
-        assert_one_line_error(simulate("hadare-lab", "--scheme", needs_pairs), "throughputs of such pairs")
+        assert_one_line_error(simulate("hadare-lab", "--scheme", needs_pairs), "of such pairs")
         names = [name for name in ROUND_POLICIES if name != needs_pairs]
         exit_code, out, err = simulate("hadare-lab", *schemes(*names), "--json")
         assert exit_code == 0, err
