@@ -1,1 +1,1 @@
-"""Simulation optimisation: parameters of a rule that are best over simulated draws of jobs."""
+"""Simulation optimisation: choose values of a scenario's keys by simulating drawn workloads."""

@@ -1,19 +1,20 @@
-"""A schedule by one who knows all jobs beforehand: found by search, so that it can be had.
+"""Search for a good schedule of a scheduler that knows all jobs in advance.
 
-With the proved bounds of `lyra_opt.simulation.bounds` it brackets the best
-schedule there is. The search chooses an order and timers, which a `DelayScheduling` carries out:
-each job has timers of its own, and chooses in Dally's order or by how little it has left,
+Together with the proved bounds of `lyra_opt.simulation.bounds`, the schedule found brackets the
+mean JCT of the best schedule. The search chooses a job order and delay timers, and
+`DelayScheduling` carries them out. Each job has timers of its own. Jobs choose GPUs either in
+Dally's order or by increasing
 
-    remaining time at the best tier * gang ** exponent * factor of the job,
+    remaining time at the best tier * gang ** exponent * factor of the job.
 
-the least first: between shortest remaining time (exponent 0) and smallest remaining area (1). With
-Dally's order kept, the future is known only in where and when to wait, which is what timers
-decide; so the search tells what is lost by timers from what is lost by the order.
+Exponent 0 is shortest remaining time first; exponent 1 is smallest remaining area first. With
+Dally's order, only the timers use the future, so the search separates the loss due to timers from
+the loss due to the order.
 
-The search tries every exponent with every pair of timers for all jobs, and then changes the timers
-or factors of a few jobs at a time and keeps what is no worse. Each candidate is simulated: what is
-found is the mean JCT of a schedule that was carried out. No guarantee on how good it is; the bound
-says how far from the best it is at most.
+The search first tries every exponent with every pair of timers for all jobs. It then changes the
+timers or the factors of a few jobs at a time and keeps a change unless the mean JCT grows. Every
+candidate is simulated, so the mean JCT found belongs to a schedule that can be carried out. There
+is no guarantee on its quality; the proved bound says how far it is from the best at most.
 """
 
 from __future__ import annotations
@@ -44,26 +45,26 @@ PAIRS = (
     (math.inf, 0.0),
     (math.inf, math.inf),
 )
-"""Rack and network timers, in leases, from which those of a job are chosen."""
+"""Pairs of rack timer and network timer, in leases, from which each job gets one pair."""
 
 EXPONENTS = (0.75, 1.0)
 MOST_CHANGED_JOBS = 3
 FACTOR_SPREAD = 0.7
-"""Standard deviation of the logarithm of what the factor of a job is changed by."""
+"""Standard deviation of the logarithm of the random change of a job's factor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderAndTimers:
-    """Who chooses first, and how long each job waits for what.
+    """A job order and the delay timers of each job: one candidate of the search.
 
     Parameters
     ----------
     exponent
-        Of the gang in the order; None for Dally's order, which asks for no factors.
+        Exponent of the gang size in the order; None for Dally's order, which uses no factors.
     factors
-        Of each job, by submission; float64, above 0.
+        Factor of each job, in order of submission; float64, above 0.
     pairs
-        For each job the position of its timers in `PAIRS`; int64.
+        For each job the index of its timers in `PAIRS`; int64.
     """
 
     exponent: float | None
@@ -71,7 +72,7 @@ class OrderAndTimers:
     pairs: np.ndarray
 
     def policy(self, workload: Workload) -> DelayScheduling:
-        """Return the policy that carries it out, in one run of the workload it was made for."""
+        """Return the placement policy of the candidate, for one run of its workload."""
         place_of = {job.id: place for place, job in enumerate(workload.jobs)}
         timers = _TimersByJob(place_of, self.pairs)
         if self.exponent is None:
@@ -104,16 +105,16 @@ def search_schedule(
     changes: int,
     keeps_order: bool = False,
 ) -> tuple[OrderAndTimers, float]:
-    """Return an order and timers of small mean JCT, and that mean in seconds.
+    """Search an order and timers of small mean JCT; return both with that mean in seconds.
 
     Parameters
     ----------
     workload, cluster, leases
-        What is simulated.
+        The workload, cluster and lease model to simulate.
     rng
-        Draws the changes.
+        Random generator for the changes.
     changes
-        Candidates that are tried beside the plain ones, at least 0.
+        Number of random changes to try after the plain candidates; at least 0.
     keeps_order
         Whether jobs choose in Dally's order.
 
@@ -124,8 +125,8 @@ def search_schedule(
 
     Notes
     -----
-    Source: this project. Complexity: one simulation per candidate; there are ``len(PAIRS)`` plain
-    ones with Dally's order, and as many for each exponent without.
+    Source: this project. Complexity: one simulation per candidate. There are ``len(PAIRS)`` plain
+    candidates with Dally's order, and ``len(PAIRS)`` for each exponent otherwise.
     """
     require_integer("changes", changes, minimum=0)
     jobs = len(workload.jobs)
@@ -152,7 +153,7 @@ def search_schedule(
 
 
 def _changed(best: OrderAndTimers, rng: np.random.Generator) -> OrderAndTimers:
-    """Return the best so far with other timers or another factor of a few jobs."""
+    """Return a copy of the best candidate in which a few jobs have other timers or factors."""
     jobs = len(best.pairs)
     few = rng.choice(
         jobs, size=min(jobs, int(rng.integers(1, MOST_CHANGED_JOBS + 1))), replace=False

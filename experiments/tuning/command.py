@@ -1,4 +1,4 @@
-"""``lyra-opt tune``: choose values of a scenario's keys by simulation."""
+"""The command ``lyra-opt tune``: choose values of a scenario's keys by simulation."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 RESULT_FILE, BEST_FILE = "tuning.json", "best.toml"
 
 DESCRIPTION = """\
-Choose values of a scenario's keys by simulation (with Optuna, extra "tuning"): those of least mean
-of a measure, or those under which figures come as near as they can to published ones. A tuning file
-names the scenario, the keys with their ranges, the measure or the targets, the schemes and the
-seeds. All trials see the same draws of jobs. The best values are judged on other draws, beside
-other values and schemes. Each point of the scenario's axes is tuned by itself.
+Choose values of a scenario's keys by simulation (with Optuna, extra "tuning"). The best values
+minimise the mean of a measure, or bring measures as close as possible to published targets. A
+tuning file names the scenario, the keys with their ranges, the measure or the targets, the schemes
+and the seeds. All trials run on the same workloads. The best values also run on other workloads,
+next to other values and schemes. Each point of the scenario's axes is tuned separately.
 """
 
 EXAMPLES = """\
@@ -38,16 +38,16 @@ examples:
   lyra-opt tune lyra-2 --set trials=20 --set refinements=20 --json
   lyra-opt tune mine.toml --out results/mine --resume
   lyra-opt simulate results/mine/best.toml
-      the scenario with the best values
+      simulate the scenario with the best values
 
 "lyra-opt tune --keys" explains every key of a tuning file, "--schema" prints its JSON schema.
-Exit code: 0; 1 if a figure misses its tolerance on the seeds tuned on, or a simulation failed; 2
-for bad input or usage; 130 after Ctrl-C.
+Exit code: 0; 1 if a measure misses its target on the tuning seeds by more than the tolerance, or if
+a simulation failed; 2 for bad input or usage; 130 after Ctrl-C.
 """
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Add the sub-command."""
+    """Add the sub-command ``tune`` to the command line."""
     parser = add_command(
         subparsers,
         "tune",
@@ -56,19 +56,23 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         EXAMPLES,
     )
     tuning = parser.add_argument(
-        "tuning", metavar="FILE", nargs="?", help="a name, such as lyra-2, or a TOML file"
+        "tuning", metavar="FILE", nargs="?", help="a bundled tuning, such as lyra-2, or a TOML file"
     )
     completed_by(tuning, _names)
     add_keys_options(parser, "tuning files")
     add_repeated_option(
-        parser, "--set", "KEY=VALUE", "a key of the file, such as trials=20", dest="changes"
+        parser,
+        "--set",
+        "KEY=VALUE",
+        "replace a key of the tuning file, such as trials=20",
+        dest="changes",
     )
     parser.add_argument(
         "--out",
         metavar="DIR",
-        help=f"keep the runs there, with {RESULT_FILE}, a page, and {BEST_FILE} for simulate",
+        help=f"folder for the runs, {RESULT_FILE}, a page, and {BEST_FILE} for lyra-opt simulate",
     )
-    add_resume_option(parser, "runs that --out holds already")
+    add_resume_option(parser, "runs that are already stored in --out")
     add_engine_options(parser, "simulations")
     add_json_option(parser)
     parser.set_defaults(run=run)
@@ -81,7 +85,7 @@ def _names() -> list[str]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the sub-command; return the exit code."""
+    """Run ``lyra-opt tune``; return the exit code."""
     import tempfile
     from contextlib import ExitStack
 
@@ -104,7 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
     if print_keys(arguments, TuningTable, "A tuning file of lyra-opt"):
         return 0
     if arguments.tuning is None:
-        raise UserError("FILE is missing: a tuning file, or the name of a bundled one")
+        raise UserError("FILE is missing: give a tuning file or the name of a bundled tuning")
     load_optuna()
     tuning = load_tuning(arguments.tuning, [parse_change(text) for text in arguments.changes])
     out = None if arguments.out is None else Path(arguments.out)
@@ -127,7 +131,7 @@ def run(arguments: argparse.Namespace) -> int:
             if out is not None:
                 _write(tuning, study, found, runs, record, out)
     except KeyboardInterrupt:
-        say("interrupted: --resume goes on" if out else "interrupted: --out keeps the runs")
+        say("interrupted: continue with --resume" if out else "interrupted: use --out to keep runs")
         return EXIT_INTERRUPTED
     except SimulationError as error:
         complain(f"error: {error}")
@@ -137,7 +141,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print(found, out)
     missed = [
-        f"{each.name or tuning.table.name}: missed {name}"
+        f"{each.name or tuning.table.name}: {name} misses its target"
         for each in found
         for name in each.missed(each.table.seeds)
     ]
@@ -149,7 +153,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _write(
     tuning: Any, study: Any, found: Sequence[Found], runs: Any, record: Any, out: Path
 ) -> None:
-    """Write the result, the page, and the scenario with the best values of each point."""
+    """Write tuning.json, the page, and for each point the scenario with the best values."""
     from lyra_opt.core.documents import format_document, write_text
     from lyra_opt.experiments.page import PAGE, how_run, render_page
     from lyra_opt.experiments.simulation.scenario.documents import toml_text
@@ -159,7 +163,7 @@ def _write(
     write_text(out / RESULT_FILE, format_document(record))
     for each, (_, variant) in zip(found, variants(tuning.scenario), strict=True):
         best = tuning.with_values(variant, list(each.values.values()))
-        remark = f"# The best values that tuning {tuning.table.name} found. {each.name}\n"
+        remark = f"# The best values found by the tuning {tuning.table.name}. {each.name}\n"
         write_text(out / _best_file(each), remark + toml_text(best.document))
     page = render_page(
         "tuning.html.jinja",
@@ -188,7 +192,7 @@ def _print(found: Sequence[Found], out: Path | None) -> None:
         print_line(
             f"{each.name or table.name}: scenario {table.scenario}; means over "
             f"{counted(len(table.seeds), 'draw')}{judged}, and ratios to "
-            f"{'published figures' if table.targets else BEST}; in brackets the least and greatest."
+            f"{'published values' if table.targets else BEST}; brackets show the range over draws."
         )
         print_table(HEADER, each.rows(), right=1)
         print(f"Best of {counted(len(each.trials), 'trial')}:")
@@ -201,8 +205,8 @@ def _print(found: Sequence[Found], out: Path | None) -> None:
                 "The simulated cluster differs from the compiled schedule by at most "
                 f"{each.worst_disagreement:.2g}, relative."
             )
-        print("What is assumed:")
+        print("Assumptions:")
         for sentence in each.assumptions:
             print_line(f"- {sentence}", indent="  ")
     if out is not None:
-        print(f"{out / PAGE}: all of it, with all trials")
+        print(f"{out / PAGE}: the full result, with all trials")

@@ -1,4 +1,4 @@
-"""Run a tuning file into a store: the search, the comparison and what a clairvoyant could do."""
+"""Run a tuning into a store: search, comparison, and clairvoyant schedules."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.tuning.tuning_file import Tuning, TuningTable
 
 COMPILED = "compiled"
-"""An axis of runs where trials are compiled: "yes" or "no"."""
+"""Axis of runs whose trials are compiled; its values are "yes" and "no"."""
 
 
 @dataclass(kw_only=True)
 class _Runs:
-    """The rows of a store, with those of more tasks as they are asked for."""
+    """The rows of a tuning's store, extended by running further tasks on demand."""
 
     store: ResultStore
     engine: Engine
@@ -66,7 +66,7 @@ class _Runs:
     records: Generator[RunRecord, None, None] | None = None
 
     def rows(self, tasks: Sequence[TrialTask]) -> list[ReplayRecord]:
-        """Return the row of each task, running those that the store does not hold.
+        """Return the row of each task; run those tasks whose rows are not stored.
 
         Raises
         ------
@@ -77,7 +77,7 @@ class _Runs:
         by_key = {each.key: each for each in tasks}
         for position, key in enumerate(new, len(self.known)):
             self.waiting.append(replace(by_key[key], position=position))
-        # Local workers stay for the tasks to come; a scheduler is given each batch by itself.
+        # Local workers wait for later tasks; a Dask scheduler gets each batch separately.
         stays = isinstance(self.engine, LocalProcesses)
         if new and self.records is None:
             self.records = self.engine.start(self.waiting, self.folder).records
@@ -99,7 +99,7 @@ class _Runs:
 
 @dataclass(frozen=True, kw_only=True)
 class _Point:
-    """A point of the scenario's axes, which is tuned by itself."""
+    """A point of the scenario's axes, which is tuned separately."""
 
     tuning: Tuning
     point: Mapping[str, Any]
@@ -111,7 +111,7 @@ class _Point:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The schemes: the tuned one first."""
+        """The labels of the schemes; the first scheme is tuned."""
         return tuple(each.label for each in self.variant.table.schemes)
 
     def tasks(
@@ -124,7 +124,7 @@ class _Point:
         kind: type[TrialTask] = TrialTask,
         **options: Any,
     ) -> list[TrialTask]:
-        """Return the runs of some values under a scheme, the tuned one if none is named."""
+        """Return one task per seed for given values and one scheme (default: the tuned scheme)."""
         compiled = self.table.compiled if compiled is None else compiled
         chosen = dict(zip((each.path for each in self.table.parameters), values, strict=True))
         marked = {COMPILED: "yes" if compiled else "no"} if self.table.compiled else {}
@@ -144,12 +144,13 @@ class _Point:
         ]
 
     def check(self) -> None:
-        """Raise `UserError` for all that can be wrong before the first run."""
+        """Raise `UserError` for every mistake that can be found before the first run."""
         table = self.table
         taken = {BEST, TIMERS, SCHEDULE, PROVED, *self.labels}
         for place, each in enumerate(table.start):
             if each.name in taken:
-                error = FieldError(f"start[{place}].name", each.name, "names another entry too")
+                rule = "must not be the name of another entry of the comparison"
+                error = FieldError(f"start[{place}].name", each.name, rule)
                 raise InputError(self.tuning.source, str(error))
         middle = [each.value((each.least + each.most) // 2) for each in table.parameters]
         for values in [middle, *(each.values for each in table.start)]:
@@ -166,7 +167,7 @@ class _Point:
     def figures(
         self, runs: _Runs, tasks: Sequence[TrialTask], names: Sequence[str] = ()
     ) -> pd.DataFrame:
-        """Return the measures of runs by seed; `SimulationError` if a run lacks one of them."""
+        """Return the measures of runs by seed; raise `SimulationError` if a run lacks one."""
         import pandas as pd
 
         rows, columns = runs.rows(tasks), list(names or self.table.measures)
@@ -199,7 +200,7 @@ class _Point:
         tasks = {name: self.tasks(values, seeds) for name, values in of_values.items()}
         tasks |= {label: self.tasks(best, seeds, scheme=label, compiled=False) for label in others}
         replays = self.tasks(best, table.judged or table.seeds, compiled=False)
-        runs.rows([*chain(*tasks.values()), *replays])  # one batch, so that all run side by side
+        runs.rows([*chain(*tasks.values()), *replays])  # one batch, so that they run in parallel
         figures = {name: self.figures(runs, each) for name, each in tasks.items()}
         if table.clairvoyant is not None:
             in_order = [*of_values, *({AUTO_TUNER} & set(others))]
@@ -241,28 +242,29 @@ def _figures(row: ReplayRecord, names: Sequence[str]) -> dict[str, float]:
     found = {name: (row.figures or {}).get(name) for name in names}
     for name, value in found.items():
         if not isinstance(value, int | float):
-            raise SimulationError(f"{row.key}: has no number {name}")
+            raise SimulationError(f"run {row.key}: figure {name} is not a number")
     return {name: float(value) for name, value in found.items() if value is not None}
 
 
 def run_tuning(
     tuning: Tuning, folder: Path, *, engine: Engine, resume: bool, command: str | None
 ) -> tuple[StudyRecord, list[Found], list[ReplayRecord]]:
-    """Run a tuning file into the store of a folder; return the study, the results and its rows.
+    """Run a tuning file into the store of a folder; return study, results and stored rows.
 
-    An interrupted search goes on: it makes the same choices, from the rows that are stored.
+    With `resume`, an interrupted search makes the same choices again and reads stored rows instead
+    of running them.
 
     Raises
     ------
     UserError
-        If the file names something wrong, or the store cannot be written or is of other runs.
+        If the file contains a mistake, the store cannot be written, or it belongs to other runs.
     SimulationError
         If a run ended in an error.
     """
     table = tuning.table
     for parameter in table.parameters:
         if parameter.path in tuning.scenario.table.axes:
-            rule = "must not be an axis of the scenario too"
+            rule = "must not also be an axis of the scenario"
             raise InputError(tuning.source, str(FieldError("parameters", parameter.path, rule)))
     points = [
         _Point(tuning=tuning, point=point, variant=variant)

@@ -24,16 +24,16 @@ STEP_SHARE = 0.08
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """The mean figures of some values over the seeds.
+    """One tried set of parameter values, with its mean figures over the seeds.
 
     Parameters
     ----------
     steps
         The step of each parameter, by key; see `ParameterTable.value`.
     means
-        By measure.
+        Mean of each measure over the seeds.
     loss
-        What the search makes least; see `loss_of`.
+        The number that the search minimises; see `loss_of`.
     """
 
     steps: Steps
@@ -41,12 +41,12 @@ class Trial:
     loss: float
 
     def values(self, table: TuningTable) -> list[float]:
-        """Return the value of each parameter, in order."""
+        """Return the value of each parameter, in the order of the tuning file."""
         return [each.value(self.steps[each.path]) for each in table.parameters]
 
 
 def load_optuna() -> Any:
-    """Return Optuna, silenced; `UserError` that names the extra if it is not installed."""
+    """Return the module Optuna with its log silenced; raise `UserError` if it is not installed."""
     try:
         import optuna
     except ImportError:
@@ -58,7 +58,11 @@ def load_optuna() -> Any:
 
 
 def loss_of(table: TuningTable, means: Mapping[str, float]) -> float:
-    """Return the mean of the measure, or the worst miss of a target in tolerances plus the mean."""
+    """Return the mean of the measure, or a loss for the distance from all targets.
+
+    With targets the loss is the worst miss plus the mean miss, where each miss is divided by the
+    target's tolerance.
+    """
     if table.measure is not None:
         return means[table.measure]
     misses = [
@@ -70,12 +74,13 @@ def loss_of(table: TuningTable, means: Mapping[str, float]) -> float:
 def search(
     table: TuningTable, evaluate: Callable[[Sequence[Steps]], Sequence[Mapping[str, float]]]
 ) -> list[Trial]:
-    """Return the trials in order.
+    """Search for the parameter values of least loss; return all trials in order.
 
     Parameters
     ----------
     evaluate
-        Returns the means over the seeds for each of some candidates, which may run side by side.
+        Returns the mean figures over the seeds for each candidate of a batch; candidates of a batch
+        may run in parallel.
 
     Raises
     ------
@@ -84,10 +89,11 @@ def search(
 
     Notes
     -----
-    Source: the tree-structured Parzen estimator (Bergstra et al., NeurIPS 2011) of Optuna, all
-    parameters together; then small changes of the best so far. The same file gives the same trials,
-    however many processes or machines run them: so an interrupted search repeats its choices from
-    stored runs. No guarantee beyond the values of ``start``.
+    Source: Optuna's tree-structured Parzen estimator (Bergstra et al., NeurIPS 2011) over all
+    parameters jointly, followed by small random changes of the best trial. A tuning file always
+    gives the same trials, whatever runs the simulations. An interrupted search therefore repeats
+    its choices and reads their results from the store. There is no guarantee beyond the values of
+    ``start``.
     """
     optuna = load_optuna()
     first = len(table.start) + table.random
@@ -129,12 +135,12 @@ def search(
 
 
 def best_of(trials: Sequence[Trial]) -> Trial:
-    """Return the trial of least loss, the first of equals."""
+    """Return the trial of least loss; the earliest of several with equal loss."""
     return min(trials, key=lambda trial: trial.loss)
 
 
 def _changed(table: TuningTable, best: Steps, rng: np.random.Generator) -> Steps:
-    """Return the best steps with small changes of a few."""
+    """Return the best steps after a small random change of up to `MOST_CHANGED` parameters."""
     few = rng.integers(1, min(MOST_CHANGED, len(table.parameters)) + 1)
     changed = dict(best)
     for place in rng.choice(len(table.parameters), size=few, replace=False):

@@ -1,4 +1,4 @@
-"""Trials as runs of the store: on the simulated cluster, compiled, or by a clairvoyant."""
+"""Trials as tasks whose rows go into the store: simulated, compiled, or clairvoyant."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ BOUND = "jct_mean_bound_s"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialTask(ReplayTask):
-    """A simulation whose row keeps figures alone, and the percentiles that were asked for."""
+    """A simulation whose row keeps only figures, with the percentiles that the tuning needs."""
 
     measures: tuple[str, ...]
 
     def run(self) -> ReplayRecord:
-        """Simulate it; every error makes the run a failed one."""
+        """Simulate the trial; an error gives a row of status error."""
         record = ReplayTask.run(self)
         jobs = record.tables["jobs"]
         found = percentiles(self.measures, jobs["queued_s"].to_numpy(), jobs["jct_s"].to_numpy())
@@ -53,11 +53,11 @@ class TrialTask(ReplayTask):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledTask(TrialTask):
-    """A run of scheme fifo on a compiled list schedule by submission.
+    """A trial of scheme fifo that runs on a compiled list scheduler instead of the simulator.
 
-    Jobs hold their base demand of counted GPUs, as the simulated cluster has it. The two differ
-    where moments coincide in whole microseconds and are apart by rounding in the simulation: then
-    another job may start first, and long waits may be for other jobs.
+    Each job holds its base demand; GPUs are counted without regard to servers. Results can differ
+    from the simulated cluster where two events fall into the same microsecond: then another job may
+    start first, and later jobs may wait for other jobs.
     """
 
     def require_possible(self, source: str) -> None:
@@ -75,7 +75,7 @@ class CompiledTask(TrialTask):
             raise InputError(source, str(error.inside("jobs.parameters"))) from None
 
     def run(self) -> ReplayRecord:
-        """Schedule the jobs; every error makes the run a failed one."""
+        """Schedule the jobs with the compiled scheduler; an error gives a row of status error."""
         started_at, stopwatch = datetime.now(UTC), Stopwatch()
         gangs, cluster = self._gangs(), make_cluster(self.scenario)
         (scheme,) = make_schemes(self.scenario, [self.scheme])
@@ -111,12 +111,15 @@ class CompiledTask(TrialTask):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClairvoyantTask(TrialTask):
-    """The search for a schedule by somebody who knows all jobs; see `search_schedule`."""
+    """A search for a schedule that knows all jobs in advance; see `search_schedule`."""
 
     changes: int
 
     def run(self) -> ReplayRecord:
-        """Search; with any order of the jobs, also prove what no schedule can beat."""
+        """Search for a clairvoyant schedule, and for free job order also prove a lower bound.
+
+        The bound holds for the mean JCT of every schedule.
+        """
         started_at, stopwatch, setup = datetime.now(UTC), Stopwatch(), self.setup()
         _, jct_mean_s = search_schedule(
             setup.workload,
@@ -145,7 +148,7 @@ class ClairvoyantTask(TrialTask):
 def percentiles(
     names: Iterable[str], wait_s: NDArray[np.float64], jct_s: NDArray[np.float64]
 ) -> dict[str, float]:
-    """Return the percentiles among some measures, interpolated linearly."""
+    """Return the measures among `names` that are percentiles of queuing time or JCT, in seconds."""
     found = {}
     for name in names:
         if (match := PERCENTILE.fullmatch(name)) is not None:
@@ -157,7 +160,7 @@ def percentiles(
 def usage(
     gangs: Gangs, wait_s: NDArray[np.float64], cluster_gpus: int, *, until_s: float = math.inf
 ) -> float:
-    """Return the share of the cluster's GPU time that jobs hold, until a time or to the end."""
+    """Return the share of the cluster's GPU time used by jobs, from first release to `until_s`."""
     start_s = gangs.release_s + wait_s
     end_s = min(until_s, float((start_s + gangs.run_s).max()))
     held_s = np.clip(end_s - start_s, 0, gangs.run_s)

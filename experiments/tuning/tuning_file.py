@@ -1,6 +1,6 @@
-"""Tuning files: which keys of a scenario to choose, for which measure, as TOML.
+"""Tuning files: TOML files that say which keys of a scenario to choose, and for which measure.
 
-``experiments/tunings`` holds the named ones, some with the frozen result of their search.
+The bundled files are in ``experiments/tunings``; some have the frozen result of their search.
 """
 
 from __future__ import annotations
@@ -46,11 +46,13 @@ PERCENTILE = re.compile(r"(?P<of>queue|jct)_p(?P<rank>\d{1,2})_s")
 
 @dataclass(frozen=True, kw_only=True)
 class TargetTable:
-    """A published figure to come near to."""
+    """A published value that a measure should come close to."""
 
-    measure: str = key(Line(), "the figure of a run, such as queue_mean_s or jct_p75_s")
+    measure: str = key(Line(), "measure of a simulation, such as queue_mean_s or jct_p75_s")
     value: float = key(Number(above=True), "the published value")
-    tolerance: float = key(Number(above=True), "the largest miss, relative to the value", 0.1)
+    tolerance: float = key(
+        Number(above=True), "largest allowed relative distance from the value", 0.1
+    )
 
     def __post_init__(self) -> None:
         require_measure("measure", self.measure)
@@ -58,21 +60,21 @@ class TargetTable:
 
 @dataclass(frozen=True, kw_only=True)
 class ParameterTable:
-    """A whole number to choose."""
+    """An integer key of the scenario whose value the search chooses."""
 
     path: str = key(
         Line(),
-        "the scenario's key, such as jobs.parameters.days, or schemes.LABEL.PARAMETER; a number "
+        "key of the scenario, such as jobs.parameters.days, or schemes.LABEL.PARAMETER; a number "
         "in the path is an index of a list",
         named="key",
     )
-    least: int = key(Integer(), "least value")
-    most: int = key(Integer(), "largest value")
-    or_inf: bool = key(Flag(), "whether inf is a choice too", False)
+    least: int = key(Integer(), "smallest value of the parameter")
+    most: int = key(Integer(), "largest value of the parameter")
+    or_inf: bool = key(Flag(), "whether inf is also allowed", False)
 
     def __post_init__(self) -> None:
         if self.least > self.most:
-            raise FieldError("least", self.least, f"must be at most {self.most}, which is most")
+            raise FieldError("least", self.least, f"must be at most the largest value, {self.most}")
 
     @property
     def largest_step(self) -> int:
@@ -80,11 +82,11 @@ class ParameterTable:
         return self.most + self.or_inf
 
     def value(self, step: int) -> float:
-        """Return the value of a step."""
+        """Return the parameter value of a step of the search."""
         return math.inf if step > self.most else step
 
     def step(self, value: float) -> int:
-        """Return the step of a value; `FieldError` if it is not a choice."""
+        """Return the step of a value; raise `FieldError` if the value is not allowed."""
         if value == math.inf and self.or_inf:
             return self.largest_step
         if value not in range(self.least, self.most + 1):
@@ -95,92 +97,114 @@ class ParameterTable:
 
 @dataclass(frozen=True, kw_only=True)
 class StartTable:
-    """Values to try first; their runs stand in the comparison."""
+    """Parameter values that are tried first and appear in the comparison."""
 
-    name: str = key(Line(), "what the comparison calls them")
-    values: tuple[float, ...] = key(ListOf(Anything()), "a value for each parameter, in order")
+    name: str = key(Line(), "name of these values in the comparison")
+    values: tuple[float, ...] = key(
+        ListOf(Anything()), "one value for each parameter, in the order of parameters"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class TuningTable:
-    """The whole file."""
+    """The keys of a tuning file."""
 
-    format: str = key(Text((TUNING_FORMAT,)), "of the file")
-    version: int = key(Integer(TUNING_VERSION, TUNING_VERSION), "of the format")
-    name: str = key(Name(), "the name of the search")
-    description: str = key(Text(), "what it is for", "")
+    format: str = key(Text((TUNING_FORMAT,)), "name of the file format")
+    version: int = key(Integer(TUNING_VERSION, TUNING_VERSION), "version of the file format")
+    name: str = key(Name(), "name of the tuning")
+    description: str = key(Text(), "purpose of the tuning", "")
     scenario: str = key(
-        Line(), "the scenario: a name, or a TOML file; each point of its axes is tuned"
+        Line(), "name of a scenario or a TOML file; each point of its axes is tuned separately"
     )
-    changes: Mapping[str, Any] = key(Named(Anything()), "other keys of the scenario to change", {})
+    changes: Mapping[str, Any] = key(Named(Anything()), "other keys of the scenario to set", {})
     schemes: tuple[Any, ...] = key(
         ListOf(Anything()),
-        "schemes as in scenarios: the first is tuned, the others are compared with the best",
+        "schemes, written as in scenarios; the first is tuned, the others are compared with it",
         (),
         shown="those of the scenario",
     )
-    seeds: tuple[int, ...] = key(Seeds(MOST_SEEDS), "draws of jobs on which all trials run")
-    judged: tuple[int, ...] = key(
-        ListOf(Integer(), distinct=True), "other draws, on which the best is run too", ()
+    seeds: tuple[int, ...] = key(
+        Seeds(MOST_SEEDS), "seeds of the workloads on which every trial runs"
     )
-    parameters: tuple[ParameterTable, ...] = key(ListOf(Table(ParameterTable)), "what to choose")
+    judged: tuple[int, ...] = key(
+        ListOf(Integer(), distinct=True),
+        "seeds of further workloads, on which only the compared entries run",
+        (),
+    )
+    parameters: tuple[ParameterTable, ...] = key(
+        ListOf(Table(ParameterTable)), "keys of the scenario whose values are chosen"
+    )
     measure: str | None = key(
-        Line(), "the figure whose mean over the seeds should be least", None, shown="targets"
+        Line(), "measure whose mean over the seeds is minimised", None, shown="targets"
     )
     targets: tuple[TargetTable, ...] = key(
-        ListOf(Table(TargetTable)), "published figures to come near to, in place of measure", ()
+        ListOf(Table(TargetTable)),
+        "published values to come close to; cannot be combined with measure",
+        (),
     )
-    start: tuple[StartTable, ...] = key(ListOf(Table(StartTable)), "values to try first", ())
+    start: tuple[StartTable, ...] = key(
+        ListOf(Table(StartTable)), "values that are tried first", ()
+    )
     trials: int = key(
-        Integer(1, MOST_TRIALS), "trials that Optuna chooses, those of start included"
+        Integer(1, MOST_TRIALS), "number of trials that Optuna chooses, including those of start"
     )
     random: int = key(
-        Integer(1, MOST_TRIALS), "trials after start that are drawn evenly, to learn from", 12
+        Integer(1, MOST_TRIALS),
+        "number of trials after start that are drawn uniformly at random",
+        12,
     )
     refinements: int = key(
-        Integer(0, MOST_TRIALS), "trials after these: small changes of the best so far", 0
+        Integer(0, MOST_TRIALS), "number of final trials, each a small change of the best so far", 0
     )
     batch: int = key(
-        Integer(1, MOST_TRIALS), "later trials that are chosen at once, to run side by side", 1
+        Integer(1, MOST_TRIALS),
+        "number of later trials that are chosen together, so that they can run in parallel",
+        1,
     )
     seed: int = key(Integer(0), "seed of the search", 0)
     compiled: bool = key(
         Flag(),
-        "whether trials run on a compiled schedule of counted GPUs: for scheme fifo and generated "
-        "jobs, at a fraction of the time. The simulated cluster repeats the judged draws",
+        "whether trials run on a fast compiled scheduler that ignores servers; only for scheme fifo"
+        " and generated jobs. The best values are then also simulated on the judged seeds",
         False,
     )
     clairvoyant: int | None = key(
         Integer(0, MOST_TRIALS),
-        "changes of order and timers in a search for the schedule of somebody who knows all jobs, "
-        "for gangs in a network and measure jct_mean_s",
+        "number of changes in a search for a schedule that knows all jobs in advance; only for "
+        "scenarios with a network, and with measure jct_mean_s",
         None,
         shown="no such search",
     )
 
     def __post_init__(self) -> None:
         if (self.measure is None) is not bool(self.targets):
-            raise FieldError("measure", self.measure, "cannot be combined with targets; give one")
+            raise FieldError(
+                "measure",
+                self.measure,
+                "cannot be combined with targets; give exactly one of the two",
+            )
         if self.measure is not None:
             require_measure("measure", self.measure)
         if not self.parameters:
             raise FieldError("parameters", [], "must have at least one entry")
         both = sorted(set(self.seeds) & set(self.judged))
         if both:
-            raise FieldError("judged", list(self.judged), f"must not hold {both[0]}, one of seeds")
+            raise FieldError(
+                "judged", list(self.judged), f"must not contain {both[0]}, which is in seeds"
+            )
         for name, values in (
             ("targets", self.measures),
             ("parameters", [each.path for each in self.parameters]),
             ("start", [each.name for each in self.start]),
         ):
             if len(set(values)) < len(values):
-                raise FieldError(name, values, "must not have an entry twice")
+                raise FieldError(name, values, "must not contain duplicates")
         if self.trials < len(self.start):
             raise FieldError(
-                "trials", self.trials, f"must be at least {len(self.start)}, for start"
+                "trials", self.trials, f"must be at least {len(self.start)}, the entries of start"
             )
         if self.clairvoyant is not None and (self.measure != "jct_mean_s" or self.compiled):
-            rule = "must go with measure jct_mean_s, and without compiled"
+            rule = "requires measure jct_mean_s, and cannot be combined with compiled"
             raise FieldError("clairvoyant", self.clairvoyant, rule)
         for place, each in enumerate(self.start):
             if len(each.values) != len(self.parameters):
@@ -194,21 +218,23 @@ class TuningTable:
 
     @property
     def measures(self) -> list[str]:
-        """The figures of a run that the search reads."""
+        """The measures that the search reads from each run."""
         found = [each.measure for each in self.targets]
         return found if self.measure is None else [self.measure]
 
 
 def require_measure(field: str, name: str) -> None:
-    """Raise `FieldError` if a run has no such figure."""
+    """Raise `FieldError` if no simulation reports a measure of this name."""
     known = [each.key for each in MEASURES]
     if name not in known and PERCENTILE.fullmatch(name) is None:
-        raise FieldError(field, name, f"{unknown_key(name, known)}, or queue_pNN_s, jct_pNN_s")
+        raise FieldError(
+            field, name, f"{unknown_key(name, known)}, or a percentile: queue_pNN_s, jct_pNN_s"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tuning:
-    """A tuning file that has been read."""
+    """A tuning file that was read and checked."""
 
     source: str
     text: str
@@ -216,14 +242,14 @@ class Tuning:
 
     @cached_property
     def scenario(self) -> Scenario:
-        """The scenario with the changes of the file."""
+        """The scenario of the tuning file, with the file's changes applied."""
         changes = [Change(path, plain(value)) for path, value in self.table.changes.items()]
         if self.table.schemes:
             changes.append(Change("schemes", plain(self.table.schemes)))
         return load_scenario(self.table.scenario, changes)
 
     def with_values(self, variant: Scenario, values: Sequence[float]) -> Scenario:
-        """Return a variant of the scenario with a value for each parameter.
+        """Return a variant of the scenario in which each parameter has the given value.
 
         Raises
         ------
@@ -262,7 +288,7 @@ def tuning_names() -> list[str]:
 
 
 def frozen_result(name: str) -> dict[str, Any]:
-    """Return the recorded result of a bundled tuning file."""
+    """Return the stored result of a bundled tuning, as a JSON object."""
     text = read_text(str(TUNINGS / f"{name}.json"), LARGEST_RESULT_BYTES)
     found: dict[str, Any] = json.loads(text)
     return found
@@ -274,17 +300,19 @@ def load_tuning(name_or_path: str, changes: Sequence[Change] = ()) -> Tuning:
     Raises
     ------
     UserError
-        If the file is not there or breaks a rule; names file, field and rule.
+        If the file does not exist or breaks a rule; names file, field and rule.
     """
     path = Path(name_or_path)
     if not (name_or_path.endswith(SUFFIX) or "/" in name_or_path):
         known = tuning_names()
         if name_or_path not in known:
             rule = unknown_key(name_or_path, known, noun="tuning")
-            raise UserError(f"tuning {name_or_path!r}: {rule} (a file ends in {SUFFIX})")
+            raise UserError(
+                f"tuning {name_or_path!r}: {rule} (the name of a file must end in {SUFFIX})"
+            )
         path = TUNINGS / f"{name_or_path}{SUFFIX}"
     text = read_text(str(path), LARGEST_FILE_BYTES)
-    document = parse_toml(text, str(path), "a tuning")
+    document = parse_toml(text, str(path), "a tuning file")
     try:
         for change in changes:
             document = with_change(document, change.path, change.value)

@@ -107,7 +107,7 @@ def test_loss_counts_in_tolerances():
         ({"parameters": ()}, "parameters"),
         ({"start": (StartTable(name="x", values=(1,)),)}, "must have 2 values"),
         ({"start": (StartTable(name="x", values=(float("inf"), 1)),)}, r"start\[0\].a is Infinity"),
-        ({"clairvoyant": 1}, "must go with measure jct_mean_s"),
+        ({"clairvoyant": 1}, "requires measure jct_mean_s"),
     ],
 )
 def test_rules_of_the_file(keys, named):
