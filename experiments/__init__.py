@@ -1,1 +1,1 @@
-"""The harness: studies as TOML files, a runner, a store of results and a report."""
+"""Experiments: studies and scenarios as TOML files, a runner, a store of results, and reports."""

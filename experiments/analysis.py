@@ -1,4 +1,4 @@
-"""From stored runs to the numbers of the report."""
+"""Compute the numbers of a report from stored runs."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.records import AxisValue, SolverRecord
 
 FAMILY, GROUP = "family_label", "group_label"
-"""The columns of `Analysis.frame` that tables are by, beside size and axes."""
+"""Columns of `Analysis.frame` by which tables group runs, in addition to size and axes."""
 ASKED_SIZE = "asked_size"
-"""The size that the study asks for; families that set their own have none."""
+"""Column with the size that the study sets; missing for families that set their own size."""
 
 SHORTEST_TIME_S = 1e-6
-"""What a clock can tell; a shorter time counts as this, so that every ratio is finite."""
+"""Shorter times count as this resolution of the clock, so that every ratio is finite."""
 
 
 class Analysis:
@@ -46,17 +46,16 @@ class Analysis:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """The runs, as `lyra_opt.experiments.frames.load_study` returns them, with more columns.
+        """The runs as `lyra_opt.experiments.frames.load_study` returns them, with more columns.
 
-        ``family_label`` and ``group_label`` are names in words, ``sense`` is "min" or "max", None
-        where no instance was made.
-        ``excess_percent`` is NaN where no optimum is proved or no solution found, and
-        ``largest_excess_percent``, over the best bound, where none is found. ``time_s`` is the
-        solver's time of runs that did not fail, ``proof_time_s`` with that of the bound, if it is
-        proved.
+        ``family_label`` and ``group_label`` are names in words. ``sense`` is "min" or "max", or
+        None if no instance was generated. ``excess_percent`` is NaN if the optimum is not proved or
+        the run has no solution; ``largest_excess_percent``, relative to the best bound, is NaN only
+        without a solution. ``time_s`` is the solver's time in runs that did not fail.
+        ``proof_time_s`` also includes the time of the bound, and is given only for proved results.
         """
         frame = frame_of(self.runs)
-        # A run whose worker died does not say how large its instance was: its siblings do.
+        # A run whose worker died has no size; other runs on the same instance have it.
         frame["size"] = frame.groupby("cell")["size"].transform("first")
         frame[self.size_name] = (
             frame["size"].astype("Int64").mask(frame.family.isin([FILE, LIBRARY]))
@@ -79,27 +78,27 @@ class Analysis:
 
     @cached_property
     def axes(self) -> dict[str, str]:
-        """The columns of the axes of the study, less that of the size, with their names."""
+        """The axis columns of the study other than size, with their names."""
         names = dict.fromkeys(name for run in self.runs for name in run.axes)
         columns = dict(zip(self.frame.attrs["axes"], names, strict=True))
         return {column: name for column, name in columns.items() if name != self.size_name}
 
     @cached_property
     def configurations(self) -> list[str]:
-        """Every configuration, in the order of the study, the references last."""
+        """All configurations in the order of the study, references last."""
         references = self.frame.configuration[self.frame.reference].unique()
         return [*self.heuristics, *references]
 
     @cached_property
     def heuristics(self) -> list[str]:
-        """The configurations that are no references, in the order of the study."""
+        """The configurations that are not references, in the order of the study."""
         return list(self.frame.configuration[~self.frame.reference].unique())
 
     def gap_table(self) -> pd.DataFrame:
-        """Return a row for each family, size, value of the study's axes, and configuration.
+        """Return a row for each family, size, value of each axis, and configuration.
 
-        Instances that are there already are of any size, so that theirs is no column. The
-        columns are those that `summaries` names.
+        Instances from files or from the library have any size, so their size is not a column. The
+        other columns are those of `summaries`.
         """
         return self.summaries(FAMILY, self.size_name, *self.axes)
 
@@ -108,53 +107,53 @@ class Analysis:
         return self.summaries(FAMILY)
 
     def sums_table(self) -> pd.DataFrame:
-        """Return a row for each group of families that the study names, and configuration."""
+        """Return a row for each named group of families and configuration."""
         return self.summaries(GROUP)
 
     def overall_table(self) -> pd.DataFrame:
-        """Return the rows of `family_table`, then those of `sums_table`."""
+        """Return the rows of `family_table`, followed by the rows of `sums_table`."""
         return pd.concat([self.family_table(), self.sums_table()], ignore_index=True)
 
     def summaries(self, *by: str) -> pd.DataFrame:
-        """Return a row for each group of runs and configuration.
+        """Return a row of summary statistics for each group of runs and configuration.
 
         ``instances`` = ``compared`` + ``unproved`` + ``without_solution`` + ``failed`` +
-        ``unsupported``: no instance is dropped. A mean over nothing is NaN. The columns:
+        ``unsupported``: no instance is dropped. A mean over nothing is NaN. The columns are:
 
         family, ..., configuration
-            What was run on what.
+            The instances, and the solver that ran on them.
         instances
-            All runs of the row.
+            Number of runs of the row.
         compared
-            Runs with a solution, on instances whose optimum is proved.
+            Runs with a solution, on instances with a proved optimum.
         unproved
-            Runs with a solution, on instances whose optimum no run proves.
+            Runs with a solution, on instances without a proved optimum.
         without_solution, failed, unsupported
-            Runs that ended without a solution, in an error, or with a refusal of the instance.
+            Runs that ended without a solution, failed, or refused the instance.
         infinite
-            How many of ``compared`` pay something where the optimum is 0. Their excess is
-            infinite: they count as not optimal, and are left out of the mean.
+            Runs among ``compared`` that miss an optimum of 0. Their excess is infinite: they count
+            as not optimal, and the mean leaves them out.
         mean_excess_percent
-            Of |objective - optimum| / |optimum|, over ``compared`` less ``infinite``.
+            Mean of |objective - optimum| / |optimum|, over ``compared`` without ``infinite``.
         max_excess_percent
-            The same over ``compared``; infinite if one of them is.
+            Maximum of |objective - optimum| / |optimum| over ``compared``; infinite if one of them
+            is infinite.
         total_excess_percent
-            Of |sum of the objectives - sum of the optima| / |sum of the optima|, over
-            ``compared``: what the excess comes to where small optima weigh little, and optima of
-            0 count too.
+            The ratio |sum of the objectives - sum of the optima| / |sum of the optima|, over
+            ``compared``. Small optima have little weight in it, and optima of 0 count.
         mean_excess_at_most_percent
-            As the mean, but over the best dual bound of each instance where its optimum is not
-            proved, and so over ``unproved`` too: what the mean over both cannot exceed.
+            Upper bound on the mean excess over ``compared`` and ``unproved``: the best dual bound
+            of an instance replaces an unproved optimum.
         optimal_percent
-            How often the objective is the optimum, of the instances whose optimum is proved. Runs
-            without a solution count as not optimal, failed ones too; unsupported ones do not
-            count.
+            Share of instances with a proved optimum on which the objective is optimal. Runs without
+            a solution and failed runs count as not optimal; unsupported runs do not count.
         proved_percent
-            How often the run's own bound proves its solution optimal, of all but unsupported runs.
+            Share of all runs except unsupported ones in which the run's own bound proves its
+            solution optimal.
         median_time_ms, max_time_ms
-            Of the solver's wall time, over all runs that did not fail.
+            Median and maximum of the solver's wall time, over all runs that did not fail.
         median_certify_time_ms
-            Of the time of the problem's own bound, where it was computed.
+            Median time of the problem's own bound, over the runs that computed it.
         """
         frame = self.frame
         excess, has_optimum = frame.excess_percent, frame.has_optimum
@@ -212,18 +211,18 @@ class Analysis:
     def speed_table(self, yardstick: str, *by: str) -> pd.DataFrame:
         """Return a row of times for each group of runs and configuration.
 
-        Beside the columns that say what was run on what:
+        Columns in addition to those that describe instances and solver:
 
         instances, proved
-            All runs of the row, and those that ended with a proof, that of the problem's own
-            bound included.
+            Number of runs of the row, and of runs that ended with a proof, by the solver or by the
+            problem's own bound.
         median_time_ms, max_time_ms
-            As in `summaries`, proof or not.
+            As in `summaries`, with or without a proof.
         time_ratio
-            Geometric mean of the wall time over that of the configuration `yardstick` on the same
-            instance, of the instances on which neither failed.
+            Geometric mean of the wall time divided by that of the configuration `yardstick` on the
+            same instance, over instances on which neither failed.
         proof_time_ratio
-            The same of the times to the proof, `counted_proof_time_s`.
+            Geometric mean of the ratio of times to proof, `counted_proof_time_s`.
         """
         frame = self.frame
         times = {"time_log": frame.time_s, "proof_log": counted_proof_time_s(frame)}
@@ -247,7 +246,7 @@ class Analysis:
         return self._named(found)
 
     def _log_ratio(self, time_s: pd.Series, yardstick: str) -> pd.Series:
-        """Return the logarithm of each time over that of the yardstick on the same instance."""
+        """Return the logarithm of each time divided by the yardstick's time on that instance."""
         is_yardstick = self.frame.configuration == yardstick
         of_yardstick = pd.Series(
             time_s[is_yardstick].to_numpy(), index=self.frame.cell[is_yardstick]
@@ -255,10 +254,10 @@ class Analysis:
         return log_ratio(time_s, self.frame.cell.map(of_yardstick))
 
     def grouped(self, frame: pd.DataFrame, *by: str) -> Any:
-        """Return the runs grouped by columns and configuration, in the order of tables.
+        """Group the runs by columns and configuration, in the order of tables.
 
-        Families are in the order of the study; on an axis numbers are in theirs, before words as
-        they come.
+        Families are in the order of the study. Values of an axis are numbers in increasing order,
+        followed by texts in file order.
         """
         ranks = pd.DataFrame({name: in_order(frame[name]) for name in by})
         ranks["configuration"] = frame.configuration.map(self.configurations.index)
@@ -271,24 +270,23 @@ class Analysis:
 
 
 def counted_proof_time_s(frame: pd.DataFrame) -> pd.Series:
-    """Return how long each proof took; without a proof the time limit, also for a failed run.
+    """Return the time of each proof in seconds; a run without a proof counts with its time limit.
 
-    NaN where there is nothing to count: an instance that the solver declines, or a run without
-    a limit that proved nothing.
+    NaN for an instance that the solver does not support, and for a run without limit and proof.
     """
     counted = frame.proof_time_s.fillna(frame.time_limit_s)
     return counted.mask(frame.status == Status.UNSUPPORTED)
 
 
 def log_ratio(time_s: pd.Series, yardstick_s: pd.Series) -> pd.Series:
-    """Return the logarithm of the ratio of times; NaN where one is missing."""
+    """Return the logarithm of the ratio of two times; NaN if a time is missing."""
     return np.log(time_s.clip(lower=SHORTEST_TIME_S) / yardstick_s.clip(lower=SHORTEST_TIME_S))
 
 
 def family_label(run: SolverRecord) -> str:
-    """Return a run's family with the parameters that are no axes, in order of name.
+    """Return the family of a run with the parameters that are not axes, sorted by name.
 
-    Instances that are there already are told apart by their group alone.
+    Instances from files or from the library are labelled by their group only.
     """
     if run.family == FILE:
         return f"{run.family_group} {FILE}s".strip()
@@ -299,9 +297,9 @@ def family_label(run: SolverRecord) -> str:
 
 
 def fixed_parameters(run: SolverRecord) -> dict[str, AxisValue]:
-    """Return the parameters of a run's family that are no axes, by name and in its order.
+    """Return the parameters of a run's family that are not axes, sorted by name.
 
-    Instances that are there already have none: the file is the instance.
+    Instances from files or from the library have no such parameters.
     """
     if run.family in (FILE, LIBRARY):
         return {}
@@ -311,5 +309,5 @@ def fixed_parameters(run: SolverRecord) -> dict[str, AxisValue]:
 
 
 def group_label(run: SolverRecord) -> str:
-    """Return the name of all families that a study sums up with this run's."""
+    """Return the label of the group of families that a run belongs to."""
     return f"{run.family_group} (all families)" if run.family_group else "all families"

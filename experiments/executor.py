@@ -1,4 +1,4 @@
-"""Run tasks of any kind into a store: each once, failures as rows, resumed after any end."""
+"""Run tasks into a store: each task once, with a row for each failure, resumable after any end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LOGGER = logging.getLogger(__name__)
 
-EXIT_INTERRUPTED = 130  # as shells report a program that Ctrl-C ended
+EXIT_INTERRUPTED = 130  # the code that shells use for a program ended by Ctrl-C
 FAILURES_SHOWN = 5
 
 
@@ -36,41 +36,41 @@ def run_stored(
     resume: bool = False,
     is_kept: bool = True,
 ) -> int:
-    """Run those of the tasks that the store in `folder` does not hold yet.
+    """Run the tasks whose results the store in `folder` does not have yet.
 
     Parameters
     ----------
     study
-        What the tasks are; two that mean the same share their store.
+        Description of the tasks; a store can be continued by a study with the same meaning.
     tasks
-        All of them, in the order in which they start; no two have one key.
+        All tasks, in the order in which they start; their keys are unique.
     folder
-        Where the store is, or is made.
+        Folder of the store, which is created if needed.
     engine
-        Where they run; whatever it is, the store is written here.
+        Where the tasks run. This process writes the store in any case.
     resume
-        Whether to go on with a store that is there already. Runs that ended in an error are
-        run again, all others are kept.
+        Whether to continue an existing store. Failed runs are repeated; all other runs are kept.
     is_kept
-        Whether the folder stays, so that an interruption can be told how to go on.
+        Whether the folder remains after the command, so that a message can say how to resume.
 
     Returns
     -------
     int
-        0; 1 if a run ended in an error; `EXIT_INTERRUPTED` after Ctrl-C, SIGTERM or SIGHUP.
+        0; 1 if a run failed; `EXIT_INTERRUPTED` after Ctrl-C, SIGTERM or SIGHUP.
 
     Raises
     ------
     UserError
-        If there is a store and `resume` is false, or it holds something else, or it cannot be
-        written; `CutShortError`, with what is kept, if the disk is full or the scheduler is lost.
+        If a store exists and `resume` is false, the store belongs to another study, or it cannot be
+        written. `CutShortError`, which says how many runs are stored, if the disk is full or the
+        scheduler is lost.
     """
-    assert len({task.key for task in tasks}) == len(tasks), "a key is that of one task"
+    assert len({task.key for task in tasks}) == len(tasks), "task keys are unique"
     with open_store(study, folder, resume=resume) as store:
         statuses = store.statuses()
         waiting = [task for task in tasks if statuses.get(task.key, ERROR) == ERROR]
         stored = len(tasks) - len(waiting)
-        say(f"{study.name}: {counted(len(waiting), 'run')} to do, {stored} stored already")
+        say(f"{study.name}: {counted(len(waiting), 'run')} to do, {stored} already stored")
         started = engine.start(waiting, folder)
         showing = progress(study.name, len(waiting), begun=started.begun)
         try:
@@ -81,12 +81,16 @@ def run_stored(
                     stored += 1
                     advance()
         except KeyboardInterrupt:
-            stored = len(store.statuses())  # the interrupt may have come just after the last one
+            stored = len(store.statuses())  # a run may be stored but not yet counted
             done = f"interrupted: {stored} of {len(tasks)} runs are"
-            say(f"{done} stored; --resume goes on" if is_kept else f"{done} done; --out keeps them")
+            say(
+                f"{done} stored; continue with --resume"
+                if is_kept
+                else f"{done} done; use --out to keep them"
+            )
             return EXIT_INTERRUPTED
         except CutShortError as error:
-            kept = f"{stored} of {len(tasks)} runs are stored, and --resume goes on with them"
+            kept = f"{stored} of {len(tasks)} runs are stored; continue with --resume"
             raise type(error)(f"{error}; {kept}") from error
         finally:
             started.records.close()
@@ -96,23 +100,24 @@ def run_stored(
 def require_own_store(study: StudyRecord, folder: Path, *, resume: bool) -> None:
     """Raise `UserError` if a folder has a store that these runs cannot be added to.
 
-    Parameters as in `run_stored`, which checks it too; for those who say something before.
+    `run_stored` makes the same check; call this function to fail before any output. Parameters as
+    in `run_stored`.
     """
     path = folder / STORE_FILE
     if not path.exists():
         return
     if not resume:
-        raise UserError(f"{path}: exists already; add --resume to go on with it, or change --out")
+        raise UserError(f"{path}: already exists; add --resume to continue it, or change --out")
     with ResultStore.open(folder) as store:
         if store.study.meaning_hash != study.meaning_hash:
             raise UserError(
-                f"{path}: holds the results of another study, or of {study.name} before its file "
-                "or trace changed; change --out, or delete it"
+                f"{path}: has results of another study, or of {study.name} before its file or "
+                "trace changed; change --out or delete the store"
             )
 
 
 def open_store(study: StudyRecord, folder: Path, *, resume: bool) -> ResultStore:
-    """Return the store of a folder, new or to go on with, for writing; see `run_stored`."""
+    """Open the store of a folder for writing, new or to be continued; see `run_stored`."""
     require_own_store(study, folder, resume=resume)
     exists = (folder / STORE_FILE).exists()
     store = ResultStore.open(folder) if exists else ResultStore.create(folder, study)
@@ -121,9 +126,10 @@ def open_store(study: StudyRecord, folder: Path, *, resume: bool) -> ResultStore
 
 @contextmanager
 def terminating_like_ctrl_c() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP raise KeyboardInterrupt too: batch systems, and terminals that go.
+    """Make SIGTERM and SIGHUP raise KeyboardInterrupt, as Ctrl-C does.
 
-    A SIGHUP that is ignored, as under nohup, stays ignored.
+    Batch systems send SIGTERM, and a closed terminal sends SIGHUP. An ignored SIGHUP, as under
+    nohup, stays ignored.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set signal handlers
@@ -140,7 +146,7 @@ def terminating_like_ctrl_c() -> Iterator[None]:
 
 
 def _verdict(study: StudyRecord, store: ResultStore) -> int:
-    """Report failures among all stored runs; return the exit code."""
+    """Report the failed runs of the store; return the exit code."""
     runs = store.runs()
     failed = [run for run in runs if run.status == ERROR]
     for run in failed[:FAILURES_SHOWN]:

@@ -1,4 +1,4 @@
-"""Stored runs of any kind as a pandas data frame, one row a run."""
+"""Stored runs of any kind as a pandas data frame with one row per run."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SPREAD = {"axes": "axis", "figures": "figure", "counters": "counter"}
-"""Columns that hold an object, whose entries are columns of their own in a frame.
+"""Columns of objects; each entry of an object becomes a column of the frame.
 
-Each with what stands before the name of an entry, as ``axis_seed``, where the name alone is that of
-another column with other values.
+The value is the prefix of the new column, as in ``axis_seed``, if another column with other values
+already has the entry's name.
 """
 
 LARGEST_EXACT_FLOAT = 2**53
@@ -28,24 +28,25 @@ NUMBERS = ("integer", "floating", "mixed-integer-float")
 
 
 def load_study(folder: str | Path) -> pd.DataFrame:
-    """Return the stored runs of a folder, in the order of their study.
+    """Return the stored runs of a folder as a data frame, in the order of their study.
 
-    Columns are the fields of the record of their kind (`lyra_opt.experiments.records`), and one for
-    each axis, figure and counter; entries of an object within a figure are ``NAME.ENTRY``. What is
-    not there is NaN. Integers are floats in a column where some are missing (nullable integers on
-    an axis), and Python's own integers where a float would round one. ``attrs`` of the frame names
-    the ``axes``, and the ``measures``, which are the columns that were measured.
+    Columns are the fields of the record of their kind (`lyra_opt.experiments.records`), plus one
+    column per axis, figure and counter. Entries of an object within a figure are columns
+    ``NAME.ENTRY``. Missing values are NaN. In a column with missing values integers become floats,
+    or nullable integers on an axis; integers that a float would round stay Python integers.
+    ``frame.attrs`` lists the ``axes`` and the ``measures``, which are the measured columns.
 
-    Runs of solvers have four columns beside, of what all runs on an instance prove together:
-    ``optimum``, where it is proved; ``excess_percent``, how much worse the objective is than that,
-    relative to it; ``largest_excess_percent``, how much worse it is at most, by the best bound
-    where no optimum is proved; ``excess_over_best_percent``, how much worse it is than the best
-    objective of all runs. They are infinite where the other value is 0, and NaN without a solution.
+    Runs of solvers have four more columns, computed from all runs on the same instance. ``optimum``
+    is the proved optimum. ``excess_percent`` is the relative excess of the objective over the
+    optimum. ``largest_excess_percent`` is an upper bound on that excess, from the best bound if the
+    optimum is not proved. ``excess_over_best_percent`` is the relative excess over the best
+    objective of all runs. An excess over 0 is infinite, and the excess of a run without a solution
+    is NaN.
 
     Raises
     ------
     UserError
-        If the folder has no store, or one that is damaged, of another version, or empty.
+        If the folder has no store, or the store is damaged, of another version, or empty.
 
     Examples
     --------
@@ -61,16 +62,16 @@ def load_study(folder: str | Path) -> pd.DataFrame:
 
 
 def stored_runs(folder: Path) -> list[Any]:
-    """Return the records of a folder, at least one; errors as `load_study`."""
+    """Return the records in the store of a folder, at least one; raises like `load_study`."""
     with ResultStore.open(folder) as store:
         runs = store.runs()
     if not runs:
-        raise InputError(str(folder), "its store holds no run yet")
+        raise InputError(str(folder), "the store has no runs yet")
     return runs
 
 
 def frame_of(runs: Sequence[RunRecord]) -> pd.DataFrame:
-    """Return records of one kind, at least one, as `load_study` does."""
+    """Return a data frame of at least one record, all of one kind, as `load_study` does."""
     import pandas as pd
 
     kept = [column.name for column in fields(runs[0]) if column.metadata != BESIDE]
@@ -84,7 +85,7 @@ def frame_of(runs: Sequence[RunRecord]) -> pd.DataFrame:
         flat = [_flat(getattr(run, name) or {}) for run in runs]
         for entry in dict.fromkeys(entry for row in flat for entry in row):
             values = [row.get(entry) for row in flat]
-            if entry in columns and list(columns[entry]) == values:  # says the same again
+            if entry in columns and list(columns[entry]) == values:  # repeats another column
                 axes += [entry] * (name == "axes")
                 continue
             free = f"{SPREAD[name]}_{entry}" if entry in columns else entry
@@ -100,7 +101,7 @@ def frame_of(runs: Sequence[RunRecord]) -> pd.DataFrame:
 
 
 def in_order(values: pd.Series) -> pd.Series:
-    """Return the place of each value: missing ones, numbers in order, then words as they come."""
+    """Return the sort rank of each value: missing values, numbers, then texts in file order."""
     found = sorted(
         values.dropna().unique(),
         key=lambda value: (1, 0) if isinstance(value, str) else (0, value),
@@ -109,7 +110,7 @@ def in_order(values: pd.Series) -> pd.Series:
 
 
 def _flat(entries: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the entries of an object and of those within it, by name.
+    """Return the entries of an object by name, with nested objects flattened.
 
     >>> _flat({"usage": {"V100": 0.5, "K80": 1.0}, "jobs": 3})
     {'usage.V100': 0.5, 'usage.K80': 1.0, 'jobs': 3}

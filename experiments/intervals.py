@@ -10,7 +10,7 @@ BOOTSTRAP_SEED = 0
 
 
 def student_interval(values: np.ndarray) -> tuple[float, float]:
-    """Return Student's confidence interval of the mean of at least two values."""
+    """Return Student's confidence interval for the mean of at least two values."""
     from scipy import stats
 
     if np.all(values == values[0]):
@@ -21,7 +21,7 @@ def student_interval(values: np.ndarray) -> tuple[float, float]:
 
 
 def bootstrap_interval(values: np.ndarray, resamples: int) -> tuple[float, float]:
-    """Return a percentile bootstrap interval of the mean of values; the same for the same ones."""
+    """Return a percentile bootstrap interval for the mean of some values, with a fixed seed."""
     from scipy import stats
 
     if len(values) < 2 or np.all(values == values[0]):

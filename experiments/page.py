@@ -1,4 +1,4 @@
-"""Pages of results: one HTML file that needs no other, and plots beside it."""
+"""Result pages: a self-contained HTML file, and its plots as separate files."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ PLOTS_FOLDER = "plots"
 
 
 def render_page(template: str, *, folder: Path = TEMPLATES, **values: Any) -> str:
-    """Return a page made from a template, all values escaped.
+    """Return an HTML page rendered from a template, with all values escaped.
 
     Parameters
     ----------
     template
-        Extends ``base.html.jinja`` of `TEMPLATES`, which has the style and what all pages share.
+        A template that extends ``base.html.jinja`` of `TEMPLATES`, which has the style and the
+        shared parts of all pages.
     folder
-        Where the template is.
+        Folder of the template.
     values
-        What it uses.
+        Values that the template uses.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -49,7 +50,7 @@ def render_page(template: str, *, folder: Path = TEMPLATES, **values: Any) -> st
 
 
 def _by_first(rows: Sequence[Sequence[str]]) -> list[tuple[str, list[Sequence[str]]]]:
-    """Return rows by their first field, in the order in which it comes first."""
+    """Group rows by their first field, in order of first occurrence."""
     found: dict[str, list[Sequence[str]]] = {}
     for row in rows:
         found.setdefault(row[0], []).append(row)
@@ -57,7 +58,7 @@ def _by_first(rows: Sequence[Sequence[str]]) -> list[tuple[str, list[Sequence[st
 
 
 def write_plots(folder: Path, plots: Iterable[Plot]) -> None:
-    """Write each plot into a folder of its own beside a page; those of an earlier page go.
+    """Write plots into the plots folder of a page, and delete plots of an earlier page.
 
     Raises
     ------
@@ -76,16 +77,16 @@ def write_plots(folder: Path, plots: Iterable[Plot]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class HowRun:
-    """How the results of a page came about.
+    """Command, dates and machines of the runs that a page shows.
 
     Parameters
     ----------
     command
-        The command line; None where it is not known.
+        The command line; None if it is unknown.
     dates
-        When runs began, from the first to the last, to the minute.
+        Start times of the first and the last run, to the minute.
     environments
-        Machine and versions in words, with the number of runs there.
+        Machine and versions in words, each with its number of runs.
     """
 
     command: str | None
@@ -94,7 +95,7 @@ class HowRun:
 
 
 def how_run(study: StudyRecord, runs: Sequence[RunRecord]) -> HowRun:
-    """Return how the runs of a store came about, at least one."""
+    """Return command, dates and machines of the runs of a store, of which there is at least one."""
     moments = sorted(run.started_at[:16].replace("T", " ") for run in runs)
     dates = f"{moments[0]} UTC"
     if moments[0] != moments[-1]:
@@ -103,7 +104,7 @@ def how_run(study: StudyRecord, runs: Sequence[RunRecord]) -> HowRun:
 
 
 def environments_of(runs: Sequence[RunRecord]) -> list[tuple[str, int]]:
-    """Return machine and versions in words, with the number of runs there."""
+    """Return machine and versions in words, each with its number of runs."""
     return sorted(Counter(map(_environment_in_words, runs)).items())
 
 

@@ -1,11 +1,11 @@
-"""The rows of a store of results: what every run has, and what each kind of run has beside.
+"""Rows of a store of results: the columns of every run, and the columns of each kind of run.
 
-A kind of run is one frozen dataclass with a class variable `kind`, whose fields are its columns,
-and an entry of `KINDS`. A field that SQLite cannot hold says in its metadata how it is stored.
+A kind of run is a frozen dataclass with a class variable `kind`, whose fields are its columns, and
+an entry of `KINDS`. A field of a type that SQLite lacks says in its metadata how to store it.
 
-SQLite stores records as rows of plain values, and workers on other machines return such rows. A row
-comes from a file or a machine that anybody may have changed. So every value is compared with the
-type of its column before a record is made of it.
+SQLite stores records as rows of plain values, and workers on other machines send such rows. Anybody
+may have changed such a row, so each value is compared with the type of its column before a record
+is built.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ MEASURED_PACKAGES = ("lyra-opt", "numpy", "scipy", "numba", "pulp", "highspy", "
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Versions and machine of a run.
+    """Package versions and machine of a run.
 
     Parameters
     ----------
     versions
-        Version by package name, "python" among them; None for a package that is not installed.
+        Version by package name, including "python"; None for a package that is not installed.
     cpu
         Model name of the processor.
     cores
-        Logical processors that the machine has.
+        Number of logical processors of the machine.
     platform
         Operating system and C library, as Python names them.
     """
@@ -63,7 +63,7 @@ class Environment:
 
 @cache
 def current_environment() -> Environment:
-    """Return the environment of this process."""
+    """Return the package versions and the machine of this process."""
     versions: dict[str, str | None] = {"python": platform.python_version()}
     versions |= {package: _installed_version(package) for package in MEASURED_PACKAGES}
     return Environment(versions, _cpu_model(), os.cpu_count() or 1, platform.platform())
@@ -91,39 +91,39 @@ def _cpu_model() -> str:
 AxisValue = str | int | float
 
 JSON: Final = MappingProxyType({"stored": "json"})
-"""A list or an object, stored as JSON text."""
+"""Metadata of a list or an object, which is stored as JSON text."""
 NUMBER: Final = MappingProxyType({"stored": "number"})
-"""A number of any size; an integer beyond 64 bits is stored as text."""
+"""Metadata of a number of any size; an integer beyond 64 bits is stored as text."""
 FLAG: Final = MappingProxyType({"stored": "flag"})
-"""True or false, stored as 1 or 0."""
+"""Metadata of true or false, which is stored as 1 or 0."""
 MOMENT: Final = MappingProxyType({"stored": "moment"})
-"""A time, UTC, stored as ISO 8601 text."""
+"""Metadata of a UTC time, which is stored as ISO 8601 text."""
 BESIDE: Final = MappingProxyType({"stored": "beside"})
-"""Files beside the row."""
+"""Metadata of a field that is not a column but is stored in files next to the row."""
 
 ERROR = "error"
-"""The status of a run that failed, whatever its kind."""
+"""The status of a failed run of any kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyRecord:
-    """What a store belongs to: a study, or whatever else is a list of runs.
+    """The study, or other list of runs, to which a store belongs.
 
     Parameters
     ----------
     name, description
-        For people.
+        Name and purpose of the study, for people.
     kind
-        Of its runs; a key of `KINDS`.
+        Kind of the runs; a key of `KINDS`.
     text
-        The file that says what is run, word for word, below a comment for each key that was
-        changed; or how else it was asked for.
+        The study file, word for word, below a comment for each key that was changed. A study
+        without a file has another description of its runs.
     meaning_hash
-        SHA-256 of what is run; comments and layout do not count.
+        SHA-256 of everything that decides what is run; comments and layout do not count.
     runs
-        How many runs there are when it is complete.
+        Number of runs of the complete study.
     settings
-        What holds for all runs, by name, as far as JSON can say it.
+        JSON values by name that hold for all runs.
     """
 
     name: str
@@ -135,7 +135,7 @@ class StudyRecord:
     settings: Mapping[str, Any] = field(default_factory=dict, metadata=JSON)
 
     def check(self) -> None:
-        """Raise `FieldError` if a setting that pages read has another type."""
+        """Raise `FieldError` if a setting that reports read has the wrong type."""
         for name in ("headline", "schemes"):
             given = self.settings.get(name, [])
             if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
@@ -146,50 +146,51 @@ class StudyRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """What a row says of a run of any kind; None stands for NULL.
+    """The columns of a run of any kind; None stands for NULL.
 
     Parameters
     ----------
     study
-        Name of what the run is a part of.
+        Name of the study.
     position
-        Its place there, from 0: tables and plots keep the order of the study.
+        Position of the run in the study, from 0; tables and plots keep this order.
     key
-        What is run, in words that identify the row.
+        Text that identifies the run in its store.
     axes
-        What the study varies, with the values of this run.
+        Values of this run on the axes of the study.
     seed
-        Of what is drawn for the run; runs of one seed share their draws.
+        Seed of the random draws of the run; runs with equal seeds share their draws.
     status
         How the run ended; `ERROR` if it failed.
     message
-        Why the run failed or was skipped.
+        Reason why the run failed or was skipped.
     wall_time_s, cpu_time_s
-        Seconds of what is measured, and of the processors; the docstring of the kind says of what.
+        Wall-clock and processor seconds of the part that the docstring of the kind names.
     peak_memory_mib
-        Peak resident memory of the process during the run, loaded libraries included.
+        Peak resident memory of the process during the run, including loaded libraries.
     versions, cpu, cores, platform
         As in `lyra_opt.experiments.records.Environment`.
     started_at
-        When the run began, UTC, ISO 8601.
+        Start of the run in UTC, ISO 8601.
     tables
-        What is kept beside the row, by name, as ``runs/KEY/NAME.csv.gz``; see
-        `lyra_opt.experiments.store.table_path`. No column: rows that are read have none.
+        Tables stored next to the row as ``runs/KEY/NAME.csv.gz``, by name; see
+        `lyra_opt.experiments.store.table_path`. Not a column: a record that is read from a store
+        has no tables.
     documents
-        Texts that are kept elsewhere, by the absolute path of the file. No column either.
+        Texts of further files, by absolute path. Not a column.
     """
 
     kind: ClassVar[str]
     statuses: ClassVar[type[StrEnum]]
     compared_by: ClassVar[tuple[str, ...]]
-    """Columns that say, with the axes and the seed, which run of another store is its pair."""
+    """Columns that, with axes and seed, identify the matching run of another store."""
     drawn_by: ClassVar[tuple[str, ...]]
-    """Columns that runs have in common which share their draws."""
+    """Columns whose values agree for runs that share their random draws."""
     measures: ClassVar[tuple[str, ...]] = ("wall_time_s", "cpu_time_s", "peak_memory_mib")
-    """Columns that are measured, beside figures and counters."""
+    """Columns with measured values, in addition to figures and counters."""
 
     def check(self) -> None:
-        """Raise `FieldError` if a column breaks a rule of its kind, beyond its type."""
+        """Raise `FieldError` if a column breaks a rule of its kind, apart from its type."""
 
     study: str
     position: int
@@ -218,53 +219,53 @@ class RunRecord:
 class SolverRecord(RunRecord):
     """One run of one solver on one instance.
 
-    ``wall_time_s`` is that of the solver alone, after an untimed call that loads what it needs;
-    ``cpu_time_s`` and ``peak_memory_mib`` are those of the process that runs it, with the processes
-    that the solver starts. ``seed`` is that of the instance.
+    ``wall_time_s`` is the time of the solver alone, after an untimed call that loads libraries.
+    ``cpu_time_s`` and ``peak_memory_mib`` include the process of the solver and the processes that
+    it starts. ``seed`` is the seed of the instance.
 
     Parameters
     ----------
     problem
-        Its name.
+        Name of the problem.
     cell
-        What instance the study asks for, in words, such as ``bf-trace servers=20
-        reclaim_percent=10 seed=0``.
+        Description of the instance in words, such as ``bf-trace servers=20 reclaim_percent=10
+        seed=0``.
     configuration
-        The solver and, where the study runs it with several time limits, its limit. With `cell`
-        it identifies the row.
+        The solver, and its time limit if the study runs the solver with several limits. `cell` and
+        `configuration` together identify the row.
     family_group
-        What the study calls the families that it sums up with this one; empty without a name.
+        Name of a group of families that the study summarises together; empty without a name.
     family, family_parameters
-        What the instance was generated from, or the file that it was read from.
+        Family and parameters that generated the instance, or the file that it was read from.
     trace_name, trace_sha256
-        The job trace that the instance was cut from, where there is one.
+        The job trace that the instance was cut from; None without a trace.
     size
-        Of the instance, as its problem counts it; None if the generator failed.
+        Size of the instance as its problem counts it; None if the generator failed.
     instance_name, content_sha256, variant
-        The instance as generated; None if the generator failed.
+        Name, content hash and variant of the generated instance; None if the generator failed.
     known_optimum
-        Its optimum, where the family knows it by construction; no proof, but a check.
+        Optimum that the family knows by construction; used as a check, not as a proof.
     solver, solver_seed
         Name and seed of the solver. The seed reproduces the run with ``lyra-opt solve --seed``.
     solver_source, solver_sha256
-        Where a solver is from that is no registered one, ``my_file.py:NAME``, and the SHA-256 of
-        the file; None for others.
+        Source ``my_file.py:NAME`` of a solver that is not registered, and the SHA-256 of its file;
+        None for registered solvers.
     time_limit_s
-        Seconds that the solver may use, None without a limit.
+        Time limit in seconds; None without a limit.
     memory_limit_mib
-        What the solver may take beyond what it begins with, None without a limit.
+        Memory that the solver may use on top of its start value; None without a limit.
     certify
-        Whether the problem's own bound was computed beside the solver's.
+        Whether the problem's own bound was computed in addition to the solver's bound.
     reference
-        Whether the study names the solver as one that is there to prove the optimum.
+        Whether the study includes the solver only to prove optima.
     status
-        How it ended.
+        How the run ended.
     stopped_by, objective, dual_bound
         As in `lyra_opt.core.solving.Answer`.
     certify_time_s
-        Seconds of the problem's own bound.
+        Seconds spent on the problem's own bound.
     counters
-        Effort of the solver by name.
+        Effort counters of the solver, by name.
     solution
         The solution as a document that ``lyra-opt verify`` reads.
     """
@@ -305,7 +306,7 @@ class SolverRecord(RunRecord):
     solution: Mapping[str, Any] | None = field(default=None, metadata=JSON)
 
     def check(self) -> None:
-        """Raise `FieldError` if the problem, its variant or its size is not a known one."""
+        """Raise `FieldError` if the problem, the variant or the size parameter is not valid."""
         if self.problem not in problems():
             rule = f"must be one of {', '.join(problems())}"
             raise FieldError("problem", self.problem, rule)
@@ -323,31 +324,31 @@ class ReplayStatus(StrEnum):
     """How a simulation ended."""
 
     FINISHED = "finished"
-    """Every job is complete, and GPU-seconds, work and time are conserved."""
+    """All jobs are complete, and GPU-seconds, work and time are conserved."""
     ERROR = ERROR
-    """It came to no result, or to one that cannot be right; the message says how."""
+    """The simulation failed, or its result cannot be right; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayRecord(RunRecord):
     """One simulation: a workload on a cluster under a scheme.
 
-    ``wall_time_s`` and ``cpu_time_s`` are those of the simulation alone. ``tables`` has ``jobs``,
-    a row a job in the order of the workload, and ``series``, a row a moment.
+    ``wall_time_s`` and ``cpu_time_s`` measure the simulation alone. The tables are ``jobs``, with
+    one row per job in the order of the workload, and ``series``, with one row per moment.
 
     Parameters
     ----------
     status
-        How it ended.
+        How the simulation ended.
     scenario, scheme, workload, cluster
-        Names of what was simulated.
+        Names of scenario, scheme, workload and cluster.
     setting
-        What was simulated, as far as pages name or draw it; see
-        `lyra_opt.experiments.simulation.running.tasks.setting_of`. Empty if it failed.
+        Properties of cluster, workload and scheme that reports show; see
+        `lyra_opt.experiments.simulation.running.tasks.setting_of`. Empty if the run failed.
     figures
-        What was measured, by name; None if it failed.
+        Measured values by name; None if the run failed.
     assumptions
-        What was assumed, a sentence each.
+        Assumptions of the simulation, one sentence each.
     """
 
     kind = "replay"
@@ -366,19 +367,19 @@ class ReplayRecord(RunRecord):
 
     @property
     def point(self) -> Mapping[str, AxisValue]:
-        """What it has of each axis of the scenario; schemes are none of them."""
+        """The values of the run on the scenario's axes, without the scheme."""
         return {name: value for name, value in self.axes.items() if name != "scheme"}
 
 
 KINDS: Mapping[str, type[RunRecord]] = {
     record.kind: record for record in (SolverRecord, ReplayRecord)
 }
-"""The record of each kind of run."""
+"""The record class of each kind of run."""
 
 
 LARGEST_STORED_INTEGER = 2**63 - 1
 LARGEST_PARAMETER = 2**53
-"""The largest integer parameter of a family: pictures draw parameters as floats."""
+"""The largest integer parameter of a family; plots draw parameters as floats."""
 RecordT = TypeVar("RecordT", StudyRecord, RunRecord)
 
 _TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
@@ -393,19 +394,19 @@ _TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
     "Mapping": ((dict,), "a JSON object"),
     "Sequence": ((list,), "a JSON list"),
 }
-"""What a value has to be, by the annotation of its column, or of the entries of its column."""
+"""Python types that a value may have, by the annotation of its column or entry."""
 
 _MOMENT = re.compile(r"(19|20)\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?\+00:00")
 _INTEGER = re.compile(r"-?[0-9]{1,300}")  # more digits do not fit a float
 
 
 def columns_of(record: type[StudyRecord | RunRecord]) -> list[Field[Any]]:
-    """Return the fields of a record that are columns of its table."""
+    """Return the fields of a record class that are columns of its table."""
     return [column for column in fields(record) if column.metadata != BESIDE]
 
 
 def encoded(record: StudyRecord | RunRecord) -> dict[str, Any]:
-    """Return the columns of a record, by name, as texts, integers, floats and None."""
+    """Return the columns of a record as texts, integers, floats and None, by name."""
     row = {}
     for column in columns_of(type(record)):
         value = getattr(record, column.name)
@@ -415,23 +416,23 @@ def encoded(record: StudyRecord | RunRecord) -> dict[str, Any]:
             value = json.dumps(value, separators=(",", ":"))
         elif column.metadata == NUMBER:
             value = _storable(value)
-        elif isinstance(value, str):  # a message may hold anything that a solver's error holds
+        elif isinstance(value, str):  # the text of an error may contain lone surrogates
             value = value.encode("utf-8", "backslashreplace").decode()
         row[column.name] = value
     return row
 
 
 def decoded(kind: type[RecordT], row: Mapping[str, Any]) -> RecordT:
-    """Return the record of a row.
+    """Build a record of the given class from a row of a store.
 
     Raises
     ------
     FieldError
-        If a column is missing, is unknown or breaks its rule; names it.
+        If a column is missing, unknown or breaks its rule; the error names the column.
     """
     known = columns_of(kind)
     for name in row.keys() ^ {column.name for column in known}:
-        raise FieldError(name, row.get(name), "missing, or not a column of this table")
+        raise FieldError(name, row.get(name), "column is missing or unknown")
     values = {column.name: _decoded(column, row[column.name]) for column in known}
     statuses = getattr(kind, "statuses", None)
     if statuses is not None:
@@ -499,7 +500,7 @@ def _require_moment(name: str, value: str) -> None:
 
 
 def _storable(number: Number) -> Number | str:
-    """Return the number, as text where it is an integer of more than 64 bits."""
+    """Return the number, or its text if it is an integer of more than 64 bits."""
     if isinstance(number, int) and not -LARGEST_STORED_INTEGER <= number <= LARGEST_STORED_INTEGER:
         return str(number)
     return number

@@ -1,4 +1,4 @@
-"""``lyra-opt report``: tables, plots and one page from the store of a study."""
+"""The command ``lyra-opt report``: tables, plots and one page from the store of a study."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StudyReport:
-    """What a report says, before it is written in any form.
+    """The content of a report, independent of its output format.
 
     Parameters
     ----------
     study
         The study.
     analysis
-        Its runs.
+        The analysis of its runs.
     headline_solvers
-        The configurations whose gap the study is about.
+        Configurations whose gap is the main result of the study.
     contradictions
-        Results that cannot all be right, a line each.
+        Results that cannot all be right, one line each.
     plots
         Drawn plots.
     scoreboard
-        The ranking, where instances are of the library.
+        Ranking of the solvers; None without instances of the library.
     """
 
     study: StudyRecord
@@ -69,7 +69,7 @@ class StudyReport:
     scoreboard: Scoreboard | None = None
 
     def runs_in_words(self) -> str:
-        """Return how many runs there are, and how they ended."""
+        """Return a sentence with the number of stored runs and how they ended."""
         counts = Counter(run.status for run in self.analysis.runs)
         ended = ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
         stored = len(self.analysis.runs)
@@ -79,15 +79,15 @@ class StudyReport:
         return sentence
 
     def witnesses_in_words(self) -> str:
-        """Return how many optima are proved by two methods that share no code, or by one.
+        """Return a sentence that counts the optima proved by one and by several methods.
 
-        And how many of them are 0, where no excess is finite but that of the optimum.
+        A second sentence counts optima of 0, over which an excess is infinite.
         """
         methods = self.analysis.proofs.witnesses.values()
         twice = sum(len(of_cell) > 1 for of_cell in methods)
         sentence = (
-            f"{len(methods)} optima are proved: {twice} by two methods or more, each by itself, "
-            f"{len(methods) - twice} by one method alone."
+            f"{len(methods)} optima are proved: {twice} by at least two independent methods, "
+            f"{len(methods) - twice} by one method only."
         )
         zeros = sum(optimum == 0 for optimum in self.analysis.proofs.optima.values())
         return (
@@ -95,7 +95,7 @@ class StudyReport:
         )
 
     def headlines(self) -> list[str]:
-        """Return what these solvers come to, in a sentence for each group of families."""
+        """Return a sentence on the gap of each headline solver for each group of families."""
         words = {
             key: gap_words(*runs.sense.dropna())
             for key, runs in self.analysis.grouped(self.analysis.frame, GROUP)
@@ -108,25 +108,25 @@ class StudyReport:
 
     @cached_property
     def words(self) -> GapWords:
-        """What tables over all runs call the distance from the optimum."""
+        """The name of the gap (excess or shortfall) in tables over all runs."""
         return gap_words(*self.analysis.frame.sense.dropna())
 
     @cached_property
     def gaps(self) -> pd.DataFrame:
-        """A row for each family, size, value of the axes and configuration."""
+        """A row for each family, size, value of each axis, and configuration."""
         return self.analysis.gap_table()
 
     def shown(self, table: pd.DataFrame) -> TextTable:
-        """Return a table of gaps for people."""
+        """Return a table of gaps as a text table."""
         return tables.gap_table(table, self.words)
 
     def with_status(self, status: Status) -> list[SolverRecord]:
-        """Return the runs that ended so."""
+        """Return the runs that ended with a status."""
         return [run for run in self.analysis.runs if run.status is status]
 
 
 def write_report(folder: Path) -> int:
-    """Write the report of the store in `folder` there, and print its tables.
+    """Write the report of the store in `folder` into that folder, and print its tables.
 
     Returns
     -------
@@ -136,18 +136,18 @@ def write_report(folder: Path) -> int:
     Raises
     ------
     UserError
-        If there is no store, it is damaged, of another version or empty, or a file cannot be
-        written.
+        If the folder has no store, the store is damaged, of another version or empty, or a file
+        cannot be written.
     """
     report = make_report(folder)
     write_files(report, folder)
     _print_report(report)
-    print(f"{folder / PAGE}: the whole report")
+    print(f"{folder / PAGE}: the full report")
     return 1 if report.contradictions else 0
 
 
 def write_files(report: StudyReport, folder: Path) -> None:
-    """Write tables, plots and page; `UserError` if a file cannot be written."""
+    """Write tables, plots and page of a report; raise `UserError` if a file cannot be written."""
     overall = report.analysis.overall_table()
     for name, table in (("gap_table", report.gaps), ("overall_table", overall)):
         write_text(folder / f"{name}.csv", frame_text(table))
@@ -160,17 +160,19 @@ def write_files(report: StudyReport, folder: Path) -> None:
 
 
 def make_report(folder: Path) -> StudyReport:
-    """Read the store in `folder` and compute what its report says; errors as `write_report`."""
+    """Compute the report of the store in `folder`; raises like `write_report`."""
     with ResultStore.open(folder) as store:
         study = store.study
     if study.kind != SolverRecord.kind:
-        raise InputError(str(folder), f"holds runs of kind {study.kind}: a report is of solvers")
+        raise InputError(str(folder), f"has runs of kind {study.kind}: must have runs of solvers")
     runs = stored_runs(folder)
     analysis = Analysis(runs)
     headline_solvers = _headline_solvers(study, analysis)
     scoreboard = scoreboard_of(study, analysis)
     plots = [] if scoreboard is None else draw_profiles(scoreboard)
-    if scoreboard is None or len(analysis.problems) == 1:  # a hundred solvers are no picture
+    if (
+        scoreboard is None or len(analysis.problems) == 1
+    ):  # the plots of a study do not fit a hundred solvers
         plots += draw_plots(analysis, headline_solvers)
     return StudyReport(
         study=study,
@@ -183,7 +185,7 @@ def make_report(folder: Path) -> StudyReport:
 
 
 def _headline_solvers(study: StudyRecord, analysis: Analysis) -> list[str]:
-    """Return the configurations of the study's headline, or of the problem's default solvers."""
+    """Return the headline configurations of the study, or the problem's default solvers."""
     chosen = study.settings.get("headline", [])
     if not chosen and len(analysis.problems) == 1:
         problem = find_problem(analysis.problems[0])
@@ -194,7 +196,7 @@ def _headline_solvers(study: StudyRecord, analysis: Analysis) -> list[str]:
 
 
 def page_text(report: StudyReport) -> str:
-    """Return the report as one HTML page that needs no other file."""
+    """Return the report as one self-contained HTML page."""
     failed = report.with_status(Status.ERROR)
     unsupported = report.with_status(Status.UNSUPPORTED)
     board = report.scoreboard
@@ -229,7 +231,7 @@ def page_text(report: StudyReport) -> str:
 
 
 def _headline(row: Any, words: GapWords) -> str:
-    """Return what one solver comes to on a group of families; no percentage is ever infinite."""
+    """Return a sentence on one solver and group of families, without infinite percentages."""
     what = f"{row.configuration}, {row.family}"
     if not row.compared:
         return f"{what}: {_without_optima(row, words)}."
@@ -243,28 +245,28 @@ def _headline(row: Any, words: GapWords) -> str:
             f"optimal on {percent(row.optimal_percent)} %"
         )
     if row.infinite:
-        sentence += f"; an optimum of 0 missed on {row.infinite}: no percentage"
+        sentence += f"; {row.infinite} instances with an optimum of 0 are missed (no percentage)"
     if row.unproved and math.isfinite(row.mean_excess_at_most_percent):
         at_most = percent(row.mean_excess_at_most_percent)
-        sentence += f"; with those without a proved optimum at most {at_most} % on average"
+        sentence += f"; with instances of unproved optimum at most {at_most} % on average"
     elif row.unproved:
-        sentence += f"; of {row.unproved} no optimum is proved"
+        sentence += f"; {row.unproved} instances have no proved optimum"
     return f"{sentence}."
 
 
 def _without_optima(row: Any, words: GapWords) -> str:
-    """Return what can be said where no solution is to an instance with a proved optimum."""
+    """Return words for a row in which no solution belongs to an instance with a proved optimum."""
     if not row.unproved:
-        return f"no solution yet, of {row.instances} instances"
-    solved = f"{row.unproved} of {row.instances} instances, none of whose optima is proved"
+        return f"no solution yet for any of {row.instances} instances"
+    solved = f"{row.unproved} of {row.instances} instances without a proved optimum"
     if math.isfinite(row.mean_excess_at_most_percent):
         at_most = percent(row.mean_excess_at_most_percent)
         return f"at most {at_most} % {words.where} the optimum on average, over {solved}"
-    return f"solutions of {solved}, and not all have a bound above 0 to say how far that is"
+    return f"solutions for {solved}; the gap is unknown, as some bounds are not above 0"
 
 
 def _print_report(report: StudyReport) -> None:
-    """Print both tables, the detailed one for the headline's solvers only."""
+    """Print the table of all solvers, and a detailed table of the headline solvers."""
     detailed = report.gaps[report.gaps.configuration.isin(report.headline_solvers)]
     if len(detailed):
         print_line(f"{', '.join(report.headline_solvers)}, by family, size and the study's axes:")

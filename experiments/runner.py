@@ -1,6 +1,6 @@
-"""Run a study: every solver on every instance, each run stored as it completes.
+"""Run a study: every solver on every instance, with each run stored when it completes.
 
-A run is a task that a worker process is sent: it makes the instance, warms up, solves and checks.
+A run is a task for a worker process: it generates the instance, warms up, solves and checks.
 """
 
 from __future__ import annotations
@@ -42,29 +42,29 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.study_cells import Cell, Trace
 
 INSTANCES_KEPT = 4
-"""Runs on one instance follow one another, so that a worker needs to keep few."""
+"""Instances that a worker process caches; few suffice, as runs on one instance are consecutive."""
 
 WARM_UP_LIMIT_S = 1.0
 SEED_BITS = 53
-"""Seeds are cut to the integers that every JSON reader carries exactly."""
+"""Length of a seed in bits: every JSON reader represents integers of 53 bits exactly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SolverTask:
-    """One run of a solver on an instance: what a worker process is sent.
+    """One run of a solver on an instance, as it is sent to a worker process.
 
     Parameters
     ----------
     study
-        Its name.
+        Name of the study.
     position
-        Place of the run in the study.
+        Position of the run in the study.
     cell
-        The instance to generate.
+        Description of the instance to generate.
     configuration
         The solver to run.
     trace
-        The job trace of the study, None if it has none.
+        The job trace of the study; None if it has no trace.
     """
 
     study: str
@@ -75,12 +75,12 @@ class SolverTask:
 
     @property
     def key(self) -> str:
-        """What identifies the run in the store."""
+        """Text that identifies the run in the store."""
         return f"{self.cell.key}, {self.configuration.label}"
 
     @property
     def files(self) -> list[Path]:
-        """What it reads: a trace or an instance, and a solver of a user's own."""
+        """Files that the task reads: a trace, an instance file, or the file of a user's solver."""
         source, found = self.configuration.source, []
         if self.trace is not None and self.cell.reads_trace:
             found.append(Path(self.trace.path))
@@ -90,18 +90,18 @@ class SolverTask:
 
     @property
     def documents_folder(self) -> None:
-        """Runs of solvers write no documents."""
+        """None, because runs of solvers write no documents."""
 
     @property
     def solver_seed(self) -> int:
-        """A seed of its own for each instance and solver; equal for every limit."""
+        """Seed of the solver, derived from study, instance and solver; the same for all limits."""
         seed = derive_seed(
             study=self.study, instance=self.cell.key, solver=self.configuration.solver
         )
         return seed >> (128 - SEED_BITS)
 
     def run(self) -> SolverRecord:
-        """Run it in this process; whatever fails in it is a row of status error."""
+        """Run the task in this process; every failure gives a row of status error."""
         started_at = datetime.now(UTC)
         try:
             generated = _generated(self.cell, self.trace)
@@ -113,7 +113,7 @@ class SolverTask:
             return self.failed(started_at, in_words(error), **generated.columns)
 
     def record(self, started_at: datetime, status: Status, **outcome: Any) -> SolverRecord:
-        """Return the row of this run; `outcome` holds the columns that depend on how it went."""
+        """Return the row of this run; `outcome` holds the columns that depend on the result."""
         trace = self.trace if self.cell.reads_trace else None
         parameters = dict(self.cell.parameters)
         columns = {
@@ -145,13 +145,13 @@ class SolverTask:
         return SolverRecord(**(columns | outcome))
 
     def failed(self, started_at: datetime, message: str, **outcome: Any) -> SolverRecord:
-        """Return the row of a run that ended in an error."""
+        """Return the row of a run that failed."""
         return self.record(started_at, Status.ERROR, message=message, **outcome)
 
 
 @dataclass(frozen=True, slots=True)
 class _Generated:
-    """An instance with what a row says about it."""
+    """A generated instance with the columns of a row that describe it."""
 
     instance: Any
     columns: dict[str, Any]
@@ -211,7 +211,7 @@ def _solved(task: SolverTask, generated: _Generated, started_at: datetime) -> So
 def _answer(
     task: SolverTask, solver: Solver, instance: Any, time_limit_s: float | None
 ) -> Answer[Any]:
-    """Run the solver in a process of its own."""
+    """Run the solver on an instance in a separate process."""
     return solve_and_check(
         find_problem(task.cell.problem),
         instance,
@@ -227,7 +227,7 @@ _of_thread = threading.local()
 
 
 def _workers() -> Workers:
-    """Return the children of this thread, which call its solvers; they end with this process."""
+    """Return the child processes in which this thread runs solvers; they end with this process."""
     known: Workers | None = getattr(_of_thread, "workers", None)
     if known is None:
         known = _of_thread.workers = Workers()
@@ -235,12 +235,12 @@ def _workers() -> Workers:
 
 
 def end_children() -> None:
-    """End the processes that were made for tasks that this thread has run."""
+    """End the child processes that ran solvers for tasks of this thread."""
     _workers().end()
 
 
 def _plain(number: Number) -> Number:
-    """Return a number of Python's own, also for one of NumPy's, which a store does not take."""
+    """Return a number as Python's own int or float; a store does not accept NumPy's types."""
     return int(number) if isinstance(number, Integral) else float(number)
 
 
@@ -248,10 +248,10 @@ _warm: set[tuple[int | None, str, bool, str]] = set()
 
 
 def _warm_up(task: SolverTask, solver: Solver, instance: Any) -> None:
-    """Make an untimed call where a timed one would pay for loading libraries or compiling.
+    """Make an untimed call if the first timed call would load libraries or compile kernels.
 
-    An exact solver loads its library once a process. A heuristic loads compiled code only for
-    instances that are large enough, so that each shape of instance needs a call of its own.
+    An exact solver loads its library once per process. A heuristic loads compiled code only for
+    large instances, so each shape of instance needs its own call.
     """
     configuration = task.configuration
     shape = "" if instance.variant in solver.exact_variants else task.cell.shape
@@ -275,7 +275,7 @@ def run_study(
     resume: bool = False,
     command: str | None = None,
 ) -> int:
-    """Run what the store in `folder` does not hold yet, and check all results together.
+    """Run the tasks of a study that the store does not have yet, and check all results together.
 
     Parameters
     ----------
@@ -284,18 +284,17 @@ def run_study(
     folder, engine, resume
         As in `lyra_opt.experiments.executor.run_stored`.
     command
-        The command line that asked for it, where there was one.
+        The command line that started the study; None without a command line.
 
     Returns
     -------
     int
-        0; 1 if a run ended in an error or results contradict one another; 130 after Ctrl-C,
-        SIGTERM or SIGHUP.
+        0; 1 if a run failed or results contradict one another; 130 after Ctrl-C, SIGTERM or SIGHUP.
 
     Raises
     ------
     UserError
-        If there is a store and `resume` is false, or it holds another study, or it cannot be
+        If a store exists and `resume` is false, the store belongs to another study, or it cannot be
         written.
     """
     tasks = [
@@ -321,7 +320,7 @@ def run_study(
     try:
         status = run_stored(record, turns, folder, engine=engine, resume=resume)
     finally:
-        end_children()  # of tasks that ran here
+        end_children()  # started by tasks that ran in this process
     if status == EXIT_INTERRUPTED:
         return status
     with ResultStore.open(folder) as store:
@@ -332,9 +331,9 @@ def run_study(
 
 
 def _taking_turns(tasks: Sequence[SolverTask]) -> Iterator[SolverTask]:
-    """Yield the tasks instance by instance, each time with the next solver first.
+    """Yield the tasks instance by instance, starting each time with the next solver.
 
-    So that no solver always finds the caches as the same other one has left them.
+    Rotation avoids that a solver always runs after the same other solver and finds its caches.
     """
     for number, (_, group) in enumerate(groupby(tasks, key=lambda task: task.cell)):
         of_instance = list(group)

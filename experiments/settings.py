@@ -1,4 +1,4 @@
-"""Where tasks run: on this machine, or on the workers of a Dask scheduler."""
+"""The choice of where tasks run: on this machine, or on the workers of a Dask scheduler."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+):[0-9]{1
 
 
 def checked_address(path: str, value: Any) -> str:
-    """Return where a Dask scheduler listens; `FieldError` if it is not one."""
+    """Return the address of a Dask scheduler; raise `FieldError` if it is not valid."""
     address = require_text(path, as_python(value))
     if not _ADDRESS.fullmatch(address):
-        rule = "must be tls://HOST:PORT or tcp://HOST:PORT, as the scheduler prints it"
+        rule = "must be tls://HOST:PORT or tcp://HOST:PORT, as printed by the scheduler"
         raise FieldError(path, address, rule)
     return address
 
@@ -34,18 +34,19 @@ def engine_of(scheduler: str | None, processes: int | None, *, spares_one: bool 
     Parameters
     ----------
     scheduler
-        Address of a Dask scheduler whose workers run them.
+        Address of a Dask scheduler whose workers run the tasks.
     processes
-        Worker processes on this machine instead. Without either, the variable LYRA_OPT_SCHEDULER
-        may name a scheduler; otherwise this machine has one process for each processor.
+        Number of worker processes on this machine. Without `scheduler` and `processes`, the
+        variable LYRA_OPT_SCHEDULER may name a scheduler; otherwise this machine runs one process
+        per processor.
     spares_one
-        As of `lyra_opt.experiments.pool.LocalProcesses`.
+        As in `lyra_opt.experiments.pool.LocalProcesses`.
 
     Raises
     ------
     UserError
-        If an address breaks its rule, the scheduler does not answer, or the extra ``cluster`` is
-        missing.
+        If an address is invalid, the scheduler does not answer, or the extra ``cluster`` is not
+        installed.
     """
     source = "--scheduler"
     if scheduler is None and processes is None:
@@ -54,6 +55,6 @@ def engine_of(scheduler: str | None, processes: int | None, *, spares_one: bool 
         from lyra_opt.experiments.machines.engine import Machines
 
         machines = Machines(checked_address(source, scheduler))
-        say(f"the workers of scheduler {scheduler} ({source}) do the runs")
+        say(f"runs are sent to the workers of scheduler {scheduler} ({source})")
         return machines
     return LocalProcesses(processes or available_processors(), spares_one=spares_one)

@@ -1,16 +1,16 @@
-"""The store of results: one SQLite file that holds a study and every run of it.
+"""The store of results: one SQLite file with a study and all its runs.
 
-The file has two tables. ``study`` has one row: what is run (`StudyRecord`). ``run`` has one row
-for each run that has been tried, failures too: the columns of `RunRecord` and those of its kind.
-A column is a field of the record, whose docstring says what it holds; a row of ``run`` can be
-understood without any other row. ``PRAGMA application_id`` marks the file, ``PRAGMA
-user_version`` is the version of these tables. What is too large for a row, such as what became of
-each job, lies beside the file as compressed CSV: ``runs/KEY/NAME.csv.gz``.
+The file has two tables. Table ``study`` has one row, which describes the study (`StudyRecord`).
+Table ``run`` has one row per attempted run, including failed runs, with the columns of `RunRecord`
+and of its kind. A column is a field of the record and is explained in its docstring. Each row of
+``run`` can be understood without the other rows. ``PRAGMA application_id`` marks the file, and
+``PRAGMA user_version`` is the version of the tables. Data too large for a row, such as the table of
+all jobs, is stored next to the file as compressed CSV: ``runs/KEY/NAME.csv.gz``.
 
-One process writes, a transaction for each run, so that whatever kills it loses no stored run.
-While it writes, SQLite keeps the newest rows in a log beside the file (the name ends in
-``-wal``): a run is stored without waiting for the disk, and others can read. Closing the store,
-or opening it after a kill, moves them into the file.
+Only one process writes, with one transaction per run, so stored runs survive a kill of the process.
+While a process writes, SQLite keeps the newest rows in a log next to the file (its name ends in
+``-wal``). Storing a run therefore does not wait for the disk, and other processes can read. Closing
+the store, or opening it after a kill, moves the rows of the log into the file.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ STORE_VERSION = 5
 APPLICATION_ID = 0x4C595241  # "LYRA" in ASCII
 UNWRITABLE = "cannot be written"
 DAMAGED = "is damaged"
-LONGEST_WAIT_S = 60.0  # for another program that holds the file
-PRIMARY_CODE = 0xFF  # of SQLite's error codes, whose other bits say more
-LEAST_ROOM_BYTES = 2**17  # for the files beside the store
+LONGEST_WAIT_S = 60.0  # while another program locks the file
+PRIMARY_CODE = 0xFF  # mask of SQLite's primary error code
+LEAST_ROOM_BYTES = 2**17  # space for SQLite's temporary files
 
 RUNS_FOLDER = "runs"
 LONGEST_FOLDER_NAME = 150
@@ -50,10 +50,10 @@ GZIP_LEVEL = 6
 
 
 def table_path(folder: Path, key: str, name: str) -> Path:
-    """Return where the table `name` of the run `key` is kept, if the run has one.
+    """Return the path of the table `name` of the run `key`.
 
-    The run's folder is called as its key, with ``%`` and two hexadecimal digits for each byte
-    that is not fit for the name of a file, and cut where it is too long for one.
+    The name of the run's folder is its key, with ``%`` and two hexadecimal digits for each byte
+    that a file name should not contain. A long name is cut and ends in a hash.
     """
     shown = quote(key, safe=" =,+()")
     if len(shown) > LONGEST_FOLDER_NAME or not shown.strip("."):
@@ -63,7 +63,10 @@ def table_path(folder: Path, key: str, name: str) -> Path:
 
 
 def files_beside(record: RunRecord) -> dict[str, bytes]:
-    """Return what a run keeps beside its row, by path: in the folder of the store, or absolute."""
+    """Return the content of each file that belongs to a run, by path.
+
+    Paths are absolute or relative to the folder of the store.
+    """
     files = {path: text.encode() for path, text in record.documents.items()}
     for name, table in record.tables.items():
         packed = gzip.compress(frame_text(table).encode(), GZIP_LEVEL, mtime=0)
@@ -72,7 +75,7 @@ def files_beside(record: RunRecord) -> dict[str, bytes]:
 
 
 def write_beside(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write what a run keeps beside its row, each file whole or not at all.
+    """Write the files that belong to a run; each file is written completely or not at all.
 
     Raises
     ------
@@ -108,14 +111,14 @@ PRAGMA user_version = {STORE_VERSION};
 
 
 class ResultStore:
-    """An open store; use as a context manager.
+    """An open store of results, to be used as a context manager.
 
     Parameters
     ----------
     path
         The SQLite file.
     connection
-        An open connection to it.
+        An open connection to the file.
     """
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
@@ -132,14 +135,14 @@ class ResultStore:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        with suppress(sqlite3.Error):  # fails, harmlessly, while somebody else reads
+        with suppress(sqlite3.Error):  # fails harmlessly while another process reads
             self._connection.execute("PRAGMA journal_mode = DELETE")
         self._connection.close()
-        if self._lock is not None:  # ends with the process too, however that ends
+        if self._lock is not None:  # the operating system also releases it when the process ends
             self._lock.close()
 
     def start_writing(self) -> Self:
-        """Prepare for many calls of `add`; refuse while another process does.
+        """Prepare for many calls of `add`, and refuse if another process is writing.
 
         Raises
         ------
@@ -148,12 +151,12 @@ class ResultStore:
         """
         self._lock = self.path.open("rb")
         try:
-            _take(self._lock, self.path, "another process writes to it")
+            _take(self._lock, self.path, "another process is writing to this store")
         except UserError:
             self._lock.close()
             raise
         for left in self.path.parent.glob(f"{RUNS_FOLDER}/*/.*.csv.gz.*"):
-            left.unlink(missing_ok=True)  # by a process that was killed; nobody else writes
+            left.unlink(missing_ok=True)  # left by a killed process
         with self._reporting_errors(UNWRITABLE):
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
@@ -161,13 +164,13 @@ class ResultStore:
 
     @classmethod
     def create(cls, folder: Path, study: StudyRecord) -> ResultStore:
-        """Make the folder and a new store in it.
+        """Create a new store in a folder, which is created if needed.
 
         Raises
         ------
         UserError
-            If there is a store already, another process is making one, or the file cannot be
-            written.
+            If the folder already has a store, another process is creating one, or the file cannot
+            be written.
         """
         path = folder / STORE_FILE
         unfinished = folder / f".{STORE_FILE}.new"
@@ -177,12 +180,12 @@ class ResultStore:
                 _take(lock, path, "another process is making this store")
                 if path.exists():
                     unfinished.unlink(missing_ok=True)
-                    raise UserError(f"{path}: exists already")
-                # SQLite would replay what a store of the same name, deleted since, has left behind.
+                    raise UserError(f"{path}: already exists")
+                # SQLite would replay the log of a deleted store of the same name.
                 for name in (path.name, unfinished.name):
                     for leftover in ("-wal", "-shm", "-journal"):
                         (folder / f"{name}{leftover}").unlink(missing_ok=True)
-                lock.truncate(0)  # of a process that was killed
+                lock.truncate(0)  # may be the unfinished store of a killed process
                 with (
                     cls(unfinished, _connect(unfinished)) as store,
                     store._reporting_errors(UNWRITABLE),
@@ -190,7 +193,7 @@ class ResultStore:
                     store._connection.executescript(_schema(study))
                     with store._connection:
                         store._connection.execute(_insertion("study", StudyRecord), encoded(study))
-                unfinished.replace(path)  # so that a store is whole from its first moment
+                unfinished.replace(path)  # the file appears only when it is complete
         except OSError as error:
             raise unwritable(path, error) from None
         return cls.open(folder)
@@ -202,65 +205,67 @@ class ResultStore:
         Raises
         ------
         UserError
-            If the folder has none, or it is damaged, or of another version.
+            If the folder has no store, or the store is damaged or of another version.
         """
         path = folder / STORE_FILE
         if not path.is_file():
-            raise InputError(str(folder), f"holds no store of results ({STORE_FILE})")
+            raise InputError(str(folder), f"has no store of results ({STORE_FILE})")
         store = cls(path, _connect(path))
-        with store._reporting_errors("is no readable store of results"):
+        with store._reporting_errors("is not a readable store of results"):
             application = store._pragma("application_id")
             version = store._pragma("user_version")
         if application != APPLICATION_ID:
-            raise InputError(str(path), "is no store of results of this project")
+            raise InputError(str(path), "is not a store of results of lyra-opt")
         if version != STORE_VERSION:
             raise InputError(
-                str(path), f"has version {version}, but this program reads version {STORE_VERSION}"
+                str(path), f"has version {version}; this program reads only version {STORE_VERSION}"
             )
         return store
 
     @cached_property
     def study(self) -> StudyRecord:
-        """What the store belongs to."""
+        """The study to which the store belongs."""
         with self._reporting_errors(f"{DAMAGED}: table study"):
             rows = self._connection.execute("SELECT * FROM study").fetchall()
             if len(rows) != 1:
-                raise ValueError(f"has {len(rows)} rows, but must have one")
+                raise ValueError(f"must have one row, not {len(rows)}")
             return decoded(StudyRecord, rows[0])
 
     @property
     def record_type(self) -> type[RunRecord]:
-        """The record of its runs; `InputError` if there is no such kind of run."""
+        """The record class of the stored runs; raises `InputError` if their kind is unknown."""
         found = KINDS.get(self.study.kind)
         if found is None:
             known = ", ".join(KINDS)
-            raise InputError(str(self.path), f"holds runs of kind {self.study.kind}, not: {known}")
+            raise InputError(
+                str(self.path), f"kind of runs is {self.study.kind}: must be one of {known}"
+            )
         return found
 
     def add(self, record: RunRecord) -> None:
-        """Store a run for good, in place of an earlier one of the same key.
+        """Store a run permanently; it replaces an earlier run with the same key.
 
         Raises
         ------
         UserError
-            If it cannot be written; `DiskFullError` if that is for want of room.
+            If the row cannot be written; `DiskFullError` if the disk is full.
         """
-        assert isinstance(record, self.record_type), "a store holds runs of one kind"
+        assert isinstance(record, self.record_type), "all runs of a store are of one kind"
         insertion = _insertion("run", self.record_type)
         with self._reporting_errors(UNWRITABLE), self._connection:
             self._connection.execute(insertion, encoded(record))
 
     def runs(self) -> list[Any]:
-        """Return every stored run, a record of the kind of the store, in their order."""
+        """Return the records of all stored runs, in the order of the study."""
         kind = self.record_type
         records: list[Any] = []
         with self._reporting_errors(lambda: f"{DAMAGED}: table run, row {len(records) + 1}"):
             for row in self._connection.execute("SELECT * FROM run ORDER BY position"):
-                records.append(decoded(kind, row))  # noqa: PERF401 - an error names the row
+                records.append(decoded(kind, row))  # noqa: PERF401 - errors name the row
         return records
 
     def statuses(self) -> dict[str, str]:
-        """Return the status of every stored run by its key."""
+        """Return the status of each stored run, by key."""
         with self._reporting_errors(DAMAGED):
             rows = self._connection.execute("SELECT key, status FROM run")
             return {row["key"]: row["status"] for row in rows}
@@ -280,7 +285,7 @@ class ResultStore:
 
 
 def _is_for_want_of_room(error: Exception, path: Path) -> bool:
-    """Whether the disk is full: SQLite says so, or fails to make the files that it works with."""
+    """Return whether SQLite failed because the disk is full or nearly full."""
     code = getattr(error, "sqlite_errorcode", 0) & PRIMARY_CODE
     if code == sqlite3.SQLITE_IOERR:
         return shutil.disk_usage(path.parent).free < LEAST_ROOM_BYTES
@@ -298,7 +303,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     try:
         connection = sqlite3.connect(path, timeout=LONGEST_WAIT_S)
     except sqlite3.Error as error:
-        raise InputError(str(path), f"is no readable store of results: {error}") from None
+        raise InputError(str(path), f"is not a readable store of results: {error}") from None
     connection.row_factory = lambda cursor, row: {
         column[0]: value for column, value in zip(cursor.description, row, strict=True)
     }

@@ -1,4 +1,4 @@
-"""The tables of a report: columns in words, and the forms in which they are written."""
+"""Tables of a report, with readable column headings, for the terminal and as Markdown."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from lyra_opt.core.gaps import GapWords
 
 NOTHING = "–"
-"""Stands for a number that is not there, such as a mean over no instance."""
+"""Shown in place of a missing number, such as a mean over no instances."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """A table for people.
+    """A table of texts for people.
 
     Parameters
     ----------
     columns
-        The texts of each column, by header.
+        The texts of each column, by heading.
     words
-        The headers of columns that hold words; all others hold numbers.
+        Headings of the columns that contain words; all other columns contain numbers.
     least
-        The headers of columns that a narrow terminal can do without, the least important first.
+        Headings of columns that a narrow terminal can leave out, least important first.
     """
 
     columns: Mapping[str, Sequence[str]]
@@ -42,7 +42,7 @@ class TextTable:
         return list(zip(*self.columns.values(), strict=True))
 
     def markdown(self) -> str:
-        """Return it as Markdown, numbers to the right."""
+        """Return the table as Markdown, with numbers right-aligned."""
         rule = ["---" if header in self.words else "---:" for header in self.columns]
         return "".join(
             "| " + " | ".join(field.replace("|", r"\|") for field in line) + " |\n"
@@ -50,9 +50,10 @@ class TextTable:
         )
 
     def print(self, elsewhere: str | None = None) -> None:
-        """Print it; columns up to the first number are aligned to the left.
+        """Print the table; columns before the first number are left-aligned.
 
-        On a narrow terminal columns are left out if it is all elsewhere; see `print_table`.
+        With `elsewhere`, the name of a file with the whole table, a narrow terminal shows fewer
+        columns; see `print_table`.
         """
         first_number = next(
             place for place, header in enumerate(self.columns) if header not in self.words
@@ -63,7 +64,7 @@ class TextTable:
 
 
 def gap_table(table: pd.DataFrame, words: GapWords) -> TextTable:
-    """Return what `Analysis.summaries` gives, for people, with the gap called as `words` do."""
+    """Return the rows of `Analysis.summaries` as a text table, with the gap named as in `words`."""
     left_out = f"Left out of the {words.noun}"
     compared = (table.compared - table.infinite).astype(str)
     shown = {
@@ -87,7 +88,7 @@ def gap_table(table: pd.DataFrame, words: GapWords) -> TextTable:
 
 
 def speed_table(table: pd.DataFrame, yardstick: str) -> TextTable:
-    """Return what `Analysis.speed_table` gives, for people."""
+    """Return the rows of `Analysis.speed_table` as a text table."""
     shown = {
         "Family": table.family,
         **_axis_columns(table),
@@ -102,7 +103,7 @@ def speed_table(table: pd.DataFrame, yardstick: str) -> TextTable:
 
 
 def _axis_columns(table: pd.DataFrame) -> dict[str, Sequence[str]]:
-    """Return what stands between family and configuration."""
+    """Return the columns between family and configuration, by heading."""
     place = table.columns.get_loc("configuration")
     axes = table.iloc[:, 1:place].astype(object)
     shown = axes.where(axes.notna(), NOTHING).map(str)
@@ -117,7 +118,7 @@ def percent(value: float) -> str:
 
 
 def _at_most(value: float) -> str:
-    """Return a bound in percent; none is there while an instance waits for a bound above 0."""
+    """Return an upper bound in percent, or a dash if it is not finite."""
     return percent(value) if math.isfinite(value) else NOTHING
 
 
@@ -134,7 +135,7 @@ def _ratio(value: float) -> str:
 
 
 def _left_out(row: Any) -> str:
-    """Return in words which instances the mean gap is not over, and why."""
+    """Return how many instances the mean gap leaves out, and why, in words."""
     reasons = (
         (row.unproved, "optimum not proved"),
         (row.infinite, "optimum 0 missed"),
@@ -146,11 +147,11 @@ def _left_out(row: Any) -> str:
 
 
 COUNTED = {"reclaim": "servers"}
-"""What a parameter counts whose name does not say it."""
+"""The unit of a parameter that counts things but does not name them."""
 
 
 def axis_in_words(name: str) -> str:
-    """Return the header of an axis, its unit in brackets.
+    """Return the column heading of an axis, with its unit in brackets.
 
     >>> axis_in_words("release_percent"), axis_in_words("reclaim"), axis_in_words("gpus_per_worker")
     ('Release (%)', 'Reclaim (servers)', 'GPUs per worker')
@@ -161,7 +162,7 @@ def axis_in_words(name: str) -> str:
 
 
 def parameter_in_words(name: str, value: object) -> str:
-    """Return a parameter of a family with its value, as part of a sentence.
+    """Return a family's parameter with its value, as part of a sentence.
 
     >>> parameter_in_words("busy_percent", 80), parameter_in_words("gpus_per_worker", 2)
     ('busy 80 %', 'GPUs per worker 2')

@@ -288,7 +288,7 @@ def run_tuning(
     )
     with open_store(study, folder, resume=resume) as store:
         known = {each.key: each for each in store.runs() if each.status != ERROR}
-        say(f"{study.name}: {counted(len(known), 'run')} stored already")
+        say(f"{study.name}: {counted(len(known), 'run')} already stored")
         showing = progress(study.name, max(1, study.runs - len(known)))
         with terminating_like_ctrl_c(), showing as advance:
             runs = _Runs(store=store, engine=engine, folder=folder, advance=advance, known=known)

@@ -213,5 +213,5 @@ def test_folders_that_do_not_compare_are_refused_in_one_line(tmp_path, capsys):
         compare_folders(stored(tmp_path / "two", replays([1.0, 2.0])), later)
     assert main(["diff", str(a), str(tmp_path)]) == 2
     error = capsys.readouterr().err
-    assert "holds no store of results" in error
+    assert "has no store of results" in error
     assert error.count("\n") == 1

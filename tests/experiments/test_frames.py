@@ -89,8 +89,8 @@ def test_large_integers_are_not_rounded(value):
 
 
 def test_folders_without_runs_are_refused(tmp_path):
-    with pytest.raises(InputError, match="holds no store"):
+    with pytest.raises(InputError, match="has no store"):
         load_study(tmp_path)
     ResultStore.create(tmp_path, make_study(1)).__exit__(None, None, None)
-    with pytest.raises(InputError, match="holds no run yet"):
+    with pytest.raises(InputError, match="has no runs yet"):
         load_study(tmp_path)

@@ -231,7 +231,7 @@ def test_interrupted_study_resumes_with_every_run_exactly_once(
         timeout=600,
     )
     assert resumed.returncode == 0, resumed.stderr
-    assert f"{24 - len(stored)} runs to do, {len(stored)} stored already" in resumed.stderr
+    assert f"{24 - len(stored)} runs to do, {len(stored)} already stored" in resumed.stderr
     runs = runs_of(folder)
     assert set(Counter((run.cell, run.configuration) for run in runs).values()) == {1}
     assert [run.position for run in runs] == list(range(24))

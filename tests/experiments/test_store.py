@@ -142,7 +142,7 @@ def test_only_one_process_writes(tmp_path):
 
 def test_second_store_in_one_folder_is_refused(tmp_path):
     ResultStore.create(tmp_path, make_study(1)).__exit__(None, None, None)
-    with pytest.raises(UserError, match="exists already"):
+    with pytest.raises(UserError, match="already exists"):
         ResultStore.create(tmp_path, make_study(1))
 
 
@@ -205,15 +205,15 @@ def _change(folder: Path, statement: str) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (_without_a_store, "holds no store of results"),
-        (_damaged, "is no readable store of results"),
+        (_without_a_store, "has no store of results"),
+        (_damaged, "is not a readable store of results"),
         (_cut_off, "malformed"),
-        (_empty, "is no store of results of this project"),
-        (_somebody_elses, "is no store of results of this project"),
+        (_empty, "is not a store of results of lyra-opt"),
+        (_somebody_elses, "is not a store of results of lyra-opt"),
         (_of_a_later_version, "has version 99"),
         (_with_another_column, "is damaged"),
         (_with_an_unknown_status, "is damaged"),
-        (_without_runs, "holds no run yet"),
+        (_without_runs, "has no runs yet"),
     ],
 )
 def test_report_refuses_what_is_no_store(spoil, message, tmp_path, capsys):

@@ -59,7 +59,7 @@ def rows_of(folder: Path) -> dict[tuple[str, str], Any]:
     try:
         runs = load_study(folder)
     except UserError as error:  # not a row yet
-        if not re.search("holds no run yet|holds no store", str(error)):
+        if not re.search("has no runs yet|has no store", str(error)):
             raise
         return {}
     found = runs.set_index(["cell", "configuration"])["started_at"].to_dict()

@@ -133,7 +133,7 @@ SPOILED: dict[str, tuple[str, Callable[[Path], object] | str, str]] = {
         "UPDATE run SET figures = json_set(figures, '$.jct_mean_s', 'x')",
         'figures.jct_mean_s is "x": must be a number',
     ),
-    "no study": ("study", "DELETE FROM study", "table study: has 0 rows, but must have one"),
+    "no study": ("study", "DELETE FROM study", "table study: must have one row, not 0"),
     "no runs": ("replays", "DELETE FROM run", "has no finished replay"),
 }
 

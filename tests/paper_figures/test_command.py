@@ -164,7 +164,7 @@ def test_runs_are_kept_and_gone_on_with(run, tmp_path):
     assert_one_line_error(run("paper", "lyra", "--run", "--figure", "2", *options), "add --resume")
     chosen = ("--figure", "2", "--figure", "9")
     exit_code, _, err = run("paper", "lyra", "--run", *chosen, *options, "--resume")
-    assert (exit_code, "2 runs to do, 1 stored already" in err) == (0, True)
+    assert (exit_code, "2 runs to do, 1 already stored" in err) == (0, True)
     after = load_replays(tmp_path).runs
     assert {record.key for record in after} == {
         BASELINE,

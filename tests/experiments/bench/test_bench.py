@@ -64,7 +64,7 @@ def test_a_study_is_run_shown_and_resumed(tiny, capsys):
     with pytest.raises(SystemExit) as refused:
         run(tiny, "--resume")
     assert refused.value.code == 2
-    assert "holds the results of another study" in capsys.readouterr().err
+    assert "has results of another study" in capsys.readouterr().err
     assert not set(run(tiny)[1]) & set(first)
 
 

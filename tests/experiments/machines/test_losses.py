@@ -135,7 +135,7 @@ def test_a_scheduler_that_stays_away_ends_with_one_line(home, frail_machines, mo
         monkeypatch.setattr(engine, "FIRST_ANSWER_S", 1.0)
 
     frail = After(Machines(frail_machines.address), 5, stop_for_good)
-    with pytest.raises(UserError, match=r"has been away .* of 24 runs are stored, and --resume"):
+    with pytest.raises(UserError, match=r"has been away .* of 24 runs are stored; continue with --resume"):
         run_study(study, Path("there"), engine=frail)
     assert len(rows_of(Path("there"))) >= 5
     assert run_study(study, Path("there"), engine=LocalProcesses(2), resume=True) == 0

@@ -285,13 +285,13 @@ class TestRuns:
         exit_code, out, err = three_jobs(*given)
         assert (exit_code, out) == (130, "")
         assert "interrupted: 1 of 3 runs are stored; --resume goes on" in err
-        assert_one_line_error(three_jobs(*given), "exists already; add --resume")
+        assert_one_line_error(three_jobs(*given), "already exists; add --resume")
         other = (*given, *changes("cluster.servers=2"), "--resume")
-        assert_one_line_error(three_jobs(*other), "holds the results of another study")
+        assert_one_line_error(three_jobs(*other), "has results of another study")
         exit_code, out, err = three_jobs(*given, "--resume", "--json")
         assert exit_code == 0, err
         assert ran == ["fifo", "sjf", "sjf", "lyra"]
-        assert "2 runs to do, 1 stored already" in err
+        assert "2 runs to do, 1 already stored" in err
         assert [record["scheme"] for record in json.loads(out)] == ["fifo", "sjf", "lyra"]
 
     def test_the_store_keeps_the_scenario(self, three_jobs, tmp_path):

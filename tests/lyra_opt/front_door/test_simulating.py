@@ -292,7 +292,7 @@ def test_folders(tmp_path, capsys):
     kept = lo.simulate(**given, out=out, progress=True)
     assert "1 run to do" in capsys.readouterr().err
     assert list(lo.load_study(out).jct_mean_s) == jct_s(kept)
-    with pytest.raises(UserError, match="exists already"):
+    with pytest.raises(UserError, match="already exists"):
         lo.simulate(**given, out=out)
     assert jct_s(lo.simulate(**given, out=out, resume=True)) == jct_s(kept)
     with pytest.raises(UserError, match="another study"):
