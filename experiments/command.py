@@ -1,4 +1,4 @@
-"""``lyra-opt study``, ``report`` and ``diff``: run a study, show and compare what came of it."""
+"""The commands ``lyra-opt study``, ``report`` and ``diff``."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ DEFAULT_RESULTS_FOLDER = Path("results")
 STUDIES = Path(__file__).parent / "studies"
 
 STUDY_DESCRIPTION = """\
-Run every solver of a study on every instance and store each run, failures too, as it
-completes in DIR/results.sqlite. A study that was interrupted goes on with --resume: runs that
-succeeded are kept, runs that failed are tried again.
+Run every solver of a study on every instance. Each run, including a failed run, is stored in
+DIR/results.sqlite when it completes. Continue an interrupted study with --resume, which keeps
+successful runs and repeats failed runs.
 
 Exit code: 0; 1 if a run failed or results contradict one another; 2 for bad input or usage;
 130 after Ctrl-C, SIGTERM or SIGHUP.
@@ -44,10 +44,10 @@ examples:
 """
 
 REPORT_DESCRIPTION = """\
-Read the store of a study, or of replays, and write into the same folder report.html (one page
-that needs no other file) and plots/*.svg; of a study also gap_table.csv, gap_table.md,
-overall_table.csv and overall_table.md; print the tables. What is still running, or was
-interrupted, is reported as far as it is.
+Read the store of a study or of replays, print its tables, and write report.html (a self-contained
+page) and plots/*.svg into the same folder. For a study, also write gap_table.csv, gap_table.md,
+overall_table.csv and overall_table.md. A running or interrupted study is reported as far as it is
+complete.
 
 Exit code: 0; 1 if results contradict one another; 2 for bad input or usage.
 """
@@ -56,16 +56,16 @@ REPORT_EXAMPLES = """\
 examples:
   lyra-opt report results/reclaim-gap
   lyra-opt report runs --window 24,36
-      replays (simulate --out runs), with the jobs of those twelve hours one by one
+      replays from simulate --out runs, with every job of these twelve hours
 """
 
 
 DIFF_DESCRIPTION = """\
-Compare two folders of results of the same kind, of studies or of simulations: B less A of every
-measure, over pairs of runs in which the same was run, with 95 % confidence intervals, overall and
-for each value of each axis; what else differs (settings, versions, machine), and runs without a
-pair. If no run is in both folders, what all runs of A have in common, and all of B with another
-value, such as the scheme, is taken for a setting: pairs are equal in all else.
+Compare two folders of results, both of studies or both of simulations. Runs with the same key form
+a pair. For each measure, print B minus A over the pairs, with 95 % confidence intervals, overall
+and for each value of each axis. Also print other differences (settings, versions, machine) and
+runs without a pair. If no key is in both folders, properties with one value in all of A and another
+in all of B, such as the scheme, are ignored when runs are paired.
 
 Exit code: 0; 2 for bad input or usage.
 """
@@ -78,7 +78,7 @@ examples:
 
 
 def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Add the sub-commands."""
+    """Add the sub-commands ``study``, ``report`` and ``diff`` to the command line."""
     study = add_command(
         subparsers,
         "study",
@@ -94,29 +94,31 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     completed_by(named, bundled_studies)
     add_keys_options(study, "study files")
-    study.add_argument("--out", metavar="DIR", help="folder of the results (default results/NAME)")
+    study.add_argument(
+        "--out", metavar="DIR", help="folder for the results (default: results/NAME)"
+    )
     add_engine_options(study, "runs")
     study.add_argument(
         "--trace",
         metavar="FILE",
-        help="job trace for the families that read one; looked up as given, then in the folder "
-        "that the variable LYRA_OPT_TRACES names",
+        help="job trace for families that read a trace; searched as given, then in the folder "
+        "LYRA_OPT_TRACES",
     )
     completed_by_solvers(
         add_repeated_option(
             study,
             "--solver",
             "NAME",
-            "run it too, beside the solvers of the file; my_file.py:NAME is one of your own",
+            "another solver to run; my_file.py:NAME is a solver of your own",
         )
     )
-    add_resume_option(study, "results that are there already")
+    add_resume_option(study, "results that are already stored")
     study.set_defaults(run=run_study_command)
 
     report = add_command(
         subparsers,
         "report",
-        "draw tables, plots and a page from the results of a study",
+        "make tables, plots and a page from the results of a study",
         REPORT_DESCRIPTION,
         REPORT_EXAMPLES,
     )
@@ -124,25 +126,25 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
     report.add_argument(
         "--window",
         metavar="FROM,TO",
-        help="of replays: hours since the first submission between which the page draws every job "
+        help="replays only: draw every job between these hours after the first submission "
         "(default: the busiest day)",
     )
     report.add_argument(
         "--captured",
         metavar="DIR",
-        help="of replays: the folder of simulate --capture, if it is not inside DIR of the results",
+        help="replays only: folder of simulate --capture, if it is not inside DIR",
     )
     report.set_defaults(run=run_report_command)
 
     diff = add_command(
         subparsers,
         "diff",
-        "compare two folders of results, run by run",
+        "compare two folders of results run by run",
         DIFF_DESCRIPTION,
         DIFF_EXAMPLES,
     )
     diff.add_argument("a", metavar="A", help="folder of results")
-    diff.add_argument("b", metavar="B", help="folder of other results")
+    diff.add_argument("b", metavar="B", help="second folder of results")
     form = diff.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="write one JSON object to stdout")
     form.add_argument("--csv", action="store_true", help="write the measures as CSV to stdout")
@@ -150,13 +152,13 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def add_keys_options(parser: argparse.ArgumentParser, files: str) -> None:
-    """Add the options that describe a kind of TOML file, such as "study files"."""
+    """Add the options --keys and --schema for a kind of TOML file, such as "study files"."""
     for name, what in (("keys", "list every key"), ("schema", "print the JSON schema")):
         parser.add_argument(f"--{name}", action="store_true", help=f"{what} of {files} and exit")
 
 
 def print_keys(arguments: argparse.Namespace, table: type[Any], title: str) -> bool:
-    """Print the keys or the JSON schema of a table if an option asks; return whether it does."""
+    """Print the keys or the schema of a table if an option asks for it; return whether it does."""
     import json
 
     from lyra_opt.commands.output import text_width
@@ -182,7 +184,7 @@ def run_study_command(arguments: argparse.Namespace) -> int:
     if print_keys(arguments, StudyTable, "A study of lyra-opt"):
         return 0
     if arguments.study is None:
-        raise UserError("STUDY is missing: a study file, or the name of a bundled study")
+        raise UserError("STUDY is missing: give a study file or the name of a bundled study")
     if arguments.out is not None:
         require_folder_path("--out", Path(arguments.out))
     trace = None if arguments.trace is None else find_trace(arguments.trace)
@@ -207,12 +209,12 @@ def run_report_command(arguments: argparse.Namespace) -> int:
         kind, settings = store.study.kind, store.study.settings
     if settings.get("tuning"):
         again = f"lyra-opt tune FILE --out {folder} --resume"
-        raise UserError(f"{folder}: holds the runs of a tuning; {again} writes its page")
+        raise UserError(f"{folder}: has runs of a tuning; {again} writes its page")
     if kind == ReplayRecord.kind:
         return _report_replays(folder, arguments.window, arguments.captured)
     for name in ("window", "captured"):
         if (given := getattr(arguments, name)) is not None:
-            raise UserError(f"--{name} {given}: {folder} holds a study, not replays")
+            raise UserError(f"--{name} {given}: {folder} has runs of a study, not replays")
     from lyra_opt.experiments.report import write_report
 
     return write_report(folder)
@@ -227,7 +229,7 @@ def _report_replays(folder: Path, window: str | None, captured: str | None) -> i
     replays = load_replays(folder, captured=None if captured is None else Path(captured))
     page = write_report(replays, window_h=window_h)
     print_replays(replays)
-    print(f"{page}: all of it, with plots")
+    print(f"{page}: the full report, with plots")
     return 0
 
 
@@ -249,21 +251,21 @@ def run_diff_command(arguments: argparse.Namespace) -> int:
 
 
 def bundled_studies() -> list[str]:
-    """Return the names of the studies that come with the program."""
+    """Return the names of the bundled studies."""
     return sorted(path.stem for path in STUDIES.glob("*.toml"))
 
 
 def find_study(name: str) -> Path:
-    """Return the study file of that path or, where there is none, the bundled study of that name.
+    """Return the path of a study file, or of the bundled study of that name.
 
     Raises
     ------
     InputError
-        If there is neither.
+        If no such file or bundled study exists.
     """
     if not Path(name).is_file() and name in bundled_studies():
         return STUDIES / f"{name}.toml"
     if not Path(name).exists():
         hint = meant(name, bundled_studies())
-        raise InputError(name, f"is no file, and no bundled study; {hint}")
+        raise InputError(name, f"is not a file or a bundled study; {hint}")
     return Path(name)

@@ -1,6 +1,6 @@
-"""Compile kernels into the cache: ``python -m lyra_opt.experiments.compile_kernels``.
+"""Compile the numba kernels into the cache: ``python -m lyra_opt.experiments.compile_kernels``.
 
-Without it, the first solver that needs a kernel on a machine waits for it to be compiled.
+Otherwise the first solver that needs a kernel on a machine waits until it is compiled.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lyra_opt.core.stopwatch import OutOfTimeError, limited_to
 from lyra_opt.instances.family import generate
 
 SIZES = (10, 60)
-"""Jobs or servers: on some instances of these sizes, every kernel of a solver runs."""
+"""Numbers of jobs or servers; instances of these sizes use every kernel of a solver."""
 
 LIMIT_S = 0.3
 
@@ -33,7 +33,7 @@ VARIANTS = {
 
 
 def parameters_of(problem: str, variant: str, size: int) -> dict[str, Any]:
-    """Return family and parameters of an instance in which there is much to decide."""
+    """Return family and parameters of an instance with many decisions."""
     parameters: dict[str, dict[str, Any]] = {
         "reclaim": {"family": "messy-dist", "servers": size, "semantics": variant},
         "allocation": {
@@ -65,14 +65,14 @@ def parameters_of(problem: str, variant: str, size: int) -> dict[str, Any]:
 
 @cache
 def has_backend(problem: str, name: str) -> bool:
-    """Return whether a solver is a model that a library solves, not a method of the toolkit."""
+    """Return whether a solver is a model for a general solver such as HiGHS or CP-SAT."""
     module = type(find_solver(problem, name)).__module__
-    # Models of shares in HiGHS are in lyra_opt, because Gavel's rounds call them.
+    # HiGHS models of time shares are in lyra_opt, because Gavel's rounds call them.
     return ".formulations" in module or module.endswith("_model")
 
 
 def compile_kernels(problem: str) -> None:
-    """Run all own solvers and the bound of a problem, and compile each kernel at its first use."""
+    """Compile each kernel of a problem by running its own solvers and its bound."""
     kernels.COMPILE_FROM_WORK = 0
     names = [name for _, name in solver_names(problem) if not has_backend(problem, name)]
     for variant in VARIANTS[problem]:
@@ -87,7 +87,7 @@ def compile_kernels(problem: str) -> None:
 
 
 def main() -> int:
-    """Compile the kernels of each problem in a process of its own; return the exit code."""
+    """Compile the kernels of each problem in a separate process; return the exit code."""
     with multiprocessing.get_context("spawn").Pool() as pool:
         pool.map(compile_kernels, VARIANTS, chunksize=1)
     return 0

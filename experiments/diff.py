@@ -1,4 +1,4 @@
-"""Two folders of results side by side: paired differences, and what else is not the same."""
+"""Compare two folders of results: paired differences, settings, versions and machines."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.records import RunRecord
 
 METHOD = (
-    "95 % intervals are those of the paired t test over draws: runs that share their draws are "
-    "averaged first. A single draw has none. Seeds of one trace have the same jobs, so that their "
-    "interval says nothing of other jobs."
+    "95 % intervals are from a paired t test over draws, after averaging runs with the same draw. "
+    "A single draw has no interval. Seeds of a trace share its jobs, so their interval does not "
+    "cover other jobs."
 )
 SHOWN = 10
-"""Runs, and lines of a file, that are listed on the terminal."""
+"""Number of runs, or lines of a file, that the terminal lists."""
 
 MACHINE = ("cpu", "cores", "platform")
 COLUMNS = (
@@ -39,35 +39,36 @@ COLUMNS = (
 )
 
 Unequal = dict[str, dict[str, Any]]
-"""What differs, by name: the values of ``a`` and ``b``."""
+"""Values that differ between ``a`` and ``b``, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """What tells two folders of results, A and B, apart.
+    """The differences between two folders of results, A and B.
 
     Parameters
     ----------
     pairs
-        Pairs of runs of which none failed.
+        Number of pairs of runs in which neither run failed.
     measures
-        For each measure that differs in some pair, overall (``axis`` is empty) and then for each
-        value of each axis: ``pairs`` in which both runs have it, ``draws``, means over the draws,
-        B - A with its interval, and by how much the mean is larger in B.
+        Rows for each measure that differs in some pair: overall (``axis`` is empty), then for each
+        value of each axis. Columns: number of ``pairs`` in which both runs have the measure, number
+        of ``draws``, means over the draws, B - A with its interval, and the relative change of the
+        mean.
     equal
-        Measures that are the same in every pair.
+        Measures that are equal in every pair.
     statuses
-        How often runs ended in another way: "feasible -> optimal" by number of pairs.
+        Number of pairs by change of status, such as "feasible -> optimal".
     failed
-        Keys of runs that failed, in A or in B.
+        Keys of runs that failed in A or B.
     only_a, only_b
-        Keys of runs without a pair.
+        Keys of runs without a matching run in the other folder.
     settings
-        What differs between the studies, and what all runs of A have and all of B otherwise.
+        Settings that differ between the studies, and columns with one value in A and another in B.
     machines
         Versions and machines that differ.
     text
-        Lines of a unified diff of the files that say what is run.
+        Lines of a unified diff of the study or scenario files.
     """
 
     pairs: int
@@ -82,7 +83,7 @@ class Diff:
     text: Sequence[str]
 
     def as_json_object(self) -> dict[str, Any]:
-        """Return the object of ``diff --json``."""
+        """Return the object that ``diff --json`` prints."""
         rows = json.loads(self.measures.to_json(orient="records", double_precision=15))
         return {"method": METHOD} | asdict(self) | {"measures": rows}
 
@@ -90,20 +91,20 @@ class Diff:
 def compare_folders(a: Path, b: Path) -> Diff:
     """Compare the runs of two folders, paired by their keys.
 
-    If no key is in both folders, by all that says what was run but for what all runs of A have in
-    common, and all of B too with another value: a scheme, say.
+    If the folders have no key in common, runs are paired by the columns that describe a run, except
+    columns with one value in all of A and another in all of B, such as the scheme.
 
     Raises
     ------
     UserError
-        If a folder has no runs, the kinds differ, or there is no pair.
+        If a folder has no runs, the kinds of runs differ, or no pair exists.
     """
     studies = []
     for folder in (a, b):
         with ResultStore.open(folder) as store:
             studies.append(store.study)
     if studies[0].kind != studies[1].kind:
-        raise UserError(f"{b}: holds runs of kind {studies[1].kind}, but {a} of {studies[0].kind}")
+        raise UserError(f"{b}: has runs of kind {studies[1].kind}, but {a} has {studies[0].kind}")
     runs = stored_runs(a), stored_runs(b)
     frames = [frame_of(of_folder) for of_folder in runs]
     of_both = frames[0].columns.intersection(frames[1].columns)
@@ -116,8 +117,8 @@ def compare_folders(a: Path, b: Path) -> Diff:
         identity = [name for name in (*named, "seed") if name not in settings]
     both = _paired(ended, identity)
     if both is None:
-        keys = ", ".join(frame.key[0] for frame in frames)
-        raise UserError(f"{a} and {b} have no run in common: the first are {keys}")
+        first, other = (frame.key[0] for frame in frames)
+        raise UserError(f"{a} and {b} have no runs in common. {a} has {first}, {b} has {other}")
     failed = [frame.key[frame.status == ERROR] for frame in frames]
     only = [
         list(own.key[~own.key.isin(both[key]) & ~own.key.isin(theirs)])
@@ -149,7 +150,7 @@ def compare_folders(a: Path, b: Path) -> Diff:
 
 
 def _constants(names: Sequence[str], frames: Sequence[pd.DataFrame]) -> Unequal:
-    """Return the columns of which each frame has one value alone, and not the same."""
+    """Return the columns that have one single value in each frame, if these values differ."""
     found = {}
     for name in names:
         a, b = (frame[name].unique().tolist() for frame in frames)
@@ -159,10 +160,7 @@ def _constants(names: Sequence[str], frames: Sequence[pd.DataFrame]) -> Unequal:
 
 
 def _paired(frames: Sequence[pd.DataFrame], identity: Sequence[str]) -> pd.DataFrame | None:
-    """Return the pairs, columns of A ending in ``_a``; None if there are none.
-
-    Or if the columns do not tell the runs of a folder apart.
-    """
+    """Return the pairs of runs with columns ``_a`` and ``_b``; None if no unique pairing exists."""
     if any(frame.duplicated(identity).any() for frame in frames):
         return None
     a, b = (
@@ -198,7 +196,7 @@ def _differences(
 
 
 def _difference(pairs: pd.DataFrame, measure: str, draws: Sequence[str]) -> dict[str, float] | None:
-    """Return the row of a measure over some pairs; None if in none of them both runs have it."""
+    """Return the row of a measure over some pairs; None if no pair has it in both runs."""
     columns = [f"{measure}_a", f"{measure}_b"]
     measured = pairs.dropna(subset=columns)
     if measured.empty:
@@ -222,7 +220,7 @@ def _difference(pairs: pd.DataFrame, measure: str, draws: Sequence[str]) -> dict
 
 
 def _environment(runs: Sequence[RunRecord]) -> dict[str, str]:
-    """Return versions and machines by name, several of one name joined."""
+    """Return versions and machines by name; several values of a name are joined."""
     found: dict[str, dict[str, None]] = {}
     for run in runs:
         values = {**run.versions, **{name: getattr(run, name) for name in MACHINE}}
@@ -240,7 +238,7 @@ def _unequal(a: Mapping[str, Any], b: Mapping[str, Any]) -> Unequal:
 
 
 def print_diff(diff: Diff, a: Path, b: Path) -> None:
-    """Print all of it for people."""
+    """Print a comparison for people."""
     print(f"A: {a}\nB: {b}")
     for line in _lines(diff):
         print_line(line, indent="    ")
@@ -272,13 +270,13 @@ def _table(measures: pd.DataFrame) -> TextTable:
 
 
 def _lines(diff: Diff) -> Iterator[str]:
-    """Yield all but the table, in words."""
+    """Yield the lines of a comparison that come before its table."""
     yield f"{diff.pairs} pairs of runs."
     lists = (
         ("Failed in A or B", diff.failed),
         ("Only in A", diff.only_a),
         ("Only in B", diff.only_b),
-        ("Files that say what is run", diff.text),
+        ("Lines that differ between the files", diff.text),
     )
     for what, entries in lists:
         if entries:
@@ -289,7 +287,7 @@ def _lines(diff: Diff) -> Iterator[str]:
     for name, values in (diff.settings | diff.machines).items():
         yield f"{name}: {values['a']} -> {values['b']}"
     if diff.machines:
-        yield "Versions or machines differ: differences of times are those of the machines too."
+        yield "Versions or machines differ, which affects the differences of times."
     for change, count in diff.statuses.items():
         yield f"{change}: {count} pairs"
     if diff.equal:

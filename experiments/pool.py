@@ -1,4 +1,4 @@
-"""Run tasks in worker processes, and outlive the workers that a task takes down with it."""
+"""Run tasks in worker processes, and survive workers that a task kills."""
 
 from __future__ import annotations
 
@@ -36,59 +36,59 @@ if TYPE_CHECKING:
 
 
 class SentOnce:
-    """Base of what other machines are sent once, not with every task that holds it."""
+    """Base class of objects that are sent to each machine once instead of with every task."""
 
     __slots__ = ()
 
 
 TASKS_AHEAD = 2
-"""Tasks handed out for each worker: one that runs, one that waits for it to finish."""
+"""Tasks submitted per worker: one that runs and one that waits."""
 
 IN_THIS_PROCESS = 0
-"""Stands for a number of worker processes where tasks run in turn without any."""
+"""Number of worker processes that means: run the tasks one by one in this process."""
 
 WORKER_DIED = (
     "the worker process died (killed, out of memory, or a crash in native code), "
-    "also when it ran nothing else"
+    "even when it ran only this task"
 )
 
 
 class Task(Protocol):
-    """Something to run, of any kind; a worker process is sent it by pickle.
+    """A task of any kind, which is pickled and sent to a worker process.
 
-    Nothing in it may be defined in the program's main module, which workers do not have.
+    It must not contain anything that is defined in the program's main module, which workers lack.
     """
 
     @property
     def key(self) -> str:
-        """What identifies the run in its store: printable words."""
+        """Printable text that identifies the run in its store."""
 
     @property
     def files(self) -> Sequence[Path]:
-        """What it reads from disk, for machines that share none."""
+        """Files that the task reads, for machines that share no file system."""
 
     @property
     def documents_folder(self) -> Path | None:
-        """Absolute folder that the documents of its row are written to; None if it has none."""
+        """Absolute folder for the documents of the row; None without documents."""
 
     def run(self) -> RunRecord:
-        """Return the row of a run; an exception of any kind makes it a failed one."""
+        """Run the task and return its row; any exception makes the run a failed one."""
 
     def failed(self, started_at: datetime, message: str) -> RunRecord:
-        """Return the row of a run that ended in an error."""
+        """Return the row of a failed run."""
 
 
 @dataclass(frozen=True)
 class Started:
-    """Tasks that run.
+    """Tasks that an engine has started.
 
     Parameters
     ----------
     records
-        Yields the row of each as it completes, what lies beside it written to the folder; closed,
-        it ends those that run.
+        Yields the row of each task as it completes, after its files are written. Closing it ends
+        the running tasks.
     begun
-        Returns how much of them is done that has begun: the sum of their shares.
+        Returns the summed progress of all running tasks, where a complete task counts 1.
     """
 
     records: Generator[RunRecord, None, None]
@@ -96,29 +96,29 @@ class Started:
 
 
 class Engine(Protocol):
-    """Where tasks run."""
+    """A place where tasks run, such as processes of this machine or a Dask cluster."""
 
     def start(self, tasks: Sequence[Task], folder: Path) -> Started:
-        """Return the tasks as they run, started in order.
+        """Start the tasks in order, and return an object that yields their rows.
 
         Parameters
         ----------
         folder
-            Of the store, which others write.
+            Folder of the store; the engine writes only the files of runs, not the store.
         """
 
 
 Shares = Any
-"""How far each run is that has been handed out, from 0 to 1: memory that workers share."""
+"""Progress of each submitted run from 0 to 1, in memory that workers share."""
 
 
 def new_shares(processes: int) -> Shares:
-    """Return shares for so many workers, or for `IN_THIS_PROCESS`."""
+    """Return shared progress values for a number of workers, or for `IN_THIS_PROCESS`."""
     return multiprocessing.get_context("spawn").RawArray("d", TASKS_AHEAD * max(1, processes))
 
 
 def available_processors() -> int:
-    """Return how many processors this process may use, which can be less than there are."""
+    """Return the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -126,22 +126,22 @@ def available_processors() -> int:
 
 @dataclass(frozen=True)
 class LocalProcesses:
-    """Worker processes on this machine, which run tasks.
+    """An engine that runs tasks in worker processes on this machine.
 
     Parameters
     ----------
     processes
-        How many; `IN_THIS_PROCESS` runs tasks in turn here.
+        Number of processes; with `IN_THIS_PROCESS` tasks run one by one in this process.
     spares_one
-        Whether to run tasks here too where a single worker would do.
+        Whether to run tasks in this process if a single worker would be enough.
     """
 
     processes: int
     spares_one: bool = False
 
     def start(self, tasks: Sequence[Task], folder: Path) -> Started:
-        """Return the rows of tasks as they complete; see `run_tasks`."""
-        is_open = isinstance(tasks, deque)  # more tasks may follow
+        """Start the tasks in worker processes; see `run_tasks`."""
+        is_open = isinstance(tasks, deque)  # tasks may be added later
         count = self.processes if is_open else min(self.processes, len(tasks))
         if self.spares_one and count == 1:
             count = IN_THIS_PROCESS
@@ -152,22 +152,22 @@ class LocalProcesses:
 def run_tasks(
     tasks: Sequence[Task], processes: int, folder: Path, shares: Shares | None = None
 ) -> Generator[RunRecord, None, None]:
-    """Yield the row of every task as it completes; start them in order.
+    """Start tasks in order, and yield the row of each task as it completes.
 
-    When a worker dies, every task that was handed out is under suspicion. Each of them is run
-    again on its own: one that kills its worker once more is a row of status error, the others
-    are innocent. Closing the iterator kills the workers with all that they have started.
+    When a worker dies, any submitted task may be the cause. Each of them is run again in a process
+    of its own: a task that kills that process too gets a row of status error. Closing the iterator
+    kills the workers and all processes that they started.
 
     Parameters
     ----------
     tasks
-        A deque may be given more tasks whenever the last row of the tasks so far has been yielded.
+        Tasks may be appended to a deque whenever the last row so far has been yielded.
     processes
-        Workers; with `IN_THIS_PROCESS` a task that kills its process kills this one.
+        Number of workers; with `IN_THIS_PROCESS` a task that kills its process kills this process.
     folder
-        Where the tables of a run are written before its row is yielded, without them.
+        Folder for the files of a run, which are written before its row is yielded.
     shares
-        `new_shares` of as many processes, to watch runs while they run.
+        Result of `new_shares` for this number of processes, to watch the progress of runs.
     """
     shares = new_shares(processes) if shares is None else shares
     waiting = tasks if isinstance(tasks, deque) else deque(tasks)
@@ -186,7 +186,7 @@ def run_tasks(
 def _run_until_a_worker_dies(
     waiting: deque[Task], processes: int, folder: Path, shares: Shares
 ) -> Generator[RunRecord, None, list[Task]]:
-    """Yield rows until all tasks are done or a worker dies; return the tasks under suspicion."""
+    """Yield rows until all tasks are done or a worker dies; return the tasks to run again alone."""
     running: dict[Future[RunRecord], tuple[Task, int]] = {}
     places = list(range(len(shares)))
     with worker_pool(processes, shares) as pool:  # which starts workers as it needs them
@@ -197,7 +197,7 @@ def _run_until_a_worker_dies(
                     running[_submitted(pool, waiting[0], folder, place)] = waiting[0], place
                     waiting.popleft()
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
-                # A set has no order; rows of one worker are to come in the order of their tasks.
+                # Iterate over the dict, not the set, to yield a worker's rows in order.
                 for future in [future for future in running if future in finished]:
                     task, place = running[future]
                     record = _result(future, task)
@@ -223,17 +223,17 @@ def _run_alone(task: Task, folder: Path) -> RunRecord:
 def _submitted(
     pool: ProcessPoolExecutor, task: Task, folder: Path, place: int
 ) -> Future[RunRecord]:
-    # A worker catches what is no `Exception` too: a solver may call `sys.exit`, or be compiled
-    # from a language whose panics are of a kind of their own. Ctrl-C does not arrive there.
-    with _main_left_out():  # a call may start a worker
+    # A worker catches every `BaseException`, as a solver may call `sys.exit` or panic natively.
+    # Ctrl-C does not reach workers, which have their own process group.
+    with _main_left_out():  # submitting may start a worker
         return pool.submit(_run_in_worker, task, folder, place)
 
 
 @contextmanager
 def _main_left_out() -> Iterator[None]:
-    """Let processes that start meanwhile begin without the program's main module.
+    """Start processes without the program's main module inside this context.
 
-    A new process would run a user's script once more, which would then start processes itself.
+    Otherwise a new process would run a user's script again, which would start processes itself.
     """
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
@@ -257,23 +257,23 @@ def attempt(
     show: Callable[[float], None],
     *caught: type[BaseException],
 ) -> RunRecord:
-    """Run a task; whatever fails in it is a row of status error.
+    """Run a task; a failure of any kind gives a row of status error.
 
     Parameters
     ----------
     keep
-        Is given what lies beside the row, as `lyra_opt.experiments.store.files_beside` has it.
+        Called with the files of the run, as returned by `lyra_opt.experiments.store.files_beside`.
     show
-        Is told how far the run is, from 0 to 1.
+        Called with the progress of the run, from 0 to 1.
     caught
-        What counts as a failure.
+        Exception classes that count as failures.
     """
     started_at = datetime.now(UTC)
     try:
         with listening(show):
             record = task.run()
         keep(files_beside(record))
-    except DiskFullError:  # no run after it could be kept either
+    except DiskFullError:  # later runs could not be stored either
         raise
     except caught as error:
         show_traceback(error, task.key)
@@ -282,30 +282,30 @@ def attempt(
 
 
 def in_words(error: BaseException) -> str:
-    """Return an error as rows name it."""
+    """Return class and message of an error, as rows show them."""
     return f"{type(error).__name__}: {error}"
 
 
 def _result(future: Future[RunRecord], task: Task) -> RunRecord:
-    """Return the row that a worker sent; raise only if the worker died."""
+    """Return the row that a worker sent; raise only if the worker died or the disk is full."""
     try:
         return future.result()
     except (BrokenProcessPool, DiskFullError):
         raise
     except Exception as error:  # the row could not be sent
-        return task.failed(datetime.now(UTC), f"no result arrived: {in_words(error)}")
+        return task.failed(datetime.now(UTC), f"the result could not be sent: {in_words(error)}")
 
 
 @contextmanager
 def worker_pool(processes: int, shares: Shares | None = None) -> Iterator[ProcessPoolExecutor]:
-    """Return a pool whose workers are gone afterwards, at once if an error or Ctrl-C ends it.
+    """Return a pool whose workers end with this context, at once after an error or Ctrl-C.
 
-    They end with this process too, whatever kills it, and write nothing to its output.
+    Workers also end if this process is killed, and write nothing to its output.
     """
     others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(
         max_workers=processes,
-        # Spawned workers share nothing with this process: no threads, locks or loaded solvers.
+        # Spawned workers share no threads, locks or loaded solvers with this process.
         mp_context=multiprocessing.get_context("spawn"),
         initializer=_prepare_worker,
         initargs=(shares, loudness()),
@@ -314,7 +314,7 @@ def worker_pool(processes: int, shares: Shares | None = None) -> Iterator[Proces
         yield pool
     except BaseException:
         for worker in set(multiprocessing.active_children()) - others:
-            # A worker leads a process group; before it got that far it has no children.
+            # A worker without its own process group has not started yet and has no children.
             with suppress(ProcessLookupError):
                 os.killpg(worker.ident or 0, signal.SIGKILL)
             worker.kill()
@@ -324,19 +324,19 @@ def worker_pool(processes: int, shares: Shares | None = None) -> Iterator[Proces
 
 
 _shares: Shares | None = None
-"""Of a worker process."""
+"""Progress values of this worker process."""
 _until_the_end = ExitStack()
-"""What holds as long as a worker process lives."""
+"""Contexts that stay open as long as a worker process lives."""
 
 
 def _prepare_worker(shares: Shares | None, loudness: Loudness) -> None:
-    """Set up a worker process: a group of its own, no output, and an end when its parent ends."""
+    """Set up a worker process: own process group, no output, and an end when its parent ends."""
     global _shares
     _shares = shares
     _until_the_end.enter_context(forgiving_stderr())
     _until_the_end.enter_context(as_loud_as(loudness))
-    # Ctrl-C in a terminal reaches only the parent, which ends the whole group of a worker, the
-    # processes that solvers have started included.
+    # Ctrl-C in a terminal reaches only the parent process.
+    # The parent then kills each worker's group, which includes processes started by solvers.
     os.setpgid(0, 0)
     with open(os.devnull, "w") as nowhere:  # noqa: PTH123  (native code writes to descriptor 1)
         os.dup2(nowhere.fileno(), sys.stdout.fileno())

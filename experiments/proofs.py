@@ -1,4 +1,4 @@
-"""What all runs on an instance prove together, and results that cannot all be right."""
+"""Combine the results of all runs on an instance into proved optima, and find contradictions."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ class Proofs:
 
     @cached_property
     def optima(self) -> Mapping[str, Number]:
-        """The best objective, where the best bound meets it.
+        """The proved optimum of each instance that has one, by cell.
 
-        Or the optimum that the family knows by construction. What the record of the library has
-        of an instance counts as a run.
+        An optimum is proved if the best bound of all runs equals the best objective, or if the
+        family knows it by construction. The library's record counts as a run.
         """
         return {
             cell: evidence.optimum
@@ -61,16 +61,16 @@ class Proofs:
         }
 
     def of_cell(self, cell: str) -> Evidence | None:
-        """Return what is proved of an instance; None if it was never made."""
+        """Return the combined evidence on an instance; None if it was never generated."""
         return self._evidence.get(cell)
 
     @cached_property
     def witnesses(self) -> Mapping[str, frozenset[str]]:
-        """The methods that prove the optimum, each by itself, where it is proved.
+        """The independent methods that prove the optimum of each instance, by cell.
 
-        References stand for what they run, so that two of one engine are one method; all other
-        solvers for the problem's own bound, a family that knows the optimum for its
-        construction, and the record of the library for itself.
+        A reference solver counts as its engine, so two references with the same engine are one
+        method. All other solvers count as the problem's own bound. A family with a known optimum
+        counts as the method "construction", and the library's record as a method of its own.
         """
         found: dict[str, set[str]] = {cell: set() for cell in self.optima}
         for run in self._runs:
@@ -95,7 +95,7 @@ class Proofs:
         return {cell: frozenset(methods) for cell, methods in found.items()}
 
     def columns(self) -> dict[str, list[Number | None]]:
-        """Return what is known of each run beside its row; see `load_study` for the columns."""
+        """Return further columns of the runs, such as excess_percent, by name; see `load_study`."""
         return {
             "optimum": [self.optima.get(run.cell) for run in self._runs],
             "excess_percent": [self.excess_percent(run) for run in self._runs],
@@ -104,14 +104,14 @@ class Proofs:
         }
 
     def excess_percent(self, run: SolverRecord) -> float:
-        """Return how far a run's objective is from the proved optimum; infinity if that is 0.
+        """Return the gap of a run's objective to the proved optimum in percent.
 
-        NaN without a solution or without a proved optimum.
+        Infinity over an optimum of 0; NaN without a solution or a proved optimum.
         """
         return self.largest_excess_percent(run) if run.cell in self.optima else math.nan
 
     def largest_excess_percent(self, run: SolverRecord) -> float:
-        """Return how far a run's objective can at most be from the optimum, proved or not.
+        """Return an upper bound on the gap of a run's objective to the optimum in percent.
 
         NaN without a solution; infinity without a bound.
         """
@@ -121,17 +121,17 @@ class Proofs:
         return math.inf if gap is None else 100 * gap
 
     def excess_over_best_percent(self, run: SolverRecord) -> float:
-        """Return how far a run's objective is from the best one; NaN without a solution."""
+        """Return the gap of a run to the best objective in percent; NaN without a solution."""
         if run.objective is None or run.status is Status.ERROR:
             return math.nan
         gap = self._evidence[run.cell].gap_to_best(run.objective)
-        assert gap is not None, "its own objective is known"
+        assert gap is not None, "the run has an objective"
         return 100 * gap
 
 
 @cache
 def _method(problem: str, solver: str) -> str:
-    """Return what a reference stands for; a solver that is not installed here for itself."""
+    """Return the engine of a reference solver; its own name if it is not installed."""
     try:
         engine = engine_of(find_solver(problem, solver))
     except UserError:
@@ -140,7 +140,7 @@ def _method(problem: str, solver: str) -> str:
 
 
 def evidence_of(runs: Sequence[SolverRecord]) -> Evidence | None:
-    """Return what the runs on one instance prove together; None if it was never made."""
+    """Return the combined evidence of the runs on an instance; None if it was never generated."""
     variant = next((variant for run in runs if (variant := variant_of(run)) is not None), None)
     if variant is None:
         return None
@@ -151,7 +151,7 @@ def evidence_of(runs: Sequence[SolverRecord]) -> Evidence | None:
 
 
 def claim_of_record(run: SolverRecord) -> Claim | None:
-    """Return what the record of the library has of a run's instance; None if it is not of it."""
+    """Return the claim of the library's record on a run's instance; None if it has no claim."""
     if run.family != LIBRARY:
         return None
     name = str(run.family_parameters[LIBRARY])
@@ -162,21 +162,21 @@ def claim_of_record(run: SolverRecord) -> Claim | None:
 
 
 def variant_of(run: SolverRecord) -> Variant | None:
-    """Return what was asked of the instance; None if it was never made."""
+    """Return the variant of a run's instance; None if the instance was never generated."""
     return None if run.variant is None else find_problem(run.problem).variants(run.variant)
 
 
 def sense_of(run: SolverRecord) -> Sense | None:
-    """Return which way its objective is better; None if the instance was never made."""
+    """Return whether a run's objective is minimised or maximised; None without an instance."""
     variant = variant_of(run)
     return None if variant is None else variant.sense
 
 
 def find_contradictions(runs: Sequence[SolverRecord]) -> list[str]:
-    """Return one line for each way in which results of one instance contradict one another.
+    """Return one line for each contradiction among results on one instance.
 
-    Those that `lyra_opt.core.evidence.Evidence.contradictions` names, and equal cells that are
-    not equal instances. Runs that ended in an error claim nothing.
+    Contradictions are those of `lyra_opt.core.evidence.Evidence.contradictions`, and runs of one
+    cell on different instances. Failed runs claim nothing.
     """
     claims = sorted(
         (run for run in runs if run.status is not Status.ERROR),
@@ -190,7 +190,6 @@ def find_contradictions(runs: Sequence[SolverRecord]) -> list[str]:
 
 
 def _of_one_instance(runs: list[SolverRecord]) -> Iterable[str]:
-    """Yield the contradictions of one cell."""
     evidence = evidence_of(runs)
     if evidence is not None:
         yield from (contradiction.sentence for contradiction in evidence.contradictions())

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.records import StudyRecord
 
 SHIFT_S = 1.0
-"""What is added to each time before their geometric mean is taken, and taken off after."""
+"""Shift of the geometric mean: added to each time before the mean, and subtracted afterwards."""
 
 WORST_GAP_PERCENT = 100.0
-"""A gap that is larger counts as this, and so does a run without a solution."""
+"""Cap on gaps: a larger gap, or a run without a solution, counts as this gap."""
 
 RESAMPLES = 1000
 
@@ -44,28 +44,27 @@ MEASURES = {
 }
 
 METHOD = (
-    f"Times to proof are geometric means shifted by {SHIFT_S:g} s; a run that proves nothing "
-    "counts with the time limit, and so does one that fails. What counts as a proof is what the "
-    "solver itself proves. Gaps are means, against the best value and "
-    "the best bound that the record of the library or any run has; a gap above "
-    f"{WORST_GAP_PERCENT:g} % counts as {WORST_GAP_PERCENT:g} %, and so does a run without a "
-    f"solution. In brackets are {100 * CONFIDENCE:g} % intervals of {RESAMPLES} bootstrap samples "
-    "of the instances: they say what other instances would do, not how times vary. Ranks go by "
-    "the time to proof, then the share proved, then the gap to the best known; the rank of a "
-    "solver that does not take all instances is in brackets, as its row is over others."
+    f"Times to proof are geometric means shifted by {SHIFT_S:g} s; a run without a proof and a "
+    "failed run count with the time limit. A proof must come from the solver itself. Gaps are "
+    "means relative to the best value or the best bound of the library's record and all runs. A "
+    f"gap above {WORST_GAP_PERCENT:g} % counts as {WORST_GAP_PERCENT:g} %, and so does a run "
+    f"without a solution. Brackets show {100 * CONFIDENCE:g} % intervals from {RESAMPLES} "
+    "bootstrap samples of the instances; the intervals reflect the choice of instances, not the "
+    "variation of times. Solvers are ranked by time to proof, then by share proved, then by gap to "
+    "best known. A rank in brackets belongs to a solver that does not support all instances."
 )
 
 
 @dataclass(frozen=True)
 class Scoreboard:
-    """What a study of the library comes to.
+    """The ranking of the solvers of a study on instances of the library.
 
     Parameters
     ----------
     study
         The study.
     analysis
-        Its runs.
+        The analysis of its runs.
     """
 
     study: StudyRecord
@@ -73,7 +72,7 @@ class Scoreboard:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """The runs on instances of the library that the solver takes, as they are counted."""
+        """The runs on library instances that the solver supports, with capped gaps."""
         frame = self.analysis.frame
         is_counted = (frame.family == LIBRARY) & (frame.status != Status.UNSUPPORTED)
         known = library().known
@@ -89,16 +88,16 @@ class Scoreboard:
 
     @property
     def problems(self) -> list[str]:
-        """Those with instances, in the order of the study."""
+        """The problems with library instances, in the order of the study."""
         return list(self.frame.problem.unique())
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """A row for each problem, grade and configuration, the best first.
+        """A row for each problem, grade and configuration, sorted by rank.
 
-        ``problem``, ``grade``, ``rank``, ``configuration``, ``instances`` that it takes ``of`` how
-        many, and of each of `MEASURES` its value and the ends of its interval, ``_low`` and
-        ``_high``.
+        Columns: ``problem``, ``grade``, ``rank``, ``configuration``; ``instances``, the number that
+        the solver supports; ``of``, the number of all instances; and for each of `MEASURES` its
+        value and the ends ``_low`` and ``_high`` of its interval.
         """
         return pd.DataFrame(
             row
@@ -112,7 +111,7 @@ class Scoreboard:
         )
 
     def shown(self, problem: str) -> TextTable:
-        """Return the rows of a problem for people."""
+        """Return the rows of a problem as a text table."""
         rows = self.table[self.table.problem == problem]
         partial = rows.instances < rows.of
         ranks = rows["rank"].astype(str)
@@ -138,12 +137,12 @@ class Scoreboard:
 
     @cached_property
     def records_in_words(self) -> str:
-        """Of which records the grades and the best known are."""
+        """The records that grades and best known values come from, with their dates."""
         records = library().records
         return ", ".join(f"{each.library} of {each.date}" for each in records)
 
     def in_words(self) -> str:
-        """Return what was run, of which record it is, and how long it took."""
+        """Return sentences on the runs, their duration, the machine load and the records used."""
         runs = self.analysis.runs
         cells = self.frame.cell.nunique()
         limits = sorted({run.time_limit_s for run in runs if run.time_limit_s is not None})
@@ -151,28 +150,28 @@ class Scoreboard:
         begun = pd.to_datetime([run.started_at for run in runs])
         minutes = (begun.max() - begun.min()).total_seconds() / 60
         left = self.study.runs - len(runs)
-        missing = f" {left} of {self.study.runs} runs are not there yet." if left else ""
+        missing = f" {left} of {self.study.runs} runs are missing." if left else ""
         return (
-            f"{len(runs)} runs{within if limits else ''}, on {cells} instances, in {minutes:.0f} "
-            f"minutes from the first to the last, {how_run(self.study, runs).dates}.{missing} "
+            f"{len(runs)} runs{within if limits else ''} on {cells} instances started within "
+            f"{minutes:.0f} minutes, {how_run(self.study, runs).dates}.{missing} "
             f"{self._processor_in_words()}"
-            f"Grades and best known values are those of the record {self.records_in_words}."
+            f"Grades and best known values come from the record {self.records_in_words}."
         )
 
     def _processor_in_words(self) -> str:
-        """Return what times suffered from whatever else the machine did."""
+        """Return a sentence on the share of processor time in wall time."""
         timed = self.frame.dropna(subset=["cpu_time_s", "wall_time_s"])
         wall_time_s = timed.wall_time_s.sum()
         if not wall_time_s:
             return ""
         percent = 100 * timed.cpu_time_s.sum() / wall_time_s
         return (
-            f"Processes had {percent:.0f} % of their wall time as processor time; on a machine "
-            "that does nothing else it is about 100 %. "
+            f"Processor time was {percent:.0f} % of wall time; on an otherwise idle machine it is "
+            "about 100 %. "
         )
 
     def better_than_record(self) -> list[str]:
-        """Return a line for each instance of which a run is better than the record."""
+        """Return a line for each instance on which a run beats the record."""
         known = library().known
         found: dict[str, str] = {}
         for run in self.analysis.runs:
@@ -184,14 +183,14 @@ class Scoreboard:
             if gap and evidence.gap_to_best(run.objective) == 0:
                 found.setdefault(
                     best.id,
-                    f"{best.id}: {run.configuration} has {run.objective}, the record "
+                    f"{best.id}: {run.configuration} found {run.objective}, the record is "
                     f"{best.best_known}",
                 )
         return list(found.values())
 
 
 def scoreboard_of(study: StudyRecord, analysis: Analysis) -> Scoreboard | None:
-    """Return the ranking of a study; None if no instance of it is of the library."""
+    """Return the ranking of a study; None if no instance is from the library."""
     found = Scoreboard(study, analysis)
     return None if found.frame.empty else found
 
@@ -201,7 +200,7 @@ def _counted(gap_percent: pd.Series) -> pd.Series:
 
 
 def _rows(problem: str, grade: str, frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a grade, the best first."""
+    """Yield the rows of a grade, sorted by rank."""
     instances = frame.cell.nunique()
     rows: list[dict[str, Any]] = [
         {
@@ -229,7 +228,7 @@ def _rows(problem: str, grade: str, frame: pd.DataFrame) -> Iterator[dict[str, A
 
 
 def mean_with_interval(name: str, values: pd.Series) -> dict[str, float]:
-    """Return the mean and its interval, which a single value has none of."""
+    """Return the mean of some values and the ends of its interval; NaN for a single value."""
     low = high = float("nan")
     if len(values) > 1:
         low, high = bootstrap_interval(values.to_numpy(float), RESAMPLES)
@@ -255,13 +254,13 @@ def _digits(value: float) -> str:
     >>> [_digits(value) for value in (0.0, 0.01234, 3.456, 99.96)]
     ['0', '0.012', '3.46', '100']
     """
-    if value < 5e-4:  # rounding of logarithms, too
+    if value < 5e-4:  # below the rounding error of the logarithms
         return "0"
     return f"{value:.3f}" if value < 1 else f"{value:.2f}" if value < 9.995 else f"{value:.0f}"
 
 
 def scoreboard_page(scoreboard: Scoreboard, plots: Sequence[Plot]) -> str:
-    """Return the page; pictures are those of the report, in the folder of its plots."""
+    """Return the scoreboard as a Markdown page with the plots of the report."""
     return "\n".join(_page_lines(scoreboard, plots))
 
 
@@ -275,8 +274,8 @@ def _page_lines(scoreboard: Scoreboard, plots: Sequence[Plot]) -> Iterator[str]:
     for machine, count in how.environments:
         yield f"Machine and versions of {count} runs: {machine}.\n"
     yield (
-        "`make scoreboard` makes this page again. A solver of one's own is one more row of each "
-        "ranking:\n\n```\nlyra-opt study library --solver my_file.py:MySolver\n"
+        "`make scoreboard` makes this page again. To rank your own solver:"
+        "\n\n```\nlyra-opt study library --solver my_file.py:MySolver\n"
         "lyra-opt report results/library\n```\n"
     )
     of_plot = {plot.name: plot for plot in plots}

@@ -1,7 +1,7 @@
-"""Studies: which solvers run on which generated instances, within which limits.
+"""Studies: which solvers run on which instances, with which limits.
 
-A study is a TOML file; ``experiments/studies`` holds examples, and ``lyra-opt study --keys``
-explains every key.
+A study is a TOML file. Examples are in ``experiments/studies``; ``lyra-opt study --keys`` explains
+every key.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ NO_LIMIT: tuple[float | None, ...] = (None,)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """A solver as a study runs it.
+    """A solver with its settings in a study.
 
     Parameters
     ----------
     problem
-        Whose instances it solves.
+        Problem whose instances the solver solves.
     label
-        The solver's name, with its time limit where the study runs it with several.
+        Name of the solver, with its time limit if the study runs it with several limits.
     solver
-        The solver's name.
+        Name of the solver.
     source, source_sha256
-        How a solver in a file of one's own is found, ``my_file.py:NAME``, and the content of the
-        file; None for a registered one.
+        Source ``my_file.py:NAME`` of a solver in the user's own file, and the SHA-256 of the file;
+        None for a registered solver.
     time_limit_s
-        Wall-clock seconds, None without a limit.
+        Wall-clock seconds; None without a limit.
     memory_limit_mib
-        What the solver may take beyond what it begins with, None without a limit.
+        Memory that the solver may use on top of its start value; None without a limit.
     certify
         Whether to add the problem's own bound.
     reference
-        Whether it is there to prove the optimum.
+        Whether the solver runs only to prove optima.
     groups
-        The groups of instances that it is run on, None for all.
+        Groups of instances on which the solver runs; None for all groups.
     """
 
     problem: str
@@ -73,7 +73,7 @@ class Configuration:
     source_sha256: str | None = None
 
     def find(self) -> Solver:
-        """Return the solver; `UserError` if its file has changed since the study was loaded."""
+        """Return the solver; raise `UserError` if its file changed after the study was loaded."""
         if self.source is None:
             return find_solver(self.problem, self.solver)
         if content_sha256(self.source) != self.source_sha256:
@@ -81,7 +81,7 @@ class Configuration:
         return find_solver(self.problem, self.source)
 
     def runs_on(self, cell: Cell) -> bool:
-        """Return whether the study runs it on that instance."""
+        """Return whether the study runs this solver on an instance."""
         of_group = self.groups is None or cell.group in self.groups
         return of_group and self.problem == cell.problem
 
@@ -89,7 +89,7 @@ class Configuration:
 def configurations_of(
     study: StudyTable, groups: Collection[str], folder: Path
 ) -> tuple[Configuration, ...]:
-    """Return the solvers of every block, none of them twice with one limit."""
+    """Return the solvers of all blocks; no solver may occur twice with the same limit."""
     found: list[Configuration] = []
     for position, block in enumerate(study.solvers):
         path = f"solvers[{position}]"
@@ -103,7 +103,7 @@ def configurations_of(
         for (given, solver), limit in product(named, limits):
             which = (solver.problem, solver.name, limit)
             if any(which == (each.problem, each.solver, each.time_limit_s) for each in found):
-                rule = "must not be named twice with the same time limit"
+                rule = "must not occur twice with the same time limit"
                 raise FieldError(f"{path}.names", given, rule)
             found.append(
                 Configuration(
@@ -123,7 +123,7 @@ def configurations_of(
 
 
 class _Named(NamedTuple):
-    """A solver that a study names: where it is from, if it is one of the user's own."""
+    """A solver that a study names, with its source if it is the user's own."""
 
     problem: str
     name: str
@@ -133,9 +133,9 @@ class _Named(NamedTuple):
 
 
 def _named(given: str, problems: Sequence[str], path: str, folder: Path) -> list[_Named]:
-    """Return the solvers that a name stands for, at most one of each problem but for the `*`.
+    """Return the solvers with a given name, at most one per problem unless the name is `*`.
 
-    Registered ones that are named are not loaded: one that cannot be costs its rows, not the study.
+    Registered solvers are not loaded: one that cannot be loaded fails its own rows, not the study.
     """
     if given == ALL_SOLVERS:
         return [
@@ -154,7 +154,7 @@ def _named(given: str, problems: Sequence[str], path: str, folder: Path) -> list
             name = find_solver_safely(problem, source).name
             own = (source, content_sha256(source)) if is_reference(given) else ()
             found.append(_Named(problem, name, *own))
-        except UserError as error:  # a file's solver is of one problem alone
+        except UserError as error:  # a solver in a file solves only one problem
             refused.append(error)
     if not found:
         raise FieldError(path, given, str(refused[0])) from refused[0].__cause__
@@ -164,12 +164,12 @@ def _named(given: str, problems: Sequence[str], path: str, folder: Path) -> list
 def _proves_optima(problem: str, name: str) -> bool:
     try:
         return bool(find_solver_safely(problem, name).exact_variants)
-    except UserError:  # costs its rows, not the study
+    except UserError:  # fails its own rows, not the study
         return False
 
 
 def _with_limits_in_labels(found: list[Configuration]) -> tuple[Configuration, ...]:
-    """Tell configurations of one solver apart by their limits."""
+    """Add time limits to the labels of solvers that run with several limits."""
     uses = Counter((configuration.problem, configuration.solver) for configuration in found)
     return tuple(
         configuration
@@ -191,22 +191,22 @@ LARGEST_STUDY_BYTES = 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """A validated study; its runs are every cell with every configuration for its group.
+    """A validated study, which runs every configuration on every cell of its groups.
 
     Parameters
     ----------
     source
-        The file, as given.
+        Path of the file, as given.
     text
-        Its content, word for word, below a comment for each key that was changed.
+        Text of the file, word for word, below a comment for each changed key.
     name, problems, description, headline
-        As in the file; without a headline that is empty.
+        As in the file; the headline is empty if the file has none.
     cells
-        The instances, in the order of the file.
+        The instances, in file order.
     configurations
-        The solvers, in the order of the file.
+        The solvers, in file order.
     trace
-        The job trace for the cells that read one.
+        The job trace for cells that read one; None without a trace.
     """
 
     source: str
@@ -220,13 +220,13 @@ class Study:
     trace: Trace | None
 
     def runs(self) -> Iterator[tuple[Cell, Configuration]]:
-        """Yield every run, cell by cell."""
+        """Yield every pair of instance and solver, instance by instance."""
         for cell, configuration in product(self.cells, self.configurations):
             if configuration.runs_on(cell):
                 yield cell, configuration
 
     def meaning_hash(self) -> str:
-        """Return the SHA-256 of what is run; comments, layout and description do not count."""
+        """Return the SHA-256 of everything that decides what is run; comments do not count."""
         meaning = {
             "name": self.name,
             "trace_sha256": None if self.trace is None else self.trace.sha256,
@@ -249,37 +249,35 @@ def read_study(
     Parameters
     ----------
     trace
-        For the families that read one.
+        Job trace for families that read one.
     changes
-        What to put in place of the file's own keys ``seeds`` or ``time_limit_s``, or to add;
-        blocks that have keys of their own keep them.
+        New values for the file's keys ``seeds`` or ``time_limit_s``; blocks with keys of their own
+        keep them.
     solvers
-        To run on all instances beside those of the file: names, or ``my_file.py:NAME``.
+        Further solvers to run on all instances: names, or ``my_file.py:NAME``.
 
     Raises
     ------
     InputError
-        Naming file, field, value and rule.
+        If the file breaks a rule; names file, field, value and rule.
     UserError
-        If a trace is given that no family of the study reads.
+        If a trace is given but no family of the study reads a trace.
     """
     source = str(path)
     text = read_text(path, LARGEST_STUDY_BYTES)
-    document = parse_toml(text, source, "a study")
+    document = parse_toml(text, source, "a study file")
     for key, value in (changes or {}).items():
         document[key] = value
-        text = f"# run with {key} = {value!r} in place of the file's\n{text}"
+        text = f"# run with {key} = {value!r}\n{text}"
     if solvers and isinstance(document.get("solvers"), list):
         document["solvers"].append({"names": list(solvers)})
-        text = f"# run with {', '.join(solvers)} beside the file's solvers\n{text}"
+        text = f"# run also with the solvers {', '.join(solvers)}\n{text}"
     try:
         study = _parse_study(document, source, text, trace)
     except FieldError as error:
         raise InputError(source, str(error)) from None
     if trace is not None and not any(cell.reads_trace for cell in study.cells):
-        raise UserError(
-            f"--trace is {trace.path}: no family of the study {study.name} reads a trace"
-        )
+        raise UserError(f"--trace {trace.path}: no family of the study {study.name} reads a trace")
     return study
 
 

@@ -1,4 +1,4 @@
-"""The instances of a study, before any is made, and the trace that they are cut from."""
+"""The instances of a study before they are generated, and the trace that some are cut from."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A trace file.
+    """A job trace file.
 
     Parameters
     ----------
     path
-        Where it is on this machine.
+        Path on this machine.
     sha256
-        SHA-256 of its bytes.
+        SHA-256 of the content.
     """
 
     path: str
@@ -51,22 +51,22 @@ class Trace:
 
     @property
     def name(self) -> str:
-        """Its name without folders, for rows that are read on other machines."""
+        """The file name without folders, for rows that are read on other machines."""
         return Path(self.path).name
 
 
 def find_trace(file: str) -> Trace:
-    """Return the trace `file`, looked up as given and then in the folder of LYRA_OPT_TRACES.
+    """Find the trace `file`, as given or else in the folder LYRA_OPT_TRACES.
 
     Raises
     ------
     InputError
-        If it is in neither place or is no job trace; names row and column.
+        If the file is in neither place or is not a job trace; names row and column.
     """
     path = locate(file)
     if not path.is_file():
-        raise InputError(file, f"is no file, {NOT_THERE}")
-    read_trace(path)  # a damaged trace is one error now, not one in every row
+        raise InputError(file, f"is not a file, {NOT_THERE}")
+    read_trace(path)  # report a damaged trace once, not in every row
     try:
         with path.open("rb") as stream:
             return Trace(str(path), hashlib.file_digest(stream, "sha256").hexdigest())
@@ -76,26 +76,26 @@ def find_trace(file: str) -> Trace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One instance of a study, before it is generated.
+    """One instance of a study before it is generated.
 
     Parameters
     ----------
     problem
-        That it is an instance of.
+        Problem of the instance.
     group
-        The name under which the study sums up its families; empty if it gives none.
+        Name of the group under which the study summarises the instance; empty without a group.
     family
-        The family that generates it.
+        Family that generates the instance.
     parameters
-        What the family is given, in the order of the file.
+        Parameters of the family, in file order.
     axes
-        The names of those that the study gives as lists.
+        Names of the parameters that the study gives as lists.
     seed
         Seed of the generator.
     reads_trace
-        Whether the family is given the job trace too.
+        Whether the family also reads the job trace.
     file_sha256
-        Of the instance file, which then stands in place of a family; None for a family.
+        SHA-256 of the instance file that takes the place of a family; None for a family.
     """
 
     problem: str
@@ -108,26 +108,28 @@ class Cell:
     file_sha256: str | None = None
 
     def arguments(self, trace: Trace | None) -> dict[str, Any]:
-        """Return what the family is asked for; a cell that reads no trace ignores `trace`."""
+        """Return the arguments of the family; `trace` is ignored unless the cell reads a trace."""
         path = str(stand_in(trace.path)) if trace is not None and self.reads_trace else None
         return {**dict(self.parameters), "trace": path}
 
     @property
     def shape(self) -> str:
-        """All but the seed, in words."""
+        """Family and parameters in words, without the seed."""
         return " ".join([self.family, *(f"{name}={value}" for name, value in self.parameters)])
 
     @property
     def key(self) -> str:
-        """The cell in words, which identify it in its study."""
+        """Text that identifies the cell in its study."""
         return f"{self.shape} seed={self.seed}"
 
 
 def cells_of(blocks: Sequence[Block], configurations: int, trace: Trace | None) -> tuple[Cell, ...]:
-    """Return the cells of every block of instances, none of them twice, all checked."""
+    """Return the checked cells of all blocks of instances; no cell may occur twice."""
     runs = configurations * sum(block.size for block in blocks)
     if runs > LARGEST_STUDY_RUNS:
-        raise FieldError("instances", runs, f"runs in all must be at most {LARGEST_STUDY_RUNS}")
+        raise FieldError(
+            "instances", runs, f"total number of runs must be at most {LARGEST_STUDY_RUNS}"
+        )
     cells: dict[str, Cell] = {}
     for block in blocks:
         for shape in block.shapes():
@@ -144,18 +146,18 @@ def cells_of(blocks: Sequence[Block], configurations: int, trace: Trace | None) 
 
 
 def _check_shape(shape: Cell, trace: Trace | None) -> tuple[bool, bool]:
-    """Return whether the family reads a trace and whether seeds matter to it.
+    """Return whether the family reads a trace, and whether it is seeded.
 
     Raises
     ------
     UserError
-        If the family refuses what the shape asks for, or the file is no instance of the problem.
+        If the family refuses the parameters, or a file is not an instance of the problem.
     """
     if shape.file_sha256 is not None:
         read_instance_file(shape)
         return False, False
     if shape.family == LIBRARY:
-        return False, False  # the catalogue has it, and its content is checked when it is loaded
+        return False, False  # checked when the instance is loaded
     family = find_family(shape.problem, shape.family)
     try:
         arguments = shape.arguments(None)
@@ -178,16 +180,16 @@ def _accepts(family: Family, arguments: dict[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """One ``[[instances]]`` table, or what a problem has of it.
+    """One ``[[instances]]`` table, or its part for one problem.
 
     Parameters
     ----------
     path
-        What errors call it.
+        Path of the table in error messages.
     files
-        Path and SHA-256 of instance files, in place of families.
+        Path and SHA-256 of each instance file, in place of families.
     ids
-        Of instances of the library, in place of families.
+        Ids of library instances, in place of families.
     """
 
     path: str
@@ -202,12 +204,12 @@ class Block:
 
     @property
     def size(self) -> int:
-        """How many instances it has, if all of its families are seeded."""
+        """The number of instances of the block if all its families are seeded."""
         generated = len(self.families) * prod(map(len, self.parameters.values()))
         return generated * len(self.seeds) + len(self.files) + len(self.ids)
 
     def shapes(self) -> Iterator[Cell]:
-        """Return a cell, with the first seed, for all that are equal but for their seeds."""
+        """Yield one cell, with the first seed, for each set of cells that differ only in seed."""
         of_block = partial(Cell, problem=self.problem, group=self.group, seed=self.seeds[0])
         for path, sha256 in self.files:
             yield of_block(family=FILE, parameters=((FILE, path),), axes=(), file_sha256=sha256)
@@ -222,11 +224,11 @@ class Block:
 
 
 FILE, LIBRARY = "file", "library"
-"""What stands for a family and its parameter where an instance is there already."""
+"""Names used for both family and parameter of an instance from a file or from the library."""
 
 
 def blocks_of(study: StudyTable, folder: Path) -> list[Block]:
-    """Return the blocks of a study; patterns of files are relative to the folder of its file."""
+    """Return the blocks of a study; file patterns are relative to the folder of its file."""
     return [
         each
         for position, block in enumerate(study.instances)
@@ -237,11 +239,11 @@ def blocks_of(study: StudyTable, folder: Path) -> list[Block]:
 def _blocks(
     block: FilesTable | LibraryTable | Generated, path: str, study: StudyTable, folder: Path
 ) -> list[Block]:
-    """Return the blocks that a table of instances comes to, one for each problem."""
+    """Return the blocks of one table of instances, one for each problem."""
     if isinstance(block, LibraryTable):
         return _of_library(block, path, study.problem)
     if len(study.problem) > 1:
-        rule = "must be one, as not all instances are of the library"
+        rule = "must be one problem unless all instances are from the library"
         raise FieldError("problem", list(study.problem), rule)
     (problem,) = study.problem
     if isinstance(block, FilesTable):
@@ -250,7 +252,7 @@ def _blocks(
 
 
 def _of_library(block: LibraryTable, path: str, problems: Sequence[str]) -> list[Block]:
-    """Return instances of the library, a block for each problem that has any."""
+    """Return the library instances of a table, one block for each problem that has any."""
     library = the_library()
     versions = {each.name: each.instances for each in library.catalogues}
     require_choice(f"{path}.library", block.library, list(versions))
@@ -273,7 +275,7 @@ def _of_library(block: LibraryTable, path: str, problems: Sequence[str]) -> list
         if entry.problem in found:
             found[entry.problem].append(entry.id)
     if not any(found.values()):
-        raise FieldError(path, block.library, "has no instance that is asked for")
+        raise FieldError(path, block.library, "must have an instance that fits all other keys")
     return [
         Block(path=path, problem=problem, group=problem, ids=ids)
         for problem, ids in found.items()
@@ -304,8 +306,8 @@ def _files(block: FilesTable, path: str, problem: str, folder: Path) -> Block:
     for position, pattern in enumerate(block.files):
         paths = sorted(glob(pattern, root_dir=folder))  # noqa: PTH207 - patterns may be absolute
         if not paths:
-            how = f"; to make them: {block.made_by}" if block.made_by else ""
-            rule = f"names no file in {folder}{how}"
+            how = f"; make the files with: {block.made_by}" if block.made_by else ""
+            rule = f"must match a file in {folder}{how}"
             raise FieldError(f"{path}.files[{position}]", pattern, rule)
         found |= {str(folder / name): _sha256(str(folder / name)) for name in paths}
     return Block(
@@ -324,18 +326,20 @@ def _sha256(path: str) -> str:
 
 
 def read_instance_file(cell: Cell) -> Any:
-    """Return the instance of a cell that names a file.
+    """Read the instance of a cell that names a file.
 
     Raises
     ------
     UserError
-        If it cannot be read, is no instance of the problem, or has changed since the study was
-        loaded.
+        If the file cannot be read, is not an instance of the problem, or has changed since the
+        study was loaded.
     """
     path = str(stand_in(str(dict(cell.parameters)[FILE])))
     if _sha256(path) != cell.file_sha256:
         raise InputError(path, "has changed since the study was loaded")
     loaded = load_instance(path)
     if loaded.problem.name != cell.problem:
-        raise InputError(path, f"is an instance of {loaded.problem.name}, not of {cell.problem}")
+        raise InputError(
+            path, f"must be an instance of {cell.problem}, not of {loaded.problem.name}"
+        )
     return loaded.instance

@@ -1,4 +1,4 @@
-"""The keys of a study file; ``lyra-opt study --keys`` lists them."""
+"""The keys of a study file, which ``lyra-opt study --keys`` lists."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ LARGEST_STUDY_RUNS = 1_000_000
 Parameter = str | int
 
 ALL_SOLVERS = "*"
-"""What stands for every registered solver in a list of names."""
+"""Stands for all registered solvers in a list of names."""
 
-RESERVED = {"seed": "is given as seeds", "trace": "is given on the command line"}
-"""Parameters of families that a block of instances does not set, and why."""
+RESERVED = {"seed": "must be given as seeds", "trace": "must be given on the command line"}
+"""Parameters of families that a block of instances cannot set, each with the reason."""
 
 _NAMES = ListOf(Text(), distinct=True)
 _SEEDS = Seeds(LARGEST_STUDY_RUNS)
 _LIMITS = OneOrList(Number(above=True))
-_GROUP = key(Line(), "name under which the report sums the instances up", "")
+_GROUP = key(Line(), "name of the group under which the report summarises the instances", "")
 
 
 _VALUES = OneOrList(PARAMETER)
@@ -50,18 +50,18 @@ _VALUES = OneOrList(PARAMETER)
 
 @dataclass(frozen=True, kw_only=True)
 class FamiliesTable:
-    """Instances that families generate."""
+    """A block of instances that families generate."""
 
     group: str = _GROUP
     families: tuple[str, ...] = key(
         _NAMES,
-        'families that generate the instances, see "lyra-opt generate"; all other keys are their '
-        "parameters, a list of which is an axis of the study: instances are generated with each "
-        "entry, and tables have a column",
+        'families that generate the instances, see "lyra-opt generate"; all other keys are '
+        "parameters of the families. A parameter with a list of values is an axis of the study: "
+        "each value is used, and tables have a column for the axis",
     )
     seeds: tuple[int, ...] | None = key(
         _SEEDS,
-        "of the instances; a family that is not seeded has the first alone",
+        "seeds of the instances; a family without randomness uses only the first seed",
         None,
         shown="those of the study",
     )
@@ -69,43 +69,44 @@ class FamiliesTable:
 
 @dataclass(frozen=True, kw_only=True)
 class FilesTable:
-    """Instances that are there already."""
+    """A block of instances that are read from files."""
 
     group: str = _GROUP
     files: tuple[str, ...] = key(
-        _NAMES, "instance files in place of families; patterns are relative to the study's folder"
+        _NAMES, "instance files or patterns, relative to the folder of the study file"
     )
-    made_by: str = key(Line(), "how to make them, said where there are none", "")
+    made_by: str = key(Line(), "command that makes the files, shown if they are missing", "")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LibraryTable:
-    """Instances of the instance library; each in the group that is called as its problem."""
+    """A block of instances from the library, grouped by problem."""
 
     library: str = key(
-        Name(), 'version of the instance library that they came with, see "lyra-opt library list"'
+        Name(), 'version of the library that added the instances, see "lyra-opt library list"'
     )
     grades: tuple[Grade, ...] | None = key(
-        ListOf(Choice(Grade), distinct=True), "those of these grades", None, shown="all"
+        ListOf(Choice(Grade), distinct=True), "only instances of these grades", None, shown="all"
     )
-    ids: tuple[str, ...] | None = key(_NAMES, "those that are called so", None, shown="all")
+    ids: tuple[str, ...] | None = key(_NAMES, "only instances with these ids", None, shown="all")
     largest_size: int | None = key(
-        Integer(1), "those of at most so many servers or jobs", None, shown="any"
+        Integer(1), "only instances with at most this number of servers or jobs", None, shown="any"
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generated:
-    """A block of instances that families generate, with what the families are given.
+    """A block of generated instances with the parameters of its families.
 
     Parameters
     ----------
     table
-        The keys that all such blocks have.
+        The keys that all blocks of this kind have.
     parameters
-        The values of each other key.
+        The values of each other key, by name.
     axes
-        Those that are lists: instances are generated with each entry, and tables have a column.
+        Names of the parameters that are lists: instances are generated with each entry, and tables
+        have a column for it.
     """
 
     table: FamiliesTable
@@ -115,12 +116,12 @@ class Generated:
 
 @dataclass(frozen=True, slots=True)
 class Instances(Rule):
-    """The rule of a block of instances."""
+    """The rule for a block of instances."""
 
     tables = (FamiliesTable, FilesTable, LibraryTable)
 
     def check(self, path: str, value: object) -> FilesTable | LibraryTable | Generated:
-        """Return a block; keys that are none of its own are parameters of the families."""
+        """Return a block of instances; unknown keys are parameters of its families."""
         if isinstance(value, dict) and "library" in value:
             return parsed(LibraryTable, value, path)
         if not isinstance(value, dict) or "files" in value:
@@ -138,64 +139,68 @@ class Instances(Rule):
         )
 
     def schema(self) -> dict[str, Any]:
-        """See `lyra_opt.core.rules.Rule`."""
+        """Return the JSON schema that allows any of the three kinds of blocks."""
         generated = schema_of(FamiliesTable) | {"additionalProperties": _VALUES.schema()}
         return {"anyOf": [schema_of(FilesTable), schema_of(LibraryTable), generated]}
 
     def in_words(self) -> str:
-        """See `lyra_opt.core.rules.Rule`."""
+        """Return the rule in words."""
         return "table with families, with files, or with a library"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SolversTable:
-    """Solvers that are run alike."""
+    """A block of solvers with common settings."""
 
     names: tuple[str, ...] = key(
         _NAMES,
-        'solvers, see "lyra-opt solvers"; one in a file of your own, which is looked for beside '
-        f'the study, is my_file.py:NAME; "{ALL_SOLVERS}" is every registered one',
+        'solvers, see "lyra-opt solvers"; my_file.py:NAME is a solver in your own file, in the '
+        f'folder of the study; "{ALL_SOLVERS}" means all registered solvers',
     )
     groups: tuple[str, ...] | None = key(
-        _NAMES, "groups of instances that they are run on", None, shown="all"
+        _NAMES, "groups of instances on which the solvers run", None, shown="all"
     )
     time_limit_s: tuple[float, ...] | None = key(
-        _LIMITS, "seconds of a run; each limit of a list", None, shown="that of the study"
+        _LIMITS,
+        "time limit in seconds, or a list of limits to use",
+        None,
+        shown="that of the study",
     )
     certify: bool | None = key(
-        Flag(), "whether to add the problem's own bound", None, shown="that of the study"
+        Flag(), "whether to compute the problem's own bound", None, shown="that of the study"
     )
     reference: bool | None = key(
         Flag(),
-        "whether they are there to prove optima, and left out of plots of excess",
+        "whether the solvers run only to prove optima and are left out of plots of excess",
         None,
-        shown=f'of "{ALL_SOLVERS}" those that prove optima, else none',
+        shown=f'true for solvers of "{ALL_SOLVERS}" that prove optima, else false',
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudyTable:
-    """The whole file."""
+    """The keys of a study file."""
 
-    format: str = key(Text((STUDY_FORMAT,)), "of the file")
-    version: int = key(Integer(STUDY_VERSION, STUDY_VERSION), "of the format")
-    name: str = key(Name(), "what it is called, and the folder of its results")
+    format: str = key(Text((STUDY_FORMAT,)), "name of the file format")
+    version: int = key(Integer(STUDY_VERSION, STUDY_VERSION), "version of the file format")
+    name: str = key(Name(), "name of the study and of the folder with its results")
     problem: tuple[str, ...] = key(
-        OneOrList(Text()), "whose instances are solved; several where all are of the library"
+        OneOrList(Text()),
+        "problem whose instances are solved; may be a list if all instances are from the library",
     )
-    description: str = key(Line(), "what it is for", "")
-    seeds: tuple[int, ...] | None = key(_SEEDS, "of the instances", None)
+    description: str = key(Line(), "purpose of the study", "")
+    seeds: tuple[int, ...] | None = key(_SEEDS, "seeds of the generated instances", None)
     time_limit_s: tuple[float, ...] | None = key(
-        _LIMITS, "seconds of a run; each limit of a list", None
+        _LIMITS, "time limit in seconds, or a list of limits to use", None
     )
     memory_limit_mib: float | None = key(
-        Number(above=True), "MiB that a run may take beyond what it begins with", None
+        Number(above=True), "MiB that a solver may use on top of the memory at its start", None
     )
-    certify: bool = key(Flag(), "whether to add the problem's own bound to each result", False)
+    certify: bool = key(Flag(), "whether to compute the problem's own bound for each result", False)
     headline: tuple[str, ...] = key(
-        _NAMES, "solvers that the report begins with", (), shown="the problem's default"
+        _NAMES, "solvers named first in the report", (), shown="the problem's default"
     )
     instances: tuple[FilesTable | LibraryTable | Generated, ...] = key(
-        ListOf(Instances()), "what is solved"
+        ListOf(Instances()), "blocks of instances to solve"
     )
-    solvers: tuple[SolversTable, ...] = key(ListOf(Table(SolversTable)), "what solves it")
+    solvers: tuple[SolversTable, ...] = key(ListOf(Table(SolversTable)), "blocks of solvers to run")

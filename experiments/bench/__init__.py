@@ -1,6 +1,6 @@
-"""Figures of speed: benchmarks for pytest-benchmark, and the targets of studies and benchmarks.
+"""Speed measurements: benchmarks for pytest-benchmark, and speed targets of studies and benchmarks.
 
-``python -m lyra_opt.experiments.bench`` runs them. A target is a row of ``targets.csv``; what it is
-about is measured by a module of this folder, which pytest runs, or by a study of
-``experiments/studies``. Timings hold for one machine and one run: no test has one.
+``python -m lyra_opt.experiments.bench`` runs them. A target is a row of ``targets.csv``. It is
+measured by a module of this folder, which pytest runs, or by a study of ``experiments/studies``.
+Times are comparable only within one run on one machine, so no test asserts a time.
 """

@@ -1,4 +1,4 @@
-"""Measure the figures of speed: ``python -m lyra_opt.experiments.bench --out DIR``."""
+"""Run all speed measurements: ``python -m lyra_opt.experiments.bench --out DIR``."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ PAGE = "bench.md"
 TARGETS = read_targets()
 PARTS = list(dict.fromkeys(TARGETS.part))
 BENCHMARKS = [part for part in PARTS if Path(__file__).with_name(f"{part}.py").is_file()]
-"""Modules of this folder that pytest runs; all other parts are studies that come along."""
+"""Modules of this folder that pytest runs; all other parts are bundled studies."""
 
 DESCRIPTION = f"""\
-Measure the figures of speed, part by part, and write into DIR, after each part anew, bench.md (all
-tables) and figures.csv: each target of experiments/bench/targets.csv with what was measured.
+Measure speed part by part. After each part, write bench.md (all tables) and figures.csv (each
+target of experiments/bench/targets.csv with the measured value) into DIR.
 
-Benchmarks: {", ".join(BENCHMARKS)}. pytest-benchmark times them into DIR/PART.json; to
-run some of them alone: pytest experiments/bench/simulation.py -k rounds
+Benchmarks: {", ".join(BENCHMARKS)}. pytest-benchmark writes their times into DIR/PART.json. To
+run only some of them: pytest experiments/bench/simulation.py -k rounds
 
 Studies: {", ".join(PARTS[len(BENCHMARKS) :])}.
-Each is run as "lyra-opt study PART" does, in one process, the solvers in turn on each instance, and
-each run is stored in DIR/PART as it completes. DIR/PART also holds the report, and for studies with
-a headline speed_by_*.csv, the ratios of the solvers' times.
+Each study runs in one process, as with "lyra-opt study PART"; solvers take turns on each instance.
+Runs are stored in DIR/PART. DIR/PART also gets the report and, for studies with a headline, the
+ratios of solver times in speed_by_*.csv.
 
 Exit code: 0; 1 if a target was missed, a run failed or results contradict one another; 2 for bad
 usage; 130 after Ctrl-C.
@@ -70,7 +70,7 @@ examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print the figures of each part, write the page; 1 if something is not as meant."""
+    """Measure all parts, print their figures and write the page; return 1 if a part failed."""
     parser = argparse.ArgumentParser(
         prog="python -m lyra_opt.experiments.bench",
         description=DESCRIPTION,
@@ -78,12 +78,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     option = parser.add_argument
     option("--out", type=Path, default=Path("results/bench"), metavar="DIR")
-    option("--only", action="append", choices=PARTS, help="a part; may be repeated")
-    option("--small", action="store_true", help="small benchmarks, once, to see that they run")
-    option("--seeds", type=integer_from(1), metavar="N", help="of studies, in place of theirs")
+    option("--only", action="append", choices=PARTS, help="measure only this part; may be repeated")
+    option("--small", action="store_true", help="run small benchmarks once, as a smoke test")
+    option("--seeds", type=integer_from(1), metavar="N", help="number of seeds of each study")
     seconds = above_zero("seconds")
-    option("--time-limit", type=seconds, metavar="S", help="of studies, in place of theirs")
-    option("--resume", action="store_true", help="keep the runs of studies that DIR holds")
+    option("--time-limit", type=seconds, metavar="S", help="time limit of each study's runs")
+    option(
+        "--resume", action="store_true", help="keep runs of studies that are already stored in DIR"
+    )
     options = parser.parse_args(arguments)
     bench = Bench(options)
     try:
@@ -92,14 +94,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UserError as error:
         parser.exit(2, f"{parser.prog}: error: {one_line(str(error))}\n")
     except KeyboardInterrupt:
-        print(f"{options.out / PAGE}: what was measured so far", file=sys.stderr)
+        print(f"{options.out / PAGE}: results measured so far", file=sys.stderr)
         return EXIT_INTERRUPTED
     print(f"{options.out / PAGE}: all tables")
     return int(bench.has_failed)
 
 
 class Bench:
-    """The options of the command line, and what has been measured so far."""
+    """A run of the speed measurements: its options, and the results so far."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
@@ -109,7 +111,7 @@ class Bench:
         self.has_failed = False
 
     def measure(self, part: str) -> None:
-        """Measure a part, print its figures, and write the page with them."""
+        """Measure a part, print its figures, and write the page with all results so far."""
         self._folder.mkdir(parents=True, exist_ok=True)
         measured = self._benchmarks(part) if part in BENCHMARKS else self._study(part)
         of_part = TARGETS[TARGETS.part == part].itertuples()
@@ -122,16 +124,16 @@ class Bench:
         write_text(self._folder / "figures.csv", frame_text(pd.DataFrame(self._figures)))
 
     def _benchmarks(self, part: str) -> pd.DataFrame:
-        """Have pytest run the benchmarks of a module; one without its trace is skipped."""
+        """Run the benchmarks of a module with pytest; skip a benchmark if its trace is missing."""
         if find_spec("pytest_benchmark") is None:
-            raise UserError("benchmarks need pytest-benchmark, pip install 'lyra-opt[dev]'")
+            raise UserError("benchmarks require pytest-benchmark: pip install 'lyra-opt[dev]'")
         file = self._folder / f"{part}.json"
         module = str(Path(__file__).with_name(f"{part}.py"))
         command = [sys.executable, "-m", "pytest", module, f"--benchmark-json={file}", "--quiet"]
         command += ["-p", "no:cacheprovider", "-W", "ignore", "-o", "timeout=0"]
         sizes = {SMALL_VARIABLE: "1"} if self._options.small else {}
         if subprocess.run(command, env=os.environ | sizes, check=False).returncode:  # noqa: S603
-            self._fail(f"{part}: a benchmark failed: see the output of pytest.")
+            self._fail(f"{part}: a benchmark failed; see the output of pytest.")
         return benchmark_frame(file)
 
     def _study(self, part: str) -> pd.DataFrame:
@@ -149,8 +151,9 @@ class Bench:
         write_files(report, folder)
         if status:
             self._fail(
-                f"{part}: {len(report.contradictions)} contradictions between results, and failed "
-                "runs if any: see its report. Do not rely on its numbers."
+                f"{part}: runs failed, or results contradict one another "
+                f"({len(report.contradictions)} contradictions between results); see the report, "
+                "and do not rely on these numbers."
             )
         if study.headline:
             self._sections += _speed_tables(report.analysis, study.headline[0], folder)
@@ -164,20 +167,20 @@ class Bench:
 def _head() -> str:
     machine = current_environment()
     return (
-        f"# Figures of speed\n\nMeasured on {machine.cpu}, {machine.cores} cores, "
-        f"Python {machine.versions['python']}. Times compare only within this page.\n"
+        f"# Speed\n\nMeasured on {machine.cpu}, {machine.cores} cores, "
+        f"Python {machine.versions['python']}. Times are comparable only within this page.\n"
     )
 
 
 def _speed_tables(analysis: Analysis, yardstick: str, folder: Path) -> Iterator[str]:
-    """Write the tables of ratios of a study, and return what the page says of it."""
+    """Write the tables of time ratios of a study; yield the sections of the page on them."""
     yield (
         f"## {folder.name}\n\n"
-        f"{analysis.frame.cell.nunique()} instances, each solved by the solvers in turn, in one "
-        "process on one thread. Ratios are geometric means of the time over that of "
-        f"`{yardstick}` on the same instance; in those of times to proof a run without a proof "
-        "counts as the limit. A proof of a heuristic is the problem's own bound, whose time is "
-        "included there.\n\n"
+        f"Solvers take turns on each of {analysis.frame.cell.nunique()} instances, in one process "
+        "on one thread. Ratios are geometric means of the time divided by the time of "
+        f"`{yardstick}` on the same instance. In ratios of times to proof, a run without a proof "
+        "counts with its limit. The proof of a heuristic is the problem's own bound, and its time "
+        "is included.\n\n"
         f"![Instances proved over time]({folder.name}/{PLOTS_FOLDER}/cactus.svg)\n"
     )
     for name, columns in {"group": (GROUP,), "size": (GROUP, ASKED_SIZE)}.items():

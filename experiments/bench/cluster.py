@@ -1,4 +1,4 @@
-"""A scheduler and workers on this machine as on several: processes that share no folder."""
+"""A Dask scheduler and workers as processes without a shared folder, as on several machines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONGEST_START_S = 600.0
 
 
 class Cluster:
-    """Processes of Dask's own command, each leader of a group, in folders of their own."""
+    """Dask processes on this machine, each with its own process group and folder."""
 
     def __init__(self, folder: Path) -> None:
         with socket.socket() as free:
@@ -32,26 +32,26 @@ class Cluster:
         self.workers: list[subprocess.Popen[bytes]] = []
 
     def start(self, workers: int) -> None:
-        """Start a scheduler, and workers, and wait until they are there."""
+        """Start a scheduler and workers, and wait until all workers are connected."""
         self.scheduler = self._started("scheduler", "--port", str(self.port), "--host", "127.0.0.1")
         if workers:
             self.add(workers)
             self.wait_for(workers)
 
     def add(self, workers: int) -> None:
-        """Start further workers of one thread."""
+        """Start further workers with one thread each."""
         for _ in range(workers):
             self.workers.append(self._started("worker", self.address, "--nthreads", "1"))
 
     def wait_for(self, workers: int) -> None:
-        """Wait until so many workers are there."""
+        """Wait until the given number of workers is connected."""
         from distributed import Client
 
         with Client(self.address, timeout=LONGEST_START_S, set_as_default=False) as client:
             client.wait_for_workers(workers, timeout=LONGEST_START_S)
 
     def stop(self) -> None:
-        """Kill all of it."""
+        """Kill all processes."""
         for process in (self.scheduler, *self.workers):
             if process is not None:
                 kill(process)
@@ -73,7 +73,7 @@ class Cluster:
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process with those that it has started, as a machine does that loses its power."""
+    """Kill a process and its children at once, as a power failure would."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

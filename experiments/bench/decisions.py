@@ -1,4 +1,4 @@
-"""Benchmarks of single decisions: of round-based policies, in a network, and of shares of time."""
+"""Benchmarks of single decisions: round-based policies, network placement, and time shares."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ WAITING = sized(500, 10)
 LEASE_S = 3600.0
 
 SHARE_SOLVERS = ("lp-sifting", "lp-highs", "lp-glop")
-"""The first is the default; rounds use the second; the third is of another library."""
+"""The default solver, the solver that rounds use, and a solver of another library."""
 
 
 def crowded_round(gpus_of_type: int, seed: int) -> RoundState:
-    """Return a round that begins with many jobs of Gavel's generator, none of which runs."""
+    """Return a round that starts with many jobs of Gavel's generator, all waiting."""
     cluster = cluster_of(dict.fromkeys(TYPES, gpus_of_type))
     drawn = gavel_like(jobs=JOBS, seed=seed, gpu_types=cluster.gpu_types).jobs
     gangs = [job.measured for job in drawn if job.measured is not None]
@@ -63,14 +63,14 @@ def crowded_round(gpus_of_type: int, seed: int) -> RoundState:
 
 
 def decide_round(policy: str, state: RoundState) -> None:
-    """Make one decision with a policy that has seen none of the jobs before."""
+    """Make one decision of a round-based policy without memory of earlier rounds."""
     fresh = ROUND_POLICIES[policy]()
     fresh.prepare(state, np.random.default_rng(0))
     fresh.decide(state)
 
 
 def decide_placement(policy: str, state: PlacementState) -> None:
-    """Make one decision with a policy that remembers no other one."""
+    """Make one decision of a placement policy without memory of earlier decisions."""
     fresh = PLACEMENT_POLICIES[policy]()
     fresh.prepare(state.machines, LEASE_S, np.random.default_rng(0))
     fresh.decide(state)
@@ -79,7 +79,7 @@ def decide_placement(policy: str, state: PlacementState) -> None:
 @pytest.mark.parametrize("gpus_of_type", [20, 200])
 @pytest.mark.parametrize("policy", ROUND_BASED)
 def test_round(benchmark: BenchmarkFixture, policy: str, gpus_of_type: int) -> None:
-    """The first decision of a round-based policy on three types of GPUs."""
+    """Time the first decision of a round-based policy on three GPU types."""
     turns = cycle([crowded_round(gpus_of_type, seed) for seed in SEEDS])
     timed(benchmark, lambda: decide_round(policy, next(turns)), rounds=3 * len(SEEDS))
 
@@ -87,16 +87,16 @@ def test_round(benchmark: BenchmarkFixture, policy: str, gpus_of_type: int) -> N
 @pytest.mark.parametrize("busy_percent", [0, 60, 95])
 @pytest.mark.parametrize("policy", PLACEMENT_POLICIES)
 def test_placement(benchmark: BenchmarkFixture, policy: str, busy_percent: int) -> None:
-    """A decision of a placement policy beside a cluster that is partly busy."""
+    """Time a decision of a placement policy on a partly busy cluster."""
     drawn = partial(epoch_instance, CLUSTER, jobs=WAITING, busy_percent=busy_percent)
     turns = cycle([state_of(drawn(seed=seed)).state for seed in SEEDS])
     timed(benchmark, lambda: decide_placement(policy, next(turns)), rounds=5 * len(SEEDS))
 
 
 def share_instance(seed: int, kind: str) -> Instance:
-    """Return jobs of Gavel's kinds on its cluster of 108 GPUs, a fifth of them of weight 5.
+    """Return an instance of Gavel's job kinds on 108 GPUs; a fifth of the jobs has weight 5.
 
-    Solvers solve jobs that differ in nothing as one. Of the kind "no two alike" all weights differ.
+    Solvers merge equal jobs. With kind "no two alike" all weights differ, so no jobs are merged.
     """
     drawn: Instance = generate(
         "heterogeneous", "offline", seed=seed, jobs=JOBS, gpus_of_type=36, objective="max_min_share"
@@ -113,7 +113,7 @@ def share_instance(seed: int, kind: str) -> Instance:
 @pytest.mark.parametrize("kind", ["Gavel's kinds", "no two alike"])
 @pytest.mark.parametrize("solver", SHARE_SOLVERS)
 def test_shares(benchmark: BenchmarkFixture, solver: str, kind: str, seed: int) -> None:
-    """The greatest least share of time, model building included; proved, by another solver too."""
+    """Time a solver for the max-min share, with model building; a second solver checks it."""
     instance = share_instance(seed, kind)
     first, second = (solve(instance, name) for name in (solver, "lp-highs"))
     assert first.status is second.status is Status.OPTIMAL

@@ -1,4 +1,4 @@
-"""Benchmarks of many machines: two workers, and what a thousand ask of scheduler and store."""
+"""Benchmarks of many machines: two workers, a thousand simulated workers, and the store."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ EMPTY_TASKS = sized(2_000, 20)
 WORKERS, WORKER_PROCESSES = sized((1_000, 4), (8, 2))
 WORKER_TASKS, WORKER_TASK_S = sized((5_000, 10.0), (16, 0.1))
 ROWS_BY_FILES = {0: sized(5_000, 20), 2: sized(500, 4)}
-"""Rows that the store takes, by how many files of 20 KB are written beside each."""
+"""Number of rows to store, by number of files of 20 KB written with each row."""
 
 
 @dataclass(frozen=True)
 class Nap:
-    """A task that takes so long, and nothing else."""
+    """A task that only sleeps for a given time."""
 
     position: int
     takes_s: float
@@ -59,17 +59,19 @@ class Nap:
 
     @property
     def key(self) -> str:
-        """What identifies it."""
+        """Text that identifies the task."""
         return f"nap {self.position}"
 
     def run(self) -> ReplayRecord:
-        """Return its row."""
+        """Sleep, and return the row."""
         time.sleep(self.takes_s)
-        figures = {f"figure_{number}": number / 7 for number in range(40)}  # as a replay has
+        figures = {
+            f"figure_{number}": number / 7 for number in range(40)
+        }  # as many as a replay has
         return self._row(ReplayStatus.FINISHED, figures=figures)
 
     def failed(self, started_at: datetime, message: str) -> ReplayRecord:  # noqa: ARG002
-        """Return the row of a failure."""
+        """Return the row of a failed run."""
         return self._row(ReplayStatus.ERROR, message=message)
 
     def _row(self, status: ReplayStatus, **outcome: Any) -> ReplayRecord:
@@ -88,19 +90,19 @@ class Nap:
 
 
 def study_of(naps: int) -> StudyRecord:
-    """Return the study of so many naps."""
+    """Return the study of a number of naps."""
     return StudyRecord(name="naps", kind="replay", text="", meaning_hash=str(naps), runs=naps)
 
 
 def take_naps(engine: Engine, naps: int, takes_s: float, folder: Path) -> None:
-    """Run so many naps, rows stored."""
+    """Run a number of naps and store their rows."""
     tasks = [Nap(position, takes_s) for position in range(naps)]
     if run_stored(study_of(naps), tasks, folder, engine=engine):
         raise RuntimeError("a task failed, or it was interrupted")
 
 
 def cpu_time_s(*processes: subprocess.Popen[bytes] | None) -> float:
-    """Return the CPU seconds so far of processes with those that they have started."""
+    """Return the CPU seconds of processes and all their children so far."""
     families = [psutil.Process(each.pid) for each in processes if each is not None]
     families += [child for first in families for child in first.children(recursive=True)]
     times = [each.cpu_times() for each in families]
@@ -109,7 +111,7 @@ def cpu_time_s(*processes: subprocess.Popen[bytes] | None) -> float:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """Return a scheduler that a benchmark starts."""
+    """Return a Dask cluster that a benchmark starts."""
     made = Cluster(tmp_path / "cluster")
     yield made
     made.stop()
@@ -125,7 +127,7 @@ def engine_of(name: str, cluster: Cluster) -> Engine:
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_study(benchmark: BenchmarkFixture, name: str, cluster: Cluster, tmp_path: Path) -> None:
-    """The same study of 300 runs on two workers and in a pool of two."""
+    """Time one study of 300 runs on two Dask workers and in a pool of two processes."""
     study = read_study(STUDY, changes=sized({}, {"seeds": 1, "time_limit_s": 0.1}))
     engine, number = engine_of(name, cluster), count()
 
@@ -139,7 +141,7 @@ def test_study(benchmark: BenchmarkFixture, name: str, cluster: Cluster, tmp_pat
 def test_empty_tasks(
     benchmark: BenchmarkFixture, name: str, cluster: Cluster, tmp_path: Path
 ) -> None:
-    """What a task that does nothing adds to a study, its row stored; also in CPU time."""
+    """Measure the wall and CPU time that an empty task adds to a study, with its row stored."""
     engine, number = engine_of(name, cluster), count()
     take_naps(engine, 2, 0.0, tmp_path / "warm")
     processes = (cluster.scheduler, *cluster.workers)
@@ -158,7 +160,7 @@ def test_empty_tasks(
 
 @pytest.mark.parametrize("files", ROWS_BY_FILES)
 def test_store(benchmark: BenchmarkFixture, files: int, tmp_path: Path) -> None:
-    """The store, which one process writes, a transaction a row, with files beside rows."""
+    """Measure how many rows per second one process stores, with files for each row."""
     rows = [Nap(position, 0.0).run() for position in range(ROWS_BY_FILES[files])]
     beside = {f"runs/{number}.csv.gz": bytes(20_000) for number in range(files)}
 
@@ -173,7 +175,7 @@ def test_store(benchmark: BenchmarkFixture, files: int, tmp_path: Path) -> None:
 
 
 def test_simulated_workers(benchmark: BenchmarkFixture, cluster: Cluster, tmp_path: Path) -> None:
-    """What scheduler and command take for each task of workers that only wait."""
+    """Measure the time per task of scheduler and command, with workers that only wait."""
     cluster.start(workers=0)
     each = str(WORKERS // WORKER_PROCESSES)
     command = [sys.executable, "-m", simulated_workers.__name__, cluster.address, each]

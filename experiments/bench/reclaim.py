@@ -1,4 +1,4 @@
-"""Benchmarks of server reclaiming: rule and bounds in this process, commands as processes."""
+"""Benchmarks of server reclaiming: functions in this process, and commands as processes."""
 
 from __future__ import annotations
 
@@ -31,38 +31,38 @@ if TYPE_CHECKING:
     from lyra_opt.reclaim import Instance
 
 FLEET = sized(520, 20)
-"""Servers of the inference cluster of Lyra (EuroSys 2023), at 8 GPUs each."""
+"""Number of servers in Lyra's inference cluster (EuroSys 2023), with 8 GPUs each."""
 FLEETS = sized((1_250, 2_500, 5_000, 10_000, 20_000), (20, 40))
 
 FAMILIES = ("bf-trace", "bf-dist", "rnd-trace", "rnd-dist", "messy-trace", "messy-dist")
-"""Those that look like fleets of servers in use."""
+"""Families that resemble fleets of servers in use."""
 
 COMMANDS = (
     "--help",
     "solvers",
     "solve EXAMPLE --solver lyra-greedy",
-    "solve EXAMPLE",  # the exact solver runs beside the rule
+    "solve EXAMPLE",  # runs the heuristic and the exact solver
     "solve EXAMPLE --solver exact",
     "solve SEARCHED --solver exact",
 )
-"""EXAMPLE has 6 servers and 4 jobs; SEARCHED has 50 servers, and needs the search."""
+"""EXAMPLE has 6 servers and 4 jobs; SEARCHED has 50 servers and requires the search."""
 
 FIRST_COMMANDS = {
     "solve --certify --exact-time 0": ("messy-trace", FLEET),
     "solve --solver exact": ("messy-dist", sized(200, 20)),
 }
-"""Commands that compile kernels, by what they solve."""
+"""Commands that compile kernels, with family and number of servers of their instance."""
 
 solve_greedily = partial(LyraGreedy().solve, limits=Limits(), rng=np.random.default_rng(0))
 METHODS: Mapping[str, tuple[Callable[[Instance], object], int]] = {
     "lyra-greedy": (solve_greedily, 51),
     "rigid bound": (rigid_bound, 21),
 }
-"""Functions, and how often each is timed."""
+"""Functions to time, each with the number of rounds."""
 
 
 def fleet(family: str, servers: int = FLEET, **more: Any) -> Instance:
-    """Return an instance of which three servers in ten are to return."""
+    """Return an instance in which 30 % of the servers must be returned."""
     made: Instance = generate(
         "reclaim", family, servers=servers, reclaim=3 * servers // 10, seed=1, **more
     )
@@ -70,13 +70,13 @@ def fleet(family: str, servers: int = FLEET, **more: Any) -> Instance:
 
 
 def size_of(instance: Instance) -> dict[str, Any]:
-    """Return what tells how large an instance is; ``size`` is what the time grows with."""
+    """Return the size of an instance as remarks; the time grows with ``size``."""
     servers, entries = len(instance.servers), instance.index.gpus.entries
     return {"servers": servers, "jobs": len(instance.jobs), "size": entries}
 
 
 def written(instance: Instance, folder: Path) -> str:
-    """Return the file that an instance is written to."""
+    """Write an instance to a file in a folder, and return its path."""
     path = folder / "instance.json"
     path.write_text(instance_text(find_problem("reclaim"), instance))
     return str(path)
@@ -91,37 +91,37 @@ def run(words: list[str], environment: dict[str, str] | None = None) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("method", METHODS)
 def test_method(benchmark: BenchmarkFixture, method: str, family: str) -> None:
-    """``lyra-greedy``, and the bound for rigid jobs, on a fleet."""
+    """Time ``lyra-greedy`` and the bound for rigid jobs on fleets of several families."""
     function, rounds = METHODS[method]
     instance = fleet(family)
     timed(benchmark, function, instance, rounds=rounds, **size_of(instance))
 
 
 def test_interchangeable_bound(benchmark: BenchmarkFixture) -> None:
-    """The bound for jobs that survive on fewer workers: a linear programme."""
+    """Time the linear programming bound for jobs that survive with fewer workers."""
     instance = fleet("messy-dist", semantics="interchangeable")
     timed(benchmark, interchangeable_bound, instance, rounds=5, **size_of(instance))
 
 
 @pytest.mark.parametrize("servers", FLEETS)
 def test_growth(benchmark: BenchmarkFixture, servers: int) -> None:
-    """``lyra-greedy`` on larger and larger fleets."""
+    """Time ``lyra-greedy`` on fleets of growing size."""
     instance = fleet("messy-trace", servers)
     timed(benchmark, solve_greedily, instance, rounds=11, **size_of(instance))
 
 
 @pytest.mark.parametrize(("solver", "limit_s"), [("lyra-greedy", None), ("mathopt-highs", 2.0)])
 def test_isolated(benchmark: BenchmarkFixture, solver: str, limit_s: float | None) -> None:
-    """A solver in a process of its own, which ends at its limit or a second later."""
+    """Time a solver in a separate process, which ends at most a second after its limit."""
     instance = fleet("messy-trace")
-    solve(instance, "lyra-greedy")  # what this process has loaded, its children have too
+    solve(instance, "lyra-greedy")  # children inherit the modules that this process has loaded
     isolated = partial(solve, time_limit_s=limit_s, isolated=True)
     timed(benchmark, isolated, instance, solver, rounds=5, **size_of(instance))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_command(benchmark: BenchmarkFixture, command: str, tmp_path: Path) -> None:
-    """A command as a process; the first one, which may compile, is not counted."""
+    """Time a command as a process, after a first call that may compile kernels."""
     files = {
         "EXAMPLE": str(library().folder / "lyra-figure-5.json"),
         "SEARCHED": written(fleet("messy-dist", servers=50), tmp_path),
@@ -133,7 +133,7 @@ def test_command(benchmark: BenchmarkFixture, command: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("kernels", sized(["anew", "set-up"], ["anew"]))
 @pytest.mark.parametrize("command", FIRST_COMMANDS)
 def test_first(benchmark: BenchmarkFixture, command: str, kernels: str, tmp_path: Path) -> None:
-    """The first process on a machine, without and with the kernels that set-up compiles."""
+    """Time the first command on a machine, with and without precompiled kernels."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     if kernels == "set-up":
         run([compile_kernels.__name__], environment)

@@ -1,4 +1,4 @@
-"""Many Dask workers in one process, which carry out tasks that only wait, in their own threads."""
+"""Many Dask workers in one process, whose tasks only wait and run in the workers' threads."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 
 def carry_out(
-    errand: Errand,  # noqa: ARG001 - as a worker that is none of these
+    errand: Errand,  # noqa: ARG001 - same signature as the real function
     parcel: Parcel,
     contents: Mapping[str, bytes],  # noqa: ARG001
 ) -> bytes:
-    """Run a task in this thread: a process for each of a thousand workers would not fit here."""
+    """Run a task in this thread; a process for each of a thousand workers needs too much memory."""
     task = Unpickler(io.BytesIO(parcel.task), str).load()
     return answer_of(task.run(), {})
 
 
 async def serve(scheduler: str, count: int) -> None:
-    """Be so many workers of one thread each, until this process is ended."""
+    """Run the given number of one-thread workers until this process ends."""
     with TemporaryFolder() as folder:
         each = partial(Worker, scheduler, nthreads=1, memory_limit=0, dashboard=False)
         workers = [each(local_directory=folder) for _ in range(count)]
@@ -44,6 +44,6 @@ async def serve(scheduler: str, count: int) -> None:
 
 if __name__ == "__main__":
     logging.getLogger("distributed").setLevel(logging.ERROR)
-    dask.config.set({"distributed.worker.profile.enabled": False})  # a thread of each worker
-    worker.carry_out = carry_out  # is called by this name
+    dask.config.set({"distributed.worker.profile.enabled": False})  # saves a thread per worker
+    worker.carry_out = carry_out  # tasks call it by this name
     asyncio.run(serve(sys.argv[1], int(sys.argv[2])))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.simulation.scenario.loading import Scenario
 
 LYRA = "lyra-paper"
-"""Lyra's clusters: 3,544 training GPUs and 4,160 inference GPUs."""
+"""Scenario with Lyra's clusters: 3,544 training GPUs and 4,160 inference GPUs."""
 LITTLE = {"cluster.servers": 4, "jobs.parameters.days": 1}
 TWO_WEEKS = sized({"jobs.parameters.days": 15}, LITTLE)
 OPTIONS = [f"--set={path}={value}" for path, value in TWO_WEEKS.items()]
@@ -35,7 +35,7 @@ OPTIONS = [f"--set={path}={value}" for path, value in TWO_WEEKS.items()]
 JOBS = sized((12_500, 25_000, 50_000, 100_000), (40, 80))
 JOBS_PER_DAY = 50_390 / 15
 LOAD = 0.77
-"""Of the generator on average; a draw alone may be at 72 or 82 %, with longer or shorter queues."""
+"""Average load of the generator; a single draw has 72 to 82 %, with shorter or longer queues."""
 SEEDS = sized(3, 1)
 
 OWN_SCENARIO = "philly-one-cluster"
@@ -49,23 +49,23 @@ class SmallGangs(QueuePolicy):
             if parts := view.fit(run):
                 self.start(view, run, parts)
 """
-"""The obvious loop over all waiting jobs, as a user writes it."""
+"""A simple loop over all waiting jobs, as a user would write it."""
 
 SERVERS_OF_TRACE = sized({PHILLY_TRACE: 60, "microsoft_itp2021_jobs.csv.gz": 150}, {"few": 1})
-"""Servers of eight GPUs for which a bound is proved on all jobs of a trace."""
+"""Number of servers with eight GPUs, for the bound on all jobs of each trace."""
 FEW_JOBS = "job_id,submit_time_s,gpus,duration_s\n" + "".join(
     f"j{number},{10 * number},{1 + number % 8},{600 + 50 * number}\n" for number in range(30)
 )
 
 
 def scenario_of(name: str, changes: Mapping[str, Any]) -> Scenario:
-    """Return a scenario without the jobs that are too large, and with other keys changed."""
+    """Return a scenario without oversized jobs and with some keys changed."""
     asked = {"jobs.oversized": "drop", **changes}
     return load_scenario(name, [Change(path, value) for path, value in asked.items()])
 
 
 def jobs_at_equal_load(jobs: int) -> dict[str, Any]:
-    """Return the keys of a scenario with so many jobs, over as many days as keep the load."""
+    """Return scenario keys for a number of jobs, over as many days as keep the load constant."""
     days = max(1, round(jobs / JOBS_PER_DAY))
     return {"jobs.parameters": {"days": days, "jobs": jobs}, "jobs.load": LOAD}
 
@@ -73,9 +73,10 @@ def jobs_at_equal_load(jobs: int) -> dict[str, Any]:
 def time_replays(
     benchmark: BenchmarkFixture, name: str, scheme: str, changes: Mapping[str, Any]
 ) -> None:
-    """Time the replays of a scenario, one for each seed, or skip them if a trace is missing.
+    """Time the replays of a scenario, one per seed; skip the benchmark if a trace is missing.
 
-    Their CPU time and jobs are kept too, and how long decisions took if the scheme measures it.
+    The results also contain CPU time, number of jobs, and decision times if the scheme measures
+    them.
     """
     tasks = replay_tasks(scenario_of(name, changes), [scheme])
     try:
@@ -96,23 +97,23 @@ def time_replays(
 
 @pytest.fixture(autouse=True, scope="module")
 def _loaded() -> None:
-    """Load what replays and bounds need, so that none of them is timed with it."""
+    """Load everything that replays and bounds need, so that no benchmark times it."""
     replay_tasks(scenario_of(LYRA, LITTLE), ["lyra"])[0].run()
     list(prove(scenario_of(LYRA, LITTLE), tuple(Reading)))
 
 
 def test_fifo(benchmark: BenchmarkFixture) -> None:
-    """All Philly jobs under the cheapest scheme."""
+    """Time the replay of all Philly jobs under the cheapest scheme."""
     time_replays(benchmark, "plain", "fifo", {"cluster.servers": 443, "jobs.trace": PHILLY_TRACE})
 
 
 def test_lyra(benchmark: BenchmarkFixture) -> None:
-    """Two weeks on both of Lyra's clusters."""
+    """Time two weeks on both of Lyra's clusters."""
     time_replays(benchmark, LYRA, "lyra", TWO_WEEKS)
 
 
 def test_lyra_memory(benchmark: BenchmarkFixture) -> None:
-    """The same as a process of its own, which keeps its results too."""
+    """Measure the peak memory of two weeks on both of Lyra's clusters, in a separate process."""
     words = ("simulate", LYRA, "--scheme=lyra", "--processes=1")
     _, peak_mib, _ = timed(benchmark, usage_of, *words, *OPTIONS, warms_up=False)
     benchmark.extra_info["peak_memory_mib"] = peak_mib
@@ -120,12 +121,12 @@ def test_lyra_memory(benchmark: BenchmarkFixture) -> None:
 
 @pytest.mark.parametrize("size", JOBS)
 def test_lyra_growth(benchmark: BenchmarkFixture, size: int) -> None:
-    """Replays of more and more jobs at equal load."""
+    """Time replays of growing numbers of jobs at equal load."""
     time_replays(benchmark, LYRA, "lyra", jobs_at_equal_load(size) | {"seeds": SEEDS})
 
 
 def test_own_scheme(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
-    """A scheme in a user's file beside a built-in one, both as whole commands."""
+    """Compare the CPU time of a user's scheme with a built-in scheme, as whole commands."""
     try:
         load_scenario(OWN_SCENARIO).path_to_read(PHILLY_TRACE)
     except UserError as error:
@@ -143,7 +144,7 @@ def test_own_scheme(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scheme", ROUND_POLICIES)
 def test_rounds(benchmark: BenchmarkFixture, scheme: str) -> None:
-    """480 jobs on 20 V100, 20 P100 and 20 K80, or those of them that the scheme can run."""
+    """Time schemes on 20 V100, 20 P100 and 20 K80 with those of 480 jobs that they can run."""
     few = {"jobs.workload": "gavel-like", "jobs.parameters": {"jobs": 8}}
     time_replays(benchmark, "hadar-60", scheme, sized({}, few))
 
@@ -151,14 +152,14 @@ def test_rounds(benchmark: BenchmarkFixture, scheme: str) -> None:
 @pytest.mark.parametrize("links", sized(list(LINK_SETS), ["shipped"]))
 @pytest.mark.parametrize("scheme", PLACEMENT_POLICIES)
 def test_leases(benchmark: BenchmarkFixture, scheme: str, links: str) -> None:
-    """500 jobs at once on 256 GPUs."""
+    """Time schemes on 256 GPUs with 500 jobs that are submitted at the same time."""
     few = sized({}, {"jobs.parameters": {"jobs": 4}})
     time_replays(benchmark, "dally-batch", scheme, {"cluster.network.links": links, **few})
 
 
 @pytest.mark.parametrize("trace", SERVERS_OF_TRACE)
 def test_bound(benchmark: BenchmarkFixture, trace: str, tmp_path: Path) -> None:
-    """The bound for rigid jobs that restart, and how far the best schedule found is above it."""
+    """Time the bound for rigid jobs that restart; record the gap of the best schedule found."""
     (few := tmp_path / "few.csv").write_text(FEW_JOBS)
     changes = {"jobs.trace": sized(trace, str(few)), "cluster.servers": SERVERS_OF_TRACE[trace]}
     proofs = prove(scenario_of("plain", changes), [Reading.RESTART], searches=True)
@@ -170,7 +171,7 @@ def test_bound(benchmark: BenchmarkFixture, trace: str, tmp_path: Path) -> None:
 
 
 def test_bound_of_loans(benchmark: BenchmarkFixture) -> None:
-    """Both readings of two weeks on Lyra's clusters with loans, as a process of its own."""
+    """Measure both readings of the bound for two weeks on Lyra's clusters with loans."""
     words = ("bound", LYRA, "--json", *OPTIONS)
     _, peak_mib, output = timed(benchmark, usage_of, *words, warms_up=False)
     cpu_s = sum(each["cpu_s"] for each in json.loads(output))
@@ -179,7 +180,7 @@ def test_bound_of_loans(benchmark: BenchmarkFixture) -> None:
 
 @pytest.mark.parametrize("size", JOBS)
 def test_bound_growth(benchmark: BenchmarkFixture, size: int) -> None:
-    """Both readings of more and more jobs at equal load."""
+    """Time both readings of the bound for growing numbers of jobs at equal load."""
     scenario = scenario_of(LYRA, jobs_at_equal_load(size))
     found = timed(benchmark, lambda: list(prove(scenario, tuple(Reading))), warms_up=False)
     benchmark.extra_info["cpu_s"] = sum(each.bound.cpu_s for each in found)

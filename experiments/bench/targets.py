@@ -1,8 +1,7 @@
-"""The targets: how a row of ``targets.csv`` is compared with what was measured.
+"""Speed targets: how a row of ``targets.csv`` is compared with measured values.
 
-A target is about the rows of a frame that its query selects, all together or by the values of a
-column. The frame of a module of benchmarks has a row for each benchmark, that of a study a row for
-each run.
+A target concerns the rows of a frame that its query selects, together or grouped by a column. The
+frame of a benchmark module has one row per benchmark; the frame of a study has one row per run.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.records import SolverRecord
 
 SMALL_VARIABLE = "LYRA_OPT_BENCH_SMALL"
-"""Tells the processes of pytest that sizes are small."""
+"""Environment variable that makes benchmarks use small sizes."""
 
 NAMED = 5
-"""Rows above a limit that a remark names."""
+"""Number of rows above a limit that a remark names."""
 
 MS_PER_S = 1000
 
@@ -42,7 +41,7 @@ COLUMNS = (
     *("verdict", "remark"),
 )
 WORDS = {"what", "statistic", "bound", "unit", "verdict", "remark"}
-"""The columns of the table of figures, and those of them that hold words."""
+"""Columns of the table of figures that contain words."""
 
 
 def _largest_ratio(values: pd.Series, rows: pd.DataFrame) -> float:
@@ -62,24 +61,24 @@ STATISTICS: Mapping[str, Callable[[pd.Series, pd.DataFrame], float]] = {
     "largest sum of an instance": lambda values, rows: values.groupby(rows.cell).sum().max(),
     "largest ratio for twice the size": _largest_ratio,
 }
-"""How the values of the rows of a target become one, by name."""
+"""Functions that reduce the values of a target's rows to one number, by name."""
 
 
 def read_targets() -> pd.DataFrame:
-    """Return the targets, a row each."""
+    """Return the targets as a data frame with one row per target."""
     text = pd.read_csv(Path(__file__).with_name("targets.csv"), dtype=str, keep_default_na=False)
     return text.assign(limit=pd.to_numeric(text.limit))
 
 
 def figures_of(target: Any, measured: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield the figures of a target: one, or one for each value of the column that it is by.
+    """Yield the figures of a target: one, or one for each value of its grouping column.
 
     Parameters
     ----------
     target
         A row of `read_targets`.
     measured
-        The frame of its part; without rows for the target, nothing was measured.
+        The frame of the target's part; without rows for the target, the figure says "not measured".
     """
     found = measured
     if target.rows and len(measured):
@@ -110,7 +109,7 @@ def figures_of(target: Any, measured: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def figures_table(figures: Sequence[Mapping[str, Any]]) -> TextTable:
-    """Return figures for people."""
+    """Return figures as a text table."""
     columns = {name: [_shown(each.get(name)) for each in figures] for name in COLUMNS}
     return TextTable(columns, WORDS, least=("remark", "median", "maximum", "runs"))
 
@@ -122,12 +121,12 @@ def _shown(value: str | float | None) -> str:
 
 
 def benchmark_frame(file: Path) -> pd.DataFrame:
-    """Return what pytest-benchmark measured: a row for each benchmark.
+    """Return the results of pytest-benchmark, one row per benchmark.
 
-    ``name`` and ``id`` are those of the benchmark and of its parameters, ``key`` is both;
-    ``median_s`` and ``max_s`` are over its rounds. Parameters and remarks are columns too.
+    ``name`` is the benchmark, ``id`` its parameters, and ``key`` both; ``median_s`` and ``max_s``
+    are over its rounds. Parameters and remarks are further columns.
     """
-    text = file.read_text()  # empty where every benchmark was skipped
+    text = file.read_text()  # empty if every benchmark was skipped
     return pd.DataFrame(
         [
             {
@@ -146,13 +145,14 @@ def benchmark_frame(file: Path) -> pd.DataFrame:
 
 
 def study_frame(analysis: Analysis) -> pd.DataFrame:
-    """Return the runs of a study, with columns beside those of `Analysis.frame`.
+    """Return the runs of a study with columns for speed targets.
 
-    ``time_s`` and ``proof_s`` are infinite for runs that died and that proved nothing,
-    ``certified_s`` is the time with that of the problem's own bound. ``gap_percent`` is that to
-    the run's own bound, ``bound_gap_percent`` that of the bound to the optimum. ``rival_ratio`` is
-    the best reference's time to the proof over the run's; ``is_beaten`` whether a reference alone
-    proves the instance. ``shape`` is the instance's family with all but its seed.
+    Columns in addition to those of `Analysis.frame`: ``time_s`` is infinite for a run that died,
+    and ``proof_s`` for a run without a proof. ``certified_s`` includes the time of the problem's
+    own bound. ``gap_percent`` is the gap to the run's own bound, and ``bound_gap_percent`` the gap
+    of that bound to the optimum. ``rival_ratio`` is the best reference's time to proof divided by
+    the run's time. ``is_beaten`` says whether a reference proves the instance but the run does not.
+    ``shape`` is the family with all parameters except the seed.
     """
     frame, optima = analysis.frame, analysis.proofs.optima
     counted_s = counted_proof_time_s(frame)
@@ -176,7 +176,7 @@ def study_frame(analysis: Analysis) -> pd.DataFrame:
 
 
 def _gap(run: SolverRecord, value: Number | None, reference: Number | None) -> float:
-    """Return how far one value is from another in percent; infinite if one is missing."""
+    """Return the gap between two values in percent; infinite if one is missing."""
     variant = variant_of(run)
     if value is None or reference is None or variant is None:
         return inf

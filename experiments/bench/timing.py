@@ -1,4 +1,4 @@
-"""What the benchmarks share: sizes, calls that are timed, and commands as processes."""
+"""Helpers of benchmarks: sizes, timed calls, and commands as processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def sized(full: T, small: T) -> T:
-    """Return what a benchmark measures: of ``bench --small`` the second, which takes seconds."""
+    """Return the full size of a benchmark, or the small size for ``bench --small``."""
     return small if SMALL_VARIABLE in os.environ else full
 
 
@@ -31,14 +31,15 @@ def timed(
     warms_up: bool = True,
     **remarks: Any,
 ) -> T:
-    """Time `rounds` calls; return what the last one returns.
+    """Time `rounds` calls of a function; return the result of the last call.
 
     Parameters
     ----------
     warms_up
-        Whether a first call is not counted, which may load libraries and compile kernels.
+        Whether to make a first call that is not timed, which may load libraries and compile
+        kernels.
     remarks
-        What else a reader should know, such as the size of the instance.
+        Further facts for the results, such as the size of the instance.
     """
     benchmark.extra_info.update(remarks)
     rounds = sized(rounds, 1)

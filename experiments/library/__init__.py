@@ -1,4 +1,4 @@
-"""How the instance library is made: from a plan to a catalogue, graded by measurement.
+"""Make a version of the instance library: from a plan to a catalogue of graded instances.
 
-``python -m lyra_opt.experiments.library --help`` says how; ``make library`` does all of it.
+``python -m lyra_opt.experiments.library --help`` explains the steps; ``make library`` runs them.
 """

@@ -24,32 +24,45 @@ STEPS = ("catalogue", "grade", "record", "certify", "pages")
 
 
 def main() -> int:
-    """Run the steps that are named; return the exit code."""
+    """Run the steps named on the command line; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "steps",
         nargs="*",
         metavar="STEP",
-        help=f"of {', '.join(STEPS)}; without any all of these",
+        help=f"steps to run, from {', '.join(STEPS)} (default: all)",
     )
     parser.add_argument("--library", type=Path, required=True, help="folder of the library")
-    parser.add_argument("--plan", type=Path, required=True, help="of the version")
-    parser.add_argument("--work", type=Path, required=True, help="folder for what is kept")
-    parser.add_argument("--docs", type=Path, default=Path("docs"), help="folder of the pages")
-    parser.add_argument("--time-limit", type=float, default=10.0, help="seconds of a run")
-    parser.add_argument("--start", action="store_true", help="begin with the best known")
+    parser.add_argument("--plan", type=Path, required=True, help="plan file of the library version")
     parser.add_argument(
-        "--grade", action="append", choices=list(map(str, Grade)), help="grade those alone"
+        "--work", type=Path, required=True, help="folder for runs and other intermediate results"
     )
-    parser.add_argument("--method", action="append", help="ask those of the plan alone")
-    parser.add_argument("--problem", action="append", help="grade its instances alone")
+    parser.add_argument(
+        "--docs", type=Path, default=Path("docs"), help="folder of the documentation"
+    )
+    parser.add_argument(
+        "--time-limit", type=float, default=10.0, help="time limit of each run, in seconds"
+    )
+    parser.add_argument(
+        "--start", action="store_true", help="start each method from the best known solution"
+    )
+    parser.add_argument(
+        "--grade",
+        action="append",
+        choices=list(map(str, Grade)),
+        help="grade only instances with this grade",
+    )
+    parser.add_argument("--method", action="append", help="run only this method of the plan")
+    parser.add_argument("--problem", action="append", help="grade only instances of this problem")
     parser.add_argument(
         "--date",
         default=datetime.now(tz=UTC).date().isoformat(),
-        help="day of the record that is written; today",
+        help="date of the record to write (default: today)",
     )
-    parser.add_argument("--only", default="", metavar="TEXT", help="ids that begin with it")
-    parser.add_argument("--instance", action="append", metavar="ID", help="of those alone")
+    parser.add_argument(
+        "--only", default="", metavar="TEXT", help="use only instances whose ids begin with TEXT"
+    )
+    parser.add_argument("--instance", action="append", metavar="ID", help="use only this instance")
     arguments = parser.parse_args()
     unknown = set(arguments.steps) - set(STEPS)
     if unknown:
@@ -93,7 +106,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if "record" in steps:
         print(write_record(plan, library, entries, runs, arguments.date))
     if "certify" in steps:
-        library = Library(arguments.library)  # with the record that was just written
+        library = Library(arguments.library)  # read the record that was just written
         for line in certify(library, entries, arguments.date, time_limit_s=limit_s):
             print(line, flush=True)
     if "pages" in steps:

@@ -1,4 +1,4 @@
-"""The steps that make a version of the library, each of which goes on where it was."""
+"""The steps that make a version of the library; each step continues where it stopped."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 WHO = f"lyra-opt {VERSION}"
 LARGEST_PROOF_BYTES = 60 * 2**10
-"""Of compressed certificates that come along."""
+"""Largest size of a compressed certificate that the library includes."""
 
 
 def grade(
@@ -58,16 +58,16 @@ def grade(
     time_limit_s: float,
     starts: bool,
 ) -> Iterator[str]:
-    """Ask the methods of a plan about instances; yield a line an instance, once it is done.
+    """Run the methods of a plan on instances, and yield a line for each finished instance.
 
-    Heuristics are asked once; exact methods again with a longer limit, until they prove an optimum.
+    Heuristics run once. Exact methods run again with a longer limit until they prove an optimum.
 
     Parameters
     ----------
     only
-        The methods that are asked, of those of the plan; None asks all.
+        Methods of the plan to run; None for all.
     starts
-        Whether methods begin with the best solution known. Such runs tell nothing of grades.
+        Whether methods start from the best known solution. Such runs do not count for grades.
     """
     with Workers() as executor:
         for entry in entries:
@@ -94,19 +94,19 @@ def grade(
                     runs.keep_if_best(loaded, answer)
             try:
                 yield _in_words(known_of(plan, library, entry, runs))
-            except UserError as error:  # the others are graded all the same
+            except UserError as error:  # continue with the other instances
                 yield f"NOT graded: {error}"
 
 
 def _would_do_more(before: Sequence[GradingRun], time_limit_s: float) -> bool:
-    """Return whether a method did not prove an optimum, in less time than it has now."""
+    """Return whether a method with this limit could prove more than in its earlier runs."""
     return not any(
         run.status == Status.OPTIMAL or run.time_limit_s >= time_limit_s for run in before
     )
 
 
 def known_of(plan: LibraryPlan, library: Library, entry: Entry, runs: GradingRuns) -> BestKnown:
-    """Return what earlier records, the runs on an instance, and its certificate, show."""
+    """Return what records, runs and certificate together show about an instance."""
     certificate = _certificate_file(library, entry.id)
     before = library.known.get(entry.id)
     exact = plan.methods_for(entry.problem, entry.variant).exact
@@ -122,7 +122,7 @@ def known_of(plan: LibraryPlan, library: Library, entry: Entry, runs: GradingRun
 
 
 def _best(library: Library, loaded: LoadedInstance, runs: GradingRuns) -> tuple[Any, Number] | None:
-    """Return the best solution of the runs and of the library, and its value."""
+    """Return the best solution of the runs and of the library, with its value."""
     found, name = runs.best(loaded), loaded.instance.name
     if name not in library.known:
         return found
@@ -134,7 +134,7 @@ def _best(library: Library, loaded: LoadedInstance, runs: GradingRuns) -> tuple[
 
 
 def grade_of(plan: LibraryPlan, library: Library, entry: Entry, runs: GradingRuns) -> Grade:
-    """Return the grade of an instance; what nobody has solved yet is open."""
+    """Return the grade of an instance; an instance without a solution is open."""
     try:
         return known_of(plan, library, entry, runs).grade
     except UserError:
@@ -147,14 +147,14 @@ def _in_words(best: BestKnown) -> str:
 
 
 def _certificate_file(library: Library, name: str) -> Path:
-    """Return where the certificate of an instance is, if it has one."""
+    """Return the path at which the certificate of an instance is stored."""
     return library.folder / "proofs" / f"{name}.proof.json.gz"
 
 
 def _write_certificate(
     file: Path, loaded: LoadedInstance, solution: Any, time_limit_s: float
 ) -> tuple[bool, str]:
-    """Write the certificate that a solution is an optimum; return whether there is one, and say."""
+    """Write a certificate of optimality if it is small; return whether, and a line to print."""
     name = loaded.instance.name
     document = loaded.problem.instance_document(loaded.instance)
     try:
@@ -166,7 +166,7 @@ def _write_certificate(
     is_small = len(data) <= LARGEST_PROOF_BYTES
     if is_small:
         write_bytes(file, data)
-    kept = "" if is_small else ", too large to come along"
+    kept = "" if is_small else ", too large for the library"
     said = f"{name}: certificate of {len(proof['nodes'])} nodes, {len(data)} bytes{kept}"
     return is_small, said
 
@@ -174,19 +174,19 @@ def _write_certificate(
 def certify(
     library: Library, entries: Iterable[Entry], date: str, *, time_limit_s: float
 ) -> Iterator[str]:
-    """Search certificates of optima that the records have none of; yield a line for each.
+    """Search for certificates of optima that the records lack, and yield a line for each optimum.
 
-    What is found is put into the record of the day, with what that has already; all else that is
-    known of the instances stays as it is. No run is needed, and once all are found none is written.
+    New certificates are added to the record of the day, and everything else known about the
+    instances is kept. The step needs no runs, and writes no record if no certificate is new.
 
     Raises
     ------
     UserError
-        If there is a record of a later day, beside which this one would not count.
+        If a record of a later day exists, which would take precedence over the new record.
     """
     if any(record.date > date for record in library.records):
         raise UserError(
-            f"{library.records[-1].date}: is the day of a record, and later than {date}"
+            f"--date {date}: must not be before the last record, {library.records[-1].date}"
         )
     found: dict[str, BestKnown] = {}
     for entry in entries:
@@ -203,7 +203,7 @@ def certify(
         if is_there:
             found[entry.id] = replace(best, proof=Proof.CERTIFICATE, proof_file=file.name)
     if found:
-        last = library.records[-1]  # the times are of its runs
+        last = library.records[-1]  # its machine measured the times
         told = {"machine": last.machine, "versions": last.versions}
         yield str(_add_to_record(library, found, date=date, **told))
 
@@ -211,7 +211,7 @@ def certify(
 def write_record(
     plan: LibraryPlan, library: Library, entries: Iterable[Entry], runs: GradingRuns, date: str
 ) -> Path:
-    """Write what runs show into the record of a day, and the best solutions; return its path."""
+    """Write the results of runs into the record of a day, and return its path."""
     known: dict[str, BestKnown] = {}
     for entry in entries:
         if not runs.of(entry.id, entry.sha256):
@@ -227,7 +227,7 @@ def write_record(
 def _add_to_record(
     library: Library, new: Mapping[str, BestKnown], *, date: str, machine: str, versions: str
 ) -> Path:
-    """Put what is known into the record of a day, which keeps what it has of other instances."""
+    """Add known results to the record of a day, and keep its other instances."""
     days = [each for each in library.records if each.date == date]
     known = {**{best.id: best for day in days for best in day.instances}, **new}
     record = Record(
@@ -245,7 +245,7 @@ def _add_to_record(
 
 
 def _keep_solution(library: Library, loaded: LoadedInstance, runs: GradingRuns) -> None:
-    """Put the best solution of the runs into the library if it is better than the one there."""
+    """Store the best solution of the runs in the library if it improves on the stored one."""
     name, best = loaded.instance.name, runs.best(loaded)
     if best is None:
         return
@@ -254,7 +254,7 @@ def _keep_solution(library: Library, loaded: LoadedInstance, runs: GradingRuns) 
         value = library.solution(name)[1]["objective"]
         if same_value(best[1], value) or not loaded.instance.variant.is_better(best[1], value):
             return
-        known.unlink()  # compressed it has another name
+        known.unlink()  # the new file may have another suffix
     source = runs.solution_file(name)
     target = library.folder / "solutions" / source.name
     if source.stat().st_size <= LARGEST_FILE_BYTES:

@@ -1,6 +1,6 @@
-"""Runs of methods on the instances of a library, earlier records, and what they show together.
+"""Runs of methods on library instances, and their combination with earlier records.
 
-Runs are kept, so that grading goes on where it was.
+Runs are stored, so that grading can continue after an interruption.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradingRun:
-    """What a method said of an instance.
+    """The result of a method on an instance.
 
     Parameters
     ----------
     id, sha256
-        Of the instance.
+        Id and content hash of the instance.
     method, engine
-        A solver, or the own bound of the problem; and what its bounds rest on.
+        A solver, or the problem's own bound; and the engine that its bounds rely on.
     is_exact
-        Whether it is asked for proofs.
+        Whether the method is run for proofs.
     is_started
-        Whether it began with the best solution known, and not with the instance alone.
+        Whether the method started from the best known solution.
     status, objective, dual_bound, message
-        As of its answer.
+        As in the solver's answer.
     time_limit_s
-        That it had, by the clock.
+        Wall-clock limit in seconds.
     time_s
-        That it computed: of the processor, or by the clock where that is less, as it is where
-        packages were loaded. A machine that has other things to do does not count.
+        Processor seconds, or wall-clock seconds if they are fewer, as when packages were loaded.
+        Other load on the machine does not count.
     """
 
     id: str
@@ -74,7 +74,7 @@ class GradingRun:
 
 
 class GradingRuns:
-    """The runs in a folder, each a line of a file; and the best solution found of each instance."""
+    """The stored runs of a folder (one per line of a file), and the best solution per instance."""
 
     def __init__(self, folder: Path) -> None:
         self._file, self._solutions = folder / "runs.jsonl", folder / "solutions"
@@ -83,22 +83,22 @@ class GradingRuns:
         self._runs = [GradingRun(**json.loads(line)) for line in lines]
 
     def of(self, name: str, sha256: str) -> list[GradingRun]:
-        """Return the runs on an instance, as it is now, that did not fail."""
+        """Return the successful runs on an instance with its current content."""
         found = [run for run in self._runs if (run.id, run.sha256) == (name, sha256)]
         return [run for run in found if run.status not in (Status.ERROR, Status.UNSUPPORTED)]
 
     def add(self, runs: list[GradingRun]) -> None:
-        """Keep runs."""
+        """Store runs at the end of the file."""
         self._runs += runs
         with self._file.open("a", encoding="utf-8") as stream:
             stream.writelines(f"{json.dumps(asdict(run))}\n" for run in runs)
 
     def solution_file(self, name: str) -> Path:
-        """Return where the best solution of an instance is kept."""
+        """Return the path of the best solution of an instance."""
         return self._solutions / f"{name}.solution.json"
 
     def best(self, loaded: LoadedInstance) -> tuple[Any, Number] | None:
-        """Return the best solution found, and its value."""
+        """Return the best solution found and its value; None without a solution."""
         file = self.solution_file(loaded.instance.name)
         if not file.exists():
             return None
@@ -106,7 +106,7 @@ class GradingRuns:
         return solution, claims["objective"]
 
     def keep_if_best(self, loaded: LoadedInstance, answer: Answer) -> None:
-        """Keep the solution of an answer if it is the best so far."""
+        """Store the solution of an answer if it is better than the stored one."""
         if answer.objective is None:
             return
         best, instance = self.best(loaded), loaded.instance
@@ -126,7 +126,7 @@ def asked(
     certify: bool,
     executor: Executor,
 ) -> Iterator[tuple[GradingRun, Answer]]:
-    """Yield what a solver says and, if it is asked for too, what the problem's own bound says."""
+    """Run a solver on an instance; yield the run of its own bound, if `certify`, and its run."""
     solver = find_solver(loaded.problem.name, method)
     answer = solve_and_check(
         loaded.problem,
@@ -148,7 +148,7 @@ def asked(
     witness = answer.witness
     if witness is not None:
         own_bound = witness.dual_bound
-        # The answer has the better of both bounds; a solver that gives none has none of its own.
+        # The answer has the better of both bounds, which is never a heuristic's own bound.
         bound = answer.dual_bound if solver.gives_bound else None
         yield (
             GradingRun(
@@ -177,12 +177,12 @@ def asked(
 
 
 def remembered(before: BestKnown, entry: Entry, exact: Collection[str]) -> Iterator[GradingRun]:
-    """Yield the runs of a record, and its best solution, bound and proofs as runs of their own.
+    """Yield the runs of a record, and its best solution, bound and proofs as further runs.
 
     Parameters
     ----------
     exact
-        Methods that are asked for proofs: the runs of those alone tell of grades.
+        Methods that are run for proofs; only their runs count for grades.
     """
     engines = {run.method: run.engine for run in before.runs}
 
@@ -214,7 +214,7 @@ def _engine_of(method: str, problem: str) -> str:
 
 
 def credited(now: BestKnown, before: BestKnown) -> BestKnown:
-    """Return what is known now; what is better by rounding alone is whose it was before."""
+    """Keep the credit for known values that the new results improve only by rounding."""
     if same_value(now.best_known, before.best_known):
         now = replace(
             now,
@@ -229,25 +229,25 @@ def credited(now: BestKnown, before: BestKnown) -> BestKnown:
 
 
 CERTIFICATE = "certificate"
-"""By which a bound is proved that no run has."""
+"""Method name of a bound that a certificate proves but no run."""
 
 
 def best_known(
     name: str, runs: Sequence[GradingRun], variant: Variant, who: str, certificate: str | None
 ) -> BestKnown:
-    """Return what runs on an instance show together.
+    """Return the combined result of all runs on an instance.
 
     Parameters
     ----------
     who
-        That ran them.
+        Author of the runs.
     certificate
-        File of a certificate that the best solution is an optimum, None without one.
+        File of a certificate that the best solution is optimal; None without a certificate.
 
     Raises
     ------
     UserError
-        If runs contradict one another, or none found a solution.
+        If runs contradict one another, or no run found a solution.
     """
     claims = [Claim(run.method, Status(run.status), run.objective, run.dual_bound) for run in runs]
     evidence = Evidence(claims, variant)
@@ -302,12 +302,12 @@ def best_known(
 
 
 def _by_limit(runs: Sequence[GradingRun]) -> list[GradingRun]:
-    """Return runs by rising limit: what a method did last is what it did with the most time."""
+    """Sort runs by time limit, so that the last run of a method has its longest limit."""
     return sorted(runs, key=lambda run: run.time_limit_s)
 
 
 def _grade(alone: Sequence[GradingRun], *, is_proved: bool) -> Grade:
-    """Return the grade by the rule of `lyra_opt.instances.library.documents`."""
+    """Return the grade by the rule in `lyra_opt.instances.library.documents`."""
     if not is_proved:
         return Grade.OPEN
     is_quick = all(run.status == Status.OPTIMAL and run.time_s <= EASY_LIMIT_S for run in alone)

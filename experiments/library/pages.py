@@ -1,4 +1,4 @@
-"""Pages of the documentation, made from catalogue and record: no number is copied by hand."""
+"""Documentation pages, generated from catalogue and record so that no number is copied."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TABLE = re.compile(r"(<!-- table of (\w+) -->\n).*?(<!-- end of table -->)", re
 
 
 def pages(plan: LibraryPlan, library: Library, docs: Path) -> dict[Path, str]:
-    """Return the text of each page by its path: the data sheet, and one for each kind."""
+    """Return the text of each page by path: the data sheet, and a page per kind of instances."""
     tables = {
         "grades": _counted(library, Grade, lambda best: best.grade, total=True),
         "proofs": _counted(library, Proof, lambda best: best.proof),
@@ -46,7 +46,7 @@ def pages(plan: LibraryPlan, library: Library, docs: Path) -> dict[Path, str]:
 
 
 def write_pages(plan: LibraryPlan, library: Library, docs: Path) -> None:
-    """Write the pages and a picture for each kind."""
+    """Write the pages, and a picture for each kind of instances."""
     for path, text in pages(plan, library, docs).items():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, text)
@@ -67,7 +67,7 @@ def _counted(
     *,
     total: bool = False,
 ) -> str:
-    """Return how many instances of each problem are of each kind, and how many there are in all."""
+    """Return a table that counts the instances of each problem by kind."""
     kinds = list(kinds)
     counts = Counter(
         (entry.problem, kind_of(library.known[entry.id])) for entry in library.entries.values()
@@ -110,7 +110,7 @@ def _number(value: float | None) -> str:
 
 def _page(page: PageTable, entries: Sequence[Entry], library: Library) -> str:
     if not entries:
-        raise UserError(f"page {page.name}: there is no instance of the kind")
+        raise UserError(f"page {page.name}: no instance belongs to this page")
     typical = library.entry(page.typical)
     features = dict.fromkeys(entry.features for entry in entries)
     rows = [

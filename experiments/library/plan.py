@@ -1,9 +1,9 @@
-"""From the plan of a version of the library to its catalogue.
+"""Make the catalogue of a library version from its plan.
 
-A plan is a TOML file that people edit; ``instances/library/plans`` holds them. It says which
-instances there are, and which methods are asked to grade them. Every instance is made, hashed and,
-if it is small, written. A catalogue that is there already stays what it is: plans of later versions
-add instances.
+A plan is a TOML file that people edit; ``instances/library/plans`` has all plans. It lists the
+instances and the methods that grade them. Every instance is generated and hashed, and a small
+instance is also written to a file. An existing catalogue never changes; the plan of a later version
+adds instances.
 """
 
 from __future__ import annotations
@@ -51,27 +51,27 @@ PLAN_FORMAT, PLAN_VERSION = "lyra-opt/library-plan", 1
 LARGEST_PLAN_BYTES = 2**20
 MOST_SEEDS = 1_000
 
-_FEATURES = key(Line(), "what makes the instances hard, or telling")
+_FEATURES = key(Line(), "why the instances are hard or instructive")
 
 
 @dataclass(frozen=True, kw_only=True)
 class WrittenTable:
-    """An instance that is there as a file."""
+    """An instance that exists as a file."""
 
-    id: str = key(Name(), "of the instance, whose file ID.json is in the library's folder")
-    source: str = key(Line(), "who wrote it down, and where")
+    id: str = key(Name(), "id of the instance; its file ID.json is in the folder of the library")
+    source: str = key(Line(), "publication or person that the instance comes from")
     features: str = _FEATURES
 
 
 @dataclass(frozen=True, kw_only=True)
 class FamilyTable:
-    """Instances of a family: each combination of the values of parameters, with each seed."""
+    """Instances of a family: each combination of parameter values with each seed."""
 
-    problem: str = key(Text(), "of the family")
-    family: str = key(Name(), "that generates them")
-    seeds: tuple[int, ...] = key(Seeds(MOST_SEEDS), "of the instances", (0,))
+    problem: str = key(Text(), "problem of the family")
+    family: str = key(Name(), "family that generates the instances")
+    seeds: tuple[int, ...] = key(Seeds(MOST_SEEDS), "seeds of the instances", (0,))
     parameters: Mapping[str, tuple[str | int, ...]] = key(
-        Named(OneOrList(PARAMETER)), "of the family, each a value or a list of them"
+        Named(OneOrList(PARAMETER)), "parameters of the family, each a value or a list of values"
     )
     features: str = _FEATURES
 
@@ -85,94 +85,102 @@ def points_of(table: FamilyTable | SnapshotTable) -> Iterator[tuple[dict[str, st
 
 @dataclass(frozen=True, kw_only=True)
 class SearchTable:
-    """A smallest counterexample."""
+    """A smallest counterexample that a search finds."""
 
-    id: str = key(Name(), "of the instance")
-    options: str = key(Line(), "of lyra-opt counterexample")
+    id: str = key(Name(), "id of the instance")
+    options: str = key(Line(), "options of lyra-opt counterexample")
     features: str = _FEATURES
 
 
 @dataclass(frozen=True, kw_only=True)
 class CaptureTable:
-    """Decisions of a simulated cluster: the largest of those whose files a pattern fits."""
+    """The largest decisions of a simulated cluster whose file names match a pattern."""
 
-    folder: str = key(Name(), "in which the simulation leaves its decisions, made once")
-    options: str = key(Line(), "of lyra-opt simulate")
+    folder: str = key(Name(), "folder for the captured decisions; an existing folder is reused")
+    options: str = key(Line(), "options of lyra-opt simulate")
     files: str = key(Line(), "pattern of the files in the folder")
-    most: int = key(Integer(1), "instances that are taken of them")
-    prefix: str = key(Name(), "with which their ids begin, and page that describes them")
-    trace: str = key(Line(), "that is replayed, and where it is published")
-    licence: str = key(Line(), "of the trace")
+    most: int = key(Integer(1), "largest number of instances to take")
+    prefix: str = key(Name(), "prefix of the ids, and name of the page that describes them")
+    trace: str = key(Line(), "replayed trace, and where it is published")
+    licence: str = key(Line(), "licence of the trace")
     window: str = key(Line(), "part of the trace that is replayed")
-    scheme: str = key(Line(), "that runs the cluster")
+    scheme: str = key(Line(), "scheme of the simulated cluster")
     features: str = _FEATURES
 
 
 @dataclass(frozen=True, kw_only=True)
 class SnapshotTable:
-    """What runs at moments of the replay of a trace; they come along, for the trace does not."""
+    """Snapshots of a replayed trace; the library includes their files, but not the trace."""
 
-    file: str = key(Line(), "of the trace, in the folder of LYRA_OPT_TRACES")
-    seeds: tuple[int, ...] = key(Seeds(MOST_SEEDS), "of the moments")
+    file: str = key(Line(), "trace file in the folder LYRA_OPT_TRACES")
+    seeds: tuple[int, ...] = key(Seeds(MOST_SEEDS), "seeds of the moments")
     parameters: Mapping[str, tuple[str | int, ...]] = key(
-        Named(OneOrList(PARAMETER)), "of the family snapshot, each a value or a list of them"
+        Named(OneOrList(PARAMETER)), "parameters of family snapshot, each a value or a list"
     )
-    prefix: str = key(Name(), "page that describes them")
-    trace: str = key(Line(), "that is replayed, and where it is published")
-    licence: str = key(Line(), "of the trace")
+    prefix: str = key(Name(), "name of the page that describes the instances")
+    trace: str = key(Line(), "replayed trace, and where it is published")
+    licence: str = key(Line(), "licence of the trace")
     features: str = _FEATURES
 
 
 @dataclass(frozen=True, kw_only=True)
 class MethodsTable:
-    """Who is asked about the instances of a problem."""
+    """The methods that grade the instances of a problem."""
 
-    problem: str = key(Text(), "whose instances they are asked about")
-    variants: tuple[str, ...] = key(ListOf(Text()), "of the problem")
-    heuristics: tuple[str, ...] = key(ListOf(Text()), "solvers, the first beside the own bound")
-    exact: tuple[str, ...] = key(ListOf(Text()), "solvers that prove, of different engines")
+    problem: str = key(Text(), "problem whose instances are graded")
+    variants: tuple[str, ...] = key(ListOf(Text()), "variants of the problem")
+    heuristics: tuple[str, ...] = key(
+        ListOf(Text()), "heuristics; the first also runs with the own bound"
+    )
+    exact: tuple[str, ...] = key(ListOf(Text()), "exact solvers, with different engines")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PageTable:
-    """A page of the documentation on one kind of instances."""
+    """A documentation page on one kind of instances."""
 
-    name: str = key(Name(), "of the page: of a family, or the prefix of captured decisions")
-    title: str = key(Line(), "of the page")
-    about: str = key(Line(), "what the instances are")
-    typical: str = key(Name(), "id of the instance that is drawn")
+    name: str = key(Name(), "name of the page: a family, or the prefix of captures")
+    title: str = key(Line(), "title of the page")
+    about: str = key(Line(), "description of the instances")
+    typical: str = key(Name(), "id of the instance that the page shows")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LibraryPlan:
-    """The whole file."""
+    """The keys of a plan file."""
 
-    format: str = key(Text((PLAN_FORMAT,)), "of the file")
-    version: int = key(Integer(PLAN_VERSION, PLAN_VERSION), "of the format")
-    name: str = key(Name(), "of the version of the library")
-    licence: str = key(Line(), "of the instances, but for what their provenance says")
-    written: tuple[WrittenTable, ...] = key(ListOf(Table(WrittenTable), least=0), "as files", ())
+    format: str = key(Text((PLAN_FORMAT,)), "name of the file format")
+    version: int = key(Integer(PLAN_VERSION, PLAN_VERSION), "version of the file format")
+    name: str = key(Name(), "name of the library version")
+    licence: str = key(Line(), "licence of instances whose provenance names no other")
+    written: tuple[WrittenTable, ...] = key(
+        ListOf(Table(WrittenTable), least=0), "instances from files", ()
+    )
     families: tuple[FamilyTable, ...] = key(
-        ListOf(Table(FamilyTable), least=0), "that families generate", ()
+        ListOf(Table(FamilyTable), least=0), "instances that families generate", ()
     )
     searches: tuple[SearchTable, ...] = key(
-        ListOf(Table(SearchTable), least=0), "that searches find", ()
+        ListOf(Table(SearchTable), least=0), "instances that searches find", ()
     )
     captures: tuple[CaptureTable, ...] = key(
-        ListOf(Table(CaptureTable), least=0), "that simulations meet", ()
+        ListOf(Table(CaptureTable), least=0), "instances captured from simulations", ()
     )
     snapshots: tuple[SnapshotTable, ...] = key(
-        ListOf(Table(SnapshotTable), least=0), "that are moments of replays", ()
+        ListOf(Table(SnapshotTable), least=0), "snapshots of replayed traces", ()
     )
-    methods: tuple[MethodsTable, ...] = key(ListOf(Table(MethodsTable)), "that grade them")
-    pages: tuple[PageTable, ...] = key(ListOf(Table(PageTable), unique="name"), "that tell of them")
+    methods: tuple[MethodsTable, ...] = key(
+        ListOf(Table(MethodsTable)), "methods that grade the instances"
+    )
+    pages: tuple[PageTable, ...] = key(
+        ListOf(Table(PageTable), unique="name"), "documentation pages"
+    )
 
     def methods_for(self, problem: str, variant: str) -> MethodsTable:
-        """Return who is asked about a variant; `FieldError` if nobody is."""
+        """Return the methods for a variant; raise `FieldError` if the plan has none."""
         for each in self.methods:
             if each.problem == problem and variant in each.variants:
                 return each
-        raise FieldError("methods", variant, f"are missing for this variant of {problem}")
+        raise FieldError("methods", variant, f"must cover this variant of {problem}")
 
 
 def read_plan(path: Path) -> LibraryPlan:
@@ -181,22 +189,22 @@ def read_plan(path: Path) -> LibraryPlan:
     Raises
     ------
     InputError
-        Naming file, field, value and rule.
+        If the plan breaks a rule; names file, field, value and rule.
     """
     text = read_text(path, LARGEST_PLAN_BYTES)
     try:
-        return parsed(LibraryPlan, parse_toml(text, str(path), "a plan of the library"))
+        return parsed(LibraryPlan, parse_toml(text, str(path), "a library plan"))
     except FieldError as error:
         raise InputError(str(path), str(error)) from None
 
 
 LARGEST_FILE_BYTES = 15 * 2**10
-"""Of instances that come along though a family makes them, and of files that are not compressed."""
+"""Largest size of an uncompressed file, and of a stored instance that a family can generate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """An instance, and what a catalogue says of it beside what it is."""
+    """An instance with its page, features and provenance for the catalogue."""
 
     instance: Any
     page: str
@@ -205,14 +213,14 @@ class Collected:
 
 
 def collected(plan: LibraryPlan, library: Path, work: Path) -> Iterator[Collected]:
-    """Yield every instance of a plan, in its order.
+    """Yield every instance of a plan, in the order of the plan.
 
     Parameters
     ----------
     library
         Folder of the library, with the files of written instances.
     work
-        Folder for what searches and simulations leave, which is not made again.
+        Folder for the results of searches and simulations, which are reused if they exist.
     """
     for text in plan.written:
         instance = load_instance(library / f"{text.id}.json").instance
@@ -261,7 +269,7 @@ def _captured(capture: CaptureTable, work: Path) -> Iterator[Collected]:
         _lyra_opt("simulate", f"{capture.options} --capture {folder}", work)
     loaded = [(path, load_instance(path).instance) for path in sorted(folder.glob(capture.files))]
     if not loaded:
-        raise UserError(f"{folder}: has no file {capture.files}")
+        raise UserError(f"{folder}: no file matches {capture.files}")
     largest = sorted(loaded, key=lambda each: -len(each[1].jobs))[: capture.most]
     for path, instance in sorted(largest, key=lambda each: each[0]):
         kind, _, moment = path.name.removesuffix(".json").split("-", 2)
@@ -281,7 +289,7 @@ def _lyra_opt(command: str, options: str, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     arguments = [sys.executable, "-m", "lyra_opt", command, *shlex.split(options)]
     if subprocess.run(arguments, check=False).returncode != 0:  # noqa: S603 - our own command
-        raise UserError(f"lyra-opt {command} {options}: failed")
+        raise UserError(f"the command lyra-opt {command} {options} failed")
 
 
 def write_catalogue(plan: LibraryPlan, library: Path, work: Path) -> Path:
@@ -290,7 +298,7 @@ def write_catalogue(plan: LibraryPlan, library: Path, work: Path) -> Path:
     Raises
     ------
     UserError
-        If it is there already and would change, or two instances have one id.
+        If an existing catalogue would change, or two instances have the same id.
     """
     target = library / "catalogues" / f"{plan.name}.json"
     entries, files = [], {}
@@ -310,7 +318,9 @@ def write_catalogue(plan: LibraryPlan, library: Path, work: Path) -> Path:
     )
     text = format_document(document)
     if target.exists() and target.read_text(encoding="utf-8") != text:
-        raise UserError(f"{target}: is frozen, and the plan says otherwise now: a new version adds")
+        raise UserError(
+            f"{target}: must not change; put new instances into a plan of a new version"
+        )
     for path, data in files.items():
         write_bytes(path, data)
     write_text(target, text)
@@ -318,7 +328,7 @@ def write_catalogue(plan: LibraryPlan, library: Path, work: Path) -> Path:
 
 
 def _entry(each: Collected) -> tuple[Entry, bytes | None]:
-    """Return an instance's entry, and the content of its file if one is to be written."""
+    """Return the catalogue entry of an instance, and the content of its file if it needs one."""
     instance, problem = each.instance, problem_of_instance(each.instance)
     data = instance_text(problem, instance).encode()
     is_small = len(data) <= LARGEST_FILE_BYTES

@@ -1,1 +1,1 @@
-"""Runs on other machines, through Dask's scheduler: the extra ``lyra-opt[cluster]``."""
+"""Runs on other machines through a Dask scheduler (extra ``lyra-opt[cluster]``)."""

@@ -1,7 +1,7 @@
-"""The answer of a worker: a row and the files beside it, or an error, as JSON.
+"""The answer of a worker as JSON: a row with its files, or an error.
 
-A worker may be anybody's. So the machine that asks takes no more from an answer than values for the
-row of the task, and files where that task may have files.
+Workers are not trusted. The receiving machine therefore accepts only values for the row of the
+task, and files at paths that the task may have.
 """
 
 from __future__ import annotations
@@ -23,33 +23,34 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.records import RunRecord
 
 SAME_COLUMNS = ("study", "position", "key", "axes", "seed")
-"""Columns that the task determines before it runs."""
+"""Columns that are known before the task runs."""
 
 
 def answer_of(record: RunRecord, beside: Mapping[str, bytes]) -> bytes:
-    """Return what a worker answers."""
+    """Return a row with its files as an answer."""
     files = {name: b64encode(content).decode() for name, content in beside.items()}
     return json.dumps({"row": encoded(record), "beside": files}).encode()
 
 
 def error_answer(error: Exception) -> bytes:
-    """Return what a worker answers that has no row."""
+    """Return an error as an answer."""
     return json.dumps({"error": in_words(error)}).encode()
 
 
 class WorkerError(Exception):
-    """The error that a worker has instead of a row, in words."""
+    """The error that a worker sent instead of a row."""
 
 
 def read_answer(task: Task, answer: bytes) -> tuple[RunRecord, dict[str, bytes]]:
-    """Return the row of a task, and the files beside it.
+    """Return the row of a task and its files from an answer.
 
     Raises
     ------
     WorkerError
         If the worker answers with an error.
     ValueError, LookupError, TypeError
-        If the answer is malformed, belongs to another task or names a file that is not the task's.
+        If the answer is malformed, belongs to another task or names a file that the task may not
+        have.
     """
     expected = task.failed(datetime.now(UTC), "")
     document = json.loads(answer)
@@ -58,7 +59,7 @@ def read_answer(task: Task, answer: bytes) -> tuple[RunRecord, dict[str, bytes]]
     record = decoded(type(expected), document["row"])
     for column in SAME_COLUMNS:
         if getattr(record, column) != getattr(expected, column):
-            raise ValueError(f"the answer has another {column} than the task")
+            raise ValueError(f"{column} of the answer differs from that of the task")
     folders = {table_path(Path(), task.key, "").parent: ".csv.gz"}
     if task.documents_folder is not None:
         folders[task.documents_folder] = ".json"

@@ -1,7 +1,7 @@
-"""A process of a worker, which carries out its tasks one after the other.
+"""A child process of a Dask worker, which runs the worker's tasks one after another.
 
-So whatever a task does to its process is done to no worker: native code that holds Python's lock,
-a crash, all memory used. And what one call has loaded is not there for the next.
+A task can crash, use up memory or block Python's lock without harming the worker, and modules
+loaded by one call are not visible to the next call.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.machines.parcels import Errand
 
 COPIES, OBJECTS = "copies", "objects"
-"""Folders of an errand: files by their paths, and pickled objects by their SHA-256."""
+"""Sub-folders of a call's folder: files by path, and pickled objects by SHA-256."""
 
 OBJECTS_KEPT = 16
-"""Tasks on one scenario follow one another."""
+"""Number of cached objects; consecutive tasks often share a scenario."""
 
 RUN, HAS_DIED = "run", "has died"
-"""What is asked for: to run a task, or the row of one that has killed its process."""
+"""Kinds of requests: run a task, or return the row of a task that killed its process."""
 
 SHARE, ROW, FAULT = "share", "row", "fault"
-"""Kinds of answers: how far a task is; its row with the files beside it; why it has no row."""
+"""Kinds of answers: progress of a task, its row with its files, or an error."""
 
 
 def serve(connection: Connection[Any, Any]) -> None:
-    """Carry out what comes in through a connection until nobody asks."""
+    """Answer requests from a connection until it closes."""
     errand, folder = connection.recv()
     work_as_in(errand.working_folder, folder / COPIES)
     _take_environment(errand)
@@ -51,7 +51,7 @@ def serve(connection: Connection[Any, Any]) -> None:
             what, data = connection.recv()
             try:
                 answer = ROW, _row(what, data, folder / OBJECTS, connection)
-            except BaseException as error:  # not the task's, which would be its row
+            except BaseException as error:  # errors of the task itself are in its row
                 answer = FAULT, in_words(error)
             send(connection, answer)
 

@@ -1,13 +1,14 @@
 """A connection to a Dask scheduler over which only data comes back, never code.
 
-Whoever reaches a scheduler can answer in the name of a worker. Dask's own client unpickles results,
-exceptions and warnings, and a pickle can run any code. This client reads bytes instead:
+Anyone who can reach a scheduler can answer in the name of a worker. Dask's own client unpickles
+results, exceptions and warnings, and unpickling can run any code. This client reads bytes instead:
 
-- Its connections keep every serialised object as it is (`deserialize=False`).
-- `content_of` decodes a result only if it was sent as msgpack, which holds plain values.
-- An exception is not made again: `error_in_words` reads its class and message from the opcodes.
+- Its connections do not deserialise objects (`deserialize=False`).
+- `content_of` decodes a result only if it was sent as msgpack, which has only plain values.
+- `error_in_words` reads class and message of an exception from the pickle's opcodes, without
+  unpickling it.
 - An audit hook stops every pickle that names a class or a function in the client's thread, wherever
-  Dask may read one.
+  Dask may read a pickle.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SCHEME = "lyra-opt-"
-"""Stands before tcp:// and tls:// in addresses whose connections carry data only."""
+"""Prefix of tcp:// and tls:// in addresses of connections that carry only data."""
 
 AS_DATA = ("msgpack", "error")
-"""Dask's names of the forms in which results may arrive."""
+"""Dask's names of the serialisation formats that results may have."""
 
 UNKNOWN_ERROR = "an error that cannot be read"
 TBLIB = "tblib.pickling_support"
@@ -43,7 +44,7 @@ _of_thread = threading.local()
 
 def _refuse_pickles(event: str, _: tuple[Any, ...]) -> None:
     if event == "pickle.find_class" and getattr(_of_thread, "takes_data_only", False):
-        raise pickle.UnpicklingError("refused: a pickle from another machine")
+        raise pickle.UnpicklingError("refused to load a pickle from another machine")
 
 
 sys.addaudithook(_refuse_pickles)
@@ -56,12 +57,12 @@ class _AsData:
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.deserialize = False
-        self.allow_offload = False  # another thread would decode large messages
+        self.allow_offload = False  # the audit hook does not protect other threads
         _connections.add(self)
 
 
 class _TCP(_AsData, TCP):  # type: ignore[misc]
-    """A connection of a `DataClient`."""
+    """A TCP connection of a `DataClient`."""
 
 
 class _TLS(_AsData, TLS):  # type: ignore[misc]
@@ -95,7 +96,7 @@ class DataClient(Client):  # type: ignore[misc]
     scheduler
         Address of the scheduler.
     timeout_s
-        How long the scheduler may take to answer.
+        Time limit for the scheduler's answer, in seconds.
     """
 
     def __init__(self, scheduler: str, timeout_s: float) -> None:
@@ -108,23 +109,23 @@ class DataClient(Client):  # type: ignore[misc]
                 direct_to_workers=False,
             )
         except BaseException:
-            # Left to the garbage collector, its end could wait for a lock that the start of
-            # another client holds in the same thread.
+            # Close it now. Garbage collection could close it while this thread starts a new client.
+            # It would then wait for a lock that this thread holds.
             self.close(timeout=1.0)
             raise
 
     async def _start(self, *arguments: Any, **options: Any) -> Any:
-        _of_thread.takes_data_only = True  # the event loop has a thread of its own
+        _of_thread.takes_data_only = True  # in the thread of the event loop
         earlier = set(_connections)
         try:
             return await super()._start(*arguments, **options)
-        except BaseException:  # Dask leaves the connections of a failed start open
+        except BaseException:  # Dask does not close the connections of a failed start
             for connection in set(_connections) - earlier:
                 connection.abort()
             raise
 
     def subscribe_topic(self, topic: str, handler: Callable[..., Any]) -> Any:
-        """Ignore the topics whose events Dask would print, or unpickle as warnings."""
+        """Subscribe to a topic, except topics whose events Dask would print or unpickle."""
         if topic not in ("print", "warn"):
             super().subscribe_topic(topic, handler)
 
@@ -136,15 +137,15 @@ class DataClient(Client):  # type: ignore[misc]
 
 
 def content_of(sent: object) -> bytes:
-    """Return the bytes that a worker has sent as the result of a task.
+    """Return the bytes that a worker sent as the result of a task.
 
     Raises
     ------
     TypeError
-        If the result was sent as anything but bytes, such as a pickle.
+        If the result was not sent as bytes, for example as a pickle.
     """
     if not isinstance(sent, Serialized):
-        raise TypeError("the result is not in the form that workers send")
+        raise TypeError("the result does not have the format that workers send")
     header, frames = sent.header, sent.frames
     if "compression" in header:
         frames = decompress(header, frames)
@@ -155,7 +156,7 @@ def content_of(sent: object) -> bytes:
 
 
 def error_in_words(sent: object) -> str:
-    """Return class and message of a pickled exception, which is not unpickled."""
+    """Return class and message of a pickled exception without unpickling it."""
     texts: list[str] = []
     try:
         if isinstance(sent, Serialized):
@@ -165,8 +166,8 @@ def error_in_words(sent: object) -> str:
             sent = b"".join(frames)
         if isinstance(sent, bytes | bytearray | memoryview):
             texts = [given for _, given, _ in genops(bytes(sent)) if isinstance(given, str)]
-    except Exception:  # somebody may have sent anything
+    except Exception:  # the bytes are not trusted
         return UNKNOWN_ERROR
-    if texts[:1] == [TBLIB]:  # wraps the exception that it pickles
+    if texts[:1] == [TBLIB]:  # tblib wraps pickled exceptions
         texts = [text for text in texts[2:] if text not in ("__dict__", "args")]
     return ": ".join(texts[1:3]) or UNKNOWN_ERROR

@@ -1,4 +1,4 @@
-"""Tasks on the workers of a Dask scheduler, which may come, go and be lost while they run."""
+"""Run tasks on the workers of a Dask scheduler, which may join, leave and be lost during a run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ try:
     from distributed import Security
 except ImportError as missing:
     raise UserError(
-        f"other machines need the extra cluster, pip install 'lyra-opt[cluster]': {missing}"
+        f"other machines require Dask: pip install 'lyra-opt[cluster]' ({missing})"
     ) from None
 
 from lyra_opt.experiments.machines import worker
@@ -43,60 +43,60 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.records import RunRecord
 
 FIRST_ANSWER_S = 10.0
-"""How long a scheduler may take to answer at all."""
+"""Time limit for a scheduler's first answer, in seconds."""
 
 LONGEST_ABSENCE_S = 600.0
-"""How long a scheduler that is lost is waited for."""
+"""How long to wait for a lost scheduler, in seconds."""
 
 SECONDS_BETWEEN_TRIES = 1.0
 SECONDS_BETWEEN_COUNTS = 5.0
 SECONDS_BETWEEN_LOOKS = 0.5
 
 TASKS_AHEAD = 2
-"""Tasks handed out for each thread of a worker."""
+"""Tasks submitted per worker thread."""
 
 LEAST_AHEAD = 32
-"""Tasks handed out however few workers there are, for those that come."""
+"""Minimum number of submitted tasks, so that new workers find work at once."""
 
 WRITERS = 8
-"""Threads that write what lies beside rows."""
+"""Number of threads that write the files of runs."""
 
 MOST_AT_ONCE = 256
-"""Tasks sent, or rows fetched, in one message."""
+"""Largest number of tasks sent, or rows fetched, in one message."""
 
 LONGEST_FETCH_S = 60.0
-"""How long rows that are there may take to arrive; their worker may be lost meanwhile."""
+"""Time limit for fetching finished rows, in seconds; their worker may be lost meanwhile."""
 
 CANNOT_BE_READ = {
     *("ImportError", "ModuleNotFoundError", "AttributeError", "PickleError", "UnpicklingError"),
     worker.VersionsDifferError.__name__,
 }
-"""Classes of the errors that a worker raises if it has other versions than this machine."""
+"""Classes of the errors that a worker with other package versions raises."""
 KILLED_WORKER = "KilledWorker"
-"""The scheduler's error for a task that has lost several workers."""
+"""The scheduler's error for a task on which several workers died."""
 
 
 class _LostError(Exception):
-    """The scheduler does not answer."""
+    """The connection to the scheduler failed."""
 
 
 class SchedulerLostError(CutShortError):
-    """A scheduler has not come back."""
+    """A lost scheduler has not come back within the time limit."""
 
 
 @dataclass(frozen=True)
 class Machines:
-    """The workers of a Dask scheduler: an engine.
+    """An engine that runs tasks on the workers of a Dask scheduler.
 
     Parameters
     ----------
     scheduler
-        Its address.
+        Address of the scheduler.
 
     Raises
     ------
     UserError
-        If it does not answer.
+        If the scheduler does not answer.
     """
 
     scheduler: str
@@ -104,7 +104,7 @@ class Machines:
     def __post_init__(self) -> None:
         if self.scheduler.startswith("tls://") and not Security().tls_ca_file:
             raise UserError(
-                f"scheduler {self.scheduler}: tls:// needs certificates: set "
+                f"scheduler {self.scheduler}: tls:// requires certificates: set "
                 "distributed.comm.tls.ca-file and the client's cert and key in Dask's "
                 "configuration; see https://distributed.dask.org/en/stable/tls.html"
             )
@@ -114,14 +114,14 @@ class Machines:
             raise UserError(f"scheduler {self.scheduler}: cannot be reached: {error}") from None
 
     def start(self, tasks: Sequence[Task], folder: Path) -> Started:
-        """Return the tasks as they run; see `lyra_opt.experiments.pool.Engine`.
+        """Start the tasks on the workers; see `lyra_opt.experiments.pool.Engine`.
 
-        The store's folder is written by this process alone.
+        Only this process writes to the folder of the store.
 
         Raises
         ------
         UserError
-            While records are taken: if a task cannot be sent, or workers have other versions;
+            While rows are read: if a task cannot be sent, or workers have other package versions.
             `SchedulerLostError` if the scheduler is away for longer than `LONGEST_ABSENCE_S`.
         """
         run = _Run(self.scheduler, tasks, folder)
@@ -129,7 +129,7 @@ class Machines:
 
 
 class _Run:
-    """Tasks on their way."""
+    """The state of one run of tasks on a scheduler."""
 
     def __init__(self, scheduler: str, tasks: Sequence[Task], folder: Path) -> None:
         self._scheduler, self._tasks, self._folder = scheduler, tasks, folder
@@ -144,19 +144,19 @@ class _Run:
         self._has_workers = True
 
     def begun(self) -> float:
-        """Return how much is done of the tasks that have begun."""
+        """Return the summed progress of the running tasks, where a complete task counts 1."""
         return sum(self._shares.copy().values())
 
     def records(self) -> Generator[RunRecord, None, None]:
-        """Yield rows as they complete, however often the scheduler is lost."""
+        """Yield rows as tasks complete, and reconnect whenever the scheduler is lost."""
         while self._waiting:
             with self._connected() as client:
                 try:
                     yield from self._served(client)
                 except _LostError:
                     say(
-                        f"scheduler {self._scheduler} is lost; what it had not completed is given "
-                        f"to it again if it is back within {LONGEST_ABSENCE_S / 60:.0f} minutes"
+                        f"connection to scheduler {self._scheduler} lost; incomplete tasks are "
+                        f"sent again if it returns within {LONGEST_ABSENCE_S / 60:.0f} minutes"
                     )
                     self._waiting = deque(sorted({*self._sent, *self._waiting}))
                     self._sent, self._kept, self._shares = {}, {}, {}
@@ -165,12 +165,12 @@ class _Run:
 
     @contextmanager
     def _connected(self) -> Iterator[Client]:
-        """Return a client; what it has not completed at the end is cancelled."""
+        """Return a client, and cancel its incomplete tasks at the end."""
         client = self._new_client()
         try:
             yield client
         finally:
-            with suppress(Exception):  # of a scheduler that is gone
+            with suppress(Exception):  # the scheduler may be gone
                 client.cancel(list(self._sent.values()), force=True)
             with suppress(Exception):
                 client.close(timeout=FIRST_ANSWER_S)
@@ -183,7 +183,7 @@ class _Run:
             except Exception as error:
                 if time.monotonic() > deadline_s:
                     raise SchedulerLostError(
-                        f"scheduler {self._scheduler} has been away for "
+                        f"scheduler {self._scheduler} has been unreachable for "
                         f"{LONGEST_ABSENCE_S / 60:.0f} minutes: {error}"
                     ) from None
             time.sleep(SECONDS_BETWEEN_TRIES)
@@ -195,7 +195,7 @@ class _Run:
             self._shares[number] = min(1.0, max(0.0, float(told["share"])))
 
     def _served(self, client: Client) -> Generator[RunRecord, None, None]:
-        """Yield rows until all tasks are done; `_LostError` if the scheduler is lost."""
+        """Yield rows until all tasks are done; raise `_LostError` if the scheduler is lost."""
         with _lost_if_it_fails():
             client.subscribe_topic(self._errand.id, self._take_share)
         while self._waiting or self._sent:
@@ -205,24 +205,24 @@ class _Run:
             yield from self._received(client, self._next_finished())
 
     def _count_threads(self, client: Client) -> None:
-        """Find out now and then how many tasks can run at once; say if none can."""
+        """Update the number of worker threads from time to time; report if it is zero."""
         if time.monotonic() - self._counted_s < SECONDS_BETWEEN_COUNTS:
             return
         with _lost_if_it_fails():
             self._threads = sum(client.nthreads().values())
         self._counted_s = time.monotonic()
         if self._has_workers and not self._threads:
-            say(f"scheduler {self._scheduler} has no worker: waiting until one comes")
+            say(f"scheduler {self._scheduler} has no workers; waiting for a worker")
         self._has_workers = bool(self._threads)
 
     def _send(self, client: Client) -> None:
-        """Hand out tasks, so many that no worker has to wait for one."""
+        """Submit enough tasks to keep every worker busy."""
         room = max(LEAST_AHEAD, TASKS_AHEAD * self._threads) - len(self._sent)
         numbers = list(islice(self._waiting, max(0, room)))
         for start in range(0, len(numbers), MOST_AT_ONCE):
             some = numbers[start : start + MOST_AT_ONCE]
             self._send_some(client, some)
-            for _ in some:  # those that are sent, and no others, wait no more
+            for _ in some:  # removed only now, as sending may fail
                 self._waiting.popleft()
 
     def _send_some(self, client: Client, numbers: Sequence[int]) -> None:
@@ -244,11 +244,11 @@ class _Run:
             self._watch(number, future)
 
     def _watch(self, number: int, future: Future) -> None:
-        finished = self._finished  # of this connection
+        finished = self._finished  # a new connection has a new queue
         future.add_done_callback(lambda _: finished.put(number))
 
     def _next_finished(self) -> list[int]:
-        """Return tasks that are done, after a while none."""
+        """Return the numbers of tasks that finished, or an empty list after a short wait."""
         numbers = []
         with suppress(Empty):
             numbers.append(self._finished.get(timeout=SECONDS_BETWEEN_LOOKS))
@@ -257,7 +257,7 @@ class _Run:
         return numbers
 
     def _received(self, client: Client, numbers: Sequence[int]) -> Generator[RunRecord, None, None]:
-        """Yield the rows of tasks that are done."""
+        """Yield the rows of finished tasks."""
         if client.status != "running":
             raise _LostError
         states = {number: self._sent[number].status for number in numbers}
@@ -266,12 +266,12 @@ class _Run:
         if there:
             with _lost_if_it_fails(TimeoutError):
                 rows = client.sync(
-                    client._gather,  # noqa: SLF001 - its public form cannot be limited
+                    client._gather,  # noqa: SLF001 - the public method has no time limit
                     {number: self._sent[number] for number in there},
                     errors="skip",
                     callback_timeout=LONGEST_FETCH_S,
                 )
-        # Files beside rows wait for the disk, each for itself.
+        # Several threads write, because each file waits for the disk.
         arrived = [number for number in numbers if rows.get(number)]
         with ThreadPoolExecutor(WRITERS) as writers:
             records = list(writers.map(lambda number: self._row(number, rows[number]), arrived))
@@ -285,7 +285,7 @@ class _Run:
                 yield self._done(number, self._failed(number, str(error)))
             elif states[number] in ("cancelled", "lost"):
                 raise _LostError
-            else:  # its row was lost with its worker: it runs again
+            else:  # the row was lost with its worker, so the task runs again
                 self._watch(number, self._sent[number])
 
     def _done(self, number: int, record: RunRecord) -> RunRecord:
@@ -294,7 +294,7 @@ class _Run:
         return record
 
     def _row(self, number: int, sent: object) -> RunRecord:
-        """Return the row that a worker has sent, and write the files beside it."""
+        """Return the row that a worker sent, after its files are written."""
         task = self._tasks[number]
         try:
             record, beside = read_answer(task, content_of(sent))
@@ -303,18 +303,18 @@ class _Run:
             raise
         except WorkerError as error:
             return self._failed(number, str(error))
-        except Exception as error:  # a worker may be anybody's
+        except Exception as error:  # workers are not trusted
             return task.failed(datetime.now(UTC), f"no result arrived: {in_words(error)}")
         return record
 
     def _failed(self, number: int, error: str) -> RunRecord:
-        """Return the row of a task whose workers were lost, or did not understand it."""
+        """Return the row of a task whose workers died or could not read the task."""
         kind, _, words = error.partition(": ")
         if kind in CANNOT_BE_READ:
             here = ", ".join(f"{name} {each}" for name, each in self._errand.versions.items())
             raise CutShortError(
-                f"scheduler {self._scheduler}: a worker cannot run what it is sent: {words} "
-                f"(all machines must have what this one has: {here})"
+                f"scheduler {self._scheduler}: a worker cannot read a task: {words} "
+                f"(all machines must have the versions of this machine: {here})"
             )
         said = WORKER_DIED if kind == KILLED_WORKER else f"no result arrived: {error}"
         return self._tasks[number].failed(datetime.now(UTC), said)
@@ -322,7 +322,7 @@ class _Run:
 
 @contextmanager
 def _lost_if_it_fails(*passed: type[Exception]) -> Iterator[None]:
-    """Raise `_LostError` for what a client raises without its scheduler."""
+    """Turn errors of a client whose scheduler is gone into `_LostError`."""
     try:
         yield
     except passed:
@@ -335,12 +335,12 @@ def _lost_if_it_fails(*passed: type[Exception]) -> Iterator[None]:
 
 
 def _client(scheduler: str, timeout_s: float) -> Client:
-    """Return a client, which says nothing by itself; raises whatever it does without scheduler."""
+    """Return a silent client; raises Dask's own errors if the scheduler does not answer."""
     import dask
 
     if loudness() < Loudness.VERBOSE:
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
     dask.config.set({"distributed.admin.large-graph-warning-threshold": sys.maxsize})
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of versions; ours are compared by workers
+        warnings.simplefilter("ignore")  # Dask's version warnings; workers compare versions
         return DataClient(scheduler, timeout_s)

@@ -1,4 +1,4 @@
-"""Tasks as bytes for other machines; files, and what tasks share, go by their content, once."""
+"""Tasks as bytes for other machines; files and shared objects are sent once, by content hash."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.pool import Task
 
 SAME = ("python", "lyra-opt")
-"""Whose versions have to be the same on all machines; of Python the first two numbers."""
+"""Packages whose versions must match on all machines; for Python, the first two numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Errand:
-    """What holds for all tasks of one call, on whatever machine.
+    """Settings that hold for all tasks of one call, on any machine.
 
     Parameters
     ----------
     id
-        Of the call; no two have the same.
+        Unique id of the call.
     working_folder, traces_folder
-        Of the process that asks, absolute; the latter is what LYRA_OPT_TRACES names, None if it
-        names none.
+        Absolute folders of the sending process; the latter is the value of LYRA_OPT_TRACES, None if
+        it is not set.
     versions
-        Of what has to be the same, by name.
+        Versions that must match, by package name.
     loudness
-        How much is said in the logs of workers.
+        Amount of output in the logs of workers.
     """
 
     id: str
@@ -59,7 +59,7 @@ class Errand:
 
 
 def new_errand() -> Errand:
-    """Return an errand of this process."""
+    """Return the settings of a new call from this process."""
     traces = os.environ.get(TRACES_VARIABLE)
     return Errand(
         id=f"lyra-opt-{uuid4().hex}",
@@ -71,7 +71,7 @@ def new_errand() -> Errand:
 
 
 def versions_here() -> dict[str, str]:
-    """Return the versions of what has to be the same on all machines, by name."""
+    """Return the versions of the packages that must match on every machine, by name."""
     versions = current_environment().versions | {
         "python": ".".join(platform.python_version_tuple()[:2])
     }
@@ -80,16 +80,16 @@ def versions_here() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parcel:
-    """A task as it is sent.
+    """A task in the form in which it is sent.
 
     Parameters
     ----------
     task
-        Pickled, without what is sent once.
+        The pickled task, without objects that are sent once.
     files
-        What it reads: the SHA-256 of each file by its absolute path.
+        SHA-256 of each file that the task reads, by absolute path.
     objects
-        The SHA-256 of each pickled object that it shares with others.
+        SHA-256 of each pickled object that the task shares with other tasks.
     """
 
     task: bytes
@@ -98,12 +98,12 @@ class Parcel:
 
     @property
     def contents(self) -> list[str]:
-        """The SHA-256 of each content that it needs."""
+        """SHA-256 of each file content or object that the parcel needs."""
         return list(dict.fromkeys([*self.files.values(), *self.objects]))
 
 
 class Contents:
-    """What tasks need beside themselves, read or pickled once, by SHA-256."""
+    """File contents and shared objects of tasks by SHA-256, each read or pickled once."""
 
     def __init__(self) -> None:
         self._bytes: dict[str, bytes] = {}
@@ -115,17 +115,17 @@ class Contents:
         return self._bytes[content_sha256]
 
     def parcel(self, task: Task) -> Parcel:
-        """Return a task as it is sent, its contents kept here.
+        """Return a task in the form in which it is sent, and keep its contents.
 
         Raises
         ------
         UserError
-            If something in it cannot be sent, or a file cannot be read.
+            If a part of the task cannot be pickled, or a file cannot be read.
         """
         with _pickled_by_value(self._modules):
             try:
                 data, objects = self._pickled(task)
-            except Exception as error:  # somebody's own object may raise anything
+            except Exception as error:  # a user's object may raise anything
                 reason = in_words(error)
                 raise UserError(f"{task.key}: cannot be sent to other machines: {reason}") from None
         files = {path: self._file(path) for path in map(os.path.abspath, task.files)}
@@ -145,10 +145,10 @@ class Contents:
         return digest
 
     def object(self, value: SentOnce) -> tuple[str, ...]:
-        """Return the SHA-256 of an object, and of those that it holds."""
+        """Return the SHA-256 of a shared object, followed by those of the shared objects in it."""
         if id(value) not in self._objects:
             data, inner = self._pickled(value)
-            self._objects[id(value)] = value, (self._kept(data), *inner)  # so that its id stays
+            self._objects[id(value)] = value, (self._kept(data), *inner)  # value keeps its id
         return self._objects[id(value)][1]
 
     def _pickled(self, value: Any) -> tuple[bytes, tuple[str, ...]]:
@@ -159,7 +159,7 @@ class Contents:
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Leaves out what is sent once, and sends classes by value that no other machine can have."""
+    """A pickler that leaves out shared objects, and sends classes by value if workers lack them."""
 
     def __init__(
         self, stream: io.BytesIO, whole: Any, sent: Callable[[SentOnce], tuple[str, ...]]
@@ -169,7 +169,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         self.objects: dict[str, None] = {}
 
     def persistent_id(self, value: Any) -> str | None:
-        """Return the SHA-256 of what is sent once, None for all else."""
+        """Return the SHA-256 of a shared object; None for any other object."""
         if not isinstance(value, SentOnce) or value is self._whole:
             return None
         found = self._sent(value)
@@ -178,14 +178,14 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 class Unpickler(pickle.Unpickler):
-    """Reads what a parcel holds.
+    """An unpickler for the task and the objects of a parcel.
 
     Parameters
     ----------
     stream
-        Of the bytes.
+        The pickled bytes.
     shared
-        Returns what is sent once, by SHA-256.
+        Returns a shared object by its SHA-256.
     """
 
     def __init__(self, stream: io.BytesIO, shared: Callable[[str], Any]) -> None:
@@ -193,16 +193,16 @@ class Unpickler(pickle.Unpickler):
         self._shared = shared
 
     def persistent_load(self, pid: str) -> Any:
-        """Return what is sent once."""
+        """Return the shared object with this SHA-256."""
         return self._shared(pid)
 
 
 def _own_modules() -> Iterator[ModuleType]:
-    """Yield the modules of this process that are neither installed nor a file of one's own.
+    """Yield imported modules that workers lack, whose classes must be pickled by value.
 
-    Those files are sent, and found by their names.
+    They are neither installed nor loaded from a file of the user, which is sent as a file.
     """
-    # The packages of a user, or of the system, are none that only this process has.
+    # Packages of the user or the system may be installed on other machines too.
     folders = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
     folders += [*site.getsitepackages(), site.getusersitepackages()]
     installed = [Path(folder) for folder in folders]

@@ -1,4 +1,4 @@
-"""What a Dask worker does: lay out what came with a task, and have a child carry it out."""
+"""Code that a Dask worker runs: unpack the files of a task, and run it in a child process."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 
 SECONDS_BETWEEN_LOOKS = 0.5
 SECONDS_BETWEEN_WORDS = 5.0
-"""How often a worker asks whether a run is still wanted, and says how far it is at most."""
+"""Intervals, in seconds, of checks whether a run is still wanted and of progress reports."""
 
 KEPT_IDLE_S = 60.0
-"""How long a child without a task is kept, and with the last one the files of its errand."""
+"""Time in seconds after which idle child processes, and the files of their call, are deleted."""
 
 ATTEMPTS = 2
-"""Of a task that kills its process: for want of memory another one may be to blame."""
+"""Attempts for a task that kills its process, as another process may have used up the memory."""
 
 GONE = {"cancelled", "released", "forgotten"}
-"""States of a task that nobody wants any more."""
+"""States of a task whose result is no longer needed."""
 
 
 class VersionsDifferError(Exception):
-    """The worker has other versions than the machine that asks."""
+    """The worker has other package versions than the machine that sent the task."""
 
 
 def kept(content: bytes) -> bytes:
-    """Return a content: as a task of its own, it is made again where the worker is lost."""
+    """Return the content; as a Dask task, it is computed again if its worker is lost."""
     return content
 
 
@@ -53,13 +53,13 @@ def carry_out(errand: Errand, parcel: Parcel, contents: Mapping[str, bytes]) -> 
     Parameters
     ----------
     contents
-        What the parcel needs, by SHA-256.
+        File contents and pickled objects of the parcel, by SHA-256.
 
     Returns
     -------
     bytes
-        The row of the run and the files beside it, or why there is no row, such as another version
-        on this worker; see `lyra_opt.experiments.machines.answers`.
+        The row of the run with its files, or an error such as a version mismatch; see
+        `lyra_opt.experiments.machines.answers`.
     """
     try:
         _require_versions(errand)
@@ -91,7 +91,7 @@ def _lay_out(folder: Path, parcel: Parcel, contents: Mapping[str, bytes]) -> Non
     for path, sha256 in wanted.items():
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Another task of this worker may want it too.
+            # Another task of this worker may write the same file at the same time.
             handle, unfinished = tempfile.mkstemp(dir=folder)
             with os.fdopen(handle, "wb") as stream:
                 stream.write(contents[sha256])
@@ -99,7 +99,7 @@ def _lay_out(folder: Path, parcel: Parcel, contents: Mapping[str, bytes]) -> Non
 
 
 class _Errands:
-    """The children of this process's workers, by the folder of their errand."""
+    """Idle child processes of this Dask worker, by the folder of their call."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -110,7 +110,7 @@ class _Errands:
 
     @contextmanager
     def using(self, folder: Path) -> Iterator[None]:
-        """Keep a folder meanwhile, and for a while after."""
+        """Keep a folder while this context is open, and for some time afterwards."""
         with self._lock:
             self._in_use[folder] = self._in_use.get(folder, 0) + 1
             folder.joinpath(OBJECTS).mkdir(parents=True, exist_ok=True)
@@ -122,7 +122,7 @@ class _Errands:
                 self._used_s[folder] = time.monotonic()
 
     def _tidy(self) -> None:
-        """End what has not been used for long, again and again."""
+        """End child processes and delete folders that have been idle for too long."""
         while True:
             time.sleep(KEPT_IDLE_S / 4)
             with self._lock:
@@ -134,7 +134,7 @@ class _Errands:
                         shutil.rmtree(folder, ignore_errors=True)
 
     def take(self, errand: Errand, folder: Path) -> Child:
-        """Return a child without a task."""
+        """Return an idle child process, or a new one."""
         with self._lock:
             if idle := self._idle.get(folder):
                 return idle.pop()
@@ -147,7 +147,7 @@ class _Errands:
         return child
 
     def give_back(self, child: Child, folder: Path) -> None:
-        """Keep a child for a further task."""
+        """Keep a child process for a later task."""
         with self._lock:
             self._idle.setdefault(folder, []).append(child)
 
@@ -163,16 +163,16 @@ def _folder_of(errand: Errand) -> Iterator[Path]:
 
 
 def _by_child(errand: Errand, folder: Path, what: str, task: bytes) -> bytes:
-    """Return the row of a task and the files beside it, as JSON.
+    """Run a task in a child process; return its row and files as JSON.
 
     Raises
     ------
     ChildDiedError, ConnectionError
         If the task kills the process.
     Reschedule
-        If nobody wants the task any more.
+        If the result is no longer needed.
     RuntimeError
-        If the process cannot read the task, or write its row; says why.
+        If the process cannot read the task or write its row; the message gives the reason.
     """
     worker: Any = get_worker()
     key = worker.get_current_task()
@@ -195,7 +195,7 @@ def _by_child(errand: Errand, folder: Path, what: str, task: bytes) -> bytes:
                 state = worker.state.tasks.get(key)
                 is_here = worker.status not in (Status.closing, Status.closed, Status.failed)
                 if not is_here or state is None or state.state in GONE:
-                    raise Reschedule  # for whoever wants it again
+                    raise Reschedule
     except BaseException:
         child.end()
         raise

@@ -1,1 +1,1 @@
-"""The plots of a report: one module each, with a function that draws data on given axes."""
+"""Plots of a study, each as an SVG with the same colours and marks for a solver."""

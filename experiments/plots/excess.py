@@ -1,4 +1,4 @@
-"""Gap to the proved optimum: by family, and against one axis of a study."""
+"""Plots of the gap to the proved optimum, by family and against an axis of the study."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.records import AxisValue
 
 LINEAR_UP_TO_PERCENT = 10.0
-"""The axis is linear up to here, so that 0 has a place on it, and logarithmic beyond."""
+"""The axis is linear up to this gap, to show 0, and logarithmic above it."""
 
 LEAST_TOP_PERCENT = 0.1
-"""The axis reaches at least so far, also where all solutions are optimal."""
+"""Minimum upper end of the axis, also if all solutions are optimal."""
 
 GROUP_WIDTH = 0.8
 
@@ -30,14 +30,14 @@ GROUP_WIDTH = 0.8
 def plot_excess(
     frame: pd.DataFrame, families: Sequence[str], configurations: Sequence[str], axes: Axes
 ) -> None:
-    """Draw a faint dot for each run and a mark with a white rim for the mean.
+    """Draw a faint dot for each run, and a mark with a white rim for the mean.
 
     Parameters
     ----------
     frame
-        Runs with a finite ``excess_percent``, with ``family_label`` and ``configuration``.
+        Runs with a finite ``excess_percent``, with columns ``family_label`` and ``configuration``.
     families
-        The groups, from left to right.
+        The groups on the horizontal axis, from left to right.
     configurations
         The heuristics, from left to right in each group.
     """
@@ -53,13 +53,13 @@ def plot_excess(
             values = of_pair.get((configuration, family))
             if values is None:
                 continue
-            # Spread the dots over the slot in order of value: no chance, and no overlap of all.
+            # Spread the dots over the slot by a fixed permutation of their rank, to avoid overlap.
             shift = 7 * np.arange(len(values)) % len(values) / len(values) - 0.5
             xs = group + offset + 0.7 * slot * shift
             axes.plot(xs, values, ".", color=colour, alpha=0.35, markersize=3, zorder=2)
             means_x.append(group + offset)
             means_y.append(values.mean())
-        if not means_x:  # matplotlib would reserve room for the line that is not there
+        if not means_x:  # matplotlib would reserve space in the legend
             continue
         axes.plot(
             means_x,
@@ -89,9 +89,9 @@ def plot_excess(
 
 
 def set_excess_limits(all_axes: Sequence[Axes]) -> None:
-    """Set the lower end and the ticks of the axis that drawn panels share.
+    """Set the limits and ticks of the gap axis that several drawn panels share.
 
-    To be called after the last panel is drawn: limits that are set end the automatic scaling.
+    Call this function after the last panel is drawn, because it ends automatic scaling.
     """
     top = max(LEAST_TOP_PERCENT, *(axes.get_ylim()[1] for axes in all_axes))
     ticks = excess_ticks(top)
@@ -102,7 +102,7 @@ def set_excess_limits(all_axes: Sequence[Axes]) -> None:
 
 
 def excess_ticks(top: float) -> list[float]:
-    """Return round percentages from 0 to `top`, as many as there is room for."""
+    """Return round percentages from 0 to `top`, few enough to fit on the axis."""
     from matplotlib.ticker import MaxNLocator
 
     if top <= LINEAR_UP_TO_PERCENT:
@@ -122,29 +122,28 @@ def excess_ticks(top: float) -> list[float]:
 WHITE = "#ffffff"
 
 LETTERS_IN_A_ROW = 20
-"""Labels of more letters in all are slanted, so that they do not run into one another."""
+"""Labels with more letters in total are slanted, so that they do not overlap."""
 
 
 SPREAD = 0.3
-"""Room that the marks of one value take, so that equal ones lie side by side."""
+"""Width over which the marks of one axis value are spread, so that equal marks do not overlap."""
 
 FAR = 20.0
-"""Means this many times the median one are far: the axis is logarithmic then, beyond 10 %."""
+"""The axis is logarithmic above 10 % if the largest mean is this many times the median."""
 
 
 def plot_excess_over_axis(
     means: pd.DataFrame, values: Sequence[AxisValue], configurations: Sequence[str], axes: Axes
 ) -> None:
-    """Draw a mark for each mean, hollow where an optimum is not proved, and join what compares.
+    """Draw a mark for each mean, hollow if an optimum is not proved, and join comparable marks.
 
-    Lines join neighbouring numbers whose means are over the same families: between words, or other
-    families, there is nothing on the way.
+    Lines join neighbouring numbers whose means are over the same families.
 
     Parameters
     ----------
     means
-        ``excess_percent``, ``is_proved`` and ``families`` by ``configuration`` and ``value`` of
-        the axis.
+        Columns ``excess_percent``, ``is_proved`` and ``families``, by ``configuration`` and
+        ``value`` of the axis.
     values
         Values of the axis, from left to right, evenly spaced.
     configurations
@@ -194,7 +193,7 @@ def plot_excess_over_axis(
 
 
 def _set_scale(percent: pd.Series, axes: Axes) -> None:
-    """Keep one outlier from pressing all others flat."""
+    """Use a partly logarithmic axis if one outlier would compress all other marks."""
     top = float(percent.max())
     if top > max(LINEAR_UP_TO_PERCENT, FAR * float(percent.median())):
         axes.set_yscale("symlog", linthresh=LINEAR_UP_TO_PERCENT, linscale=1.0)

@@ -1,4 +1,4 @@
-"""The figures of a report: which data goes on which plot, and how large it is."""
+"""The plots of a report: which data each plot shows, and its size."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.records import SolverRecord
 
 LARGEST_DRAWN = 12
-"""Size of an instance up to which a reader can follow every part of it."""
+"""Largest size of an instance whose drawing is still readable."""
 
 
 def draw_solutions(
     analysis: Analysis, configurations: Sequence[str]
 ) -> tuple[SolverRecord, Figure] | None:
-    """Draw what two configurations did on the instance on which they differ most.
+    """Draw the solutions of two configurations on the small instance on which they differ most.
 
     Parameters
     ----------
     configurations
-        Those that the study is about; the first is held against whichever of the others is
-        furthest from it.
+        The headline configurations; the first is compared with the one of the others that differs
+        most.
 
     Returns
     -------
     tuple or None
-        A run of the instance, and the figure. None if there are fewer than two configurations, or
-        no small instance on which they differ can be generated again.
+        A run on the instance, and the figure. None with fewer than two configurations, or without a
+        small instance on which they differ and that can be generated again.
     """
     runs = {(run.cell, run.configuration): run for run in analysis.runs}
     pairs = [
@@ -70,7 +70,7 @@ def draw_solutions(
 
 
 def _difference(pair: tuple[SolverRecord, SolverRecord]) -> float:
-    """Return by how much the objectives differ, relative to the smaller one."""
+    """Return the relative difference of the objectives of two runs."""
     first, other = (run.objective for run in pair)
     if first is None or other is None or min(first, other) <= 0:
         return 0.0
@@ -91,9 +91,9 @@ def _drawn_pair(first: SolverRecord, other: SolverRecord) -> Figure | None:
 
 
 def _generated_again(run: SolverRecord) -> Any | None:
-    """Return the instance of a run; None if its family is gone or now makes another one."""
+    """Generate the instance of a run again; None if its family is gone or has changed."""
     if run.trace_name is not None:
-        return None  # a report needs no trace
+        return None  # a report must not depend on a trace
     try:
         family = find_family(run.problem, run.family)
         instance = family.generate(dict(run.family_parameters), run.seed)
@@ -104,10 +104,10 @@ def _generated_again(run: SolverRecord) -> Any | None:
 
 
 FAMILIES_A_ROW = 7
-"""Groups of the plot of excess that can be told apart side by side."""
+"""Largest number of families in one row of the plot of gaps."""
 
 FEWEST_TIMES = 3
-"""Times from which a median says something."""
+"""Smallest number of times with a meaningful median."""
 
 SIZE_INCHES = (7.2, 3.8)
 ROW_INCHES = (9.5, 3.4)
@@ -123,11 +123,11 @@ class Plot:
     Parameters
     ----------
     name
-        Of its file, without the suffix.
+        Name of its file, without the suffix.
     title, caption
-        What it shows, and how to read it.
+        Title, and an explanation of how to read the plot.
     svg
-        An SVG element.
+        SVG element.
     """
 
     name: str
@@ -137,12 +137,12 @@ class Plot:
 
 
 def draw_plots(analysis: Analysis, headline_solvers: Sequence[str] = ()) -> list[Plot]:
-    """Return every plot for which there is data.
+    """Return every plot for which the study has data.
 
     Parameters
     ----------
     headline_solvers
-        The configurations whose solutions may be drawn side by side.
+        Configurations whose solutions may be drawn side by side.
     """
     with house_style():
         drawn = [
@@ -156,7 +156,7 @@ def draw_plots(analysis: Analysis, headline_solvers: Sequence[str] = ()) -> list
 
 
 def excess_over_axes(analysis: Analysis) -> Iterator[Plot]:
-    """Yield a plot for each axis that takes several values in a group of families."""
+    """Yield a plot for each axis that has several values in a group of families."""
     for column, axis in analysis.axes.items():
         panels = {
             group: means
@@ -168,11 +168,11 @@ def excess_over_axes(analysis: Analysis) -> Iterator[Plot]:
 
 
 def over_axis(analysis: Analysis, group: str, axis: str) -> pd.DataFrame:
-    """Return the mean excess of heuristics on a group of families by value of an axis.
+    """Return the mean gap of heuristics on a group of families, by value of an axis.
 
-    Columns ``value``, in the order of tables, ``configuration``, ``excess_percent``, over the best
-    dual bound where no optimum is proved, ``is_proved``: whether all optima there are, and
-    ``families``, which the mean is over.
+    Columns: ``value``, in the order of tables; ``configuration``; ``excess_percent``, relative to
+    the best dual bound if an optimum is not proved; ``is_proved``, whether all optima at this value
+    are proved; and ``families``, the families of the mean.
     """
     frame = analysis.frame[analysis.frame.family_group == group].dropna(subset=axis)
     frame = frame.assign(value=frame[axis].astype(object), place=in_order(frame[axis]))
@@ -207,11 +207,11 @@ def _excess_over_axis(analysis: Analysis, axis: str, panels: Mapping[str, pd.Dat
     return Plot(
         f"excess_over_{axis}",
         f"Mean {words.noun} over {axis_in_words(axis)}",
-        "Marks are means over families, sizes, seeds and all other axes; lines join neighbouring "
+        "Marks are means over families, sizes, seeds and all other axes. Lines join neighbouring "
         f"numbers with the same families. A filled mark is the {words.noun} {words.preposition} "
-        f"proved optima alone; of a hollow one some optimum is not proved, and the {words.noun} "
-        f"there is {words.preposition} the best bound, which it cannot exceed. Panels have scales "
-        "of their own, logarithmic beyond 10 % where some are far from the others.",
+        "proved optima. At a hollow mark some optimum is not proved; the best bound replaces it, "
+        f"so the mark is an upper bound on the {words.noun}. Each panel has its own scale, which "
+        "is logarithmic above 10 % if some marks are far from the others.",
         svg_text(figure, f"over-{axis}"),
     )
 
@@ -219,7 +219,7 @@ def _excess_over_axis(analysis: Analysis, axis: str, panels: Mapping[str, pd.Dat
 def _add_legend_of_all(
     figure: Figure, all_axes: Iterable[Axes], configurations: Sequence[str]
 ) -> None:
-    """Put a legend for several axes to their right, each configuration in its place and once."""
+    """Put one legend for several axes to their right, with each configuration once."""
     handles = {
         label: handle
         for axes in all_axes
@@ -255,13 +255,11 @@ def _excess(analysis: Analysis) -> Plot | None:
     set_excess_limits(list(all_axes))
     _add_legend_of_all(figure, all_axes, analysis.heuristics)
     caption = (
-        "A faint dot is one instance whose optimum is proved, a mark with a white rim is the "
-        "mean. The axis is linear up to 10 % and logarithmic beyond."
+        "A faint dot is an instance with a proved optimum, a mark with a white rim is the mean. "
+        "The axis is linear up to 10 % and logarithmic above."
     )
     if infinite:
-        missed = (
-            "pay something where the optimum is 0" if words is EXCESS else "miss an optimum of 0"
-        )
+        missed = "cost more than an optimum of 0" if words is EXCESS else "miss an optimum of 0"
         caption += f" Not drawn: {infinite} runs that {missed}."
     return Plot(
         "excess_by_family",
@@ -279,8 +277,8 @@ def _solutions(analysis: Analysis, configurations: Sequence[str]) -> Plot | None
     return Plot(
         "solutions",
         f"Solutions side by side: {run.cell}",
-        "Of the small instances the one on which the first solver of the headline differs most "
-        "from another one of them.",
+        "The small instance on which the first headline solver differs most from another headline "
+        "solver.",
         svg_text(figure, "solutions"),
     )
 
@@ -309,22 +307,21 @@ def _solve_time(analysis: Analysis) -> Plot | None:
     return Plot(
         "solve_time",
         "Solve time against the size of the instance",
-        "Marks are medians over all instances of a size, joined where the families are the same; "
-        "whiskers reach from the shortest to the longest time. "
-        f"Sizes of fewer than {FEWEST_TIMES} instances are left out where there "
-        "are larger ones. Runs that a time limit ended count with the time they took; the "
-        "problem's own bound is not included.",
+        "Marks are medians over all instances of a size; lines join sizes with the same families. "
+        "Whiskers reach from the shortest to the longest time. A size with fewer than "
+        f"{FEWEST_TIMES} instances is left out if the solver has a size with more. Runs stopped by "
+        "a time limit count with the time that they took. Times exclude the problem's own bound.",
         svg_text(figure, "time"),
     )
 
 
 def _without_common_parameters(families: Sequence[SolverRecord]) -> tuple[list[str], list[str]]:
-    """Return the families' names without the parameters that all of them have, and those.
+    """Return the names of families without their common parameters, and the common parameters.
 
     Parameters
     ----------
     families
-        A run of each family.
+        One run of each family.
     """
     parameters = [
         [parameter_in_words(name, value) for name, value in fixed_parameters(run).items()]
@@ -339,12 +336,12 @@ def _without_common_parameters(families: Sequence[SolverRecord]) -> tuple[list[s
 
 
 def _family_name(run: SolverRecord) -> str:
-    """Return what stands below a panel, whose title says which group it is."""
+    """Return the label of a family below a panel whose title names its group."""
     return f"{FILE}s" if run.family == FILE else run.family
 
 
 def _timed_sizes(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs with a time; of sizes with enough of them, if a solver has such."""
+    """Return the timed runs; small sizes are left out if the solver has larger samples."""
     timed = frame[frame["size"].notna() & (frame.time_s > 0)]
     by_solver = timed.groupby(["configuration", "size"]).time_s.transform("size")
     is_enough = by_solver >= FEWEST_TIMES
@@ -361,8 +358,8 @@ def _cactus(analysis: Analysis) -> Plot | None:
     return Plot(
         "cactus",
         "Instances proved over time",
-        f"How many of all {instances} instances, the dotted line, a solver proves optimal when it "
-        "may take so long for each of them. For a heuristic the proof is the problem's own bound, "
-        "whose time is included.",
+        "Number of instances that a solver proves optimal within a given time each. The dotted "
+        f"line is the total, {instances}. The proof of a heuristic is the problem's own bound, and "
+        "its time is included.",
         svg_text(figure, "cactus"),
     )

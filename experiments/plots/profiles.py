@@ -1,6 +1,6 @@
-"""Performance profiles: on how many instances a solver is within a factor, or a gap, of the best.
+"""Performance profiles: share of instances on which a solver is close to the best solver.
 
-Dolan and Moré, Benchmarking optimization software with performance profiles, 2002.
+Source: Dolan and Moré, Benchmarking optimization software with performance profiles, 2002.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.scoreboard import Scoreboard
 
 SHORTEST_S = 1e-3
-"""Shorter times count as this: nobody waits less, and a clock cannot tell."""
+"""Shorter times count as this time, which is below the resolution of a clock and of interest."""
 
 LINEAR_UP_TO_PERCENT, LARGEST_PERCENT = 1.0, 100.0
-"""Of the axis of gaps. A larger gap, and none at all, is beyond it."""
+"""Linear part and end of the gap axis; runs with a larger gap or no solution are not shown."""
 
 
 def time_ratios(frame: pd.DataFrame) -> pd.Series:
-    """Return the time to proof of each run over the least on its instance; NaN without a proof."""
+    """Return each run's time to proof over the minimum on its instance; NaN without a proof."""
     time_s = frame.proof_time_s.clip(lower=SHORTEST_S)
     return time_s / time_s.groupby(frame.cell).transform("min")
 
@@ -42,11 +42,11 @@ def plot_profiles(
     Parameters
     ----------
     frame
-        Runs, those that count, with ``configuration`` and `column`, NaN where there is none.
+        Counted runs, with columns ``configuration`` and `column`; NaN for a missing value.
     column
-        What a solver should have little of.
+        Name of the column with a value of which less is better.
     configurations
-        Their order sets the styles.
+        All configurations; their order sets the styles.
     """
     right = 1.05 * frame[column].max()
     for configuration in configurations:
@@ -58,11 +58,11 @@ def plot_profiles(
         draw_steps(axes, configuration, configurations, values, share, right)
     axes.set_xlim(right=right)
     axes.set_ylim(0, 104)
-    axes.set_ylabel("Instances that it takes (%)")
+    axes.set_ylabel("Supported instances (%)")
 
 
 def plot_time_profiles(frame: pd.DataFrame, configurations: Sequence[str], axes: Axes) -> None:
-    """Draw the share of instances that each proves within a factor of the fastest proof."""
+    """Draw the share of instances that each solver proves within a factor of the fastest proof."""
     ratios = frame.assign(ratio=time_ratios(frame))
     plot_profiles(ratios, "ratio", configurations, axes)
     make_logarithmic(axes.xaxis)
@@ -71,7 +71,7 @@ def plot_time_profiles(frame: pd.DataFrame, configurations: Sequence[str], axes:
 
 
 def plot_gap_profiles(frame: pd.DataFrame, configurations: Sequence[str], axes: Axes) -> None:
-    """Draw the share of instances on which each is within a gap of the best known."""
+    """Draw the share of instances on which each solver is within a gap of the best known."""
     within = frame.gap_to_best_percent.where(frame.gap_to_best_percent < LARGEST_PERCENT)
     plot_profiles(frame.assign(gap=within), "gap", configurations, axes)
     axes.set_xscale("symlog", linthresh=LINEAR_UP_TO_PERCENT)
@@ -84,11 +84,11 @@ def plot_gap_profiles(frame: pd.DataFrame, configurations: Sequence[str], axes: 
 
 WIDTH_INCHES, PANEL_INCHES = 8.2, 3.8
 FRAME_INCHES, LINE_INCHES = 0.7, 0.19
-"""Of a panel whose legend is longer: what is around it, and each of its lines."""
+"""Height of a panel with a long legend: fixed part, and height of each legend line."""
 
 
 def draw_profiles(scoreboard: Scoreboard) -> list[Plot]:
-    """Return a plot for each problem: profiles of times to proof, and of gaps."""
+    """Return a plot for each problem with profiles of times to proof and of gaps."""
     with house_style():
         return [
             _profiles(problem, scoreboard.frame[scoreboard.frame.problem == problem])
@@ -116,9 +116,9 @@ def _profiles(problem: str, frame: pd.DataFrame) -> Plot:
     return Plot(
         f"profiles_{problem}",
         f"Performance profiles, {problem}",
-        "Above, the share of the instances that a solver takes which it proves within a factor of "
-        f"the time of the fastest proof; times below {1e3 * SHORTEST_S:g} ms count as that, and "
-        "what nobody proves within the limit as not proved. Below, the share on which a heuristic "
-        "is within a gap of the best value known. Higher lines, and lines to the left, are better.",
+        "Top: share of its supported instances that a solver proves within a factor of the "
+        f"fastest proof. Times below {1e3 * SHORTEST_S:g} ms count as that time; an instance that "
+        "no solver proves within the limit counts as not proved. Bottom: share of instances on "
+        "which a heuristic is within a gap of the best known value. Higher and further left is better.",
         svg_text(figure, f"profiles-{problem}"),
     )

@@ -1,4 +1,4 @@
-"""What plots have beside the house style of pictures: marks and legend."""
+"""Marks, line styles and legends of plots, in addition to the common style of pictures."""
 
 from __future__ import annotations
 
@@ -14,26 +14,25 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # one more: no pair comes twice soon
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # one more than colours, so pairs repeat late
 _MARK_SCALE = {"*": 1.7, "P": 1.25, "X": 1.25, "^": 1.15, "v": 1.15, "D": 0.9}
-"""Marks that cover little of their box are drawn larger."""
+"""Scale factors that make marks of different shapes look equally large."""
 
 DASHES = ("-", (0, (4, 2)), (0, (1.5, 3)), (0, (6, 2, 1, 2)))
-"""Neighbours differ, and their number has no factor in common with that of colours: lines that
-coincide can be told apart."""
+"""Line styles; their number is coprime to that of colours, so overlapping lines differ."""
 
 
 def new_panels(
     rows: int, columns: int, inches: tuple[float, float], **shared: Any
 ) -> tuple[Figure, np.ndarray]:
-    """Return a figure and its panels, by row and column.
+    """Return a figure and the array of its panels, by row and column.
 
     Parameters
     ----------
     inches
         Width and height of the figure.
     shared
-        What panels share, as of `matplotlib.figure.Figure.subplots`.
+        Further options of `matplotlib.figure.Figure.subplots`, such as ``sharey``.
     """
     from matplotlib.figure import Figure
 
@@ -42,7 +41,7 @@ def new_panels(
 
 
 def line_style(configuration: str, configurations: Sequence[str]) -> dict[str, Any]:
-    """Return colour, mark and dashes of one configuration, the same in every plot."""
+    """Return colour, mark and dashes of a configuration, which are the same in every plot."""
     position = list(configurations).index(configuration)
     return {
         "color": COLOURS[position % len(COLOURS)],
@@ -59,7 +58,7 @@ def draw_steps(
     heights: Sequence[float],
     right: float,
 ) -> None:
-    """Draw the line of a configuration that rises at each value to a height, and goes on right."""
+    """Draw a step line of a configuration through values and heights, extended to the right."""
     style = line_style(configuration, configurations) | {"marker": ""}
     axes.step(
         [values[0], *values, right],
@@ -72,7 +71,7 @@ def draw_steps(
 
 
 def mark_points(marker: str, points: float) -> float:
-    """Return the size at which a mark looks as large as a disc of so many points across."""
+    """Return the size at which a mark looks as large as a disc of the given diameter in points."""
     return _MARK_SCALE.get(marker, 1.0) * points
 
 
@@ -90,7 +89,7 @@ def round_numbers(
 
 
 def stretches(kinds: Sequence[object]) -> list[slice]:
-    """Return the places of neighbours of one kind, which a line may join.
+    """Return slices of consecutive equal kinds, whose points a line may join.
 
     >>> stretches(["a", "a", "b"])
     [slice(0, 2, None), slice(2, 3, None)]

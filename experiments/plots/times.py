@@ -1,4 +1,4 @@
-"""Times of solvers: how many instances each proves within a time, and solve time against size."""
+"""Plots of solver times: instances proved within a time, and solve time against size."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 def plot_cactus(
     frame: pd.DataFrame, configurations: Sequence[str], instances: int, axes: Axes
 ) -> None:
-    """Draw a step line for each configuration that proves anything.
+    """Draw, for each solver with a proof, how many instances it proves within a time.
 
     Parameters
     ----------
     frame
-        Runs, with ``configuration`` and ``proof_time_s``.
+        Runs, with columns ``configuration`` and ``proof_time_s``.
     configurations
-        Their order sets the colours.
+        All configurations; their order sets the colours.
     instances
-        All instances, proved or not.
+        Number of all instances, proved or not.
     """
     proved = frame.dropna(subset="proof_time_s").sort_values("proof_time_s")
     longest = 1.1 * proved.proof_time_s.max()
@@ -44,25 +44,27 @@ def plot_cactus(
 
 
 STEP = 0.01
-"""Distance of neighbouring lines, as a share of the axis."""
+"""Horizontal distance between lines of neighbouring solvers, as a share of the axis."""
 
 LABEL_STEP = 0.07
-"""Least distance of labels of the axis, as a share of it."""
+"""Minimum distance between axis labels, as a share of the axis."""
 
 
 def plot_solve_time(
     frame: pd.DataFrame, configurations: Sequence[str], size_name: str, axes: Axes
 ) -> None:
-    """Draw medians, joined where families are the same, and whiskers to the extreme times.
+    """Draw the median solve time against size, with whiskers to the extreme times.
+
+    A line joins the medians of neighbouring sizes with the same families.
 
     Parameters
     ----------
     frame
-        Runs, with ``configuration``, ``size``, ``family_label`` and ``time_s``.
+        Runs, with columns ``configuration``, ``size``, ``family_label`` and ``time_s``.
     configurations
-        Their order sets the colours.
+        All configurations; their order sets the colours.
     size_name
-        What the size of an instance counts.
+        Name of the things that the size counts.
     """
     times = frame.groupby(["configuration", "size"]).time_s.agg(["min", "median", "max"]) * 1e3
     families = frame.groupby(["configuration", "size"]).family_label.agg(frozenset)
@@ -73,7 +75,7 @@ def plot_solve_time(
             continue
         by_size = times.loc[configuration]
         style = line_style(configuration, configurations)
-        # Shifted a little, so that whiskers stand side by side.
+        # A small horizontal shift keeps whiskers of different solvers apart.
         shift = axis_factor ** (STEP * (place - (len(configurations) - 1) / 2))
         xs = by_size.index * shift
         axes.vlines(

@@ -182,7 +182,7 @@ def test_a_table_that_cannot_be_written_is_one_line(tmp_path):
 def test_a_full_disk_ends_a_study_that_can_go_on(processes, tmp_path):
     """It is called full, what is stored is counted, and no run after it is a failed one."""
     tasks = [Replay("a", 0), Replay("b", 1, fails=DiskFullError), Replay("c", 2)]
-    with pytest.raises(DiskFullError, match="as asked; 1 of 3 runs are stored; continue with --resume"):
+    with pytest.raises(DiskFullError, match="as asked; 1 of 3 runs are stored; continue"):
         run_stored(STUDY, tasks, tmp_path, engine=LocalProcesses(processes))
     assert [run.key for run in runs_of(tmp_path)] == ["a"]
     there_is_room = [replace(task, fails=None) for task in tasks]

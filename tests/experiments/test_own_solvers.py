@@ -76,7 +76,7 @@ def test_a_solver_that_changes_is_another_study(own, write_study, tmp_path):
         ("mine.py:Min", r"mine.py: does not define Min; did you mean Mine\?"),
         ("mine.py:LyraGreedyy", "mine.py: does not define LyraGreedyy"),
         ("yours.py:Mine", "yours.py: cannot be read"),
-        ("mine.py:Mixed", "must not be named twice"),
+        ("mine.py:Mixed", "must not occur twice"),
         ("hadar", "is a solver of heterogeneous, not of reclaim"),
     ],
 )

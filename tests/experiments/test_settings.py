@@ -35,7 +35,9 @@ def test_an_address_has_a_rule(address):
 
 
 def test_encryption_without_certificates_is_one_line():
-    with pytest.raises(UserError, match=r"scheduler tls://a:8786: tls:// needs certificates: set "):
+    with pytest.raises(
+        UserError, match=r"scheduler tls://a:8786: tls:// requires certificates: set "
+    ):
         engine_of("tls://a:8786", None)
 
 

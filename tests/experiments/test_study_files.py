@@ -107,7 +107,7 @@ def test_instance_files_stand_in_place_of_families(write_study, tmp_path):
         read_study(path)
     made_by = 'made_by = "lyra-opt simulate --capture ."\n'
     path = write_study(("[[solvers]]", block + made_by + "[[solvers]]"))
-    with pytest.raises(InputError, match=r"to make them: lyra-opt simulate --capture \.$"):
+    with pytest.raises(InputError, match=r"make the files with: lyra-opt simulate --capture \.$"):
         read_study(path)
     figure_5 = (REPOSITORY / "instances" / "library" / "lyra-figure-5.json").read_text()
     (path.parent / "one.json").write_text(figure_5)
@@ -191,9 +191,9 @@ def test_study_of_captured_decisions(name, tmp_path):
     path = tmp_path / "experiments" / "studies" / f"{name}.toml"
     path.parent.mkdir(parents=True)
     path.write_text((STUDIES[0].parent / path.name).read_text())
-    with pytest.raises(InputError, match="to make them: ") as caught:
+    with pytest.raises(InputError, match="make the files with: ") as caught:
         read_study(path)
-    _, _, command = str(caught.value).partition("to make them: ")
+    _, _, command = str(caught.value).partition("make the files with: ")
     options = command.split()
     folder = options[options.index("--capture") + 1]
     recipe = command.replace("lyra-opt", "$(RUN)/lyra-opt", 1).replace(folder, "$@")

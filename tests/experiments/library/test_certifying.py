@@ -78,7 +78,7 @@ def test_a_record_of_the_day_keeps_what_it_has(without):
     shelf = Library(without.folder)
     assert len(shelf.records) == 2
     assert [best.id for best in shelf.records[-1].instances] == [FLEET, SHARES]
-    with pytest.raises(UserError, match=f"{DAY}: is the day of a record"):
+    with pytest.raises(UserError, match=f"must not be before the last record, {DAY}"):
         certified(shelf, "2026-11-30")
 
 

@@ -121,7 +121,7 @@ def test_a_scheduler_that_is_restarted_costs_nothing(home, frail_machines, capsy
 
     frail = After(Machines(frail_machines.address), 5, restart)
     assert run_study(read_study("study.toml"), Path("there"), engine=frail) == 0
-    assert "is lost; what it had not completed is given to it again" in capsys.readouterr().err
+    assert "lost; incomplete tasks are sent again" in capsys.readouterr().err
     require_as_at_home("there")
 
 
@@ -135,7 +135,7 @@ def test_a_scheduler_that_stays_away_ends_with_one_line(home, frail_machines, mo
         monkeypatch.setattr(engine, "FIRST_ANSWER_S", 1.0)
 
     frail = After(Machines(frail_machines.address), 5, stop_for_good)
-    with pytest.raises(UserError, match=r"has been away .* of 24 runs are stored; continue with --resume"):
+    with pytest.raises(UserError, match=r"has been unreachable .* of 24 runs are stored; continue"):
         run_study(study, Path("there"), engine=frail)
     assert len(rows_of(Path("there"))) >= 5
     assert run_study(study, Path("there"), engine=LocalProcesses(2), resume=True) == 0
@@ -168,7 +168,7 @@ def test_workers_may_come_late(tmp_path, frail_machines, capsys):
     started = Machines(frail_machines.address).start([Replay("a")], tmp_path)
     threading.Timer(1.0, frail_machines.add, [1]).start()
     assert [record.status for record in started.records] == ["finished"]
-    assert "has no worker: waiting until one comes" in capsys.readouterr().err
+    assert "has no workers; waiting for a worker" in capsys.readouterr().err
 
 
 @dataclass(frozen=True)

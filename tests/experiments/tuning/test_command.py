@@ -94,7 +94,7 @@ def test_compiled_trials_are_what_the_cluster_measures(run, small, tmp_path):
     code, out, err = run("simulate", folder / "best.toml", "--seed", 2, "--json")
     assert code == 0, err
     assert json.loads(out)["queue_mean_s"] == pytest.approx(record["targets"][0]["judged"][0])
-    assert_one_line_error(run("report", folder), "holds the runs of a tuning")
+    assert_one_line_error(run("report", folder), "has runs of a tuning")
 
 
 @pytest.mark.slow
