@@ -12,7 +12,7 @@ from lyra_opt.commands.messages import complain
 from lyra_opt.commands.output import print_line
 from lyra_opt.core.csv_text import frame_text
 from lyra_opt.core.documents import write_text
-from lyra_opt.core.errors import InputError
+from lyra_opt.core.errors import InputError, counted
 from lyra_opt.core.gaps import gap_words
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Status
@@ -245,24 +245,24 @@ def _headline(row: Any, words: GapWords) -> str:
             f"optimal on {percent(row.optimal_percent)} %"
         )
     if row.infinite:
-        sentence += f"; {row.infinite} instances with an optimum of 0 are missed (no percentage)"
+        sentence += f"; optimum of 0 missed on {counted(row.infinite, 'instance')} (no percentage)"
     if row.unproved and math.isfinite(row.mean_excess_at_most_percent):
         at_most = percent(row.mean_excess_at_most_percent)
-        sentence += f"; with instances of unproved optimum at most {at_most} % on average"
+        sentence += f"; at most {at_most} % on average with the unproved instances"
     elif row.unproved:
-        sentence += f"; {row.unproved} instances have no proved optimum"
+        sentence += f"; {counted(row.unproved, 'instance')} without a proved optimum"
     return f"{sentence}."
 
 
 def _without_optima(row: Any, words: GapWords) -> str:
     """Return words for a row in which no solution belongs to an instance with a proved optimum."""
     if not row.unproved:
-        return f"no solution yet for any of {row.instances} instances"
+        return f"no solution yet on {counted(row.instances, 'instance')}"
     solved = f"{row.unproved} of {row.instances} instances without a proved optimum"
     if math.isfinite(row.mean_excess_at_most_percent):
         at_most = percent(row.mean_excess_at_most_percent)
         return f"at most {at_most} % {words.where} the optimum on average, over {solved}"
-    return f"solutions for {solved}; the gap is unknown, as some bounds are not above 0"
+    return f"solutions of {solved}; the gap is unknown because some bounds are not above 0"
 
 
 def _print_report(report: StudyReport) -> None:

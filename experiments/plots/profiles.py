@@ -119,6 +119,7 @@ def _profiles(problem: str, frame: pd.DataFrame) -> Plot:
         "Top: share of its supported instances that a solver proves within a factor of the "
         f"fastest proof. Times below {1e3 * SHORTEST_S:g} ms count as that time; an instance that "
         "no solver proves within the limit counts as not proved. Bottom: share of instances on "
-        "which a heuristic is within a gap of the best known value. Higher and further left is better.",
+        "which a heuristic is within a gap of the best known value. Higher and further left is "
+        "better.",
         svg_text(figure, f"profiles-{problem}"),
     )

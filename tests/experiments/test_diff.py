@@ -207,7 +207,7 @@ def test_folders_that_do_not_compare_are_refused_in_one_line(tmp_path, capsys):
     a = stored(tmp_path / "a", replays([1.0]))
     solvers = stored(tmp_path / "solvers", [make_run("c", "s", Status.UNKNOWN)])
     later = stored(tmp_path / "later", [make_replay(3), make_replay(4)])
-    with pytest.raises(UserError, match="holds runs of kind solver"):
+    with pytest.raises(UserError, match="has runs of kind solver"):
         compare_folders(a, solvers)
     with pytest.raises(UserError, match="no runs in common"):
         compare_folders(stored(tmp_path / "two", replays([1.0, 2.0])), later)

@@ -530,30 +530,31 @@ def test_contradiction_is_reported_loudly(folder, capsys):
     [
         (
             [make_run("c", "quick", FEASIBLE, objective=4)],
-            "quick, all families: solutions of 1 of 1 instances, none of whose optima is proved, "
-            "and not all have a bound above 0 to say how far that is.",
+            "quick, all families: solutions of 1 of 1 instances without a proved optimum; the gap "
+            "is unknown because some bounds are not above 0.",
         ),
         (
             [make_run("c", "quick", FEASIBLE, objective=4, dual_bound=3)],
             "quick, all families: at most 33.3 % over the optimum on average, over 1 of 1 "
-            "instances, none of whose optima is proved.",
+            "instances without a proved optimum.",
         ),
         (
             [make_run("c", "quick", Status.UNKNOWN)],
-            "quick, all families: no solution yet, of 1 instances.",
+            "quick, all families: no solution yet on 1 instance.",
         ),
         (
             [
                 make_run("c", "quick", FEASIBLE, objective=4),
                 make_run("c", "exact", OPTIMAL, objective=0, dual_bound=0, reference=True),
             ],
-            "quick, all families: optimal on 0.0 %; an optimum of 0 missed on 1: no percentage.",
+            "quick, all families: optimal on 0.0 %; optimum of 0 missed on 1 instance (no "
+            "percentage).",
         ),
         (
             hand_made_runs(),
             "quick, all families: 8.3 % over the proved optimum on average, over 3 of 6 "
-            "instances; optimal on 40.0 %; an optimum of 0 missed on 1: no percentage; with those "
-            "without a proved optimum at most 18.8 % on average.",
+            "instances; optimal on 40.0 %; optimum of 0 missed on 1 instance (no percentage); "
+            "at most 18.8 % on average with the unproved instances.",
         ),
     ],
 )

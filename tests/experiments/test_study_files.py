@@ -103,7 +103,9 @@ def test_instance_files_stand_in_place_of_families(write_study, tmp_path):
     """So that decisions captured in a simulation can be solved by a study."""
     block = '[[instances]]\ngroup = "captured"\nfiles = ["*.json"]\n'
     path = write_study(("[[solvers]]", block + "[[solvers]]"))
-    with pytest.raises(InputError, match=r"instances\[1\].files\[0\] is .*names no file in \S+$"):
+    with pytest.raises(
+        InputError, match=r"instances\[1\].files\[0\] is .*must match a file in \S+$"
+    ):
         read_study(path)
     made_by = 'made_by = "lyra-opt simulate --capture ."\n'
     path = write_study(("[[solvers]]", block + made_by + "[[solvers]]"))
@@ -218,7 +220,7 @@ def test_bundled_studies_are_known_by_name(tmp_path, monkeypatch, capsys):
     assert find_study("reclaim-gap") == Path("reclaim-gap")
     assert main(["study", "no-such-study"]) == 2
     error = capsys.readouterr().err
-    assert "no-such-study: is no file, and no bundled study; known: allocation-gap, " in error
+    assert "no-such-study: is not a file or a bundled study; known: allocation-gap, " in error
 
 
 def test_every_key_is_listed_and_in_the_schema(capsys, write_study):
