@@ -1,4 +1,4 @@
-"""Run tasks into a store: each task once, with a row for each failure, resumable after any end."""
+"""Run tasks and store a row for each task, including failures; interrupted runs can be resumed."""
 
 from __future__ import annotations
 

@@ -231,7 +231,7 @@ def page_text(report: StudyReport) -> str:
 
 
 def _headline(row: Any, words: GapWords) -> str:
-    """Return a sentence on one solver and group of families, without infinite percentages."""
+    """Return a sentence on the gap of a solver on a group of families, without infinities."""
     what = f"{row.configuration}, {row.family}"
     if not row.compared:
         return f"{what}: {_without_optima(row, words)}."
@@ -255,7 +255,7 @@ def _headline(row: Any, words: GapWords) -> str:
 
 
 def _without_optima(row: Any, words: GapWords) -> str:
-    """Return words for a row in which no solution belongs to an instance with a proved optimum."""
+    """Describe a solver that has no solution of an instance with a proved optimum."""
     if not row.unproved:
         return f"no solution yet on {counted(row.instances, 'instance')}"
     solved = f"{row.unproved} of {row.instances} instances without a proved optimum"

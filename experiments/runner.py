@@ -331,9 +331,9 @@ def run_study(
 
 
 def _taking_turns(tasks: Sequence[SolverTask]) -> Iterator[SolverTask]:
-    """Yield the tasks instance by instance, starting each time with the next solver.
+    """Yield the tasks instance by instance, and rotate the order of solvers each time.
 
-    Rotation avoids that a solver always runs after the same other solver and finds its caches.
+    Otherwise a solver would always run after the same other solver and find its caches.
     """
     for number, (_, group) in enumerate(groupby(tasks, key=lambda task: task.cell)):
         of_instance = list(group)

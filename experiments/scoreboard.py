@@ -236,7 +236,7 @@ def mean_with_interval(name: str, values: pd.Series) -> dict[str, float]:
 
 
 def _of_times(name: str, times_s: pd.Series) -> dict[str, float]:
-    """Return the shifted geometric mean, whose interval is that of the mean of logarithms."""
+    """Return the shifted geometric mean of times, and its interval computed on logarithms."""
     logs = mean_with_interval(name, np.log(times_s + SHIFT_S))
     return {key: float(np.exp(value) - SHIFT_S) for key, value in logs.items()}
 
@@ -249,7 +249,7 @@ def _with_interval(value: float, low: float, high: float) -> str:
 
 
 def _digits(value: float) -> str:
-    """Return a number that is not negative with up to three digits.
+    """Format a non-negative number with up to three digits.
 
     >>> [_digits(value) for value in (0.0, 0.01234, 3.456, 99.96)]
     ['0', '0.012', '3.46', '100']

@@ -101,7 +101,7 @@ def _insertion(table: str, record: type[StudyRecord | RunRecord]) -> str:
 
 
 def _schema(study: StudyRecord) -> str:
-    # SQLite types values, not columns: integers and floats come back as they went in.
+    # SQLite stores a type with each value, so integers and floats keep their types.
     return f"""
 CREATE TABLE study ({_names(StudyRecord)});
 CREATE TABLE run ({_names(KINDS[study.kind])}, PRIMARY KEY (key));
@@ -278,13 +278,13 @@ class ResultStore:
         try:
             yield
         except (sqlite3.Error, ValueError, TypeError, LookupError, OverflowError) as error:
-            if _is_for_want_of_room(error, self.path):
+            if _is_disk_full(error, self.path):
                 raise DiskFullError(f"{self.path}: the disk is full ({error})") from None
             said = what if isinstance(what, str) else what()
             raise InputError(str(self.path), f"{said}: {error}") from None
 
 
-def _is_for_want_of_room(error: Exception, path: Path) -> bool:
+def _is_disk_full(error: Exception, path: Path) -> bool:
     """Return whether SQLite failed because the disk is full or nearly full."""
     code = getattr(error, "sqlite_errorcode", 0) & PRIMARY_CODE
     if code == sqlite3.SQLITE_IOERR:

@@ -90,12 +90,12 @@ class Nap:
 
 
 def study_of(naps: int) -> StudyRecord:
-    """Return the study of a number of naps."""
+    """Return a study of `naps` tasks that only sleep."""
     return StudyRecord(name="naps", kind="replay", text="", meaning_hash=str(naps), runs=naps)
 
 
 def take_naps(engine: Engine, naps: int, takes_s: float, folder: Path) -> None:
-    """Run a number of naps and store their rows."""
+    """Run `naps` tasks that only sleep on an engine, and store their rows."""
     tasks = [Nap(position, takes_s) for position in range(naps)]
     if run_stored(study_of(naps), tasks, folder, engine=engine):
         raise RuntimeError("a task failed, or it was interrupted")
@@ -118,7 +118,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def engine_of(name: str, cluster: Cluster) -> Engine:
-    """Return one of `ENGINES`, started."""
+    """Return the engine with a name from `ENGINES`, after starting the Dask cluster if needed."""
     if name != ENGINES[0]:
         return LocalProcesses(2)
     cluster.start(workers=2)

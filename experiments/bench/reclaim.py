@@ -83,7 +83,7 @@ def written(instance: Instance, folder: Path) -> str:
 
 
 def run(words: list[str], environment: dict[str, str] | None = None) -> None:
-    """Run ``python -m WORDS`` to its end."""
+    """Run ``python -m WORDS`` and wait until it ends."""
     command = [sys.executable, "-m", *words]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)  # noqa: S603
 

@@ -171,7 +171,7 @@ def test_bound(benchmark: BenchmarkFixture, trace: str, tmp_path: Path) -> None:
 
 
 def test_bound_of_loans(benchmark: BenchmarkFixture) -> None:
-    """Measure both readings of the bound for two weeks on Lyra's clusters with loans."""
+    """Measure the restart and conserved bounds for two weeks on Lyra's clusters with loans."""
     words = ("bound", LYRA, "--json", *OPTIONS)
     _, peak_mib, output = timed(benchmark, usage_of, *words, warms_up=False)
     cpu_s = sum(each["cpu_s"] for each in json.loads(output))
@@ -180,7 +180,7 @@ def test_bound_of_loans(benchmark: BenchmarkFixture) -> None:
 
 @pytest.mark.parametrize("size", JOBS)
 def test_bound_growth(benchmark: BenchmarkFixture, size: int) -> None:
-    """Time both readings of the bound for growing numbers of jobs at equal load."""
+    """Time the restart and conserved bounds for growing numbers of jobs at equal load."""
     scenario = scenario_of(LYRA, jobs_at_equal_load(size))
     found = timed(benchmark, lambda: list(prove(scenario, tuple(Reading))), warms_up=False)
     benchmark.extra_info["cpu_s"] = sum(each.bound.cpu_s for each in found)

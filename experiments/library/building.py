@@ -15,10 +15,10 @@ from lyra_opt.core.stopwatch import OutOfTimeError, limited_to
 from lyra_opt.core.version import VERSION
 from lyra_opt.experiments.library.grading import (
     GradingRuns,
-    asked,
     best_known,
-    credited,
-    remembered,
+    run_method,
+    runs_of_record,
+    with_earlier_credit,
 )
 from lyra_opt.experiments.library.plan import LARGEST_FILE_BYTES
 from lyra_opt.experiments.records import current_environment
@@ -77,10 +77,10 @@ def grade(
             for method in (name for name in names if only is None or name in only):
                 is_exact = method in methods.exact
                 before = [run for run in runs.of(entry.id, entry.sha256) if run.method == method]
-                if before and not (is_exact and _would_do_more(before, time_limit_s)):
+                if before and not (is_exact and _could_prove_more(before, time_limit_s)):
                     continue
                 best = _best(library, loaded, runs) if starts else None
-                for run, answer in asked(
+                for run, answer in run_method(
                     loaded,
                     entry.sha256,
                     method,
@@ -98,7 +98,7 @@ def grade(
                 yield f"NOT graded: {error}"
 
 
-def _would_do_more(before: Sequence[GradingRun], time_limit_s: float) -> bool:
+def _could_prove_more(before: Sequence[GradingRun], time_limit_s: float) -> bool:
     """Return whether a method with this limit could prove more than in its earlier runs."""
     return not any(
         run.status == Status.OPTIMAL or run.time_limit_s >= time_limit_s for run in before
@@ -110,7 +110,7 @@ def known_of(plan: LibraryPlan, library: Library, entry: Entry, runs: GradingRun
     certificate = _certificate_file(library, entry.id)
     before = library.known.get(entry.id)
     exact = plan.methods_for(entry.problem, entry.variant).exact
-    earlier = [] if before is None else remembered(before, entry, exact)
+    earlier = [] if before is None else runs_of_record(before, entry, exact)
     now = best_known(
         entry.id,
         [*earlier, *runs.of(entry.id, entry.sha256)],
@@ -118,7 +118,7 @@ def known_of(plan: LibraryPlan, library: Library, entry: Entry, runs: GradingRun
         WHO,
         certificate.name if certificate.exists() else None,
     )
-    return now if before is None else credited(now, before)
+    return now if before is None else with_earlier_credit(now, before)
 
 
 def _best(library: Library, loaded: LoadedInstance, runs: GradingRuns) -> tuple[Any, Number] | None:
@@ -154,7 +154,7 @@ def _certificate_file(library: Library, name: str) -> Path:
 def _write_certificate(
     file: Path, loaded: LoadedInstance, solution: Any, time_limit_s: float
 ) -> tuple[bool, str]:
-    """Write a certificate of optimality if it is small; return whether, and a line to print."""
+    """Write a certificate of optimality if it is small enough; return success and a message."""
     name = loaded.instance.name
     document = loaded.problem.instance_document(loaded.instance)
     try:

@@ -115,7 +115,7 @@ class GradingRuns:
             save_solution(file, loaded.problem, instance, answer.solution, answer.objective)
 
 
-def asked(
+def run_method(
     loaded: LoadedInstance,
     sha256: str,
     method: str,
@@ -126,7 +126,10 @@ def asked(
     certify: bool,
     executor: Executor,
 ) -> Iterator[tuple[GradingRun, Answer]]:
-    """Run a solver on an instance; yield the run of its own bound, if `certify`, and its run."""
+    """Run a solver on an instance, and yield the run.
+
+    With `certify`, the run of the problem's own bound comes first.
+    """
     solver = find_solver(loaded.problem.name, method)
     answer = solve_and_check(
         loaded.problem,
@@ -176,7 +179,7 @@ def asked(
     )
 
 
-def remembered(before: BestKnown, entry: Entry, exact: Collection[str]) -> Iterator[GradingRun]:
+def runs_of_record(before: BestKnown, entry: Entry, exact: Collection[str]) -> Iterator[GradingRun]:
     """Yield the runs of a record, and its best solution, bound and proofs as further runs.
 
     Parameters
@@ -213,8 +216,8 @@ def _engine_of(method: str, problem: str) -> str:
     return OWN_ENGINE if method == OWN_BOUND else engine_of(find_solver(problem, method))
 
 
-def credited(now: BestKnown, before: BestKnown) -> BestKnown:
-    """Keep the credit for known values that the new results improve only by rounding."""
+def with_earlier_credit(now: BestKnown, before: BestKnown) -> BestKnown:
+    """Keep the earlier author of a value that new results improve only by rounding."""
     if same_value(now.best_known, before.best_known):
         now = replace(
             now,

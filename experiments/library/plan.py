@@ -212,7 +212,7 @@ class Collected:
     provenance: Provenance
 
 
-def collected(plan: LibraryPlan, library: Path, work: Path) -> Iterator[Collected]:
+def collect(plan: LibraryPlan, library: Path, work: Path) -> Iterator[Collected]:
     """Yield every instance of a plan, in the order of the plan.
 
     Parameters
@@ -302,7 +302,7 @@ def write_catalogue(plan: LibraryPlan, library: Path, work: Path) -> Path:
     """
     target = library / "catalogues" / f"{plan.name}.json"
     entries, files = [], {}
-    for each in collected(plan, library, work):
+    for each in collect(plan, library, work):
         entry, data = _entry(each)
         entries.append(entry)
         if data is not None and entry.file is not None:

@@ -27,13 +27,13 @@ SAME_COLUMNS = ("study", "position", "key", "axes", "seed")
 
 
 def answer_of(record: RunRecord, beside: Mapping[str, bytes]) -> bytes:
-    """Return a row with its files as an answer."""
+    """Encode a row and its files as a worker's answer in JSON."""
     files = {name: b64encode(content).decode() for name, content in beside.items()}
     return json.dumps({"row": encoded(record), "beside": files}).encode()
 
 
 def error_answer(error: Exception) -> bytes:
-    """Return an error as an answer."""
+    """Encode an error as a worker's answer in JSON."""
     return json.dumps({"error": in_words(error)}).encode()
 
 

@@ -109,8 +109,7 @@ class DataClient(Client):  # type: ignore[misc]
                 direct_to_workers=False,
             )
         except BaseException:
-            # Close it now. Garbage collection could close it while this thread starts a new client.
-            # It would then wait for a lock that this thread holds.
+            # If garbage collection closed this client during the start of another, both would hang.
             self.close(timeout=1.0)
             raise
 

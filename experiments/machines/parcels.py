@@ -202,7 +202,7 @@ def _own_modules() -> Iterator[ModuleType]:
 
     They are neither installed nor loaded from a file of the user, which is sent as a file.
     """
-    # Packages of the user or the system may be installed on other machines too.
+    # Packages in site folders of the user or the system may be installed on other machines.
     folders = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
     folders += [*site.getsitepackages(), site.getusersitepackages()]
     installed = [Path(folder) for folder in folders]

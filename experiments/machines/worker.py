@@ -43,7 +43,7 @@ class VersionsDifferError(Exception):
 
 
 def kept(content: bytes) -> bytes:
-    """Return the content; as a Dask task, it is computed again if its worker is lost."""
+    """Return the content unchanged; Dask runs this task again if its worker is lost."""
     return content
 
 
@@ -110,7 +110,7 @@ class _Errands:
 
     @contextmanager
     def using(self, folder: Path) -> Iterator[None]:
-        """Keep a folder while this context is open, and for some time afterwards."""
+        """Keep the folder of a call while its tasks run, and for some time afterwards."""
         with self._lock:
             self._in_use[folder] = self._in_use.get(folder, 0) + 1
             folder.joinpath(OBJECTS).mkdir(parents=True, exist_ok=True)

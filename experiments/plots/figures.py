@@ -341,7 +341,7 @@ def _family_name(run: SolverRecord) -> str:
 
 
 def _timed_sizes(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the timed runs; small sizes are left out if the solver has larger samples."""
+    """Return runs with a time; drop sizes with few runs if the solver has sizes with enough."""
     timed = frame[frame["size"].notna() & (frame.time_s > 0)]
     by_solver = timed.groupby(["configuration", "size"]).time_s.transform("size")
     is_enough = by_solver >= FEWEST_TIMES

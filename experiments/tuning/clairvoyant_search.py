@@ -1,4 +1,4 @@
-"""Search for a good schedule of a scheduler that knows all jobs in advance.
+"""Search for a good schedule when all jobs are known in advance.
 
 Together with the proved bounds of `lyra_opt.simulation.bounds`, the schedule found brackets the
 mean JCT of the best schedule. The search chooses a job order and delay timers, and
@@ -105,7 +105,7 @@ def search_schedule(
     changes: int,
     keeps_order: bool = False,
 ) -> tuple[OrderAndTimers, float]:
-    """Search an order and timers of small mean JCT; return both with that mean in seconds.
+    """Search for an order and timers of small mean JCT; return both with that mean in seconds.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The result of a tuning: the best values beside other values and schemes, and all trials."""
+"""The result of a tuning: best values, comparison with other values and schemes, and trials."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Found:
         return float(((self.replayed - compiled).abs() / scale).max().max())
 
     def missed(self, seeds: Sequence[int]) -> list[str]:
-        """Return the measures whose mean over the seeds misses its target beyond the tolerance."""
+        """Return the measures whose mean over some seeds is outside the tolerance of its target."""
         means = self.of(BEST, seeds).mean()
         return [
             target.measure
@@ -142,7 +142,7 @@ class Found:
         }
 
     def rows(self) -> list[list[str]]:
-        """Return a row for each target, or without targets for each entry (see `HEADER`)."""
+        """Return the comparison table, with a row per target or per entry (see `HEADER`)."""
         table, found = self.table, []
         tuned, judged = (self.of(BEST, seeds) for seeds in (table.seeds, table.judged))
         for each in table.targets:
@@ -180,13 +180,12 @@ class Found:
 def with_clairvoyant(
     jct_s: pd.DataFrame, bound_s: pd.Series, in_order: Sequence[str]
 ) -> pd.DataFrame:
-    """Return mean JCTs by seed, with each clairvoyant schedule at least as good as all others.
+    """Replace clairvoyant schedules by better schedules of other entries, and add the bound.
 
     Parameters
     ----------
     jct_s
-        Mean JCT in seconds by seed (rows) and compared entry (columns), `TIMERS` and `SCHEDULE`
-        included.
+        Mean JCT in seconds by seed (rows) and entry (columns), including `TIMERS` and `SCHEDULE`.
     bound_s
         Proved lower bound on the mean JCT, by seed; it becomes the column `PROVED`.
     in_order
@@ -209,7 +208,7 @@ def with_clairvoyant(
 
 
 def _cells(values: pd.Series, reference: pd.Series | float) -> tuple[str, ...]:
-    """Return a mean and its ratio to the reference, each with the least and greatest by seed."""
+    """Return a mean and its ratio to the reference, each with its range over the seeds."""
     ratios = values / reference
     if values.empty or not ratios.map(math.isfinite).all():
         return NOTHING, NOTHING

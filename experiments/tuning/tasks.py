@@ -111,15 +111,12 @@ class CompiledTask(TrialTask):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClairvoyantTask(TrialTask):
-    """A search for a schedule that knows all jobs in advance; see `search_schedule`."""
+    """A search for a good schedule when all jobs are known in advance; see `search_schedule`."""
 
     changes: int
 
     def run(self) -> ReplayRecord:
-        """Search for a clairvoyant schedule, and for free job order also prove a lower bound.
-
-        The bound holds for the mean JCT of every schedule.
-        """
+        """Search for a schedule; if the job order is free, also prove a bound on the mean JCT."""
         started_at, stopwatch, setup = datetime.now(UTC), Stopwatch(), self.setup()
         _, jct_mean_s = search_schedule(
             setup.workload,
@@ -148,7 +145,7 @@ class ClairvoyantTask(TrialTask):
 def percentiles(
     names: Iterable[str], wait_s: NDArray[np.float64], jct_s: NDArray[np.float64]
 ) -> dict[str, float]:
-    """Return the measures among `names` that are percentiles of queuing time or JCT, in seconds."""
+    """Return the percentiles of queuing time and JCT among some measures, in seconds."""
     found = {}
     for name in names:
         if (match := PERCENTILE.fullmatch(name)) is not None:
