@@ -131,7 +131,7 @@ def test_what_a_run_finds_beyond_the_record_counts(known):
     found = board(runs)
     table = found.table.set_index(["grade", "configuration"])
     assert table.loc["open", "tree"].gap_to_best_percent == pytest.approx(100 * 2 / 18)
-    assert found.better_than_record() == [f"{NAMES[1]}: new has 18, the record 20"]
+    assert found.better_than_record() == [f"{NAMES[1]}: new found 18, the record is 20"]
     assert board(hand_made_runs()).better_than_record() == []
     del known[NAMES[1]]
     assert "not graded" in set(board(runs).table.grade)
@@ -198,7 +198,7 @@ def test_the_report_of_several_problems(tmp_path):
     of_tree = table[(table.configuration == "tree") & (table.grade == "all grades")]
     assert dict(zip(of_tree.problem, of_tree.of, strict=True)) == {"reclaim": 2, "network": 1}
     markdown = (tmp_path / "scoreboard.md").read_text()
-    assert "of at most 3 s each, on 3 instances" in markdown
+    assert "of at most 3 s each on 3 instances" in markdown
     assert library().records[-1].date in markdown
     assert "![Performance profiles, reclaim](plots/profiles_reclaim.svg)" in markdown
     assert (tmp_path / "plots" / "profiles_reclaim.svg").exists()

@@ -59,5 +59,5 @@ def test_a_catalogue_is_made_once_and_then_frozen(small, tmp_path):
     assert [each for each in whole if each["id"] in {one["id"] for one in made}] == made
     assert write_catalogue(small, folder, tmp_path) == path
     other = replace(small, families=small.families[:1])
-    with pytest.raises(UserError, match=r"library-2026\.1\.json: is frozen"):
+    with pytest.raises(UserError, match=r"library-2026\.1\.json: must not change"):
         write_catalogue(other, folder, tmp_path)
