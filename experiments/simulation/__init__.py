@@ -1,11 +1,14 @@
 """Schemes on a simulated cluster: ``lyra-opt simulate`` and ``bound``, and `lyra_opt.simulate`.
 
-A scenario passes through four folders, each of which imports only those before it:
+A scenario passes through four folders; each folder imports only from the folders before it:
 
-- ``scenario``: reads a scenario file, and builds the cluster, jobs, loans and schemes from it.
-- ``measuring``: defines the figures of a run, proves bounds on them, and compares schemes.
-- ``running``: runs one scheme, and keeps the rows of all runs in a store.
-- ``showing``: prints the results, and writes the page with its plots.
+- ``scenario``: ``loading`` reads a scenario file, whose keys ``keys`` declares; ``building`` builds
+  cluster, jobs and loans from it, and ``schemes`` its schemes.
+- ``measuring``: ``demand`` states the load before a run, ``measures`` defines the figures of a run,
+  ``bounds`` and ``proving`` prove lower bounds, and ``comparison`` compares schemes.
+- ``running``: ``replay`` runs one scheme, ``tasks`` lists all runs of a scenario, and ``replays``
+  runs them into a store and reads them back.
+- ``showing``: ``results`` prints tables, and ``report`` writes the page; all other modules plot.
 
 ``commands`` is the command line.
 """

@@ -90,7 +90,7 @@ SCENARIOS_COMMANDS = {
 
 
 def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Add the sub-commands."""
+    """Add the sub-commands ``simulate``, ``scenarios``, ``schemes`` and ``bound``."""
     _add_simulate(subparsers)
     scenarios = add_command(
         subparsers,

@@ -1,1 +1,1 @@
-"""What is measured of a simulation, what is proved of it, and how schemes compare."""
+"""Figures of simulations, proved bounds on them, and comparisons of schemes."""

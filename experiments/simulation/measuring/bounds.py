@@ -81,7 +81,7 @@ def cluster_bound(
 
 
 def figures_of(bound: ClusterBound) -> dict[str, Any]:
-    """Return a bound as figures of a replay."""
+    """Return the lower bounds as figures for the results of a replay."""
     return {
         "bound_reading": bound.reading.value,
         MEAN_JCT: bound.jct_mean_bound_s,
@@ -193,7 +193,7 @@ class Winnable:
         return f"{text} ({percent_text(min(self.shares))} to {percent_text(max(self.shares))})"
 
     def in_words(self) -> tuple[str, str]:
-        """Return the scheme with its variant, and sentences on how much it could win."""
+        """Return the scheme with its variant, and sentences on its possible saving."""
         where = f"{self.scheme} with {self.variant}" if self.variant else self.scheme
         unit = unit_of(self.jct_mean_s)
         largest = max(self.parts_s.items(), key=lambda part: part[1])
@@ -211,7 +211,7 @@ class Winnable:
         return where, f"{text}."
 
     def cells(self, decisions: Sequence[str]) -> list[str]:
-        """Return the cells of a table row: those of `COLUMNS`, then one for each decision."""
+        """Return the cells of a table row: mean JCT, bound, possible saving, then each decision."""
         unit = unit_of(self.jct_mean_s)
         parts = [duration(self.parts_s[name], unit) for name in decisions]
         return [duration(self.jct_mean_s, unit), duration(self.bound_s, unit), self.most, *parts]

@@ -51,7 +51,7 @@ MAIN_MEASURES = (
     *("fairness_mean", "training_usage_while_submitting", "gpu_usage", "computing_usage"),
     "preemptions",
 )
-"""Keys of the short table, in its order; keys without a value in any run are left out."""
+"""Keys of the short results table, in order; keys without a value in any run are left out."""
 
 ONE_UNIT = ("queue_", "jct_")
 """Measures whose keys share one of these prefixes are shown in the unit of their mean."""
@@ -365,7 +365,7 @@ class MeasureRow(NamedTuple):
 
 
 def rows_of(variant: VariantRuns, shown: Sequence[ReplayRecord]) -> list[MeasureRow]:
-    """Return the rows of the table of a variant, with a cell for each scheme.
+    """Return the rows of a variant's results table, with a cell for each scheme.
 
     ``shown`` are all runs of the page: they determine units and rows, so that its tables agree.
     """
@@ -384,7 +384,7 @@ def rows_of(variant: VariantRuns, shown: Sequence[ReplayRecord]) -> list[Measure
 
 
 def main_rows(rows: Sequence[MeasureRow]) -> list[MeasureRow]:
-    """Return the rows of the short table, in its order."""
+    """Return the rows of the main measures, in the order of `MAIN_MEASURES`."""
     by_key = {row.key: row for row in rows}
     return [by_key[key] for key in MAIN_MEASURES if key in by_key]
 

@@ -23,7 +23,7 @@ MOST_DAYS_SHOWN = 31
 
 
 class DayOfDemand(NamedTuple):
-    """The work submitted on one day, and the backlog at its end, both relative to one GPU-day.
+    """The work submitted on one day, and the backlog at the end of the day.
 
     ``load`` is the submitted work as a share of the cluster's capacity on that day;
     ``backlog_days`` is the number of days for which all GPUs have work left if none ever idles.
@@ -101,7 +101,7 @@ class TypeDemand:
 
     @property
     def is_overloaded(self) -> bool:
-        """Whether jobs arrive faster than the type completes them.
+        """Whether jobs arrive faster than the GPUs of the type can complete them.
 
         One long job at the end is not an overload, so the backlog must exceed the longest job.
         """

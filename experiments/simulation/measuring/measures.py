@@ -171,7 +171,7 @@ class VariantRuns:
 
 
 def variants_of(runs: Iterable[ReplayRecord]) -> list[VariantRuns]:
-    """Return the runs grouped by variant, in order."""
+    """Return the runs grouped by the variant of their scenario, in order."""
 
     def name_of(run: ReplayRecord) -> str:
         return ", ".join(f"{name} = {value}" for name, value in run.point.items())

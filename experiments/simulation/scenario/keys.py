@@ -83,7 +83,7 @@ class SchemeEntry:
 
 @dataclass(frozen=True, slots=True)
 class _GpuTypes(Rule):
-    """The rule for GPU types by name, in addition to the bundled types."""
+    """The rule for a table of GPU types, which adds to or changes the bundled types."""
 
     def check(self, path: str, value: object) -> Mapping[str, GpuType]:
         if not isinstance(value, dict):
@@ -397,7 +397,7 @@ class CaptureTable:
 
 @dataclass(frozen=True, slots=True)
 class _Scheme(Rule):
-    """The rule for a scheme: a name, or a table with a name and changed parameters."""
+    """The rule for a scheme in a scenario: a name, or a table with changed parameters."""
 
     def check(self, path: str, value: object) -> SchemeEntry:
         if isinstance(value, str):
@@ -456,7 +456,7 @@ def scheme_entry(table: Mapping[str, Any]) -> SchemeEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class ScenarioTable:
-    """A scenario file."""
+    """The top-level keys of a scenario file."""
 
     format: str = key(Text((SCENARIO_FORMAT,)), "name of the file format")
     version: int = key(Integer(SCENARIO_VERSION, SCENARIO_VERSION), "version of the format")

@@ -150,7 +150,9 @@ def _content(value: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scenario(SentOnce):
-    """A scenario; equal to a scenario of the same source with the same values.
+    """A scenario that was read and validated.
+
+    Two scenarios are equal if they have the same source and the same values.
 
     Parameters
     ----------
@@ -400,7 +402,7 @@ def absent_cases(scenario: Scenario) -> dict[str, str]:
 
 
 def parse_change(text: str) -> Change:
-    """Return the change of a text such as ``cluster.loans.servers=70``; else `UserError`."""
+    """Parse a value of ``--set``, such as ``cluster.loans.servers=70``; else `UserError`."""
     path, sign, value = text.partition("=")
     path = path.strip()
     if not sign or not path or not all(path.split(".")):

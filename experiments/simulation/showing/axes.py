@@ -164,5 +164,5 @@ class TimeAxis:
 
 
 def long_unit(span_s: float) -> Unit:
-    """Return the longest unit that fits at least `SHORTEST_IN_UNITS` times into a time span."""
+    """Return the longest unit of time that fits at least twice into a time span."""
     return next((unit for unit in UNITS if span_s >= SHORTEST_IN_UNITS * unit.seconds), UNITS[-1])

@@ -90,7 +90,7 @@ def draw_plots(
 
 
 def overview(replays: Replays) -> Drawing:
-    """Return the drawing for `lyra_opt.experiments.simulation.showing.results.Runs.plot`."""
+    """Return the overview figure of replays: distributions of times, and GPUs held over time."""
     if not replays.runs:
         raise InputError(replays.study.name, "has no finished replay")
     variants = variants_of(replays.runs)

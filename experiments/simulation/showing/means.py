@@ -136,7 +136,7 @@ def _heights(
 def _draw_differences(
     axes: Axes, chosen: Mapping[float, Difference], schemes: Sequence[str]
 ) -> None:
-    """Draw the differences of one mean, each at its height."""
+    """Draw the differences in one mean, each at the height of its row."""
     unit = max((each.unit for each in chosen.values()), key=lambda unit: unit.seconds)
     axes.axvline(0, color="#222222", linewidth=0.9, zorder=1)
     for height, each in chosen.items():
