@@ -1,4 +1,4 @@
-"""What the tests of ``lyra-opt simulate`` share: runs in this process, a tiny trace."""
+"""Shared fixtures of the tests of ``lyra-opt simulate``: runs in this process, and a tiny trace."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def simulate(run):
 
 @pytest.fixture
 def trace(tmp_path):
-    """Return the trace of three jobs."""
+    """Return the path of a trace with three jobs."""
     path = tmp_path / "three.csv"
     path.write_text(THREE_JOBS)
     return path
@@ -38,7 +38,7 @@ def trace(tmp_path):
 
 @pytest.fixture
 def three_jobs(simulate, trace):
-    """Return a function that simulates the three jobs on one server of two GPUs."""
+    """Return a function that simulates the three jobs on one server with two GPUs."""
 
     def simulate_trace(*arguments):
         return simulate("plain", "--jobs", trace, *ONE_SERVER, *arguments)
@@ -47,19 +47,19 @@ def three_jobs(simulate, trace):
 
 
 def figures(ran):
-    """Return what a run wrote to stdout as JSON; it must have succeeded."""
+    """Return the JSON that a successful run wrote to stdout."""
     exit_code, out, err = ran
     assert exit_code == 0, err
     return json.loads(out)
 
 
 def changes(*texts):
-    """Return what changes keys of a scenario."""
+    """Return the options that change keys of a scenario."""
     return [part for text in texts for part in ("--set", text)]
 
 
 def schemes(*names):
-    """Return what names schemes."""
+    """Return the options that name schemes."""
     return [part for name in names for part in ("--scheme", name)]
 
 

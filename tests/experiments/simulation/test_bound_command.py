@@ -1,4 +1,4 @@
-"""``lyra-opt bound`` and ``lo.bound``: the same proof, whoever asks, and bad input in one line."""
+"""``lyra-opt bound`` and ``lo.bound`` prove the same bounds, and report bad input in one line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ third,120,4,600
 
 
 def test_a_trace_is_bounded_by_both_readings(tmp_path, capsys):
-    """The keys that programs read; by hand: on one server the second waits for the first."""
+    """The JSON has all keys; by hand, the second job waits for the first on one server."""
     trace = tmp_path / "trace.csv"
     trace.write_text(TRACE)
     code = main(["bound", "plain", "--jobs", str(trace), "--set", "cluster.servers=1", "--json"])
@@ -52,7 +52,7 @@ def test_a_trace_is_bounded_by_both_readings(tmp_path, capsys):
 
 
 def test_a_schedule_says_how_good_the_bound_is(tmp_path, capsys):
-    """By hand: the best order of three jobs on one server, two of which fill it."""
+    """The schedule found is the best order by hand of three jobs on one server."""
     trace = tmp_path / "trace.csv"
     trace.write_text(TRACE)
     asked = ["bound", "plain", "--jobs", str(trace), "--set", "cluster.servers=1", "--schedule"]
@@ -69,7 +69,7 @@ def test_a_schedule_says_how_good_the_bound_is(tmp_path, capsys):
 
 
 def test_saved_prices_can_be_checked_and_lies_are_told(tmp_path, capsys):
-    """Exit code 1 where prices prove less than the file says."""
+    """The exit code is 1 if the prices prove less than the file claims."""
     folder = tmp_path / "proofs"
     assert main(["bound", "lyra-paper", *SMALL, "--save", str(folder)]) == 0
     files = sorted(folder.iterdir())
@@ -96,7 +96,7 @@ def test_saved_prices_can_be_checked_and_lies_are_told(tmp_path, capsys):
 
 
 def test_the_mean_of_a_class_of_jobs_is_bounded_beside_all_others():
-    """By hand: of two jobs that cannot run at once the one asked for could always be first."""
+    """By hand: of two jobs that cannot run at once, the bounded one may always run first."""
     jobs = (
         Job(id="rigid", submit_s=0.0, work_worker_s=8 * 3600.0, min_workers=8, max_workers=8),
         Job(id="elastic", submit_s=0.0, work_worker_s=8 * 1800.0, min_workers=4, max_workers=8),
@@ -114,7 +114,7 @@ def test_the_mean_of_a_class_of_jobs_is_bounded_beside_all_others():
 
 
 def test_prices_of_a_class_are_checked_for_that_class(tmp_path, capsys):
-    """They prove nothing of others."""
+    """A proof for one class of jobs proves nothing for another class."""
     asked = ["bound", "lyra-paper", *SMALL, "--set", "jobs.assumptions.elastic_percent=50"]
     of_rigid = [*asked, "--of", "rigid", "--reading", "restart"]
     assert main([*of_rigid, "--save", str(tmp_path / "proofs")]) == 0
@@ -130,7 +130,7 @@ def test_prices_of_a_class_are_checked_for_that_class(tmp_path, capsys):
 
 
 def test_python_and_the_command_line_prove_the_same(capsys):
-    """And what a run is held against is what is proved alone."""
+    """Both give the bound with which a run is compared."""
     assert main(["bound", "lyra-paper", *SMALL, "--reading", "restart", "--json"]) == 0
     (told,) = json.loads(capsys.readouterr().out)
     runs = lo.simulate("lyra-paper", schemes=["lyra"], changes={**CHANGES, "bounds": True})
@@ -149,7 +149,7 @@ def test_python_and_the_command_line_prove_the_same(capsys):
 
 
 def test_people_get_a_table(capsys):
-    """With what it holds for."""
+    """The printed table is followed by the conditions of the bound."""
     assert main(["bound", "lyra-paper", *SMALL, "--seed", "0", "--seed", "1"]) == 0
     captured = capsys.readouterr()
     assert captured.out.count("restart") == captured.out.count("conserved") == 2
@@ -158,7 +158,7 @@ def test_people_get_a_table(capsys):
 
 
 def test_progress_covers_all_bounds(monkeypatch):
-    """It rises over all seeds, classes and readings, and ends complete; the command shows it."""
+    """Progress rises over all seeds, classes and readings and ends at 1."""
     shown: list[float] = []
 
     @contextmanager
@@ -194,7 +194,7 @@ def test_progress_covers_all_bounds(monkeypatch):
     ],
 )
 def test_bad_input_is_told_in_one_line(arguments, told, capsys):
-    """With exit code 2."""
+    """The exit code is 2."""
     try:
         code = main(arguments)
     except SystemExit as error:
@@ -207,7 +207,7 @@ def test_bad_input_is_told_in_one_line(arguments, told, capsys):
 
 
 def test_runs_have_jobs_of_their_own():
-    """What is asked of others must not be answered for them."""
+    """Bounds of finished runs accept no changes of the scenario."""
     runs = lo.simulate("lyra-paper", schemes=["fifo"], changes=CHANGES)
     with pytest.raises(lo.UserError, match="changes .* must be left out"):
         lo.bound(runs, changes={"cluster.servers": 5})

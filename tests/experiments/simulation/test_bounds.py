@@ -1,4 +1,4 @@
-"""No replay is better than a bound that any command, function or page gives for its scheme."""
+"""No replay is better than a bound that any command, function or page reports for its scheme."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ QUICK = ["fifo", "lyra", "lyra-tuned", "tiresias", "hadare", "dally"]
 
 
 def require_bounds_kept(cluster, scheme, folder, capsys, **more):
-    """Check the bounds of every place for one scheme; return whether the scheme runs."""
+    """Check all bounds that are reported for one scheme; return whether the scheme runs."""
     trace = folder / "trace.csv"
     trace.write_text(TRACE)
     changes = {"jobs.oversized": "drop", **CLUSTERS[cluster], **more}
@@ -95,7 +95,7 @@ def require_bounds_kept(cluster, scheme, folder, capsys, **more):
 
 
 def as_toml(value):
-    """Return a value as ``--set`` takes it."""
+    """Return a value as the text of a TOML value, as ``--set`` expects it."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key} = {as_toml(each)}" for key, each in value.items()) + "}"
     if isinstance(value, list):
@@ -105,7 +105,7 @@ def as_toml(value):
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_no_bound_is_above_a_replay(cluster, tmp_path, capsys):
-    """A scheme with copies, one that tunes jobs, and usual ones."""
+    """The schemes run copies, tune jobs, or do neither."""
     ran = {name for name in QUICK if require_bounds_kept(cluster, name, tmp_path, capsys)}
     assert ran >= {"fifo", "tiresias", "hadare"}
     assert ("lyra-tuned" in ran) == (cluster in ("alike", "loans"))
@@ -115,7 +115,7 @@ def test_no_bound_is_above_a_replay(cluster, tmp_path, capsys):
 @pytest.mark.parametrize("cluster", CLUSTERS)
 @pytest.mark.parametrize("tenure", [None, *TENURES])
 def test_no_bound_is_above_a_replay_of_any_scheme(cluster, tenure, tmp_path, capsys):
-    """Every scheme with its own tenure, and some with every other tenure, on every cluster."""
+    """Every scheme has its own tenure, and some schemes every other tenure, on every cluster."""
     more = {} if tenure is None else {"tenure.all": tenure}
     ran = [
         name
@@ -137,18 +137,18 @@ def simulated(*schemes, jobs=None, **changes):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuned(Scheme):
-    """A scheme of one's own that does not say that its policy tunes jobs."""
+    """A user's scheme that does not declare that its policy tunes jobs."""
 
     name: str = "mine"
     summary: str = "tunes"
 
     def policy(self, cluster, options):
-        """See `Scheme`."""
+        """Return the policy of lyra-tuned."""
         return find_scheme("lyra-tuned").policy(cluster, options)
 
 
 def test_the_policy_counts_not_what_its_scheme_claims():
-    """By hand: tuned jobs on eight GPUs need less than 40,000 / 8 s, which a bound would deny."""
+    """By hand: tuned jobs on eight GPUs need less than 40,000 / 8 s, which a bound denies."""
     runs = simulated(Tuned(), jobs=two_jobs(max_workers=8))
     assert runs.summary.jct_mean_s[0] < 5000
     with pytest.raises(lo.UserError, match="no bound applies to scheme mine"):
@@ -156,7 +156,7 @@ def test_the_policy_counts_not_what_its_scheme_claims():
 
 
 def test_no_bound_applies_to_jobs_that_share_gpus():
-    """By hand: two jobs on one GPU at 75 % each finish sooner than one after the other."""
+    """By hand: two jobs that share a GPU at 75 % each finish sooner than one after the other."""
     jobs = workload_of(kind("x", 6000), kind("y", 6000))
     cluster = cluster_of({"a": 1})
     runs = lo.simulate("plain", jobs=jobs, cluster=cluster, schemes=["gavel-gandiva"])
@@ -166,7 +166,7 @@ def test_no_bound_applies_to_jobs_that_share_gpus():
 
 
 def test_runs_of_several_schemes_have_the_bound_of_all():
-    """By hand: a job takes 40,000 s, or with copies on four servers, each worth 90 %, a quarter."""
+    """By hand: a job takes 40,000 s, or about a quarter with copies on four servers."""
     alone, both = (lo.bound(simulated(*names)) for names in (["fifo"], ["fifo", "hadare"]))
     assert list(alone.reading) == ["restart", "conserved"]
     assert alone.jct_mean_bound_s.tolist() == pytest.approx([40000, 40000])
@@ -181,7 +181,7 @@ def test_runs_of_several_schemes_have_the_bound_of_all():
 
 @pytest.mark.parametrize(("scheme", "told"), [("hadare", None), ("pollux", "no bound applies")])
 def test_rows_of_before_are_read_by_the_name_of_their_scheme(scheme, told):
-    """Rows of version 0.2.0 do not say what their scheme may do; others count as they say."""
+    """Rows of version 0.2.0 do not record abilities; newer rows count as recorded."""
     runs = simulated(scheme)
     (run,) = runs.replays.runs
     setting = {key: run.setting[key] for key in run.setting if key not in ("reading", "has_copies")}
@@ -206,10 +206,10 @@ def test_rows_of_before_are_read_by_the_name_of_their_scheme(scheme, told):
 
 
 class Sharing(QueuePolicy):
-    """Lets the second job share the GPUs of the first, and does not say so."""
+    """A policy that lets the second job share the GPUs of the first without declaring it."""
 
     def decide(self, view):
-        """See `Policy`."""
+        """Start the first job, and let the second job share its GPUs."""
         (first, second) = self.waiting.values()
         self.start(view, first, view.fit(first) or [])
         shared = view.reserve(second, first.gpus, beside=first)
@@ -217,7 +217,7 @@ class Sharing(QueuePolicy):
 
 
 def test_a_policy_that_shares_gpus_has_to_say_so():
-    """Else bounds would be given for it that do not apply."""
+    """Otherwise bounds would be reported that do not apply to it."""
     (failed,) = simulated(Sharing).replays.failed
     assert "does not set packs = True" in (failed.message or "")
 
@@ -230,7 +230,7 @@ def figures_of(name, *changes):
 
 
 def test_what_forking_must_give_one_job():
-    """By hand: an hour on the fastest GPU, or on all nodes with their rates together."""
+    """By hand: an hour on the fastest GPU, or on all nodes with the sum of their rates."""
     found = figures_of(
         "forking",
         ("axes", {"jobs.workload": ["mix-1"]}),
@@ -247,7 +247,7 @@ def test_what_forking_must_give_one_job():
 
 
 def test_both_are_proved_of_gangs_in_a_network():
-    """The same for all schemes, none of which is better."""
+    """All schemes have the same two bounds, and no scheme is better."""
     found = figures_of(
         "dally-batch", ("jobs.parameters.jobs", 20), ("schemes", ["dally", "best-fit", "hadar"])
     )
@@ -259,7 +259,7 @@ def test_both_are_proved_of_gangs_in_a_network():
 
 @pytest.mark.parametrize("figure", ["makespan_s", "jct_mean_s", "queue_mean_s"])
 def test_a_replay_that_beats_what_is_proved_is_no_result(figure):
-    """One of the two is wrong then."""
+    """Either the replay or the bound is wrong then."""
     figures = {MAKESPAN: 10.0, MEAN_JCT: 10.0, MEAN_QUEUE: 10.0}
     figures |= {"makespan_s": 10.0, "jct_mean_s": 10.0, "queue_mean_s": 10.0}
     require_kept(figures, scheme="fifo")
@@ -273,7 +273,7 @@ def test_a_replay_that_beats_what_is_proved_is_no_result(figure):
     ("schemes", "reading"), [(["fifo", "lyra"], "restart"), (["fifo", "tiresias"], "conserved")]
 )
 def test_schemes_are_held_against_what_all_of_them_may_do(schemes, reading):
-    """A scheme that resumes work may beat a bound for those that start again from nothing."""
+    """A scheme that resumes work may beat the bound for schemes that restart jobs."""
     found = figures_of(
         "lyra-paper", ("cluster.servers", 8), ("jobs.parameters.days", 1), ("schemes", schemes)
     )
@@ -284,7 +284,7 @@ def test_schemes_are_held_against_what_all_of_them_may_do(schemes, reading):
 
 
 def test_clock_times_are_rounded_more_than_a_bound_is():
-    """A replay in Unix time is no refutation: its moments are a quarter of a microsecond apart."""
+    """Unix times are rounded to a quarter of a microsecond, which must not refute a bound."""
     jobs = tuple(
         Job(id=f"j{number}", submit_s=1.7e9 + number, work_worker_s=work)
         for number, work in enumerate([0.3, 0.3, 0.1])
@@ -303,7 +303,7 @@ CHANGES = {"cluster.servers": 8, "jobs.parameters.days": 1}
 
 
 def test_what_is_left_is_the_distance_to_the_bound():
-    """A share of the wrong mean would promise gains that cannot be had."""
+    """The possible saving is a share of the mean JCT, and its parts add up."""
     runs = lo.simulate(
         "lyra-paper", schemes=["fifo", "lyra"], seeds=2, changes={**CHANGES, "bounds": True}
     )
@@ -324,7 +324,7 @@ def test_what_is_left_is_the_distance_to_the_bound():
 
 
 def test_a_page_without_bounds_promises_nothing():
-    """There is no distance to what was not proved."""
+    """Without a bound the page has no section on possible savings."""
     runs = lo.simulate("lyra-paper", schemes=["fifo"], changes=CHANGES)
     assert not list(winnable(variants_of(runs.replays.runs)))
     assert "What could still be won" not in write_report(runs.replays).read_text()

@@ -1,4 +1,4 @@
-"""``lyra-opt scenarios`` and ``schemes``: what there is, and what scenarios may say."""
+"""``lyra-opt scenarios`` and ``schemes`` list what exists, and agree with the parser."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ REDUCED = {
 
 @pytest.fixture
 def no_traces(tmp_path, monkeypatch):
-    """Work in a folder with a trace of small jobs, and none elsewhere."""
+    """Change to a folder with a trace of small jobs, and hide all other traces."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
     path = tmp_path / "small.csv"
@@ -68,7 +68,7 @@ def no_traces(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", bundled())
 def test_bundled_scenarios_are_what_they_say(name, no_traces):
-    """Each loads and builds at a reduced size, with all of its schemes and the servers it names."""
+    """Each scenario builds at a reduced size, and all its schemes can run."""
     document = tomllib.loads(bundled()[name].read_text(encoding="utf-8"))
     assert document["name"] == name
     assert document["description"]
@@ -109,7 +109,7 @@ SHOWN = sorted(
 
 @pytest.mark.parametrize("command", SHOWN)
 def test_commands_that_are_shown_are_understood(command, no_traces):
-    """Scenario, keys and schemes are there; jobs and files are the user's."""
+    """Every scenario, key and scheme in the documentation exists; jobs and files are the user's."""
     philly, itp = (
         no_traces.parent / f"{name}_jobs.csv.gz" for name in ("philly", "microsoft_itp2021")
     )
@@ -126,7 +126,7 @@ class TestScenarios:
     """``lyra-opt scenarios``."""
 
     def test_list(self, run):
-        """Every name with what it is for."""
+        """Every scenario is listed with its description."""
         exit_code, out, _ = run("scenarios", "list")
         assert exit_code == 0
         for name, entry in bundled().items():
@@ -137,7 +137,7 @@ class TestScenarios:
 
     @pytest.mark.parametrize("name", ["plain", "lyra-paper"])
     def test_show(self, run, tmp_path, name):
-        """Word for word, so that what is shown means the same from a file."""
+        """The text is shown word for word, so that a copy has the same meaning."""
         exit_code, out, _ = run("scenarios", "show", name)
         assert exit_code == 0
         assert out == bundled()[name].read_text(encoding="utf-8")
@@ -150,7 +150,7 @@ class TestScenarios:
         assert_one_line_error(run("scenarios", "show", "plan"), "'plan'", "did you mean plain?")
 
     def test_keys(self, run):
-        """Every key with its values, its default and a meaning, none of them empty."""
+        """Every key has values, a default and a meaning."""
         exit_code, out, _ = run("scenarios", "keys")
         assert exit_code == 0
         assert max(map(len, out.splitlines())) <= 100
@@ -164,7 +164,7 @@ class TestScenarios:
             assert f"\n{part}" in out
 
     def test_parts(self, run):
-        """Whatever can be named, where it can be named."""
+        """Every part is listed under the key that can name it."""
         exit_code, out, _ = run("scenarios", "parts")
         assert exit_code == 0
         sections = re.split(r"^(?=\S)", out, flags=re.MULTILINE)[1:]
@@ -187,13 +187,13 @@ class TestSchema:
 
     @pytest.fixture
     def validator(self, run):
-        """Return what holds documents against the schema that is printed."""
+        """Return a function that validates documents by the printed schema."""
         schema = figures(run("scenarios", "schema"))
         jsonschema.Draft202012Validator.check_schema(schema)
         return jsonschema.Draft202012Validator(schema)
 
     def test_bundled_scenarios_are_valid(self, validator):
-        """The parser and the schema agree on every one."""
+        """The parser and the schema accept every bundled scenario."""
         for name, entry in bundled().items():
             document = tomllib.loads(entry.read_text(encoding="utf-8"))
             assert [error.message for error in validator.iter_errors(document)] == [], name
@@ -219,7 +219,7 @@ class TestSchema:
         ],
     )
     def test_it_agrees_with_the_parser(self, validator, tmp_path, changed, is_valid):
-        """What one takes the other takes, and unknown keys are refused by both."""
+        """Schema and parser accept the same documents, and both refuse unknown keys."""
         document = {
             "format": "lyra-opt/scenario",
             "version": 1,
@@ -252,7 +252,7 @@ class TestSchemes:
     """``lyra-opt schemes``."""
 
     def test_all(self, run):
-        """Every name with its paper, its tenure and what it does."""
+        """Every scheme is listed with its paper, its tenure and a summary."""
         exit_code, out, _ = run("schemes")
         assert exit_code == 0
         rows = [line.split() for line in out.splitlines()[2:]]
@@ -261,7 +261,7 @@ class TestSchemes:
         assert all(len(row) > 4 for row in rows)
 
     def test_for_a_scenario(self, run, tmp_path):
-        """Which run there, and why others do not, as `simulate` would say."""
+        """The schemes that run are named, and the others with the reason that `simulate` gives."""
         path = tmp_path / "jobs.csv"
         path.write_text(HEADER + "a,0,100,2\n")
         given = ("--for", "plain", "--jobs", path, *ONE_SERVER)
@@ -278,7 +278,7 @@ class TestSchemes:
                 assert_one_line_error(run("simulate", *scheme), verdict)
 
     def test_a_change_needs_a_scenario(self, run):
-        """Nothing given is without effect."""
+        """A change without a scenario is refused, not ignored."""
         refused = run("schemes", *changes("cluster.servers=3"))
         assert_one_line_error(refused, "--set", "--for")
 
@@ -296,7 +296,7 @@ class TestSchemes:
     ],
 )
 def test_a_package_that_is_broken(run, monkeypatch, plugins, command, told, beside):
-    """It is said what cannot be loaded, beside all that can."""
+    """A plug-in that cannot be loaded is reported beside all others."""
     broken = EntryPoint(name="odd", value="no_such_module:ODD", group=plugins._group)
     monkeypatch.setattr(plugins, "_points", {**plugins._points, "odd": broken})
     exit_code, out, _ = run(*command)

@@ -1,4 +1,4 @@
-"""``lyra-opt simulate`` on unlike GPUs and across a network, and what its options refuse."""
+"""``lyra-opt simulate`` on heterogeneous GPUs and in a network, and the input that it refuses."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ REFUSED_ON_RACKS = {
 
 
 def groups(**servers_of):
-    """Return the change to servers of one GPU by type."""
+    """Return the option for servers with one GPU each, by GPU type."""
     tables = ", ".join(
         f'{{servers = {servers}, gpus_per_server = 1, gpu_type = "{name}"}}'
         for name, servers in servers_of.items()
@@ -79,7 +79,7 @@ def groups(**servers_of):
 
 @pytest.fixture
 def one_gpu_jobs(tmp_path):
-    """Return the trace of three jobs of one GPU."""
+    """Return the path of a trace with three one-GPU jobs."""
     path = tmp_path / "one-gpu.csv"
     path.write_text(ONE_GPU_JOBS)
     return path
@@ -94,10 +94,10 @@ c,2020-06-09 18:41:02,10,1,CycleGAN,,1,9000,v100|k80
 
 
 class TestTypes:
-    """GPUs of several types, in rounds."""
+    """Several GPU types and round-based schemes."""
 
     def test_what_jobs_ask_for(self, simulate, tmp_path):
-        """First come, first served: b waits for the V100, and c for b."""
+        """First come, first served: b waits for the V100, and c waits for b."""
         path = tmp_path / "wishes.csv"
         path.write_text(WISHING_JOBS)
         out = tmp_path / "out"
@@ -147,7 +147,7 @@ class TestTypes:
 
     @pytest.mark.slow
     def test_every_scheme(self, simulate):
-        """Each name of the registry runs, and says what it assumes."""
+        """Every registered scheme runs, and all replays have the same jobs."""
         needs_pairs = "gavel-gandiva"  # of which nothing is known here
         assert_one_line_error(simulate("hadare-lab", "--scheme", needs_pairs), "of such pairs")
         names = [name for name in ROUND_POLICIES if name != needs_pairs]
@@ -161,7 +161,7 @@ class TestTypes:
             assert any("copies of a job" in text for text in record["assumptions"]) == forks
 
     def test_keys_reach_the_simulation(self, simulate):
-        """Rounds, copies, GPUs, seed and rate of arrival."""
+        """Changed keys of the scenario change the result as expected."""
         given = (*changes("jobs.workload=mix-1"), "--scheme", "hadare", "--json")
         plain = figures(simulate("hadare-lab", *given))
         rounds = "tenure.rounds={round_s=100, restart_s=20, merge_s=30, copy_efficiency=[1, 0.5]}"
@@ -184,7 +184,7 @@ class TestTypes:
         assert late_s > 10 * at_once_s
 
     def test_jobs_that_would_wait_for_ever(self, simulate, tmp_path):
-        """They are an error, or left out and counted, by every scheme that is asked for."""
+        """Jobs that can never run are an error, or are left out and counted, under every scheme."""
         path = tmp_path / "jobs.csv"
         path.write_text(HEADER + "a,0,100,1\nb,0,100,2\nc,0,100,9\n")
         given = ("plain", "--jobs", path, *groups(v100=8), "--json")
@@ -205,7 +205,7 @@ class TestTypes:
         assert_one_line_error(simulate(*given, *drop), "no job can run")
 
     def test_schemes_of_other_kinds(self, simulate):
-        """They run on the same GPUs and jobs, and say how; what is not theirs is null."""
+        """Schemes with other tenures run on the same cluster and state their assumptions."""
         names = ("hadar", "lyra", "dally")
         given = (*schemes(*names), *changes("tenure.leases.lease_s=7200"), "--json")
         records = figures(simulate(*SMALL_TYPES, *given))
@@ -219,13 +219,13 @@ class TestTypes:
 
 
 class TestOwnTypes:
-    """Types of GPUs of one's own, and what is known of their speed."""
+    """GPU types of the user, and their speed."""
 
     @pytest.mark.parametrize(
         ("gpu_type", "speed"), [("v100", 1.0), ("a100", 1555 / 900), ("invented", 2.5)]
     )
     def test_speed_of_the_only_type(self, simulate, one_gpu_jobs, gpu_type, speed):
-        """Times of a trace are those of the reference; twice as fast takes half as long."""
+        """Running times are those of the reference GPU, so twice the speed takes half the time."""
         given = (*changes(f"cluster.gpu_type={gpu_type}"), "--scheme", "fifo", "--json")
         own = changes("gpu_types.invented.relative_speed=2.5")
         record = figures(simulate("plain", "--jobs", one_gpu_jobs, *ONE_SERVER, *given, *own))
@@ -236,7 +236,7 @@ class TestOwnTypes:
         assert record["makespan_s"] == pytest.approx(max(100, 10 * speed + 50 + 30) / speed)
 
     def test_loans_of_an_invented_type(self, simulate, tmp_path):
-        """Fungible jobs run there as fast as the scenario says: three GPUs for one."""
+        """Three lent GPUs of the type do the work of one own GPU, as the scenario states."""
         path, usage = tmp_path / "jobs.csv", tmp_path / "usage.csv"
         path.write_text(HEADER + "a,0,100000,1\nb,10,20000,1\n")
         usage.write_text(
@@ -258,7 +258,7 @@ class TestOwnTypes:
         assert jobs.running_s["b"] == pytest.approx(20_000 / (3 * 0.4))
 
     def test_the_model_of_a_trace_is_used(self, simulate, tmp_path):
-        """Its measured rates hold on unlike GPUs, and nothing is drawn where it is said."""
+        """The measured rates of a stated model apply, and no model is drawn."""
         path = tmp_path / "jobs.csv"
         rounds = changes("tenure.rounds={round_s=10, restart_s=0, merge_s=0}")
 
@@ -277,7 +277,7 @@ class TestOwnTypes:
 
 
 class TestRacks:
-    """Gangs that compute the slower the farther apart they are."""
+    """Gangs that run slower the farther apart their GPUs are."""
 
     def test_by_hand(self, simulate, one_gpu_jobs, tmp_path):
         """One GPU that stays idle for a second between two jobs."""
@@ -302,7 +302,7 @@ class TestRacks:
         assert set(jobs.model) <= set(MODELS)
 
     def test_slowdowns(self, simulate, tmp_path):
-        """A gang of two on two machines, at half its speed; nothing is handed over but at ends."""
+        """A gang on two machines runs at half its speed."""
         table, jobs = tmp_path / "slowdowns.csv", tmp_path / "one.csv"
         rows = [f"{model},2,rack,2\n" for model in MODELS]
         table.write_text("model,gpus,tier,slowdown\n" + "".join(rows))
@@ -323,7 +323,7 @@ class TestRacks:
         assert (record["allocations"], record["lease_losses"]) == (4, 3)
 
     def test_slowdowns_that_lack_a_line(self, simulate, tmp_path):
-        """The file is named, with the model that it does not know, or the line that it lacks."""
+        """The error names the file, and the unknown model or the missing line."""
         table, jobs = tmp_path / "slowdowns.csv", tmp_path / "jobs.csv"
         table.write_text("model,gpus,tier,slowdown\nmine,2,machine,1.5\n")
         measured = changes(f'cluster.network={{slowdowns="{table}"}}')
@@ -340,7 +340,7 @@ class TestRacks:
 
     @pytest.mark.slow
     def test_every_scheme(self, simulate):
-        """Each name of the registry runs, on the same cluster and the same jobs."""
+        """Every registered scheme runs, and all replays have the same jobs."""
         names = [name for name in scheme_names() if name not in REFUSED_ON_RACKS]
         links = changes("cluster.network.links=congested-1")
         exit_code, out, err = simulate(*SMALL_RACKS, *links, *schemes(*names), "--json")
@@ -353,13 +353,13 @@ class TestRacks:
 
     @pytest.mark.parametrize("scheme", REFUSED_ON_RACKS)
     def test_refusals(self, simulate, tmp_path, scheme):
-        """What a scheme cannot run is said before the first simulation."""
+        """Jobs that a scheme cannot run are reported before the first simulation."""
         given = (*SMALL_RACKS, *schemes("fifo", scheme), "--out", tmp_path / "out")
         assert_one_line_error(simulate(*given), f"scheme {scheme}: ", REFUSED_ON_RACKS[scheme])
         assert not (tmp_path / "out").exists()
 
     def test_schemes_of_three_papers_side_by_side(self, simulate):
-        """All in one table, the same work done by each, and how each is simulated is said."""
+        """All schemes do the same work, and each states how it is simulated."""
         names = ("dally", "lyra", "hadar")
         exit_code, out, _ = simulate(*SMALL_RACKS, *schemes(*names))
         assert exit_code == 0
@@ -379,7 +379,7 @@ class TestRacks:
         ]
 
     def test_machines_of_unlike_sizes(self, simulate, tmp_path):
-        """No scheme needs machines that are alike."""
+        """No scheme needs machines of equal size."""
         path = tmp_path / "uneven.toml"
         path.write_text(
             'format = "lyra-opt/topology"\nversion = 1\nname = "uneven"\n'
@@ -392,7 +392,7 @@ class TestRacks:
         assert [(each["topology"], each["finished"]) for each in records] == [("uneven", 12)] * 3
 
     def test_the_example_topology_is_that_of_the_scenario(self, simulate):
-        """Racks said in a file, and in the scenario: the same cluster, the same figures."""
+        """Racks from a file and racks of the scenario give the same figures."""
         few = (*changes("jobs.parameters.jobs=12"), "--scheme", "dally", "--json")
         path = files("lyra_opt.instances.network") / "four-racks.toml"
         by_file = changes(f'cluster={{network={{topology="{path}"}}}}')
@@ -403,7 +403,7 @@ class TestRacks:
         assert records[0]["jct_mean_s"] == records[1]["jct_mean_s"]
 
     def test_captured_decisions_are_solved(self, simulate, run, tmp_path):
-        """Placements and rounds are instances, contested where GPUs do not suffice for all."""
+        """Captured decisions are instances; those with too few GPUs are contested."""
         folder = tmp_path / "decisions"
         given = (*TWO_RACKS, *changes("jobs.parameters.jobs=25", "capture.most=3"))
         named = (*schemes("dally", "hadar", "fifo"), "--capture", folder)
@@ -430,7 +430,7 @@ class TestRacks:
             assert all(answer["objective"] is not None for answer in json.loads(out))
 
     def test_keys_reach_the_simulation(self, simulate):
-        """Timers, overlap, leases, rounds, seed and rate of arrival."""
+        """Changed keys of the scenario change the result as expected."""
 
         def record(*texts, scheme="dally", seed=0):
             given = (*changes(*texts), "--scheme", scheme, "--seed", seed, "--json")
@@ -456,7 +456,7 @@ class TestRacks:
 
 
 class TestBadInput:
-    """One line that says what is wrong, and nothing written."""
+    """One line names the error, and no file is written."""
 
     @pytest.mark.parametrize(
         ("arguments", "parts"),
@@ -546,7 +546,7 @@ class TestBadInput:
         ],
     )
     def test_table(self, simulate, trace, tmp_path, monkeypatch, arguments, parts):
-        """Whatever is wrong is found before the first simulation."""
+        """Bad input is reported before the first simulation."""
         (tmp_path / "bad.csv").write_text(HEADER + "a,0,100,2\nb,10,soon,1\n")
         (tmp_path / "broken.toml").write_text("schemes = [")
         before = {path.name: path.read_text() for path in tmp_path.iterdir()}

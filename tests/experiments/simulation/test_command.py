@@ -1,4 +1,4 @@
-"""``lyra-opt simulate`` from end to end, on traces small enough to follow by hand."""
+"""``lyra-opt simulate`` from end to end, on traces that can be followed by hand."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ BUSY = ("lyra-paper", *changes("cluster.servers=20", "jobs.parameters.days=2"))
 
 
 class TestFigures:
-    """What is printed is what happens."""
+    """The printed figures are right."""
 
     @pytest.mark.parametrize(
         ("scheme", "queue_mean_s", "queue_p50_s", "jct_mean_s"),
         [("fifo", (0 + 90 + 130) / 3, 90, 400 / 3), ("sjf", (0 + 120 + 80) / 3, 80, 380 / 3)],
     )
     def test_list_schedules(self, three_jobs, scheme, queue_mean_s, queue_p50_s, jct_mean_s):
-        """Two schedules that are quickly drawn by hand."""
+        """The figures agree with two schedules drawn by hand."""
         exit_code, out, err = three_jobs("--scheme", scheme, "--json")
         record = json.loads(out)
         assert exit_code == 0
@@ -71,7 +71,7 @@ class TestFigures:
         assert "3 jobs over 0.0 days ask for 775.0 % of 2 GPUs" in err
 
     def test_all_at_one_moment(self, simulate, tmp_path):
-        """There is no load then, and JSON has no infinity."""
+        """The load is null, because JSON has no infinity."""
         path = tmp_path / "jobs.csv"
         path.write_text(HEADER + "a,5,100,1\nb,5,50,1\n")
         record = figures(simulate("plain", "--jobs", path, *ONE_SERVER, "--json"))
@@ -80,7 +80,7 @@ class TestFigures:
         assert record["makespan_s"] == 100
 
     def test_side_by_side(self, three_jobs):
-        """Several schemes are an array, and columns of a table; a repeated one counts once."""
+        """Several schemes give an array or columns of a table; repeated names count once."""
         named = schemes("fifo", "sjf", "fifo")
         records = figures(three_jobs(*named, "--json"))
         assert [record["scheme"] for record in records] == ["fifo", "sjf"]
@@ -91,7 +91,7 @@ class TestFigures:
         assert "- Each worker of the trace's jobs holds one GPU" in out
 
     def test_schemes_with_parameters_and_labels(self, three_jobs):
-        """One scheme in two ways is two columns; a label names it on the command line too."""
+        """One scheme with two settings gives two columns; the command line accepts labels."""
         given = changes('schemes=["fifo", {name="fifo", queue="shortest", label="by-length"}]')
         records = figures(three_jobs(*given, "--json"))
         assert [record["scheme"] for record in records] == ["fifo", "by-length"]
@@ -101,14 +101,14 @@ class TestFigures:
         assert alone["jct_mean_s"] == by_hand[1]
 
     def test_a_trace_is_plain_unless_told_otherwise(self, three_jobs):
-        """Elasticity is assumed only where it is asked for, and said to be."""
+        """Elasticity is assumed only on request, and is stated."""
         plain = figures(three_jobs("--json"))
         assert not any("Assumed by seed" in sentence for sentence in plain["assumptions"])
         ideal = figures(three_jobs(*changes("jobs.assumptions.all_elastic=true"), "--json"))
         assert any("100 % elastic" in sentence for sentence in ideal["assumptions"])
 
     def test_a_part_of_a_trace(self, simulate, tmp_path):
-        """The first days, and of those the first jobs."""
+        """The first days are selected, and of these the first jobs."""
         path = tmp_path / "jobs.csv"
         path.write_text(HEADER + "a,0,100,1\nb,60,100,1\nc,80000,100,1\nd,90000,100,1\n")
 
@@ -119,7 +119,7 @@ class TestFigures:
         assert [jobs(), jobs("jobs.days=1"), jobs("jobs.days=1", "jobs.count=2")] == [4, 3, 2]
 
     def test_loans(self, simulate, tmp_path):
-        """A usage series stands for the demand; the oracle never lends what will be missed."""
+        """A usage series is the demand; with the oracle, lent servers are never missed."""
         usage = tmp_path / "usage.csv"
         rows = [
             f"2020-05-01 {minute // 60:02d}:{minute % 60:02d}:00,100,{50 + minute % 40}"
@@ -138,7 +138,7 @@ class TestFigures:
         assert any("measured share of GPUs" in sentence for sentence in record["assumptions"])
 
     def test_schemes_of_other_kinds(self, simulate):
-        """Rules in rounds and with leases run on the same servers, and borrow some too."""
+        """Schemes with rounds and with leases run on the same servers, and borrow servers too."""
         names = ("lyra", "hadar", "dally")
         given = changes("tenure.rounds.round_s=600", "tenure.leases.hand_over_s_per_gpu=0")
         records = figures(simulate(*SMALL, *schemes(*names), *given, "--json"))
@@ -159,10 +159,10 @@ class TestFigures:
 
 
 class TestRuns:
-    """Seeds, axes, processes, and what a folder keeps of them."""
+    """Seeds, axes, processes, and the files of a results folder."""
 
     def test_seeds(self, simulate):
-        """A replay for each, and their means in the table; a repeated one counts once."""
+        """There is a replay per seed, and a table of means; repeated seeds count once."""
         given = (*SMALL, "--scheme", "fifo", "--seed", 4, "--seed", 7, "--seed", 4)
         records = figures(simulate(*given, "--json"))
         assert [record["seed"] for record in records] == [4, 7]
@@ -180,7 +180,7 @@ class TestRuns:
         ]
 
     def test_axes(self, three_jobs, tmp_path):
-        """All combinations are rows, and the axes columns of the data frame."""
+        """All combinations are rows, and the axes are columns of the data frame."""
         given = changes('axes={"cluster.servers" = [1, 2], "jobs.count" = [2, 3]}')
         written = ("--out", tmp_path / "out", *schemes("fifo", "sjf"))
         exit_code, out, err = three_jobs(*given, *written, "--json")
@@ -204,7 +204,7 @@ class TestRuns:
         assert titles == [f"cluster.servers = {s}, jobs.count = {j}" for s, j in points]
 
     def test_tables(self, three_jobs, tmp_path):
-        """What became of each job, and the cluster over time: one line of pandas each."""
+        """The tables of jobs and of the cluster over time are each read by one line of pandas."""
         out = tmp_path / "new" / "folder"
         exit_code, printed, _ = three_jobs(*schemes("fifo", "sjf"), "--out", out)
         assert exit_code == 0
@@ -227,7 +227,7 @@ class TestRuns:
         assert held_gpu_s == pytest.approx(310)
 
     def test_series_counts_no_waits_of_no_time(self, simulate, tmp_path):
-        """A job that is preempted and starts again at once does not wait for a step."""
+        """A job that is preempted and restarts at once does not count as waiting."""
         given = ("lyra-paper", *changes("cluster.servers=40", "jobs.parameters.days=1"))
         written = ("--out", tmp_path / "out", "--json")
         record = figures(simulate(*given, "--scheme", "lyra", *written))
@@ -240,7 +240,7 @@ class TestRuns:
         assert series.time_s.is_unique
 
     def test_same_seed_same_files(self, run, tmp_path):
-        """From one process or two, decisions included; another seed gives another run."""
+        """One process and two processes write the same files; another seed gives another run."""
 
         def files(name, seed, processes):
             out, capture = tmp_path / name / "out", tmp_path / name / "capture"
@@ -264,7 +264,7 @@ class TestRuns:
         assert files("other", 2, 1) != first
 
     def test_resuming_repeats_nothing(self, three_jobs, tmp_path, monkeypatch):
-        """What finished before an interrupt is kept; other jobs are refused."""
+        """Runs that finished before an interrupt are kept; a store of other jobs is refused."""
         from lyra_opt.experiments.simulation.running import tasks
 
         ran: list[str] = []
@@ -295,7 +295,7 @@ class TestRuns:
         assert [record["scheme"] for record in json.loads(out)] == ["fifo", "sjf", "lyra"]
 
     def test_the_store_keeps_the_scenario(self, three_jobs, tmp_path):
-        """Word for word, with what was changed on the command line above it."""
+        """The text of the scenario is kept word for word, below the changes of the command line."""
         from lyra_opt.experiments.simulation.running.replays import load_replays
 
         three_jobs("--out", tmp_path / "out")
@@ -306,10 +306,10 @@ class TestRuns:
 
 
 class TestCapture:
-    """Decisions met on the way are instances."""
+    """Decisions of a simulation become instances."""
 
     def test_captured_decisions_are_solved(self, simulate, run, tmp_path):
-        """They are instance files like any others, under names of their own."""
+        """Captured decisions are ordinary instance files with unique names."""
         folder = tmp_path / "decisions"
         named = schemes("fifo", "lyra", "least-loss")
         exit_code, _, err = simulate(*BUSY, *named, "--capture", folder)
@@ -345,7 +345,7 @@ class TestCapture:
             assert {answer["objective"] > 0 for answer in answers} == costs
 
     def test_how_many_and_which(self, simulate, tmp_path):
-        """The most holds for contested and easy decisions by themselves."""
+        """The limit applies to contested and to easy decisions separately."""
         given = (*SMALL, "--scheme", "lyra", "--capture", tmp_path)
         assert simulate(*given, *changes("capture.most=2", 'capture.kinds=["reclaim"]'))[0] == 0
         kinds = Counter(path.name.split("-lyra-")[0] for path in tmp_path.iterdir())
@@ -354,7 +354,7 @@ class TestCapture:
 
     @pytest.mark.parametrize("axes", ["", '"cluster.servers" = [1, 2]'])
     def test_decisions_of_all_runs_are_kept(self, three_jobs, tmp_path, axes):
-        """Runs that differ in an axis or a seed alone do not write over each other's files."""
+        """Runs that differ only in an axis or a seed do not overwrite each other's files."""
         given = (*changes(f"axes={{{axes}}}"), "--scheme", "hadar", "--seed", 0, "--seed", 1)
         exit_code, _, err = three_jobs(*given, "--capture", tmp_path / "kept")
         assert exit_code == 0, err
@@ -364,10 +364,10 @@ class TestCapture:
 
 
 class TestTraces:
-    """Where files are found."""
+    """The folders in which files are looked for."""
 
     def test_in_their_folder(self, simulate, tmp_path, monkeypatch):
-        """Jobs and usage both; what is there as given comes first."""
+        """Jobs and usage are looked for as given first, then in the folder of traces."""
         folder, here = tmp_path / "traces", tmp_path / "here"
         folder.mkdir()
         here.mkdir()
@@ -388,7 +388,7 @@ class TestTraces:
         assert figures(simulate(*given))["jobs"] == 1
 
     def test_beside_the_scenario(self, simulate, trace, tmp_path, monkeypatch):
-        """A folder with a scenario and its trace can be moved, and run from anywhere."""
+        """A folder with a scenario and its trace can be moved, and run from any folder."""
         scenario = tmp_path / "mine.toml"
         scenario.write_text(
             'format = "lyra-opt/scenario"\nversion = 1\nname = "mine"\nschemes = ["fifo"]\n'
@@ -409,14 +409,14 @@ class TestTraces:
         ],
     )
     def test_malformed_jobs(self, three_jobs, trace, tmp_path, content, parts):
-        """File, row, column, value and rule, as the readers tell them; nothing is written."""
+        """The error names file, row, column, value and rule, and no file is written."""
         trace.write_text(content)
         written = ("--out", tmp_path / "out", "--capture", tmp_path / "capture")
         assert_one_line_error(three_jobs(*written, "--json"), str(trace), *parts)
         assert [path.name for path in tmp_path.iterdir()] == ["three.csv"]
 
     def test_pipes(self, simulate, tmp_path):
-        """Nobody waits for one that nobody writes to: scenarios and traces are files."""
+        """Pipes are refused at once, because a pipe without a writer would block."""
         pipe = tmp_path / "pipe.toml"
         os.mkfifo(pipe)
         assert_one_line_error(simulate(pipe), str(pipe), "must be a regular file")
@@ -424,17 +424,17 @@ class TestTraces:
         assert_one_line_error(simulate(*given), str(pipe), "must be a regular file")
 
     def test_resume_of_nothing(self, three_jobs):
-        """There is nothing to go on with where no folder is named."""
+        """Resuming needs a folder."""
         exit_code, out, err = three_jobs("--resume", "--json")
         assert exit_code == 0, err
         assert json.loads(out)["finished"] == 3
 
 
 class TestFailures:
-    """What goes wrong on the way."""
+    """Errors during a run."""
 
     def test_failed_check(self, three_jobs, tmp_path, monkeypatch):
-        """GPU-seconds that are not conserved make the run a failed row; others are reported."""
+        """A run that does not conserve GPU-seconds is a failed row; other runs are reported."""
 
         def refuse(simulation):
             if simulation.policy.name == "fifo":
@@ -461,7 +461,7 @@ class TestFailures:
         assert [*load_study(tmp_path / "out").status] == ["finished", "finished"]
 
     def test_interrupt_leaves_no_empty_folders(self, three_jobs, tmp_path, monkeypatch):
-        """An empty folder of decisions looks like a result."""
+        """An empty folder of decisions would look like a result."""
 
         def interrupt(simulation):
             raise KeyboardInterrupt
@@ -476,7 +476,7 @@ class TestFailures:
     def test_a_folder_that_cannot_be_made_costs_no_simulation(
         self, three_jobs, tmp_path, monkeypatch
     ):
-        """It is found out first; what was made on the way to it is gone again."""
+        """The error comes first, and partly created folders are removed."""
         monkeypatch.setattr(
             "lyra_opt.experiments.simulation.running.tasks.replay", None
         )  # none is run

@@ -1,4 +1,4 @@
-"""What a cluster cannot keep up with, and who starves, is reported and not averaged away."""
+"""Overload and starving jobs are reported and not hidden in averages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def jobs_of(rows):
 
 
 def test_a_gang_that_starves_is_seen_on_every_cluster():
-    """By hand: small gangs fill 99 % of all percentiles, and one large gang waits for all."""
+    """By hand: small gangs determine all percentiles, while one large gang waits."""
     small = [(f"s{number}", 300 * number, 600, 8, "v100") for number in range(10)]
     jobs = jobs_of([*small, ("large", 100, 600, 16, "v100")])
     types = [{"servers": servers, "gpu_type": name} for servers, name in ((2, "v100"), (1, "k80"))]
@@ -50,7 +50,7 @@ def test_a_gang_that_starves_is_seen_on_every_cluster():
 
 
 def test_the_load_of_each_type_is_reported(tmp_path, capsys):
-    """By hand: 20 jobs of 1,000 s within 1,900 s on 4 GPUs are 263 %, whatever others idle."""
+    """By hand: 20 jobs of 1,000 s within 1,900 s are a load of 263 % on 4 GPUs."""
     rows = [
         (f"{name}-{number}", 100 * number, 1000, 1, name) for number in range(20) for name in TYPES
     ]
@@ -76,7 +76,7 @@ def test_the_load_of_each_type_is_reported(tmp_path, capsys):
 
 
 def test_no_load_by_type_without_types_or_time():
-    """One type has the load of the cluster; jobs of one moment have none."""
+    """One GPU type has the load of the cluster; jobs submitted at one moment have no load."""
     at_once = jobs_of([("a", 0, 1000, 1, "A10"), ("b", 0, 1000, 1, "A100")])
     alike = jobs_of([("a", 0, 1000, 1), ("b", 50, 1000, 1)])
     for jobs, changes in ((at_once, TYPED), (alike, {"cluster.servers": 1})):

@@ -1,4 +1,4 @@
-"""What a scenario makes of jobs: a load, days drawn anew, a sample, a testbed's short day."""
+"""Jobs of a scenario: load, bootstrapped days, samples, and the short day of a testbed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SMALL = ("cluster.servers=4", "jobs.parameters.days=2")
 
 
 def setup_of(name, *changes, seed=0):
-    """Return what a scenario simulates."""
+    """Return the setup of a scenario."""
     scenario = load_scenario(name, map(parse_change, changes))
     return make_setup(scenario, [], seed)
 
 
 def test_load_moves_submissions_and_nothing_else():
-    """The same jobs ask for so much GPU time between the first and the last submission."""
+    """The same jobs request the stated share of GPU time between first and last submission."""
     before = setup_of("lyra-paper", *SMALL).workload
     after = setup_of("lyra-paper", *SMALL, "jobs.load=1.5").workload
     assert after.load(32) == pytest.approx(1.5)
@@ -31,7 +31,7 @@ def test_load_moves_submissions_and_nothing_else():
 
 
 def test_bootstrapped_days_are_days_of_the_jobs():
-    """As many as asked for; another draw has others, whatever the seed of the jobs."""
+    """The number of days is as stated; another draw gives other days for the same jobs."""
     days = ("jobs.bootstrap.days=5", "jobs.bootstrap.draw=1")
     workload = setup_of("lyra-paper", *SMALL, *days).workload
     lengths = {job.work_worker_s for job in setup_of("lyra-paper", *SMALL).workload.jobs}
@@ -44,7 +44,7 @@ def test_bootstrapped_days_are_days_of_the_jobs():
 
 
 def trace(tmp_path):
-    """Return a trace of ten jobs of which every second is too large for eight GPUs."""
+    """Return the path of a trace of ten jobs; every second job is too large for eight GPUs."""
     lines = [f"job-{place},{place * 3600},60,{1 if place % 2 else 16}" for place in range(10)]
     path = tmp_path / "jobs.csv"
     path.write_text("\n".join(["job_id,submit_time_s,duration_s,gpus", *lines]) + "\n")
@@ -52,7 +52,7 @@ def trace(tmp_path):
 
 
 def test_sample_is_from_all_over_those_that_fit(tmp_path):
-    """At even distances; without dropping anybody those that do not fit are refused."""
+    """The sample is evenly spaced; jobs that do not fit are refused unless they are dropped."""
     changes = ("cluster.servers=1", f"jobs.trace={trace(tmp_path)}", "jobs.sample=2")
     workload = setup_of("plain", *changes, "jobs.oversized=drop").workload
     assert [job.id for job in workload.jobs] == ["job-1", "job-5"]
@@ -65,7 +65,7 @@ def test_sample_is_from_all_over_those_that_fit(tmp_path):
 
 
 def test_day_of_demand_passes_within_the_hours_of_a_testbed():
-    """Its curve is that of a day, three times as fast; measured usage has its own clock."""
+    """The demand of a day is compressed to a third of the time; measured usage cannot be."""
     setup = setup_of("lyra-testbed")
     assert setup.loaning is not None
     assert setup.loaning.demand.step_s == 100
@@ -75,7 +75,7 @@ def test_day_of_demand_passes_within_the_hours_of_a_testbed():
 
 
 def test_free_links_cost_nothing():
-    """Whatever the tier, and a scenario may name them."""
+    """Communication takes no time at any tier."""
     links = find_link_set("free")
     assert all(links.at(tier).latency_s == 0 for tier in Tier)
     cluster = setup_of("dally-batch", "cluster.network.links=free").cluster
@@ -86,7 +86,7 @@ def test_free_links_cost_nothing():
 
 
 def test_hadars_jobs_without_the_trace(tmp_path, monkeypatch):
-    """They are refused, or drawn from generated ones where that is asked for."""
+    """The jobs are refused, or drawn from generated jobs on request."""
     monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match="stand_in_days=15"):
@@ -127,7 +127,7 @@ ASKING = "job_id,submit_time_s,duration_s,gpus,gpu_types\na,0,1000,1,{}\n"
 def test_running_times_are_those_of_the_gpus_on_which_they_were_measured(
     tmp_path, text, changes, speed, said
 ):
-    """By the scenario's key, the layout, or the only type that a job asks for, in this order."""
+    """The scenario's key comes first, then the layout, then the only type that a job requests."""
     path = tmp_path / "trace.csv"
     path.write_text(text)
     measured_s = 1548 * 0.02132 if text == MEASURED else 1000
@@ -141,7 +141,7 @@ def test_running_times_are_those_of_the_gpus_on_which_they_were_measured(
 
 
 def test_pollux_jobs_say_that_they_were_measured_on_t4(tmp_path, monkeypatch):
-    """At whatever relative speed of T4 they take as long on T4."""
+    """The jobs take equally long on T4 GPUs of any relative speed."""
     (tmp_path / "workload-6.csv").write_text(MEASURED)
     monkeypatch.setenv("LYRA_OPT_TRACES", str(tmp_path))
     found = []

@@ -1,4 +1,4 @@
-"""Schemes and solvers of a user's own in one file each, without a package."""
+"""Schemes and solvers of a user, in one file each and without a package."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ jobs = { trace = "three.csv" }
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Return a folder with a file of one's own, a scenario that names it, and a trace."""
+    """Return a folder with a user's Python file, a scenario that names it, and a trace."""
     (tmp_path / "mine.py").write_text(FILE)
     (tmp_path / "own.toml").write_text(SCENARIO)
     (tmp_path / "three.csv").write_text(THREE_JOBS)
@@ -67,7 +67,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_a_scenario_names_files_beside_it(folder, run):
-    """From any folder and in worker processes; results are called after the class."""
+    """The file is found from any folder and in worker processes; results have the class name."""
     out = folder / "runs"
     assert run("simulate", folder / "own.toml", "--processes", 2, "--out", out)[0] == 0
     runs = {each.scheme: each for each in load_replays(out).runs}
@@ -88,7 +88,7 @@ def test_a_scenario_names_files_beside_it(folder, run):
 
 @pytest.mark.parametrize("name", ["../mine.py:Shortest", "../mine.py:MIXED"])
 def test_named_on_the_command_line(name, folder, simulate):
-    """A policy or a scheme; its path counts from the working directory."""
+    """A policy or a scheme is named by a path relative to the working directory."""
     scenario = folder / "own.toml"
     like = {"../mine.py:Shortest": "sjf", "../mine.py:MIXED": "fifo"}[name]
     mine = figures(simulate(scenario, *schemes(name), "--json"))
@@ -107,12 +107,12 @@ def test_named_on_the_command_line(name, folder, simulate):
     ],
 )
 def test_refused_before_the_run(name, parts, folder, simulate):
-    """In one line; nothing is simulated."""
+    """The error is one line, and no simulation runs."""
     assert_one_line_error(simulate(folder / "own.toml", *schemes(name)), *parts)
 
 
 def test_two_of_one_name_are_refused(folder, simulate):
-    """Their rows could not be told apart."""
+    """Their rows would have the same name."""
     (folder / "theirs.py").write_text(FILE)
     both = schemes("../mine.py:Shortest", "../theirs.py:Shortest")
     assert_one_line_error(simulate(folder / "own.toml", *both), "theirs.py", "both named Shortest")
@@ -120,7 +120,7 @@ def test_two_of_one_name_are_refused(folder, simulate):
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_where_a_policy_failed(processes, folder, run):
-    """Its file and line, in a row and, where it is asked for, in a traceback."""
+    """The row names file and line; the traceback is printed on request."""
     text = FILE.replace("return self.sign *", "return self.sgn *")
     (folder / "mine.py").write_text(text)
     line = next(n for n, each in enumerate(text.splitlines(), 1) if "self.sgn" in each)
@@ -133,7 +133,7 @@ def test_where_a_policy_failed(processes, folder, run):
 
 
 def test_parameters_that_there_are_not(folder, simulate):
-    """The nearest is named, of a policy of one's own too."""
+    """The error names the nearest parameter, also for a user's policy."""
     change = 'schemes=[{name="mine.py:Shortest", sing=1}]'
     result = simulate(folder / "own.toml", "--set", change)
     assert_one_line_error(result, "sing is 1: unknown key; did you mean sign?")

@@ -1,4 +1,4 @@
-"""The parts of ``lyra-opt simulate`` by themselves: sampling, means, plans."""
+"""Parts of ``lyra-opt simulate``: samples of decisions, means of series, plans of loans."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from lyra_opt.simulation.workload import Job, Workload
 
 
 def workload(*jobs):
-    """Return a workload of jobs (submission, duration, GPUs)."""
+    """Return a workload of jobs, each given as submission, duration and GPUs."""
     return Workload(
         name="made",
         jobs=tuple(
@@ -60,13 +60,13 @@ class TestReservoir:
 
     @given(st.integers(0, 60), st.integers(0, 10))
     def test_size(self, entries, seed):
-        """As many as there are, up to the most; none twice; by seed; in their order."""
+        """The sample has no duplicates, depends on the seed, and is in the order of the stream."""
         kept = self.sample(entries, seed)
         assert len(set(kept)) == len(kept) == min(5, entries)
         assert kept == sorted(kept) == self.sample(entries, seed)
 
     def test_every_entry_is_as_likely(self):
-        """Each of 20 is kept by a quarter of 2,000 samples of 5, within five deviations."""
+        """Each of 20 entries is in a quarter of 2,000 samples of 5, within five deviations."""
         counts = np.zeros(20)
         for seed in range(2000):
             counts[self.sample(20, seed)] += 1
@@ -74,7 +74,7 @@ class TestReservoir:
 
 
 def reclaim(count, *, moment_s=0, weight=1):
-    """Return two free servers and one that a job holds, of which `count` are given back."""
+    """Return an instance with two free servers and one server with a job; `count` are reclaimed."""
     return ReclaimInstance(
         name=f"reclaim-at-{moment_s}-s",
         semantics=Semantics.RIGID,
@@ -85,7 +85,7 @@ def reclaim(count, *, moment_s=0, weight=1):
 
 
 def allocation(gpus, objective):
-    """Return two jobs of 1 to 3 workers of 2 GPUs."""
+    """Return an instance with two jobs of 1 to 3 workers with 2 GPUs each."""
     jobs = tuple(
         ElasticJob(id=name, min_workers=1, max_workers=3, work_worker_s=60, gpus_per_worker=2)
         for name in "ab"
@@ -94,11 +94,11 @@ def allocation(gpus, objective):
 
 
 class TestCapture:
-    """Contested and easy decisions are kept apart."""
+    """Contested and easy decisions are sampled separately."""
 
     @pytest.mark.parametrize(("count", "pays"), [(0, False), (2, False), (3, True)])
     def test_contested_reclaims(self, count, pays):
-        """Two servers are free, the third one costs a job; a job of no weight costs nothing."""
+        """Two servers are free and the third one costs a job; a job of weight 0 costs nothing."""
         assert preempts_somebody(reclaim(count)) is pays
         assert not preempts_somebody(reclaim(count, weight=0))
 
@@ -112,11 +112,11 @@ class TestCapture:
         ],
     )
     def test_contested_allocations(self, objective, gpus, lacks):
-        """In Lyra's phase 2 the GPUs are those that the base demands leave."""
+        """In Lyra's phase 2 only the GPUs beyond the base demands count."""
         assert lacks_gpus(allocation(gpus, objective)) is lacks
 
     def test_decisions_of_one_moment_are_all_kept(self, tmp_path):
-        """Moments are told in whole seconds; a file must not take the place of another."""
+        """File names have whole seconds, so decisions within a second are numbered."""
         capture = Capture(workload="w", scheme="s", seed=0)
         for count in (1, 2, 1):
             capture("reclaim", reclaim(count))
@@ -134,7 +134,7 @@ class TestCapture:
         assert len({instance.name for instance in instances}) == 3
 
     def test_samples(self, tmp_path):
-        """Each as large as may be, whatever the other one is; files say which is which."""
+        """Each sample has its own size limit, and file names state the sample."""
         capture = Capture(workload="w", scheme="s", seed=0, most=3)
         assert capture.in_words() == "scheme s asks no solver to decide: no decisions captured"
         for moment_s in range(20):
@@ -158,7 +158,7 @@ class TestCapture:
         assert kept == replace(reclaim(3, moment_s=9), name="w-reclaim-s-at-9-s")
 
     def test_by_seed(self):
-        """The same seed keeps the same decisions; the draws of a sample are its own."""
+        """The same seed keeps the same decisions; each sample has its own random numbers."""
 
         def kept(seed, *, contested):
             capture = Capture(workload="w", scheme="s", seed=seed, most=2)
@@ -174,14 +174,14 @@ class TestCapture:
 
 
 class TestMeans:
-    """Means over time of values that hold until the next."""
+    """Means over time of step functions."""
 
     @given(
         st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=12),
         st.integers(1, 7),
     )
     def test_against_seconds_one_by_one(self, steps, length):
-        """The mean of a bin is that of its seconds; the last value holds on."""
+        """The mean of a bin is the mean of its seconds; the last value holds on."""
         time_s = np.cumsum([0, *(duration for duration, _ in steps)])
         values = np.array([*(value for _, value in steps), 3])
         edges_s = np.arange(0, time_s[-1] + 2 * length, length)
@@ -194,7 +194,7 @@ class TestPlan:
     """Loans are planned for as long as a run takes."""
 
     def test_days(self):
-        """Ten days to drain at least, more where work is left, and an end."""
+        """Jobs have at least ten days to drain, more if work is left, and the plan is limited."""
         day_s = 86_400.0
         cluster = Cluster.of_servers(1, inference_servers=2)
         assert plan_days(workload((0, 60, 1), (2 * day_s, 60, 1)), cluster) == 12
@@ -202,7 +202,7 @@ class TestPlan:
         assert plan_days(workload((0, 1e11, 1)), cluster) == LONGEST_PLAN_DAYS
 
     def test_loans_cover_the_plan(self):
-        """One number of servers for each five minutes; none without inference servers."""
+        """There is a number of servers per five minutes; no plan without inference servers."""
         jobs = workload((0, 60, 1), (86_400, 60, 1))
         loaning = make_loaning(
             jobs, Cluster.of_servers(1, inference_servers=5), seed=0, headroom=0.1

@@ -1,4 +1,4 @@
-"""The page of replays: what it says is what the store holds, for every kind of cluster."""
+"""The page of replays shows what the store holds, for every kind of cluster."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ CLUSTERS = {
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """Return the results of each of `CLUSTERS`, with their pages."""
+    """Return the folder of results with a page for each of `CLUSTERS`."""
     found = {}
     for name, arguments in CLUSTERS.items():
         found[name] = tmp_path_factory.mktemp("replays") / name
@@ -73,7 +73,7 @@ def folders(tmp_path_factory):
 
 @pytest.mark.parametrize("kind", CLUSTERS)
 def test_pages_are_whole_and_need_no_other_file(folders, kind):
-    """Protects readers without a network, and links that lead nowhere."""
+    """All links of the page lead to anchors on the page."""
     text = (folders[kind] / "report.html").read_text(encoding="utf-8")
     page = Page(text)
     assert len(page.ids) == len(set(page.ids))
@@ -83,7 +83,7 @@ def test_pages_are_whole_and_need_no_other_file(folders, kind):
 
 @pytest.mark.parametrize("kind", CLUSTERS)
 def test_every_plot_is_a_file_of_its_own_and_names_every_scheme(folders, kind):
-    """Protects legends: a line that nobody can name says nothing."""
+    """Every legend names all schemes."""
     plots = sorted((folders[kind] / "plots").glob("*.svg"))
     assert {"distributions.svg", "over_time.svg", "jobs.svg"} <= {path.name for path in plots}
     schemes = load_replays(folders[kind]).study.settings["schemes"]
@@ -94,7 +94,7 @@ def test_every_plot_is_a_file_of_its_own_and_names_every_scheme(folders, kind):
 
 
 def test_the_page_names_every_scheme_command_scenario_and_version(folders):
-    """Protects that a page can be made again by somebody who has only the page."""
+    """A reader of the page alone can repeat the runs."""
     text = (folders["loans"] / "report.html").read_text(encoding="utf-8")
     assert "lyra-opt simulate lyra-paper" in text
     assert "cluster.servers=4" in text
@@ -104,7 +104,7 @@ def test_the_page_names_every_scheme_command_scenario_and_version(folders):
 
 
 def test_report_makes_the_same_page_from_the_store_alone(folders, run):
-    """Protects the second way to a page, which has only what was stored."""
+    """``lyra-opt report`` writes the page of ``simulate`` again."""
     page = folders["types"] / "report.html"
     before = page.read_bytes()
     page.unlink()
@@ -115,7 +115,7 @@ def test_report_makes_the_same_page_from_the_store_alone(folders, run):
 
 
 def test_a_window_is_drawn_and_a_wrong_one_refused(folders, run):
-    """Protects ``--window``: hours, in order, and only of replays."""
+    """``--window`` takes two ascending hours."""
     code, _, _ = run("report", folders["types"], "--window", "1,2.5")
     assert code == 0
     assert "hours 1 to 2.5" in (folders["types"] / "report.html").read_text(encoding="utf-8")
@@ -126,7 +126,7 @@ def test_a_window_is_drawn_and_a_wrong_one_refused(folders, run):
 
 
 def test_headline_over_seeds_is_a_paired_t_interval(folders):
-    """Protects the interval against another way to compute it, from the stored means."""
+    """The interval agrees with a second computation from the stored means."""
     replays = load_replays(folders["loans"])
     (of_jct, _) = differences(replays.runs, replays.jobs)
     means = {(run.scheme, run.seed): run.figures["jct_mean_s"] for run in replays.runs}
@@ -142,7 +142,7 @@ def test_headline_over_seeds_is_a_paired_t_interval(folders):
 
 
 def test_headline_of_one_seed_pairs_jobs(folders):
-    """Protects the interval of one seed: by job, near the normal one, and said to be so."""
+    """The interval pairs jobs, is close to the normal interval, and is explained."""
     replays = load_replays(folders["racks"])
     of_jct, _ = differences(replays.runs, replays.jobs)
     first, second = (replays.jobs(run).set_index("job_id").jct_s for run in replays.runs)
@@ -168,7 +168,7 @@ def test_headline_of_one_seed_pairs_jobs(folders):
     ],
 )
 def test_seeds_of_one_trace_are_no_sample_of_jobs(changes, told, capsys, tmp_path):
-    """Protects readers from an interval of another draw of jobs where none is drawn."""
+    """Seeds that do not draw jobs give a range, not a confidence interval."""
     trace = tmp_path / "trace.csv"
     rows = [f"j{number},{60 * number},{1 + number % 4},{900 + 77 * number}" for number in range(30)]
     trace.write_text("\n".join(["job_id,submit_time_s,gpus,duration_s", *rows]))
@@ -195,7 +195,7 @@ def test_seeds_of_one_trace_are_no_sample_of_jobs(changes, told, capsys, tmp_pat
 
 
 def test_means_over_seeds_have_their_spread(folders, capsys):
-    """Protects readers of a mean, in the terminal and in Python, from taking it for certain."""
+    """Tables in the terminal and in Python show the range over seeds."""
     replays = load_replays(folders["loans"])
     of_scheme = [run.figures["jct_mean_s"] for run in replays.runs if run.scheme == "fifo"]
     print_replays(replays)
@@ -203,13 +203,13 @@ def test_means_over_seeds_have_their_spread(folders, capsys):
 
 
 def test_intervals_of_values_that_do_not_vary_are_points():
-    """Protects schemes that do the same: no division by zero, no interval of nothing."""
+    """Schemes with equal results cause no division by zero."""
     assert student_interval(np.zeros(3)) == (0.0, 0.0)
     assert bootstrap_interval(np.full(5, 2.0), RESAMPLES) == (2.0, 2.0)
 
 
 def test_the_best_of_a_row_is_marked(folders):
-    """Protects the green cells: the least mean JCT has one, the greatest none."""
+    """The least mean JCT is marked as best, the greatest is not."""
     replays = load_replays(folders["types"])
     means = [run.figures["jct_mean_s"] for run in replays.runs]
     text = (folders["types"] / "report.html").read_text(encoding="utf-8")
@@ -219,7 +219,7 @@ def test_the_best_of_a_row_is_marked(folders):
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=3000))
 def test_drawn_distributions_lie_on_the_exact_ones(values):
-    """Protects thinned curves: every point is one of the exact curve, the ends are among them."""
+    """Every drawn point is on the exact curve, and both ends are drawn."""
     found, shares = points(np.array(values, dtype=np.float64))
     ordered = sorted(values)
     assert len(found) <= 400
@@ -229,7 +229,7 @@ def test_drawn_distributions_lie_on_the_exact_ones(values):
 
 
 def test_a_captured_decision_is_drawn_as_two_solvers_take_it(folders, figure_5_document, tmp_path):
-    """Protects the picture of one decision, pages whose files are gone, and all other files."""
+    """Only files inside the store or the named folder are read; missing files are ignored."""
     name = "reclaim-contested-lyra-at-300-s.json"
     replays = load_replays(folders["loans"])
     store = replace(replays, folder=tmp_path / "store")
@@ -257,7 +257,7 @@ def test_a_captured_decision_is_drawn_as_two_solvers_take_it(folders, figure_5_d
 
 
 def test_a_head_with_many_schemes_begins_with_the_best(folders):
-    """Protects readers of many schemes, who would look for the best one."""
+    """With many schemes the best one is named first."""
     replays = load_replays(folders["types"])
     (of_jct, of_queue) = differences(replays.runs, replays.jobs)
     many = [
@@ -272,7 +272,7 @@ def test_a_head_with_many_schemes_begins_with_the_best(folders):
 
 
 def jobs(starts_h, hours=1.0):
-    """Return jobs of one GPU that start then and run for so long."""
+    """Return one-GPU jobs with these starts and one run time."""
     start_s = HOUR_S * np.array(starts_h)
     return pd.DataFrame(
         {
@@ -285,7 +285,7 @@ def jobs(starts_h, hours=1.0):
 
 
 def test_jobs_of_a_window_are_those_that_hold_gpus_then():
-    """Protects who is drawn: no job that ended before or starts after, the largest of many."""
+    """Jobs outside the window are not drawn; of many jobs the largest are drawn."""
     window = Window(2 * HOUR_S, 4 * HOUR_S, 0.0)
     chosen, there = chosen_jobs({"a": jobs([0.5, 1.5, 3.9, 4.0])}, window)
     assert (chosen, there) == (["j1", "j2"], 2)
@@ -297,7 +297,7 @@ def test_jobs_of_a_window_are_those_that_hold_gpus_then():
 
 
 def test_the_busiest_day_is_the_one_with_most_jobs_there():
-    """Protects the default window, counted from the first submission."""
+    """The default window is the day with the most jobs, counted from the first submission."""
     moments = HOUR_S * np.array([5.0, 5 + 24, 5 + 48, 5 + 72])
     series = pd.DataFrame(
         {"time_s": moments, "queued_jobs": [0, 7, 1, 0], "running_jobs": [3, 2, 3, 0]}
@@ -308,13 +308,13 @@ def test_the_busiest_day_is_the_one_with_most_jobs_there():
 
 
 def test_every_part_has_a_row_and_a_look():
-    """A part without one would be left out of table or picture."""
+    """Every part of the JCT has a row in tables and a colour."""
     assert tuple(part.key for part in TIME_PARTS) == KEYS == tuple(COLOURS)
     assert len(set(COLOURS.values())) == len(COLOURS)
 
 
 def test_the_picture_of_a_scenario(three_jobs, tmp_path):
-    """Parts that nobody has are not named; the bound is a line where there is one."""
+    """Parts that are 0 for all schemes are omitted; the bound is a line."""
     for bounds in (False, True):
         folder = tmp_path / str(bounds)
         given = changes(f"bounds={'true' if bounds else 'false'}")
@@ -334,7 +334,7 @@ def test_the_picture_of_a_scenario(three_jobs, tmp_path):
 
 
 def test_replays_that_do_not_tell_have_no_picture(three_jobs, tmp_path):
-    """Stores of before have no parts."""
+    """Old stores have no parts of the JCT."""
     exit_code, _, err = three_jobs(*schemes("fifo", "sjf"), "--out", tmp_path / "out")
     assert exit_code == 0, err
     replays = load_replays(tmp_path / "out")

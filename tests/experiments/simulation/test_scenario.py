@@ -1,4 +1,4 @@
-"""Scenario files, and files of cases: what is read, changed and refused, and what is made of it."""
+"""Scenario files and cases: reading, changes, errors, and the setups built from them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def folder(tmp_path):
 
 
 def small(folder, *changes, **given):
-    """Return the scenario of the folder, changed."""
+    """Return the scenario of the folder with changes."""
     return load_scenario(str(folder / "small.toml"), map(parse_change, changes), **given)
 
 
@@ -55,7 +55,7 @@ class TestReading:
     """From text to tables."""
 
     def test_bundled_ones_are_called_as_their_files(self):
-        """And all can be read but for ``plain``, of whose servers nobody knows the number."""
+        """All scenarios can be read, except ``plain``, which lacks the number of servers."""
         assert {"plain", "lyra-paper", "hadar-60", "dally-batch"} <= set(bundled())
         for name in bundled():
             changes = [Change("cluster.servers", 3)] if name == "plain" else []
@@ -64,7 +64,7 @@ class TestReading:
             load_scenario("plain")
 
     def test_names_that_there_are_not(self):
-        """The nearest is named; a file says that it cannot be read."""
+        """The error names the nearest scenario, or says that the file cannot be read."""
         with pytest.raises(UserError, match="did you mean lyra-paper"):
             scenario_text("lyra-papers")
         with pytest.raises(InputError, match=r"nothing\.toml: cannot be read"):
@@ -83,28 +83,28 @@ class TestReading:
         ],
     )
     def test_changes(self, text, path, value, typed):
-        """Values are TOML, or else text."""
+        """Values are TOML; anything else is a text."""
         assert parse_change(text) == Change(path, value, typed)
 
     @pytest.mark.parametrize("text", ["cluster.servers", "=3", "a..b=3", ".a=1"])
     def test_what_is_no_change(self, text):
-        """The form is said."""
+        """The error states the form of a change."""
         with pytest.raises(UserError, match="must be KEY=VALUE"):
             parse_change(text)
 
     def test_text_may_look_like_a_number(self, folder):
-        """A virtual cluster may be called 6214e9."""
+        """A virtual cluster may be named 6214e9."""
         assert small(folder, "jobs.vc=6214e9").table.jobs.vc == "6214e9"
         assert small(folder, "jobs.vc=007").table.jobs.vc == "007"
 
     def test_jobs_take_the_place_of_a_workload(self):
-        """With its parameters; what is assumed of jobs stays."""
+        """``--jobs`` replaces the workload and its parameters, but not the assumptions."""
         table = load_scenario("lyra-paper", jobs="mine.csv").table.jobs
         assert (table.trace, table.workload, table.parameters) == ("mine.csv", None, {})
         assert table.assumptions is not None
 
     def test_what_was_changed_is_said(self, folder):
-        """So that a stored scenario says what was run."""
+        """The stored text states all changes."""
         text = small(folder, "cluster.servers=5", jobs="jobs.csv").text
         assert "# run with cluster.servers = 5\n" in text
         assert "# run with the jobs of jobs.csv\n" in text
@@ -115,14 +115,14 @@ class TestReading:
         )
 
     def test_layout_and_description_mean_nothing(self, folder):
-        """Two files that say the same share their results; a value makes others."""
+        """Comments and descriptions do not change the hash; values do."""
         first = small(folder).meaning_hash
         (folder / "small.toml").write_text("# other\n" + SMALL)
         assert small(folder, "description=else").meaning_hash == first
         assert small(folder, "cluster.servers=3").meaning_hash != first
 
     def test_workers_are_sent_it(self, folder):
-        """It arrives as it was."""
+        """A pickled scenario is equal to the original."""
         scenario = small(folder, "gpu_types.odd.relative_speed=0.5")
         found = pickle.loads(pickle.dumps(scenario))
         assert found.table == scenario.table
@@ -152,7 +152,7 @@ class TestReading:
         ],
     )
     def test_bad_keys(self, folder, change, part):
-        """File, key, value and rule in one line."""
+        """One line names file, key, value and rule."""
         with pytest.raises(InputError) as caught:
             small(folder, change)
         assert str(caught.value).startswith(f"{folder / 'small.toml'}: ")
@@ -160,10 +160,10 @@ class TestReading:
 
 
 class TestMaking:
-    """From tables to what is simulated."""
+    """From tables to setups."""
 
     def test_own_types(self, folder):
-        """Added, or other than bundled; prices are kept."""
+        """Types of the scenario add to or replace the bundled types, with their prices."""
         groups = 'cluster.groups=[{servers=1,gpu_type="odd"},{servers=2,gpu_type="v100"}]'
         text = SMALL.replace("servers = 2\ngpus_per_server = 4\n", "")
         (folder / "small.toml").write_text(text)
@@ -176,7 +176,7 @@ class TestMaking:
             make_cluster(small(folder, groups))
 
     def test_networks_stand_on_any_servers(self, folder):
-        """Racks of servers that are alike, with loans beside them."""
+        """Identical servers can have racks, a network and loans."""
         network = ("cluster.servers_per_rack=1", "cluster.network.links=congested-2")
         cluster = make_cluster(small(folder, *network, "cluster.loans.servers=3"))
         assert cluster.topology is not None
@@ -185,13 +185,13 @@ class TestMaking:
         assert cluster.inference_servers == 3
 
     def test_loans_in_proportion(self):
-        """Lyra's own clusters, and smaller ones."""
+        """The default number of inference servers scales with the training servers."""
         assert make_cluster(load_scenario("lyra-paper")).inference_servers == 520
         changed = load_scenario("lyra-paper", [Change("cluster.servers", 10)])
         assert make_cluster(changed).inference_servers == 12
 
     def test_schemes_have_parameters_and_tenures(self, folder):
-        """They are called by what is other, or by a label."""
+        """Labels are given, or list the changed parameters."""
         given = (
             'schemes=["fifo", {name="fifo", tenure="leases"}, {name="dally", window_leases=3},'
             ' {name="lyra", queue="first-come", label="mine"}]'
@@ -219,12 +219,12 @@ class TestMaking:
         ],
     )
     def test_bad_parameters(self, folder, entry, part):
-        """Of a scheme: name, parameter and rule."""
+        """The error names scheme, parameter and rule."""
         with pytest.raises(UserError, match=part):
             make_schemes(small(folder, f"schemes=[{entry}]"))
 
     def test_axes_of_lists_and_tables(self, folder):
-        """They vary the scenario, and results name each by how it is written."""
+        """Results name such values by their TOML text."""
         axes = (
             'axes={"tenure.rounds.copy_efficiency"=[[1.0], [1.0, 0.9]], '
             '"gpu_types.k80"=[{relative_speed=0.5}, {relative_speed=0.25}]}'
@@ -240,10 +240,10 @@ class TestMaking:
 
 
 class TestDemand:
-    """How much is asked, before anything is simulated."""
+    """The demand before a simulation."""
 
     def test_by_hand(self, folder):
-        """Two days of 8 GPUs asked for on the first day, next to nothing on the third."""
+        """Jobs request two days of 8 GPUs on the first day, and next to nothing on the third."""
         scenario = small(folder)
         days = demand_by_day(make_setup(scenario, make_schemes(scenario), 0))
         assert [day.load for day in days] == pytest.approx([2.0, 3600 / (8 * 86_400)])
@@ -251,7 +251,7 @@ class TestDemand:
 
     @pytest.mark.parametrize("speed", [0.5, 2.0])
     def test_own_gpus_count_by_their_speed(self, folder, speed):
-        """Slower and faster ones than the reference alike."""
+        """The load depends on the speed of own GPUs."""
         text = SMALL.replace("servers = 2\ngpus_per_server = 4\n", "")
         (folder / "small.toml").write_text(text)
         groups = 'cluster.groups=[{servers=1,gpu_type="odd"}]'
@@ -260,7 +260,7 @@ class TestDemand:
         assert days[0].load == pytest.approx(2.0 / speed)
 
     def test_loans_count(self, folder):
-        """By the speed of their GPUs."""
+        """GPUs on loan add capacity by their speed."""
         own = small(folder)
         lent = small(folder, "cluster.loans.servers=3", "cluster.loans.headroom=0")
         alone, with_loans = (
@@ -287,7 +287,7 @@ fungible_percent = 50
 
 @pytest.fixture
 def several(tmp_path, monkeypatch):
-    """Write a file of three cases, the trace of the last of which is not there."""
+    """Write a file with three cases; the trace of the last case does not exist."""
     monkeypatch.setenv("LYRA_OPT_TRACES", str(tmp_path))
     path = tmp_path / "several.toml"
     path.write_text(CASES)
@@ -295,7 +295,7 @@ def several(tmp_path, monkeypatch):
 
 
 def test_cases_are_replayed_with_keys_of_the_file(several):
-    """What the file says comes before what a case says; axes come last."""
+    """Keys of the file replace keys of a case, and axes replace both."""
     scenario = load_scenario(str(several))
     found = variants(scenario)
     assert [point for point, _ in found] == [
@@ -314,7 +314,7 @@ def test_cases_are_replayed_with_keys_of_the_file(several):
 
 @pytest.mark.slow
 def test_a_case_without_its_trace_is_left_out_and_named(several, tmp_path):
-    """What was not simulated must not look as if it had not been asked for."""
+    """The page names the case that was not simulated."""
     assert absent_cases(load_scenario(str(several))) == {"philly": "philly_jobs.csv.gz"}
     runs = lo.simulate(
         several, changes={"axes": {"cluster.servers": [4]}, "jobs.parameters.days": 1}
@@ -326,7 +326,7 @@ def test_a_case_without_its_trace_is_left_out_and_named(several, tmp_path):
 
 
 def test_what_a_scenario_means_changes_with_its_cases(several):
-    """A store must not be resumed with other cases, nor once a trace has come."""
+    """A store must not be resumed with other cases, or after a trace has been added."""
     scenario = load_scenario(str(several))
     fewer = load_scenario(str(several), [Change("cases", ["lyra-paper"])])
     assert scenario.meaning_hash != fewer.meaning_hash
@@ -345,6 +345,6 @@ def test_what_a_scenario_means_changes_with_its_cases(several):
     ],
 )
 def test_cases_that_are_none_are_refused(several, cases, told):
-    """In a line that names the key."""
+    """One line names the key."""
     with pytest.raises(InputError, match=told):
         variants(load_scenario(str(several), [Change("cases", cases)]))
