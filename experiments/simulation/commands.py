@@ -274,7 +274,7 @@ def run_schemes(arguments: argparse.Namespace) -> int:
     from lyra_opt.experiments.simulation.showing.catalogue import print_schemes
 
     if arguments.scenario is None and (arguments.changes or arguments.jobs):
-        raise UserError("--set and --jobs change a scenario: name it with --for")
+        raise UserError("--set and --jobs change a scenario. Name the scenario with --for.")
     print_schemes(None if arguments.scenario is None else given_scenario(arguments))
     return 0
 
@@ -338,7 +338,7 @@ def run_bound(arguments: argparse.Namespace) -> int:
         require_folder_path("--save", out)
     job_classes = tuple(dict.fromkeys(arguments.job_classes or (ALL,)))
     if arguments.schedule and job_classes != (ALL,):
-        raise UserError("--schedule searches for a short mean JCT of all jobs: omit --of")
+        raise UserError("--schedule minimises the mean JCT of all jobs: omit --of")
     readings = [Reading(name) for name in dict.fromkeys(arguments.readings)]
     found: list[Proved] = []
     shares = [0.0]

@@ -175,7 +175,9 @@ def prove(
         of_setup = [run for run in runs if run.point == point and run.seed == seed]
         applicable, has_copies = _scope(setup, made, of_setup, readings)
         if searches and (reason := obstacle(setup.workload, speed)) is not None:
-            raise UserError(f"scenario {setup.scenario}: no schedule is searched where {reason}")
+            raise UserError(
+                f"scenario {setup.scenario}: --schedule cannot search a schedule: {reason}"
+            )
         parts = list(product(job_classes, applicable))
         for part, (job_class, reading) in enumerate(parts, number * len(parts)):
             try:
@@ -238,7 +240,7 @@ def _recorded_abilities(run: ReplayRecord) -> Abilities | None:
         return None
     reading, has_copies = run.setting.get("reading"), run.setting["has_copies"]
     if not isinstance(has_copies, bool) or reading not in (None, *(each.value for each in Reading)):
-        raise UserError(f"run {run.key}: its row is damaged: reading {reading!r} is not known")
+        raise UserError(f"run {run.key}: its row is damaged: unknown reading {reading!r}")
     return Abilities(None if reading is None else Reading(reading), has_copies)
 
 

@@ -116,7 +116,7 @@ def _require_readable(run: ReplayRecord) -> None:
     """Check the types of all settings and figures of a run that reports read."""
     for name, types in SETTING.items():
         if not isinstance(run.setting.get(name), types):
-            raise FieldError(f"setting.{name}", run.setting.get(name), "has another type")
+            raise FieldError(f"setting.{name}", run.setting.get(name), "has the wrong type")
     numbers = {
         f"setting.{name}": run.setting[name] for name in ("own_gpus", "lent_gpus_per_server")
     }

@@ -184,7 +184,7 @@ def test_progress_covers_all_bounds(monkeypatch):
         (["bound", "lyra-paper", *SMALL, "--scheme", "pollux"], "no bound applies to scheme"),
         (["bound", "lyra-paper", "--reading", "strict"], "strict"),
         (["bound", "lyra-paper", "--set", "cluster.servers=0"], "cluster.servers"),
-        (["bound", "lyra-paper", *SMALL, "--schedule"], "no schedule is searched where"),
+        (["bound", "lyra-paper", *SMALL, "--schedule"], "--schedule cannot search a schedule"),
         (["bound", "lyra-paper", *SMALL, "--schedule", "--of", "rigid"], "omit --of"),
         (["bound", "lyra-paper", *SMALL, "--of", "small"], "small"),
         (
