@@ -67,7 +67,7 @@ MOST_BEST = 2 / 3
 
 
 class ComparedMean(NamedTuple):
-    """A mean by which schemes are compared: key of the figure, column of the jobs, and name."""
+    """A mean by which schemes are compared: key of the figure, column of the jobs table, name."""
 
     key: str
     column: str
@@ -81,7 +81,7 @@ COMPARED = (
 
 
 class SeedVariation(NamedTuple):
-    """Whether each seed draws its own jobs, and sentences that say what the seeds vary."""
+    """The inputs that differ between seeds: whether jobs do, and an explanation in sentences."""
 
     draws_jobs: bool = True
     in_words: str = ""
@@ -282,7 +282,7 @@ def differences(
 def _largest_part(
     pairs: Sequence[tuple[Mapping[str, float], Mapping[str, float]]],
 ) -> tuple[str, float]:
-    """Return the part of the JCT that explains most of a difference, and its own difference."""
+    """Return the part of the JCT that explains most of a difference, and how much it differs."""
     if not all(part in of_one for pair in pairs for of_one in pair for part in TIME_PART_NAMES):
         return "", 0.0
 

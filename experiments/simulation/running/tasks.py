@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.scheme import Scheme
 
 SETUPS_KEPT = 2
-"""A small cache suffices because all schemes of one setup run one after another."""
+"""A small cache suffices, because all schemes of one setup run one after another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class ReplayTask:
         return " ".join([name_in(self.scheme), *axes, f"seed={self.seed}"])
 
     def run(self) -> ReplayRecord:
-        """Run the replay, and return its row for the store."""
+        """Run the replay, and return its result as a row for the store."""
         started_at = datetime.now(UTC)
         reset_peak_memory()
         setup, table = self.setup(), self.scenario.table

@@ -60,7 +60,7 @@ DECISION_KINDS = ("reclaim", "allocation", "heterogeneous", "network")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemeEntry:
-    """A scheme as a scenario names it.
+    """A scheme that a scenario lists, with its changes.
 
     Parameters
     ----------
@@ -437,7 +437,7 @@ class _Scheme(Rule):
 
 
 def scheme_entry(table: Mapping[str, Any]) -> SchemeEntry:
-    """Return the entry for a scheme's table, in which classes and objects may replace names.
+    """Return the entry for a scheme given in Python, as a table of names, classes and objects.
 
     Raises
     ------

@@ -179,7 +179,7 @@ class Scenario(SentOnce):
 
     @property
     def description(self) -> str:
-        """The description of the file, followed by the changes to the file."""
+        """The description of the scenario, followed by the changes made to its file."""
         changes = [
             line.removeprefix(CHANGED)
             for line in self.text.splitlines()
@@ -213,7 +213,7 @@ class Scenario(SentOnce):
 
     @cached_property
     def _meaning(self) -> dict[str, Any]:
-        """All values that influence results, with those of the cases."""
+        """All values that influence results, including the values of the cases."""
         meaning = {name: value for name, value in self.document.items() if name != "description"}
         cases = {name: with_case(self.document, name) for name in self.table.cases}
         return meaning | ({"cases": cases} if cases else {})

@@ -38,14 +38,14 @@ class Abilities(NamedTuple):
 
 
 def abilities_of(scheme: Scheme, setup: Setup) -> Abilities:
-    """Return the abilities of a scheme in a setup; its policy counts more than its own claims."""
+    """Return the abilities of a scheme in a setup; its policy decides, not its declaration."""
     policy = scheme.policy(setup.cluster, setup.options)
     reading = None if policy.tuned is not None or policy.packs else scheme.reading
     return Abilities(reading, scheme.has_copies or policy.forks)
 
 
 def common_abilities(by_scheme: Mapping[str, Abilities]) -> Abilities:
-    """Return the abilities of several schemes together, so that a bound applies to each of them.
+    """Return the combined abilities of several schemes: a bound for them applies to each scheme.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def common_abilities(by_scheme: Mapping[str, Abilities]) -> Abilities:
 
 
 def make_schemes(scenario: Scenario, names: Sequence[str] = ()) -> list[Scheme]:
-    """Return the schemes of a scenario under their labels, with the tenures that it sets.
+    """Return the schemes of a scenario, with the labels, tenures and parameters that it sets.
 
     ``names`` are labels of the scenario's schemes, or names of other schemes; empty for all of the
     scenario's schemes.
@@ -123,7 +123,7 @@ def _scheme(entry: SchemeEntry, scenario: Scenario) -> Scheme:
 
 
 def find_in(find: Callable[[str], Any], name: str, path: str, scenario: Scenario) -> Any:
-    """Return the object that `find` finds by name; else `InputError` with the scenario and key."""
+    """Return `find(name)`; if it fails, raise `InputError` with the scenario and the key `path`."""
     try:
         return find(located(name, scenario.folder))
     except UserError as error:
@@ -131,7 +131,7 @@ def find_in(find: Callable[[str], Any], name: str, path: str, scenario: Scenario
 
 
 def located_parameter(value: Any, scenario: Scenario) -> Any:
-    """Return a parameter; a file beside the scenario is replaced by its path."""
+    """Return a scheme's parameter; the name of a file is replaced by the path of the file."""
     if not isinstance(value, str):
         return value
     prefix = next(filter(value.startswith, OF_SOLVERS), "")

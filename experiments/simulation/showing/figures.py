@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.simulation.running.replays import Replays
 
 MOST_VARIANTS_DRAWN = 4
-"""Only this number of variants has its own plots."""
+"""Only the first variants have plots of their own, at most this number."""
 
 OVERVIEW_INCHES, OVERVIEW_ROW_INCHES, LEGEND_INCHES = 11.0, 3.2, 0.5
 

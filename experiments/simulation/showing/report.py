@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.simulation.showing.figures import PlotGroup
 
 MOST_SENTENCES = 4
-"""Sentences at the head of a page; with more schemes, the schemes are sorted by mean JCT."""
+"""Number of sentences at the head of a page; more schemes are sorted by mean JCT."""
 
 
 def write_report(replays: Replays, *, window_h: tuple[float, float] | None = None) -> Path:
