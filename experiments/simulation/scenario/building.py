@@ -161,8 +161,7 @@ def _own_servers(scenario: Scenario, table: ClusterTable) -> Cluster:
         return _on_topology(scenario, network.topology)
     if table.like is not None:
         cluster: Cluster = find_in(find_cluster, table.like, "cluster.like", scenario)
-        return cluster
-    if table.groups:
+    elif table.groups:
         types = {
             each.gpu_type: _gpu_type(scenario, each.gpu_type, f"cluster.groups[{number}].gpu_type")
             for number, each in enumerate(table.groups)

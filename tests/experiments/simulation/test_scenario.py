@@ -183,6 +183,10 @@ class TestMaking:
         assert cluster.communication is not None
         assert (len(cluster.topology.racks), cluster.network) == (3, "congested-2")
         assert cluster.inference_servers == 3
+        bundled_cluster = ("cluster.like=gavel-108", "cluster.servers_per_rack=9", network[1])
+        cluster = make_cluster(load_scenario("plain", map(parse_change, bundled_cluster)))
+        assert cluster.topology is not None
+        assert (len(cluster.topology.racks), cluster.network) == (3, "congested-2")
 
     def test_loans_in_proportion(self):
         """The default number of inference servers scales with the training servers."""
