@@ -17,6 +17,10 @@ from lyra_opt.core.problem import find_problem
 from lyra_opt.instances import command
 from lyra_opt.instances.family import family_names, find_family, generate
 from lyra_opt.reclaim import check
+from tests.tables import tables
+
+TABLES = tables(__file__)
+
 
 GOLDEN_GZIP = "69a2e9519cf0af015786709459225df2c5a441a2dc670c5e8b26968ab4b9b457"
 
@@ -120,29 +124,7 @@ def test_snapshot_remarks_on_jobs_left_out(out, tmp_path, capsys):
     assert printed.err == "lyra-opt: jobs of the trace larger than the fleet, left out: 1\n"
 
 
-REFUSED = {
-    "unknown_family": (
-        "--family nope --reclaim 1",
-        "family 'nope': unknown family for",
-    ),
-    "sized_net": ("--family net --reclaim 6 --servers 55", "--servers is refused by family net"),
-    "net_of_composite": ("--family net --reclaim 7", "--reclaim is 7: must be one less than a pri"),
-    "missing_servers": ("--family span --reclaim 1", "--servers is required by family span"),
-    "count_without_seed": ("--family decoy --reclaim 2 --count 2", "--count is 2: must be 1 for f"),
-    "count_of_grids": (
-        "--family grid --servers 9 --reclaim 2 --count 2",
-        "--count is 2: must be 1",
-    ),
-    "seeds_too_large": (
-        "--family span --servers 9 --reclaim 2 --seed 9007199254740991 --count 2",
-        "--count is 2: the last seed must be",
-    ),
-    "beyond_fleet": ("--family span --servers 9 --reclaim 10", "--reclaim is 10: must be at most"),
-    "missing_trace_file": (
-        "--family snapshot --servers 9 --reclaim 1 --trace missing.csv",
-        "missing.csv: cannot be read",
-    ),
-}
+REFUSED = TABLES["refused"]
 
 
 @pytest.mark.parametrize("defect", REFUSED)
@@ -156,20 +138,7 @@ def test_refused(defect, out, capsys):
     assert not out.exists()
 
 
-MISTYPED = {
-    "zero_servers": ("--servers", "0", "must be an integer from 1 to 100000"),
-    "float_servers": ("--servers", "8.0", "must be an integer from 1 to 100000"),
-    "grouped_digits": ("--servers", "1_000", "must be an integer from 1 to 100000"),
-    "huge_servers": ("--servers", "9" * 5000, "must be an integer from 1 to 100000"),
-    "negative_reclaim": ("--reclaim", "-1", "must be an integer from 0 to 100000"),
-    "negative_seed": ("--seed", "-1", "must be an integer from 0 to 9007199254740991"),
-    "zero_count": ("--count", "0", "must be an integer from 1 to 1000000"),
-    "load_word": ("--load-percent", "max", "must be an integer from 1 to 1000, or trace"),
-    "semantics": ("--semantics", "soft", "must be one of: rigid, interchangeable"),
-    "placement": ("--placement", "worst", "must be one of: bf, rnd, messy"),
-    "percent": ("--off-loan-percent", "101", "must be an integer from 0 to 100"),
-    "empty_out": ("--out", "", "must not be empty"),
-}
+MISTYPED = TABLES["mistyped"]
 
 
 @pytest.mark.parametrize("defect", MISTYPED)

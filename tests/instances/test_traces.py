@@ -12,6 +12,10 @@ from hypothesis import strategies as st
 from lyra_opt.core.errors import InputError
 from lyra_opt.instances.traces import TraceJob, read_trace
 from tests.conftest import assert_refused
+from tests.tables import tables
+
+TABLES = tables(__file__)
+
 
 HEADER = "job_id,submit_time_s,duration_s,gpus\n"
 
@@ -30,22 +34,7 @@ def test_gzip_is_told_by_content(write):
     assert (compressed.name, compressed.jobs) == ("t", plain)
 
 
-@pytest.mark.parametrize(
-    ("text", "milliseconds"),
-    [
-        ("0", 0),
-        ("007", 7000),
-        ("1.5", 1500),
-        (".25", 250),
-        ("2.", 2000),
-        ("1e3", 1_000_000),
-        ("1.0005", 1000),  # ties to even
-        ("1.0015", 1002),
-        ("0.1", 100),  # exact, where floats are not
-        ("1e-300", 0),
-        ("100000000000", 10**14),
-    ],
-)
+@pytest.mark.parametrize(("text", "milliseconds"), TABLES["milliseconds"])
 def test_times_are_exact_milliseconds(write, text, milliseconds):
     job = read_trace(write(f"{HEADER}a,{text},{text},1\n")).jobs[0]
     assert (job.submit_time_ms, job.duration_ms) == (milliseconds, milliseconds)

@@ -18,6 +18,10 @@ from lyra_opt.core.solver import solver_names
 from lyra_opt.core.solving import COMMON_ANSWER_KEYS
 from lyra_opt.reclaim.heuristics.greedy import SmallestCountFirst
 from tests.conftest import FIGURE_5, assert_one_line_error
+from tests.tables import tables
+
+TABLES = tables(__file__)
+
 
 Run = "Callable[..., tuple[int, str, str]]"
 RECLAIM_KEYS = {"servers", "preempted_jobs", "collateral_gpus", "scaled_in_workers"}
@@ -322,16 +326,7 @@ class TestVerify:
                 "scaled_in_workers": 0,
             }
 
-    @pytest.mark.parametrize(
-        ("fields", "violation"),
-        [
-            ({"objective": 2}, "objective is claimed to be 2, but is 3"),
-            ({"servers": ["s1"]}, "1 servers are chosen, but reclaim_servers is 2"),
-            ({"servers": ["s1", "s1"]}, "server 's1' is chosen twice"),
-            ({"servers": ["s1", "s9"]}, "server 's9' is not in the instance"),
-            ({"instance": "other"}, 'for the instance "other", not for "lyra-figure-5"'),
-        ],
-    )
+    @pytest.mark.parametrize(("fields", "violation"), TABLES["invalid"])
     def test_invalid(self, run, write_json, fields, violation):
         """Exit code 1, and the violation is named, in both forms of output."""
         path = write_json("solution.json", self.solution(**fields))
@@ -363,25 +358,7 @@ class TestVerify:
             assert exit_code == 1
             assert f"{key} is claimed to be" in out
 
-    @pytest.mark.parametrize(
-        ("lie", "violation"),
-        [
-            ({"dual_bound": 7}, "the dual bound 7 contradicts the objective 1"),
-            (
-                {"status": "optimal"},
-                "status is claimed to be optimal, which contradicts objective 1",
-            ),
-            (
-                {"dual_bound": 1, "gap": 0.0},
-                "status is claimed to be feasible, which contradicts objective 1",
-            ),
-            (
-                {"dual_bound": 0, "gap": 0.5},
-                "claimed to be 0.5, but is not defined for a bound of 0",
-            ),
-            ({"gap": 0.0}, "gap is claimed to be 0.0, but is not defined without a dual bound"),
-        ],
-    )
+    @pytest.mark.parametrize(("lie", "violation"), TABLES["a_false_proof"])
     def test_a_false_proof(self, run, write_json, lie, violation):
         """Status, bound and gap of an answer must agree with its objective."""
         _, out, _ = run("solve", FIGURE_5, "--json", "--exact-time", "0")

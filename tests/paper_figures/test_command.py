@@ -16,46 +16,15 @@ from lyra_opt.paper_figures.document import find_paper
 from lyra_opt.paper_figures.stored import stored_table
 from tests.conftest import assert_one_line_error
 from tests.html_page import Page, assert_needs_no_other_file
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+TABLES = tables(__file__)
 
-@pytest.mark.parametrize(
-    ("paper", "arguments", "part"),
-    [
-        ("lyra", ["--table", "11"], "--table 11: not a table of lyra: must be one of 1, 2, 3"),
-        ("lyra", ["--table", "x"], "--table x: not a table of lyra"),
-        ("lyra", ["--table", "-1"], "--table -1: not a table of lyra"),
-        ("lyra", ["--figure", "99"], "--figure 99: not a figure of lyra: must be one of 1, 2, 5"),
-        ("lyra", ["--figure", "3"], "--figure 3: not a figure of lyra"),
-        ("lyra", ["--scale", "0"], "'0': must be a number above 0 and at most 1"),
-        ("lyra", ["--scale", "2"], "'2': must be a number above 0"),
-        ("lyra", ["--scale", "-0.1"], "'-0.1': must be a number above 0"),
-        ("lyra", ["--scale", "nan"], "'nan': must be a number above 0"),
-        ("lyra", ["--scale", "inf"], "'inf': must be a number above 0"),
-        ("lyra", ["--scale", "big"], "'big': must be a number above 0"),
-        ("lyra", ["--seeds", "0"], "'0': must be an integer"),
-        ("lyra", ["--processes", "0"], "'0': must be an integer"),
-        ("lyra", ["--out", ""], "must not be empty"),
-        ("lyra", ["--out", "folder"], "--out: needs --run"),
-        ("lyra", ["--table", "1", "--seeds", "2"], "--seeds: needs --run"),
-        ("hadar", ["--table", "5"], "--table 5: not a table of hadar: must be one of 1, 2, 3, 4"),
-        ("hadar", ["--figure", "x"], "--figure x: not a figure of hadar: must be one of 1, 2"),
-        ("hadar", ["--table", ""], "must not be empty"),
-        ("hadar", ["--scale", "1.5"], "'1.5': must be a number above 0 and at most 1"),
-        ("hadar", ["--seeds", "101"], "'101': must be an integer from 1 to 100"),
-        ("hadar", ["--resume"], "--resume: needs --run"),
-        (
-            "dally",
-            ["--table", "6"],
-            "--table 6: not a table of dally: must be one of 1, 2, 3, 4, 5",
-        ),
-        ("dally", ["--figure", "4"], "--figure 4: not a figure of dally: must be one of 1, 2, 3"),
-        ("gavel", ["--figure", "1"], "--figure 1: not a figure of gavel: the paper has no figures"),
-        ("dally", ["--scale", "0"], "'0': must be a number above 0 and at most 1"),
-    ],
-)
+
+@pytest.mark.parametrize(("paper", "arguments", "part"), TABLES["bad_input"])
 def test_bad_input(run, tmp_path, monkeypatch, paper, arguments, part):
     """One line that names the option, the value and the rule of that paper; nothing is written."""
     monkeypatch.chdir(tmp_path)

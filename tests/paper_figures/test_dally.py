@@ -15,9 +15,13 @@ from lyra_opt.paper_figures.setting import Draw, PaperRun, Setting
 from lyra_opt.paper_figures.verdicts import Verdict
 from lyra_opt.simulation.scheme import find_scheme, scheme_names
 from tests.paper_figures.made_up import made, publication
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+TABLES = tables(__file__)
+
 
 CONGESTED = "batch-congested-2"
 
@@ -64,19 +68,7 @@ def test_claims_are_those_of_the_abstract(number, column, percent):
     assert "Not run" in comparison.as_markdown()
 
 
-@pytest.mark.parametrize(
-    ("percent", "verdict"),
-    [
-        (69.0, Verdict.REPRODUCED),
-        (67.0, Verdict.REPRODUCED),  # 3.03 times against 3.23
-        (60.0, Verdict.NEAR),
-        (50.0, Verdict.SAME_DIRECTION),
-        (30.0, Verdict.FAR),
-        (100.0, Verdict.FAR),
-        (0.5, Verdict.DIFFERS),
-        (-40.0, Verdict.DIFFERS),
-    ],
-)
+@pytest.mark.parametrize(("percent", "verdict"), TABLES["verdict_of_a_reduction"])
 def test_verdict_of_a_reduction_is_that_of_the_gain(percent, verdict):
     """The same rule as everywhere: 69 % less is 3.23 times better."""
     entry = Entry(

@@ -24,33 +24,20 @@ from lyra_opt.paper_figures.paper import PLOTS, tasks_of
 from lyra_opt.paper_figures.results import MEASURES
 from lyra_opt.paper_figures.setting import Setting
 from lyra_opt.simulation.scheme import scheme_names
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lyra_opt.paper_figures.document import PublicationTable
 
+TABLES = tables(__file__)
+
+
 TEXT = (PAPERS_FOLDER / "lyra.toml").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "part"),
-    [
-        ('yardstick = "Baseline"', 'yardstik = "Baseline"', "did you mean yardstick?"),
-        ('yardstick = "Baseline"', 'yardstick = "Basline"', "did you mean Baseline?"),
-        ('over = "baseline"', 'over = "basline"', "did you mean baseline?"),
-        ('like = "heterogeneous"', 'lik = "x"', "like"),
-        ('scenario = "ideal"', 'scenario = "idea"', "runs.ideal.scenario"),
-        ('"3072"', '"3072 s"', "must be a number as printed"),
-        ('"3072", ', "", "for each of 9 columns"),
-        ("paired = true", 'paired = "yes"', "paired"),
-        ('judged = "gain"', 'judged = "gains"', "exact"),
-        ("full = 443", "full = -443", "sizes.servers.full"),
-        ("version = 1", "version = 2", "version"),
-        ('columns = ["queue median (s)"]', 'columns = ["queue medan (s)"]', "queue median (s)?"),
-        ("[sizes]", "[sizes", "is not valid TOML"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "part"), TABLES["defects"])
 def test_what_is_wrong_is_said_in_a_line(old, new, part):
     """It names the file, the key and the rule, and the nearest of what there is."""
     if old not in TEXT:

@@ -23,6 +23,10 @@ from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.scheme import find_scheme
 from tests.lyra_opt.simulation.replays import job_of, replay
 from tests.paper_figures.made_up import by_row, made, publication
+from tests.tables import tables
+
+TABLES = tables(__file__)
+
 
 USAGES = [
     f"{what}_usage{window}"
@@ -36,17 +40,7 @@ def printed(kind: str, number: int) -> dict[str, tuple[str, ...]]:
     return {row.name: row.paper for row in publication("lyra", kind, number).rows}
 
 
-@pytest.mark.parametrize(
-    ("row", "queue_gain", "jct_gain"),
-    [
-        ("Basic, Lyra", 1.53, 1.48),
-        ("Advanced, Lyra", 1.67, 1.59),
-        ("Heterogeneous, Lyra", 1.58, 1.37),
-        ("Ideal, Lyra", 2.66, 1.87),
-        ("loaning, Lyra", 1.39, 1.28),
-        ("scaling, Lyra", 1.35, 1.38),
-    ],
-)
+@pytest.mark.parametrize(("row", "queue_gain", "jct_gain"), TABLES["gains_of_table_5"])
 def test_table_5_gives_the_gains_that_the_paper_states(row, queue_gain, jct_gain):
     """Baseline's mean over the row's."""
     paper = printed("table", 5)
@@ -96,18 +90,7 @@ def test_table_8_has_the_labels_of_table_5():
         ]
 
 
-@pytest.mark.parametrize(
-    ("kind", "number", "entries"),
-    [
-        ("table", 1, 18),
-        ("table", 2, 6),
-        ("table", 3, 10),
-        ("table", 4, 7),
-        ("figure", 1, 5),
-        ("figure", 5, 10),
-        ("figure", 6, 10),
-    ],
-)
+@pytest.mark.parametrize(("kind", "number", "entries"), TABLES["worked_examples"])
 def test_worked_examples_come_out_to_the_last_entry(kind, number, entries):
     """Without a simulation, the hourly curve of the generated demand among them."""
     comparison = made("lyra", kind, number)

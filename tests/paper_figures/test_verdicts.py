@@ -19,41 +19,19 @@ from lyra_opt.paper_figures.verdicts import (
     verdict_of_gains,
     verdict_of_values,
 )
+from tests.tables import tables
+
+TABLES = tables(__file__)
+
 
 positive = st.floats(1e-3, 1e3)
 wide_spreads = st.tuples(positive, positive).map(lambda pair: (min(pair), max(pair)))
 
 
-@pytest.mark.parametrize(
-    ("paper", "ours", "verdict"),
-    [
-        (1.5, 1.64, Verdict.REPRODUCED),
-        (1.5, 1.36, Verdict.REPRODUCED),
-        (1.5, 1.66, Verdict.NEAR),
-        (1.5, 1.13, Verdict.NEAR),
-        (1.5, 1.02, Verdict.SAME_DIRECTION),
-        (1.5, 2.9, Verdict.SAME_DIRECTION),
-        (1.5, 3.1, Verdict.FAR),
-        (3.0, 1.2, Verdict.FAR),
-        (1.5, 1.005, Verdict.DIFFERS),
-        (1.05, 0.97, Verdict.DIFFERS),  # within 10 %, but the other way
-        (0.8, 0.85, Verdict.REPRODUCED),
-        (0.8, 0.65, Verdict.NEAR),
-        (0.8, 0.5, Verdict.SAME_DIRECTION),
-        (0.8, 0.3, Verdict.FAR),
-        (1.0, 1.009, Verdict.REPRODUCED),
-        (1.0, 1.02, Verdict.DIFFERS),
-        (1.5, math.inf, Verdict.FAR),
-        (math.inf, 1.5, Verdict.FAR),
-        (math.inf, math.inf, Verdict.REPRODUCED),
-        (math.inf, 1.0, Verdict.DIFFERS),
-        (0.0, 0.0, Verdict.REPRODUCED),
-        (0.5, 0.0, Verdict.FAR),
-    ],
-)
+@pytest.mark.parametrize(("paper", "ours", "verdict"), TABLES["verdict_of_gains"])
 def test_verdict_of_gains(paper, ours, verdict):
     """Direction first, then 10 %, 25 % and 2 times."""
-    assert verdict_of_gains(paper, ours) is verdict
+    assert verdict_of_gains(paper, ours) is Verdict(verdict)
 
 
 @pytest.mark.parametrize(
@@ -105,15 +83,7 @@ def test_without_seeds_a_value_is_reproduced_within_a_tenth_alone(paper, ours):
 
 @pytest.mark.parametrize(
     ("paper", "bound", "is_most", "forbidden"),
-    [
-        ("1.20", 1.19, True, True),
-        ("1.20", 1.196, True, False),  # it would be printed as 1.20
-        ("1.20", 1.3, True, False),
-        ("0.20", 0.31, False, True),
-        ("0.20", 0.204, False, False),
-        ("3", 2.4, True, True),
-        ("3", 2.6, True, False),
-    ],
+    TABLES["forbidden_by_a_bound"],
 )
 def test_a_bound_forbids_what_cannot_round_to_the_paper(paper, bound, is_most, forbidden):
     """Its printed digits are all that is known of the paper's number."""

@@ -22,6 +22,10 @@ from lyra_opt.experiments.command import STUDIES
 from lyra_opt.experiments.compile_kernels import has_backend
 from lyra_opt.experiments.study import read_study
 from tests.experiments.records import make_run
+from tests.tables import tables
+
+TABLES = tables(__file__)
+
 
 OPTIMAL, FEASIBLE = Status.OPTIMAL, Status.FEASIBLE
 
@@ -38,21 +42,7 @@ def figures(**columns: Any) -> list[dict[str, Any]]:
     return list(figures_of(SimpleNamespace(**plain | columns), MEASURED))
 
 
-@pytest.mark.parametrize(
-    ("statistic", "value"),
-    [
-        ("median", 3.0),
-        ("mean", 4.0),
-        ("maximum", 8.0),
-        ("sum", 12.0),
-        ("95th percentile", 8.0),
-        ("geometric mean", 24 ** (1 / 3)),
-        ("mean of the instances' best", 4.5),
-        ("largest of the instances' best", 8.0),
-        ("largest sum of an instance", 8.0),
-        ("largest ratio for twice the size", 8 / 3),
-    ],
-)
+@pytest.mark.parametrize(("statistic", "value"), TABLES["statistics"])
 def test_statistics(statistic, value):
     (figure,) = figures(statistic=statistic)
     assert figure["measured"] == pytest.approx(value)

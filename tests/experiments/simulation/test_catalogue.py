@@ -28,6 +28,10 @@ from lyra_opt.instances.workloads.pollux import POLLUX_FILES
 from lyra_opt.simulation.scheme import SCHEMES, scheme_names
 from tests.conftest import assert_one_line_error
 from tests.experiments.simulation.conftest import HEADER, ONE_SERVER, changes, figures
+from tests.tables import tables
+
+TABLES = tables(__file__)
+
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -198,26 +202,7 @@ class TestSchema:
             document = tomllib.loads(entry.read_text(encoding="utf-8"))
             assert [error.message for error in validator.iter_errors(document)] == [], name
 
-    @pytest.mark.parametrize(
-        ("changed", "is_valid"),
-        [
-            ({"seeds": [1, 2]}, True),
-            ({"axes": {"cluster.servers": [1, 2]}}, True),
-            ({"schemes": [{"name": "manual", "timers": "mine.toml"}]}, True),
-            ({"gpu_types": {"mine": {"relative_speed": "3/2"}}}, True),
-            ({"colour": "red"}, False),
-            ({"cluster": {"server": 3}}, False),
-            ({"cluster": {"servers": 0}}, False),
-            ({"cluster": {"loans": {"headrooms": 0.1}}}, False),
-            ({"tenure": {"rounds": {"length_s": 3}}}, False),
-            ({"jobs": {"assumptions": {"elastic": 5}}}, False),
-            ({"gpu_types": {"mine": {"speed": 2}}}, False),
-            ({"schemes": []}, False),
-            ({"schemes": [{"label": "mine"}]}, False),
-            ({"axes": {"cluster.servers": 3}}, False),
-            ({"version": 2}, False),
-        ],
-    )
+    @pytest.mark.parametrize(("changed", "is_valid"), TABLES["schema"])
     def test_it_agrees_with_the_parser(self, validator, tmp_path, changed, is_valid):
         """Schema and parser accept the same documents, and both refuse unknown keys."""
         document = {

@@ -20,6 +20,10 @@ from lyra_opt.experiments.simulation.scenario.loading import (
 )
 from lyra_opt.experiments.simulation.scenario.schemes import make_schemes
 from lyra_opt.experiments.simulation.showing.report import write_report
+from tests.tables import tables
+
+TABLES = tables(__file__)
+
 
 SMALL = """\
 format = "lyra-opt/scenario"
@@ -128,29 +132,7 @@ class TestReading:
         assert found.table == scenario.table
         assert found.meaning_hash == scenario.meaning_hash
 
-    @pytest.mark.parametrize(
-        ("change", "part"),
-        [
-            ("cluster.servers=0", "cluster.servers is 0: must be an integer of at least 1"),
-            ("cluster.network.links=shipped", "cluster.servers_per_rack"),
-            ("jobs.workload=lyra-like", "jobs.workload"),
-            ("jobs.parameters.jobs=3", "must not be set without workload"),
-            ("jobs.assumptions.elastic_percent=101", "jobs.assumptions.elastic_percent is 101"),
-            ("jobs.assumptions.elastic_percents=1", "did you mean elastic_percent"),
-            ("tenure.rounds.round_s=0", "tenure.rounds.round_s is 0"),
-            ("tenure.rounds.restart_s=400", "tenure.rounds.restart_s is 400"),
-            ("tenure.all=never", "tenure.all"),
-            ("gpu_types.odd.price_per_hour=2", "gpu_types.odd.relative_speed is missing"),
-            ("gpu_types.v100.relative_speed=0", "gpu_types.v100"),
-            ("seeds=0", "seeds is 0"),
-            ("seeds=[1, 1]", "seeds"),
-            ("schemes=[]", "schemes"),
-            ('schemes=["fifo", "fifo"]', "must not be named twice"),
-            ("schemes=[{}]", "must be a name, or a table with a name"),
-            ("name=a b", "name is"),
-            ("version=2", "version is 2"),
-        ],
-    )
+    @pytest.mark.parametrize(("change", "part"), TABLES["bad_keys"])
     def test_bad_keys(self, folder, change, part):
         """One line names file, key, value and rule."""
         with pytest.raises(InputError) as caught:
@@ -211,17 +193,7 @@ class TestMaking:
         every = make_schemes(small(folder, "tenure.all=rounds"))
         assert [scheme.tenure for scheme in every] == ["rounds"]
 
-    @pytest.mark.parametrize(
-        ("entry", "part"),
-        [
-            ('{name="fifo", queu="x"}', "schemes.fifo.queu is .*did you mean queue"),
-            ('{name="fifo", queue="x"}', "must be one of: .*first-come"),
-            ('{name="dally", window_leases=0}', "window_leases"),
-            ('{name="dally", weeks=1}', "schemes.dally.weeks is 1: unknown key"),
-            ('{name="hadar", window_leases=1}', "unknown key"),
-            ('{name="none"}', "scheme 'none'"),
-        ],
-    )
+    @pytest.mark.parametrize(("entry", "part"), TABLES["bad_parameters"])
     def test_bad_parameters(self, folder, entry, part):
         """The error names scheme, parameter and rule."""
         with pytest.raises(UserError, match=part):

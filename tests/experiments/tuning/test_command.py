@@ -24,12 +24,16 @@ from lyra_opt.experiments.tuning.tuning_file import (
     tuning_names,
 )
 from tests.conftest import assert_one_line_error
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     Run = Callable[..., tuple[int, str, str]]
+
+TABLES = tables(__file__)
+
 
 SMALL = """\
 format = "lyra-opt/tuning"
@@ -131,20 +135,7 @@ def test_a_figure_that_is_missed_is_no_success(run, small):
     assert "Best of 4 trials:" in out
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "named"),
-    [
-        ('"lyra-paper"', '"lyra-papre"', "lyra-paper"),
-        ('"lyra-paper"', '"philly"', "must have generated jobs"),
-        ('"fifo", queue = "first-come-overtaking"', '"lyra"', "must be fifo"),
-        ("queue_mean_s", "queue_average_s", "targets[0].measure"),
-        ("wide_per_mille", "wide", "shape.wide"),
-        ("jobs.parameters.shape.wide_per_mille", "schemes.base.queue", "parameters[0].key"),
-        ("jobs.parameters.shape.wide_per_mille", "cluster.racks", "cluster.racks"),
-        ("least = 200", "least = 700", "parameters[1].least"),
-        ("trials = 4", "trails = 4", "trails"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "named"), TABLES["bad_files"])
 def test_bad_files_are_one_line(run, small, old, new, named):
     """Naming file, field and rule; nothing is written."""
     text = SMALL

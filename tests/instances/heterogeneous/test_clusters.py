@@ -23,6 +23,9 @@ from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.workload import Job, Workload
 from tests.conftest import assert_refused
+from tests.tables import tables
+
+TABLES = tables(__file__)
 
 
 def test_those_of_the_toolkit():
@@ -76,20 +79,7 @@ def test_speeds_of_jobs_without_rates_are_told():
     assert speeds_in_words(plain, Cluster.of_servers(1, inference_servers=2)) == ()
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("mine = 3", "mine is 3: must be an object"),
-        ("[mine]\nprice_per_hour = 1", "mine.relative_speed is missing"),
-        ("[mine]\nspeed = 1", "mine.speed is 1: unknown key; known: relative_speed"),
-        ("[mine]\nrelative_speed = 0", "mine.relative_speed is 0: must be a finite number above"),
-        ('[mine]\nrelative_speed = "1/0"', 'mine.relative_speed is "1/0": must be a finite numb'),
-        ("[mine]\nrelative_speed = 1e9", "mine.relative_speed is 1000000000.0: must be from 1e-06"),
-        ("[k80]\nprice_per_hour = -1", "k80.price_per_hour is -1: must be a finite number above"),
-        ("[mine]\nrelative_speed = 1\nsource = 5", "mine.source is 5: must be a non-empty string"),
-        ("[mine", "is not valid TOML"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), TABLES["damaged_types"])
 def test_damage_is_named(tmp_path, text, message):
     """One line with the file, the field, its value and the rule."""
     path = tmp_path / "types.toml"
@@ -105,15 +95,7 @@ def test_a_file_of_ones_own(tmp_path):
     assert (found.relative_speed, found.price_per_hour, found.source) == (2.5, 4.0, "our benchmark")
 
 
-@pytest.mark.parametrize(
-    ("name", "gpus", "servers"),
-    [
-        ("hadar-60", {"v100": 20, "p100": 20, "k80": 20}, 15),
-        ("gavel-108", {"v100": 36, "p100": 36, "k80": 36}, 27),
-        ("hadare-aws", {"v100": 2, "t4": 2, "k80": 1}, 5),
-        ("hadare-lab", {"titan-rtx": 1, "t4": 1, "t400": 1, "rtx-3090": 1, "rtx-a2000": 1}, 5),
-    ],
-)
+@pytest.mark.parametrize(("name", "gpus", "servers"), TABLES["clusters_of_papers"])
 def test_clusters_of_papers(name, gpus, servers):
     """Numbers are those of the papers, and what is not is said."""
     cluster = find_cluster(name)

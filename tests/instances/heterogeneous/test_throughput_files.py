@@ -16,6 +16,10 @@ from lyra_opt.instances.heterogeneous.throughput_files import (
     load_throughputs,
     parse_throughputs,
 )
+from tests.tables import tables
+
+TABLES = tables(__file__)
+
 
 BESIDE_HEADER = "model,batch_size,gpus,beside_model,beside_batch_size,a100"
 
@@ -84,32 +88,7 @@ def test_reference_of_ones_own(tmp_path):
 HEADER = "model,batch_size,gpus,a100"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("model,gpus,a100\n", "row 1: column batch_size is missing; a table has model, batch_si"),
-        ("model,batch_size,gpus\n", "row 1 has no column for a type of GPUs"),
-        (f"{HEADER},a100\n", "row 1: column a100 occurs more than once"),
-        (f"{HEADER},\n", "row 1 has a column without a name"),
-        (f"{HEADER},b_unconsolidated\n", "column b_unconsolidated has no column b beside it"),
-        (f"{HEADER}\n", "has a header, but no rows"),
-        (f"{HEADER}\nGPT,4,1\n", "row 2 has 3 fields, but the header has 4"),
-        (f"{HEADER}\n,4,1,1\n", 'row 2, column model is "": must not be empty'),
-        (f"{HEADER}\nGPT,4,,1\n", 'row 2, column gpus is "": must not be empty'),
-        (f"{HEADER}\nGPT,4,0,1\n", 'row 2, column gpus is "0": must be an integer from 1'),
-        (f"{HEADER}\nGPT,4.5,1,1\n", 'column batch_size is "4.5": must be an integer from 1'),
-        (f"{HEADER}\nGPT,4,1,fast\n", 'row 2, column a100 is "fast": must be steps a second'),
-        (f"{HEADER}\nGPT,4,1,-1\n", 'row 2, column a100 is "-1": must be steps a second from 0'),
-        (f"{HEADER}\nGPT,4,1,nan\n", 'row 2, column a100 is "nan": must be steps a second'),
-        (f"{HEADER}\nGPT,4,1,1_0\n", 'row 2, column a100 is "1_0": must be steps a second'),
-        (f"{HEADER}\nA,,1,0\n", "no job type has a rate above 0 on a100, the reference"),
-        (f"{HEADER}\nGPT,4,1,1\nGPT,4,1,2\n", 'row 3, column model is "GPT": stands twice on 1'),
-        (f'{HEADER}\n"GPT,4,1,1\n', "is not valid CSV"),
-        (f"{HEADER},beside_model\nGPT,4,1,1,\n", "only one of the columns beside_model and"),
-        (f"{BESIDE_HEADER}\nA,,1,,,1\nA,,1,B,,1\n", "must be a kind on 1 GPUs"),
-        (f"{BESIDE_HEADER}\nA,,1,,,1\nA,,1,A,,1\nA,,1,A,,1\n", "stands twice on 1 GPUs"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), TABLES["damaged_tables"])
 def test_damage_is_named(text, message):
     """One line with the file, the row, the column and the rule."""
     with pytest.raises(InputError) as caught:
@@ -188,17 +167,7 @@ def test_measurements_as_gavel_keeps_them(tmp_path):
     assert table.packed == {(1, "GPT-4", "A3C"): {"v100": 8}, (1, "A3C", "GPT-4"): {"v100": 2.5}}
 
 
-@pytest.mark.parametrize(
-    ("document", "message"),
-    [
-        ([], "must be a JSON object"),
-        ({"v100": 3}, "v100 is 3: must be an object"),
-        ({"v100": {"GPT": {"null": 1}}}, 'key "GPT": must be such as'),
-        ({"v100": {"('A', 1)": {"null": -1}}}, "v100.('A', 1).null"),
-        ({"v100": {"('A', 1)": {"null": 1, "('B', 1)": 2}}}, "must be a list of two rates"),
-        ({"v100": {"('A', 1)": {"null": 1, "('B', 1)": [1, 1]}}}, "but none alone"),
-    ],
-)
+@pytest.mark.parametrize(("document", "message"), TABLES["damaged_measurements"])
 def test_damaged_measurements_are_named(document, message, tmp_path):
     """One line with the file and the key."""
     path = tmp_path / "damaged.json"

@@ -8,6 +8,9 @@ import pytest
 
 from lyra_opt.instances.library import library
 from tests.conftest import assert_one_line_error
+from tests.tables import tables
+
+TABLES = tables(__file__)
 
 
 def test_list_is_an_array_of_all(run):
@@ -76,19 +79,10 @@ def test_verify_says_what_is_wrong(run, monkeypatch):
     assert out.splitlines()[-1] == "1 of 2 are right"
 
 
-@pytest.mark.parametrize(
-    ("words", "part"),
-    [
-        (["show", "lyra-figur-5"], "did you mean lyra-figure-5?"),
-        (["show", "zzz"], "lyra-opt library list shows all"),
-        (["get", "lyra-figure-5", "zzz", "--out", "x"], "'zzz': unknown instance"),
-        (["get", "--out", "x"], "either ids or --all"),
-        (["get", "lyra-figure-5", "--out", __file__], "is a file, not a folder"),
-        (["get", "lyra-figure-5", "--all", "--out", "x"], "either ids or --all"),
-        (["verify", "zzz"], "'zzz': unknown instance"),
-        (["list", "--problem", "zzz"], "unknown problem"),
-    ],
-)
+OCCUPIED = (["get", "lyra-figure-5", "--out", __file__], "is a file, not a folder")
+
+
+@pytest.mark.parametrize(("words", "part"), [*TABLES["bad_input"], OCCUPIED])
 def test_bad_input_is_a_line(run, tmp_path, monkeypatch, words, part):
     monkeypatch.chdir(tmp_path)
     assert_one_line_error(run("library", *words), part)

@@ -10,14 +10,17 @@ import pytest
 
 from lyra_opt.core.documents import format_document
 from lyra_opt.instances.library import library
-from lyra_opt.instances.library.documents import Grade, Proof
 from lyra_opt.instances.library.own import LibraryWithOwn, submitted, write_submissions
 from lyra_opt.instances.library.shelf import Library
 from tests.conftest import assert_one_line_error
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+TABLES = tables(__file__)
+
 
 NAME = "lyra-figure-5"
 """Of an instance whose optimum is 1."""
@@ -128,17 +131,7 @@ def test_what_is_not_valid_is_refused(knowing, optimum, tmp_path, run):
 
 @pytest.mark.parametrize(
     ("known", "grade", "proof", "denies"),
-    [
-        ({"best_bound": 1, "bound_with": "cpsat"}, Grade.HARD, Proof.ONE_METHOD, False),
-        ({"best_bound": 0, "bound_with": "cpsat"}, Grade.OPEN, Proof.NONE, False),
-        (
-            {"best_bound": 2, "bound_with": "x", "bound_by": "y", "proof": "one method"},
-            Grade.OPEN,
-            Proof.NONE,
-            True,
-        ),
-        ({"id": ""}, Grade.OPEN, Proof.NONE, False),
-    ],
+    TABLES["proved"],
     ids=["meets the bound", "leaves a gap", "refutes the bound", "nothing known"],
 )
 def test_what_is_proved_follows_from_the_bound(
@@ -167,16 +160,7 @@ def test_a_later_record_of_the_library_that_is_as_good_counts(knowing, optimum, 
     assert caught_up.known[NAME].found_by == "somebody"
 
 
-@pytest.mark.parametrize(
-    ("content", "part"),
-    [
-        ("{}", "must be a solution file or one object of solve --json"),
-        ("[1, 2]", "must be a solution file"),
-        ('{"instance": "lyra-figure-6x"}', "unknown instance of the library"),
-        ('{"instance": "lyra-figure-5", "format": "x"}', "version is missing"),
-        ("{", "not valid JSON"),
-    ],
-)
+@pytest.mark.parametrize(("content", "part"), TABLES["bad_input"])
 def test_bad_input_is_a_line_and_writes_nothing(content, part, knowing, optimum, tmp_path, run):
     """Nor is a good solution before it kept."""
     knowing()

@@ -18,6 +18,10 @@ from lyra_opt.reclaim import Instance, check
 from tests.draws import draws
 from tests.lyra_opt.reclaim.plain_rules import lyra_cost
 from tests.optima import optimum
+from tests.tables import tables
+
+TABLES = tables(__file__)
+
 
 PLACED = [f"{rule}-{mix}" for rule in ("bf", "rnd", "messy") for mix in ("trace", "dist")]
 FLEET_FAMILIES = [*PLACED, "span", "grid", "reg4", "hyp8", "planted"]
@@ -190,21 +194,7 @@ def test_planted_of_any_size(servers):
     assert all(len(jobs) <= 8 for jobs in jobs_by_server(instance).values())
 
 
-@pytest.mark.parametrize(
-    ("family", "reclaim", "servers", "optimal"),
-    [
-        ("decoy", 1, 12, 1),
-        ("decoy", 2, 41, 1),
-        ("decoy", 4, 155, 1),
-        ("decoy", 7, 462, 1),
-        ("net", 6, 55, 8),
-        ("net", 10, 131, 8),
-        ("net", 12, 181, 8),
-        ("net", 18, 379, 8),
-        ("net-joined", 6, 55, 9),
-        ("net-joined", 10, 131, 9),
-    ],
-)
+@pytest.mark.parametrize(("family", "reclaim", "servers", "optimal"), TABLES["known_optimum"])
 def test_known_optimum_is_reached(family, reclaim, servers, optimal):
     instance = generate("reclaim", family, reclaim=reclaim)
     solution, objective = find_family("reclaim", family).known_optimum({"reclaim": reclaim})

@@ -13,9 +13,13 @@ from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.testing import counterexamples
 from tests.conftest import assert_one_line_error
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+TABLES = tables(__file__)
+
 
 SMALL = ("--max", "servers=3", "--max", "jobs=2")
 LYRA = ("--heuristic", "lyra", "--max", "jobs=2", "--max", "gpus=2", "--max", "work=2")
@@ -51,31 +55,7 @@ def assert_verified(run: Any, record: dict[str, Any], prover: str) -> None:
         assert answer.objective == pytest.approx(value, rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "files"),
-    [
-        (
-            ["--heuristic", "lyra-greedy", "--against", "optimum", "--out", "worst.json"],
-            ["worst.json", "worst.lyra-greedy.solution.json", "worst.optimum.solution.json"],
-        ),
-        (
-            ["--heuristic", "scf", "--against", "lyra-greedy", "--out", "w.json.gz"],
-            ["w.json.gz", "w.lyra-greedy.solution.json", "w.scf.solution.json"],
-        ),
-        (
-            ["--heuristic", "random", "--against", "cpsat", "--seed", 2],
-            [
-                "random-against-cpsat.cpsat.solution.json",
-                "random-against-cpsat.json",
-                "random-against-cpsat.random.solution.json",
-            ],
-        ),
-        (
-            ["--heuristic", "lyra-greedy-elastic", "--against", "optimum", "--out", "e"],
-            ["e", "e.lyra-greedy-elastic.solution.json", "e.optimum.solution.json"],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "files"), TABLES["files"])
 def test_the_files_hold_what_is_claimed(run, tmp_path, arguments, files):
     """Read back: each solution verifies, and each solver gives its value on the written file."""
     exit_code, out, err = run("counterexample", *arguments, *SMALL, "--json")
@@ -91,23 +71,7 @@ def test_the_files_hold_what_is_claimed(run, tmp_path, arguments, files):
     assert_verified(run, record, "brute-force")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "prover", "variant"),
-    [
-        ((*LYRA, "--against", "optimum", "--max", "release=0"), "exact", "mean_jct"),
-        ((*LYRA, "--against", "best-fill"), "exact", "mean_jct"),
-        (
-            ("--heuristic", "mckp-greedy", "--against", "optimum", "--variant", "joint"),
-            "mckp-core",
-            "joint",
-        ),
-        (
-            ("--heuristic", "mckp-greedy", "--against", "mckp-dp", "--max", "work=2"),
-            "mckp-core",
-            "jct_reduction",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "prover", "variant"), TABLES["allocation_files"])
 def test_the_files_of_an_allocation(run, arguments, prover, variant):
     """As for reclaim; of the reduction, the heuristic's value is the smaller."""
     exit_code, out, err = run("counterexample", *arguments, "--json")

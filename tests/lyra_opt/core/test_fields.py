@@ -18,9 +18,12 @@ from lyra_opt.core.fields import Settings, Table, key, parsed, rule_at, schema_o
 from lyra_opt.core.rules import Anything, Flag, Integer, ListOf, Named, Number, Text
 from lyra_opt.instances.family import generate
 from lyra_opt.reclaim import Instance
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+TABLES = tables(__file__)
 
 
 @dataclass(frozen=True)
@@ -93,31 +96,7 @@ def test_everything_is_read():
     assert parsed(Outer, {"name": "y"}) == Outer(name="y")
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "field", "part"),
-    [
-        ("nam", "x", "nam", "unknown key; did you mean name?"),
-        ("inner.shar", 1, "inner.shar", "did you mean share?"),
-        ("zzz", 1, "zzz", "known: name, kind"),
-        ("name", "", "name", "must be a non-empty string"),
-        ("name", 3, "name", "must be a non-empty string"),
-        ("kind", "c", "kind", "one of: a, b"),
-        ("on", 1, "on", "true or false"),
-        ("inner", 3, "inner", "must be an object"),
-        ("inner.count", 10, "inner.count", "at most 9"),
-        ("inner.count", 0, "inner.count", "at least 1"),
-        ("inner.count", True, "inner.count", "integer"),
-        ("inner.count", 7, "inner.count", "unlucky"),
-        ("inner.share", 0, "inner.share", "above 0"),
-        ("inner.share", 1.5, "inner.share", "at most 1"),
-        ("inner.share", float("nan"), "inner.share", "finite"),
-        ("rows", [], "rows", "at least one entry"),
-        ("rows", [{"count": 1}, {"count": 7}], "rows[1].count", "unlucky"),
-        ("named.two", {"count": "1"}, "named.two.count", "integer"),
-        ("checked.share", 2, "checked.share", "at most 1"),
-        ("checked.shares", 2, "checked.shares", "did you mean share?"),
-    ],
-)
+@pytest.mark.parametrize(("path", "value", "field", "part"), TABLES["wrong_values"])
 def test_what_is_wrong_is_named(path, value, field, part):
     """By its path, with the rule, and the nearest key where one is unknown."""
     with pytest.raises(FieldError) as caught:

@@ -9,9 +9,12 @@ import pytest
 
 from lyra_opt.__main__ import main
 from lyra_opt.instances.library import library
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+TABLES = tables(__file__)
 
 
 @pytest.fixture
@@ -68,18 +71,7 @@ def test_a_proof_of_shares_says_how_close_it_is(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["is_optimal"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["verify", "FLEET"], "either SOLUTION or --proof FILE"),
-        (["verify", "FLEET", "FLEET", "--proof", "FLEET"], "either SOLUTION or --proof FILE"),
-        (["verify", "FLEET", "--proof", "FLEET"], 'must be "lyra-opt/proof"'),
-        (["verify", "FLEET", "--proof", "nowhere"], "nowhere"),
-        (["solve", "FLEET", "FLEET", "--proof", "out.json"], "several instance files"),
-        (["solve", "-", "--proof", "out.json"], "an instance from the standard input"),
-        (["solve", "FLEET", "--proof", "nowhere/out.json"], "nowhere"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "told"), TABLES["bad_input"])
 def test_bad_input_is_told_in_one_line(arguments, told, fleet, capsys):
     """With exit code 2."""
     assert main([each.replace("FLEET", str(fleet)) for each in arguments]) == 2

@@ -19,23 +19,15 @@ from lyra_opt.simulation.loaning import (
     value,
 )
 from tests.lyra_opt.simulation.demands import demand_of, demands, sine
+from tests.tables import tables
+
+TABLES = tables(__file__)
+
 
 SHARE = st.floats(0, 1)
 
 
-@pytest.mark.parametrize(
-    ("share", "servers", "headroom", "lendable"),
-    [
-        (0.359, 520, 0.02, 322),  # the trough of Lyra's Figure 1: 520 * 0.621 = 322.92
-        (0.972, 520, 0.02, 4),  # its peak: 4.16
-        (0.99, 520, 0.02, 0),  # within the headroom
-        (1.0, 520, 0.02, 0),
-        (0.5, 100, 0.02, 48),  # 100 * (1 - 0.02 - 0.5) is 47.99... in floating point
-        (0.7, 10, 0.0, 3),  # so is 10 * (1 - 0.7)
-        (0.0, 10, 0.0, 10),
-        (0.0, 0, 0.02, 0),
-    ],
-)
+@pytest.mark.parametrize(("share", "servers", "headroom", "lendable"), TABLES["lendable_servers"])
 def test_lendable_servers_by_hand(share, servers, headroom, lendable):
     assert lendable_servers(share, servers, headroom) == lendable
 
@@ -157,20 +149,7 @@ def test_what_is_worth_nothing_is_not_lent(lendable, interval_s, return_cost_s):
     assert loans == clairvoyant_loans(lendable, interval_s=interval_s, return_cost_s=higher)
 
 
-@pytest.mark.parametrize(
-    ("lendable", "return_cost_s", "loans"),
-    [
-        ([], 0, []),
-        ([0, 0], 0, [0, 0]),
-        ([2, 5, 1, 0], 0, [2, 5, 1, 0]),
-        ([2, 5, 1, 0], 300, [2, 2, 1, 0]),  # a run of one interval is worth 0, not above
-        ([2, 5, 1, 0], 600, [1, 1, 1, 0]),
-        ([2, 5, 1, 0], 900, [0, 0, 0, 0]),
-        ([0, 1, 3], 10**9, [0, 1, 3]),  # nothing is returned within the horizon
-        ([3, 1, 3], 450, [1, 1, 3]),
-        ([0, 4, 4, 2, 4, 4, 0], 700, [0, 2, 2, 2, 2, 2, 0]),  # the dip cuts levels 3 and 4 in two
-    ],
-)
+@pytest.mark.parametrize(("lendable", "return_cost_s", "loans"), TABLES["clairvoyant_loans"])
 def test_clairvoyant_loans_by_hand(lendable, return_cost_s, loans):
     assert clairvoyant_loans(lendable, interval_s=300, return_cost_s=return_cost_s) == loans
 

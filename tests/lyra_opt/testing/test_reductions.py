@@ -10,6 +10,10 @@ from lyra_opt.core.problem import find_problem
 from lyra_opt.testing.reductions import reductions
 from lyra_opt.testing.strategies import network_instances
 from tests.draws import draws
+from tests.tables import tables
+
+TABLES = tables(__file__)
+
 
 DOCUMENT = {
     "servers": [{"id": "a", "gpus": 4}, {"id": "b", "gpus": 4}],
@@ -21,31 +25,7 @@ DOCUMENT = {
 }
 
 
-@pytest.mark.parametrize(
-    ("changes", "meaning"),
-    [
-        (
-            {
-                "servers": [{"id": "b", "gpus": 4}],
-                "jobs": [{"id": "y", "on": [{"server": "b", "base": 1}]}],
-            },
-            "a server goes with its workers, and with a job that has no others",
-        ),
-        (
-            {
-                "servers": [{"id": "b", "gpus": 4}],
-                "jobs": [{"id": "y", "on": [{"server": "b", "base": 1}]}],
-                "chosen": 1,
-            },
-            "and one is chosen less",
-        ),
-        ({"jobs": DOCUMENT["jobs"][:1]}, "a job"),
-        ({"servers": [{"id": "a", "gpus": 2}, {"id": "b", "gpus": 2}]}, "all of a kind by half"),
-        ({"servers": [{"id": "a", "gpus": 3}, {"id": "b", "gpus": 4}]}, "one by one"),
-        ({"servers": [{"id": "a", "gpus": 3}, {"id": "b", "gpus": 4}], "chosen": 1}, "a pair"),
-        ({"servers": [{"id": "a"}, {"id": "b", "gpus": 4}]}, "a key, for its default"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "meaning"), TABLES["left_out"])
 def test_what_is_left_out(changes, meaning):
     """The document is not changed."""
     before = repr(DOCUMENT)

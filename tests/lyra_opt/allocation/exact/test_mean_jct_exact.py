@@ -29,6 +29,10 @@ from lyra_opt.testing.strategies import allocation_instances
 from tests.draws import draws
 from tests.lyra_opt.allocation import examples
 from tests.optima import least_mean_jct
+from tests.tables import tables
+
+TABLES = tables(__file__)
+
 
 METHODS = ("exact", "order-tree")
 every_method = pytest.mark.parametrize("name", METHODS)
@@ -106,18 +110,7 @@ def value_from_initial(jobs: tuple[tuple[int, int, float], ...], initial: tuple[
     return f"{in_units.value * data.unit_s / 2:.2f}"
 
 
-@pytest.mark.parametrize(
-    ("jobs", "initial", "printed"),
-    [
-        (EXAMPLE_1, (2, 6), "41.67"),
-        (EXAMPLE_1, (3, 5), "43.00"),
-        (EXAMPLE_1, (4, 4), "45.00"),
-        (EXAMPLE_1, (5, 3), "48.33"),
-        (EXAMPLE_1, (6, 2), "51.67"),
-        (EXAMPLE_2, (3, 5), "62.00"),
-        (EXAMPLE_2, (2, 6), "63.33"),
-    ],
-)
+@pytest.mark.parametrize(("jobs", "initial", "printed"), TABLES["rows_of_the_fact_sheet"])
 def test_rows_of_the_fact_sheet(jobs, initial, printed):
     """The five published rows and the two beside them, and none is better than the optimum."""
     assert value_from_initial(jobs, initial) == printed
@@ -328,40 +321,7 @@ def test_work_whose_quotients_are_infinite_is_no_proof(work):
     assert answers[0].dual_bound == pytest.approx(answers[1].dual_bound)
 
 
-FAR_APART = {
-    # Columns: gpus; each job's min and max workers, GPUs a worker, work, release, loss; optimum.
-    "work that floats near the release hardly tell from nothing": (
-        7,
-        ((1, 1, 1, 1e-9, 0.0, 0), (2, 2, 2, 1e-9, 0.0, 0), (1, 4, 1, 1e-9, 1.0, 1)),
-        2.5e-9 / 3,
-    ),
-    "the same, later": (4, ((2, 5, 2, 1 / 3, 0.0, 1e-9), (1, 2, 1, 1 / 3, 1e12, 1)), 0.25),
-    "most work and least": (
-        7,
-        (
-            (1, 2, 2, 2.0**53 - 1, 1e9, 0.5),
-            (1, 3, 2, 1.0, 0.0, 0),
-            (2, 4, 1, 1.0, 1e9, 0),
-            (2, 3, 2, 2.0**53 - 1, 0.0, 1e-9),
-        ),
-        2702159626662490.0,
-    ),
-    "much work and little": (
-        3,
-        (
-            (1, 2, 2, 1.0, 1.0, 0.5),
-            (1, 3, 1, 1.0, 0.0, 0),
-            (1, 4, 2, 3e12, 0.0, 1 - 1e-9),
-            (1, 4, 1, 3e12, 1.0, 1 - 1e-9),
-        ),
-        1.5e12,
-    ),
-    "a first release that shifts the others": (
-        1,
-        ((1, 1, 1, 1.0, 0.1, 0), (1, 1, 1, 9.0, 3e15, 0)),
-        5.0,
-    ),
-}
+FAR_APART = TABLES["far_apart"]
 
 
 @every_method

@@ -19,9 +19,13 @@ from lyra_opt.core.solver import find_solver
 from lyra_opt.testing.strategies import allocation_instances
 from tests.lyra_opt.allocation.examples import LONG, NARROW, example
 from tests.lyra_opt.allocation.schedules.test_evaluator import SCHEDULES, instance_of, job, run_fill
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from lyra_opt.allocation import Schedule
+
+TABLES = tables(__file__)
+
 
 POLICIES = (
     "lyra",
@@ -114,20 +118,7 @@ def test_schedules_of_compiled_kernels_are_valid(name):
 # The rules, one by one.
 
 
-@pytest.mark.parametrize(
-    ("name", "first", "narrow_first"),
-    [
-        ("lyra", {"A": 5, "B": 3}, {"A": 3, "B": 5}),
-        ("optimus", {"A": 5, "B": 3}, {"A": 3, "B": 5}),
-        ("sjf", {"A": 2, "B": 6}, {"A": 2, "B": 6}),
-        ("srw", {"A": 2, "B": 6}, {"A": 2, "B": 6}),
-        ("equal-share", {"A": 4, "B": 4}, {"A": 3, "B": 5}),
-        ("gandiva", {"A": 4, "B": 4}, {"A": 3, "B": 5}),
-        ("ibm-dp", {"A": 6, "B": 2}, {"A": 3, "B": 5}),
-        ("best-fill", {"A": 2, "B": 6}, {"A": 2, "B": 6}),
-        ("rollout", {"A": 2, "B": 6}, {"A": 3, "B": 5}),
-    ],
-)
+@pytest.mark.parametrize(("name", "first", "narrow_first"), TABLES["first_decision"])
 def test_first_decision_on_the_examples_of_the_paper(name, first, narrow_first):
     """Lyra's own knapsack picks 5 and 3 on Lyra's own example, 16 % worse than the best."""
     assert at(scheduled(name, example(LONG)), 0) == first

@@ -24,9 +24,13 @@ from lyra_opt.core.solver import Solver, find_solver, solver_names
 from lyra_opt.core.solving import Answer, solve_and_check
 from lyra_opt.reclaim import Solution
 from tests.lyra_opt.core.isolation.faults import EATEN_MIB, SLEEPS, Faulty, first_servers
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+TABLES = tables(__file__)
+
 
 PROBLEM = find_problem("reclaim")
 FLEET: Any = lo.generate("reclaim", "messy-dist", servers=20, reclaim_percent=30, seed=1)
@@ -51,20 +55,7 @@ def solved(workers: Workers, fault: str, **options: Any) -> Answer[Any]:
     return solve_and_check(PROBLEM, FLEET, Faulty(fault), executor=workers, **options)
 
 
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [
-        ("exits", r"it exited \(faults.py, line \d+\)"),
-        ("leaves", "its process exited with code 3"),
-        ("crashes", r"its process was ended by signal 11 \(Segmentation fault\)"),
-        ("closes-descriptors-and-hangs", "its process closed its connection and went on"),
-        ("kills-itself", r"its process was ended by signal 9 \(Killed\)"),
-        ("interrupts", r"KeyboardInterrupt \(faults.py, line \d+\)"),
-        ("returns-nonsense", "the solver must return a SolveResult, not .*"),
-        ("returns-more-than-a-pickle-can-carry", "its answer cannot be sent: .*local object.*"),
-        ("changes", "the solver changed the instance: reclaim_servers"),
-    ],
-)
+@pytest.mark.parametrize(("fault", "said"), TABLES["faults"])
 def test_a_fault_is_an_error_that_names_it(workers, fault, said):
     """And the next call of the same workers is none the worse."""
     answer = solved(workers, fault)

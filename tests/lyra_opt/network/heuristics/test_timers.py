@@ -19,9 +19,12 @@ from lyra_opt.network.heuristics.delay_scheduling import (
 )
 from lyra_opt.network.links import Tier
 from tests.lyra_opt.network.heuristics.cases import LEASE_S, gang, state_for
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+TABLES = tables(__file__)
 
 
 def tuned(rule: AutoTuner, gpus: int = 4) -> tuple[float, float]:
@@ -45,34 +48,13 @@ def test_nothing_observed_leaves_the_floors():
     assert tuned(AutoTuner(24)) == (6, 12)
 
 
-@pytest.mark.parametrize(
-    ("waits", "leases"),
-    [
-        ([8, 10], 11),  # mean 9, sigma 1
-        ([8, 8, 14], 16),  # mean 10, variance (4 + 4 + 16) / 3 = 8, 10 + 5.66; a sample's gives 17
-        ([2, 4], 6),  # 5, and the floor
-        ([18, 22], 20),  # 24, and the cap ceil(0.8 * 24)
-        ([7.0], 7),  # an integer is not rounded up
-        ([7.2], 8),
-        ([0.99, 0.5], 6),  # less than a lease does not count, or the next would
-        ([0.5, 15], 15),
-        ([1, 13], 19),  # a lease counts: mean 7, sigma 6
-    ],
-)
+@pytest.mark.parametrize(("waits", "leases"), TABLES["rack_timer"])
 def test_rack_timer_by_hand(waits, leases):
     """Mean and two population deviations of waits for a machine, between 6 and 0.8 H."""
     assert tuned(observe(AutoTuner(24), Tier.MACHINE, waits)) == (leases, 12)
 
 
-@pytest.mark.parametrize(
-    ("waits", "leases"),
-    [
-        ([10, 16], 19),  # mean 13, sigma 3
-        ([0, 12], 18),  # mean 6, sigma 6: waits below a lease count here
-        ([1, 3], 12),  # 4, and the floor
-        ([0, 20], 24),  # 30, and the cap H
-    ],
-)
+@pytest.mark.parametrize(("waits", "leases"), TABLES["network_timer"])
 def test_network_timer_by_hand(waits, leases):
     """Mean and two population deviations of waits for a rack, between 12 and H."""
     assert tuned(observe(AutoTuner(24), Tier.RACK, waits)) == (6, leases)

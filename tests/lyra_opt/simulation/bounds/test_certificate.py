@@ -25,6 +25,7 @@ from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.workload import Job, Workload
 from tests.lyra_opt.simulation.bounds.small import draw, prices_for
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
     from lyra_opt.pricing.ascent import Pricer
     from tests.lyra_opt.simulation.bounds.small import Small
+
+TABLES = tables(__file__)
 
 
 CLUSTER = Cluster.of_servers(1, gpus_per_server=4)
@@ -96,18 +99,7 @@ def test_a_lie_is_found_out(tmp_path, documents):
     assert not holds(table, proved_mean_s(table, JOBS, speed, plan=None))
 
 
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        ({"reading": "strict"}, "reading"),
-        ({"price": [[1, -1]]}, r"price\[0\]\[1\]"),
-        ({"price": [[1, 2], [1]]}, r"price\[1\]"),
-        ({"cell_s": 0}, "cell_s"),
-        ({"cell_s": 1e308}, "cell_s"),
-        ({"more": 1}, "more"),
-        ({"version": 2}, "version"),
-    ],
-)
+@pytest.mark.parametrize(("change", "told"), TABLES["refused"])
 def test_what_is_no_certificate_is_refused(tmp_path, documents, change, told):
     """With the field."""
     with pytest.raises(InputError, match=told):
