@@ -1,4 +1,4 @@
-"""Tables of test cases, written as TOML beside the tests that read them."""
+"""Tables of test cases and example files, kept beside the tests that read them."""
 
 from __future__ import annotations
 
@@ -15,3 +15,8 @@ def tables(file: str, name: str | None = None) -> dict[str, Any]:
     path = Path(file)
     name = name or path.stem.removeprefix("test_")
     return tomllib.loads(path.with_name(f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def beside(file: str, name: str) -> str:
+    """Return the text of the example file `name` in the folder of a test module."""
+    return Path(file).with_name(name).read_text(encoding="utf-8")

@@ -10,30 +10,14 @@ import pytest
 from lyra_opt.core.solver import SOLVERS
 from lyra_opt.instances.family import FAMILIES
 from tests.experiments import plugin as plugin_module
+from tests.tables import beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 REPOSITORY = Path(__file__).parent.parent.parent
 
-STUDY = """\
-format = "lyra-opt/study"
-version = 2
-name = "tiny"
-problem = "reclaim"
-seeds = 2
-time_limit_s = 5.0
-certify = true
-
-[[instances]]
-group = "realistic"
-families = ["rnd-trace"]
-servers = [10, 20]
-reclaim_percent = [10, 30]
-
-[[solvers]]
-names = ["lyra-greedy", "scf"]
-"""
+STUDY = beside(__file__, "tiny.toml")
 
 
 @pytest.fixture

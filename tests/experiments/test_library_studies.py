@@ -14,24 +14,12 @@ from lyra_opt.experiments.command import find_study
 from lyra_opt.experiments.study import read_study
 from lyra_opt.instances.library import library
 from tests.experiments.test_runner import runs_of
+from tests.tables import beside
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-STUDY = """
-format = "lyra-opt/study"
-version = 2
-name = "some"
-problem = ["reclaim", "network"]
-time_limit_s = 5.0
-
-[[instances]]
-library = "library-2026.1"
-ids = ["lyra-figure-5", "hurt-first"]
-
-[[solvers]]
-names = [NAMES]
-"""
+STUDY = beside(__file__, "library_study.toml")
 
 OWN = """
 from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
@@ -52,7 +40,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def written(folder: Path, names: str) -> Path:
     path = folder / "some.toml"
-    path.write_text(STUDY.replace("NAMES", names))
+    path.write_text(STUDY.replace('"NAMES"', names))
     return path
 
 

@@ -25,8 +25,8 @@ TABLES = tables(__file__)
 GOLDEN_GZIP = "69a2e9519cf0af015786709459225df2c5a441a2dc670c5e8b26968ab4b9b457"
 
 
-def run(*words: object) -> int:
-    return main(["generate", "reclaim", *map(str, words)])
+def run(words: str, *more: object) -> int:
+    return main(["generate", "reclaim", *words.split(), *map(str, more)])
 
 
 @pytest.fixture
@@ -35,23 +35,8 @@ def out(tmp_path):
 
 
 def test_files_of_several_seeds(out, capsys):
-    assert (
-        run(
-            "--family",
-            "rnd-dist",
-            "--servers",
-            9,
-            "--reclaim",
-            2,
-            "--seed",
-            4,
-            "--count",
-            3,
-            "--out",
-            out,
-        )
-        == 0
-    )
+    words = "--family rnd-dist --servers 9 --reclaim 2 --seed 4 --count 3"
+    assert run(words, "--out", out) == 0
     names = [f"rnd-dist-v1-s9-k2-seed{seed}" for seed in (4, 5, 6)]
     assert capsys.readouterr().out.splitlines() == [str(out / f"{name}.json") for name in names]
     assert sorted(path.name for path in out.iterdir()) == [f"{name}.json" for name in names]
@@ -62,10 +47,8 @@ def test_files_of_several_seeds(out, capsys):
 
 def test_options_reach_the_family(out, capsys):
     words = "--family grid --servers 9 --reclaim 2 --semantics interchangeable"
-    assert (
-        run(*words.split(), "--min-workers-percent", 40, "--off-loan-percent", 30, "--out", out)
-        == 0
-    )
+    percents = ("--min-workers-percent", 40, "--off-loan-percent", 30)
+    assert run(words, *percents, "--out", out) == 0
     path = capsys.readouterr().out.strip()
     assert path.endswith("grid-v1-s9-k2-interchangeable40-offloan30-seed0.json")
     assert load_instance(path).instance == generate(
@@ -80,7 +63,7 @@ def test_options_reach_the_family(out, capsys):
 
 
 def test_known_optimum_is_written_beside(out, capsys):
-    assert run("--family", "net-joined", "--reclaim", 6, "--out", out) == 0
+    assert run("--family net-joined --reclaim 6", "--out", out) == 0
     instance_path = out / "net-joined-v1-k6.json"
     solution_path = out / "solutions" / "net-joined-v1-k6.solution.json"
     assert capsys.readouterr().out.splitlines() == [str(instance_path), str(solution_path)]
@@ -91,7 +74,7 @@ def test_known_optimum_is_written_beside(out, capsys):
 
 
 def test_gzip_has_no_time_stamp(out):
-    words = ("--family", "span", "--servers", 12, "--reclaim", 3, "--out", out)
+    words = ("--family span --servers 12 --reclaim 3", "--out", out)
     assert run(*words) == run(*words, "--gzip") == 0
     plain = (out / "span-v1-s12-k3-seed0.json").read_bytes()
     compressed = (out / "span-v1-s12-k3-seed0.json.gz").read_bytes()
@@ -106,7 +89,7 @@ def test_gzip_has_no_time_stamp(out):
     reason="this Python compresses with another library than zlib, to other bytes",
 )
 def test_golden_gzip_bytes(out):
-    assert run("--family", "span", "--servers", 12, "--reclaim", 3, "--gzip", "--out", out) == 0
+    assert run("--family span --servers 12 --reclaim 3 --gzip", "--out", out) == 0
     compressed = (out / "span-v1-s12-k3-seed0.json.gz").read_bytes()
     assert hashlib.sha256(compressed).hexdigest() == GOLDEN_GZIP
 
@@ -114,8 +97,8 @@ def test_golden_gzip_bytes(out):
 def test_snapshot_remarks_on_jobs_left_out(out, tmp_path, capsys):
     trace = tmp_path / "t.csv"
     trace.write_text("job_id,submit_time_s,duration_s,gpus\na,0,90,1\nb,10,90,9\nc,20,90,2\n")
-    words = ("--family", "snapshot", "--servers", 1, "--reclaim", 1, "--trace", trace, "--count", 2)
-    assert run(*words, "--load-percent", "trace", "--out", out) == 0
+    words = "--family snapshot --servers 1 --reclaim 1 --count 2 --load-percent trace"
+    assert run(words, "--trace", trace, "--out", out) == 0
     printed = capsys.readouterr()
     assert [path.rsplit("/", 1)[1] for path in printed.out.splitlines()] == [
         "snapshot-v1-t-bf-loadtrace-s1-k1-seed0.json",
@@ -124,13 +107,10 @@ def test_snapshot_remarks_on_jobs_left_out(out, tmp_path, capsys):
     assert printed.err == "lyra-opt: jobs of the trace larger than the fleet, left out: 1\n"
 
 
-REFUSED = TABLES["refused"]
-
-
-@pytest.mark.parametrize("defect", REFUSED)
+@pytest.mark.parametrize("defect", TABLES["refused"])
 def test_refused(defect, out, capsys):
-    words, message = REFUSED[defect]
-    assert run(*words.split(), "--out", out) == 2
+    words, message = TABLES["refused"][defect]
+    assert run(words, "--out", out) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith(f"lyra-opt: error: {message}")
@@ -138,15 +118,11 @@ def test_refused(defect, out, capsys):
     assert not out.exists()
 
 
-MISTYPED = TABLES["mistyped"]
-
-
-@pytest.mark.parametrize("defect", MISTYPED)
+@pytest.mark.parametrize("defect", TABLES["mistyped"])
 def test_mistyped_option(defect, out, capsys):
-    name, value, rule = MISTYPED[defect]
-    words = ["--family", "span", "--servers", "9", "--reclaim", "1", "--out", str(out)]
+    name, value, rule = TABLES["mistyped"][defect]
     with pytest.raises(SystemExit) as caught:
-        run(*words, name, value)
+        run("--family span --servers 9 --reclaim 1", "--out", out, name, value)
     assert caught.value.code == 2
     error = capsys.readouterr().err
     assert f"argument {name}: " in error
@@ -158,9 +134,8 @@ def test_mistyped_option(defect, out, capsys):
 def test_folder_that_is_a_file(tmp_path, capsys):
     """One line that names the option, for a file and for what would lie below one."""
     (tmp_path / "taken").write_text("")
-    words = ("--family", "span", "--servers", 9, "--reclaim", 1)
     for below in ("taken", "taken/below"):
-        assert run(*words, "--out", tmp_path / below) == 2
+        assert run("--family span --servers 9 --reclaim 1", "--out", tmp_path / below) == 2
         error = capsys.readouterr().err
         assert f"--out {tmp_path / below}: " in error
         assert "taken is a file, not a folder" in error or "taken: is a file, not a folder" in error
@@ -187,7 +162,7 @@ def test_later_instances_are_generated_before_the_first_is_written(out, monkeypa
     monkeypatch.setattr(
         "lyra_opt.instances.family.find_family", lambda problem, name: BreaksLater()
     )
-    words = ("--family", "x", "--reclaim", 1, "--count", 3, "--out", out)
+    words = ("--family x --reclaim 1 --count 3", "--out", out)
     assert run(*words) == 1
     assert not out.exists()
     monkeypatch.setattr(command, "LARGEST_PENDING_BYTES", 1)  # as if memory were short

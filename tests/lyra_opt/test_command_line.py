@@ -233,34 +233,11 @@ class TestSolve:
         assert "hello from Python" in err
         assert "hello from C" in err
 
-    @pytest.mark.parametrize(
-        ("arguments", "parts"),
-        [
-            (["no-such-file.json"], ["no-such-file.json: cannot be read"]),
-            (
-                [FIGURE_5, "--solver", "gurobi"],
-                ["'gurobi': unknown solver for problem reclaim", "did you mean pulp-gurobi?"],
-            ),
-            ([FIGURE_5, "--time-limit", "0"], ["--time-limit", "'0'", "above 0"]),
-            ([FIGURE_5, "--time-limit", "nan"], ["--time-limit", "'nan'"]),
-            ([FIGURE_5, "--time-limit", "inf"], ["--time-limit", "'inf'"]),
-            ([FIGURE_5, "--seed", "-1"], ["--seed", "'-1'", "from 0 to 9007199254740991"]),
-            ([FIGURE_5, "--seed", "9" * 23], ["--seed", "from 0 to 9007199254740991"]),
-            ([FIGURE_5, "--time-limit", "-x"], ["one argument", "write OPTION=VALUE"]),
-            ([FIGURE_5, "--seed", "1.5"], ["--seed", "'1.5'"]),
-            ([FIGURE_5, FIGURE_5, "--out", "x.json"], ["--out", "several instance files"]),
-            ([FIGURE_5, "--out", "no-such-folder/x.json"], ["no-such-folder", "does not exist"]),
-            ([FIGURE_5, "--out", "."], ["--out .", "is a folder"]),
-            ([FIGURE_5, "--out", "-"], ["--out -", "must be a file"]),
-            ([FIGURE_5, "--plot", "x.svg", "--export", "x.svg"], ["--export x.svg", "--plot"]),
-            (["-", "--proof", "x.json"], ["--proof", "standard input"]),
-            ([FIGURE_5, "--fast"], ["unrecognized arguments: --fast"]),
-            ([], ["FILE"]),
-        ],
-    )
+    @pytest.mark.parametrize(("arguments", "parts"), TABLES["bad_usage"])
     def test_bad_usage(self, run, arguments, parts):
         """One line, exit code 2, nothing on stdout."""
-        assert_one_line_error(run("solve", *arguments), *parts)
+        words = (FIGURE_5 if word == "FIGURE_5" else word for word in arguments.split())
+        assert_one_line_error(run("solve", *words), *parts)
 
     @pytest.mark.parametrize("option", ["--out", "--proof"])
     def test_an_instance_is_not_replaced(self, run, tmp_path, option):

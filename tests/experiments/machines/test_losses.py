@@ -27,6 +27,7 @@ from lyra_opt.experiments.store import STORE_FILE
 from lyra_opt.experiments.study import read_study
 from tests.experiments.machines.test_machines import rows_of
 from tests.experiments.test_executor import STUDY, Replay
+from tests.tables import beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -49,22 +50,7 @@ class Slow(LyraGreedy):
         return super().solve(instance, **rest)
 """
 
-STUDY_TEXT = """
-format = "lyra-opt/study"
-version = 2
-name = "slow"
-problem = "reclaim"
-seeds = 12
-
-[[instances]]
-families = ["bf-dist"]
-servers = 20
-reclaim_percent = 20
-
-[[solvers]]
-names = ["lyra-greedy", "slow.py:Slow"]
-certify = true
-"""
+STUDY_TEXT = beside(__file__, "slow.toml")
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from lyra_opt.experiments.store import ResultStore, table_path
 from lyra_opt.experiments.study import read_study
 from lyra_opt.simulation.policy import QueuePolicy
 from tests.experiments.test_executor import STUDY, Replay
+from tests.tables import beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,25 +64,7 @@ def ordered(instance):
     return [int(server) for server in instance.index.on_loan]
 """
 
-STUDY_TEXT = """
-format = "lyra-opt/study"
-version = 2
-name = "travels"
-problem = "reclaim"
-seeds = 2
-
-[[instances]]
-files = ["instances/*.json"]
-
-[[instances]]
-families = ["bf-dist"]
-servers = 20
-reclaim_percent = 20
-
-[[solvers]]
-names = ["lyra-greedy", "mine.py:Mine", "exact"]
-certify = true
-"""
+STUDY_TEXT = beside(__file__, "travels.toml")
 
 
 @pytest.fixture

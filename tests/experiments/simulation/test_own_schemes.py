@@ -8,6 +8,7 @@ from lyra_opt.experiments.simulation.running.replays import load_replays
 from lyra_opt.experiments.store import ResultStore
 from tests.conftest import assert_one_line_error
 from tests.experiments.simulation.conftest import THREE_JOBS, figures, schemes
+from tests.tables import beside
 
 FILE = """
 from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
@@ -39,19 +40,7 @@ MIXED = ComposedScheme(name="mixed", summary="like FIFO", reclaimer=Greedy)
 MISSPELT = ComposedScheme(name="misspelt", summary="", reclaimer="lyra-gredy")
 """
 
-SCENARIO = """
-format = "lyra-opt/scenario"
-version = 1
-name = "own"
-schemes = [
-  "sjf",
-  "mine.py:Shortest",
-  { name = "mine.py:Shortest", label = "longest", sign = -1 },
-  { name = "fifo", reclaimer = "mine.py:Greedy" },
-]
-cluster = { servers = 1, gpus_per_server = 2 }
-jobs = { trace = "three.csv" }
-"""
+SCENARIO = beside(__file__, "own_schemes.toml")
 
 
 @pytest.fixture

@@ -20,24 +20,12 @@ from lyra_opt.experiments.simulation.scenario.loading import (
 )
 from lyra_opt.experiments.simulation.scenario.schemes import make_schemes
 from lyra_opt.experiments.simulation.showing.report import write_report
-from tests.tables import tables
+from tests.tables import beside, tables
 
 TABLES = tables(__file__)
 
 
-SMALL = """\
-format = "lyra-opt/scenario"
-version = 1
-name = "small"
-schemes = ["fifo"]
-
-[cluster]
-servers = 2
-gpus_per_server = 4
-
-[jobs]
-trace = "jobs.csv"
-"""
+SMALL = beside(__file__, "small.toml")
 
 JOBS = "job_id,submit_time_s,duration_s,gpus\na,0,86400,8\nb,0,86400,8\nc,172800,3600,1\n"
 
@@ -248,17 +236,7 @@ class TestDemand:
         assert with_loans[0].load >= alone[0].load * 8 / (8 + 8)
 
 
-CASES = """\
-format = "lyra-opt/scenario"
-version = 1
-name = "several"
-schemes = ["fifo", "sjf"]
-cases = ["lyra-paper", "lyra-ideal", "philly"]
-[axes]
-"cluster.servers" = [3, 4]
-[jobs.assumptions]
-fungible_percent = 50
-"""
+CASES = beside(__file__, "several.toml")
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from lyra_opt.experiments.tuning.tuning_file import (
     tuning_names,
 )
 from tests.conftest import assert_one_line_error
-from tests.tables import tables
+from tests.tables import beside, tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,29 +35,7 @@ if TYPE_CHECKING:
 TABLES = tables(__file__)
 
 
-SMALL = """\
-format = "lyra-opt/tuning"
-version = 1
-name = "small"
-scenario = "lyra-paper"
-changes = { "cluster.servers" = 12, "jobs.parameters.days" = 2 }
-schemes = [{ name = "fifo", queue = "first-come-overtaking", label = "baseline" }]
-compiled = true
-seeds = [0, 1]
-judged = [2, 3]
-trials = 4
-random = 1
-refinements = 3
-targets = [
-    { measure = "queue_mean_s", value = 2000, tolerance = 5 },
-    { measure = "jct_p50_s", value = 700, tolerance = 5 },
-    { measure = "training_usage", value = 0.5, tolerance = 5 },
-]
-parameters = [
-    { key = "jobs.parameters.shape.wide_per_mille", least = 0, most = 300 },
-    { key = "jobs.parameters.shape.short_median_s", least = 200, most = 600 },
-]
-"""
+SMALL = beside(__file__, "small_tuning.toml")
 LINKS = "cluster.network.links"
 REGRET = (
     *("tuner-regret", "--set", "seeds=1", "--set", "judged=[1]", "--set", "trials=5"),

@@ -9,6 +9,9 @@ import pytest
 
 import lyra_opt as lo
 from tests.conftest import assert_one_line_error
+from tests.tables import tables
+
+TABLES = tables(__file__)
 
 FIGURE_5 = Path(__file__).parents[3] / "instances/library/lyra-figure-5.json"
 
@@ -148,25 +151,9 @@ def test_where_it_failed(run):
     assert f'own.py", line {OWN.splitlines().index("        return 1 // 0") + 1}' in err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "parts"),
-    [
-        (["solve", FIGURE_5, "--solver", "own.py:Unfinished"], ["cannot be created", "choose"]),
-        (["solve", FIGURE_5, "--solver", "own.py:First"], ["own.py: does not define First"]),
-        (["solve", FIGURE_5, "--solver", "lyra-gredy"], ["did you mean lyra-greedy?"]),
-        (["solve", FIGURE_5, "--solver", "srw"], ["is a solver of allocation, not of reclaim"]),
-        (["solve", FIGURE_5, "--sovler", "exact"], ["--sovler", "did you mean --solver?"]),
-        (["slove", FIGURE_5], ["'slove'", "did you mean solve?"]),
-        (["generate", "reclame"], ["'reclame'", "did you mean reclaim?"]),
-        (["generate", "reclaim", "--family", "spam", "--out", "x"], ["did you mean span?"]),
-        (["solvers", "--problem", "netwrk"], ["did you mean network?"]),
-        (["study", "reclaim-gab"], ["did you mean reclaim-gap?"]),
-        (["paper", "hader"], ["'hader'", "did you mean hadar?"]),
-        (["schema", "lyra-opt/reclame"], ["did you mean lyra-opt/reclaim?"]),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "parts"), TABLES["unknown_names"])
 def test_names_that_there_are_not(arguments, parts, run):
     """The nearest is named, or where it belongs; not all."""
-    result = run(*arguments)
+    result = run(*(str(FIGURE_5) if word == "FIGURE_5" else word for word in arguments.split()))
     assert_one_line_error(result, *parts)
     assert len(result[2]) < 250

@@ -65,44 +65,25 @@ def claim(
     )
 
 
-@pytest.mark.parametrize(
-    ("solver", "message"),
-    [
-        pytest.param(
-            claim(Status.FEASIBLE, BAD, 2),
-            "the solver claims objective 2, but the checker computes 3",
-            id="objective_too_good",
-        ),
-        pytest.param(
-            claim(Status.FEASIBLE, GOOD, 4),
-            "the solver claims objective 4, but the checker computes 1",
-            id="objective_too_bad",
-        ),
-        pytest.param(
-            claim(Status.OPTIMAL, BAD, 3, 1),
-            "the solver claims that 3 is optimal, but its own dual bound is 1",
-            id="optimal_without_proof",
-        ),
-        pytest.param(
-            claim(Status.FEASIBLE, GOOD, 1, 2),
-            "the dual bound 2 contradicts a valid solution with objective 1",
-            id="bound_above_a_solution",
-        ),
-        pytest.param(
-            claim(Status.FEASIBLE, Solution(("s1",)), 1),
-            "the solution is not valid: 1 servers are chosen, but reclaim_servers is 2",
-            id="solution_not_valid",
-        ),
-        pytest.param(
-            claim(Status.FEASIBLE, {"servers": ["s1", "s2"]}, 1),  # type: ignore[arg-type]
-            "a solution of reclaim must be a lyra_opt.reclaim.instance.Solution, not an object",
-            id="solution_of_another_class",
-        ),
-    ],
-)
-def test_lies_are_caught(figure_5, solver, message):
+LIES = {
+    "the solver claims objective 2, but the checker computes 3": (Status.FEASIBLE, BAD, 2),
+    "the solver claims objective 4, but the checker computes 1": (Status.FEASIBLE, GOOD, 4),
+    "the solver claims that 3 is optimal, but its own dual bound is 1": (Status.OPTIMAL, BAD, 3, 1),
+    "the dual bound 2 contradicts a valid solution with objective 1": (Status.FEASIBLE, GOOD, 1, 2),
+    "the solution is not valid: 1 servers are chosen, but reclaim_servers is 2": (
+        *(Status.FEASIBLE, Solution(("s1",)), 1),
+    ),
+    "a solution of reclaim must be a lyra_opt.reclaim.instance.Solution, not an object": (
+        *(Status.FEASIBLE, {"servers": ["s1", "s2"]}, 1),
+    ),
+}
+"""False claims of a solver by the message that refutes them."""
+
+
+@pytest.mark.parametrize("message", LIES)
+def test_lies_are_caught(figure_5, message):
     """Status error, a message with both numbers, and no solution to be used by mistake."""
-    answer = solve_and_check(PROBLEM, figure_5, solver)
+    answer = solve_and_check(PROBLEM, figure_5, claim(*LIES[message]))
     assert (answer.status, answer.message) == ("error", message)
     assert (answer.solution, answer.objective, answer.dual_bound) == (None, None, None)
 

@@ -7,6 +7,7 @@ import pytest
 from lyra_opt.core.problem import MOST_VIOLATIONS
 from lyra_opt.heterogeneous import Deadline, InverseJct, TimeShares, check
 from tests.lyra_opt.heterogeneous.examples import entry, instance, job, schedule
+from tests.tables import tables
 
 TWO = (job("a", 2, 8.0, utility=InverseJct(scale=8.0)), job("b", 1, 3.0, weight=2.0))
 VALID = schedule(
@@ -40,29 +41,7 @@ def test_steps_tolerance(lacks, completes):
     assert bool(done) is completes
 
 
-BROKEN = {
-    "unknown_job": ((entry("x", 0, s1={"fast": 1}),), "the job is not in the instance"),
-    "beyond_the_horizon": ((entry("b", 4, s1={"fast": 1}),), "the last round of the horizon is 3"),
-    "unknown_server": ((entry("b", 0, s9={"fast": 1}),), "server 's9' is not in the instance"),
-    "unknown_type": ((entry("b", 0, s1={"old": 1}),), "GPU type 'old' is not in the instance"),
-    "part_of_a_gang": ((entry("a", 0, s1={"fast": 1}),), "holds 1 GPUs, but its gang is 2"),
-    "too_many": ((entry("b", 0, s1={"fast": 2}),), "holds 2 GPUs, but its gang is 1"),
-    "overfull": (
-        (entry("a", 0, s1={"fast": 2}), entry("b", 0, s1={"fast": 1})),
-        "gangs hold 3 GPUs of type 'fast' on server 's1', but the server has 2",
-    ),
-    "type_not_there": ((entry("b", 0, s2={"fast": 1}),), "but the server has 0"),
-    "twice": (
-        (entry("b", 0, s2={"slow": 1}), entry("b", 0, s1={"slow": 1})),
-        "job 'b' runs twice in round 0",
-    ),
-    "after_completion": (
-        (entry("b", 0, s1={"fast": 1}), entry("b", 1, s1={"fast": 1})),
-        "holds GPUs in round 1, but completes in round 0",
-    ),
-    "before_release": ((entry("c", 0, s1={"fast": 1}),), "its release at 0.5 s is 1"),
-    "rate_0": ((entry("c", 1, s2={"slow": 1}),), "its rate is 0"),
-}
+BROKEN = tables(__file__)["broken"]
 
 
 @pytest.mark.parametrize("rule", BROKEN)
@@ -70,7 +49,8 @@ def test_broken_rules_are_named(rule):
     """One line each, and no objective."""
     entries, expected = BROKEN[rule]
     late = job("c", 1, throughput={"fast": 1.0}, release_s=0.5)
-    report = check(instance(*TWO, late), schedule(*entries))
+    made = schedule(*(entry(*when, **gpus) for *when, gpus in entries))
+    report = check(instance(*TWO, late), made)
     assert report.objective is None
     (violation,) = report.violations
     assert expected in violation

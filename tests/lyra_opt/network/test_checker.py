@@ -13,6 +13,7 @@ from lyra_opt.network.checker import check, value_of
 from lyra_opt.network.links import Tier
 from lyra_opt.testing.strategies import network_instances, network_solutions_of
 from tests.lyra_opt.network.examples import instance, job, placement, solution
+from tests.tables import tables
 
 TWO = (
     job("a", 4, score=0.25, waiting_s=1000.0, weight=2.0),
@@ -50,37 +51,7 @@ def test_a_score_of_1_is_worth_its_waiting_alone():
     assert value_of(one, one.jobs[0], Tier.RACK) == 10 * 0.5 * 2 * 0.5
 
 
-BROKEN = {
-    "unknown_job": ((placement("x", "machine", r0m0=1),), "'x' is not in the instance"),
-    "unknown_machine": ((placement("a", "machine", x=4),), "is on unknown machine 'x'"),
-    "twice": (
-        (placement("c", "machine", r0m0=1), placement("c", "machine", r0m1=1)),
-        "job 'c' is placed twice",
-    ),
-    "part_of_a_gang": ((placement("a", "machine", r0m0=3),), "holds 3 GPUs, but its gang is 4"),
-    "too_many": ((placement("c", "machine", r0m0=2),), "holds 2 GPUs, but its gang is 1"),
-    "label_too_near": (
-        (placement("a", "rack", r0m0=3, r1m0=1),),
-        "labelled rack, but its machines span network",
-    ),
-    "label_too_far": (
-        (placement("a", "rack", r0m0=4),),
-        "labelled rack, but its machines span machine",
-    ),
-    "missing_tier": (
-        (placement("b", "machine", r0m0=3),),
-        "tier machine, at which it cannot run",
-    ),
-    "timer": (
-        (placement("d", "rack", r0m0=1, r0m1=1),),
-        "spans tier rack, but its timer for this tier still runs",
-    ),
-    "overfull": (
-        (placement("c", "machine", r0m0=1), placement("a", "machine", r0m0=4)),
-        "gangs hold 5 GPUs of machine 'r0m0', but only 4 are free",
-    ),
-    "busy": ((placement("c", "machine", r1m1=1),), "but only 0 are free"),
-}
+BROKEN = tables(__file__)["broken"]
 
 
 @pytest.mark.parametrize("rule", BROKEN)
@@ -88,7 +59,7 @@ def test_broken_rules_are_named(rule):
     """One line each, and no objective."""
     placements, expected = BROKEN[rule]
     one = instance(*TWO, job("c", 1), job("d", 2, rack_timer_s=1.0))
-    report = check(one, solution(*placements))
+    report = check(one, solution(*(placement(*where, **gpus) for *where, gpus in placements)))
     (violation,) = report.violations
     assert expected in violation
     assert report.objective is None
