@@ -21,9 +21,13 @@ from lyra_opt.instances.heterogeneous.generated_jobs import (
 )
 from lyra_opt.instances.heterogeneous.throughput_files import parse_throughputs
 from lyra_opt.simulation.workload import Job, Workload
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from lyra_opt.heterogeneous.instance import GangJob
+
+TABLES = tables(__file__)
+
 
 HOUR_S = 3600
 MEASURED_TYPES = types_of(["v100", "p100", "k80"])
@@ -134,17 +138,7 @@ class TestGavelLike:
         with pytest.raises(FieldError, match="LM|ResNet|CycleGAN|Transformer|Recommendation"):
             mix(3, gpu_types=types_of(["h100"]), table=table)
 
-    @pytest.mark.parametrize(
-        ("field", "value"),
-        [
-            ("jobs", 0),
-            ("seed", -1),
-            ("arrivals_per_hour", 0.0),
-            ("slo_percent", 101),
-            ("high_priority_percent", -1),
-            ("largest_gang", 0),
-        ],
-    )
+    @pytest.mark.parametrize(("field", "value"), TABLES["bad_values"])
     def test_bad_values(self, field, value):
         """Each is named."""
         given = {"jobs": 1, "seed": 0, "gpu_types": MEASURED_TYPES, field: value}

@@ -13,6 +13,10 @@ from lyra_opt.heterogeneous.utility import Deadline, InverseJct
 from lyra_opt.instances.family import generate
 from lyra_opt.instances.heterogeneous.clusters import cluster_of
 from lyra_opt.instances.heterogeneous.offline import OFFLINE, offline_instance
+from tests.tables import tables
+
+TABLES = tables(__file__)
+
 
 CLUSTER = cluster_of({"v100": 4, "p100": 4, "k80": 4})
 
@@ -83,16 +87,7 @@ def test_no_releases():
     assert {job.release_s for job in instance.jobs} == {0.0}
 
 
-@pytest.mark.parametrize(
-    ("changes", "field"),
-    [
-        ({"jobs": 0}, "jobs"),
-        ({"rounds": 1}, "rounds"),
-        ({"seed": -1}, "seed"),
-        ({"round_s": 0.0}, "round_s"),
-        ({"latest_release_percent": 101}, "latest_release_percent"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "field"), TABLES["bad_input"])
 def test_bad_input(changes, field):
     """The field and its rule are named."""
     with pytest.raises(FieldError, match=field):

@@ -28,6 +28,10 @@ from lyra_opt.instances.workloads.transform import JobAssumptions
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.workload import Job, Workload
 from tests.draws import draws
+from tests.tables import tables
+
+TABLES = tables(__file__)
+
 
 DAY_S = 86_400
 GPUS = 3544
@@ -217,16 +221,7 @@ def test_assumptions_are_sentences():
         assert "\n" not in sentence
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("days", 0),
-        ("seed", -1),
-        ("training_gpus", 0),
-        ("jobs", 0),
-        ("days", 1.5),
-    ],
-)
+@pytest.mark.parametrize(("field", "value"), TABLES["bad_options"])
 def test_bad_options(field, value):
     with pytest.raises(FieldError) as caught:
         lyra_like(**{field: value})

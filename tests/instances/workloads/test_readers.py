@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import json
 
 import pandas as pd
 import pytest
@@ -46,25 +45,6 @@ def rows_of(workload):
         assert job.max_workers == job.min_workers
         assert job.gpus_per_worker == 1
     return [(job.id, job.submit_s, job.duration_s, job.min_gpus) for job in workload.jobs]
-
-
-def attempt(start, end, *gpus_of_servers):
-    detail = [
-        {"ip": f"m{n}", "gpus": [f"gpu{g}" for g in range(gpus)]}
-        for n, gpus in enumerate(gpus_of_servers)
-    ]
-    return {"start_time": start, "end_time": end, "detail": detail}
-
-
-def philly_job(jobid, *attempts, vc="ee9e8c", submitted="2017-10-07 01:11:39"):
-    return {
-        "status": "Pass",
-        "vc": vc,
-        "jobid": jobid,
-        "attempts": list(attempts),
-        "submitted_time": submitted,
-        "user": "ce2f4c",
-    }
 
 
 @having("jobs")
@@ -144,16 +124,6 @@ def test_ignored_columns_are_listed(write, layout):
     assert said == ([f"Columns ignored: {ignored}."] if ignored else [])
 
 
-def test_a_job_whose_last_attempt_has_no_end_still_ran(write):
-    """Whatever attempts it had before; one that has an end later counts with those that have."""
-    ended = attempt("2017-10-07 01:00:00", "2017-10-07 01:00:30", 1)
-    open_ = attempt("2017-10-07 02:00:00", None, 1)
-    jobs = [philly_job("ran", ended, open_), philly_job("ended", open_, ended)]
-    workload = read_workload(write(json.dumps(jobs)))
-    assert rows_of(workload) == [("ended", 0, 30, 1)]
-    assert workload.assumptions[-1].endswith("left out: 1 that never ran or had not ended.")
-
-
 @having("bad_rows")
 def test_bad_rows_are_refused_or_dropped_and_counted(write, layout):
     """A job with several rows, one of them bad, is dropped as a whole: its demand is not known."""
@@ -188,18 +158,6 @@ def test_other_separators_are_named(write, sign, shown):
             read(path)
 
 
-def test_philly_over_the_hour_when_the_clock_is_put_back(write):
-    job = philly_job(
-        "j",
-        attempt("2017-11-05 01:50:00", "2017-11-05 01:10:00", 1),
-        attempt("2017-11-05 03:00:00", "2017-11-05 03:00:30", 1),
-        submitted="2017-11-05 01:00:00",
-    )
-    workload = read_workload(write(json.dumps([job]), "cluster_job_log"))
-    assert workload.name == "cluster_job_log"
-    assert rows_of(workload) == [("j", 0, 30, 1)]
-
-
 @pytest.mark.parametrize("asked", ["pai_task_table.csv", "pai_job_table.csv"])
 def test_pai_tables_from_either(write, asked):
     write(PAI_TASKS, "pai_task_table.csv")
@@ -209,16 +167,6 @@ def test_pai_tables_from_either(write, asked):
     assert rows_of(workload) == [("j1", 0, 95, 2), ("j4", 310, 50, 4)]
     left_out = "2 that never ran or had not ended; 1 without GPUs"
     assert workload.assumptions[-1] == f"Jobs of the trace left out: {left_out}."
-
-
-def test_pai_with_its_header_put_in_front(write):
-    header = (
-        "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,"
-        "gpu_type\n"
-    )
-    assert rows_of(read_workload(write(header + PAI_TASKS))) == rows_of(
-        read_workload(write(PAI_TASKS))
-    )
 
 
 def test_own_optional_columns(write):
@@ -276,12 +224,6 @@ def test_gavel_of_nine_and_ten_columns(write, layout):
     assert second.weight == 1
     assert second.deadline_s == pytest.approx(1.2 * second.duration_s, abs=2e-3)
     assert (first.submit_s, second.submit_s) == (0, 2)
-
-
-def test_swf_without_its_remarks(write):
-    """The remarks at the top of a file in the standard workload format are optional."""
-    bare = "\n".join(SWF.splitlines()[2:])
-    assert read_workload(write(bare)).jobs == read_workload(write(SWF)).jobs
 
 
 def test_adaptdl(write):
@@ -349,26 +291,26 @@ def test_gzip_reads_as_plain(write, layout):
     assert (compressed.name, compressed.jobs) == (plain.name, plain.jobs)
 
 
-def test_ids_that_occur_twice_get_their_row(write):
-    twice = "job_id,submission_time,duration,num_gpu\na,0,1,1\na,0,1,1\n"
-    assert [job.id for job in read_workload(write(twice)).jobs] == ["a#2", "a#3"]
-    said = "2 jobs share an id with others; # and their row are added to it."
-    ours = "job_id,submit_time_s,duration_s,gpus\na,0,1,1\na,0,1,1\n"
-    assert all(read_workload(write(text)).assumptions[-1] == said for text in (twice, ours))
-    philly = json.dumps([json.loads(LAYOUTS["microsoft-philly"])[-1]] * 2)
-    assert [job.id for job in read_workload(write(philly)).jobs] == ["first#0", "first#1"]
-
-
-def rows_of_defects():
-    """Return every defect of an example file: the text that has it, and the error."""
+def variants(key, results):
+    """Return (text, *results) for every changed example file in the tables `key`."""
     for layout, table in TABLES.items():
-        for name, (*change, error) in table.get("defects", {}).items():
+        for name, row in table.get(key, {}).items():
+            change = row[:-results]
             text = change[0]
             if len(change) == 2:
                 old, new = change
-                assert old in table["text"], "the defect changes nothing"
+                assert old in table["text"], "the change changes nothing"
                 text = table["text"].replace(old, new, 1) if old else table["text"] + new
-            yield pytest.param(text, error, id=f"{layout}: {name}")
+            yield pytest.param(text, *row[-results:], id=f"{layout}: {name}")
+
+
+@pytest.mark.parametrize(("text", "jobs", "said"), [*variants("others", 2)])
+def test_other_files(write, text, jobs, said):
+    """Repeated ids, optional headers and remarks, and attempts that look as if they never end."""
+    workload = read_workload(write(text, "cluster_job_log"))
+    assert workload.name == "cluster_job_log"
+    assert rows_of(workload) == [tuple(row) for row in jobs]
+    assert said in workload.assumptions[-1]
 
 
 @pytest.mark.parametrize(
@@ -379,7 +321,7 @@ def rows_of_defects():
         (b"\x1f\x8bnot gzip", "is a damaged or truncated gzip file"),
         (gzip.compress(OURS.encode())[:-9], "is a damaged or truncated gzip file"),
         (b"job_id\xff", "is not UTF-8 text"),
-        *rows_of_defects(),
+        *variants("defects", 1),
     ],
 )
 def test_malformed(write, tmp_path, content, reason):

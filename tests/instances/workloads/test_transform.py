@@ -24,6 +24,10 @@ from lyra_opt.instances.workloads.transform import (
 )
 from lyra_opt.simulation.workload import Job, Workload
 from tests.instances.workloads.published import published
+from tests.tables import tables
+
+TABLES = tables(__file__)
+
 
 percents = st.integers(0, 100)
 
@@ -123,17 +127,7 @@ def test_labels_tell_scenarios_apart():
     assert JobAssumptions(all_elastic=True, fungible_percent=0).label == "-fungible0-ideal"
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "rule"),
-    [
-        ("fungible_percent", -1, "must be an integer of at least 0"),
-        ("elastic_percent", 101, "must be at most 100"),
-        ("checkpoint_percent", 2.5, "must be an integer"),
-        ("wrong_estimate_percent", True, "must be an integer"),
-        ("estimate_error_percent", 100, "must be at most 99"),
-        ("all_elastic", 1, "must be true or false"),
-    ],
-)
+@pytest.mark.parametrize(("field", "value", "rule"), TABLES["bad_assumptions"])
 def test_bad_assumptions(field, value, rule):
     with pytest.raises(FieldError, match=rule) as caught:
         JobAssumptions(**{field: value})

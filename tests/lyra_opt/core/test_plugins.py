@@ -13,10 +13,13 @@ import pytest
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.plugins import Plugins
 from lyra_opt.core.solver import SOLVERS
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+TABLES = tables(__file__)
 
 
 @dataclass
@@ -53,15 +56,7 @@ def test_found_by_name(fruit):
     assert fruits.find("pear") is fruits.find("pear")
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("plum", "fruit 'plum': unknown fruit; known: apple, broken, odd$"),
-        ("Aple", r"fruit 'Aple': unknown fruit; did you mean apple\?$"),
-        ("broken", "fruit 'broken': x:Y cannot be loaded: no such module$"),
-        ("odd", "fruit 'odd': x:Y must be a builtins.str, not int$"),
-    ],
-)
+@pytest.mark.parametrize(("name", "message"), TABLES["refused"])
 def test_refused(name, message, fruit):
     """With the names of all, or with what is wrong; others can be had all the same."""
     fruits = fruit(
@@ -167,16 +162,7 @@ class TestOwn:
         assert isinstance(fruits.of(Pip), Pip)
         assert fruits.of(pip, "apple") is pip
 
-    @pytest.mark.parametrize(
-        ("name", "message"),
-        [
-            ("Pib", r"own.py: does not define Pib; did you mean Pip\?$"),
-            ("Stone", "own.py: does not define Stone; it defines Pip, Nameless, Demanding$"),
-            ("Nameless", "own.py:Nameless' is not a fruit: it lacks name$"),
-            ("SEVEN", "own.py:SEVEN' is not a fruit: it lacks name$"),
-            ("Demanding", "own.py:Demanding' cannot be created: .*'size'$"),
-        ],
-    )
+    @pytest.mark.parametrize(("name", "message"), TABLES["nothing_of_the_kind"])
     def test_nothing_of_the_kind(self, name, message, fruits, own):
         """The file has nothing of the name, or something else."""
         with pytest.raises(UserError, match=message):

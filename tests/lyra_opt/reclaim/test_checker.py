@@ -13,6 +13,9 @@ from lyra_opt.reclaim.heuristics.base import preempted_weight
 from lyra_opt.testing.strategies import reclaim_instances
 from tests.optima import document_of, objective
 from tests.reference.reclaim import choices
+from tests.tables import tables
+
+TABLES = tables(__file__)
 
 
 @pytest.fixture
@@ -48,32 +51,15 @@ def mixed() -> Instance:
     )
 
 
-@pytest.mark.parametrize(
-    ("semantics", "servers", "measures"),
-    [
-        ("rigid", "a", (3, ["wide"], 2, 2)),  # elastic scales in, wide loses a base worker
-        ("rigid", "c", (0, ["local"], 0, 0)),  # preempted, though it weighs nothing
-        ("interchangeable", "a", (3, ["wide"], 2, 2)),  # 2 of wide's 4 remain, it needs 3
-        ("interchangeable", "ac", (3, ["wide", "local"], 2, 2)),
-    ],
-)
+@pytest.mark.parametrize(("semantics", "servers", "measures"), TABLES["by_hand"])
 def test_by_hand(mixed, semantics, servers, measures):
     """Objective, preempted jobs, collateral GPUs and workers scaled in."""
     instance = replace(mixed, semantics=semantics, reclaim_servers=len(servers))
     report = check(instance, Solution(tuple(servers)))
-    assert (report.objective, *report.measures().values()) == measures
+    assert [report.objective, *report.measures().values()] == measures
 
 
-@pytest.mark.parametrize(
-    ("servers", "violation"),
-    [
-        ((), "0 servers are chosen, but reclaim_servers is 1"),
-        (("a", "b"), "2 servers are chosen, but reclaim_servers is 1"),
-        (("x",), "server 'x' is not in the instance"),
-        (("t",), "server 't' is not on loan"),
-        (("a", "a"), "server 'a' is chosen twice"),
-    ],
-)
+@pytest.mark.parametrize(("servers", "violation"), TABLES["violations"])
 def test_violations(mixed, servers, violation):
     """Every broken rule is named, and nothing is computed for an invalid choice."""
     report = check(mixed, Solution(servers))

@@ -24,11 +24,15 @@ from lyra_opt.reclaim.heuristics.greedy import (
 from lyra_opt.testing.strategies import reclaim_instances
 from tests.lyra_opt.reclaim import plain_rules
 from tests.optima import optimum as least_weight
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
+
+TABLES = tables(__file__)
+
 
 TIE_RULES = pytest.mark.parametrize("tie_rule", list(TieRule))
 RIGID = reclaim_instances(semantics="rigid", max_servers=6, max_jobs=7)
@@ -226,15 +230,7 @@ class TestLyraGreedy:
 class TestTightness:
     """Section 6.2: the families on which the rules pay most."""
 
-    @pytest.mark.parametrize(
-        ("k", "servers", "with_optimum", "with_harmonic"),
-        [
-            (1, 12, "9.1", "9.1"),
-            (2, 41, "17.6", "21.6"),
-            (4, 155, "34.7", "50.1"),
-            (7, 462, "60.4", "97.2"),
-        ],
-    )
+    @pytest.mark.parametrize(("k", "servers", "with_optimum", "with_harmonic"), TABLES["decoy"])
     def test_decoy(self, k, servers, with_optimum, with_harmonic):
         """The table of `decoy`: Lyra pays 8k for any tie rule, all else finds the optimum 1."""
         instance = generate("reclaim", "decoy", reclaim=k)
@@ -291,13 +287,7 @@ class TestTightness:
             assert paid(LyraGreedy(), instance) == shared
 
     @pytest.mark.parametrize(
-        ("order", "rounded", "lyra", "marginal", "peeling", "guarantee"),
-        [
-            (7, "6.86", 33, 33, 33, "54.9"),
-            (11, "7.27", 46, 46, 45, "87.3"),
-            (13, "7.38", 50, 50, 52, "103.4"),
-            (19, "7.58", 69, 69, 68, "151.6"),
-        ],
+        ("order", "rounded", "lyra", "marginal", "peeling", "guarantee"), TABLES["net"]
     )
     def test_net(self, order, rounded, lyra, marginal, peeling, guarantee):
         """The table of `net`, for the order of servers in ``instances/reclaim/solved.py``.

@@ -22,6 +22,10 @@ from lyra_opt.heterogeneous.problem import PROBLEM
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
 from tests.formulations.heterogeneous.share_instances import drawn
+from tests.tables import tables
+
+TABLES = tables(__file__)
+
 
 ENGINES = (None, "lp-glop")
 
@@ -193,32 +197,14 @@ def test_hierarchies_are_feasible_and_nobody_can_rise(instance, is_fifo):
     assert (promised(arrays, filled.shares) >= filled.levels * (1 - 1e-6) - 1e-9).all()
 
 
-@pytest.mark.parametrize(
-    ("entities", "message"),
-    [
-        (
-            [("a", ("j0", "j9"))],
-            r"entities\[0\].jobs is \"j9\": must be the id of a job of the instance",
-        ),
-        ([("a", ("j0", "j1")), ("b", ("j1",))], r"entities\[1\].jobs is \"j1\": must be in one"),
-        ([("a", ("j0",))], r"entities is \"j1\": must belong to an entity"),
-    ],
-)
+@pytest.mark.parametrize(("entities", "message"), TABLES["bad_entities_are_named"])
 def test_bad_entities_are_named(entities, message):
     """Unknown jobs, jobs in two entities and jobs in none."""
     with pytest.raises(FieldError, match=message):
         fill(one_type(2, 1), [JobGroup(name=name, jobs=jobs) for name, jobs in entities])
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"weight": 0.0}, "weight"),
-        ({"policy": "lifo"}, "policy"),
-        ({"jobs": ()}, "jobs"),
-        ({"name": ""}, "name"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "message"), TABLES["bad_entity"])
 def test_bad_entity(fields, message):
     """Rules of single fields, by name."""
     with pytest.raises(FieldError, match=message):
