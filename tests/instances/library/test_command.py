@@ -36,7 +36,7 @@ def test_list_fits_a_narrow_terminal(run, monkeypatch):
     _, out, _ = run("library", "list")
     assert max(map(len, out.splitlines())) <= 60
     assert out.split()[:2] == ["instance", "grade"]
-    assert "All of it: --json" in out
+    assert "Show them with --json" in out
 
 
 def test_show(run):
