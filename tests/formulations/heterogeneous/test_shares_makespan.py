@@ -115,5 +115,5 @@ def test_job_that_fits_nowhere():
     """A gang of two on two servers of one GPU cannot be one copy."""
     instance = two_servers(forking=True)
     wide = replace(instance, jobs=(replace(instance.jobs[0], gang=2),))
-    with pytest.raises(ValueError, match="run nowhere"):
+    with pytest.raises(ValueError, match="cannot run on any GPU"):
         divisible_makespan(wide, engine_of("lp-highs"), forking=True)

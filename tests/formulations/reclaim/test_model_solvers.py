@@ -111,7 +111,7 @@ def test_too_many_workers_for_floats_are_declined():
             ),
         ),
     )
-    assert "'j' has 1999999 workers" in PULP_HIGHS.supports(instance).reason
+    assert "job 'j' has 1999999" in PULP_HIGHS.supports(instance).reason
     assert solve_and_check(RECLAIM, instance, CPSAT).objective == 0
 
 
