@@ -124,7 +124,7 @@ class Prover:
         cost = np.array([float(each * by / self._unit) for each, by in costs])
         upper = np.array(programme.upper, dtype=float)
         if programme.is_continuous:
-            # Rows already bound shares and levels.
+            # The rows already limit shares and levels, so no upper bounds are needed.
             # An upper bound on a barely feasible level would make the rounded rows infeasible.
             upper.fill(math.inf)
         highs.addCols(columns, cost, np.zeros(columns), upper, 0, nothing, nothing, np.zeros(0))

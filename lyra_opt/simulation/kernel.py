@@ -408,7 +408,7 @@ class QuietLeases:
             return
         done = previous.left - run.left
         # The last two leases are simulated; twice `WORK_TOLERANCE` leaves room for rounding.
-        # `done` is 0 if the policy was called twice at one time.
+        # If the policy was called twice at one time, `done` is 0 and no lease can be skipped.
         certain = run.left - 2 * WORK_TOLERANCE * run.work
         times = math.ceil(certain / done) - 2 if done > 0 else 0
         if times < 1:

@@ -73,7 +73,7 @@ def copies_of(job: Job, rates: BestRates) -> list[Mode]:
     ]
     if not found:
         return []
-    # A gang without copies adds up too, unless a copy is as fast on at most as many GPUs.
+    # A single gang is a further mode, unless a copy is as fast on at most as many GPUs.
     return found + [
         mode
         for mode in modes_of(job, rates)
