@@ -140,7 +140,7 @@ class Evidence:
                 return _distance(at_most, f"{where} the optimum", "the optimum is 0")
             if claim.status is Status.OPTIMAL or self.tightest is None:
                 return "optimal"
-            return f"optimal, as {self.tightest.bound_by or self.tightest.by} proves"
+            return f"optimal, proved by {self.tightest.bound_by or self.tightest.by}"
         parts = []
         if to_best:
             parts.append(_distance(to_best, f"{where} the best found", "the best found is 0"))
@@ -196,4 +196,4 @@ class Evidence:
 
 
 def _distance(gap: float, words: str, zero: str) -> str:
-    return f"{percent_text(gap)} {words}" if math.isfinite(gap) else f"{zero}: no percentage"
+    return f"{percent_text(gap)} {words}" if math.isfinite(gap) else f"no percentage ({zero})"

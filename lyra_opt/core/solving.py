@@ -99,13 +99,13 @@ class Witness:
     def __str__(self) -> str:
         """Return the result of the witness as a sentence."""
         if self.proves:
-            said = "proves the same"
+            said = "confirms the answer"
         elif self.dual_bound is None:
             said = "proves nothing"
         elif self.method == OWN_BOUND:
             said = f"is {show_value_of(self.dual_bound)}"
         else:
-            said = f"proves no more than the bound {show_value_of(self.dual_bound)}"
+            said = f"proves only the bound {show_value_of(self.dual_bound)}"
         if self.objective is not None:
             better = f"a better solution, {show_value_of(self.objective)}"
             is_best = self.dual_bound is not None and same_value(self.objective, self.dual_bound)

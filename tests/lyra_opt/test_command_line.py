@@ -88,7 +88,7 @@ class TestSolve:
         assert exit_code == 0
         assert "over optimum" in out
         assert "random: 100 % over the optimum; servers s2, s3" in out
-        assert "scf: optimal, as exact proves; servers s1, s2" in out
+        assert "scf: optimal, proved by exact; servers s1, s2" in out
         answers = json.loads(run("solve", FIGURE_5, *solvers, "--json")[1])
         assert [answer["gap_to_optimum_at_most"] for answer in answers] == [1.0, 0.0, 0.0]
         assert [answer["gap_to_best"] for answer in answers] == [1.0, 0.0, 0.0]

@@ -141,7 +141,7 @@ def test_plot_refuses_several_files(run, instance_file, tmp_path):
     """A picture is of one instance."""
     out_file = tmp_path / "out.svg"
     result = run("solve", instance_file, instance_file, "--plot", out_file)
-    assert_one_line_error(result, "--plot", "one instance file")
+    assert_one_line_error(result, "--plot", "several instance files")
     assert not out_file.exists()
 
 

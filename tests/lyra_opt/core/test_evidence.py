@@ -48,7 +48,7 @@ def test_with_a_proof():
     ]
     assert said(MINIMISED, *claims) == [
         "6.67 % over the optimum",
-        "optimal, as exact proves",
+        "optimal, proved by exact",
         "optimal",
     ]
 
@@ -65,11 +65,11 @@ def test_maximised():
     ("claims", "words"),
     [
         ([Claim("a", FEASIBLE, 3)], "no bound on the optimum is known"),
-        ([Claim("a", FEASIBLE, 3, 0)], "the optimum may be 0: no percentage"),
-        ([Claim("a", FEASIBLE, 3), Claim("b", OPTIMAL, 0, 0)], "the optimum is 0: no percentage"),
+        ([Claim("a", FEASIBLE, 3, 0)], "no percentage (the optimum may be 0)"),
+        ([Claim("a", FEASIBLE, 3), Claim("b", OPTIMAL, 0, 0)], "no percentage (the optimum is 0)"),
         (
             [Claim("a", FEASIBLE, 3), Claim("b", FEASIBLE, 0, -1)],
-            "the best found is 0: no percentage, the optimum may be 0: no percentage",
+            "no percentage (the best found is 0), no percentage (the optimum may be 0)",
         ),
         ([Claim("a", UNKNOWN, None, 3)], None),
     ],

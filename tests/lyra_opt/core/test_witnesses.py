@@ -129,7 +129,7 @@ def test_a_witness_that_is_stopped_says_how_far_it_got(monkeypatch):
     assert witness is not None
     assert (witness.stopped_by, witness.proves) == (StoppedBy.TIME, False)
     assert str(witness).startswith(
-        f"cpsat-strengthened, stopped by time, proves no more than the bound {witness.dual_bound}"
+        f"cpsat-strengthened, stopped by time, proves only the bound {witness.dual_bound}"
     )
     said = answer.as_json_object("file")["witness"]
     assert (said["stopped_by"], said["dual_bound"]) == ("time", witness.dual_bound)
@@ -181,7 +181,7 @@ def test_a_better_solution_of_the_witness_is_told():
     assert (witness.objective, witness.proves) == (8, False)
     assert "finds and proves a better solution, 8, in " in str(witness)
     stopped = str(replace(witness, dual_bound=7))
-    assert "finds a better solution, 8, and proves no more than the bound 7" in stopped
+    assert "finds a better solution, 8, and proves only the bound 7" in stopped
     evidence = evidence_of([answer])
     assert (evidence.best_objective, evidence.optimum) == (8, 8)
 
@@ -191,4 +191,4 @@ def test_words():
     found = Witness(method="cpsat", dual_bound=None, proves=False, wall_time_s=0.5)
     assert str(found) == "cpsat proves nothing, in 500.00 ms"
     found = Witness(method=OWN_BOUND, dual_bound=4, proves=True, wall_time_s=2.0)
-    assert str(found) == "the problem's own bound proves the same, in 2.00 s"
+    assert str(found) == "the problem's own bound confirms the answer, in 2.00 s"

@@ -53,7 +53,7 @@ def test_certify_brings_a_witness(fleet):
     answer = lo.solve(fleet, "exact", certify=True)
     assert answer.witness is not None
     assert answer.witness.proves
-    assert "witness:           cpsat-strengthened proves the same" in str(answer)
+    assert "witness:           cpsat-strengthened confirms the answer" in str(answer)
     assert lo.solve(fleet, "exact").witness is None
 
 
