@@ -160,7 +160,7 @@ class _Forgiving:
 
 @contextmanager
 def forgiving_stderr() -> Iterator[None]:
-    """Drop text in the block that cannot be written to stderr.
+    """In the block, drop text that cannot be written to stderr.
 
     Closed standard descriptors are opened on the null device. Otherwise the next file to be opened,
     such as a store, would get the number of stderr, and native code would write into the file.

@@ -47,7 +47,7 @@ def copy_below(folder: Path, path: str | Path) -> Path:
 
 
 def work_as_in(working_folder: str, copies: Path) -> None:
-    """Make this process read copies of another machine's files, also for relative paths."""
+    """Make this process read the copies of another machine's files, instead of its own files."""
     here = copy_below(copies, working_folder)
     here.mkdir(parents=True, exist_ok=True)
     os.chdir(here)

@@ -61,7 +61,7 @@ class ReadingMemory:
         self.add(used_bytes)
 
     def add(self, count: int) -> None:
-        """Add a number of bytes.
+        """Add bytes to the counter.
 
         Raises
         ------

@@ -51,7 +51,7 @@ class Family:
         self._seen: set[int] = set()
 
     def kill(self) -> None:
-        """Kill the processes that `memory_mib` saw last, whose parent may have ended."""
+        """Kill the processes that the last call of `memory_mib` found."""
         for each in self._seen:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(each, signal.SIGKILL)
