@@ -12,11 +12,13 @@ import lyra_opt as lo
 from lyra_opt.__main__ import main
 from lyra_opt.core.run_progress import listening
 from lyra_opt.simulation.workload import Job, Workload
+from tests.tables import tables
+
+TABLES = tables(__file__)
 
 SMALL = ("--set", "cluster.servers=4", "--set", "jobs.parameters.days=1")
 CHANGES = {"cluster.servers": 4, "jobs.parameters.days": 1}
 
-_NO_FUNGIBLE = ("--set", "jobs.assumptions.fungible_percent=0")
 
 TRACE = """\
 job_id,submit_time_s,gpus,duration_s
@@ -177,26 +179,11 @@ def test_progress_covers_all_bounds(monkeypatch):
     assert len(set(told)) > 8 * 2  # eight bounds, each of two ascents of many passes
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["bound", "nowhere"], "nowhere"),
-        (["bound", "lyra-paper", *SMALL, "--scheme", "pollux"], "no bound applies to scheme"),
-        (["bound", "lyra-paper", "--reading", "strict"], "strict"),
-        (["bound", "lyra-paper", "--set", "cluster.servers=0"], "cluster.servers"),
-        (["bound", "lyra-paper", *SMALL, "--schedule"], "--schedule cannot search a schedule"),
-        (["bound", "lyra-paper", *SMALL, "--schedule", "--of", "rigid"], "omit --of"),
-        (["bound", "lyra-paper", *SMALL, "--of", "small"], "small"),
-        (
-            ["bound", "lyra-paper", *SMALL, *_NO_FUNGIBLE, "--of", "fungible"],
-            "must contain a job",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "told"), TABLES["bad_input"])
 def test_bad_input_is_told_in_one_line(arguments, told, capsys):
     """The exit code is 2."""
     try:
-        code = main(arguments)
+        code = main(arguments.replace("SMALL", " ".join(SMALL)).split())
     except SystemExit as error:
         code = int(error.code or 0)
     captured = capsys.readouterr()

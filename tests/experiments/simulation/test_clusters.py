@@ -24,6 +24,10 @@ from tests.experiments.simulation.conftest import (
     figures,
     schemes,
 )
+from tests.tables import tables
+
+TABLES = tables(__file__)
+
 
 _QUEUES = ("queue_mean_s", "queue_p50_s", "queue_p95_s", "queue_p99_s", "queue_max_s")
 _JCTS = ("jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_p99_s", "jct_max_s")
@@ -50,6 +54,10 @@ KEYS_OF_RACKS = [
 
 # On one GPU, one after the other.
 MANY = json.dumps(list(range(1, 102)), separators=(",", ":"))
+TOO_MANY = (
+    f'ONE --set axes={{"cluster.servers"={MANY},"jobs.count"={MANY}}}',
+    ["axes is an object", "at most 10,000 combinations, not 10,201"],
+)
 
 ONE_GPU_JOBS = HEADER + "a,0,100,1\nb,10,50,1\nc,20,30,1\n"
 
@@ -458,93 +466,7 @@ class TestRacks:
 class TestBadInput:
     """One line names the error, and no file is written."""
 
-    @pytest.mark.parametrize(
-        ("arguments", "parts"),
-        [
-            ("", ["SCENARIO", "required"]),
-            ("plai", ["scenario 'plai'", "did you mean plain?", ".toml"]),
-            ("none.toml", ["none.toml", "cannot be read"]),
-            ("broken.toml", ["broken.toml", "is not valid TOML"]),
-            ("plain", ["scenario plain: cluster", "one of servers, like"]),
-            ("plain --set cluster.server=1", ["cluster.server is 1: unknown", "mean servers?"]),
-            ("ONE --set cluster.servers.x=1", ["cluster.servers is 1", "must be a table"]),
-            ("plain --set cluster=3", ["cluster is 3"]),
-            ("plain --set cluster.servers=1", ["jobs", "--jobs FILE"]),
-            ("plain --set cluster.servers=1 --jobs none.csv", ["none.csv", "does not exist"]),
-            ("plain --set cluster.servers=1 --jobs .", ["cannot be read", "directory"]),
-            ("plain --set cluster.servers=1 --jobs bad.csv", ["bad.csv", "row 3", '"soon"']),
-            ("ONE --set jobs.vc=x", ["three.csv", "vc"]),
-            ("ONE --scheme best", ["scheme 'best'", "did you mean best-fit?"]),
-            ("ONE --seed -1", ["--seed", "'-1'"]),
-            ("ONE --processes 0", ["--processes", "'0'"]),
-            ("ONE --out three.csv", ["--out three.csv", "is a file"]),
-            ("ONE --out three.csv/x", ["--out three.csv/x", "is a file"]),
-            ("ONE --capture three.csv", ["--capture", "is a file"]),
-            ("ONE --set capture.most=0", ["capture.most is 0"]),
-            ("ONE --set capture.kinds=[]", ["capture.kinds", "at least one entry"]),
-            ("ONE --set cluster.loans.forecaster=luck", ["'luck'", "seasonal"]),
-            ("ONE --set cluster.loans.usage=three.csv", ["three.csv", "time"]),
-            ("ONE --set cluster.gpu_type=abacus", ["cluster.gpu_type", "abacus"]),
-            ("ONE --set cluster.loans.gpu_type=abacus", ["cluster.loans.gpu_type", "abacus"]),
-            ("ONE --set cluster.like=moon", ["cluster.like", "cannot be combined with servers"]),
-            ("plain --set cluster.like=moon", ["cluster 'moon'", "hadare-lab"]),
-            ("ONE --set speed.throughputs=none", ["'none'", "gavel"]),
-            ("ONE --set speed.throughputs=three.csv", ["three.csv", "model"]),
-            ("ONE --set tenure.rounds.copy_efficiency=0.5", ["copy_efficiency is 0.5", "list"]),
-            ("ONE --set tenure.rounds.merge_s=355", ["merge_s is 355", "restart_s"]),
-            ("ONE --set tenure.leases.lease_s=inf", ["tenure.leases.lease_s is Infinity"]),
-            ('ONE --set axes={"cluster.servers"=[1,1]}', ["axes.cluster.servers", "twice"]),
-            ('ONE --set axes={"cluster.servers"=[1,0]}', ["cluster.servers is 0"]),
-            ('ONE --set axes={"cluster.server"=[1]}', ["cluster.server", "did you mean servers?"]),
-            ('ONE --set axes={"seeds"=[1,2]}', ["axes.seeds", "must not be an axis"]),
-            (
-                'ONE --set axes={"cluster.servers"=[1],"cluster"=[{servers=2}]}',
-                ["axes.cluster", "must not contain cluster.servers"],
-            ),
-            (
-                f'ONE --set axes={{"cluster.servers"={MANY},"jobs.count"={MANY}}}',
-                ["axes is an object", "at most 10,000 combinations, not 10,201"],
-            ),
-            ("ONE --set tenure.rounds.round_s=1e300", ["round_s is 1e+300", "at most 1e+09"]),
-            ('ONE --set schemes=[{name="fifo",label="a\\nb"}]', ["label", "on one line"]),
-            ('ONE --set cluster.groups=[{servers=1,gpu_type="k80"}]', ["groups is a list of 1"]),
-            ("gavel-108 --set jobs.parameters.jobs=1000001", ["at most 1000000"]),
-            ("dally-batch --set jobs.parameters.jobs=1000001", ["at most 1000000"]),
-            ("lyra-paper --set jobs.parameters.jobs=1000001", ["at most 1000000"]),
-            ("lyra-paper --set jobs.parameters.days=1001", ["at most 1000"]),
-            ('ONE --set axes={"cluster.servers.x"=[1]}', ["cluster.servers", "must be a table"]),
-            ('ONE --set schemes=[{name="manual",timers="no.toml"}]', ["no.toml", "cannot be"]),
-            ("gavel-108 --set jobs.parameters.jobs=0", ["jobs.parameters.jobs is 0"]),
-            ("gavel-108 --set jobs.parameters.job=9", ["jobs.parameters.job", "mean jobs?"]),
-            ("hadare-lab --set jobs.workload=mix-2", ["workload 'mix-2'", "did you mean mix-"]),
-            ("hadare-lab --set jobs.parameters.jobs=2", ["jobs.parameters.jobs", "unknown key"]),
-            ("hadare-lab --scheme pollux", ["pollux", "its own goodput model"]),
-            ("gavel-108 --scheme hadare", ["hadare", "no single server can run", "oversized=drop"]),
-            ("dally-batch --set cluster.network.links=dsl", ["'dsl'", "congested-3"]),
-            ("dally-batch --set cluster.network.overlap=2", ["overlap is 2", "at most 1"]),
-            ("dally-batch --set cluster.network.rack_latency_s=-1", ["rack_latency_s is -1"]),
-            (
-                "dally-batch --set cluster.network.slowdowns=three.csv",
-                ["cluster.network.links", "cannot be combined with slowdowns"],
-            ),
-            (
-                "dally-batch --set cluster.network.topology=racks.toml",
-                ["cluster.network.topology", "cannot be combined with servers"],
-            ),
-            ("plain --set cluster.network.topology=three.csv", ["three.csv", "TOML"]),
-            (
-                "plain --set cluster={servers=4,servers_per_rack=2,network={}} "
-                "--set jobs.workload=lyra-like --set jobs.parameters.days=1",
-                ["names no model"],
-            ),
-            ("philly", ["philly_jobs.csv.gz", "does not exist", "LYRA_OPT_TRACES"]),
-            (
-                'ONE --set cluster.loans={usage="nobody.csv",servers=2}',
-                ["nobody.csv", "does not exist", "LYRA_OPT_TRACES"],
-            ),
-            ("dally-poisson --set jobs.parameters.jobs_per_day=0", ["jobs_per_day is 0"]),
-        ],
-    )
+    @pytest.mark.parametrize(("arguments", "parts"), [*TABLES["bad_input"], TOO_MANY])
     def test_table(self, simulate, trace, tmp_path, monkeypatch, arguments, parts):
         """Bad input is reported before the first simulation."""
         (tmp_path / "bad.csv").write_text(HEADER + "a,0,100,2\nb,10,soon,1\n")
