@@ -59,7 +59,7 @@ _REFERENCE = re.compile(r"(?P<path>.+\.py):(?P<name>[^\W\d]\w*)", re.DOTALL)
 
 
 def is_reference(text: str) -> bool:
-    """Return whether a text is ``FILE.py:NAME``, or the name of a Python file alone."""
+    """Return whether a text is ``my_file.py:NAME``, or the name of a Python file alone."""
     return _REFERENCE.fullmatch(text) is not None or text.endswith(".py")
 
 
