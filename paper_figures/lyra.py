@@ -356,7 +356,7 @@ def seeds_of_figure_13(part: Part) -> str:
     """Return the setting of Figure 13 and its number of seeds, in words."""
     seeds = part.setting.seeds_of(part.publication)
     of = "one seed" if seeds == 1 else f"means over {seeds} seeds"
-    return f"Loaning without scaling, Basic, {of}."
+    return f"Scenario Basic, loaning without scaling, {of}."
 
 
 def why_table_5_differs(part: Part) -> list[str]:
@@ -479,11 +479,11 @@ def jobs_on_loan_in_words(part: Part) -> str:
     """Return how many jobs ran on servers on loan."""
     (outcome,) = part.outcomes("loaning")
     if outcome is None:
-        return "Loaning without scaling, Basic."
+        return "Scenario Basic, loaning without scaling."
     ran = outcome.jobs["ran_on_loan"]
     return (
-        f"Loaning without scaling, Basic: {int(ran.sum()):,} of {len(ran):,} jobs ran on servers "
-        "on loan at some time."
+        f"Scenario Basic, loaning without scaling: {int(ran.sum()):,} of {len(ran):,} jobs ran on "
+        "servers on loan at some time."
     )
 
 
@@ -491,8 +491,8 @@ def gains_without_errors(part: Part) -> str:
     """Return the gains with exact estimates of run times."""
     known = ", ".join(f"{gain} in {mean}" for mean, gain in _gains(part, "scaling").items())
     return (
-        "Scaling without loans, Basic. A wrong estimate is off by up to 25 %. Our gains with exact "
-        f"estimates: {known}."
+        "Scenario Basic, scaling without loans. A wrong estimate is off by up to 25 %. Our gains "
+        f"with exact estimates: {known}."
     )
 
 
