@@ -1,7 +1,6 @@
 """``lyra-opt generate``: write instances of a family.
 
-Only what the parser needs is imported here; families, and NumPy with them, are when it runs or
-prints the help that lists them.
+Families need NumPy, so they are imported only when the command runs.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.arguments import OneLineParser, add_command, completed_by
+from lyra_opt.commands.arguments import add_command, completed_by
 from lyra_opt.commands.messages import say
 from lyra_opt.commands.output import make_folder, require_folder_path
 from lyra_opt.core.errors import UserError, show_value
@@ -38,90 +37,58 @@ if TYPE_CHECKING:
     from lyra_opt.instances.parameters import Parameter
 
 COUNT = IntegerParameter(
-    meaning="how many instances, of the seeds N, N + 1, ...", least=1, largest=1_000_000, default=1
+    meaning="number of instances, with seeds N, N + 1, ...", least=1, largest=1_000_000, default=1
 )
 
 LARGEST_PENDING_BYTES = 256 * 2**20
-"""How much is kept in memory before the first file is written."""
+"""The size of generated files to keep in memory before the first file is written."""
 
-RECLAIM_DESCRIPTION = """\
-Write reclaim instances of a family, one file NAME.json each, and print their paths.
+DESCRIPTION = """\
+Write {problem} instances of a family, one file NAME.json each, and print their paths. Without
+options, list the families. The same parameters and seed produce the same bytes on any machine."""
 
-The same parameters and seed give the same bytes, on any machine. Instances that differ in
---reclaim, --semantics or --off-loan-percent alone are the same fleet with the same jobs.
-Where the optimum is known by construction it is written to solutions/NAME.solution.json."""
+EPILOG = """\
+examples:
+  lyra-opt generate {problem}
+{examples}
+Which instances share jobs or servers: "I solve models" in the documentation.
+"""
 
 RECLAIM_EXAMPLES = """\
-examples:
   lyra-opt generate reclaim --family messy-dist --servers 520 --reclaim 156 --count 5 --out fleets
-  lyra-opt generate reclaim --family net --reclaim 6 --out fleets
-  lyra-opt generate reclaim --family snapshot --trace TRACE.csv.gz --servers 520 --reclaim 156 \\
-      --placement messy --count 10 --gzip --out fleets
 """
-
-ALLOCATION_DESCRIPTION = """\
-Write allocation instances of a family, one file NAME.json each, and print their paths.
-
-The same parameters and seed give the same bytes, on any machine. Instances of family load that
-differ in load, objective, scaling loss, releases or GPUs a worker alone are otherwise the same
-jobs."""
 
 ALLOCATION_EXAMPLES = """\
-examples:
-  lyra-opt generate allocation --family light --jobs 50 --count 10 --out queues
-  lyra-opt generate allocation --family load --jobs 8 --load-percent 400 --release-percent 100 \\
-      --scaling-loss-percent 20 --out queues
-  lyra-opt generate allocation --family load --jobs 300 --objective jct_reduction --gpus 4000 \\
-      --gpus-per-worker mixed --extra-workers 8 --out queues
-  lyra-opt generate allocation --family worst-case --jobs 61 --out queues
+  lyra-opt generate allocation --family load --jobs 8 --load-percent 400 --out queues
 """
-
-
-HETEROGENEOUS_DESCRIPTION = """\
-Write heterogeneous instances of a family, one file NAME.json each, and print their paths.
-
-The same parameters and seed give the same bytes, on any machine. Instances that differ in
---objective, --gpus-of-server or --forking alone are the same jobs."""
 
 HETEROGENEOUS_EXAMPLES = """\
-examples:
-  lyra-opt generate heterogeneous --family offline --jobs 8 --count 10 --out rounds
-  lyra-opt generate heterogeneous --family offline --jobs 6 --rounds 40 --objective makespan \\
-      --release-percent 0 --forking yes --gpus-of-server 1 --out rounds
+  lyra-opt generate heterogeneous --family offline --jobs 6 --objective makespan --out rounds
 """
 
-NETWORK_DESCRIPTION = """\
-Write network instances of a family, one file NAME.json each, and print their paths.
-
-The same parameters and seed give the same bytes, on any machine. Instances that differ in
---objective or --timers alone are the same gangs and machines; with another --network the gangs
-compute as well as its links let them, and those that ran before have the scores of these links."""
-
 NETWORK_EXAMPLES = """\
-examples:
-  lyra-opt generate network --family epoch --jobs 20 --count 10 --out epochs
-  lyra-opt generate network --family epoch --jobs 40 --racks 8 --machines-per-rack 8 \\
-      --busy-percent 50 --network congested-3 --timers none --objective work_rate --out epochs
+  lyra-opt generate network --family epoch --jobs 40 --racks 8 --timers none --out epochs
 """
 
 
 @dataclass(frozen=True, slots=True)
 class _ProblemCommand:
-    """What ``generate PROBLEM`` says and takes.
+    """The texts and parameters of ``generate PROBLEM``.
 
     Parameters
     ----------
     problem
-        Its name.
-    help, description, examples
-        For ``--help``.
+        The name of the problem.
+    help
+        The question of the problem, for the list of problems.
+    examples
+        Example commands, for ``--help``.
     parameters
-        Those of its families.
+        The parameters of the families, by name.
     """
 
     problem: str
     help: str
-    description: str
     examples: str
     parameters: Mapping[str, Parameter]
 
@@ -130,47 +97,28 @@ COMMANDS = (
     _ProblemCommand(
         "allocation",
         "how many workers each elastic job gets",
-        ALLOCATION_DESCRIPTION,
         ALLOCATION_EXAMPLES,
         parameters_of(AllocationParameters),
     ),
     _ProblemCommand(
         "heterogeneous",
-        "which gangs run on which of unlike GPUs, round by round",
-        HETEROGENEOUS_DESCRIPTION,
+        "which gangs run on which GPU types, in rounds or as time shares",
         HETEROGENEOUS_EXAMPLES,
         parameters_of(HeterogeneousParameters),
     ),
     _ProblemCommand(
         "network",
         "which waiting gangs start, and how close together",
-        NETWORK_DESCRIPTION,
         NETWORK_EXAMPLES,
         parameters_of(NetworkParameters),
     ),
     _ProblemCommand(
         "reclaim",
-        "which servers on loan to give back",
-        RECLAIM_DESCRIPTION,
+        "which servers on loan to take back",
         RECLAIM_EXAMPLES,
         parameters_of(ReclaimParameters),
     ),
 )
-
-
-class _FamilyListingParser(OneLineParser):
-    """A parser whose help lists the families, which are loaded only to print it."""
-
-    def format_help(self) -> str:
-        """Return the help with a line for each family."""
-        from lyra_opt.instances.family import family_names, find_family
-
-        problem: str = self.get_default("problem")
-        lines = [
-            f"  {name:<12} {find_family(problem, name).summary}" for name in family_names(problem)
-        ]
-        self.epilog = "\n".join(["families:", *lines, "", self.get_default("examples")])
-        return super().format_help()
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -178,41 +126,41 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     generate = add_command(
         subparsers,
         "generate",
-        "write instances of a family, synthetic or cut from a trace",
-        "Write instances of a family, synthetic or cut from a job trace.",
-        '"lyra-opt generate PROBLEM --help" lists the families of a problem.',
+        "write instances of a family, synthetic or from a trace",
+        "Write instances of a family, synthetic or from a job trace.",
+        '"lyra-opt generate PROBLEM" lists the families of a problem.',
     )
-    problems = generate.add_subparsers(metavar="PROBLEM", parser_class=_FamilyListingParser)
+    problems = generate.add_subparsers(metavar="PROBLEM")
     for command in COMMANDS:
         _add_problem(problems, command)
 
 
 def _add_problem(problems: argparse._SubParsersAction[Any], command: _ProblemCommand) -> None:
     parser = problems.add_parser(
-        command.problem, help=command.help, description=command.description
+        command.problem,
+        help=command.help,
+        description=DESCRIPTION.format(problem=command.problem),
+        epilog=EPILOG.format(problem=command.problem, examples=command.examples),
     )
-    family = parser.add_argument(
-        "--family", metavar="F", required=True, help="one of those listed below"
-    )
+    family = parser.add_argument("--family", metavar="F", help="name of a family")
     completed_by(family, partial(_families, command.problem))
+    varied = parser.add_argument_group("parameters of the families")
     for name, parameter in command.parameters.items():
-        # The family knows its own defaults, and says what it requires or does not take.
-        _add_option(parser, name, parameter, default=None)
-    _add_option(parser, "seed", SEED, default=SEED.default)
-    _add_option(parser, "count", COUNT, default=COUNT.default)
-    parser.add_argument("--gzip", action="store_true", help="write NAME.json.gz instead")
-    parser.add_argument(
-        "--out",
-        metavar="DIR",
-        required=True,
-        help="folder to write to, made if it is missing; files of the same name are replaced",
-    )
-    parser.set_defaults(
-        run=run,
-        problem=command.problem,
-        examples=command.examples,
-        parameters=tuple(command.parameters),
-    )
+        # Each family has its own defaults, and reports parameters that it requires or refuses.
+        _add_option(varied, name, parameter, default=None)
+    output = parser.add_argument_group("output")
+    _add_option(output, "seed", SEED, default=SEED.default)
+    _add_option(output, "count", COUNT, default=COUNT.default)
+    output.add_argument("--gzip", action="store_true", help="write NAME.json.gz instead")
+    output.add_argument("--out", metavar="DIR", help="folder; existing files are replaced")
+    parser.set_defaults(run=run, problem=command.problem, parameters=tuple(command.parameters))
+
+
+def _print_families(problem: str) -> None:
+    from lyra_opt.commands.output import print_meanings
+    from lyra_opt.instances.family import find_family
+
+    print_meanings({name: find_family(problem, name).summary for name in _families(problem)})
 
 
 def _families(problem: str) -> list[str]:
@@ -222,7 +170,7 @@ def _families(problem: str) -> list[str]:
 
 
 def _add_option(
-    parser: argparse.ArgumentParser, name: str, parameter: Parameter, *, default: int | None
+    parser: argparse._ActionsContainer, name: str, parameter: Parameter, *, default: int | None
 ) -> None:
     action = parser.add_argument(
         option(name),
@@ -252,12 +200,18 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt.core.problem import find_problem
     from lyra_opt.instances.family import find_family
 
+    if arguments.family is None and arguments.out is None:
+        _print_families(arguments.problem)
+        return 0
+    for name in ("family", "out"):
+        if getattr(arguments, name) is None:
+            raise UserError(f"--{name} is missing: --family and --out are both required")
     family = find_family(arguments.problem, arguments.family)
     parameters = {name: getattr(arguments, name) for name in arguments.parameters}
     if arguments.count > 1 and not family.is_seeded(parameters):
         raise UserError(
-            f"--count is {arguments.count}: must be 1 for family {family.name}, which makes one "
-            "instance for these parameters whatever the seed"
+            f"--count is {arguments.count}: must be 1 for family {family.name}, because its instances "
+            "do not depend on the seed"
         )
     seeds = range(arguments.seed, arguments.seed + arguments.count)
     if not SEED.accepts(seeds[-1]):
@@ -301,9 +255,9 @@ def _files(
 
 
 def _generated_ahead(files: Iterator[tuple[Path, bytes]]) -> Iterator[tuple[Path, bytes]]:
-    """Yield the same files, each only after as many as memory allows have been generated.
+    """Yield the files in blocks; each block is complete before its first file is yielded.
 
-    What can go wrong in generating goes wrong before the first file is written, then.
+    If all files fit in memory, an error of the generator appears before any file is written.
     """
     pending: list[tuple[Path, bytes]] = []
     pending_bytes = 0

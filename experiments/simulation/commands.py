@@ -25,57 +25,34 @@ if TYPE_CHECKING:
 
 SIMULATE_DESCRIPTION = """\
 Replay the jobs of a scenario on a simulated cluster under one or more schemes, and report queuing
-times, job completion times (JCT), GPU usage and preemptions. A scenario is a TOML file, or the name
-of a bundled one; it states the cluster, jobs, loans, seeds and schemes.
-
-"lyra-opt scenarios list" lists the bundled scenarios, "lyra-opt scenarios keys" explains every key,
-and "lyra-opt schemes --for SCENARIO" lists the schemes that can run in a scenario."""
+times, job completion times (JCT), GPU usage and preemptions."""
 
 SIMULATE_EXAMPLES = """\
 examples:
-  lyra-opt simulate lyra-paper --set cluster.servers=44 --set jobs.parameters.days=2
-      compare Lyra with its baseline on a tenth of its cluster
   lyra-opt simulate plain --jobs trace.csv --set cluster.servers=60 --scheme fifo --scheme sjf
       replay your own trace
-  lyra-opt scenarios show lyra-paper > mine.toml
-  lyra-opt simulate mine.toml --scheme fifo --scheme lyra --set seeds=3 --out runs
-      replay your own scenario, and write a page with plots and tables for pandas
-  lyra-opt simulate lyra-paper --set jobs.parameters.days=1 --bound
-      show how far each scheme is above a proved lower bound
-  lyra-opt simulate lyra-paper --set jobs.parameters.days=1 --capture decisions
-  lyra-opt solve decisions/reclaim-contested-*.json --solver lyra-greedy --solver exact
-      save the decisions of a replay, and compare a heuristic with an exact solver on them
+  lyra-opt simulate lyra-paper --set jobs.parameters.days=1 --bound --out runs
+      show how far each scheme is above a proved lower bound, and write a page with plots
 
+See also: "lyra-opt scenarios list", "lyra-opt scenarios keys", "lyra-opt schemes --for SCENARIO",
+and "The simulated cluster" in the documentation.
 Exit code: 0; 1 if a simulation failed its checks; 2 for bad input or usage; 130 after Ctrl-C.
 """
 
 BOUND_DESCRIPTION = """\
 Prove lower bounds on the mean job completion time (JCT) and the mean queuing time of all schedules
-of a scenario, even of schedules made with knowledge of the future. A job that holds GPUs does not
-queue.
-
-Each bound applies to one reading. "restart": a rigid job without checkpoints that is stopped loses
-its work, as under Lyra and other schemes in which jobs keep their GPUs. "conserved": jobs may be
-stopped, resized and moved at any time without loss, as with leases and rounds at best. The second
-bound is weaker and applies to both kinds of schemes.
-
-By default all readings are used that apply to every scheme of the scenario. No bound applies to a
-scheme that lets jobs share GPUs or tunes jobs while they run. "lyra-opt simulate --bound" shows the
-bound beside each scheme."""
+of a scenario, even of schedules made with knowledge of the future."""
 
 BOUND_EXAMPLES = """\
 examples:
-  lyra-opt bound lyra-paper --set cluster.servers=44 --set jobs.parameters.days=2
-  lyra-opt bound plain --jobs trace.csv --set cluster.servers=60 --json
-      prove bounds for your own trace
   lyra-opt bound plain --jobs trace.csv --set cluster.servers=60 --schedule
-      search a good schedule too, to see how tight the bound is
-  lyra-opt bound lyra-paper --set cluster.servers=44 --save proofs
-  lyra-opt bound lyra-paper --set cluster.servers=44 --check proofs/seed0-restart-jct_mean.json
-      save a proof, and check it
-  lyra-opt simulate lyra-paper --set cluster.servers=44 --set jobs.parameters.days=2 --bound
-      show how far each scheme is above the bound
+      prove bounds for your own trace, and search a good schedule to see how tight they are
+  lyra-opt bound lyra-paper --save proofs
+  lyra-opt bound lyra-paper --check proofs/seed0-restart-jct_mean.json
+      save proofs, and check one of them
 
+Which bound applies to which scheme: "How far is a scheduler from the best possible?" in the
+documentation.
 Exit code: 0; 1 if a checked file claims more than its prices prove; 2 for bad input or usage; 130
 after Ctrl-C.
 """
@@ -83,7 +60,7 @@ after Ctrl-C.
 SCENARIOS_COMMANDS = {
     "list": "list the bundled scenarios",
     "show": "print a scenario's TOML text, to start your own from",
-    "keys": "explain every key of a scenario",
+    "keys": "explain the keys of a scenario",
     "parts": "list the workloads, clusters, GPU types, links and tables that a scenario can name",
     "schema": "print the JSON schema of scenarios, for editors",
 }
@@ -102,6 +79,13 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
         parser = add_command(what, name, meaning)
         if name == "show":
             completed_by(parser.add_argument("scenario", metavar="SCENARIO"), scenario_names)
+        if name == "keys":
+            parser.add_argument(
+                "text",
+                nargs="?",
+                metavar="TEXT",
+                help="only keys whose name or meaning has this text",
+            )
         parser.set_defaults(run=run_scenarios, what=name)
     schemes = add_command(
         subparsers,
@@ -132,12 +116,12 @@ def scheme_names() -> list[str]:
     return SCHEMES.names()
 
 
-def add_changes(parser: argparse.ArgumentParser) -> None:
+def add_changes(parser: argparse._ActionsContainer) -> None:
     """Add the options ``--jobs`` and ``--set``, which change a scenario."""
     parser.add_argument(
         "--jobs",
         metavar="FILE",
-        help="job trace to use instead of the scenario's jobs, also looked for in LYRA_OPT_TRACES",
+        help="job trace instead of the scenario's jobs; also looked for in LYRA_OPT_TRACES",
     )
     add_repeated_option(
         parser,
@@ -153,12 +137,12 @@ def _add_scenario(parser: argparse.ArgumentParser) -> None:
         "scenario", metavar="SCENARIO", help="name of a scenario, or a TOML file"
     )
     completed_by(scenario, scenario_names)
-    add_changes(parser)
-    scheme = add_repeated_option(parser, "--scheme", "NAME", "scheme to run, not the scenario's")
+    changes = parser.add_argument_group("changes to the scenario")
+    add_changes(changes)
+    scheme = add_repeated_option(changes, "--scheme", "NAME", "scheme instead of the scenario's")
     completed_by(scheme, scheme_names)
-    add_repeated_option(
-        parser, "--seed", "N", "seed to use, not the scenario's", type=integer_from(0)
-    )
+    seed = "seed instead of the scenario's"
+    add_repeated_option(changes, "--seed", "N", seed, type=integer_from(0))
 
 
 def _add_simulate(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -170,25 +154,21 @@ def _add_simulate(subparsers: argparse._SubParsersAction[Any]) -> None:
         SIMULATE_EXAMPLES,
     )
     _add_scenario(parser)
-    parser.add_argument(
-        "--out", metavar="DIR", help="folder for the runs, a page with plots, and tables"
+    running = parser.add_argument_group("running")
+    add_engine_options(running, "replays")
+    add_resume_option(running, "runs that --out already has")
+    output = parser.add_argument_group("output")
+    output.add_argument(
+        "--out", metavar="DIR", help="folder for runs, tables, and a page with plots"
     )
-    add_resume_option(parser, "runs that --out already has")
-    add_engine_options(parser, "replays")
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help="write a JSON object to stdout, or an array if there are several replays",
+    output.add_argument(
+        "--json", action="store_true", help="print a JSON object; an array for several replays"
     )
-    parser.add_argument(
-        "--bound",
-        action="store_true",
-        help="prove lower bounds, and show each scheme's distance; same as --set bounds=true",
+    output.add_argument(
+        "--bound", action="store_true", help="prove lower bounds, and show each scheme's distance"
     )
-    parser.add_argument(
-        "--capture",
-        metavar="DIR",
-        help="folder for decisions of the replays, as instance files for solve and studies",
+    output.add_argument(
+        "--capture", metavar="DIR", help="folder for decisions, as instance files for solve"
     )
     parser.set_defaults(run=run_simulate)
 
@@ -259,10 +239,11 @@ def run_scenarios(arguments: argparse.Namespace) -> int:
         from lyra_opt.experiments.simulation.scenario.documents import scenario_text
 
         print(scenario_text(arguments.scenario)[0], end="")
+    elif arguments.what == "keys":
+        catalogue.print_keys(arguments.text)
     else:
         {
             "list": catalogue.print_scenarios,
-            "keys": catalogue.print_keys,
             "parts": catalogue.print_parts,
             "schema": catalogue.print_schema,
         }[arguments.what]()
@@ -288,29 +269,24 @@ def _add_bound(subparsers: argparse._SubParsersAction[Any]) -> None:
         BOUND_EXAMPLES,
     )
     _add_scenario(parser)
+    bounds = parser.add_argument_group("bounds")
     for name, dest, choices, meaning in (
         ("--reading", "readings", [each.value for each in Reading], "what schedules may do"),
         ("--of", "job_classes", list(JOB_CLASSES), "jobs over which the means are taken"),
     ):
         metavar = f"{{{','.join(choices)}}}"
-        add_repeated_option(parser, name, metavar, meaning, dest=dest, choices=choices)
-    parser.add_argument(
+        add_repeated_option(bounds, name, metavar, meaning, dest=dest, choices=choices)
+    bounds.add_argument(
         "--schedule",
         action="store_true",
-        help="also search a schedule; only for rigid jobs on GPUs of one type without loans",
+        help="also search a schedule; only for rigid jobs on one GPU type without loans",
     )
-    parser.add_argument("--save", metavar="DIR", help="folder for the proofs, a file per bound")
-    add_repeated_option(
-        parser,
-        "--check",
-        "FILE",
-        "only recompute the bound that a saved proof claims, in exact arithmetic",
-        dest="checks",
-    )
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help="write a JSON array to stdout, with an object per variant, seed and reading",
+    output = parser.add_argument_group("output")
+    output.add_argument("--save", metavar="DIR", help="folder for the proofs, a file per bound")
+    check = "only check the bound in a saved proof, in exact arithmetic"
+    add_repeated_option(output, "--check", "FILE", check, dest="checks")
+    output.add_argument(
+        "--json", action="store_true", help="print an array with an object per seed and reading"
     )
     parser.set_defaults(run=run_bound)
 

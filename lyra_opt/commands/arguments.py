@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 WIDEST = 100
 """The largest width of help texts, because longer lines are hard to read."""
 
+GENERAL_OPTIONS = "Every command: -h help, -q errors only, -v each step, --debug tracebacks."
+"""The last line of each help text."""
+
 _COLUMN = re.compile(r" *\S.*?  +(?=\S)")
 """Matches the text before the second of two columns."""
 
@@ -39,6 +42,14 @@ class FoldedHelp(argparse.HelpFormatter):
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=min(get_terminal_size().columns, WIDEST) - 1)
+
+    def _format_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None) -> str:
+        """Return the usage line, with the word OPTIONS in place of all optional options."""
+        needed = [action for action in actions if not action.option_strings or action.required]
+        del groups  # exclusive groups hold only optional options
+        text = super()._format_usage(usage, needed, [], prefix)
+        # Sub-parsers take their own name from a usage text with an empty prefix.
+        return text if prefix == "" else text.replace(self._prog, f"{self._prog} [OPTIONS]", 1)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return "\n".join(f"{indent}{line}" for line in _folded(text, width - len(indent)))
@@ -87,9 +98,9 @@ class OneLineParser(argparse.ArgumentParser):
     """
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**{"formatter_class": FoldedHelp, **options})
+        super().__init__(**{"formatter_class": FoldedHelp, "add_help": False, **options})
         self.register("type", None, plain_text)
-        self._add_loudness_options()
+        self._add_general_options()
 
     def add_subparsers(self, **options: Any) -> Any:
         """Return the action for sub-commands, whose own parsers check their arguments.
@@ -105,13 +116,14 @@ class OneLineParser(argparse.ArgumentParser):
         self.print_help()
         return 0
 
-    def _add_loudness_options(self) -> None:
-        """Add the options for the level of detail, before or after the sub-command."""
-        group = self.add_argument_group("messages on stderr").add_mutually_exclusive_group()
-        for flags, loudness, meaning in (
-            (("-q", "--quiet"), Loudness.QUIET, "print errors only, no progress or remarks"),
-            (("-v", "--verbose"), Loudness.VERBOSE, "also print each step"),
-            (("--debug",), Loudness.DEBUG, "also print tracebacks of errors"),
+    def _add_general_options(self) -> None:
+        """Add the options of every command, which `format_help` names in one line."""
+        self.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
+        group = self.add_mutually_exclusive_group()
+        for flags, loudness in (
+            (("-q", "--quiet"), Loudness.QUIET),
+            (("-v", "--verbose"), Loudness.VERBOSE),
+            (("--debug",), Loudness.DEBUG),
         ):
             group.add_argument(
                 *flags,
@@ -119,8 +131,12 @@ class OneLineParser(argparse.ArgumentParser):
                 dest="loudness",
                 const=loudness,
                 default=argparse.SUPPRESS,
-                help=meaning,
+                help=argparse.SUPPRESS,
             )
+
+    def format_help(self) -> str:
+        """Return the help, with one line for the options of every command."""
+        return f"{super().format_help()}{GENERAL_OPTIONS}\n"
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """Parse the arguments; an error for an unknown option suggests a similar option."""
@@ -192,23 +208,23 @@ def add_json_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="write one JSON object to stdout")
 
 
-def add_seed_option(parser: argparse.ArgumentParser, of: str) -> None:
+def add_seed_option(parser: argparse._ActionsContainer, of: str) -> None:
     """Add the option ``--seed``, the seed of random draws."""
     text = f"random seed of {of} (default: 0)"
     parser.add_argument("--seed", type=integer_from(0), default=0, metavar="N", help=text)
 
 
-def add_time_limit_option(parser: argparse.ArgumentParser, of: str) -> None:
+def add_time_limit_option(parser: argparse._ActionsContainer, of: str) -> None:
     """Add the option ``--time-limit`` in seconds."""
-    text = f"time limit in seconds for {of} (default: no limit)"
+    text = f"seconds for {of} (default: no limit)"
     parser.add_argument(
         "--time-limit", type=above_zero("seconds"), metavar="S", dest="time_limit_s", help=text
     )
 
 
-def add_memory_limit_option(parser: argparse.ArgumentParser, of: str) -> None:
+def add_memory_limit_option(parser: argparse._ActionsContainer, of: str) -> None:
     """Add the option ``--memory-limit`` in MiB, beyond which a solver is killed."""
-    text = f"memory in MiB that {of} may use beyond that of its start (default: no limit)"
+    text = f"MiB that {of} may use beyond its start (default: no limit)"
     parser.add_argument(
         "--memory-limit", type=above_zero("MiB"), metavar="MIB", dest="memory_limit_mib", help=text
     )
@@ -226,9 +242,8 @@ def add_engine_options(parser: argparse._ActionsContainer, of: str) -> None:
     add_processes_option(where, of)
     where.add_argument(
         "--scheduler",
-        metavar="tls://HOST:PORT",
-        help=f"Dask scheduler whose workers do the {of} (default: the environment variable "
-        "LYRA_OPT_SCHEDULER; if it is not set, this machine)",
+        metavar="ADDRESS",
+        help=f"Dask scheduler for the {of} (default: LYRA_OPT_SCHEDULER, or this machine)",
     )
 
 
@@ -238,7 +253,7 @@ def add_resume_option(parser: argparse._ActionsContainer, what: str) -> None:
 
 
 def add_repeated_option(
-    parser: argparse.ArgumentParser, name: str, metavar: str, meaning: str, **options: Any
+    parser: argparse._ActionsContainer, name: str, metavar: str, meaning: str, **options: Any
 ) -> argparse.Action:
     """Add an option that may be repeated; its values form a list whose name is the plural."""
     plural = {"dest": f"{name.removeprefix('--')}s", **options}

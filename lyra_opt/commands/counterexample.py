@@ -42,37 +42,16 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Find a small instance on which a heuristic is worse than another solver or than the optimum, and
-write the instance and both solutions to files.
-
-Two instances are compared by the first of these counts that differs. For reclaim: servers, jobs,
-workers, weight. For allocation: jobs, GPUs, workers, work. For heterogeneous: jobs, servers,
-types, GPUs. For network: jobs, machines, racks, GPUs. The search goes from small to large sizes.
-It tries all plain instances of a size while they are few, and other instances at random. Then it
-reduces the counterexample as far as possible.
-
-An instance of reclaim is plain if all servers are on loan, no server has two workers of a job,
-each worker has one GPU, and weights are at most 2. An instance of allocation is plain if each
-worker has one GPU, work is at most 3, and it has no releases, running jobs or scaling losses. The
-other problems have no plain instances, so the search proves nothing about smaller instances.
-
-The output says what is proved. Both values and the optimum are always proved. That no smaller
-plain instance exists is proved only if all of them were tried. If objectives are not integers,
-such as a mean JCT, a counterexample must be worse by more than one millionth."""
+write the instance and both solutions to files. The output states what is proved about the size."""
 
 EXAMPLES = """\
 examples:
-  lyra-opt counterexample --heuristic lyra-greedy --against optimum
-      writes lyra-greedy-against-optimum.json, and the two solutions to
-      .lyra-greedy.solution.json and .optimum.solution.json
-  lyra-opt counterexample --heuristic lyra-greedy --against peeling --max weight=1 --out a.json
+  lyra-opt counterexample --heuristic lyra-greedy --against optimum --max weight=1
       all jobs have the same weight
-  lyra-opt counterexample --heuristic peeling --against optimum --min-ratio 4 --max weight=4
-      the heuristic costs at least four times as much as the optimum
-  lyra-opt counterexample --heuristic lyra --against optimum --max release=0
-      all jobs are submitted at time 0
-  lyra-opt counterexample --heuristic mckp-greedy --against optimum --variant joint
-  lyra-opt counterexample --heuristic dally --against optimum --variant work_rate
+  lyra-opt counterexample --heuristic lyra --against optimum --max release=0 --min-ratio 1.2
+      all jobs are submitted at time 0, and the mean JCT is at least 20 % above the optimum
 
+How the search works: "The smallest instance on which a heuristic fails" in the documentation.
 Equal seeds give equal answers, unless --time-limit ends the search.
 Exit code: 0; 1 if no counterexample was found (no file is written) or a solver failed; 2 for bad
 input.

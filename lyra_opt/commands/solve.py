@@ -41,27 +41,13 @@ EXAMPLES = """\
 examples:
   lyra-opt solve fleet.json
       the rule of the paper, and an exact solver with a time limit of 5 seconds
-  lyra-opt solve fleet.json --solver lyra-greedy --solver cpsat-strengthened --time-limit 10
-      a heuristic and an exact solver side by side
-  lyra-opt solve *.json --solver peeling --certify --json > answers.json
-      a heuristic with a proved bound on many files, as JSON
-  my-program | lyra-opt solve -
-      an instance from another program
+  lyra-opt solve *.json --solver lyra-greedy --solver cpsat --time-limit 10 --json > answers.json
+      a heuristic and an exact solver on many files, as JSON
 
-Every answer is recomputed from the instance; a solver with a false claim is reported as an error.
-Status "optimal" means that the run itself proved optimality. The gaps to the best solution and to
-the optimum use the solutions and bounds of all solvers.
-
-Solvers run in their own processes. A solver that fails, crashes or exits is a row of the table. A
-solver is killed if it exceeds its memory limit, or its time limit by a second or a tenth. Its
-answer is then the best solution that it reported, or the start.
-
-Ctrl-C, SIGTERM or SIGHUP ends the current run with its solution and bound, which are printed and
-written as usual; later runs do not start. A second signal ends the command at once.
-
+Every answer is recomputed from the instance; "optimal" means that the run itself proved it.
+Limits and Ctrl-C: "In Python and in the shell" in the documentation.
 Exit code: 0; 1 if a solver failed, answers contradict one another, or no solution was found; 2 for
-bad input; 130 after Ctrl-C, SIGTERM or SIGHUP. With several files, a solver that does not support
-the problem of one file is a row of the table.
+bad input; 130 after Ctrl-C, SIGTERM or SIGHUP.
 """
 
 
@@ -75,78 +61,63 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         EXAMPLES,
     )
     parser.add_argument(
-        "files",
-        nargs="+",
-        metavar="FILE",
-        help="instance file (JSON, may be compressed); - is the standard input",
+        "files", nargs="+", metavar="FILE", help="instance file (JSON); - is the standard input"
     )
-    solver = parser.add_argument(
+    solving = parser.add_argument_group("solvers and limits")
+    solver = solving.add_argument(
         "--solver",
         action="append",
         metavar="NAME",
         dest="solvers",
-        help='solver of the problem ("lyra-opt solvers" lists all); may be repeated '
-        "(default: the rule of the paper, and an exact solver; see --exact-time)",
+        help='solver ("lyra-opt solvers" lists all); may be repeated',
     )
-    parser.add_argument(
+    completed_by_solvers(solver)
+    solving.add_argument(
         "--exact-time",
         type=above_zero("seconds", or_zero=True),
         default=EXACT_TIME_S,
         metavar="S",
         dest="exact_time_s",
-        help="without --solver: time limit in seconds for the exact solver that runs in addition "
-        f"to the default solver; 0 for no exact solver (default: {EXACT_TIME_S:g})",
+        help=f"seconds for an exact solver if --solver is missing (default: {EXACT_TIME_S:g})",
     )
-    completed_by_solvers(solver)
-    add_time_limit_option(parser, "each run")
-    add_memory_limit_option(parser, "each run")
-    parser.add_argument(
+    add_time_limit_option(solving, "each run")
+    add_memory_limit_option(solving, "each run")
+    solving.add_argument(
         "--threads",
         type=integer_from(1),
         default=1,
         metavar="N",
-        help="largest number of threads per run (default: 1; with more, results may vary)",
+        help="threads per run (default: 1; with more, results may vary)",
     )
-    parser.add_argument(
-        "--start",
-        metavar="FILE",
-        help="solution file to start from; no answer is worse (one instance file only)",
+    add_seed_option(solving, "random choices")
+    solving.add_argument(
+        "--start", metavar="FILE", help="solution file to start from (one file only)"
     )
-    add_seed_option(parser, "random choices")
-    parser.add_argument(
+    checking = parser.add_argument_group("proofs")
+    checking.add_argument(
         "--certify",
         action="store_true",
-        help="confirm every answer by an independent method: the problem's own bound or, for "
-        "solvers that use it, a solver with another engine (time limit as for runs, or 10 s)",
+        help="confirm every answer by an independent bound or solver",
     )
-    parser.add_argument(
-        "--json", action="store_true", help="print a JSON array with one object per answer"
-    )
-    parser.add_argument(
-        "--out",
-        metavar="FILE",
-        help="write the best solution to this file (one instance file only)",
-    )
-    parser.add_argument(
-        "--plot",
-        metavar="FILE",
-        help="draw the solutions side by side and, for longer runs, incumbents and dual bounds "
-        "over time, as .svg or .png (one instance file only)",
-    )
-    parser.add_argument(
-        "--export",
-        metavar="FILE",
-        help="write an exact model for other solvers: .mps or .lp, or .pb or .txtpb for CP-SAT. It "
-        "is that of the first --solver with a model, or else the plain one. The optimum of a model "
-        "for mean_jct may differ from the instance's: it uses a grid of time (one instance file "
-        "only)",
-    )
-    parser.add_argument(
+    checking.add_argument(
         "--proof",
         metavar="FILE",
-        help="write a proof that no solution is better than the best one found; checking it needs "
-        "only Python. The proof is searched separately, with the same time limit (one instance "
-        "file only; for reclaim, network, allocation except mean_jct, and shares of time)",
+        help="write a proof of optimality that plain Python can check (one file only)",
+    )
+    output = parser.add_argument_group("output")
+    output.add_argument(
+        "--json", action="store_true", help="print a JSON array with one object per answer"
+    )
+    output.add_argument("--out", metavar="FILE", help="write the best solution (one file only)")
+    output.add_argument(
+        "--plot",
+        metavar="FILE",
+        help="draw the solutions side by side as .svg or .png (one file only)",
+    )
+    output.add_argument(
+        "--export",
+        metavar="FILE",
+        help="write an exact model as .mps, .lp, .pb or .txtpb (one file only)",
     )
     parser.set_defaults(run=run)
 

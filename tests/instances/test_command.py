@@ -170,16 +170,19 @@ def test_later_instances_are_generated_before_the_first_is_written(out, monkeypa
     assert len(list(out.iterdir())) == 2
 
 
-def test_help_lists_the_families(capsys):
-    with pytest.raises(SystemExit) as caught:
-        run("--help")
-    assert caught.value.code == 0
-    text = capsys.readouterr().out
-    for name in family_names("reclaim"):
-        assert f"\n  {name} " in text
-    assert "examples:\n" in text
-    assert "60 % of the jobs" in text
-    assert max(map(len, text.splitlines())) <= 100
+def test_families_are_listed(capsys):
+    """The command without options lists every family, one per line that begins with its name."""
+    assert run() == 0
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line[0] != " "]
+    assert listed == list(family_names("reclaim"))
+
+
+@pytest.mark.parametrize("given", [("--family", "net"), ("--out", "here")])
+def test_family_and_folder_are_required_together(given, capsys):
+    """A command with one of them names the other, and writes nothing."""
+    assert run(*given) == 2
+    missing = {"--family": "--out", "--out": "--family"}[given[0]]
+    assert capsys.readouterr().err.startswith(f"lyra-opt: error: {missing} is missing")
 
 
 def test_parser_is_built_without_numpy():

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.output import print_meanings, print_table, text_width
-from lyra_opt.core.described import keys_text
+from lyra_opt.core.described import described, keys_text
 from lyra_opt.core.documents import parse_toml
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.fields import document_schema
@@ -31,9 +31,21 @@ def print_scenarios() -> None:
     print_meanings(described_as)
 
 
-def print_keys() -> None:
-    """Print every key of a scenario."""
-    print(keys_text(ScenarioTable, text_width()))
+def print_keys(text: str | None = None) -> None:
+    """Print the keys of a scenario whose name or meaning contains `text`; None prints all keys.
+
+    Raises
+    ------
+    UserError
+        If no key matches.
+    """
+    keys = list(described(ScenarioTable))
+    if text is not None:
+        wanted = text.casefold()
+        keys = [each for each in keys if wanted in f"{each.path} {each.meaning}".casefold()]
+    if not keys:
+        raise UserError(f"no key of a scenario contains {text!r}; leave it out to list all keys")
+    print(keys_text(keys, text_width()))
 
 
 def print_schema() -> None:

@@ -47,10 +47,18 @@ def test_every_help_fits_80_columns_and_says_the_same(capsys):
         assert words(narrow) == words(wide)
 
 
+def test_every_help_fits_one_screen(capsys):
+    """At 100 columns a help text has at most 45 lines, and ends with the options of every command."""
+    for parser in parsers(make_parser()):
+        lines = shown(parser, capsys, 100)
+        assert len(lines) <= 45, parser.prog
+        assert lines[-1].startswith("Every command: "), parser.prog
+
+
 def test_a_folded_command_can_be_pasted(capsys):
     """Protects examples: what goes on in the next line ends with a backslash."""
     solve = next(parser for parser in parsers(make_parser()) if parser.prog == "lyra-opt solve")
     lines = shown(solve, capsys, 60)
     (place,) = [place for place, line in enumerate(lines) if line.endswith("lyra-greedy \\")]
-    assert lines[place].startswith("  lyra-opt solve fleet.json ")
-    assert lines[place + 1].startswith("      --solver cpsat-strengthened")
+    assert lines[place].startswith("  lyra-opt solve *.json ")
+    assert lines[place + 1].startswith("      --solver cpsat ")
