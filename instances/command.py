@@ -210,8 +210,8 @@ def run(arguments: argparse.Namespace) -> int:
     parameters = {name: getattr(arguments, name) for name in arguments.parameters}
     if arguments.count > 1 and not family.is_seeded(parameters):
         raise UserError(
-            f"--count is {arguments.count}: must be 1 for family {family.name}, because its instances "
-            "do not depend on the seed"
+            f"--count is {arguments.count}: must be 1 for family {family.name}, whose "
+            "instances do not depend on the seed"
         )
     seeds = range(arguments.seed, arguments.seed + arguments.count)
     if not SEED.accepts(seeds[-1]):

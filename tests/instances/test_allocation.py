@@ -165,15 +165,11 @@ def test_command_refuses_in_one_line(tmp_path, capsys):
     assert capsys.readouterr().err.startswith("lyra-opt: error: --count is 2: must be 1")
 
 
-def test_help_lists_the_families(capsys):
-    with pytest.raises(SystemExit) as caught:
-        main(["generate", "allocation", "--help"])
-    assert caught.value.code == 0
-    text = capsys.readouterr().out
-    for name in FAMILIES:
-        assert f"\n  {name} " in text
-    assert "messy-dist" not in text
-    assert max(map(len, text.splitlines())) <= 100
+def test_families_are_listed(capsys):
+    """`generate allocation` lists the families of allocation, and no others."""
+    assert main(["generate", "allocation"]) == 0
+    listed = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line[0] != " "}
+    assert listed == set(FAMILIES)
 
 
 def test_objectives_that_can_be_asked_for_are_all_there_are():

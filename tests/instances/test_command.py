@@ -172,7 +172,7 @@ def test_later_instances_are_generated_before_the_first_is_written(out, monkeypa
 
 def test_families_are_listed(capsys):
     """The command without options lists every family, one per line that begins with its name."""
-    assert run() == 0
+    assert main(["generate", "reclaim"]) == 0
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line[0] != " "]
     assert listed == list(family_names("reclaim"))
 

@@ -279,7 +279,7 @@ class TestRuns:
         monkeypatch.setattr(tasks, "replay", counting)
         exit_code, out, err = three_jobs(*schemes("fifo", "sjf", "lyra"))
         assert (exit_code, out) == (130, "")
-        assert "interrupted: 1 of 3 runs are done; --out keeps them" in err
+        assert "interrupted: 1 of 3 runs are done; use --out to keep them" in err
         ran.clear()
         given = (*schemes("fifo", "sjf", "lyra"), "--out", tmp_path / "out")
         exit_code, out, err = three_jobs(*given)

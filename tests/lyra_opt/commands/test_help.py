@@ -48,7 +48,7 @@ def test_every_help_fits_80_columns_and_says_the_same(capsys):
 
 
 def test_every_help_fits_one_screen(capsys):
-    """At 100 columns a help text has at most 45 lines, and ends with the options of every command."""
+    """A help text of 100 columns has at most 45 lines; the last one names the common options."""
     for parser in parsers(make_parser()):
         lines = shown(parser, capsys, 100)
         assert len(lines) <= 45, parser.prog
