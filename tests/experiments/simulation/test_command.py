@@ -284,7 +284,7 @@ class TestRuns:
         given = (*schemes("fifo", "sjf", "lyra"), "--out", tmp_path / "out")
         exit_code, out, err = three_jobs(*given)
         assert (exit_code, out) == (130, "")
-        assert "interrupted: 1 of 3 runs are stored; --resume goes on" in err
+        assert "interrupted: 1 of 3 runs are stored; continue with --resume" in err
         assert_one_line_error(three_jobs(*given), "already exists; add --resume")
         other = (*given, *changes("cluster.servers=2"), "--resume")
         assert_one_line_error(three_jobs(*other), "has results of another study")
