@@ -341,14 +341,14 @@ class Comparison:
         remembered = sum(entry.source is Source.MEMORY for entry in self.entries)
         if remembered:
             which = (
-                "All of the paper's numbers here are"
+                "All of the paper's numbers on this page are"
                 if remembered == len(self.entries)
-                else f"{remembered} of the paper's {len(self.entries)} numbers here "
+                else f"{remembered} of the paper's {len(self.entries)} numbers on this page "
                 f"{'is' if remembered == 1 else 'are'}"
             )
             sentences.append(
-                f"{which} from memory, with little confidence; the verdict on such a number "
-                "judges only the remembered value."
+                f"{which} from memory, with little confidence. Verdicts on such numbers compare "
+                "only with the remembered values."
             )
         if self.remembered:
             sentences.append(f"Part of the simulated setting is from memory: {self.remembered}.")

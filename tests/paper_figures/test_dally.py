@@ -195,7 +195,7 @@ def test_links_of_figure_1_say_what_they_mean():
     rows = {row[0]: row for row in comparison.tables[0].rows}
     assert rows["shipped"][1] == "200"
     assert rows["shipped"][5] == "400"
-    assert "wider than the links within them" in comparison.notes[0]
+    assert "more bandwidth than the links within a rack" in comparison.notes[0]
 
 
 def test_missing_traces_are_said(monkeypatch, tmp_path):
@@ -274,5 +274,5 @@ def test_schemes_are_run_where_they_can(scenario):
         if scheme.obstacle(setup.workload, setup.cluster, setup.options.tenure(scheme.tenure))
         is None
     }
-    alike = {name for name, why in _listed("left_out").items() if " so it is " in why}
+    alike = {name for name, why in _listed("left_out").items() if " it equals " in why}
     assert runs == {*_listed("orders"), *alike}

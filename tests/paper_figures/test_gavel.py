@@ -23,7 +23,7 @@ def test_no_number_is_said_to_be_the_papers(number):
     comparison = made("gavel", "table", number)
     assert {entry.source for entry in comparison.entries} == {Source.CODE}
     assert "source of the paper's number" in comparison.header()
-    assert "no number of the paper" in find_paper("gavel").introduction[0]
+    assert "not numbers printed in the paper" in find_paper("gavel").introduction[0]
 
 
 def test_newcomers_wait_in_all_runs():

@@ -53,11 +53,11 @@ def test_tables_that_rest_on_memory_say_so_before_the_numbers():
         name: made("hadar", kind, number).as_markdown()
         for name, kind, number in (("1", "table", 1), ("2", "table", 2), ("slot", "figure", 1))
     }
-    assert "2 of the paper's 4 numbers here are from memory" in pages["1"]
+    assert "2 of the paper's 4 numbers on this page are from memory" in pages["1"]
     assert pages["1"].index("from memory") < pages["1"].index("| row |")
-    assert "All of the paper's numbers here are from memory" in pages["slot"]
-    assert "numbers here" not in pages["2"]
-    for name, what in (("1", "classes of jobs"), ("2", "classes of jobs"), ("slot", "the mixes")):
+    assert "All of the paper's numbers on this page are from memory" in pages["slot"]
+    assert "numbers on this page" not in pages["2"]
+    for name, what in (("1", "job classes"), ("2", "job classes"), ("slot", "the mixes")):
         assert re.search(rf"Part of the simulated setting is from memory: .*{what}", pages[name])
 
 
@@ -126,10 +126,10 @@ def test_queuing_and_fairness_are_hadars_over_gavels():
 
     entries = by_row(made("hadar", "table", 2, figures, seeds=2))
     assert entries["Gavel (max-min)", "mean JCT over Hadar's"].gain_verdict is Verdict.REPRODUCED
-    queue = entries["Gavel (max-min)", "Hadar's mean queuing time over it"]
+    queue = entries["Gavel (max-min)", "Hadar's mean queuing time over the scheme's"]
     assert queue.ours == pytest.approx(0.5)
     assert queue.gain_verdict is Verdict.SAME_DIRECTION  # 0.87 and 0.5: 1.74 times apart
-    fairness = entries["Gavel (max-min)", "Hadar's mean finish-time fairness over it"]
+    fairness = entries["Gavel (max-min)", "Hadar's mean finish-time fairness over the scheme's"]
     assert fairness.gain_verdict is Verdict.DIFFERS  # 1.0 is no change, 0.985 is one
 
 
@@ -171,7 +171,7 @@ def test_slot_of_least_ttd():
 def test_scale(scale, jobs, gpus):
     """Jobs and servers shrink alike, but two servers of each type stay for gangs of 8."""
     setting = Setting(find_paper("hadar"), scale, 1)
-    assert f"{jobs} jobs on {gpus} GPUs, {gpus // 3} of each" in setting.in_words()
+    assert f"{jobs} jobs on {gpus} GPUs, {gpus // 3} each of" in setting.in_words()
     setup = setting.task(PaperRun(scenario="aws", scheme="hadar"), Draw()).setup()
     assert len(setup.cluster.own_servers) == 5
 

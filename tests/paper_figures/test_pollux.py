@@ -22,7 +22,7 @@ def test_no_number_is_said_to_be_the_papers():
     """All are those of its authors' artifact, and the page says so."""
     comparison = made("pollux", "table", 1)
     assert {entry.source for entry in comparison.entries} == {Source.ARTIFACT}
-    assert "no number of the paper" in find_paper("pollux").introduction[0]
+    assert "not numbers printed in the paper" in find_paper("pollux").introduction[0]
 
 
 @pytest.mark.parametrize("number", sampled([(1,), (3,), (6,)], 3))
