@@ -43,7 +43,7 @@ Exit code: 0; 1 if a simulation failed; 2 for bad input or usage; 130 after Ctrl
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Add the sub-command."""
+    """Add the sub-command ``paper`` to the command line."""
     parser = add_command(
         subparsers, "paper", "show or compute published tables and figures", DESCRIPTION, EXAMPLES
     )
@@ -73,7 +73,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def _scale(text: str) -> float:
-    """Return a number above 0 and at most 1 from a command-line argument."""
+    """Return a scale from a command-line argument: a number above 0 and at most 1."""
     try:
         value = float(text)
     except ValueError:
@@ -84,7 +84,7 @@ def _scale(text: str) -> float:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the sub-command; return the exit code."""
+    """Run the sub-command ``paper`` and return its exit code."""
     from lyra_opt.core.errors import UserError
     from lyra_opt.paper_figures.document import find_paper
 

@@ -1,4 +1,4 @@
-"""Comparison of published numbers with computed ones: the ratio, the gain and a verdict."""
+"""Comparison of published numbers with simulated numbers: ratios, gains and verdicts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MISSING = "–"
 
 
 class Judged(StrEnum):
-    """The kind of a published number, which decides how it is judged."""
+    """The kind of a published number, which decides how its verdict is found."""
 
     EXACT = "exact"
     """The digits of a worked example, or a choice among a few."""
@@ -55,7 +55,7 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gains:
-    """A number's gain over the row that it is compared with, in the paper and in the simulation.
+    """The gain of one table row over another row, in the paper and in our simulation.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Gains:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict on the computed gain."""
+        """The verdict on our gain, compared with the paper's gain."""
         return verdict_of_gains(self.paper, self.ours, self.spread)
 
 
@@ -93,7 +93,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One number of a published table or figure, with the computed number.
+    """One number of a published table or figure, with our simulated number.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ class Entry:
 
     @property
     def value_verdict(self) -> Verdict | None:
-        """The verdict on the computed value by `RULE`; None for a gain or a reduction."""
+        """The verdict by `RULE` on our value; None if the number is a gain or a reduction."""
         if self.judged is Judged.EXACT:
             return self._of(verdict_of_digits(self.paper, self.ours))
         if self.judged is Judged.VALUE:
@@ -144,7 +144,7 @@ class Entry:
 
     @property
     def gain_verdict(self) -> Verdict | None:
-        """The verdict on the computed gain by `RULE`; None if the number has no gain."""
+        """The verdict by `RULE` on our gain; None if the number has no gain."""
         gains = self.judged_gains
         if gains is None:
             return None
@@ -152,7 +152,7 @@ class Entry:
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """The verdicts on the value and on the gain, where they exist."""
+        """The verdicts on the value and on the gain of a number, without missing ones."""
         return [each for each in (self.value_verdict, self.gain_verdict) if each is not None]
 
     @property
@@ -166,7 +166,7 @@ class Entry:
 
     @property
     def judged_gains(self) -> Gains | None:
-        """The gains to judge: over another row, or as the paper prints them, if there are any."""
+        """The paper's gain and our gain, as printed or over another row; None without a gain."""
         spread = self.spread if self.is_over_seeds else None
         if self.judged is Judged.GAIN:
             return Gains(paper=float(self.paper), ours=self.ours, spread=spread)
@@ -182,7 +182,7 @@ class Entry:
 
     @property
     def shown_gains(self) -> Gains | None:
-        """The gains to show next to the number; None if the number itself is a gain."""
+        """The gains shown next to a value; None if the paper prints the gain itself."""
         return None if self.judged is Judged.GAIN else self.judged_gains
 
     def _of(self, found: Verdict, bound: Bound | None = None) -> Verdict:
@@ -200,25 +200,25 @@ class Entry:
 
     @property
     def ratio(self) -> float | None:
-        """The computed number over the paper's; None if that is 0 or nothing was computed."""
+        """Our number divided by the paper's; None if the paper's is 0 or ours is missing."""
         paper = float(self.paper)
         return self.ours / paper if paper and self.ours is not None else None
 
     def our_value_in_words(self) -> str:
-        """Return the computed number with the precision of a page, and its spread if it has one."""
+        """Return our number as text, with its spread over seeds if there is one."""
         ours = self.shown(self.ours)
         low, high = map(self.shown, self.spread or (self.ours, self.ours))
         return ours if low == high else f"{ours} ({low} to {high})"
 
     def bound_in_words(self) -> str:
-        """Return the proved limit in words; empty if there is none."""
+        """Return the proved limit as text, such as ``at most 1.19``; empty without a limit."""
         if self.bound is None:
             return ""
         side = "at most" if self.bound.is_most else "at least"
         return f"{side} {self.shown(self.bound.value)}"
 
     def shown(self, value: float | None) -> str:
-        """Return a number with the paper's precision, or one digit more if it is below 100."""
+        """Return a number as text with the paper's digits, plus one digit if it is below 100."""
         if value is None:
             return MISSING
         digits = digits_of(self.paper) + (abs(value) < 100)
@@ -228,7 +228,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FurtherTable:
-    """A table of computed numbers for which the paper has no numbers.
+    """A table of simulated numbers to which the paper has no counterpart.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ class FurtherTable:
     words: int = 1
 
     def as_markdown(self) -> list[str]:
-        """Return the table as lines of Markdown, with its title."""
+        """Return the table and its title as lines of Markdown."""
         return [
             f"## {self.title}",
             "",
@@ -256,7 +256,7 @@ class FurtherTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Computed:
-    """The numbers that a paper's function computes for a table or figure.
+    """The numbers that a function for a paper computes for a table or figure.
 
     Parameters
     ----------
@@ -274,7 +274,7 @@ class Computed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A published table or figure with the computed numbers.
+    """A published table or figure with our simulated numbers and the verdicts.
 
     Parameters
     ----------
@@ -314,7 +314,7 @@ class Comparison:
 
     @property
     def verdicts(self) -> dict[str, Counter[str]]:
-        """The number of values, and of gains, with each verdict, where there are any."""
+        """The number of entries with each verdict, for values and for gains."""
         of = {
             "values": [entry.value_verdict for entry in self.entries],
             "gains": [entry.gain_verdict for entry in self.entries],
@@ -323,7 +323,7 @@ class Comparison:
         return {what: count for what, count in counts.items() if count}
 
     def counted(self) -> str:
-        """Return in words how many values and gains have each verdict."""
+        """Return a sentence that counts the verdicts on values and on gains."""
         if not self.entries:
             return "The paper has no numbers for this comparison."
         count = len(self.entries)
@@ -336,7 +336,7 @@ class Comparison:
         return sentence
 
     def warning(self) -> str | None:
-        """Return a warning about parts that are from memory; None if there are none."""
+        """Return a warning about numbers quoted from memory; None if all have a source."""
         sentences = []
         remembered = sum(entry.source is Source.MEMORY for entry in self.entries)
         if remembered:
@@ -370,11 +370,11 @@ class Comparison:
 
     @property
     def last_words(self) -> int:
-        """The number of trailing columns of `rows` that hold words."""
+        """The number of last columns of `rows` that contain words instead of numbers."""
         return len(self.verdicts) + self._has_sources
 
     def rows(self) -> Iterator[list[str]]:
-        """Yield each entry as a row of a table."""
+        """Yield one table row per entry: both numbers, their ratio and the verdicts."""
         for entry in self.entries:
             row = [entry.row, entry.column, entry.paper, entry.our_value_in_words()]
             row.append("" if entry.ratio is None else f"{entry.ratio:.3f}")
@@ -401,7 +401,7 @@ class Comparison:
             yield [row, *(cells.get((row, column), "") for column in self._columns())]
 
     def as_markdown(self, picture: str = "") -> str:
-        """Return the page in Markdown.
+        """Return the page of a table or figure in Markdown.
 
         Parameters
         ----------
@@ -450,14 +450,14 @@ class Comparison:
 
 
 def rule_of_verdicts() -> list[str]:
-    """Return the rule of verdicts as lines of Markdown, with a title."""
+    """Return the rule of verdicts as lines of Markdown with a heading."""
     return ["## The rule of verdicts", "", *(f"- {part}" for part in RULE)]
 
 
 def markdown_table(
     header: Sequence[str], rows: Iterable[Sequence[str]], *, words: int, words_last: int = 0
 ) -> list[str]:
-    """Return a Markdown table whose first `words` and last `words_last` columns hold words."""
+    """Return a Markdown table with words in its first `words` and last `words_last` columns."""
     numbers = len(header) - words - words_last
     rule = ["---"] * words + ["---:"] * numbers + ["---"] * words_last
     table = [header, rule, *rows]

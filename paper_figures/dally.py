@@ -60,7 +60,7 @@ SPEED_BLIND_ROUNDS = frozenset({"gavel-fifo", "tiresias", "yarn-cs"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """A scheme with its replays in one scenario.
+    """A scheme with its simulations in one scenario, for a ranking of schemes.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Standing:
     outcomes: Sequence[Outcome]
 
     def mean(self, measure: str | Callable[[Outcome], float]) -> float:
-        """Return the mean of a figure, or of a function of the replay, over seeds."""
+        """Return the mean over seeds of a figure, or of a function of the simulation."""
         if isinstance(measure, str):
             return statistics.fmean(outcome.figures[measure] for outcome in self.outcomes)
         return statistics.fmean(map(measure, self.outcomes))
@@ -107,7 +107,7 @@ def standings(part: Part, situation: str, schemes: Sequence[str]) -> list[Standi
 def schemes_of_all_papers(
     part: Part, *, orders: Mapping[str, str], left_out: Mapping[str, str]
 ) -> Computed:
-    """Return tables that compare all schemes.
+    """Return tables that compare the schemes of all papers on one cluster.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def _queue_h(standing: Standing) -> float:
 
 
 def _ideal_h(part: Part) -> float:
-    """Return the mean run time of a job, in hours, without communication costs."""
+    """Return the mean run time of a job, in hours, if communication costs nothing."""
     draws = part.setting.draws(part.publication)
     run = PaperRun(scenario=CONGESTED, scheme=DALLY)
     return statistics.fmean(
@@ -217,7 +217,7 @@ def _percent(share: float) -> str:
 
 
 def _findings(by_situation: dict[str, list[Standing]]) -> list[str]:
-    """Return conclusions on locality and order, one sentence each."""
+    """Return conclusions on locality and queue order, one sentence each."""
     congested, free = (by_situation[situation] for situation in SITUATIONS)
     if not congested:
         return ["Not run: there are no schemes."]
@@ -231,7 +231,7 @@ def _findings(by_situation: dict[str, list[Standing]]) -> list[str]:
 
 
 def _places(found: Sequence[Standing]) -> str:
-    """Return which scheme is first, and the ranks of Dally and of this project's scheme."""
+    """Return the best scheme, and the ranks of Dally and of this project's scheme, in words."""
     of = {standing.scheme: place for place, standing in enumerate(found)}
     parts = [
         f"{scheme} is number {of[scheme] + 1} with {found[of[scheme]].jct_h:.1f} h"
@@ -247,7 +247,7 @@ def _places(found: Sequence[Standing]) -> str:
 
 
 def _best_blind(found: Sequence[Standing]) -> list[str]:
-    """Compare schemes that know less of the network with Dally and this project's scheme."""
+    """Return how schemes with less network data compare with Dally and this project's scheme."""
     jct_h = {standing.scheme: standing.jct_h for standing in found}
     sentences = []
     for knows, called in (
@@ -270,7 +270,7 @@ def _best_blind(found: Sequence[Standing]) -> list[str]:
 
 
 def _locality(found: Sequence[Standing]) -> list[str]:
-    """Return the benefit of waiting for near GPUs, with an unchanged queue order."""
+    """Return, in words, the benefit of waiting for near GPUs with Dally's queue order."""
     of = {standing.scheme: standing for standing in found}
     if NO_WAIT not in of:
         return []
@@ -288,7 +288,7 @@ def _locality(found: Sequence[Standing]) -> list[str]:
 
 
 def _order(found: Sequence[Standing]) -> list[str]:
-    """Return the benefit of the queue order among schemes that take the nearest GPUs at once."""
+    """Return, in words, the benefit of the queue order if schemes take the nearest GPUs at once."""
     of = {standing.scheme: standing for standing in found}
     if not {NO_WAIT, BEST_FIT, SRTF} <= of.keys():
         return []
@@ -302,7 +302,7 @@ def _order(found: Sequence[Standing]) -> list[str]:
 
 
 def _control(congested: Sequence[Standing], free: Sequence[Standing]) -> list[str]:
-    """Return the differences between schemes if communication costs nothing."""
+    """Return, in words, how schemes differ if communication costs nothing."""
     before = {standing.scheme: standing.jct_h for standing in congested}
     both = [(before[each.scheme], each.jct_h) for each in free if each.scheme in before]
     sentences = [
@@ -337,7 +337,7 @@ def _control(congested: Sequence[Standing], free: Sequence[Standing]) -> list[st
 
 
 def _more_or_less(value: float, reference: float) -> str:
-    """Return in words how a value compares with a reference."""
+    """Return how a value compares with a reference, such as ``5 % longer than``."""
     percent = 100 * (value / reference - 1)
     if abs(percent) < 1:
         return "as long as"
@@ -348,7 +348,7 @@ GANG = 16
 
 
 def over_links(part: Part, *, claims: Sequence[str], situations: Sequence[str]) -> Computed:
-    """Return the reductions for each set of links, and the efficiency of a gang on these links."""
+    """Return Dally's reductions per link set, and the efficiency of a gang on these links."""
     found = held_against(part, claims=claims, situations=situations, only_series=True)
     return replace(found, tables=[_links()])
 

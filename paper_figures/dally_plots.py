@@ -51,7 +51,7 @@ LOWEST_PERCENT = -200.0
 
 
 def _shown(comparison: Comparison) -> tuple[list[Claim], list[str]]:
-    """Return the claims and the scenario titles of a table or figure, from the paper's file."""
+    """Return the claims and the scenario titles that a plot shows."""
     paper = find_paper("dally")
     (publication,) = (
         each for each in paper.publications if name_of(paper.name, each) == comparison.name
@@ -191,7 +191,7 @@ def _rows_of_first_table(comparison: Comparison) -> list[str]:
 
 
 def parts_of_jct(comparison: Comparison) -> Plot:
-    """Plot how the time of a job is spent under each scheme."""
+    """Plot the parts of each scheme's mean JCT: computing, communication with moves, and waiting."""
     panels_of: dict[str, list[tuple[str, Sequence[tuple[float, float]]]]] = {}
     for series, points in comparison.series.items():
         panel, _, scheme = series.partition(": ")

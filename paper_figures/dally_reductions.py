@@ -1,4 +1,4 @@
-"""Reductions under Dally compared with other schemes, and the claims of its abstract."""
+"""Reductions by Dally compared with other schemes, and the claims of Dally's abstract."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BOUNDS = {"makespan_s": "makespan_bound_s", "jct_mean_s": "jct_mean_bound_s"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A claim of the abstract: some quantity is lower by up to a percentage.
+    """A claim of Dally's abstract: a quantity is lower by up to some percentage.
 
     Parameters
     ----------
@@ -50,11 +50,11 @@ class Claim:
 
     @property
     def title(self) -> str:
-        """The name of the quantity with a capital letter."""
+        """The name of the claimed quantity with a capital letter."""
         return self.called[0].upper() + self.called[1:]
 
     def percent(self, paper: PaperTable) -> str:
-        """Return the percentage as the abstract prints it."""
+        """Return the claimed percentage as the abstract prints it."""
         (found,) = (
             each.rows[0].paper[0]
             for each in paper.publications
@@ -74,7 +74,7 @@ CLAIMS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reduction:
-    """The reduction under one scheme compared with another in a scenario.
+    """The reduction of a quantity by one scheme compared with another in a scenario.
 
     Parameters
     ----------
@@ -95,14 +95,14 @@ class Reduction:
 
 
 def over_seeds(part: Part, scheme: str, situation: str) -> list[Outcome]:
-    """Return the replays of a scheme in a scenario, one per seed; empty if none was run."""
+    """Return the simulations of a scheme in a scenario, one per finished seed."""
     return not_none(part.outcomes(PaperRun(scenario=situation, scheme=scheme)))
 
 
 def reduction(
     part: Part, claim: Claim, situation: str, scheme: str, against: str
 ) -> Reduction | None:
-    """Return the reduction under a scheme compared with another; None if one was not run."""
+    """Return the reduction by a scheme compared with another; None without common runs."""
     outcomes = (
         part.outcomes(PaperRun(scenario=situation, scheme=name)) for name in (against, scheme)
     )
@@ -126,7 +126,7 @@ def reduction(
 def reductions(
     part: Part, claim: Claim, situations: Sequence[str], against: Sequence[str]
 ) -> list[Reduction]:
-    """Return Dally's reductions in each scenario, compared with each of some schemes."""
+    """Return Dally's reductions compared with each given scheme in each given scenario."""
     return not_none(
         reduction(part, claim, situation, DALLY, scheme)
         for situation in situations
@@ -142,7 +142,7 @@ def held_against(
     shares: bool = False,
     only_series: bool = False,
 ) -> Computed:
-    """Return the largest reductions for the claims, with tables of all runs.
+    """Return Dally's largest reduction for each claim, with tables of all runs.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def held_against(
 
 
 def in_one_situation(part: Part, *, against: str, situations: Sequence[str]) -> Computed:
-    """Return Dally's reductions for all claims, one row per scenario.
+    """Return Dally's reductions for all claims, with one scenario per row.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ def _by_situation(
 
 
 def _beside(part: Part, claim: Claim, against: str, situations: Sequence[str]) -> FurtherTable:
-    """Return a table of one quantity under two schemes, one row per scenario."""
+    """Return a table of one quantity for two schemes, with one row per scenario."""
     schemes = (DALLY, against)
     return _by_situation(
         part,
@@ -237,7 +237,7 @@ def _beside(part: Part, claim: Claim, against: str, situations: Sequence[str]) -
 
 
 def _means(part: Part, claim: Claim, situation: str, schemes: Iterable[str]) -> list[str]:
-    """Return the means over seeds of one quantity under some schemes in a scenario."""
+    """Return the means over seeds of one quantity, for each scheme in a scenario."""
     return [
         _mean([outcome.figures[claim.measure] for outcome in over_seeds(part, scheme, situation)])
         for scheme in schemes
@@ -245,7 +245,7 @@ def _means(part: Part, claim: Claim, situation: str, schemes: Iterable[str]) -> 
 
 
 def _findings(part: Part, claim: Claim, situations: Sequence[str]) -> list[str]:
-    """Return conclusions on a claim from the runs, one sentence each."""
+    """Return conclusions on a claim, one sentence each."""
     called = part.results.paper.called
     against = reductions(part, claim, situations, CONSOLIDATION)
     if not against:
@@ -286,7 +286,7 @@ def _findings(part: Part, claim: Claim, situations: Sequence[str]) -> list[str]:
 
 
 def measured(part: Part, claim: Claim, situations: Sequence[str]) -> FurtherTable:
-    """Return a table of one quantity under all schemes, by scenario, with proved bounds."""
+    """Return a table of one quantity for all schemes and scenarios, with proved bounds."""
     called = part.results.paper.called
     bounds = {name: _mean(bounds_s(part, name, claim.measure)) for name in situations}
     has_bounds = any(bound != MISSING for bound in bounds.values())
@@ -317,7 +317,7 @@ def _mean(values: Sequence[float]) -> str:
 
 
 def reduced(part: Part, claim: Claim, situations: Sequence[str]) -> FurtherTable:
-    """Return a table of Dally's reductions compared with each other scheme, by scenario."""
+    """Return a table of Dally's reductions compared with each scheme, by scenario."""
     called = part.results.paper.called
     others = [scheme for scheme in called if scheme != DALLY]
 
@@ -347,7 +347,7 @@ def _shares(part: Part, situations: Sequence[str]) -> FurtherTable:
 def _series(
     part: Part, claims: Sequence[Claim], situations: Sequence[str]
 ) -> dict[str, list[tuple[float, float]]]:
-    """Return Dally's reductions for plots: pairs of scenario position and per cent.
+    """Return Dally's reductions as plot series: pairs of scenario position and per cent.
 
     The key is the name of the claim and of the other scheme, as `series_name` returns it.
     """
@@ -365,7 +365,7 @@ def _series(
 
 
 def series_name(claim: Claim, called: str) -> str:
-    """Return the name of a series for a claim and a scheme."""
+    """Return the name of the plot series for a claim and a scheme."""
     return f"{claim.called}: {called}"
 
 
@@ -388,5 +388,5 @@ def _geometric_mean(ratios: Sequence[float]) -> float:
 
 
 def whole(value: float) -> str:
-    """Return a number rounded to an integer, without a sign for 0."""
+    """Return a number rounded to an integer as text, never as ``-0``."""
     return f"{round(value) + 0:d}"

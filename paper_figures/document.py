@@ -1,4 +1,4 @@
-"""The TOML format of papers: what is published, and which replays compute the numbers.
+"""The TOML format of papers: published numbers, and the simulations compared with them.
 
 Each key is declared once, as in scenarios. A paper is a file ``paper_figures/NAME.toml``.
 """
@@ -44,7 +44,7 @@ FunctionT = TypeVar("FunctionT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A call of a paper's function by name.
+    """A function name with arguments, from a paper's TOML file.
 
     Parameters
     ----------
@@ -59,13 +59,13 @@ class Call:
 
 
 def by_name(*functions: FunctionT) -> Mapping[str, FunctionT]:
-    """Return functions that a paper's file may name, by their names."""
+    """Return a mapping from function names to the functions that a paper's file may name."""
     return {getattr(each, "__name__"): each for each in functions}  # noqa: B009 - of all functions
 
 
 @dataclass(frozen=True, slots=True)
 class Calling(Rule):
-    """A rule for the name of a function, or a table with the name as ``of`` and its arguments.
+    """A rule for a function name, or for a table with the name as ``of`` and its arguments.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Calling(Rule):
     is_sentence: bool = False
 
     def check(self, path: str, value: object) -> Call | str:
-        """See `lyra_opt.core.rules.Rule`."""
+        """Return the call, or the sentence if sentences are allowed."""
         if isinstance(value, str):
             text = Text().check(path, value)
             return text if self.is_sentence else Call(of=text, parameters={})
@@ -95,7 +95,7 @@ class Calling(Rule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """A quantity that is measured in a run.
+    """A quantity that is measured in a simulation.
 
     Parameters
     ----------
@@ -123,10 +123,10 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Measuring(Rule):
-    """A rule for a `Measure`: a name, or a table."""
+    """A rule for a measured quantity: a name, or a table with the name as ``of``."""
 
     def check(self, path: str, value: object) -> Measure:
-        """See `lyra_opt.core.rules.Rule`."""
+        """Return the measure that a name or table describes."""
         call = Calling().check(path, value)
         assert isinstance(call, Call), "without is_sentence, a rule returns a call"
         arguments = dict(call.parameters)
@@ -142,10 +142,10 @@ class Measuring(Rule):
 
 @dataclass(frozen=True, slots=True)
 class Printed(Rule):
-    """A rule for a number as a paper prints it: a text that keeps its digits, or empty."""
+    """A rule for a number as a paper prints it: text in quotes that keeps the digits, or empty."""
 
     def check(self, path: str, value: object) -> str:
-        """See `lyra_opt.core.rules.Rule`."""
+        """Return the text if it is a number or empty."""
         if not isinstance(value, str):
             raise FieldError(path, value, "must be a number as printed, in quotes")
         try:
@@ -157,35 +157,35 @@ class Printed(Rule):
 
 @dataclass(frozen=True, kw_only=True)
 class SizeTable:
-    """A number that depends on the scale."""
+    """A number in a paper's file that depends on the scale, such as a number of servers."""
 
     full: float = key(Number(), "value at the paper's size")
     least: float = key(Number(), "least value at any scale", 0.0)
     follows: str | None = key(
-        Text(), "another size to which it is proportional", None, shown="the scale itself"
+        Text(), "another size to which this size is proportional", None, shown="the scale itself"
     )
     below_full: float | None = key(
         Number(), "value at every scale below 1", None, shown="in proportion to the scale"
     )
-    whole: bool = key(Flag(), "whether it is rounded to an integer", True)
+    whole: bool = key(Flag(), "whether the value is rounded to an integer", True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScenarioTable:
-    """A scenario that is replayed."""
+    """A scenario that a paper's simulations use, based on a bundled scenario."""
 
     like: str = key(Text(), "a bundled scenario, or another scenario of this file")
     changes: Changes = key(
-        Named(Anything()), 'keys that replace its own; "{SIZE}" stands for a size', {}
+        Named(Anything()), 'scenario keys to replace; "{SIZE}" stands for a size', {}
     )
-    below_full: Changes = key(Named(Anything()), "further changes at scales below 1", {})
-    needs: tuple[str, ...] = key(ListOf(Text()), "traces that it needs", ())
-    called: str = key(Text(), "its name in tables", "")
+    below_full: Changes = key(Named(Anything()), "further keys to replace at scales below 1", {})
+    needs: tuple[str, ...] = key(ListOf(Text()), "files of traces that the scenario needs", ())
+    called: str = key(Text(), "name of the scenario in tables", "")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunTable:
-    """A scheme in a scenario."""
+    """A named run in a paper's file: a scheme in a scenario."""
 
     scenario: str = key(Text(), "name of a scenario of this file")
     scheme: str = key(Text(), 'name of a scheme, see "lyra-opt schemes"')
@@ -195,10 +195,10 @@ class RunTable:
 
 @dataclass(frozen=True, kw_only=True)
 class DrawsTable:
-    """Values of a scenario key that replace seeds."""
+    """Values of a scenario key that take the place of seeds, such as bootstrap draws."""
 
     of: str = key(Text(), "key of the scenario")
-    values: tuple[Any, ...] = key(ListOf(Anything()), "values that the key takes", ())
+    values: tuple[Any, ...] = key(ListOf(Anything()), "values of the scenario key", ())
     count: str | None = key(
         Text(), 'size "{SIZE}" that gives the number of values, which count from 0', None
     )
@@ -214,7 +214,7 @@ class DrawsTable:
 
 @dataclass(frozen=True, kw_only=True)
 class ProductTable:
-    """Every combination of some schemes and scenarios."""
+    """Runs for every combination of the given schemes and scenarios."""
 
     scenarios: tuple[str, ...] = key(ListOf(Text()), "names of scenarios of this file")
     schemes: tuple[str, ...] = key(ListOf(Text()), "names of schemes")
@@ -223,29 +223,29 @@ class ProductTable:
 
 @dataclass(frozen=True, kw_only=True)
 class BoundTable:
-    """A proved limit on a number, for every scheduler."""
+    """A proved limit on a number that holds for every scheduler."""
 
     measure: Measure = key(Measuring(), "the proved limit of each run")
     in_place_of: str = key(
-        Text(BOUNDED), "whether it replaces the row's run, or the run that the gain is over"
+        Text(BOUNDED), "whether the limit replaces the row's run, or the run that the gain is over"
     )
-    side: str = key(Text(SIDES), "whether the number is then the most or the least possible")
+    side: str = key(Text(SIDES), "whether the limit is an upper (most) or a lower (least) limit")
 
 
 @dataclass(frozen=True, kw_only=True)
 class NotModelledTable:
-    """Numbers that depend on something outside the simulation."""
+    """Rows and columns whose numbers depend on something that the simulation does not model."""
 
-    why: str = key(Text(), "the reason, as a clause after a colon")
+    why: str = key(Text(), "the reason, written after a colon")
     rows: tuple[str, ...] = key(ListOf(Text()), "rows of the table", (), shown="all")
     columns: tuple[str, ...] = key(ListOf(Text()), "columns of the table", (), shown="all")
 
     def covers(self, row: str, column: str) -> bool:
-        """Whether the number in this row and column is one of these."""
+        """Whether the number in a row and column is listed as not modelled."""
         return row in (self.rows or (row,)) and column in (self.columns or (column,))
 
     def in_words(self) -> str:
-        """Return which numbers are not modelled, and why, in a sentence."""
+        """Return a sentence that names the numbers not modelled and the reason."""
         named = [", ".join(names) for names in (self.rows, self.columns) if names]
         return f"Not modelled ({'; '.join(named) or 'all of it'}): {self.why}"
 
@@ -275,17 +275,19 @@ class RowTable:
     run: str | None = key(Text(), "run that is measured", None, shown="the table's")
     measure: Measure | None = key(Measuring(), "the measured quantity", None, shown="the column's")
     yardstick: str | None = key(
-        Text(), "row that it is compared with", None, shown="that of column or table"
+        Text(), "row that this row is compared with", None, shown="that of column or table"
     )
     over: str | None = key(Text(), "run that the gain is over", None, shown="the table's")
     changes: Changes = key(Named(Anything()), "keys that replace those of the scenario", {})
     source: str = key(Text(tuple(SOURCES)), "source of the paper's numbers", "text")
-    hidden: bool = key(Flag(), "whether it is only a yardstick for other rows", False)
+    hidden: bool = key(
+        Flag(), "whether the row is only a yardstick for other rows and not shown", False
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublicationTable:
-    """A published table or figure."""
+    """A published table or figure, with the runs and measures that compute its numbers."""
 
     kind: str = key(Text(KINDS), "table or figure")
     number: int = key(Integer(1), "number in the paper, or our own number if that is unknown")
@@ -296,10 +298,12 @@ class PublicationTable:
         "the gain over it), or as a printed gain or reduction",
         str(Judged.VALUE),
     )
-    columns: tuple[ColumnTable, ...] = key(ListOf(Table(ColumnTable)), "its columns", ())
-    rows: tuple[RowTable, ...] = key(ListOf(Table(RowTable)), "its rows", ())
-    run: str | None = key(Text(), "run of the rows that name no run", None)
-    scenario: str | None = key(Text(), "scenario of all its runs", None, shown="that of each run")
+    columns: tuple[ColumnTable, ...] = key(ListOf(Table(ColumnTable)), "columns of the table", ())
+    rows: tuple[RowTable, ...] = key(ListOf(Table(RowTable)), "rows of the table", ())
+    run: str | None = key(Text(), "run of rows without a run of their own", None)
+    scenario: str | None = key(
+        Text(), "scenario of all runs of the table", None, shown="that of each run"
+    )
     yardstick: str | None = key(Text(), "row that other rows are compared with", None)
     over: str | None = key(Text(), "run that gains are over", None)
     mean: str = key(Text(MEANS), "kind of mean of gains over seeds", ARITHMETIC)
@@ -334,7 +338,7 @@ class PublicationTable:
         'facts that a reader needs; "{setting}" and "{SIZE}" stand for the simulated size',
         (),
     )
-    plot: str | None = key(Text(), "function that draws its plot", None)
+    plot: str | None = key(Text(), "function that draws the plot of the table", None)
 
     def __post_init__(self) -> None:
         for place, row in enumerate(self.rows):
@@ -364,12 +368,12 @@ class PublicationTable:
 
 @dataclass(frozen=True, kw_only=True)
 class PaperTable:
-    """A paper file."""
+    """A paper's TOML file: its citation, scenarios, runs, tables and figures."""
 
     format: str = key(Text((PAPER_FORMAT,)), "format of the file")
     version: int = key(Integer(PAPER_VERSION, PAPER_VERSION), "version of the format")
     name: str = key(Text(), "name on the command line")
-    title: str = key(Text(), "title of its page")
+    title: str = key(Text(), "title of the overview page")
     citation: str = key(Text(), "citation of the paper")
     remarks: str = key(Text(), "what is simulated, and the meaning of the scale")
     introduction: tuple[str, ...] = key(ListOf(Text()), "first paragraphs of the page", ())
@@ -416,7 +420,7 @@ def _require(field: str, name: str, known: Collection[str]) -> None:
 
 
 def read_paper(text: str, source: str) -> PaperTable:
-    """Return a paper from the text of its file.
+    """Parse the text of a paper's TOML file.
 
     Raises
     ------
@@ -431,7 +435,7 @@ def read_paper(text: str, source: str) -> PaperTable:
 
 @cache
 def find_paper(name: str) -> PaperTable:
-    """Return the paper with this name."""
+    """Return a bundled paper by name, such as ``lyra``."""
     file = PAPERS_FOLDER / f"{name}.toml"
     return read_paper(file.read_text(encoding="utf-8"), file.name)
 

@@ -1,4 +1,4 @@
-"""Evaluation of a paper's file: from its replays to tables and figures with computed numbers."""
+"""Evaluate a paper's file: compute the numbers of its tables and figures from simulations."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ TOLERANCE = 1e-9
 
 
 def runs_of(setting: Setting, publication: PublicationTable) -> Iterator[tuple[PaperRun, Draw]]:
-    """Yield every replay that a table needs, except those whose scheme or trace is missing."""
+    """Yield the simulations that a table needs, except those whose scheme or trace is missing."""
     for run in _named_runs(setting, publication):
         if setting.is_there(run):
             yield from ((run, draw) for draw in setting.draws(publication))
 
 
 def missing_traces(setting: Setting, publications: Sequence[PublicationTable]) -> list[str]:
-    """Return the missing traces that tables need, each once."""
+    """Return the names of missing traces that the given tables need, without repetition."""
     scenarios = {run.scenario for each in publications for run in _named_runs(setting, each)}
     return sorted({name for each in scenarios for name in setting.missing_traces(each)})
 
@@ -75,7 +75,7 @@ def _runs_of_row(part: Part, row: RowTable) -> Iterator[PaperRun]:
 
 
 def compared(results: Results, publication: PublicationTable) -> Comparison:
-    """Return a table or figure with the computed numbers."""
+    """Return the comparison of a published table or figure with our simulated numbers."""
     part = Part(publication, results)
     found = Computed()
     if publication.computed is not None:
@@ -100,7 +100,7 @@ def compared(results: Results, publication: PublicationTable) -> Comparison:
 
 
 def called(part: Part, call: Call) -> Any:
-    """Return the result of a paper's function for a table.
+    """Return the result of a function that a paper's file names for a table.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def called(part: Part, call: Call) -> Any:
 def function_of(
     functions: Mapping[str, Mapping[str, FunctionT]], paper: str, name: str
 ) -> FunctionT:
-    """Return the function that a paper's file names.
+    """Return a function by the name that a paper's file uses.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def _notes(part: Part) -> list[str]:
 
 
 def _missing(part: Part) -> list[str]:
-    """Return notes on the runs of a table that were impossible or failed."""
+    """Return notes on runs of a table that failed or whose scheme is missing."""
     requested = set()
     missing = []
     part_runs = Part(part.publication, Results(part.setting, None))
@@ -171,14 +171,14 @@ def _over(publication: PublicationTable, row: RowTable, column: ColumnTable) -> 
 
 
 class _Grid:
-    """The entries of a published table, row by row."""
+    """The entries of a published table, computed row by row."""
 
     def __init__(self, part: Part, found: Computed) -> None:
         self._part, self._found = part, found
         self._rows = {row.name: row for row in part.publication.rows}
 
     def entries(self) -> Iterator[Entry]:
-        """Yield each number of the paper with the computed number."""
+        """Yield each number of the paper with our simulated number."""
         for row in self._rows.values():
             if not row.hidden:
                 for place, column in enumerate(self._part.publication.columns):
@@ -248,7 +248,7 @@ class _Grid:
     def _bound(
         self, row: RowTable, bound: BoundTable, ours: float, found: float | None
     ) -> Bound | None:
-        """Return a bound that the computed number respects; None if no bound is known.
+        """Return the proved bound on our number; None if no bound is known.
 
         Raises
         ------
@@ -273,7 +273,7 @@ class _Grid:
         measure: Measure,
         ours: float | None,
     ) -> Gains | None:
-        """Return the gain over the row that a value is compared with, if there is such a row."""
+        """Return the gain over the row that a value is compared with; None without such a row."""
         publication = self._part.publication
         name = row.yardstick or column.yardstick or publication.yardstick
         # The yardstick of the whole table is judged by its value in every column.

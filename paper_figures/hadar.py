@@ -100,14 +100,14 @@ def measured(part: Part, *, curves: bool = False) -> Computed:
 
 
 def _cumulative(outcome: Outcome) -> list[tuple[float, float]]:
-    """Return pairs of hours and per cent: the share of jobs that complete within each time."""
+    """Return the distribution of JCTs as pairs of hours and per cent of completed jobs."""
     shares = np.linspace(0, 1, CURVE_POINTS)
     hours = np.quantile(outcome.jobs["jct_s"], shares) / HOUR_S
     return [(float(hour), 100 * float(share)) for hour, share in zip(hours, shares, strict=True)]
 
 
 def jobs_in_words(part: Part) -> str:  # noqa: ARG001
-    """Return the source of the jobs, in a sentence."""
+    """Return a sentence on the source of the jobs: the Philly trace or generated jobs."""
     if locate(PHILLY_TRACE).is_file():
         return "Jobs are drawn by seed from the Philly trace, as in the paper."
     return (
@@ -216,7 +216,7 @@ def by_restart_cost(part: Part, *, table: int, row: str) -> Computed:
 def _where_attained(
     claimed: str, against: str, gained: Mapping[float, float], attainable: Mapping[float, float]
 ) -> list[str]:
-    """Return from which restart cost the claimed gain is possible, and from which it is reached."""
+    """Return the restart costs from which the claimed gain is possible, and reached, in words."""
     if not gained:
         return []
     possible = [
@@ -313,7 +313,7 @@ def testbeds_in_words(part: Part) -> list[str]:
 
 
 def most_that_forking_gives(part: Part) -> str:
-    """Return how much sooner one job can end on all nodes than on the fastest node, in words."""
+    """Return, in words, how much sooner a job can end on all nodes than on the fastest node."""
     parts = []
     for testbed, name in _clusters(part).items():
         cluster = find_cluster(name)

@@ -104,7 +104,7 @@ MEANS = {"mean queue": Measure(of="queue_mean_s"), "mean JCT": Measure(of="jct_m
 
 
 def _grid(part: Part, values: Mapping[str, Iterable[float]]) -> Computed:
-    """Return computed values by row, in the order of the columns."""
+    """Return computed values of a table, given by row in the order of its columns."""
     columns = [column.name for column in part.publication.columns]
     return Computed(
         values={
@@ -119,7 +119,7 @@ def _grid(part: Part, values: Mapping[str, Iterable[float]]) -> Computed:
 
 
 def beside_table_5(part: Part, *, readings: Sequence[Mapping[str, str]]) -> Computed:
-    """Return the calibration of the jobs, rows under other assumptions, and usage over two windows.
+    """Return tables shown with Table 5: calibration, other assumptions and usage.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def beside_table_5(part: Part, *, readings: Sequence[Mapping[str, str]]) -> Comp
 
 
 def _calibrated() -> FurtherTable:
-    """Return how closely the calibrated jobs match the Baseline, from the frozen result."""
+    """Return a table that compares the calibrated jobs with the paper's Baseline."""
     record = frozen_result(CALIBRATION)
     rows = []
     for target in record["targets"]:
@@ -163,7 +163,7 @@ def _listed(seeds: Sequence[int]) -> str:
 
 
 def _usage_by_window(part: Part) -> FurtherTable:
-    """Return the usage of each row over the makespan, and while jobs are submitted."""
+    """Return a table of GPU usage over the makespan and while jobs are submitted."""
     names = [
         f"{what}_usage{window}"
         for what in ("training", "overall", "loan")
@@ -187,7 +187,7 @@ def _usage_by_window(part: Part) -> FurtherTable:
 
 
 def _other_readings(part: Part, readings: Sequence[Mapping[str, str]]) -> FurtherTable:
-    """Return rows under other assumptions where the paper is silent."""
+    """Return a table of rows simulated under other assumptions, where the paper is silent."""
     columns = part.publication.columns
     papers = {row.name: row.paper for row in part.publication.rows}
     rows = []
@@ -216,7 +216,7 @@ def _other_readings(part: Part, readings: Sequence[Mapping[str, str]]) -> Furthe
 
 
 def server_prices(part: Part) -> Computed:
-    """Return three preemption costs of the servers of Figure 5: jobs, GPU and server fractions."""
+    """Return the preemption cost of each server of Figure 5, by three definitions."""
     instance: ReclaimInstance = load_library_instance("lyra-figure-5").instance
     jobs = dict.fromkeys((server.id for server in instance.servers), 0)
     fractions = dict.fromkeys(jobs, Fraction(0))
@@ -232,7 +232,7 @@ def server_prices(part: Part) -> Computed:
 
 
 def two_jobs(part: Part) -> Computed:
-    """Return the jobs of the example in Table 2, from the library."""
+    """Return the two jobs of the worked example in Table 2."""
     return _grid(
         part,
         {
@@ -243,7 +243,7 @@ def two_jobs(part: Part) -> Computed:
 
 
 def jcts_of_starts(part: Part, *, example: str) -> Computed:
-    """Return the JCTs and their mean for each start allocation, and the optimal mean.
+    """Return the JCTs and their mean for each initial allocation, and the optimal mean.
 
     The best of the paper's means is the value that the paper calls the optimum.
     """
@@ -263,7 +263,7 @@ def jcts_of_starts(part: Part, *, example: str) -> Computed:
 
 
 def phase_2_on_example(part: Part) -> str:  # noqa: ARG001
-    """Return the result of Lyra's phase 2 on the example of Table 2, in words."""
+    """Return, in words, the result of Lyra's phase 2 on the example of Table 2."""
     rule = solve_and_check(
         find_problem("allocation"), _example("lyra-table-2"), find_solver("allocation", "lyra")
     )
@@ -276,7 +276,7 @@ def phase_2_on_example(part: Part) -> str:  # noqa: ARG001
 
 
 def preemptions_by_servers(part: Part) -> Computed:
-    """Return the preemptions of Lyra's greedy and of the optimum for each N_R of the rows."""
+    """Return the preemptions of Lyra's greedy and of the optimum by number of servers."""
     problem = find_problem("reclaim")
     example: ReclaimInstance = load_library_instance("lyra-figure-5").instance
     values = {}
@@ -293,7 +293,7 @@ def preemptions_by_servers(part: Part) -> Computed:
 
 
 def items_of_phase_2(part: Part) -> Computed:
-    """Return weight and value of knapsack items; the name of a row is ``JOB, WORKERS extra``."""
+    """Return the weight and value of each knapsack item of Lyra's phase 2 in Figure 6."""
     instance = load_library_instance("lyra-figure-6").instance
     task = AllocationKnapsack.of(instance)
     knapsack = task.knapsack
@@ -306,7 +306,7 @@ def items_of_phase_2(part: Part) -> Computed:
 
 
 def inference_demand_of_a_week(part: Part) -> Computed:
-    """Return the statistics of the generated inference demand by hour."""
+    """Return statistics of the generated hourly inference demand of a week."""
     demand = inference_demand(days=DAYS_OF_WEEK, seed=0)
     hourly = np.reshape(demand.busy_share, (24 * DAYS_OF_WEEK, STEPS_PER_HOUR)).mean(axis=1)
     changes = np.diff(hourly)
@@ -321,7 +321,7 @@ def _example(name: str) -> AllocationInstance:
 
 
 def _jcts_s(instance: AllocationInstance, start: Sequence[int]) -> tuple[float, ...]:
-    """Return the JCTs and their mean if the remaining job grows when the other completes."""
+    """Return JCTs and their mean if the remaining job grows when the other job completes."""
     jobs = instance.jobs
     alone_s = [job.work_worker_s / workers for job, workers in zip(jobs, start, strict=True)]
     first_s = min(alone_s)
@@ -345,7 +345,7 @@ def _jcts_s(instance: AllocationInstance, start: Sequence[int]) -> tuple[float, 
 
 
 def seeds_in_words(part: Part) -> str:
-    """Return the number of seeds behind the means, in words."""
+    """Return a sentence on the number of seeds behind the means."""
     seeds = part.setting.seeds_of(part.publication)
     if seeds == 1:
         return "One seed."
@@ -353,14 +353,14 @@ def seeds_in_words(part: Part) -> str:
 
 
 def seeds_of_figure_13(part: Part) -> str:
-    """Return the setting of Figure 13 and its number of seeds, in words."""
+    """Return a sentence on the scenario of Figure 13 and its number of seeds."""
     seeds = part.setting.seeds_of(part.publication)
     of = "one seed" if seeds == 1 else f"means over {seeds} seeds"
     return f"Scenario Basic, loaning without scaling, {of}."
 
 
 def why_table_5_differs(part: Part) -> list[str]:
-    """Return why the computed Table 5 differs from the paper's, with numbers from the runs."""
+    """Return reasons why our Table 5 differs from the paper's, with simulated numbers."""
     queue = Measure(of="queue_mean_s")
     strict_s, baseline_s, reordered_s, published_s = (
         part.mean(queue, run)[0] or 0.0
@@ -387,7 +387,7 @@ def why_table_5_differs(part: Part) -> list[str]:
 
 
 def what_a_strict_queue_cannot(part: Part) -> str:
-    """Return why the paper's Baseline is not a strict queue, by a bound from its own figures."""
+    """Return the reason why the paper's Baseline cannot be a strict queue, with a bound."""
     tables = {each.number: each for each in part.results.paper.publications if each.kind == "table"}
     mean_s = _printed(tables[5], "Baseline", "queue mean (s)")
     percentiles_s = {
@@ -415,7 +415,7 @@ def what_a_strict_queue_cannot(part: Part) -> str:
 
 
 def why_random_and_scf_queue_as_the_baseline(part: Part) -> str:
-    """Return why Random and SCF are not simulated as Lyra with another reclaiming rule."""
+    """Return the reason why Random and SCF are simulated with the Baseline's queue."""
     queue = Measure(of="queue_mean_s")
     lyra_s, random_s, scf_s = (
         part.mean(queue, run)[0] or 0.0 for run in ("loaning", "random-shortest", "scf-shortest")
@@ -434,7 +434,7 @@ def why_random_and_scf_queue_as_the_baseline(part: Part) -> str:
 
 
 def usage_of_servers_on_loan(part: Part) -> str:
-    """Return the usage of servers on loan under two definitions."""
+    """Return the GPU usage of servers on loan by two definitions, in words."""
     of_lent, in_use, filling = (
         100 * (part.mean(Measure(of=name, where_none=0.0), run)[0] or 0.0)
         for name, run in (
@@ -454,14 +454,14 @@ def usage_of_servers_on_loan(part: Part) -> str:
 
 
 def _printed(publication: PublicationTable, row: str, column: str) -> float:
-    """Return the number that a published table has in a row and column."""
+    """Return the paper's number in a given row and column of a published table."""
     place = [each.name for each in publication.columns].index(column)
     (printed,) = (each.paper[place] for each in publication.rows if each.name == row)
     return float(printed)
 
 
 def times_of_table_5(part: Part) -> str:
-    """Return the CPU time of the simulations for the table, in words."""
+    """Return a sentence on the CPU time of the simulations for Table 5."""
     spent_s = {
         str(row.run): sum(
             outcome.record.cpu_time_s or 0.0 for outcome in not_none(part.outcomes(str(row.run)))
@@ -476,7 +476,7 @@ def times_of_table_5(part: Part) -> str:
 
 
 def jobs_on_loan_in_words(part: Part) -> str:
-    """Return how many jobs ran on servers on loan."""
+    """Return a sentence on the number of jobs that ran on servers on loan."""
     (outcome,) = part.outcomes("loaning")
     if outcome is None:
         return "Scenario Basic, loaning without scaling."
@@ -488,7 +488,7 @@ def jobs_on_loan_in_words(part: Part) -> str:
 
 
 def gains_without_errors(part: Part) -> str:
-    """Return the gains with exact estimates of run times."""
+    """Return a sentence on the gains with exact estimates of run times."""
     known = ", ".join(f"{gain} in {mean}" for mean, gain in _gains(part, "scaling").items())
     return (
         "Scenario Basic, scaling without loans. A wrong estimate is off by up to 25 %. Our gains "
@@ -497,7 +497,7 @@ def gains_without_errors(part: Part) -> str:
 
 
 def gains_with_linear_scaling(part: Part) -> str:
-    """Return the gains with linear scaling of elastic jobs."""
+    """Return a sentence on the gains with linear scaling of elastic jobs."""
     linear = ", ".join(
         f"{gain} in {mean} ({row.name})"
         for row in part.publication.rows
@@ -507,7 +507,7 @@ def gains_with_linear_scaling(part: Part) -> str:
 
 
 def _gains(part: Part, run: str) -> dict[str, str]:
-    """Return the gains of a run over the Baseline, by quantity."""
+    """Return the gains of a run over the Baseline in mean queuing time and mean JCT."""
     return {
         mean: ", ".join(f"{gain:.2f}" for gain in part.gains(measure, "baseline", run, better=LESS))
         for mean, measure in MEANS.items()

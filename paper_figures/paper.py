@@ -1,4 +1,4 @@
-"""Computing a paper's tables and figures: run the replays, compare, plot, and write the pages.
+"""Compute a paper's tables and figures: simulate, compare, plot, and write the pages.
 
 ``lyra-opt paper`` writes one page per table and figure, an overview, plots, and an HTML page.
 """
@@ -102,7 +102,7 @@ def write_pages(report: PaperReport, folder: Path, *, command: str) -> Path:
 
 
 def overview_text(report: PaperReport, how: HowRun) -> str:
-    """Return the overview in Markdown: verdicts by kind, origin of the numbers, and the rule."""
+    """Return the overview page in Markdown: counts of verdicts, sources, and the rule."""
     counted = counts_of_verdicts(report.comparisons)
     found = [each for each in map(str, Verdict) if any(counts[each] for _, _, counts in counted)]
     rows = [
@@ -123,7 +123,7 @@ def overview_text(report: PaperReport, how: HowRun) -> str:
 def counts_of_verdicts(
     comparisons: Sequence[Comparison],
 ) -> list[tuple[str, str, Counter[str]]]:
-    """Return the number of values and gains with each verdict, per comparison and in total."""
+    """Return the number of values and gains with each verdict, per table and in total."""
     counted = [
         (comparison.title, what, counts)
         for comparison in comparisons
@@ -185,7 +185,7 @@ def run_paper(
     resume: bool,
     command: str,
 ) -> tuple[int, Results]:
-    """Run the replays that tables and figures need, each once, into the store of a folder.
+    """Run the simulations that tables and figures need, each once, and store their results.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ def run_paper(
 
 
 def tasks_of(setting: Setting, publications: Sequence[PublicationTable]) -> list[ReplayTask]:
-    """Return the replays of tables and figures, each once, grouped by workload."""
+    """Return the simulations of tables and figures, without repetition, grouped by workload."""
     runs = dict.fromkeys(each for one in publications for each in runs_of(setting, one))
     workloads: dict[Any, int] = {}
     for run, draw in runs:
@@ -244,7 +244,7 @@ def tasks_of(setting: Setting, publications: Sequence[PublicationTable]) -> list
 
 
 def report_of(results: Results, publications: Sequence[PublicationTable]) -> PaperReport:
-    """Return the chosen tables and figures with computed numbers and plots."""
+    """Return the chosen tables and figures with simulated numbers and plots."""
     paper = results.paper
     comparisons = [compared(results, each) for each in publications]
     with house_style():

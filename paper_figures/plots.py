@@ -1,4 +1,4 @@
-"""Drawing functions that the plots of all papers share."""
+"""Drawing functions shared by the plots of all papers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def new_figure(
 def with_legend(
     figure: Figure, axes: Axes, name: str, title: str, remark: str, *, above: bool = False
 ) -> Plot:
-    """Return a finished plot, with the legend of one panel.
+    """Return a finished plot with a legend made from one panel.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def name_rows(axes: Axes, names: Sequence[str]) -> None:
 def draw_lines(
     axes: Axes, series: Mapping[str, Sequence[tuple[float, float]]], **changed: Any
 ) -> None:
-    """Draw a line for each non-empty series, in a style that depends on its position.
+    """Draw one line per non-empty series; the position of a series decides its style.
 
     Parameters
     ----------
@@ -120,10 +120,10 @@ def draw_lines(
 
 
 def of_column(comparison: Comparison, column: str) -> list[Entry]:
-    """Return the entries of a column."""
+    """Return the entries of a table column."""
     return [entry for entry in comparison.entries if entry.column == column]
 
 
 def number(value: float | None) -> float:
-    """Return a number for a plot; NaN, which is not drawn, if nothing was run."""
+    """Return a number for plotting; NaN, which is not drawn, if it was not computed."""
     return float("nan") if value is None else value

@@ -1,4 +1,4 @@
-"""Results of a paper's replays, read from its store, and the functions that measure them.
+"""Results of a paper's simulations, read from the store, and the functions that measure them.
 
 A paper's file names figures of a replay, or functions of its tables. Each function receives a
 replay and, if the file names one, a second replay.
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished replay.
+    """A finished simulation.
 
     Parameters
     ----------
@@ -52,17 +52,17 @@ class Outcome:
 
     @property
     def figures(self) -> Mapping[str, Any]:
-        """The figures of the replay, by name."""
+        """The figures of the simulation by name, such as ``jct_mean_s``."""
         return self.record.figures or {}
 
     @cached_property
     def jobs(self) -> pd.DataFrame:
-        """The table of jobs, one row per job."""
+        """The table of jobs of the simulation, one row per job."""
         return self.replays.jobs(self.record)
 
     @cached_property
     def series(self) -> pd.DataFrame:
-        """The table of the cluster's state over time."""
+        """The table of the cluster's state over simulated time."""
         return self.replays.series(self.record)
 
 
@@ -71,7 +71,7 @@ GPUS_PER_LENT_SERVER = 8
 
 
 def measured(measure: Measure, outcome: Outcome, *beside: Outcome | None) -> float | None:
-    """Return a measure of a run; None if the run that it is compared with is missing.
+    """Return a measured quantity of a run; None if a run that it needs is missing.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def percentile_of_jobs(outcome: Outcome, *, column: str, rank: float) -> float:
 def of_jobs_on_loan(
     outcome: Outcome, other: Outcome, *, column: str, rank: float | None = None
 ) -> float:
-    """Return the mean or a percentile over the jobs that ran on loan in another run, or 0."""
+    """Return a mean or percentile over the jobs that ran on loan in another run; 0 without jobs."""
     values = outcome.jobs[column][other.jobs["ran_on_loan"]]
     if not len(values):
         return 0.0
@@ -118,12 +118,12 @@ def of_jobs_on_loan(
 
 
 def full_use(outcome: Outcome) -> float:  # noqa: ARG001
-    """Return 1.0, the upper bound on the share of time in which nodes are busy."""
+    """Return 1.0, the upper bound on the share of time for which nodes are busy."""
     return 1.0
 
 
 def lossy_preemptions_per_submission(outcome: Outcome) -> float:
-    """Return the number of preemptions per job that lose progress."""
+    """Return the number of preemptions that lose progress, per submitted job."""
     jobs = outcome.jobs
     return float(jobs["preemptions"][~jobs["checkpoints"]].sum()) / len(jobs)
 
@@ -171,7 +171,7 @@ def daily_loan_usage(outcome: Outcome, *, day: int) -> float | None:
 
 
 def usage_of_lent_servers_in_use(outcome: Outcome) -> float | None:
-    """Return the GPU usage of those servers on loan that hold a job; None if none does.
+    """Return the GPU usage of the servers on loan that hold a job; None without such a server.
 
     This needs a cluster whose own servers are not simulated one by one, so that the series counts
     only busy servers on loan.
@@ -205,7 +205,7 @@ Outcomes = list[Outcome | None]
 
 
 class Results:
-    """The results of a paper's replays.
+    """The results of a paper's simulations.
 
     Parameters
     ----------
@@ -235,11 +235,11 @@ class Results:
 
     @property
     def paper(self) -> PaperTable:
-        """The paper's file."""
+        """The contents of the paper's file."""
         return self.setting.paper
 
     def of(self, run: PaperRun, draw: Draw) -> Outcome | None:
-        """Return the finished replay of a run; None if it was not run or failed."""
+        """Return the finished simulation of a run; None if it failed or was not run."""
         if not self.setting.is_there(run):
             return None
         if (run, draw) not in self._key:
@@ -249,7 +249,7 @@ class Results:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The results of one table or figure.
+    """The results for one table or figure.
 
     Parameters
     ----------
@@ -264,11 +264,11 @@ class Part:
 
     @property
     def setting(self) -> Setting:
-        """The paper and the scale."""
+        """The paper with its scale and number of seeds."""
         return self.results.setting
 
     def run(self, name: str, changes: Iterable[KeyValue] = ()) -> PaperRun:
-        """Return a run of the paper's file, with the changes of this table."""
+        """Return a named run of the paper's file, with the changes of this table."""
         table = self.results.paper.runs[name]
         return PaperRun(
             scenario=self.publication.scenario or table.scenario,
@@ -278,12 +278,12 @@ class Part:
         )
 
     def outcomes(self, run: str | PaperRun) -> Outcomes:
-        """Return the replays of a run, one per draw; None for those that failed or were not run."""
+        """Return the simulations of a run, one per draw; None for missing or failed ones."""
         run = self.run(run) if isinstance(run, str) else run
         return [self.results.of(run, draw) for draw in self.setting.draws(self.publication)]
 
     def values(self, measure: Measure, run: str | PaperRun) -> list[float | None]:
-        """Return a measure of a run, one value per draw."""
+        """Return a measured quantity of a run, one value per draw."""
         besides: Outcomes = self.outcomes(measure.beside) if measure.beside else []
         return [
             None if outcome is None else measured(measure, outcome, *beside)
@@ -293,7 +293,7 @@ class Part:
         ]
 
     def mean(self, measure: Measure, run: str | PaperRun) -> tuple[float | None, Spread]:
-        """Return the mean of a measure over draws, with its least and greatest value."""
+        """Return the mean of a measured quantity over draws, with its least and greatest value."""
         if measure.over:
             return ratio_of_sums(measure, not_none(self.outcomes(run))), None
         return mean_and_spread(not_none(self.values(measure, run)))
@@ -301,14 +301,14 @@ class Part:
     def gains(
         self, measure: Measure, over: str | PaperRun, run: str | PaperRun, *, better: str
     ) -> list[float]:
-        """Return the gains of a run over another, draw by draw, where both exist."""
+        """Return the gains of a run over another run, one per draw that both have."""
         return gains_of(self.values(measure, over), self.values(measure, run), better=better)
 
 
 def gains_of(
     before: Sequence[float | None], after: Sequence[float | None], *, better: str
 ) -> list[float]:
-    """Return the gain of each value over its reference, where both exist."""
+    """Return the gain of each value over its reference, without pairs that lack a value."""
     return [
         gain(one, other, more_is_better=better == MORE)
         for one, other in zip(before, after, strict=True)
@@ -317,7 +317,7 @@ def gains_of(
 
 
 def short(value: float) -> str:
-    """Return a number with three significant digits, or all digits before the point."""
+    """Return a number as text with three significant digits, or rounded to an integer from 1000."""
     return f"{value:.3g}" if value < 999.5 else f"{value:,.0f}"
 
 
@@ -329,7 +329,7 @@ def not_none(values: Iterable[Any]) -> list[Any]:
 def mean_and_spread(
     values: Sequence[float], mean: str | None = None
 ) -> tuple[float | None, Spread]:
-    """Return the mean, and the least and greatest of several values; None without values."""
+    """Return the mean, and the least and greatest value; None for no values."""
     if not values:
         return None, None
     found = statistics.geometric_mean(values) if mean == GEOMETRIC else statistics.fmean(values)

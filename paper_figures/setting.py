@@ -1,4 +1,4 @@
-"""The scale of a paper's simulations, and the replays that its tables and figures need."""
+"""The scale of a paper's simulations, and the simulations that its tables and figures need."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KeyValue = tuple[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperRun:
-    """A scheme in a scenario of the paper.
+    """A scheme in a scenario of a paper's file.
 
     Parameters
     ----------
@@ -43,13 +43,13 @@ class PaperRun:
 
     @property
     def label(self) -> str:
-        """The name of the scheme with its parameters, as in the store."""
+        """The name of the scheme with its parameters, as written in the store."""
         return " ".join([self.scheme, *(f"{name}={value}" for name, value in self.parameters)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draw:
-    """One of several replays over which a mean is taken.
+    """One of the simulations over which a mean is taken: a seed or a changed scenario.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class Setting:
 
     @cached_property
     def sizes(self) -> Mapping[str, int | float]:
-        """The paper's sizes at this scale, by name."""
+        """The sizes of the paper's file at this scale, by name."""
         return {name: self._size(name) for name in self.paper.sizes}
 
     def _size(self, name: str) -> int | float:
@@ -98,18 +98,18 @@ class Setting:
         return int(value) if size.whole else value
 
     def in_words(self) -> str:
-        """Return the size of the simulation, in a sentence."""
+        """Return a sentence on the size of the simulation."""
         return self.filled(self.paper.setting)
 
     def filled(self, text: str) -> str:
-        """Return a text with the names of sizes replaced by numbers."""
+        """Return a text in which numbers replace the names of sizes in braces."""
         words = {"scale": f"{self.scale:g}", "seeds": self.seeds, **self.sizes}
         if "{setting}" in text:
             words["setting"] = self.in_words()
         return text.format(**words)
 
     def valued(self, value: Any) -> Any:
-        """Return the value of a key, with names of sizes replaced by numbers."""
+        """Return the value of a scenario key, in which numbers replace names of sizes."""
         if isinstance(value, dict):
             return {name: self.valued(each) for name, each in value.items()}
         if isinstance(value, list | tuple):
@@ -132,7 +132,7 @@ class Setting:
         return publication.seeds if most is None else min(most, self.seeds)
 
     def changes_of(self, scenario: str) -> tuple[str, list[KeyValue]]:
-        """Return the bundled scenario behind a paper's scenario, and the changed keys."""
+        """Return the bundled scenario that a paper's scenario is based on, and the changed keys."""
         table = self.paper.scenarios[scenario]
         like = table.like
         changes: list[KeyValue] = []
@@ -144,17 +144,17 @@ class Setting:
         return like, [(path, self.valued(value)) for path, value in changes]
 
     def is_there(self, run: PaperRun) -> bool:
-        """Whether the scheme and the traces of a run exist."""
+        """Whether the scheme exists and the traces of the scenario are present."""
         return run.scheme in scheme_names() and not self.missing_traces(run.scenario)
 
     def missing_traces(self, scenario: str) -> list[str]:
-        """Return the missing traces that a scenario needs."""
+        """Return the names of missing traces that a scenario needs."""
         table = self.paper.scenarios[scenario]
         further = self.missing_traces(table.like) if table.like in self.paper.scenarios else []
         return [*further, *(name for name in table.needs if not locate(name).is_file())]
 
     def loaded(self, run: PaperRun, draw: Draw) -> Scenario:
-        """Return the scenario of a replay."""
+        """Return the scenario of a simulation with all changes applied."""
         like, changes = self.changes_of(run.scenario)
         changes += [*run.changes, *draw.changes]
         if run.parameters:
@@ -163,7 +163,7 @@ class Setting:
         return load_scenario(like, [Change(path, _plain(value)) for path, value in changes])
 
     def task(self, run: PaperRun, draw: Draw, position: int = 0) -> ReplayTask:
-        """Return a replay as a task of the executor."""
+        """Return a simulation as a task for the executor."""
         return ReplayTask(
             scenario=self.loaded(run, draw),
             point={"scenario": run.scenario, **dict(run.changes), **dict(draw.changes)},
@@ -174,7 +174,7 @@ class Setting:
         )
 
     def study(self, tasks: Sequence[ReplayTask], command: str) -> StudyRecord:
-        """Return the record of a paper's store, which all its tables share."""
+        """Return the study record for the store that all tables of a paper share."""
         scenarios = {}
         for name in self.paper.scenarios:
             like, changes = self.changes_of(name)
@@ -193,10 +193,10 @@ class Setting:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value in the form of a scenario file, with lists instead of tuples."""
+    """Return a value with lists instead of tuples, as scenario files need it."""
     return [_plain(each) for each in value] if isinstance(value, tuple) else value
 
 
 def frozen(changes: Mapping[str, Any]) -> tuple[KeyValue, ...]:
-    """Return the changes of a table as a tuple, which is hashable."""
+    """Return a mapping as a hashable tuple of pairs."""
     return tuple(changes.items())

@@ -1,4 +1,4 @@
-"""The stored tables: those that `make papers` computed at the papers' own sizes."""
+"""Tables stored in the documentation, which `make papers` computed at the papers' own sizes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CELL = re.compile(r"(?<!\\)\|")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTable:
-    """A table of a page, with the sentences around it.
+    """The first table of a stored page, with the sentences before and after it.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class StoredTable:
 
 
 def stored_table(paper: PaperTable, publication: PublicationTable) -> StoredTable:
-    """Return a table or figure of a paper as it was last computed at the paper's size.
+    """Return a table or figure as last computed at the paper's own size.
 
     A page that shows the paper's own layout and a list of single numbers gives the layout.
     """
@@ -64,12 +64,12 @@ def stored_table(paper: PaperTable, publication: PublicationTable) -> StoredTabl
 
 
 def stored_overview(paper: PaperTable) -> StoredTable:
-    """Return the number of verdicts of each kind for every table and figure of a paper."""
+    """Return the stored counts of verdicts for every table and figure of a paper."""
     return parse_page(PAGES / paper.name / OVERVIEW)
 
 
 def parse_page(page: Path) -> StoredTable:
-    """Return the first table of a Markdown page."""
+    """Return the first table of a Markdown page with the sentences around it."""
     lines = page.read_text(encoding="utf-8").splitlines()
     table = [place for place, line in enumerate(lines) if line.startswith("|")]
     first = table[0] if table else len(lines)

@@ -22,7 +22,7 @@ WIDEST_SPREAD = 2.0
 
 
 class Verdict(StrEnum):
-    """The verdict on a computed number compared with the paper's."""
+    """The verdict on a simulated number compared with the paper's number."""
 
     REPRODUCED = "reproduced"
     NEAR = "near"
@@ -78,21 +78,21 @@ def gain(reference: float, value: float, *, more_is_better: bool = False) -> flo
 
 
 def verdict_of_digits(paper: str, ours: float | None) -> Verdict:
-    """Return the verdict on a number that must match the paper's printed digits; see `RULE`."""
+    """Return the verdict on a number that must match the paper's printed digits, by `RULE`."""
     if ours is None:
         return Verdict.NOT_RUN
     return Verdict.REPRODUCED if f"{ours:.{digits_of(paper)}f}" == paper else Verdict.DIFFERS
 
 
 def verdict_of_values(paper: float, ours: float | None, spread: Spread = None) -> Verdict:
-    """Return the verdict on a value; see `RULE`."""
+    """Return the verdict on a value compared with the paper's value, by `RULE`."""
     if ours is None:
         return Verdict.NOT_RUN
     return _closeness(paper, ours, spread) or Verdict.DIFFERS
 
 
 def verdict_of_gains(paper: float, ours: float | None, spread: Spread = None) -> Verdict:
-    """Return the verdict on a gain; see `RULE`."""
+    """Return the verdict on a gain compared with the paper's gain, by `RULE`."""
     if ours is None:
         return Verdict.NOT_RUN
     if direction(paper) != direction(ours):
@@ -138,7 +138,7 @@ def digits_of(paper: str) -> int:
 
 
 def direction(found: float) -> int:
-    """Return 1 for a gain, -1 for a loss, and 0 for no change."""
+    """Return 1 for a gain above 1, -1 for a gain below 1, and 0 for no change."""
     if abs(found - 1) <= NO_CHANGE_WITHIN:
         return 0
     return 1 if found > 1 else -1
