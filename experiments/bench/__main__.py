@@ -82,7 +82,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     option("--small", action="store_true", help="run small benchmarks once, as a smoke test")
     option("--seeds", type=integer_from(1), metavar="N", help="number of seeds of each study")
     seconds = above_zero("seconds")
-    option("--time-limit", type=seconds, metavar="S", help="time limit of each study's runs")
+    option(
+        "--time-limit",
+        type=seconds,
+        metavar="S",
+        help="time limit of each run of a study, in seconds",
+    )
     option(
         "--resume", action="store_true", help="keep runs of studies that are already stored in DIR"
     )

@@ -279,14 +279,14 @@ def _add_bound(subparsers: argparse._SubParsersAction[Any]) -> None:
     bounds.add_argument(
         "--schedule",
         action="store_true",
-        help="also search a schedule; only for rigid jobs on one GPU type without loans",
+        help="also search for a good schedule (rigid jobs on one GPU type, without loans)",
     )
     output = parser.add_argument_group("output")
-    output.add_argument("--save", metavar="DIR", help="folder for the proofs, a file per bound")
+    output.add_argument("--save", metavar="DIR", help="folder for the proofs, one file per bound")
     check = "only check the bound in a saved proof, in exact arithmetic"
     add_repeated_option(output, "--check", "FILE", check, dest="checks")
     output.add_argument(
-        "--json", action="store_true", help="print an array with an object per seed and reading"
+        "--json", action="store_true", help="print an array with one object per seed and reading"
     )
     parser.set_defaults(run=run_bound)
 

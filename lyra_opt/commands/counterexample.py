@@ -92,7 +92,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--variant",
         metavar="NAME",
         help="semantics or objective of the instance (default: the first that A and B support; "
-        "for allocation mean_jct, if they support it)",
+        "in the allocation problem, mean_jct if both support it)",
     )
     add_repeated_option(
         parser,
@@ -107,8 +107,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         type=ratio,
         default=1,
         metavar="R",
-        help="A must be worse than B by at least this factor: R times the cost, or 1/R of the gain "
-        "(default: 1, which means any difference); a ratio to 0 is infinite",
+        help="A must have at least R times the cost of B, or at most 1/R of its gain (default: 1, "
+        "which means any difference); if B has cost 0, the ratio is infinite",
     )
     add_seed_option(parser, "the search and of both solvers")
     add_time_limit_option(parser, "the search")

@@ -34,10 +34,12 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         EXAMPLES,
     )
     completed_by(
-        parser.add_argument("format", metavar="FORMAT", help="the key `format` of the file"),
+        parser.add_argument(
+            "format", metavar="FORMAT", help="value of the key `format` in the file"
+        ),
         _formats,
     )
-    parser.add_argument("--keys", action="store_true", help="explain the keys instead")
+    parser.add_argument("--keys", action="store_true", help="print a table of the keys instead")
     parser.set_defaults(run=run)
 
 

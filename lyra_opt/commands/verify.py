@@ -40,7 +40,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "solution",
         nargs="?",
         metavar="SOLUTION",
-        help="solution file, or one object of solve --json; leave it out with --proof",
+        help="solution file, or a file with one object of solve --json; omit it with --proof",
     )
     parser.add_argument(
         "--proof", metavar="FILE", help="proof file from solve --proof, instead of a solution"
