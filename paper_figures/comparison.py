@@ -36,7 +36,7 @@ class Judged(StrEnum):
     VALUE = "value"
     GAIN = "gain"
     REDUCTION = "reduction"
-    """A reduction in per cent."""
+    """A reduction in %."""
 
 
 class Source(StrEnum):
@@ -298,7 +298,7 @@ class Comparison:
     series
         Points of the plot by name, if it shows more than the entries.
     remembered
-        The parts of the simulated setting that are from memory; empty if there are none.
+        The parts of the simulated setting that are from memory; empty if no part is.
     """
 
     name: str
@@ -406,7 +406,7 @@ class Comparison:
         Parameters
         ----------
         picture
-            The line that shows the plot; empty if there is none.
+            The line that shows the plot; empty if the page has no plot.
         """
         lines = [f"# {self.title}", "", self.counted(), ""]
         warning = self.warning()

@@ -1,7 +1,7 @@
 """Functions for the tables and figures on Dally (Sharma et al., arXiv 2401.16492).
 
-They compute tables and notes from replays, such as a comparison of the schemes of all papers on one
-cluster, and the benefit of locality compared with that of the queue order.
+These functions compute tables and notes from replays, such as a comparison of the schemes of all
+papers on one cluster, and the benefit of locality compared with that of the queue order.
 """
 
 from __future__ import annotations

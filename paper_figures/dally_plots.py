@@ -156,7 +156,7 @@ def gains_over_load(comparison: Comparison) -> Plot:
 
 
 def gains_on_traces(comparison: Comparison) -> Plot | None:
-    """Plot Dally's reductions on each available trace; None if there is none."""
+    """Plot Dally's reductions on each available trace; None if no trace is available."""
     traces = [title.rpartition(", ")[0] for title in _rows_of_first_table(comparison)]
     if not traces:
         return None

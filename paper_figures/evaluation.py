@@ -276,7 +276,7 @@ class _Grid:
         """Return the gain over the row that a value is compared with; None without such a row."""
         publication = self._part.publication
         name = row.yardstick or column.yardstick or publication.yardstick
-        # The yardstick of the whole table is judged by its value in every column.
+        # The reference row of the whole table is judged by its own value, not by a gain.
         if name is None or row.name in (name, publication.yardstick):
             return None
         reference = self._rows[name]

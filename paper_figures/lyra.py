@@ -86,7 +86,7 @@ def least_mean_of_slowest_s(mean_s: float, percentiles_s: Mapping[float, float])
     mean_s
         The mean wait of all jobs.
     percentiles_s
-        Percentiles by rank in per cent, increasing; the slowest jobs are those above the last rank.
+        Percentiles by rank in %, increasing; the slowest jobs are those above the last rank.
     """
     ranks = [0.0, *percentiles_s]
     shares = [(high - low) / 100 for low, high in pairwise(ranks)]

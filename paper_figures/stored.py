@@ -30,7 +30,7 @@ class StoredTable:
     title
         The heading of the page.
     verdicts
-        The sentence that counts the verdicts; empty if the page has none.
+        The sentence that counts the verdicts; empty if the page has no verdicts.
     header
         The names of the columns; empty if the page has no table.
     numbers_from
