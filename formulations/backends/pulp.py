@@ -86,7 +86,7 @@ def weighted(terms: Iterable[tuple[Number, Any]]) -> Any:
 
 
 def set_unit(model: Any, unit: CostUnit) -> None:
-    """Replace the cost of the model by the objective of the instance."""
+    """Convert the objective of the model from its cost to the objective of the instance."""
     import pulp
 
     if unit.scale < 0:

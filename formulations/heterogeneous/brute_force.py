@@ -180,7 +180,7 @@ def _placements(cells: Sequence[tuple[Cell, int]], job: GangJob) -> Iterator[Pla
 
 
 def _of_job(instance: Instance, job: GangJob) -> Iterator[Copies]:
-    """Yield every way to run a job in a round; the first is not to run it."""
+    """Yield the placements of each choice for a job in a round; the first has no placements."""
     cells = _cells(instance)
     if instance.objective is Objective.ROUND_PROGRESS and instance.first_round(job):
         yield ()

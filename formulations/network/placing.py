@@ -295,7 +295,7 @@ def _shared(
                 piles[pile] -= here
                 rest -= here
         if rest or (piles and min(piles.values()) < 0):
-            raise ValueError(f"a gang of {count} GPUs lacks {rest} of them")
+            raise ValueError(f"{rest} GPUs of a gang of {count} cannot be placed")
     return {j: dict(of_job) for j, of_job in taken.items()}
 
 

@@ -71,7 +71,7 @@ class OnGrid(ABC):
 
     @abstractmethod
     def solution(self, values: Values) -> Schedule | None:
-        """Return the schedule that values of the variables describe; None if there is none."""
+        """Return the schedule given by values of the variables; None if they give no schedule."""
 
     @abstractmethod
     def dual_bound(self, cost: Fraction) -> float | None:

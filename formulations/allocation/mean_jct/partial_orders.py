@@ -85,8 +85,8 @@ class WholeNumbers:
     def yields_to(self, shorter: int, longer: int) -> bool:
         """Whether orders in which `longer` completes before `shorter` can be skipped by symmetry.
 
-        Of two jobs with equal data, the first in the file may complete first. Of two jobs that run
-        at time 0 and differ only in work, the one with less work may complete first.
+        Some optimal schedule completes jobs with equal data in file order. If two jobs that run at
+        time 0 differ only in work, some optimal schedule completes the job with less work first.
         """
         first, second = (
             (
@@ -267,7 +267,7 @@ class PartialOrder:
 PRICE_BITS = 60
 """Bits of the prices, besides those of the amounts that the prices are multiplied by."""
 NODES_OF_TAIL = (0, 4, 10, 18, 28, 40, 55, 75, 100, 130, 180, 270, 450, 800)
-"""Times of the tail, in per cent of the time in which the remaining jobs would fill the cluster."""
+"""Times of the tail, in % of the time in which the remaining jobs would fill the cluster."""
 NODES_BETWEEN_RELEASES = 3
 
 

@@ -239,7 +239,7 @@ class PatternModel(PlacementModel):
             yield r, o, len(self.data.racks[r]), chosen
 
     def racks_apart(self, variables: Variables) -> Iterator[tuple[int, int, list[Any], Terms]]:
-        """Yield (r, o), the gangs that must span machines of rack r, and its open GPUs."""
+        """Yield per open (r, o): r, o, gangs that must span machines of rack r, its open GPUs."""
         for r, o in variables.open:
             largest = max(self.data.free(m) for m in self.data.racks[r])
             apart = [
