@@ -142,7 +142,7 @@ class ResultStore:
             self._lock.close()
 
     def start_writing(self) -> Self:
-        """Prepare for many calls of `add`, and refuse if another process is writing.
+        """Lock the store for this process, and prepare it for many calls of `add`.
 
         Raises
         ------

@@ -200,7 +200,7 @@ class Study:
     text
         Text of the file, word for word, below a comment for each changed key.
     name, problems, description, headline
-        As in the file; the headline is empty if the file has none.
+        As in the file; the headline is empty if the file has no headline.
     cells
         The instances, in file order.
     configurations

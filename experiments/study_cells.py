@@ -209,7 +209,7 @@ class Block:
         return generated * len(self.seeds) + len(self.files) + len(self.ids)
 
     def shapes(self) -> Iterator[Cell]:
-        """Yield one cell, with the first seed, for each set of cells that differ only in seed."""
+        """Yield the cells of the first seed; the cells of other seeds differ only in the seed."""
         of_block = partial(Cell, problem=self.problem, group=self.group, seed=self.seeds[0])
         for path, sha256 in self.files:
             yield of_block(family=FILE, parameters=((FILE, path),), axes=(), file_sha256=sha256)

@@ -106,7 +106,7 @@ def _could_prove_more(before: Sequence[GradingRun], time_limit_s: float) -> bool
 
 
 def known_of(plan: LibraryPlan, library: Library, entry: Entry, runs: GradingRuns) -> BestKnown:
-    """Return what records, runs and certificate together show about an instance."""
+    """Return the best known result of an instance from its records, runs and certificate."""
     certificate = _certificate_file(library, entry.id)
     before = library.known.get(entry.id)
     exact = plan.methods_for(entry.problem, entry.variant).exact

@@ -151,7 +151,7 @@ def run_method(
     witness = answer.witness
     if witness is not None:
         own_bound = witness.dual_bound
-        # The answer has the better of both bounds, which is never a heuristic's own bound.
+        # The bound of a certified answer may come from its witness, not from the heuristic.
         bound = answer.dual_bound if solver.gives_bound else None
         yield (
             GradingRun(

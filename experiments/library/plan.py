@@ -176,7 +176,7 @@ class LibraryPlan:
     )
 
     def methods_for(self, problem: str, variant: str) -> MethodsTable:
-        """Return the methods for a variant; raise `FieldError` if the plan has none."""
+        """Return the methods for a variant; raise `FieldError` if the plan has no such entry."""
         for each in self.methods:
             if each.problem == problem and variant in each.variants:
                 return each

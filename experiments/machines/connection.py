@@ -150,7 +150,7 @@ def content_of(sent: object) -> bytes:
         frames = decompress(header, frames)
     value = merge_and_deserialize(header, frames, deserializers=AS_DATA)
     if not isinstance(value, bytes):
-        raise TypeError("the result must be bytes")
+        raise TypeError("the result of a task must be bytes")
     return value
 
 

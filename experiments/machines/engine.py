@@ -114,7 +114,7 @@ class Machines:
             raise UserError(f"scheduler {self.scheduler}: cannot be reached: {error}") from None
 
     def start(self, tasks: Sequence[Task], folder: Path) -> Started:
-        """Start the tasks on the workers; see `lyra_opt.experiments.pool.Engine`.
+        """Start the tasks on the workers of the Dask scheduler.
 
         Only this process writes to the folder of the store.
 

@@ -200,7 +200,8 @@ class Unpickler(pickle.Unpickler):
 def _own_modules() -> Iterator[ModuleType]:
     """Yield imported modules that workers lack, whose classes must be pickled by value.
 
-    They are neither installed nor loaded from a file of the user, which is sent as a file.
+    Installed modules are skipped, because workers have them. Python files that the user names are
+    skipped too, because they are sent as files.
     """
     # Packages in site folders of the user or the system may be installed on other machines.
     folders = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]

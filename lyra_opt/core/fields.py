@@ -562,7 +562,7 @@ def with_change(document: Mapping[str, Any], path: str, value: Any) -> dict[str,
 
 
 # For type checkers only: a field may accept other types than it stores.
-# A list of dictionaries becomes a tuple of objects, and the name of a variant becomes the variant.
+# For example, a field stores a list of dictionaries as a tuple of objects.
 KeptT = TypeVar("KeptT")
 GivenT = TypeVar("GivenT")
 EntryT = TypeVar("EntryT")

@@ -28,13 +28,13 @@ class FileFormat(Protocol):
 
     @property
     def format_name(self) -> str:
-        """The value of the key ``format`` in such files."""
+        """The value of the key ``format`` in files of this format."""
 
     def keys(self) -> Iterator[Described]:
-        """Yield the description of each key."""
+        """Yield the description of each key of the format."""
 
     def schema(self) -> JsonObject:
-        """Return the JSON schema of such files."""
+        """Return the JSON schema of files in this format."""
 
 
 @dataclass(frozen=True, slots=True)

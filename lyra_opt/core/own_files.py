@@ -70,7 +70,7 @@ def path_in(reference: str) -> Path:
 
 
 def located(text: str, folder: Path) -> str:
-    """Return a reference with its file inside `folder` if that exists, or else the text."""
+    """Return a reference to a file in `folder` if that file exists, else the text unchanged."""
     beside = str(folder / text)
     return beside if is_reference(text) and stand_in(path_in(beside)).is_file() else text
 

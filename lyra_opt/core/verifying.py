@@ -73,7 +73,7 @@ class Verification:
 def verify(
     problem: Problem, instance: ProblemInstance, solution: Any, claims: Mapping[str, Any]
 ) -> Verification:
-    """Check `solution` (None if there is none) and the `claims` about it.
+    """Check a solution and the claims about it; a missing solution (None) is a violation.
 
     Parameters
     ----------

@@ -145,7 +145,7 @@ class ShareNumbers:
         )
         rate, rate_over = throughput
         alone, alone_over = self.isolated_throughput(place)
-        # (elapsed + steps / throughput) / (isolated elapsed + steps / isolated throughput)
+        # Ratio: (elapsed + steps / throughput) / (isolated elapsed + steps / isolated throughput)
         return (
             (elapsed * rate + steps * rate_over) * alone,
             (isolated_elapsed * alone + steps * alone_over) * rate,

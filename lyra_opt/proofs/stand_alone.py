@@ -161,7 +161,7 @@ def require_numbers(value: Any, key: str, path: str) -> None:
             if len(set(ids)) < len(ids):
                 raise ValueError(f"{path}: the same {name} must not occur twice")
     elif type(value) in (int, float) and (value < 0 or (value == 0 and key in POSITIVE)):
-        raise ValueError(f"{path} must not be {value}")
+        raise ValueError(f"{path} is {value}, which is too small")
     if key in WHOLE and type(value) not in (int, dict):
         raise ValueError(f"{path} must be an integer")
 
@@ -256,7 +256,7 @@ def started_by_two_phase(instance: Document) -> list[Document]:
 
 
 def allocation_programme(instance: Document, proof: Document) -> ProofProgramme:  # noqa: ARG001
-    """Build the allocation programme. Rows: one number of workers per job; the GPUs."""
+    """Build the allocation programme: each job takes one number of workers; the GPUs suffice."""
     objective, jobs, capacity = instance["objective"], instance["jobs"], instance["gpus"]
     if objective == "mean_jct":
         raise ValueError("objective mean_jct has no proofs of this kind")

@@ -402,7 +402,7 @@ class Cluster:
 
     @cached_property
     def lent_type(self) -> GpuType | None:
-        """The GPU type of the servers that can be borrowed; None if there are no such servers."""
+        """The GPU type of the servers that can be borrowed; None if no server can be borrowed."""
         return next((pool.gpu_type for pool in self.pools if pool.is_lent), None)
 
     @cached_property

@@ -192,7 +192,7 @@ class KnapsackScaling(ScalingRule):
             instance, limits=Limits(time_s=LONGEST_DECISION_S), rng=np.random.default_rng(0)
         )
         if result.solution is None:
-            raise DecisionError(f"{self._solver.name} found no workers: {result.message}")
+            raise DecisionError(f"{self._solver.name} found no allocation: {result.message}")
         return [
             workers - run.job.min_workers
             for workers, run in zip(result.solution.workers, runs, strict=True)

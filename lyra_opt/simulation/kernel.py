@@ -187,7 +187,7 @@ class Kernel(View):
                 self._decide()
                 at_once += 1
                 is_vain = is_woken and not happens and self._sequence == before
-                # A round-based policy may well let all running jobs go on, round after round.
+                # A round-based policy may keep all running jobs for many rounds without a change.
                 vain = vain + 1 if is_vain and (asks_at_events or not self.running) else 0
                 if max(vain, at_once) > most_vain:
                     raise self.stuck(f"the policy was called {most_vain} times and started no job")

@@ -199,7 +199,7 @@ def clairvoyant_loans(
     for position, limit in enumerate(lendable):
         require_integer(f"lendable[{position}]", limit, minimum=0)
     _require_costs(interval_s, return_cost_s)
-    # Fewest intervals that are worth more than a return. Fractions avoid rounding the quotient.
+    # Fewest lent intervals whose value exceeds the cost of a return; fractions avoid rounding.
     shortest = math.floor(Fraction(return_cost_s) / Fraction(interval_s)) + 1
     changes = [0] * (len(lendable) + 1)
     # A stack of open runs, lowest level first, each as (first interval, level).
@@ -239,7 +239,7 @@ def _require_costs(interval_s: float, return_cost_s: float) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoanRecord:
-    """The result of the loans that one forecaster leads to.
+    """The returns, the shortfall and the value of the loans that one forecaster leads to.
 
     Parameters
     ----------

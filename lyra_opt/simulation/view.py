@@ -190,18 +190,18 @@ class View:
         self.totals = Totals(held_gpu_s=[0.0] * pools, there_gpu_s=[0.0] * pools)
         self.hosts = Hosts(cluster, policy.counted_pools(self))
         self._there_since_s = self.now_s
-        # Held GPUs, each weighted by the share of its speed that is lost to distance.
+        # Sum, over all held GPUs, of the share of speed that distance costs.
         self._distant_gpus = 0.0
-        # Running copies beyond the first copy of each job.
+        # Number of running copies, not counting the first copy of each job.
         self._more_copies = 0
-        # If only numbers of GPUs matter and GPUs become free at once, most totals stay 0.
+        # Most totals stay 0 if only numbers of GPUs matter and GPUs become free at once.
         self._counts_little = (
             all(self.hosts.is_counted)
             and speed.communication is None
             and tenure.frees_at_once
             and math.isinf(tenure.length_s)
         )
-        # While identical leases are skipped: the totals before them, and the time at their end.
+        # Set only while identical leases are skipped: (totals before them, end of the last one).
         self._skipped: tuple[Totals, float] | None = None
         self._observers = observers
         self._hosted: dict[int, JobRun] = {}

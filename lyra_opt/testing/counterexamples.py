@@ -281,9 +281,10 @@ class _Search:
         return self._unlisted is None or order[: len(self._unlisted)] < (*self._unlisted.values(),)
 
     def _try_plain(self, size: Mapping[str, int]) -> bool:
-        """Try the plain instances of a size in increasing order; return whether one is found.
+        """Try the plain instances of a size in order; return whether one is a counterexample.
 
-        They are not tried if there are too many, or if those of a smaller size were not all tried.
+        No instance is tried if the size has too many plain instances, or if the plain instances of
+        a smaller size were not all tried.
         """
         if size != self._unlisted:
             return False
@@ -326,7 +327,7 @@ class _Search:
         return True
 
     def _reduce(self) -> None:
-        """Replace the best by reductions that are still counterexamples, until there is none."""
+        """Replace the best counterexample by reductions of it, until no reduction is one."""
         before = None
         while before is not self._best:
             before = self._best

@@ -327,8 +327,8 @@ class InstanceSpace:
     def measures(self, instance: Any) -> dict[str, Number]:
         """Return the measures of an instance by name, most important first.
 
-        Of two instances, the smaller is the one with the smaller value in the first measure that
-        differs.
+        Two instances are compared by the first measure that differs: the smaller value makes the
+        smaller instance.
         """
         return self._domain.measures(instance)
 

@@ -194,9 +194,10 @@ def allocation_instances(
 ) -> AllocationInstance:
     """Draw a valid allocation instance.
 
-    It may have no GPUs (reduction and two phases), jobs with w_min = w_max, jobs that fit only in
-    part or, if the objective allows it, not at all, several GPUs per worker, equal jobs, running
-    jobs, equal releases, and workers that contribute nothing (scaling loss 1).
+    The instance may have several GPUs per worker, jobs with w_min = w_max, equal jobs, running
+    jobs, equal releases, and workers that contribute nothing (scaling loss 1). Jobs may fit only in
+    part or, if the objective allows it, not at all. Under `jct_reduction` and `two_phase`, the
+    cluster may have no GPUs.
 
     Parameters
     ----------
@@ -301,9 +302,9 @@ def heterogeneous_instances(
 ) -> HeterogeneousInstance:
     """Draw a valid heterogeneous instance.
 
-    It may have servers with several types, types without GPUs, gangs that fit nowhere (schedules
-    only), types on which a job cannot run, jobs that are slower or faster when spread, equal jobs,
-    horizons that are too short, jobs that hold GPUs, and restarts that take a whole round.
+    Servers may have several types, and types may have no GPUs. Gangs may fit nowhere (schedules
+    only), may be unable to run on some types, and may be slower or faster when spread. Jobs may be
+    equal or hold GPUs already, horizons may be too short, and restarts may take a whole round.
 
     Parameters
     ----------

@@ -221,8 +221,8 @@ def differences(
     The interval depends on the seeds that both schemes have:
 
     - Several seeds with their own jobs: Student's t over the paired differences of the means.
-    - Several seeds with the same jobs: the least and greatest difference, as seeds are no sample of
-      jobs.
+    - Several seeds with the same jobs: the least and greatest difference, because such seeds are
+      not a sample of jobs.
     - One seed: a percentile bootstrap over the paired differences of the jobs. It treats jobs as
       independent and says nothing about another draw of jobs.
 

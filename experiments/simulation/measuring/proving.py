@@ -212,7 +212,7 @@ def _scope(
 ) -> tuple[Sequence[Reading], bool]:
     """Return the readings whose bounds apply to all schemes, and whether they run copies of jobs.
 
-    What a run recorded about its scheme counts more than the scheme as it is now.
+    A scheme may have changed since its run, so the abilities recorded in the run take precedence.
 
     Raises
     ------

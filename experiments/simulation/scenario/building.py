@@ -106,7 +106,7 @@ def make_setup(scenario: Scenario, schemes: Sequence[Scheme], seed: int) -> Setu
     # A missing speed must be reported now, not after hours of simulation.
     Speed(cluster).require_runs(workload)
     if assumptions is not None:
-        # Drawn after jobs are dropped, so that the stated percentages hold for the jobs that run.
+        # Jobs are dropped first, so that the stated percentages hold for the jobs that run.
         workload = with_assumptions(workload, assumptions, seed=seed)
     loans = table.cluster.loans
     loaning = None

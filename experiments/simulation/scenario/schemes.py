@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Abilities(NamedTuple):
-    """What the schedules of one or several schemes may do.
+    """Properties of one or several schemes that decide which bounds apply to them.
 
     ``reading`` is the strictest reading whose bounds apply, or None if no bound applies.
     ``has_copies`` says whether several copies of a job may run at once.

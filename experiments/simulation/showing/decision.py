@@ -60,7 +60,7 @@ def decision(replays: Replays, runs: Sequence[ReplayRecord]) -> Plot | None:
         "are the collateral damage. "
     )
     caption += (
-        "Of all captured decisions, the solvers differ most on this one."
+        "The solvers differ more on this decision than on any other captured decision."
         if difference
         else "Both solvers preempt equally much in every examined decision; this decision has the "
         "most preemptions."

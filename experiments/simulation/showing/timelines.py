@@ -304,7 +304,7 @@ def chosen_jobs(jobs: Mapping[str, pd.DataFrame], window: Window) -> tuple[list[
 
 def _draw_jobs(axes: Axes, rows: pd.DataFrame, window: Window, unit_s: float, colour: str) -> None:
     gpus = rows.min_workers * rows.gpus_per_worker
-    # Waiting time after the first start, as a share of the time from there to completion.
+    # Share of the time from the first start to completion in which the job waits.
     waited_s = rows.queued_s - (rows.start_s - rows.submit_s)
     shares = waited_s / np.maximum(rows.completion_s - rows.start_s, 1e-9)
     for height, (row, asked, share) in enumerate(zip(rows.itertuples(), gpus, shares, strict=True)):

@@ -51,22 +51,23 @@ MOST_STATES = 2**25
 class MckpCore(KnapsackSolver):
     """Price the capacity, then search the few classes that the price leaves undecided.
 
-    The linear relaxation gives a price per GPU, and each class a best item at that price. Every
-    choice falls short of the bound by the losses of its items against those, plus the price of the
-    capacity that it leaves. Classes enter the core in the order of their least loss. A dynamic
-    programme over the core keeps its undominated states of weight and loss. As soon as the next
-    class loses at least the shortfall of the best known choice, that choice is optimal.
+    The linear relaxation gives a price per GPU, and each class has a best item at that price. The
+    loss of another item is its disadvantage against the best item at that price. A choice falls
+    short of the bound by the losses of its items plus the price of its unused capacity. Classes
+    enter the core by increasing least loss. A dynamic programme over the core keeps the undominated
+    states of weight and loss. The best known choice is optimal as soon as the next class loses at
+    least as much as that choice falls short of the bound.
 
     Three reductions come first. Classes that tie at the price are settled so that little capacity
-    is left. Capacity beyond a multiple of the common divisor of all affordable changes is lost in
-    any case. Of the changes with one weight, only as many are kept, and only such sums of weights,
-    as an optimal choice with few changes can need.
+    is left. Capacity beyond a multiple of the common divisor of all affordable changes cannot be
+    used. Only the changes of each weight, and the sums of weights, that an optimal choice with few
+    changes can need are kept.
 
     Notes
     -----
-    Source: the expanding core is that of Pisinger (*A minimal algorithm for the multiple-choice
-    knapsack problem*, EJOR 83, 1995), the relaxation that of Dyer (1984) and Zemel (1984), the
-    argument for few changes that of Eisenbrand and Weismantel (*Proximity results and faster
+    Sources: the expanding core is by Pisinger (*A minimal algorithm for the multiple-choice
+    knapsack problem*, EJOR 83, 1995). The relaxation is by Dyer (1984) and Zemel (1984). The
+    argument for few changes is by Eisenbrand and Weismantel (*Proximity results and faster
     algorithms for integer programming using the Steinitz lemma*, 2018). Integer losses at one
     price, instead of slopes one after another, are this project's own. Complexity O(items + classes
     log classes) plus the states of the core. For each class in the core these are at most twice the
@@ -137,7 +138,7 @@ class _Core:
     states
         All states.
     search
-        The state of the search; `start` is the best choice as long as it has none.
+        The state of the search; `start` is the best choice until the search finds a better one.
     """
 
     scaled: ScaledKnapsack

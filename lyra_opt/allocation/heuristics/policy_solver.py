@@ -290,17 +290,17 @@ class Lyra(StepPolicy):
     of work / w_max, ties in file order, if they fit; a job that does not fit is skipped. Phase 2: a
     multiple-choice knapsack distributes the remaining GPUs. It maximises the sum of T(w_min) -
     T(w), where T is the *remaining* time of a started job. The gain falls with each worker of a
-    job, so with equal GPUs per worker the marginal greedy solves the knapsack exactly, ties in file
-    order; else `lyra_opt.allocation.exact.mckp_core.MckpCore` solves it.
+    job. If all jobs have equal GPUs per worker, the marginal greedy therefore solves the knapsack
+    exactly, ties in file order. Otherwise `lyra_opt.allocation.exact.mckp_core.MckpCore` solves it.
 
     Source: Lyra (EuroSys 2023), section 5.2. Assumptions: running jobs are valued by their
     remaining work, which the paper leaves open; epochs are releases and completions.
 
     Complexity O((A + G) log A) per decision with equal GPUs per worker, else that of `MckpCore`.
     Guarantee: none beyond w_max / w_min. The knapsack favours the job with the most work. With n
-    jobs (w from 1 to E + 1, work 1), one job of work E (E + 1) / 2 and n + 1 + E GPUs it gives all
-    extra workers to the long job, at up to 1.865 times the mean JCT of ``srw`` (this project; the
-    family ``worst-case`` has the formula).
+    jobs (w from 1 to E + 1, work 1), one job of work E (E + 1) / 2 and n + 1 + E GPUs, the long job
+    gets all extra workers. The mean JCT is then up to 1.865 times that of ``srw`` (this project;
+    the family ``worst-case`` has the formula).
     """
 
     name = "lyra"
@@ -455,7 +455,7 @@ class EqualShare(StepPolicy):
     Source: processor sharing, the standard of fairness; the form with whole workers and base
     demands is this project's own. Complexity O((A + G) log A) per decision. Guarantee: without base
     demands, with w_max = G and with all jobs released together, at most twice the optimum, and that
-    is tight (equal jobs). With base demands there is none if jobs queue.
+    is tight (equal jobs). There is no guarantee if jobs have base demands and queue.
     """
 
     name = "equal-share"

@@ -87,10 +87,10 @@ class Knapsack:
         """Return an equivalent knapsack without useless items and with the smallest weights.
 
         It drops items that do not fit, items without value, and items dominated by another item of
-        their class that is no heavier and at least as valuable. The items are sorted by weight. All
-        weights and the capacity are divided by the greatest common divisor of the weights, and the
-        capacity is lowered to the most that all classes can use. Time O(items), or O(items log
-        items) if classes are not sorted.
+        their class with at most their weight and at least their value. The items are sorted by
+        weight. All weights and the capacity are divided by the greatest common divisor of the
+        weights, and the capacity is lowered to the most that all classes can use. Time O(items), or
+        O(items log items) if classes are not sorted.
         """
         if self._is_reduced():
             kept = np.arange(self.items)

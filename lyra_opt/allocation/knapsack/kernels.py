@@ -64,7 +64,7 @@ def climb_hulls(
                     added_weight -= weight[step_item[steps - 1]]
                     added_value -= value[step_item[steps - 1]]
                 slope = added_value / added_weight
-                # Slopes that differ only by rounding are equal; else equal steps would merge.
+                # Slopes that differ only by rounding count as equal, so equal steps stay separate.
                 if steps == first or slope <= step_slope[steps - 1] * 1.000000000001:
                     break
                 steps -= 1
@@ -512,7 +512,7 @@ def expand_core(state_budget: int, classes: Any, search: Any, states: Any, chang
     ``tolerance``, and only smaller shortfalls are of interest. So a state is dropped if
 
     * its weight is not between ``lightest`` and ``heaviest``; or
-    * a state that is no heavier is worth as much; or
+    * another state has at most its weight and at least its value (price x weight - loss); or
     * its loss plus the least loss of any class outside the core (``next_loss``) reaches the gap; or
     * its loss plus the least cost of bringing its weight to the capacity reaches the gap. That cost
       uses the least loss per weight outside the core (``lighter_loss``, ``heavier_loss``) or the

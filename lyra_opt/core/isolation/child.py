@@ -222,7 +222,7 @@ def _forked() -> int:
 
 def _started(module: str, descriptors: tuple[int, ...], folder: str) -> int:
     """Start a process that runs a module, with the descriptors as arguments; return its id."""
-    # `multiprocessing.Process` fails in a Dask worker under a nanny: daemons may have no children.
+    # `multiprocessing.Process` fails in a Dask worker: a daemon process must not start children.
     child = subprocess.Popen(  # noqa: S603
         [sys.executable, "-P", "-m", module, *map(str, descriptors), folder],
         pass_fds=descriptors,

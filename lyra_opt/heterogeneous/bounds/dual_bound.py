@@ -13,7 +13,7 @@ Schedules in rounds:
   GPU-rounds. Consider one preemptive machine that does C GPU-rounds per round, where C is the
   number of GPUs in the cluster. Every schedule is feasible on this machine. There, shortest
   remaining processing time completes the most jobs by any time (Schrage 1968; Smith 1978). So the
-  k-th completion is no earlier than the machine's k-th completion, rounded up to whole rounds.
+  k-th completion occurs at or after that of the machine, rounded up to whole rounds.
 * *GPU time as a fluid*: a linear programme (`lyra_opt.heterogeneous.bounds.fluid`).
 
 Time shares: a job does at most the steps of its best usable type. That bounds its term of each

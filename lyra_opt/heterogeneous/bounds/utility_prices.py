@@ -131,7 +131,7 @@ class PricingOracle:
         return levels
 
     def buy(self, job: GangJob, priced: PricedRounds) -> Purchase:
-        """Return the schedule with the largest payoff, utility minus cost.
+        """Return a job's schedule with the largest payoff, which is utility minus cost of GPUs.
 
         The search extends labels round by round. A label is a partial schedule, given by its steps
         and its cost. In each round a label waits or takes the cheapest placement of one rate. A

@@ -421,7 +421,7 @@ class GavelRounds(RoundPolicy):
             instance = replace(instance, jobs=jobs)
         shares = self._solve(instance)
         if shares is None:
-            # If not all deadlines can be met, all are dropped, as in Gavel.
+            # As in Gavel, all deadlines are dropped if they cannot all be met.
             shares = self._solve(_without_deadlines(instance))
         if shares is None:
             return {}

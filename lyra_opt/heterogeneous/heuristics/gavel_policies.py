@@ -102,7 +102,7 @@ def _entity(place: int, given: Mapping[str, Any]) -> Entity:
 
 
 class _Policy(NamedTuple):
-    """The objective and the share rule of one of Gavel's policies."""
+    """A policy of Gavel: its objective, and the function that computes its time shares."""
 
     objective: Objective
     aim: str

@@ -118,7 +118,7 @@ class RoundPolicySolver(HeuristicSolver):
         policy = self._make()
         if policy.forks and not instance.forking:
             return Unsupported(
-                f"{self.name} supports instances with forking only; this one has none"
+                f"{self.name} supports instances with forking only; this instance has no forking"
             )
         if not policy.takes_gangs and any(job.gang > 1 for job in instance.jobs):
             return Unsupported(

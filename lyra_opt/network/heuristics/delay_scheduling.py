@@ -216,12 +216,12 @@ _ALONE = np.zeros(1, np.int64)
 class DelayScheduling(PlacementPolicy):
     """Start gangs in order of need at the nearest tier that has room, once their timers allow it.
 
-    Each gang in turn takes the first machine that can hold it. If there is none, a gang that has
+    Each gang in turn takes the first machine that can hold it. If no machine can, a gang that has
     waited for its rack timer, or is larger than every machine, takes the first rack that can hold
-    it, using machines in order. If there is none, a gang that has waited for its network timer, or
-    is larger than every rack, takes free GPUs of all machines in order. Otherwise it waits, and the
-    gangs behind it choose. No GPUs are reserved for the first gang in the queue, so a large gang
-    may wait as long as smaller gangs arrive.
+    it, using machines in order. If no rack can, a gang that has waited for its network timer, or is
+    larger than every rack, takes free GPUs of all machines in order. Otherwise the gang waits, and
+    the gangs behind it choose. No GPUs are reserved for the first gang in the queue, so a large
+    gang may wait as long as smaller gangs arrive.
 
     Source: the public simulator of the first author of Dally (arXiv 2401.16492). Two details are
     ours. A wake-up occurs when a timer ends and there is room; the simulator checks only when GPUs
@@ -264,7 +264,7 @@ class DelayScheduling(PlacementPolicy):
         grants = []
         # Late in a simulation, most decisions concern a single gang.
         order = self._order(waiting) if len(waiting) > 1 else _ALONE
-        # Most of many gangs do not fit, so they are filtered with one array operation.
+        # If many gangs wait, most do not fit, so one array operation filters them.
         order = order[fits[order]]
         for job, gang in zip(order.tolist(), waiting.gang[order].tolist(), strict=True):
             if gang > free.gpus:

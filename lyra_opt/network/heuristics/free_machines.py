@@ -299,4 +299,4 @@ def _fewest(gang: int, sizes: list[tuple[int, int]], most_on_one: int) -> dict[i
             return taken
         taken[unit] = count
         gang -= count
-    raise AssertionError("the units hold fewer GPUs than the gang needs")
+    raise AssertionError("these machines or racks have fewer free GPUs than the gang needs")

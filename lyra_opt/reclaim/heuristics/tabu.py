@@ -416,7 +416,7 @@ class _SwapSearch:
         return self.moves >= self._most_moves or not can_swap
 
     def best_places(self) -> list[int]:
-        """Return the places of the best choice found so far, ascending."""
+        """Return the positions of the servers in the best choice so far, ascending."""
         return [int(place) for place in np.flatnonzero(self.walk.best_is_chosen)]
 
     def advance(self, most_moves: int, target: int, rng: np.random.Generator) -> None:

@@ -130,7 +130,7 @@ def _modes_at(job: Job, rates: BestRates, place: Place, *, is_copy: bool = False
 
 
 def _undominated(modes: list[Mode]) -> list[Mode]:
-    """Return the modes without those that are no faster than a mode on fewer GPUs of the pool."""
+    """Return the modes that are faster than every mode on fewer GPUs of the same pool."""
     kept: list[Mode] = []
     for mode in sorted(modes, key=lambda each: (each.pool, each.gpus, -each.rate)):
         if not kept or kept[-1].pool != mode.pool or mode.rate > kept[-1].rate:

@@ -289,7 +289,7 @@ def room_of(cluster: Cluster, plan: LoanPlan | None, border_s: FloatArray) -> Ro
         if not pool.is_lent:
             gpu_s[pool.number] = sum(pool.gpus) * length_s
         elif plan is not None:
-            # Whichever servers are lent, they have at most the GPUs of the largest ones.
+            # Any k lent servers have at most as many GPUs as the k largest servers of the pool.
             most = np.concatenate(([0], np.cumsum(sorted(pool.gpus, reverse=True))))
             gpus = most[np.minimum(plan.on_loan, len(pool.gpus))].astype(float)
             since_s = np.arange(len(gpus), dtype=np.float64) * plan.interval_s
@@ -328,7 +328,7 @@ def makespan_bound_s(workload: Workload, cluster: Cluster) -> float:
     -----
     Job j runs for at least p_j seconds in all (`lyra_opt.simulation.least_run`: at the best
     efficiency on the empty cluster, on its fastest own GPU type), after its submission r_j, on g_j
-    of the cluster's G GPUs. So the last completion is no sooner than
+    of the cluster's G GPUs. So the last completion is at or after
 
     - ``r_j + p_j`` for each job (critical path);
     - ``r + sum of g_j p_j / G`` over the jobs submitted from r on (area);

@@ -332,15 +332,15 @@ class _Search:
         return {free.index(room): workers}
 
     def _home(self, job: int) -> int | None:
-        """Return the only server that a job holds at present; None if there is no such server."""
+        """Return the server of a job that runs on only one server; None for any other job."""
         held = self.epoch.held[job]
         return next(iter(held)) if len(held) == 1 else None
 
     def _spread(self, job: int, most: int) -> dict[int, int]:
         """Return the job's best row on several servers without another spread job.
 
-        It uses the servers with the most room, so that there are few, and only the needed GPUs of
-        the last.
+        The row uses the servers with the most room, so that few servers suffice. It takes only the
+        needed GPUs of the last server.
         """
         width, free, spread_on = self.width[job], self.free, self.spread_on
         rooms = [
@@ -399,7 +399,7 @@ class _Search:
             if epoch.cost_of(job, row) < before * (1 - LEAST_GAIN):
                 self.take(job, row)
                 is_stuck[:] = False
-                # Its row is now the best until another job changes.
+                # The job's row stays the best until another job changes.
             else:
                 self.take(job, had)
             is_stuck[job] = True

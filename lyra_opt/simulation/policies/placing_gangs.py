@@ -1,8 +1,8 @@
 """Runs placement policies, which decide where waiting gangs start, in the simulator.
 
-The same `lyra_opt.network.heuristics.policy.PlacementPolicy` objects solve standalone instances. A
+Each `lyra_opt.network.heuristics.policy.PlacementPolicy` also solves standalone instances. A
 policy is called when a job is submitted, when GPUs become free, or when one of its timers expires.
-The last is ours: it prevents jobs from waiting for ever next to idle GPUs.
+The calls after timers are ours: they prevent jobs from waiting for ever next to idle GPUs.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class _TypedPool:
         if self.is_all:
             return grant.gpus
         if not (grant.gpus and min(grant.gpus) >= 0 and max(grant.gpus) < self.size):
-            # Host -1 leads to an error: the policy must not use machines of another pool.
+            # Host -1 does not exist: a policy that uses machines of another pool gets an error.
             return {-1: sum(grant.gpus.values())}
         return {machine + self.first: count for machine, count in grant.gpus.items()}
 
@@ -191,7 +191,7 @@ class PlacingGangs(Policy):
             self._grounds.append(ground)
 
     def waits(self, view: View, run: JobRun) -> None:
-        """Add a job to the waiting gangs."""
+        """Add a waiting job to the gangs that the placement policies see."""
         self._gangs.wait(run, view.now_s)
 
     def decide(self, view: View) -> None:
@@ -230,7 +230,7 @@ class PlacingGangs(Policy):
                 rows = self._able_to_start(view, ground)
         if self._asks_again and len(rows):
             wait_s = self._timed(rule.next_decision_s, self._state(view, ground, rows))
-            # At a large time, rounding may lose the rest of a timer; so wake up later than now.
+            # At a large time, rounding may remove a short wait, so the wake-up is set after now.
             wake_s = max(view.now_s + wait_s, math.nextafter(view.now_s, math.inf))
             self.wake_s = min(self.wake_s, wake_s)
 
@@ -382,7 +382,7 @@ class GangTable:
         efficiency
             Speed of all jobs at each tier, shape (jobs, tiers).
         """
-        # Neighbouring rows become a slice, so that arrays that never change are not copied.
+        # A slice of neighbouring rows is a view, so NumPy copies no arrays.
         part: np.ndarray | slice = rows
         if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
             part = slice(int(rows[0]), int(rows[-1]) + 1)

@@ -1,6 +1,6 @@
 """Runs round-based policies, which decide at the start of each round, in the simulator.
 
-The same `lyra_opt.heterogeneous.heuristics.policy.RoundPolicy` objects solve standalone instances.
+Each `lyra_opt.heterogeneous.heuristics.policy.RoundPolicy` also solves standalone instances.
 A decision at the start of a round applies until its end. Copies of a job (HadarE) share its
 remaining work in proportion to their speed, so that all of them finish together.
 """
@@ -139,7 +139,7 @@ class RoundByRound(Policy):
     def _change(self, view: View) -> None:
         """Call the policy again at the start of the next round."""
         if self._is_carrying_out:
-            # Jobs that the policy itself stops are not news to it.
+            # The policy already knows of the jobs that it stops itself.
             return
         self._is_changed = True
         self.wake_s = min(self.wake_s, self._tenure.decides_at_s(view.now_s))

@@ -349,7 +349,7 @@ class MeanBusyTimes:
         data = self.data
         gpu_s = data.work * data.gpus_per_work
         worst = gpu_s / np.where(data.efficiency > 0, data.efficiency, 1.0)
-        # No useful multiplier exceeds this time.
+        # A multiplier above this time cannot improve the bound.
         horizon = float(
             self.release.max() + worst.sum() / data.gpus + (data.work / data.base_rate).max()
         )
@@ -488,7 +488,7 @@ class MeanBusyTimes:
         """Return the lower bound on mean JCT, in seconds, that the multipliers give."""
         data = self.data
         value, _ = self.value_and_slope(multipliers)
-        # In a sum over nodes of sums over segments, a term is rounded once per node and segment.
+        # Each term of the double sum is rounded at most once per node and once per segment.
         terms = len(self.times) + len(self.owner)
         total = safe_difference(value + math.fsum(multipliers), math.fsum(multipliers), terms)
         total += math.fsum(data.height) / 2

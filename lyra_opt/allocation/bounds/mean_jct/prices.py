@@ -250,7 +250,7 @@ class PricedSchedules:
 
     def __init__(self, data: BoundData, times: FloatArray) -> None:
         self.data = data
-        # After the last time GPUs are free, for long enough that even the slowest job completes.
+        # After the last time, GPUs cost nothing, for long enough to complete the slowest job.
         begin, length = times, np.append(np.diff(times), float((data.work / data.base_rate).max()))
         self.length = length[:-1]
         self.first = np.searchsorted(times, data.release)

@@ -540,8 +540,8 @@ class _Search:
     def is_dominated(self, job: int, waiting: Sequence[int]) -> bool:
         """Whether some optimal schedule completes another waiting job before this similar job.
 
-        Of two jobs that differ only in work and are both running at 0, the shorter one may complete
-        first; of two equal jobs, the first in the file may complete first.
+        If two jobs that run at time 0 differ only in work, some optimal schedule completes the job
+        with less work first. Some optimal schedule completes jobs with equal data in file order.
         """
         data = self.data
         for other in waiting:

@@ -120,8 +120,8 @@ class BranchingExperience:
     def candidates(self, node: NodeBound, x: list[float], y: list[float]) -> list[Decision]:
         """Return the decisions to try: open jobs with fractional y, the most promising first.
 
-        If there are none, the candidates are the free servers with x closest to one half. The list
-        is not empty as long as a server is free.
+        If no such job exists, the candidates are the free servers with x closest to one half.
+        The list is not empty as long as a server is free.
         """
         undecided = [
             job

@@ -192,7 +192,7 @@ def price_bound(
         for s in range(servers):
             saved += max(guess - split.price[s], 0)
         about = picks * guess - saved
-        # The gains of the rounds shrink at least geometrically, but possibly slowly.
+        # Stop if the remaining rounds cannot be expected to reach the target.
         if about > target or (
             done > 0 and (about - before) * HOPE * (rounds - done) < target - about
         ):
