@@ -25,16 +25,16 @@ PAPERS = ("lyra", "hadar", "dally", "gavel", "pollux")
 MOST_SEEDS = 100
 
 DESCRIPTION = """\
-Show published tables and figures: the paper's number, ours and a verdict. Without --table and
---figure the verdicts of the whole paper are counted. --run computes the numbers anew.
+Show published tables and figures: the paper's number, our number and a verdict. Without --table
+and --figure, show the counts of verdicts for the whole paper. --run simulates the numbers again.
 """
 
 EXAMPLES = """\
 examples:
   lyra-opt paper lyra --table 5
-      the stored table: computed at the paper's own size
+      show the stored table, which was simulated at the paper's own size
   lyra-opt paper lyra --table 5 --run --scale 0.1
-      compute the table anew, on a tenth of the cluster and the jobs
+      simulate the table again, with a tenth of the cluster and the jobs
 
 --run writes one page per table, an overview, plots and index.html into a folder, with a store of
 every simulation. "lyra-opt paper PAPER" describes the paper, its --scale and the defaults.
@@ -50,7 +50,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("paper", choices=PAPERS, metavar="PAPER", help=", ".join(PAPERS))
     for kind in ("table", "figure"):
         add_repeated_option(parser, f"--{kind}", "N", f"number of a {kind}")
-    computing = parser.add_argument_group("to compute the numbers anew")
+    computing = parser.add_argument_group("to simulate the numbers again")
     computing.add_argument(
         "--run", dest="compute", action="store_true", help="simulate the chosen tables and figures"
     )
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _compute(arguments, paper, chosen or list(paper.publications))
     for name in ("scale", "seeds", "processes", "scheduler", "out", "resume"):
         if getattr(arguments, name):
-            raise UserError(f"--{name}: needs --run, which computes the numbers anew")
+            raise UserError(f"--{name}: needs --run, which simulates the chosen tables")
     if not chosen:
         _show_overview(paper)
     for publication in chosen:
@@ -130,7 +130,7 @@ def _show(paper: PaperTable, publication: PublicationTable) -> None:
     print_line(stored.verdicts)
     for note in stored.notes:
         print_line(f"- {note}", "  ")
-    print_line(f"The whole page: {stored.page}")
+    print_line(f"Full page: {stored.page}")
 
 
 def _compute(
@@ -162,8 +162,8 @@ def _compute(
         page = write_pages(report, folder, command=arguments.command_line)
     for comparison in report.comparisons:
         print(f"{folder / comparison.name}.md: {comparison.counted()}")
-    print(f"{folder / OVERVIEW}: the number of verdicts of each kind, the machine and the rule")
-    print(f"{page}: everything, with plots")
+    print(f"{folder / OVERVIEW}: counts of verdicts, the machine and the rule of verdicts")
+    print(f"{page}: all tables, figures and plots")
     return status
 
 

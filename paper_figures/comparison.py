@@ -32,7 +32,7 @@ class Judged(StrEnum):
     """The kind of a published number, which decides how its verdict is found."""
 
     EXACT = "exact"
-    """The digits of a worked example, or a choice among a few."""
+    """Digits of a worked example, or one of a few values, which must match exactly."""
     VALUE = "value"
     GAIN = "gain"
     REDUCTION = "reduction"

@@ -191,7 +191,7 @@ def _rows_of_first_table(comparison: Comparison) -> list[str]:
 
 
 def parts_of_jct(comparison: Comparison) -> Plot:
-    """Plot the parts of each scheme's mean JCT: computing, communication with moves, and waiting."""
+    """Plot the parts of each scheme's mean JCT: computing, communication and moves, waiting."""
     panels_of: dict[str, list[tuple[str, Sequence[tuple[float, float]]]]] = {}
     for series, points in comparison.series.items():
         panel, _, scheme = series.partition(": ")

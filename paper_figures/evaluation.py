@@ -223,8 +223,8 @@ class _Grid:
         over = _over(publication, row, column)
         if over is None:
             raise UserError(
-                f"{publication.title}: row {row.name!r} is a gain; its key over must name the "
-                "run that it is compared with"
+                f"{publication.title}: row {row.name!r} is judged as a gain: its key over "
+                "must name the run to compare with"
             )
         pair = (self._part.run(over), _run(self._part, row, column))
         gains = self._part.gains(measure, *pair, better=column.better)
@@ -240,7 +240,9 @@ class _Grid:
             self._part.values(by_place[RUN], pair[1]),
             better=column.better,
         )
-        if not all(0 < each < math.inf for each in proved):  # such bounds exclude no gain
+        if not all(
+            0 < each < math.inf for each in proved
+        ):  # infinite or zero bounds exclude no gain
             return ours, spread, None
         found, _ = mean_and_spread(proved, publication.mean)
         return ours, spread, self._bound(row, bound, ours, found)
@@ -260,8 +262,8 @@ class _Grid:
         is_most = bound.side == MOST
         if (ours - found) * (1 if is_most else -1) > TOLERANCE * abs(found):
             raise UserError(
-                f"{self._part.publication.title}: row {row.name!r} is {ours}, which contradicts "
-                f"the proved bound of at {bound.side} {found}"
+                f"{self._part.publication.title}: row {row.name!r} is {ours}, but the proved "
+                f"bound is at {bound.side} {found}: one of them is wrong"
             )
         return Bound(value=found, is_most=is_most)
 

@@ -114,7 +114,7 @@ def overview_text(report: PaperReport, how: HowRun) -> str:
         lines += [*markdown_table(["", "judged", "numbers", *found], rows, words=2), ""]
     lines += [report.setting, ""] if report.setting else []
     if report.failed:
-        lines += [f"**{len(report.failed)} simulations failed; nothing here counts them.**", ""]
+        lines += [f"**{len(report.failed)} simulations failed; the numbers exclude them.**", ""]
     lines += [f"`{how.command}`, lyra-opt {VERSION}: {how.dates}.", ""]
     lines += [f"- {runs} simulations on {environment}" for environment, runs in how.environments]
     return "\n".join([*lines, "", *rule_of_verdicts(), ""])
@@ -194,9 +194,9 @@ def run_paper(
     publications
         The chosen tables and figures.
     folder
-        The folder of the store, which is created if there is something to run.
+        The folder of the store, which is created unless no simulation is needed.
     engine
-        The engine that runs the replays.
+        The engine that runs the simulations.
     resume
         Whether to continue with an existing store.
     command
@@ -205,7 +205,7 @@ def run_paper(
     Returns
     -------
     int
-        0; 1 if a replay failed; `EXIT_INTERRUPTED` after Ctrl-C, SIGTERM or SIGHUP.
+        0; 1 if a simulation failed; `EXIT_INTERRUPTED` after Ctrl-C, SIGTERM or SIGHUP.
     Results
         The results; empty after an interruption.
 

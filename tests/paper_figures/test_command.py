@@ -58,7 +58,7 @@ def test_stored_table_is_shown(run):
     assert baseline.split()[1:4] == ["3072", "/", "3009"]
     assert "116 entries; values: " in out
     assert "- One seed." in out
-    assert read_shown(out, "The whole page: ")[0].endswith("lyra-table-5.md")
+    assert read_shown(out, "Full page: ")[0].endswith("lyra-table-5.md")
     assert len(read_shown(out, "N_R = ")) == 10
 
 

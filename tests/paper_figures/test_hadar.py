@@ -96,7 +96,7 @@ def test_bound_of_each_seed_says_what_no_scheduler_gains():
     assert gavel.gain_verdict is Verdict.UNATTAINABLE  # 1.179 is less than what prints as 1.20
     assert "at most 1.179" in comparison.as_markdown()
     ttd_s["hadar"] = (70, 70)
-    with pytest.raises(UserError, match="contradicts the proved bound of at most"):
+    with pytest.raises(UserError, match="but the proved bound is at most"):
         made("hadar", "table", 1, figures, seeds=2)
 
 
