@@ -1,4 +1,9 @@
-"""Where instances come from: seeded families, trace readers and a small library.
+"""Instances of all problems: seeded families, readers of job traces, and the instance library.
+
+Families are found by name and make instances with `lyra_opt.instances.family.generate`. The
+sub-packages ``reclaim``, ``heterogeneous`` and ``network`` hold the families of their problems.
+Module ``traces`` reads job traces, and ``library`` holds named instances with their best known
+solutions. Random numbers come from module ``randomness`` alone.
 
 ``family`` is the entry: families by name, and `lyra_opt.instances.family.generate`. ``reclaim``
 holds the families of that problem, ``traces`` reads job traces, ``library`` has instances with a

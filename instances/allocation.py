@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class AllocationFamily(ParameterisedFamily):
-    """A family of allocation instances."""
+    """Base class of the families that generate allocation instances."""
 
     problem = "allocation"
     parameters = AllocationParameters
@@ -26,14 +26,14 @@ class AllocationFamily(ParameterisedFamily):
     def _draw(
         self, parameters: AllocationParameters, seed: int
     ) -> tuple[int, Sequence[ElasticJob]]:
-        """Return the GPUs and the jobs."""
+        """Return the number of GPUs of the cluster and the jobs of one instance."""
 
     @abstractmethod
     def _label(self, parameters: AllocationParameters) -> str:
-        """Return what an instance's name says of the parameters beside jobs and objective."""
+        """Return the part of an instance's name for parameters other than jobs and objective."""
 
     def generate(self, parameters: Mapping[str, Any], seed: int) -> Instance:
-        """Return the instance; raise `UserError` if there is none for the parameters."""
+        """Return the instance for a seed; `UserError` if the parameters are not valid."""
         checked: AllocationParameters = self.check(parameters)
         gpus, jobs = self._draw(checked, seed)
         return Instance(
@@ -59,13 +59,14 @@ LEAST_GPUS_PER_JOB, MOST_GPUS_PER_JOB = MOST_BASE_WORKERS, 5
 
 
 class LightFamily(AllocationFamily):
-    """Family ``light``: all base demands fit, not all jobs can have all their workers.
+    """Family ``light``: all base demands fit on the GPUs, but not the largest demands of all jobs.
 
-    Source: this project. The load is light: the GPUs lie between the sum of the base demands and
-    the sum of the largest ones, one GPU a worker, linear speed-up, and every job runs from time 0.
-    w_min is 1 or 2, w_max is 1 to 6 workers more, and the shortest running time 10 to 100 s, each
-    equally likely. Jobs are drawn anew until the GPUs lie where they must. For
-    `Objective.JCT_REDUCTION` the GPUs of the instance are those that the base demands leave.
+    Source: this project. The number of GPUs lies between the sum of the base demands and the sum of
+    the largest demands. Workers have one GPU, the speed-up is linear, and every job runs from time
+    0. w_min is 1 or 2, w_max is larger by 1 to 6, and the shortest running time is 10 to 100 s; all
+    values are equally likely. All jobs are drawn again until the sum of their largest demands
+    reaches the number of GPUs. For `Objective.JCT_REDUCTION` the instance has only the GPUs that
+    remain after the base demands.
     """
 
     optional: ClassVar[tuple[str, ...]] = ("gpus", "objective")
@@ -93,8 +94,8 @@ class LightFamily(AllocationFamily):
     ) -> tuple[int, Sequence[ElasticJob]]:
         gpus = self._gpus(parameters)
         stream = self._stream("jobs", seed, jobs=parameters.jobs)
-        # The base demands always fit; that the largest exceed the GPUs has a chance of a half
-        # where there are as many as may be asked for, and a larger one elsewhere.
+        # The base demands always fit.
+        # Even with the most GPUs allowed, the largest demands reach them in half of all samples.
         jobs = _drawn_jobs(parameters.jobs, stream)
         while sum(job.max_gpus for job in jobs) < gpus:
             jobs = _drawn_jobs(parameters.jobs, stream)
@@ -127,7 +128,7 @@ def _drawn_jobs(count: int, stream: IntegerStream) -> list[ElasticJob]:
 LIGHT = LightFamily(
     "light",
     version=1,
-    summary="all base demands fit, not all extra workers; all jobs run from 0",
+    summary="all base demands fit, but not all extra workers; all jobs run from time 0",
 )
 
 
@@ -138,22 +139,24 @@ MIXED_GPUS_PER_WORKER = (1, 2, 4, 8)
 
 
 class LoadFamily(AllocationFamily):
-    """Family ``load``: jobs on a cluster from slack to overbooked, with or without releases.
+    """Family ``load``: elastic jobs on a cluster with a chosen load, with or without release times.
 
-    A job's base demand is 1, 2, 3 or 4 workers with chances of 4, 3, 2 and 1 in ten. Beyond it the
-    job can use 0 to three times as many workers, each number equally likely, or
+    A job's base demand is 1, 2, 3 or 4 workers with probability 0.4, 0.3, 0.2 and 0.1. A job can
+    use additional workers: from 0 to three times its base demand, each number equally likely, or
     ``--extra-workers``. Its shortest running time is 2^k to 2^(k+1) - 1 s with k from 4 to 10, each
-    equally likely: 16 s to 34 min, skewed as running times are. A worker holds
-    ``--gpus-per-worker`` GPUs, or 1, 2, 4 or 8 with equal chances.
+    equally likely. This gives a skewed distribution from 16 s to 34 min. A worker holds
+    ``--gpus-per-worker`` GPUs, or 1, 2, 4 or 8 with equal probability.
 
-    The cluster has so many GPUs that the base demands together are ``--load-percent`` of them,
-    rounded up, but no fewer than the largest base demand needs. For `Objective.JCT_REDUCTION`,
-    where base demands are granted, the extra workers take their place. Releases are whole seconds
-    from 0 to ``--release-percent`` of H, the time in which all GPUs could do all the work, each
-    equally likely; the jobs stand in no order of release.
+    The sum of the base demands is ``--load-percent`` of the GPUs. The number of GPUs is rounded up,
+    and is at least the largest base demand. For `Objective.JCT_REDUCTION`, where all base demands
+    are granted, the load counts the extra workers instead. Release times are whole seconds from 0
+    to
+    ``--release-percent`` of H, each equally likely, where H is the time in which all GPUs together
+    can do all the work. The order of the jobs does not depend on their release times.
 
-    Ranges, GPUs a worker and releases are drawn from streams of their own: instances that differ in
-    load, objective, scaling loss, releases or GPUs a worker alone are otherwise the same jobs.
+    Worker ranges, GPUs per worker and release times come from separate random streams. Instances
+    that differ only in load, objective, scaling loss, release times or GPUs per worker have jobs
+    that are otherwise equal.
     """
 
     optional: ClassVar[tuple[str, ...]] = (
@@ -190,7 +193,7 @@ class LoadFamily(AllocationFamily):
     def _shapes(
         self, parameters: AllocationParameters, seed: int
     ) -> list[tuple[int, int, int, int]]:
-        """Return w_min, w_max, work and GPUs a worker of each job."""
+        """Return (w_min, w_max, work in worker-seconds, GPUs per worker) for each job."""
         ranges = self._stream("ranges", seed, jobs=parameters.jobs)
         widths = self._stream("gpus-per-worker", seed, jobs=parameters.jobs)
         shapes = []
@@ -215,8 +218,8 @@ class LoadFamily(AllocationFamily):
         if parameters.gpus is not None:
             if parameters.objective == Objective.MEAN_JCT and parameters.gpus < max(base):
                 raise UserError(
-                    f"--gpus is {parameters.gpus}: must be at least {max(base)}, which one of the "
-                    "drawn jobs needs"
+                    f"--gpus is {parameters.gpus}: must be at least {max(base)}, the base "
+                    "demand of the largest job"
                 )
             return parameters.gpus
         assert parameters.load_percent is not None, "one of the two is set"
@@ -245,7 +248,7 @@ class LoadFamily(AllocationFamily):
 LOAD = LoadFamily(
     "load",
     version=1,
-    summary="skewed running times, load, releases, scaling loss and GPUs a worker to choose",
+    summary="skewed running times; load, releases, scaling loss and GPUs per worker can be set",
 )
 
 
@@ -256,27 +259,27 @@ DEFAULT_EXTRA_PERCENT = 90
 class WorstCaseFamily(AllocationFamily):
     """Family ``worst-case``: Lyra's knapsack gives all extra workers to the job that should wait.
 
-    With E = ``--extra-workers`` and n = ``--jobs`` - 1: n jobs of work 1 and one of work E(E+1)/2,
-    all with 1 to E + 1 workers of one GPU, on n + 1 + E GPUs, so that E GPUs are left when all jobs
-    have their base demand. The E-th extra worker of the long job reduces its time by 1/2, as much
-    as the first extra worker of a short one; so the knapsack gives the long job everything until
-    all short jobs end together at time 1. Shortest first takes the short jobs one after the other.
-    The ratio of the two sums of completion times tends to
+    Let E = ``--extra-workers`` and n = ``--jobs`` - 1. There are n short jobs of work 1 and one
+    long job of work E(E+1)/2, all with 1 to E + 1 workers of one GPU. The cluster has n + 1 + E
+    GPUs, so E GPUs remain when all jobs have their base demand. The E-th extra worker of the long
+    job reduces its time by 1/2, as much as the first extra worker of a short job. The knapsack
+    therefore gives all extra workers to the long job, until all short jobs end together at time 1.
+    Shortest first gives them to the short jobs in turn. The ratio of the two sums of completion
+    times tends to
 
         (1 + c/2) / (1 - c ln(1 + 1/c) + c/2)    with c = E/n,
 
-    at most 1.865, near c = 0.9, which is the default. The unit of work is 100 worker-seconds here,
-    and the long job has one worker-second more, so that no tie rule matters. All jobs run from time
-    0.
+    which is at most 1.865, near the default c = 0.9. The unit of work is 100 worker-seconds. The
+    long job has one more worker-second, so that ties do not matter. All jobs run from time 0.
 
     Source: this project.
     """
 
     optional: ClassVar[tuple[str, ...]] = ("extra_workers",)
     refusals: ClassVar[dict[str, str]] = {
-        "objective": "it is the worst case of the mean JCT",
-        "gpus": "jobs and extra workers set its size",
-        "load_percent": "jobs and extra workers set its size",
+        "objective": "it is a worst case for the mean JCT only",
+        "gpus": "--jobs and --extra-workers set the number of GPUs",
+        "load_percent": "--jobs and --extra-workers set the number of GPUs",
     }
 
     def _extra(self, parameters: AllocationParameters) -> int:
@@ -316,5 +319,5 @@ WORST_CASE = WorstCaseFamily(
     "worst-case",
     version=1,
     is_drawn=False,
-    summary="the knapsack's mean JCT is up to 1.865 times that of shortest first; no seed",
+    summary="Lyra's knapsack has up to 1.865 times the mean JCT of shortest first; no seed",
 )

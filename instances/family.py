@@ -1,8 +1,8 @@
-"""Instance families: what they have in common, and their registry.
+"""Instance families: their interface, their common base class, and their registry.
 
 A family is a seeded and versioned distribution of instances of one problem: the same
-parameters and seed give the same instance, on any machine. It is found by name through the
-entry-point group ``lyra_opt.instance_families``, so that another package can bring its own.
+parameters and seed give the same instance, on any machine. Families are found by name through the
+entry-point group ``lyra_opt.instance_families``, so other packages can add families.
 
 >>> from lyra_opt.instances.family import family_names, generate
 >>> "messy-dist" in family_names("reclaim")
@@ -28,50 +28,50 @@ if TYPE_CHECKING:
 
 
 class Family(Protocol):
-    """A family of instances of one problem."""
+    """The interface of an instance family, which generates instances of one problem."""
 
     @property
     def name(self) -> str:
-        """The name the command line knows it by, such as ``messy-dist``."""
+        """The name of the family on the command line, such as ``messy-dist``."""
 
     @property
     def problem(self) -> str:
-        """The problem that its instances belong to, such as ``reclaim``."""
+        """The name of the problem whose instances the family generates, such as ``reclaim``."""
 
     @property
     def version(self) -> int:
-        """Raised whenever the same parameters and seed give another instance."""
+        """The version of the generator, raised whenever a seed gives another instance."""
 
     @property
     def summary(self) -> str:
-        """What its instances look like, on one line, for ``--help``."""
+        """One line for ``--help`` that describes the instances of the family."""
 
     def check(self, parameters: Mapping[str, Any]) -> object:
         """Raise `UserError`, naming option, value and rule, if `parameters` are not valid."""
 
     def is_seeded(self, parameters: Mapping[str, Any]) -> bool:
-        """Return whether seeds matter; if not, there is one instance for the parameters."""
+        """Return whether different seeds give different instances for these parameters."""
 
     def generate(self, parameters: Mapping[str, Any], seed: int) -> Any:
-        """Return the instance; raise `UserError` if there is none for the parameters."""
+        """Return the instance for a seed; `UserError` if the parameters are not valid."""
 
     def known_optimum(self, parameters: Mapping[str, Any]) -> tuple[Any, int] | None:
-        """Return a solution and its objective, optimal by construction, or None."""
+        """Return a solution that is optimal by construction, with its objective, or None."""
 
     def remarks(self, parameters: Mapping[str, Any]) -> Sequence[str]:
-        """Return what a user should know of the instances, such as input that is left out."""
+        """Return remarks on the instances for the user, such as which input was left out."""
 
 
 @dataclass(frozen=True)
 class ParameterisedFamily(ABC):
-    """What families have in common whose parameters a dataclass declares; implements `Family`.
+    """Base class of families whose parameters are the fields of a dataclass; implements `Family`.
 
     Parameters
     ----------
     name, version, summary
-        See `Family`.
+        The attributes of these names in `Family`.
     is_drawn
-        Whether instances of the same parameters and other seeds differ.
+        Whether instances with the same parameters and different seeds differ.
     """
 
     name: str
@@ -82,27 +82,27 @@ class ParameterisedFamily(ABC):
 
     problem: ClassVar[str]
     parameters: ClassVar[type[Any]]
-    """Its fields are made by what is in `lyra_opt.instances.parameters`."""
+    """A dataclass whose fields were made by functions of `lyra_opt.instances.parameters`."""
     required: ClassVar[tuple[str, ...]] = ("jobs",)
     optional: ClassVar[tuple[str, ...]] = ()
     refusals: ClassVar[Mapping[str, str]] = {}
-    """Why it refuses parameters, where there is more to say than that it has no use for them."""
+    """Reasons shown when the family refuses a parameter, by parameter name."""
 
     @abstractmethod
     def generate(self, parameters: Mapping[str, Any], seed: int) -> Any:
-        """See `Family`."""
+        """Return the instance for `parameters` and `seed`."""
 
     def _require(self, parameters: Any) -> None:  # noqa: B027 - most need none
-        """Raise `UserError` if the family has no instance for the checked parameters."""
+        """Raise `UserError` if a combination of valid parameters has no instance."""
 
     def check(self, parameters: Mapping[str, Any]) -> Any:
-        """Return the parameters, checked; None stands for a value not given.
+        """Return the parameters as the family's dataclass; a value of None counts as not given.
 
         Raises
         ------
         UserError
-            If a value breaks its rule, a required one is missing, or the family does not take one
-            that is given (other than its default); names option, value and rule.
+            If a value breaks its rule, if a required parameter is missing, or if a parameter that
+            the family does not accept has another value than its default.
         """
         known = parameters_of(self.parameters)
         given = {name: value for name, value in parameters.items() if value is not None}
@@ -113,7 +113,7 @@ class ParameterisedFamily(ABC):
                 raise UserError(f"{name}: unknown parameter of instance families; {hint}")
             require_parameter(name, known[name], value)
             if name not in taken and value != known[name].default:
-                reason = self.refusals.get(name, "the family has no use for it")
+                reason = self.refusals.get(name, "the family does not use this parameter")
                 raise UserError(f"{option(name)} is refused by family {self.name}: {reason}")
         for name in self.required:
             if name not in given:
@@ -126,12 +126,12 @@ class ParameterisedFamily(ABC):
         return checked
 
     def is_seeded(self, parameters: Mapping[str, Any]) -> bool:
-        """See `Family`."""
+        """Return whether different seeds give different instances, after checking `parameters`."""
         self.check(parameters)
         return self.is_drawn
 
     def _stream(self, purpose: str, seed: int, **size: int) -> IntegerStream:
-        """Return the stream of one kind of draws for instances of a size."""
+        """Return the random stream for one purpose, such as ``jobs``, and one instance size."""
         return IntegerStream(
             family=self.name, version=self.version, purpose=purpose, seed=seed, **size
         )
@@ -140,37 +140,37 @@ class ParameterisedFamily(ABC):
         self,
         parameters: Mapping[str, Any],  # noqa: ARG002
     ) -> tuple[Any, int] | None:
-        """Return None: no optimum is known by construction."""
+        """Return None, because the optimum is not known by construction."""
         return None
 
     def remarks(self, parameters: Mapping[str, Any]) -> Sequence[str]:  # noqa: ARG002
-        """Return nothing: there is nothing to warn of."""
+        """Return an empty tuple, because the family has no remarks for the user."""
         return ()
 
 
 FamilyLike = str | Family | type[Family]
-"""What a family can be given as: the name of a registered one, ``my_file.py:NAME``, an object, or a
-class that is made without arguments."""
+"""A way to specify a family: a registered name, ``my_file.py:NAME``, an object, or a class whose
+constructor takes no arguments."""
 
 FAMILIES = Plugins(
     *("lyra_opt.instance_families", "family"),
     needs=("name", "problem", "version", "check", "generate"),
 )
-"""All families, as ``problem.name``."""
+"""The registry of families, with keys ``problem.name``."""
 
 
 def family_names(problem: str) -> list[str]:
-    """Return the names of the families of `problem`, in order, without loading any."""
+    """Return the names of the families of `problem`, in order, without importing the families."""
     return FAMILIES.names(problem)
 
 
 def find_family(problem: str, given: FamilyLike) -> Family:
-    """Return a family of `problem`, however it is given.
+    """Return the family of `problem` that a name, an object or a class specifies.
 
     Raises
     ------
     UserError
-        If there is no such problem, or as of `Plugins.of`.
+        If the problem or the family is unknown, or the family lacks a required attribute.
     """
     PROBLEMS.require_known("problem", problem)
     family: Family = FAMILIES.of(given, problem)
@@ -178,21 +178,21 @@ def find_family(problem: str, given: FamilyLike) -> Family:
 
 
 def generate(problem: str, family: FamilyLike, *, seed: int = 0, **parameters: Any) -> Any:
-    """Return one instance.
+    """Return the instance of a family for one seed and the given parameters.
 
     Parameters
     ----------
     problem, family
-        Such as ``reclaim`` and ``messy-dist``.
+        For example ``reclaim`` and ``messy-dist``.
     seed
         From 0 to 2**53 - 1; has no effect on families that are not seeded.
     parameters
-        The family's own, such as ``servers=520, reclaim=156``; None stands for not given.
+        Parameters of the family, such as ``servers=520, reclaim=156``; None counts as not given.
 
     Raises
     ------
     UserError
-        If there is no such family, or a parameter is not valid, missing or refused.
+        If the family is unknown, or a parameter is not valid, missing or refused.
     """
     require_parameter("seed", SEED, seed)
     return find_family(problem, family).generate(parameters, seed)

@@ -1,6 +1,6 @@
-"""What an instance family can be asked for: parameters, their rules and how they are typed.
+"""Parameters of instance families: their rules, defaults and command-line options.
 
-Light on purpose: the command line is built from it without importing any family.
+The command line is built from this module without importing any family, which keeps it fast.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ if TYPE_CHECKING:
 LARGEST_SEED = 2**53 - 1
 
 LONGEST_METAVAR = 32
-"""Of a usage line that fits 80 columns."""
+"""Longest list of choices, in characters, that fits into a usage line of 80 columns."""
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _OPTION = re.compile(r"""(?<![\w"'./-])--([a-z]+(?:-[a-z]+)*)""")
-"""In a message, but not in a value or a path that it shows."""
+"""Matches options such as ``--jobs`` in a message, except inside quoted values and paths."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParameterRule(Rule):
-    """The rule of a field that holds what a family is given; families judge it themselves."""
+    """The rule of a document field that holds a family parameter; the family checks the value."""
 
     def check(self, path: str, value: object) -> str | int:
-        """See `Rule`."""
+        """Return the value if it is a string or an integer; raise `FieldError` otherwise."""
         if isinstance(value, bool) or not isinstance(value, str | int):
             raise FieldError(path, value, "must be a string or an integer")
         return value
 
     def schema(self) -> dict[str, Any]:
-        """See `Rule`."""
+        """Return the JSON schema of a string or an integer."""
         return {"type": ["string", "integer"]}
 
     def in_words(self) -> str:
-        """See `Rule`."""
+        """Return the rule as a phrase for the documentation of formats."""
         return "string or integer"
 
 
@@ -52,18 +52,18 @@ PARAMETER = ParameterRule()
 
 @dataclass(frozen=True, kw_only=True)
 class Parameter(ABC):
-    """One parameter of the families of a problem.
+    """One parameter of the families of a problem, with its help text and default.
 
     Parameters
     ----------
     meaning
-        For ``--help``.
+        The help text of the parameter.
     default
-        None without one.
+        The default value; None if the parameter has no default.
     metavar
-        What stands for a value in ``--help``.
+        The placeholder for the value in ``--help``.
     family
-        The one family that takes it; empty where several do.
+        The only family that takes the parameter; empty if several families take it.
     """
 
     meaning: str
@@ -73,7 +73,7 @@ class Parameter(ABC):
 
     @property
     def help(self) -> str:
-        """What it means, for ``--help``, with the one family that takes it and its default."""
+        """The text for ``--help``: meaning, default, and the family if only one applies."""
         remarks = [f"family {self.family}"] if self.family else []
         remarks += [] if self.default is None else [f"default {self.default}"]
         return f"{self.meaning} ({'; '.join(remarks)})" if remarks else self.meaning
@@ -81,20 +81,20 @@ class Parameter(ABC):
     @property
     @abstractmethod
     def rule(self) -> str:
-        """What holds for every valid value, such as "must be an integer from 1 to 100"."""
+        """The condition on valid values, such as "must be an integer from 1 to 100"."""
 
     @abstractmethod
     def accepts(self, value: object) -> bool:
-        """Return whether `value` keeps the rule."""
+        """Return whether `value` is valid for the parameter."""
 
     def parse(self, text: str) -> Any:
-        """Return the value that `text` stands for, which `accepts` may still refuse."""
+        """Return the value for a command-line text, which `accepts` may still reject."""
         return text
 
 
 @dataclass(frozen=True, kw_only=True)
 class IntegerParameter(Parameter):
-    """An integer from `least` to `largest`, or the one `word` that is allowed beside."""
+    """An integer from `least` to `largest`, or a single permitted word if `word` is set."""
 
     least: int
     largest: int
@@ -102,16 +102,16 @@ class IntegerParameter(Parameter):
 
     @property
     def rule(self) -> str:
-        """See `Parameter`."""
+        """The range of valid integers, with the permitted word if there is a `word`."""
         alternative = f", or {self.word}" if self.word else ""
         return f"must be an integer from {self.least} to {self.largest}{alternative}"
 
     def parse(self, text: str) -> int | str:
-        """See `Parameter`."""
+        """Return the text as an integer, or unchanged if it is not an integer."""
         return int(text) if _INTEGER.fullmatch(text) else text
 
     def accepts(self, value: object) -> bool:
-        """See `Parameter`."""
+        """Return whether `value` is an integer in the range or the permitted word."""
         if isinstance(value, str):
             return value == self.word
         is_integer = isinstance(value, int) and not isinstance(value, bool)
@@ -120,34 +120,34 @@ class IntegerParameter(Parameter):
 
 @dataclass(frozen=True, kw_only=True)
 class ChoiceParameter(Parameter):
-    """One of a few words."""
+    """A parameter whose value is one of several fixed words."""
 
     choices: tuple[str, ...]
 
     @property
     def help(self) -> str:
-        """See `Parameter`."""
+        """The text for ``--help``, which lists the choices if they do not fit the usage line."""
         said = super().help
         return f"{', '.join(self.choices)}: {said}" if self.metavar == "NAME" else said
 
     @property
     def rule(self) -> str:
-        """See `Parameter`."""
+        """The list of valid words, as a phrase for errors."""
         return f"must be one of: {', '.join(self.choices)}"
 
     def accepts(self, value: object) -> bool:
-        """See `Parameter`."""
+        """Return whether `value` is one of the choices."""
         return isinstance(value, str) and value in self.choices
 
 
 @dataclass(frozen=True, kw_only=True)
 class NamesParameter(Parameter):
-    """Names, separated by commas."""
+    """A parameter whose value is a comma-separated list of distinct names."""
 
     rule: str = "must be names separated by commas, each once"
 
     def accepts(self, value: object) -> bool:
-        """See `Parameter`."""
+        """Return whether `value` is a comma-separated list of distinct printable names."""
         if not isinstance(value, str):
             return False
         names = value.split(",")
@@ -156,46 +156,46 @@ class NamesParameter(Parameter):
 
 @dataclass(frozen=True, kw_only=True)
 class FileParameter(Parameter):
-    """The path of a file; whether it can be read shows when it is."""
+    """A parameter whose value is a file path; the file is opened only when instances are made."""
 
     metavar: str = "FILE"
     rule: str = "must be the path of a file"
 
     def accepts(self, value: object) -> bool:
-        """See `Parameter`."""
+        """Return whether `value` is a non-empty path."""
         return isinstance(value, str | Path) and bool(str(value))
 
 
 def integer(
     meaning: str, least: int, largest: int, *, absent: int | None = None, **said: Any
 ) -> Any:
-    """Return the field of a dataclass of parameters that stands for an `IntegerParameter`.
+    """Return the dataclass field that declares an `IntegerParameter`.
 
     Parameters
     ----------
     absent
-        The field's value where the parameter is not given and has no default.
+        The value of the field if the parameter is not given and has no default.
     said
-        The other fields of the parameter.
+        The other attributes of the parameter, such as `default` and `family`.
     """
     parameter = IntegerParameter(meaning=meaning, least=least, largest=largest, **said)
     return _declared(parameter, absent)
 
 
 def choice(meaning: str, choices: tuple[str, ...], **said: Any) -> Any:
-    """Return the field that stands for a `ChoiceParameter`."""
+    """Return the dataclass field that declares a `ChoiceParameter`."""
     listed = "|".join(choices)
     metavar = listed if len(listed) <= LONGEST_METAVAR else "NAME"
     return _declared(ChoiceParameter(meaning=meaning, choices=choices, metavar=metavar, **said))
 
 
 def names(meaning: str, **said: Any) -> Any:
-    """Return the field that stands for a `NamesParameter`."""
+    """Return the dataclass field that declares a `NamesParameter`."""
     return _declared(NamesParameter(meaning=meaning, **said))
 
 
 def file(meaning: str, **said: Any) -> Any:
-    """Return the field that stands for a `FileParameter`."""
+    """Return the dataclass field that declares a `FileParameter`."""
     return _declared(FileParameter(meaning=meaning, **said))
 
 
@@ -205,7 +205,7 @@ def _declared(parameter: Parameter, absent: Any = None) -> Any:
 
 
 def parameters_of(table: type[Any]) -> dict[str, Parameter]:
-    """Return the parameters that a dataclass declares, by name, in order."""
+    """Return the parameters that a dataclass declares, by field name, in order."""
     return {each.name: each.metadata["parameter"] for each in fields(table)}
 
 
@@ -218,24 +218,24 @@ SEED = IntegerParameter(
 
 
 def option(name: str) -> str:
-    """Return the option that sets parameter `name` on the command line."""
+    """Return the command-line option of a parameter, such as ``--load-percent``."""
     return f"--{name.replace('_', '-')}"
 
 
 @contextmanager
 def named_as_in_python() -> Iterator[None]:
-    """Let errors of families, which name options of the command line, name arguments instead."""
+    """Rewrite command-line options in errors as Python arguments, for calls from Python."""
     try:
         yield
     except UserError as error:
-        if type(error) is not UserError:  # it is of a file or a field
+        if type(error) is not UserError:  # errors of files and fields name no options
             raise
         message = _OPTION.sub(lambda match: match[1].replace("-", "_"), str(error))
         raise UserError(message) from error.__cause__
 
 
 def require_parameter(name: str, parameter: Parameter, value: object) -> None:
-    """Check one value; raise `UserError` naming option, value and rule."""
+    """Raise `UserError`, naming option, value and rule, if a parameter value is not valid."""
     if not parameter.accepts(value):
         shown = show_value(str(value) if isinstance(value, Path) else value)
         raise UserError(f"{option(name)} is {shown}: {parameter.rule}")

@@ -1,9 +1,9 @@
-"""Integers drawn from a bit stream that no library version can change.
+"""Streams of seeded random integers that are the same with every version of NumPy.
 
-`numpy.random.Generator` may change what its methods return from one release to the next; the
-raw 64-bit words of a bit generator may not (NEP 19). Everything here is therefore built, in
-integers, on the raw words of PCG64 alone, so that one seed gives the same instance, byte for
-byte, on any machine and any version of NumPy.
+The methods of `numpy.random.Generator` may return other numbers in a new release of NumPy; the raw
+64-bit words of a bit generator may not change (NEP 19). This module therefore computes all numbers
+from the raw words of PCG64, in integer arithmetic. One seed gives the same instance, byte for byte,
+on any machine and with any version of NumPy.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _FRACTIONS = 2**53
 
 
 class IntegerStream:
-    """A stream of uniform integers, seeded from named axes.
+    """A stream of uniform random integers, seeded by named values.
 
     Parameters
     ----------
     axes
-        What the draws depend on, by name (see `lyra_opt.core.seeding.derive_seed`).
+        Names and values that determine the stream (see `lyra_opt.core.seeding.derive_seed`).
 
     Examples
     --------
@@ -47,8 +47,7 @@ class IntegerStream:
     def word(self) -> int:
         """Return the next integer from 0 to 2**64 - 1."""
         if not self._words:
-            # Reading in bulk yields the same words as reading singly, only faster; reversed
-            # because a list gives from its end.
+            # Reading many words at once is faster. `pop` takes from the end, hence the reversal.
             self._words = self._bits.random_raw(_WORDS_A_READ).tolist()
             self._words.reverse()
         return self._words.pop()
@@ -56,8 +55,8 @@ class IntegerStream:
     def below(self, bound: int) -> int:
         """Return an integer from 0 to ``bound - 1``, each equally likely.
 
-        Words in the last, incomplete run of `bound` values are rejected: the remainder of a
-        word alone would favour small integers.
+        A word at or above the largest multiple of `bound` is rejected and drawn again, because its
+        remainder would make small integers more likely.
 
         Raises
         ------
@@ -77,19 +76,19 @@ class IntegerStream:
         return least + self.below(largest - least + 1)
 
     def fraction(self) -> float:
-        """Return a number from 0 to below 1, a multiple of 2**-53, each equally likely."""
+        """Return a uniform random multiple of 2**-53, at least 0 and below 1."""
         return self.below(_FRACTIONS) / _FRACTIONS
 
     def exponential(self) -> float:
-        """Return a draw from the exponential distribution of mean 1."""
+        """Return a sample of the exponential distribution with mean 1."""
         return -math.log1p(-self.fraction())
 
     def percent(self, chance: int) -> bool:
-        """Return True with a chance of `chance` in a hundred."""
+        """Return True with a probability of `chance` per cent."""
         return self.below(100) < chance
 
     def weighted(self, weights: Sequence[int]) -> int:
-        """Return a position of `weights`, as likely as its share of their sum."""
+        """Return a random index into `weights`, with a probability proportional to its weight."""
         drawn = self.below(sum(weights))
         for position, weight in enumerate(weights):
             if drawn < weight:
@@ -98,15 +97,15 @@ class IntegerStream:
         raise AssertionError("the draw is below the sum of the weights")
 
     def shuffle(self, items: list[Item]) -> None:
-        """Permute `items` in place, every order equally likely (Fisher and Yates)."""
+        """Permute `items` in place, with every order equally likely (Fisher-Yates shuffle)."""
         for last in range(len(items) - 1, 0, -1):
             other = self.below(last + 1)
             items[last], items[other] = items[other], items[last]
 
     def sample(self, items: Sequence[Item], count: int) -> list[Item]:
-        """Return `count` of `items`, every choice equally likely, in the order of drawing.
+        """Return `count` distinct elements of `items` in random order, every choice equally likely.
 
-        Time O(count), and O(items) once to copy them.
+        Takes O(items) time, for the copy of the list.
 
         Raises
         ------
@@ -123,9 +122,9 @@ class IntegerStream:
 
 
 class DrawableSet:
-    """A set of integers from which one is drawn, each equally likely, in constant time.
+    """A set of integers from which a random member can be drawn in constant time.
 
-    Which one a draw yields depends on the whole history of the set, which is deterministic.
+    The drawn member depends on the order of earlier insertions and removals, and is reproducible.
 
     Parameters
     ----------
@@ -144,17 +143,17 @@ class DrawableSet:
         return member in self._position
 
     def add(self, member: int) -> None:
-        """Put in `member`, which must not be there."""
+        """Add an integer that is not yet a member."""
         self._position[member] = len(self._members)
         self._members.append(member)
 
     def remove(self, member: int) -> None:
-        """Take out `member`, which must be there; the last member moves to its position."""
+        """Remove a member; the last member of the internal list moves to its position."""
         position, last = self._position.pop(member), self._members.pop()
         if last != member:
             self._members[position] = last
             self._position[last] = position
 
     def draw(self, stream: IntegerStream) -> int:
-        """Return a member, which stays in the set."""
+        """Return a random member, which stays in the set."""
         return self._members[stream.below(len(self._members))]

@@ -1,4 +1,4 @@
-"""Rows of tables: fields by the name of their column; every error names file, row and column."""
+"""Rows of a table whose fields are read by column name; errors name file, row and column."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 MILLISECONDS = 1000
-LARGEST_SECONDS = 10**11  # some 3,000 years: a clock since 1970 fits, a typing error does not
+LARGEST_SECONDS = 10**11  # about 3,000 years: holds a time since 1970, and catches typing errors
 LARGEST_COUNT = 10**9
 GPU_TYPE_SEPARATOR = "|"
 NO_VALUE = frozenset({"", "none", "nan", "nat", "null"})
@@ -29,16 +29,16 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a table.
+    """One row of a table, whose fields are read by the names of their columns.
 
     Parameters
     ----------
     source, number
-        The file, and which row it is of it.
+        The name of the file, and the number of the row in the file.
     columns
-        Where each column is.
+        The index of each column, by name.
     values
-        The fields.
+        The fields of the row, as text.
     """
 
     source: str
@@ -47,38 +47,38 @@ class Row:
     values: Sequence[str]
 
     def require_width(self, width: int, other: str) -> None:
-        """Raise `InputError` unless the row has as many fields as another one."""
+        """Raise `InputError` unless the row has `width` fields, as the row named `other` has."""
         if len(self.values) != width:
             fields = f"{len(self.values)} field" + "s" * (len(self.values) != 1)
             reason = f"row {self.number} has {fields}, but {other} has {width}"
             raise InputError(self.source, reason)
 
     def text(self, column: str) -> str:
-        """Return what stands in a column."""
+        """Return the text of a column without surrounding blanks."""
         return self.values[self.columns[column]].strip()
 
     def error(self, column: str, rule: str) -> InputError:
-        """Return the error that a column breaks a rule."""
+        """Return the error that says which rule the value of a column breaks."""
         shown = show_value(self.text(column))
         return InputError(self.source, f"row {self.number}, column {column} is {shown}: {rule}")
 
     def has(self, column: str) -> bool:
-        """Whether a column has a value."""
+        """Return whether a column has a value other than an empty text, ``none`` or ``nan``."""
         return self.text(column).lower() not in NO_VALUE
 
     def required(self, column: str) -> str:
-        """Return a text that is not empty."""
+        """Return the text of a column, which must not be empty."""
         value = self.text(column)
         if not value:
             raise self.error(column, "must not be empty")
         return value
 
     def job_id(self, column: str = "job_id") -> str:
-        """Return the name of a job."""
+        """Return the id of a job, which must not be empty."""
         return self.required(column)
 
     def milliseconds(self, column: str) -> int:
-        """Return decimal seconds as milliseconds, rounded to the nearest, ties to even."""
+        """Return decimal seconds as milliseconds, rounded to the nearest (ties to even)."""
         text = self.text(column)
         if text.isascii() and text.isdigit() and len(text) <= 11:
             return int(text) * MILLISECONDS
@@ -87,35 +87,35 @@ class Row:
         return int((seconds * MILLISECONDS).to_integral_value(rounding=ROUND_HALF_EVEN))
 
     def number_from_1(self, column: str) -> int:
-        """Return an integer of at least 1, such as a number of GPUs."""
+        """Return a column as an integer of at least 1, such as a number of GPUs."""
         text = self.text(column)
         if not _INTEGER.fullmatch(text) or not 1 <= int(text) <= LARGEST_COUNT:
             raise self.error(column, f"must be an integer from 1 to {LARGEST_COUNT}")
         return int(text)
 
     def count(self, column: str) -> int:
-        """Return an integer of at least 0, which some sources write as a decimal."""
+        """Return a column as an integer of at least 0; decimals such as 3.0 are accepted."""
         whole, _, decimals = self.text(column).partition(".")
         if not (whole.isascii() and whole.isdigit() and len(whole) <= 9) or decimals.strip("0"):
             raise self.error(column, "must be an integer of at least 0")
         return int(whole)
 
     def positive(self, column: str) -> int:
-        """Return an integer of at least 1, which some sources write as a decimal."""
+        """Return a column as an integer of at least 1; decimals such as 3.0 are accepted."""
         value = self.count(column)
         if not value:
             raise self.error(column, "must be at least 1")
         return value
 
     def decimal(self, column: str) -> float:
-        """Return a finite number."""
+        """Return the value of a column as a finite number."""
         text = self.text(column)
         if not _DECIMAL.fullmatch(text) or not math.isfinite(float(text)):
             raise self.error(column, "must be a finite number")
         return float(text)
 
     def weight(self, column: str) -> float:
-        """Return a number above 0."""
+        """Return the value of a column as a number above 0."""
         weight = self.decimal(column)
         if weight <= 0:
             raise self.error(column, "must be above 0")
@@ -127,7 +127,7 @@ class Row:
         return moment_ms(self.text(column), lambda: self.error(column, rule))
 
     def gpu_types(self, column: str) -> tuple[str, ...]:
-        """Return GPU types, separated by ``|``, each once in whatever case, in order."""
+        """Return the GPU types that a column lists, without duplicates, ignoring case."""
         names = [name.strip() for name in self.text(column).split(GPU_TYPE_SEPARATOR)]
         if not all(names):
             rule = f"must be names separated by {GPU_TYPE_SEPARATOR}, none of them empty"
@@ -139,9 +139,9 @@ class Row:
 
 
 def moment_ms(text: str, error: Callable[[], InputError]) -> int:
-    """Return a date and time as milliseconds since 1970; raise what `error` returns for other text.
+    """Return a date and time as milliseconds since 1970; raise the result of `error` if not valid.
 
-    Without a time zone it is UTC: only differences matter, and a file has one clock.
+    A time without a time zone counts as UTC. Only differences matter, as a file has one clock.
     """
     try:
         moment = datetime.fromisoformat(text)
@@ -158,12 +158,12 @@ def moment_ms(text: str, error: Callable[[], InputError]) -> int:
 def require_columns(
     source: str, header: Sequence[str], columns: Iterable[str], expected: str
 ) -> None:
-    """Raise `InputError` unless a header has each of the columns once.
+    """Raise `InputError` unless a header contains each of the columns exactly once.
 
     Parameters
     ----------
     expected
-        What such a table has, for errors.
+        A phrase for errors that says which columns such a table has.
     """
     for column in columns:
         if header.count(column) != 1:
@@ -172,19 +172,19 @@ def require_columns(
 
 
 def require_once(source: str, header: Sequence[str], columns: Iterable[str]) -> None:
-    """Raise `InputError` if a header has one of the columns more than once."""
+    """Raise `InputError` if one of the columns occurs more than once in a header."""
     for column in columns:
         if header.count(column) > 1:
             raise InputError(source, f"row 1: column {column} occurs more than once")
 
 
 class BadRows:
-    """The context in which a row is read: a bad row is refused, or dropped and counted.
+    """A context manager for reading a row: a bad row is refused, or else dropped and counted.
 
     Parameters
     ----------
     drops
-        Whether such rows are dropped.
+        Whether bad rows are dropped instead of refused.
     """
 
     def __init__(self, drops: bool = False) -> None:

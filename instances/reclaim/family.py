@@ -1,4 +1,4 @@
-"""What every reclaim family does alike: names, semantics, loan, and building the instance."""
+"""Base classes of the reclaim families: they draw servers and jobs, and build the instance."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
 GPUS_PER_SERVER = 8
 
 ELASTIC_JOBS_PERCENT = 60
-"""Share of the jobs of several workers that can lose some, in interchangeable instances."""
+"""Percentage of the jobs with several workers that are elastic, in interchangeable instances."""
 
 Allocation = dict[int, int]
-"""Workers of one job by position of the server."""
+"""The number of workers of one job on each server, by the index of the server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Servers, and jobs placed on them: an instance without its question.
+    """Servers with jobs placed on them, without the number of servers to reclaim.
 
-    Every worker holds one GPU and is a base worker; every job weighs 1.
+    Every worker holds one GPU and is a base worker; every job has weight 1.
 
     Parameters
     ----------
     server_ids
-        In file order.
+        The ids of the servers, in file order.
     gpus_per_server
-        The same for all servers.
+        The number of GPUs of every server.
     jobs
-        Id and allocation of each job, in file order.
+        The id and the allocation of each job, in file order.
     """
 
     server_ids: Sequence[str]
@@ -53,7 +53,7 @@ class Layout:
 
     @classmethod
     def numbered(cls, servers: int, allocations: Iterable[Allocation]) -> Layout:
-        """Return a layout of 8-GPU servers s1, s2, ... and jobs j1, j2, ..."""
+        """Return a layout of 8-GPU servers named s1, s2, ... and jobs named j1, j2, ..."""
         return cls(
             server_ids=numbered_ids("s", servers),
             jobs=[(f"j{number}", job) for number, job in enumerate(allocations, start=1)],
@@ -61,18 +61,18 @@ class Layout:
 
 
 def numbered_ids(prefix: str, count: int) -> list[str]:
-    """Return `count` ids, numbered from 1."""
+    """Return the ids PREFIX1, PREFIX2, ... up to PREFIXCOUNT."""
     return [f"{prefix}{number}" for number in range(1, count + 1)]
 
 
 class ReclaimFamily(ParameterisedFamily):
-    """A family of reclaim instances.
+    """Base class of the families that generate reclaim instances.
 
-    A family draws a `Layout`; this class asks the question. What is drawn for the layout, for
-    the servers that are not on loan and for the elastic jobs comes from three streams, none of
-    which depends on the number of servers to reclaim or on one another. So instances that
-    differ in ``--reclaim``, ``--semantics`` or ``--off-loan-percent`` alone are the same fleet
-    with the same jobs, and can be compared pair by pair.
+    A subclass draws a `Layout`, and this class turns the layout into an instance. The layout, the
+    servers that are not on loan, and the elastic jobs come from three independent random streams,
+    which do not depend on the number of servers to reclaim. Instances that differ only in
+    ``--reclaim``, ``--semantics`` or ``--off-loan-percent`` therefore have the same servers and
+    jobs, and can be compared in pairs.
     """
 
     problem = "reclaim"
@@ -82,14 +82,14 @@ class ReclaimFamily(ParameterisedFamily):
 
     @abstractmethod
     def _layout(self, parameters: ReclaimParameters, seed: int) -> Layout:
-        """Return servers and placed jobs, which must not depend on what is asked of them."""
+        """Return servers with placed jobs, independent of the number of servers to reclaim."""
 
     @abstractmethod
     def _size_label(self, parameters: ReclaimParameters) -> str:
-        """Return what an instance's name says of the parameters that shape the layout."""
+        """Return the part of an instance's name for the parameters that determine the layout."""
 
     def check(self, parameters: Mapping[str, Any]) -> ReclaimParameters:
-        """Return the parameters, checked; raise `UserError` naming option, value and rule."""
+        """Return the parameters after checking them; `UserError` names option, value and rule."""
         sets_own_size = "servers" not in self.required
         checked: ReclaimParameters = super().check(
             counted(parameters, family=self.name, sets_own_size=sets_own_size)
@@ -97,11 +97,11 @@ class ReclaimFamily(ParameterisedFamily):
         return checked
 
     def is_seeded(self, parameters: Mapping[str, Any]) -> bool:
-        """Return whether seeds matter."""
+        """Return whether different seeds give different instances for these parameters."""
         return self.is_drawn or self.check(parameters).needs_draws
 
     def generate(self, parameters: Mapping[str, Any], seed: int) -> Instance:
-        """Return the instance; raise `UserError` if there is none for the parameters."""
+        """Return the instance for a seed; `UserError` if the parameters are not valid."""
         checked = self.check(parameters)
         layout = self._layout(checked, seed)
         off_loan = self._off_loan(checked, seed)
@@ -134,14 +134,14 @@ class ReclaimFamily(ParameterisedFamily):
         return f"{name}-seed{seed}" if is_seeded else name
 
     def _off_loan(self, parameters: ReclaimParameters, seed: int) -> set[int]:
-        """Return the positions of the servers that are not on loan."""
+        """Return the indices of the servers that are not on loan."""
         stream = self._stream("off-loan", seed, servers=parameters.servers)
         return set(stream.sample(range(parameters.servers), parameters.off_loan_servers))
 
     def _min_workers(
         self, parameters: ReclaimParameters, layout: Layout, seed: int
     ) -> Sequence[int]:
-        """Return how many workers each job needs: all, less where it is drawn to be elastic."""
+        """Return the minimum number of workers of each job, which is lower for elastic jobs."""
         workers = [sum(allocation.values()) for _, allocation in layout.jobs]
         percent = parameters.min_workers_percent
         if percent is None:
@@ -157,14 +157,14 @@ class ReclaimFamily(ParameterisedFamily):
 
 @dataclass(frozen=True, kw_only=True)
 class FleetFamily(ReclaimFamily):
-    """A family whose layout is drawn for a given number of 8-GPU servers.
+    """A family that places random jobs on a given number of 8-GPU servers.
 
     Parameters
     ----------
     place
-        Returns the allocations of the jobs for a number of servers, drawn from the stream.
+        A function that draws the allocations of the jobs for a given number of servers.
     require_servers
-        Raises `UserError` for numbers of servers that the family has no instance of.
+        A function that raises `UserError` if the family has no instance with so many servers.
     """
 
     place: Callable[[int, IntegerStream], Sequence[Allocation]]
@@ -183,7 +183,7 @@ class FleetFamily(ReclaimFamily):
 
 @dataclass(frozen=True, slots=True)
 class SolvedLayout:
-    """A layout with an optimal choice of servers, by position, and its objective."""
+    """A layout with an optimal choice of servers, given as indices, and its objective."""
 
     layout: Layout
     optimal_servers: range
@@ -192,23 +192,23 @@ class SolvedLayout:
 
 @dataclass(frozen=True, kw_only=True)
 class SolvedFamily(ReclaimFamily):
-    """A family whose size is set by ``--reclaim`` alone and whose optimum is known.
+    """A family with a known optimum, whose size depends only on ``--reclaim``.
 
     Parameters
     ----------
     construct
-        Returns layout and optimum for the number of servers to reclaim.
+        A function that returns layout and optimum for a number of servers to reclaim.
     require_reclaim
-        Raises `UserError` for numbers of servers to reclaim that the family has no instance of.
+        A function that raises `UserError` if this number of servers to reclaim is not possible.
     """
 
     required = ("reclaim",)
     optional = ()
     refusals: ClassVar[Mapping[str, str]] = {
-        "servers": "--reclaim alone sets its size",
+        "servers": "--reclaim sets the number of servers",
         "semantics": "its optimum is known for the rigid semantics only",
         "min_workers_percent": "its optimum is known for the rigid semantics only",
-        "off_loan_percent": "its optimum is known with all servers on loan only",
+        "off_loan_percent": "its optimum is known only if all servers are on loan",
     }
     is_drawn: bool = False
     construct: Callable[[int], SolvedLayout]
@@ -224,7 +224,7 @@ class SolvedFamily(ReclaimFamily):
         return ""
 
     def known_optimum(self, parameters: Mapping[str, Any]) -> tuple[Solution, int]:
-        """Return the block of servers that is optimal by construction, and what it costs."""
+        """Return the solution that is optimal by construction, and its objective."""
         solved = self.construct(self.check(parameters).reclaim)
         chosen = [solved.layout.server_ids[position] for position in solved.optimal_servers]
         return Solution(tuple(chosen)), solved.optimum

@@ -1,6 +1,6 @@
-"""Families with a structure of their own: ``grid``, ``reg4``, ``hyp8``, ``planted`` and ``span``.
+"""Reclaim families with special structures: ``grid``, ``reg4``, ``hyp8``, ``planted``, ``span``.
 
-The docstring of each function that places jobs says what the family draws.
+The functions that place the jobs describe the random instances in their docstrings.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _torus_rows(servers: int) -> int:
-    """Return the largest divisor that is at most the square root; `UserError` if that is 1."""
+    """Return the largest divisor of `servers` up to its square root; `UserError` if that is 1."""
     rows = max(divisor for divisor in range(1, isqrt(servers) + 1) if servers % divisor == 0)
     if rows < 2:
         raise UserError(
@@ -30,14 +30,14 @@ def _torus_rows(servers: int) -> int:
 
 
 def _torus(servers: int, _stream: IntegerStream) -> list[Allocation]:
-    """Return a two-worker job for each edge of the rows x columns torus.
+    """Return a two-worker job for each edge of a torus with servers as vertices.
 
-    Server ``row * columns + column`` stands at (row, column). Two rows (or columns) are
-    neighbours once, not twice: there are no duplicate edges.
+    Server ``row * columns + column`` is the vertex (row, column). A torus with two rows or two
+    columns has no duplicate edges: two neighbouring servers share one job.
     """
     rows = _torus_rows(servers)
     columns = servers // rows
-    edges = {}  # keeps its order, so that the first of two equal edges counts
+    edges = {}  # a dict keeps the order in which edges first occur
     for server in range(servers):
         row, column = divmod(server, columns)
         for neighbour in (
@@ -51,7 +51,7 @@ def _torus(servers: int, _stream: IntegerStream) -> list[Allocation]:
 GRID = FleetFamily(
     "grid",
     version=1,
-    summary="servers on a torus, a job on any two neighbours; no seed",
+    summary="servers on a torus, one job on each pair of neighbours; no seed",
     place=_torus,
     is_drawn=False,
     require_servers=_torus_rows,
@@ -59,10 +59,10 @@ GRID = FleetFamily(
 
 
 SWITCHES_PER_WORKER = 10
-"""Proposed switches for each worker; Milo et al. (2003) find no bias left well before that."""
+"""Proposed switches per worker; Milo et al. (2003) find that fewer switches already remove bias."""
 
 HYP8_SPAN = 8
-REG4_LEAST_SERVERS = 5  # as many as its complete graph has
+REG4_LEAST_SERVERS = 5  # the complete graph of degree 4 has 5 vertices
 
 
 def _require_servers(servers: int, *, least: int, family: str) -> None:
@@ -73,22 +73,23 @@ def _require_servers(servers: int, *, least: int, family: str) -> None:
 def _switched(
     members: list[list[int]], stream: IntegerStream, *, forbid_equal_jobs: bool
 ) -> list[Allocation]:
-    """Return jobs of the same spans, on servers with as many jobs each, in random structure.
+    """Return random jobs with the given spans and the given number of jobs on each server.
 
-    A switch draws two workers and lets their jobs swap servers, unless a job would then be on
-    one server twice (or, with `forbid_equal_jobs`, two jobs on equal servers). Spans and jobs
-    per server stay as they are, and the start is valid, so there is a result for any size.
+    A switch draws two workers and exchanges their servers. It is rejected if a job would then have
+    two workers on one server or, with `forbid_equal_jobs`, if two jobs would have the same servers.
+    Switches change neither the spans nor the number of jobs per server, so the result is valid.
     Source: the switching Markov chain for random graphs of given degrees; Milo, Kashtan,
     Itzkovitz, Newman and Alon, arXiv:cond-mat/0312028 (2003).
 
     Parameters
     ----------
     members
-        The distinct servers of each job, equally many; a valid start. Changed in place.
+        The servers of each job, a valid start: distinct, and equally many for all jobs. The lists
+        are changed in place.
     stream
-        Where the draws come from.
+        The source of random numbers.
     forbid_equal_jobs
-        Whether a simple graph must stay one.
+        Whether two jobs must not have the same servers, as in a simple graph.
     """
     span = len(members[0])
     workers = len(members) * span
@@ -114,7 +115,7 @@ def _switched(
 
 
 def _random_regular_graph(servers: int, stream: IntegerStream) -> list[Allocation]:
-    """Return a two-worker job for each edge of a simple graph in which all degrees are 4."""
+    """Return a two-worker job for each edge of a random simple graph in which all degrees are 4."""
     circulant = [
         [server, (server + step) % servers] for step in (1, 2) for server in range(servers)
     ]
@@ -122,7 +123,7 @@ def _random_regular_graph(servers: int, stream: IntegerStream) -> list[Allocatio
 
 
 def _random_hypergraph(servers: int, stream: IntegerStream) -> list[Allocation]:
-    """Return as many jobs as servers, each on 8 distinct servers, 8 on each server."""
+    """Return random jobs, one per server, that each span 8 servers, with 8 jobs on each server."""
     circulant = [[(job + step) % servers for step in range(HYP8_SPAN)] for job in range(servers)]
     return _switched(circulant, stream, forbid_equal_jobs=False)
 
@@ -130,7 +131,7 @@ def _random_hypergraph(servers: int, stream: IntegerStream) -> list[Allocation]:
 REG4 = FleetFamily(
     "reg4",
     version=1,
-    summary="random graph of degree 4, servers its vertices and jobs its edges",
+    summary="random graph of degree 4 whose vertices are servers and whose edges are jobs",
     place=_random_regular_graph,
     require_servers=partial(_require_servers, least=REG4_LEAST_SERVERS, family="reg4"),
 )
@@ -145,27 +146,28 @@ HYP8 = FleetFamily(
 
 PLANTED_PERCENT = 30
 PLANTED_JOBS = 16
-"""With a span of half the planted servers, they fill the 8 GPUs of each on average."""
+"""16 jobs that each span half of the planted servers use 8 GPUs per planted server on average."""
 UNPLANTED_SPAN = 8
 NOISE_PERCENT = 8
 
 
 def _planted(servers: int, stream: IntegerStream) -> list[Allocation]:
-    """Return the wide jobs of the planted servers, then the jobs of the others.
+    """Return the wide jobs of the planted servers, followed by the jobs of the other servers.
 
-    30 % of the servers (rounded up), drawn at random, are planted. 16 wide jobs have one worker
-    on each of half of them (rounded up), drawn for each job; one job for every other server has
-    one worker on each of 8 of the other servers, drawn likewise. Of all workers 8 % are noise:
-    they go to a server drawn from the whole fleet.
+    A random 30 % of the servers (rounded up) are planted. Each of 16 wide jobs has one worker on
+    each server of a random half (rounded up) of the planted servers. There are as many further jobs
+    as other servers, each with one worker on each of 8 random other servers. As noise, 8 % of all
+    workers are placed on a random server of the whole fleet instead.
 
-    Every server has 8 GPUs and a job at most one worker on it. A worker draws among the servers
-    with a free GPU and without its job; it is left out where there is none. Jobs are placed in
-    random order, so that neither kind is cut short more often.
+    Every server has 8 GPUs, and a job has at most one worker on a server. The server of a worker is
+    drawn from the servers that have a free GPU and no worker of the same job; a worker is left out
+    if no such server exists. Jobs are placed in random order, so that both kinds lose workers
+    equally often.
     """
     order = list(range(servers))
     stream.shuffle(order)
     planted_servers = -(-servers * PLANTED_PERCENT // 100)
-    # The servers that the next worker may get: of the planted, of the others, of the fleet.
+    # Each set holds the servers that may take the next worker of the current job.
     planted, others = DrawableSet(order[:planted_servers]), DrawableSet(order[planted_servers:])
     fleet = DrawableSet(order)
     group_of = {server: planted if server in planted else others for server in order}
@@ -196,7 +198,7 @@ def _planted(servers: int, stream: IntegerStream) -> list[Allocation]:
 PLANTED = FleetFamily(
     "planted",
     version=1,
-    summary="30 % of the servers share 16 wide jobs, the rest random ones of span 8; 8 % noise",
+    summary="30 % of the servers share 16 wide jobs, the others jobs of span 8; 8 % noise",
     place=_planted,
 )
 
@@ -206,12 +208,12 @@ LOCAL_JOB_PERCENT = 50
 
 
 def _wide_and_local(servers: int, stream: IntegerStream) -> list[Allocation]:
-    """Return the wide jobs, then the local ones in order of their server.
+    """Return the wide jobs, then the one-server jobs in the order of their servers.
 
-    Each wide job draws its span from n/8 to n/3 (rounded down, at least 1) and has one worker
-    on each of that many servers, drawn among those with a free GPU; it spans fewer where fewer
-    are left, and is left out where none is. Then every server with a free GPU has, with a
-    chance of a half, one local job, of one worker up to all that are free, each equally likely.
+    The span of each wide job is drawn from n/8 to n/3 (rounded down, at least 1) for n servers. The
+    job has one worker on each of so many random servers with a free GPU. It spans fewer servers if
+    fewer have a free GPU, and is left out if none has. Then every server with free GPUs gets a
+    one-server job with probability 1/2; its number of workers is drawn from 1 to the free GPUs.
     """
     free = [GPUS_PER_SERVER] * servers
     jobs: list[Allocation] = []
@@ -234,6 +236,6 @@ def _wide_and_local(servers: int, stream: IntegerStream) -> list[Allocation]:
 SPAN = FleetFamily(
     "span",
     version=1,
-    summary="12 jobs, each over n/8 to n/3 random servers, and jobs on one server",
+    summary="12 wide jobs that each span n/8 to n/3 random servers, and jobs on one server",
     place=_wide_and_local,
 )

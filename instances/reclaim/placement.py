@@ -1,10 +1,10 @@
-"""Rules that place the workers of a job on the free GPUs of a fleet.
+"""Placement rules that choose free GPUs of a fleet for the workers of a job.
 
-One rule serves both the synthetic families (`lyra_opt.instances.reclaim.placement`) and the replay
-of a trace (`lyra_opt.instances.reclaim.snapshot`). All three place a job whenever the fleet has as
-many free GPUs as it needs, so that what waits, and for how long, is the same under each of them,
-and only the fragmentation differs. A job takes O(its span) steps, which under the drawn rules do
-not depend on the fleet's size; under best fit each copies an integer of one bit a server.
+The synthetic families of this module and the replay of a trace
+(`lyra_opt.instances.reclaim.snapshot`) use the same rules. All three rules place a job whenever
+the fleet has enough free GPUs, so the rules differ in fragmentation but not in waiting times.
+Placing a job takes O(span) steps. A step of the random rules takes constant time; a step of best
+fit copies an integer with one bit per server.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 
 class Placement(ABC):
-    """The free GPUs of a fleet of 8-GPU servers, and the rule by which jobs take them.
+    """The free GPUs of a fleet of 8-GPU servers, and the rule that places jobs on them.
 
     Parameters
     ----------
     servers
-        Servers of the fleet, all free.
+        The number of servers, which are all free.
     stream
-        Where the rule's draws come from.
+        The source of random numbers for the rule.
 
     Attributes
     ----------
     free_gpus : int
-        Free GPUs of the whole fleet.
+        The number of free GPUs of the whole fleet.
     """
 
     def __init__(self, servers: int, stream: IntegerStream) -> None:
@@ -45,7 +45,7 @@ class Placement(ABC):
         self._stream = stream
 
     def place(self, gpus: int) -> Allocation | None:
-        """Place a job of `gpus` one-GPU workers and return where; None if it does not fit."""
+        """Return the allocation of a new job of `gpus` workers; None if the job does not fit."""
         if gpus > self.free_gpus:
             return None
         allocation: Allocation = {}
@@ -54,14 +54,14 @@ class Placement(ABC):
         return allocation
 
     def release(self, allocation: Allocation) -> None:
-        """Free the GPUs of a job that `place` placed."""
+        """Free the GPUs of a job, given the allocation that `place` returned."""
         for server, gpus in allocation.items():
             self._set_free(server, self._free[server] + gpus)
             self.free_gpus += gpus
 
     @abstractmethod
     def _spread(self, gpus: int, allocation: Allocation) -> None:
-        """Take `gpus` free GPUs, which there are, into `allocation`."""
+        """Add `gpus` free GPUs to `allocation`; the fleet has at least so many."""
 
     def _take(self, server: int, gpus: int, allocation: Allocation) -> None:
         self._set_free(server, self._free[server] - gpus)
@@ -72,18 +72,18 @@ class Placement(ABC):
 
 
 class BestFit(Placement):
-    """Whole servers, and the tightest fit for the rest; ties by file order; draws nothing.
+    """Best fit: whole servers first, then the fullest server that can hold the remaining workers.
 
-    The job is cut into as many whole servers as it fills and a rest. Each piece goes to the
-    server with the fewest free GPUs that holds it. Where none does, the server with the most
-    free GPUs is filled and what is left is placed likewise.
+    The job is split into pieces of 8 workers and one smaller piece. Each piece goes to the server
+    with the fewest free GPUs that can hold the piece. If no server can, the server with the most
+    free GPUs is filled, and the remaining workers are placed by the same rule. Ties are broken by
+    file order, without randomness.
     """
 
     def __init__(self, servers: int, stream: IntegerStream) -> None:
         super().__init__(servers, stream)
-        # For each number of free GPUs, the set of servers that have it as the bits of an
-        # integer: the first server in file order is the lowest bit, at the speed of a memory
-        # copy.
+        # Bit s of entry f is set if server s has f free GPUs.
+        # Integers as bit sets make finding the first such server as fast as a memory copy.
         self._with_free = [0] * (GPUS_PER_SERVER + 1)
         self._with_free[GPUS_PER_SERVER] = (1 << servers) - 1
 
@@ -109,7 +109,7 @@ class BestFit(Placement):
 
 
 class _DrawnPlacement(Placement):
-    """A rule that draws among the servers with at least one, or two, free GPUs."""
+    """Base class of the rules that draw random servers with at least one or two free GPUs."""
 
     _WORKER_GPUS = (1, 2)
 
@@ -131,21 +131,21 @@ class _DrawnPlacement(Placement):
 
 
 class RandomOrder(_DrawnPlacement):
-    """Servers in random order; the job takes what is free on each until it is placed."""
+    """Random order: the job takes all free GPUs of one random server after another."""
 
     def _spread(self, gpus: int, allocation: Allocation) -> None:
         while gpus:
-            server = self._draw_server(1)  # a server that was filled has left the draw
+            server = self._draw_server(1)  # full servers are not drawn
             taken = min(gpus, self._free[server])
             self._take(server, taken, allocation)
             gpus -= taken
 
 
 class Messy(_DrawnPlacement):
-    """Workers of one or two GPUs, each on a server drawn among those with room for it.
+    """Scattered placement: each worker of one or two GPUs goes to a random server with room.
 
-    A job of more GPUs than a server has comes in workers of two GPUs, any other in workers of
-    one or two, as is drawn for the job. Where no server has two free GPUs, one is taken.
+    A job with more GPUs than a server has workers of two GPUs. For any other job the size of its
+    workers is drawn, one or two GPUs. If no server has two free GPUs, a worker takes one.
     """
 
     def _spread(self, gpus: int, allocation: Allocation) -> None:
@@ -171,28 +171,29 @@ DIST_PER_MILLE = (200, 200, 200, 200, 120, 60, 20)
 TARGET_LOAD_PERCENT = 95
 CHURN_ROUNDS = 3
 MOST_FAILED_DRAWS = 1000
-"""Draws of a job that does not fit after which a filling ends short of its target."""
+"""Filling stops below the target load after so many drawn jobs that do not fit."""
 
 
 def _fill_and_churn(
     servers: int, stream: IntegerStream, *, rule: str, per_mille: Sequence[int]
 ) -> list[Allocation]:
-    """Return the jobs that run after the last filling, in order of their start.
+    """Return the jobs, in order of their start, that run on a fleet after repeated filling.
 
-    A fleet of 8-GPU servers is filled to 95 % of its GPUs; then, three times, half of the jobs,
-    drawn at random, end and the fleet is filled again. What remains is fragmented as a cluster is
-    after some time of service.
+    Random jobs fill 95 % of the GPUs of a fleet of 8-GPU servers. Then, three times, a random half
+    of the jobs ends, and new jobs fill the fleet again. The free GPUs are then fragmented as in a
+    cluster that has been in use for some time.
 
     The sizes of the jobs are drawn from
 
     ========  =====================================================================================
     trace     65 % of 1 GPU, 11 % of 2, 11 % of 4, 9 % of 8, 2.2 % of 16, 1 % of 32, 0.8 % of 64
-    dist      20 % each of 1, 2, 4 and 8 GPUs, 12 % of 16, 6 % of 32, 2 % of 64: what runs on
-              loaned servers where small jobs are not sent to them
+    dist      20 % each of 1, 2, 4 and 8 GPUs, 12 % of 16, 6 % of 32, 2 % of 64: the jobs on loaned
+              servers if the scheduler does not send small jobs to them
     ========  =====================================================================================
 
-    ``messy`` is calibrated on earlier figures of this project (5 seeds; the generator is gone).
-    Means over seeds 0 to 9 at 520 servers, for N_R = 52, 156 and 260, and those earlier figures:
+    ``messy`` is calibrated on the results of an earlier generator (5 seeds), which no longer
+    exists. Means over seeds 0 to 9 at 520 servers, for N_R = 52, 156 and 260, beside those earlier
+    results:
 
     ===========  ====================  =====================  =================  ==================
     family       LP bound              earlier                Lyra's greedy      earlier

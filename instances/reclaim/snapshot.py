@@ -1,17 +1,16 @@
-"""Family ``snapshot``: what runs on a fleet at a moment of the replay of a job trace.
+"""Family ``snapshot``: the jobs that run on a fleet at one moment of the replay of a job trace.
 
-The trace is replayed as `replay` says, by one of the rules of
-`lyra_opt.instances.reclaim.placement`. Published traces are small beside a fleet of 520 servers, so
-their arrivals are scaled to a load of 95 % unless ``--load-percent`` says otherwise; the load
-is part of the instance's name, as are trace and rule. It is an average of what is asked for:
-at single moments less may run, or all GPUs may be taken and jobs wait.
+Function `replay` runs the trace with one of the rules of `lyra_opt.instances.reclaim.placement`.
+Published traces are too small for a fleet of 520 servers, so the times between arrivals are scaled
+to a load of 95 %, or ``--load-percent``. Trace, rule and load are part of the instance's name. The
+load is an average: at a single moment fewer GPUs may be in use, or jobs may wait.
 
-A moment is drawn by seed: every millisecond from the submission after the first tenth of the
-jobs, the warm-up, to the last is equally likely. (The warm-up is counted in jobs because a
-trace may begin with a long spell in which hardly anything is recorded.) The replay does not
-depend on the seed: the snapshots of several seeds are moments of one history.
+The seed draws the moment. The first tenth of the jobs is the warm-up; every millisecond between the
+next submission and the last submission is equally likely. The warm-up is counted in jobs because
+some traces begin with a long period that has few records. The replay itself does not depend on the
+seed, so snapshots with different seeds are moments of the same replay.
 
-Jobs larger than the fleet are left out; `SnapshotFamily.remarks` says how many.
+Jobs larger than the fleet are left out; `SnapshotFamily.remarks` reports their number.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlacedJob:
-    """A job of the trace from its start to its end, on the clock of the replay."""
+    """A job of the trace with its start, its end and its servers in the replay."""
 
     job: TraceJob
     start_ms: int
@@ -50,16 +49,16 @@ class PlacedJob:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What ran on the fleet.
+    """The result of replaying a trace on a fleet of servers.
 
     Parameters
     ----------
     runs
-        In order of their start.
+        The placed jobs, in order of their start.
     submissions_ms
-        When each job was submitted, in order; the first at 0.
+        The submission time of each job, in order; the first is 0.
     dropped_jobs
-        Jobs of the trace that are larger than the fleet and were left out.
+        The number of jobs left out because they are larger than the fleet.
     """
 
     runs: tuple[PlacedJob, ...]
@@ -67,39 +66,39 @@ class Replay:
     dropped_jobs: int
 
     def running_at(self, moment_ms: int) -> list[PlacedJob]:
-        """Return what runs at a moment, after what happens at it, in order of start."""
+        """Return the jobs that run after all events of a moment, in order of start."""
         return [run for run in self.runs if run.start_ms <= moment_ms < run.end_ms]
 
 
 def replay(trace: Trace, servers: int, load_percent: int | None, placement: Placement) -> Replay:
-    """PlacedJob the jobs of a trace on 8-GPU servers, first come, first served, with skipping.
+    """Replay a trace on 8-GPU servers, first come, first served, with skipping of jobs that wait.
 
-    A job starts when as many GPUs are free as it needs, wherever they are; jobs that do not fit
-    wait and are passed by later ones that do. Ends come before submissions at the same moment,
-    and both before starts. Jobs run for their traced duration, and are never preempted or
-    moved.
+    A job starts as soon as the fleet has enough free GPUs, on any servers. A job that does not fit
+    waits, and later jobs that fit may start before it. At one moment jobs first end, then new jobs
+    are submitted, then jobs start. Jobs run for their duration in the trace, and are never
+    preempted or moved.
 
-    Time O(jobs (log jobs + sizes + span)), for as many sizes as there are numbers of GPUs.
+    Takes O(jobs (log jobs + sizes + span)) time, where sizes is the number of distinct job sizes.
 
     Parameters
     ----------
     trace
-        The jobs. Those larger than the fleet are left out, and so are the GPU times they ask
-        for; those of duration 0 occupy nothing.
+        The jobs. Jobs larger than the fleet are left out and do not count for the load; jobs of
+        duration 0 use no GPUs.
     servers
-        Servers of the fleet.
+        The number of servers of the fleet.
     load_percent
-        The arrivals, not the durations, are scaled so that the GPU time that the trace asks
-        for is this share of what the fleet has between first and last submission. None keeps
-        them as they are. Either way the first is moved to 0.
+        The GPU time of all jobs as a percentage of the GPU time of the fleet between the first and
+        the last submission. Submission times are scaled to reach it; durations are not. None keeps
+        the times between submissions. The first submission is always at time 0.
     placement
-        A free fleet of that many servers, and the rule by which it is filled.
+        The placement rule, with a free fleet of `servers` servers.
 
     Raises
     ------
     UserError
-        If no job fits the fleet, or `load_percent` is given and all jobs come at once or none
-        lasts.
+        If no job fits the fleet. Also if `load_percent` is given and all jobs are submitted at the
+        same time or have duration 0.
     """
     jobs = [job for job in trace.jobs if job.gpus <= servers * GPUS_PER_SERVER]
     if not jobs:
@@ -132,7 +131,7 @@ def replay(trace: Trace, servers: int, load_percent: int | None, placement: Plac
 def _submissions(
     trace_name: str, jobs: Sequence[TraceJob], fleet_gpus: int, load_percent: int | None
 ) -> list[int]:
-    """Return when each job is submitted on the clock of the replay, in milliseconds."""
+    """Return the submission time of each job in the replay, in milliseconds."""
     first = jobs[0].submit_time_ms
     if load_percent is None:
         return [job.submit_time_ms - first for job in jobs]
@@ -140,8 +139,8 @@ def _submissions(
     span_ms = jobs[-1].submit_time_ms - first
     if not span_ms or not gpu_ms:
         raise UserError(
-            f"--load-percent is {load_percent}: must be trace for trace {trace_name}, whose jobs "
-            "all come at once or last no time"
+            f"--load-percent is {load_percent}: must be 'trace' for trace {trace_name}, because "
+            "its jobs are all submitted at once or all have duration 0"
         )
     scale, of = 100 * gpu_ms, load_percent * fleet_gpus * span_ms
     return [(job.submit_time_ms - first) * scale // of for job in jobs]
@@ -150,7 +149,7 @@ def _submissions(
 def _next_that_fits(
     waiting: Iterable[deque[int]], jobs: Sequence[TraceJob], placement: Placement
 ) -> int | None:
-    """Take the first job that fits from the queue, and return its position; None if none does."""
+    """Remove and return the index of the first waiting job that fits; None if no job fits."""
     fitting = [queue for queue in waiting if queue and jobs[queue[0]].gpus <= placement.free_gpus]
     return min(fitting, key=lambda queue: queue[0]).popleft() if fitting else None
 
@@ -162,7 +161,7 @@ _UNFIT_FOR_FILE_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class SnapshotFamily(ReclaimFamily):
-    """Snapshots of a replayed trace; see the module."""
+    """Family ``snapshot``: the jobs that run at one moment of the replay of a trace."""
 
     required = ("servers", "reclaim", "trace")
     optional: ClassVar[tuple[str, ...]] = (*ReclaimFamily.optional, "placement", "load_percent")
@@ -184,7 +183,7 @@ class SnapshotFamily(ReclaimFamily):
         return f"-{trace}-{rule}-load{load}-s{parameters.servers}"
 
     def remarks(self, parameters: Mapping[str, Any]) -> Sequence[str]:
-        """Return how many jobs of the trace are left out, if any."""
+        """Return how many jobs of the trace were left out, if any."""
         dropped = self._history(self.check(parameters)).dropped_jobs
         return (f"jobs of the trace larger than the fleet, left out: {dropped}",) if dropped else ()
 
@@ -203,7 +202,7 @@ def _trace_of(parameters: ReclaimParameters) -> Trace:
     return read_trace(parameters.trace)
 
 
-@lru_cache(maxsize=2)  # all snapshots of a call are cut from one replay
+@lru_cache(maxsize=2)  # the instances of all seeds share a replay
 def _replay_once(trace: Trace, servers: int, rule: str, load: int | str, version: int) -> Replay:
     stream = IntegerStream(
         family="snapshot",
@@ -220,5 +219,5 @@ def _replay_once(trace: Trace, servers: int, rule: str, load: int | str, version
 SNAPSHOT = SnapshotFamily(
     "snapshot",
     version=1,
-    summary="what runs at a moment of the replay of a job trace; needs --trace",
+    summary="the jobs that run at one moment of the replay of a job trace; needs --trace",
 )

@@ -21,7 +21,7 @@ from lyra_opt.instances.reclaim.family import (
 
 DECOY_WORKERS_PER_FILLER = 7
 LARGEST_RECLAIM = 104
-"""The next would have more servers than any family makes, `parameters.LARGEST_FLEET`."""
+"""For 105 an instance would have more servers than `LARGEST_FLEET`, the limit of all families."""
 
 
 def _require_decoys(reclaim: int) -> None:
@@ -35,21 +35,21 @@ def _require_decoys(reclaim: int) -> None:
 def _decoys(reclaim: int) -> SolvedLayout:
     """Return the instance of family ``decoy`` for k = `reclaim`, with the block as its optimum.
 
-    Lyra's greedy pays 8k where one preemption is enough.
+    Lyra's greedy preempts 8k jobs where one preemption suffices.
 
-    For ``--reclaim k``, servers of 8 GPUs in this file order:
+    For ``--reclaim k`` the servers of 8 GPUs are, in file order:
 
-    * the *block*, k servers that one job fills: Lyra's cost of each is 1/k;
+    * the *block*, k servers that one job fills: Lyra's cost of each server is 1/k;
     * k *decoys*, each with one worker of 8 jobs that span D = 8k + 1 servers: cost 8/D < 1/k;
-    * ceil(64 k^2 / 7) *fillers*, each with at most 7 of the decoys' other 8k * 8k workers, dealt in
-      turn, and one private job: cost at least 1, before and after any decoy is chosen.
+    * ceil(64 k^2 / 7) *fillers*, each with one job of its own and at most 7 of the other 8k * 8k
+      workers of the decoys' jobs, assigned in turn: cost at least 1 at any time.
 
-    So n = 2k + ceil(64 k^2 / 7). Choosing a decoy leaves the other costs of block and decoys as
-    they are: the greedy takes the k decoys and preempts 8k jobs, for any tie rule. The block costs
-    1, and every server hosts a job, so that the optimum is 1. The ratio 8k is 2.65 sqrt(n).
+    The number of servers is n = 2k + ceil(64 k^2 / 7). Choosing a decoy does not change the costs
+    of the block and of the other decoys. The greedy therefore takes the k decoys and preempts 8k
+    jobs, whatever its tie rule. The block costs 1, and every server hosts a job, so the optimum is
+    1. The ratio 8k is 2.65 sqrt(n).
 
-    What the greedy can pay at most, and how
-    close this family comes to it: ``formulations/reclaim/README.md``, section 6.
+    ``formulations/reclaim/README.md``, section 6, compares this ratio with the worst possible one.
     """
     jobs_per_decoy = GPUS_PER_SERVER
     decoy_jobs = jobs_per_decoy * reclaim
@@ -61,8 +61,8 @@ def _decoys(reclaim: int) -> SolvedLayout:
     for job in range(decoy_jobs):
         allocation = {first_decoy + job // jobs_per_decoy: 1}
         for worker in range(filler_span):
-            # Dealt in turn: the workers of a job are on distinct fillers, for there are at
-            # least 8k of these, and none gets more than 7.
+            # There are at least 8k fillers, so the workers of a job are on distinct fillers.
+            # Assigning fillers in turn gives each filler at most 7 workers.
             allocation[first_filler + (job * filler_span + worker) % fillers] = 1
         jobs.append((f"decoy-{job + 1}", allocation))
     jobs += [(f"private-{filler + 1}", {first_filler + filler: 1}) for filler in range(fillers)]
@@ -78,7 +78,7 @@ def _decoys(reclaim: int) -> SolvedLayout:
 DECOY = SolvedFamily(
     "decoy",
     version=1,
-    summary="Lyra's greedy pays 8K, the optimum is 1; K sets the size",
+    summary="Lyra's greedy preempts 8K jobs, the optimum is 1; K sets the size",
     construct=_decoys,
     require_reclaim=_require_decoys,
 )
@@ -86,7 +86,7 @@ DECOY = SolvedFamily(
 
 PARALLEL_CLASSES = 8
 SMALLEST_ORDER = 7
-"""A plane of order q has q + 1 parallel classes, and 8 are needed."""
+"""An affine plane of order q has q + 1 parallel classes, and the families need 8 classes."""
 
 
 def _require_prime(reclaim: int, *, family: str) -> None:
@@ -100,26 +100,26 @@ def _require_prime(reclaim: int, *, family: str) -> None:
 
 
 def _net(reclaim: int, *, is_joined: bool) -> SolvedLayout:
-    """Return the instance for k = `reclaim`, with the block as its optimum.
+    """Return the instance of family ``net`` or ``net-joined`` for k = `reclaim`, with its optimum.
 
-    Families ``net`` and ``net-joined``: every fast heuristic is drawn away from the optimum.
+    The net misleads every fast heuristic.
 
-    For ``--reclaim k``, with q = k + 1 a prime of at least 7, servers in this file order:
+    For ``--reclaim k``, with q = k + 1 a prime of at least 7, the servers are, in file order:
 
     * the *block*, k = q - 1 servers that share 8 jobs;
     * the *net*, the q^2 points (x, y) of the affine plane over the integers modulo q, at position
       ``q x + y`` after the block. The lines of 8 parallel classes are jobs: first the verticals
-      x = c, then y = m x + c for m = 0 to 6. Each spans q servers, and each server has 8.
+      x = c, then y = m x + c for m = 0 to 6. Each job spans q servers, and each server has 8 jobs.
 
-    The density of the net, 8/q jobs a server, is below the block's 8/(q - 1), so that costs by
-    share lead into the net, where any two servers have at most one job in common. Every server has
-    8 jobs, so that nothing costs less than 8, which is what the block costs.
+    The net has 8/q jobs per server, fewer than the block with 8/(q - 1). Heuristics that divide the
+    cost of a job among its servers therefore choose the net, where any two servers have at most one
+    job in common. Every server has 8 jobs, so every choice costs at least 8, and the block costs 8.
 
-    ``net`` falls into two components, which gives the block away to a method that looks for them.
-    ``net-joined`` has one more job, with one worker on the first server of the block and one on the
-    first of the net, and servers of 9 GPUs. The block then costs 9. Nothing costs 8: all chosen
-    servers would have the same 8 jobs, which only servers of the block other than the first have,
-    and there are k - 1 of them. So 9 is the optimum.
+    ``net`` has two connected components, so a method that examines components finds the block.
+    ``net-joined`` has servers of 9 GPUs and one more job, with one worker on the first server of
+    the block and one worker on the first server of the net. The block then costs 9. A choice of
+    cost 8 would need k servers with the same 8 jobs and no other job. Only the k - 1 servers of the
+    block other than the first have such a set of jobs. So 9 is the optimum.
     """
     order = reclaim + 1
     jobs: list[tuple[str, Allocation]] = [
@@ -155,14 +155,14 @@ def _is_prime(number: int) -> bool:
 NET = SolvedFamily(
     "net",
     version=1,
-    summary="block beside an affine net that misleads fast heuristics, optimum 8; K + 1 prime",
+    summary="a block and an affine net that misleads fast heuristics; optimum 8; K + 1 prime",
     construct=partial(_net, is_joined=False),
     require_reclaim=partial(_require_prime, family="net"),
 )
 NET_JOINED = SolvedFamily(
     "net-joined",
     version=1,
-    summary="net with one more job that joins its two parts, optimum 9; K + 1 prime",
+    summary="like net, with one more job that joins block and net; optimum 9; K + 1 prime",
     construct=partial(_net, is_joined=True),
     require_reclaim=partial(_require_prime, family="net-joined"),
 )
