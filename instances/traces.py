@@ -1,4 +1,11 @@
-"""Read job traces: what was submitted when, for how long and on how many GPUs.
+"""Read job traces: CSV files with the submission time, duration and GPUs of each job.
+
+A trace is a plain or gzip CSV file (recognised by content) with a header row and the columns
+``job_id, submit_time_s, duration_s, gpus`` in any order. Times are decimal seconds on a clock that
+starts at 0 or later. Instead of ``submit_time_s`` a file may have ``submit_time``, a date and time.
+The columns of `OPTIONAL_COLUMNS` are read if the file has them; an empty field means that the value
+is not known. Other columns are ignored, and `Trace.passed_over` names them. A column of
+`DEMAND_COLUMNS` is refused.
 
 A trace is a CSV file, plain or gzip (told apart by content), with a header row and the columns
 ``job_id, submit_time_s, duration_s, gpus`` in any order. Times are decimal seconds on any clock
@@ -28,21 +35,20 @@ if TYPE_CHECKING:
 
 COLUMNS = ("job_id", "submit_time_s", "duration_s", "gpus")
 MOMENT_COLUMN = "submit_time"
-"""In place of ``submit_time_s``: a date and time."""
+"""The column with a date and time that may replace ``submit_time_s``."""
 
 OPTIONAL_COLUMNS = ("model", "batch_size", "weight", "deadline_s", "gpu_types")
 TRACES_VARIABLE = "LYRA_OPT_TRACES"
-"""Of the environment: the folder in which traces are looked for that are not where they are named.
-"""
+"""The environment variable that names the folder of traces, searched if a path does not exist."""
 
-NOT_THERE = f"neither here nor in the folder that {TRACES_VARIABLE} names"
-"""What errors say of a file that nobody finds."""
+NOT_THERE = f"neither in the working folder nor in the folder that {TRACES_VARIABLE} names"
+"""The end of errors about a trace file that does not exist."""
 
 LARGEST_TRACE_BYTES = 512 * 2**20
 LISTED_CLUSTERS = 20
 
 JOB_BYTES = 900
-"""Memory of a job that was read, from its row to the workload."""
+"""Memory in bytes that reading one job needs, from its row to the workload."""
 
 DEMAND_COLUMNS = frozenset(
     {
@@ -51,31 +57,31 @@ DEMAND_COLUMNS = frozenset(
         *("num_replicas", "replicas", "replica_num", "scale_factor", "gang_size"),
     }
 )
-"""Columns that multiply the GPUs of a row. A layout applies such a column, or refuses the file."""
+"""Columns that multiply the GPUs of a row; a layout that does not read such a column refuses it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TraceJob:
-    """One row of a trace.
+    """One job of a trace, read from one row.
 
     Parameters
     ----------
     job_id
-        As in the file, and made unique by its row where the file has it more than once.
+        The id in the file; if several rows have this id, the row number is appended.
     submit_time_ms, duration_ms
         Rounded to the nearest millisecond, ties to even.
     gpus
-        At least 1.
+        The number of GPUs, at least 1.
     model
-        What it trains, as `model_name` names it; None where the file does not say.
+        The model that the job trains, named by `model_name`; None if the file does not name one.
     steps
-        Training steps that it does, above 0; None where the file does not say.
+        The number of training steps, above 0; None if the file does not state it.
     weight
-        What it counts for, above 0.
+        The weight of the job in weighted objectives, above 0.
     deadline_ms
-        After its submission, above 0; None without a deadline.
+        The time from submission to the deadline, above 0; None without a deadline.
     gpu_types
-        The types of GPUs that it asks for; empty for any.
+        The GPU types that the job accepts; empty for any type.
     """
 
     job_id: str
@@ -89,22 +95,22 @@ class TraceJob:
     gpu_types: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)  # equal only to itself, which is quick to tell
+@dataclass(frozen=True, slots=True, eq=False)  # compared by identity, which is fast
 class Trace:
-    """A job trace, in the order of submission (equal times: of rows).
+    """A job trace; its jobs are ordered by submission time, with ties in file order.
 
     Parameters
     ----------
     name
         The file's name without directory and without ``.csv`` and ``.gz``.
     jobs
-        At least one.
+        The jobs, at least one.
     passed_over
-        Columns of the file that were not read.
+        The columns of the file that were ignored.
     bad_rows, first_bad_row
-        How many rows were dropped because a value breaks its rule, and why the first one was.
+        The number of rows dropped because of a bad value, and the error of the first one.
     renamed
-        How many jobs had an id that occurs more than once.
+        The number of jobs whose id is not unique in the file.
     """
 
     name: str
@@ -116,22 +122,22 @@ class Trace:
 
 
 def require_no_demand_column(source: str, header: Iterable[str], applied: Iterable[str]) -> None:
-    """Raise `InputError` if the header has a demand column that the layout does not apply."""
+    """Raise `InputError` if the header has a column of `DEMAND_COLUMNS` that the layout ignores."""
     used = set(applied)
     for name in header:
         if name.lower() in DEMAND_COLUMNS and name not in used:
             raise InputError(
                 source,
                 f"row 1: column {name} multiplies the GPUs of a row, and this layout does not read "
-                "it. Multiply the GPUs and remove the column, or name another layout with "
-                "jobs.layout",
+                "it. Multiply the GPUs and remove the column, or set jobs.layout to another layout",
             )
 
 
 def locate(file: str) -> Path:
-    """Return where a file is: as given, or else in the folder of LYRA_OPT_TRACES.
+    """Return the path of a file: as given, or else in the folder that LYRA_OPT_TRACES names.
 
-    As given too if it is in neither place, so that whoever reads it says what is wrong.
+    If the file exists in neither place, the given path is returned, and reading it raises the
+    error.
     """
     folder = os.environ.get(TRACES_VARIABLE)
     given = stand_in(file)
@@ -149,20 +155,20 @@ def read_trace(
 ) -> Trace:
     """Read a job trace.
 
-    Rows that are equal throughout are kept, for real traces have them. Where a job id occurs
-    more than once, all its jobs get ``#`` and their row appended. The last trace that was read
-    is kept in memory, for as long as its file does not change.
+    Duplicate rows are kept, because real traces have them. If several jobs share an id, ``#`` and
+    the row number are appended to the id of each. The last trace read stays in memory until its
+    file changes.
 
     Parameters
     ----------
     path
-        The file; its name appears in every error as given.
+        The file, as named in errors.
     vc
-        Only the jobs of this virtual cluster, by the column ``vc``; None reads all.
+        Read only the jobs of this virtual cluster, by the column ``vc``; None reads all jobs.
     text
-        The content of the file, if the caller has read it already.
+        The content of the file, if the caller has already read it.
     drops_bad_rows
-        Whether rows that break a rule are dropped and counted in place of refused.
+        Whether rows with a bad value are dropped and counted instead of refused.
 
     Raises
     ------
@@ -172,10 +178,10 @@ def read_trace(
         names the row, counted from the header as row 1, and the column), or if no row has `vc`.
     """
     try:
-        status = os.stat(path)  # noqa: PTH116 - a string too, as typed
+        status = os.stat(path)  # noqa: PTH116 - path may be a string
         state = status.st_ino, status.st_size, status.st_mtime_ns
     except (OSError, ValueError):
-        state = None  # reading it says what is wrong
+        state = None  # reading the file raises the error
     key = str(path), vc, state, drops_bad_rows
     if _last_read.get("key") != key:
         _last_read.clear()
@@ -198,16 +204,16 @@ def trace_of_text(
     first_row: int = 2,
     drops_bad_rows: bool = False,
 ) -> Trace:
-    """Return the trace that a text holds, as CSV; see `read_trace` for errors.
+    """Return the trace that a CSV text contains; errors are those of `read_trace`.
 
     Parameters
     ----------
     source
-        Where it is from.
+        The name of the file, for errors.
     vc, drops_bad_rows
-        As of `read_trace`.
+        As for `read_trace`.
     first_row
-        What the row after the header is called in errors.
+        The number that errors give to the row after the header.
     """
     rows = csv_rows(source, text.removeprefix("\ufeff"))
     names = [name.strip() for name in next(rows, [])]
@@ -217,7 +223,7 @@ def trace_of_text(
     bad_rows = BadRows(drops_bad_rows)
     jobs = []
     for number, row in enumerate(rows, start=first_row):
-        if not row or not clusters.take(row):  # or an empty line
+        if not row or not clusters.take(row):  # an empty line or another virtual cluster
             continue
         with bad_rows:
             jobs.append((number, columns.job(number, row)))
@@ -237,16 +243,16 @@ def trace_of_text(
 
 
 class Clusters:
-    """Which rows are of a virtual cluster.
+    """Selects the rows of one virtual cluster from a table with the column ``vc``.
 
     Parameters
     ----------
     source
         The file, for errors.
     header
-        The columns.
+        The names of the columns.
     vc
-        The virtual cluster; None takes all rows.
+        The virtual cluster; None selects all rows.
 
     Raises
     ------
@@ -256,22 +262,24 @@ class Clusters:
 
     def __init__(self, source: str, header: Sequence[str], vc: str | None) -> None:
         if vc is not None and "vc" not in header:
-            raise InputError(source, "has no column vc: its jobs are not told apart by cluster")
+            raise InputError(
+                source, "has no column vc, so its jobs cannot be selected by virtual cluster"
+            )
         self._source, self._vc = source, vc
         self._position = header.index("vc") if vc is not None else 0
         self._seen: set[str] = set()
 
     def take(self, row: Sequence[str]) -> bool:
-        """Return whether a row is of the virtual cluster."""
+        """Return whether a row belongs to the selected virtual cluster."""
         if self._vc is None:
             return True
-        # A row too short is passed on: its own error says so.
+        # A row without this field is selected, so that reading the row raises the error.
         name = row[self._position].strip() if self._position < len(row) else self._vc
         self._seen.add(name)
         return name == self._vc
 
     def require_some(self) -> None:
-        """Raise `InputError` if no row was of the virtual cluster."""
+        """Raise `InputError` if no row belongs to the selected virtual cluster."""
         if self._vc is not None and self._vc not in self._seen:
             known = ", ".join(sorted(self._seen)[:LISTED_CLUSTERS])
             more = ", ..." if len(self._seen) > LISTED_CLUSTERS else ""
@@ -280,7 +288,7 @@ class Clusters:
 
 
 def name_of(source: str) -> str:
-    """Return a file's name without directory, ``.csv`` and the endings of compressed files."""
+    """Return a file's name without folder and without ``.csv``, ``.gz``, ``.bz2`` and ``.xz``."""
     name = Path(source).name
     for ending in (".gz", ".bz2", ".xz", ".csv"):
         name = name.removesuffix(ending)
@@ -288,7 +296,7 @@ def name_of(source: str) -> str:
 
 
 class _Columns:
-    """Where the columns of a trace are, and how their rows are read.
+    """The positions of a trace's columns, used to read its rows.
 
     Parameters
     ----------
@@ -300,7 +308,7 @@ class _Columns:
     Raises
     ------
     InputError
-        If a column is missing, or one that is read occurs more than once.
+        If a required column is missing, or a column that is read occurs more than once.
     """
 
     def __init__(self, source: str, names: list[str]) -> None:
@@ -313,7 +321,7 @@ class _Columns:
         optional = [column for column in OPTIONAL_COLUMNS if column in names]
         require_once(source, names, optional)
         if "batch_size" in optional and "model" not in optional:
-            rule = "needs the column model, whose batch size it is"
+            rule = "requires the column model"
             raise InputError(source, f"row 1: column batch_size {rule}")
         self._places = {name: place for place, name in enumerate(names)}
         self._optional = optional
@@ -322,7 +330,7 @@ class _Columns:
         self.passed_over = tuple(name for name in names if name not in read)
 
     def job(self, number: int, values: list[str]) -> TraceJob:
-        """Return the job of a row."""
+        """Return the job that a row describes."""
         row = Row(self._source, number, self._places, values)
         row.require_width(self._width, "the header")
         job_id = row.job_id()
@@ -334,11 +342,11 @@ class _Columns:
         return TraceJob(job_id, submitted_ms, duration_ms, gpus, **self._wishes(row))
 
     def _wishes(self, row: Row) -> dict[str, Any]:
-        """Return what the optional columns say of a job, fields of `TraceJob`."""
+        """Return the fields of `TraceJob` that the optional columns of a row set."""
         texts = {column: text for column in self._optional if (text := row.text(column))}
         found: dict[str, Any] = {}
         if "batch_size" in texts and "model" not in texts:
-            raise row.error("batch_size", "must be empty where the column model is")
+            raise row.error("batch_size", "must be empty if the column model is empty")
         if "model" in texts:
             size = row.number_from_1("batch_size") if "batch_size" in texts else None
             found["model"] = model_name(texts["model"], size)
@@ -354,7 +362,7 @@ class _Columns:
 
 
 def model_name(model: str, batch_size: int | None) -> str:
-    """Return what a job trains, in the form in which tables of throughput know it.
+    """Return the name of a model with its batch size, as used in throughput tables.
 
     >>> model_name("ResNet-18", 128), model_name("CycleGAN", None)
     ('ResNet-18-128', 'CycleGAN')
@@ -363,7 +371,7 @@ def model_name(model: str, batch_size: int | None) -> str:
 
 
 def with_unique_ids(jobs: list[tuple[int, TraceJob]]) -> Iterable[TraceJob]:
-    """Yield the jobs of (row, job) pairs; those whose id is not unique get their row appended."""
+    """Yield the jobs of (row, job) pairs, with row numbers appended to ids that are not unique."""
     count: dict[str, int] = {}
     for _, job in jobs:
         count[job.job_id] = count.get(job.job_id, 0) + 1
@@ -372,13 +380,13 @@ def with_unique_ids(jobs: list[tuple[int, TraceJob]]) -> Iterable[TraceJob]:
             yield job
             continue
         unique = f"{job.job_id}#{number}"
-        while unique in count:  # another job of the file is called so
+        while unique in count:  # the file already has this id
             unique += "#"
         yield replace(job, job_id=unique)
 
 
 def renamed_of(jobs: Iterable[tuple[int, TraceJob]], unique: Iterable[TraceJob]) -> int:
-    """Return how many (row, job) pairs got another id from `with_unique_ids`."""
+    """Return how many jobs got another id from `with_unique_ids`."""
     return sum(
         before.job_id != after.job_id for (_, before), after in zip(jobs, unique, strict=True)
     )

@@ -1,1 +1,1 @@
-"""Gangs and clusters of unlike GPUs: measured throughputs, generated jobs, jobs of traces."""
+"""Gangs and clusters with heterogeneous GPUs: measured throughputs, generated jobs, trace jobs."""

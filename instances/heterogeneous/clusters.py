@@ -1,8 +1,8 @@
-"""Types of GPUs, clusters of them that papers report on, and clusters by numbers of GPUs.
+"""GPU types with speeds and prices, and clusters of them, including the clusters of papers.
 
-A type's speed is one for all models, although models differ: on GPUs that were measured the ratio
-of P100 to V100 ranges from 0.2 to 2.3. It is a stand-in for tables that nobody has, and every
-result says so. The figures and their sources are data: ``gpu_types.toml`` beside this file.
+A GPU type has one speed for all models, although real ratios differ: the measured ratio of P100 to
+V100 ranges from 0.2 to 2.3. These speeds replace measurements that do not exist, and every result
+says so. File ``gpu_types.toml`` in this folder holds speeds, prices and their sources.
 
 `lyra_opt.registry` lists the built-in clusters; other packages register theirs in the entry-point
 group ``lyra_opt.clusters``.
@@ -38,14 +38,14 @@ KEYS = ("relative_speed", "price_per_hour", "source")
 def known_gpu_types(
     own: Mapping[str, object] | None = None, *, field: str = "gpu_types"
 ) -> Mapping[str, GpuType]:
-    """Return all types by name: those of the toolkit, and one's own.
+    """Return all GPU types by name: the built-in ones, and those that the user defines.
 
     Parameters
     ----------
     own
-        A table for each type, with `relative_speed` (a number above 0, or a ratio such as
-        ``"1555/900"``: work done while a V100 does 1), `price_per_hour` and `source`. One named as
-        the toolkit's own replaces what it gives of it; another needs its speed.
+        A table for each type, with `relative_speed`, `price_per_hour` and `source`. The speed
+        is relative to a V100: a number above 0, or a ratio such as ``"1555/900"``. A table with
+        the name of a built-in type overrides the keys that it sets. A new type must set its speed.
     field
         Path of `own` in its document, for errors.
 
@@ -64,12 +64,12 @@ LARGEST_FILE_BYTES = 2**20
 
 
 def read_gpu_types(path: str | Path) -> Mapping[str, GpuType]:
-    """Return all types by name: those of the toolkit, and those of a TOML file, a table each.
+    """Return all GPU types by name: the built-in ones, and those of a TOML file.
 
     Raises
     ------
     InputError
-        If the file cannot be read, or a value of it breaks its rule.
+        If the file cannot be read, or a value breaks its rule.
     """
     source = str(path)
     try:
@@ -81,19 +81,19 @@ def read_gpu_types(path: str | Path) -> Mapping[str, GpuType]:
 
 
 def types_of(names: Iterable[str], known: Mapping[str, GpuType] | None = None) -> list[GpuType]:
-    """Return types by their names.
+    """Return the GPU types with the given names, in the order of the names.
 
     Parameters
     ----------
     names
-        In any order, which is kept.
+        Names of GPU types.
     known
-        As `known_gpu_types` returns them; None for those of the toolkit.
+        All GPU types, as `known_gpu_types` returns them; None for the built-in ones.
 
     Raises
     ------
     FieldError
-        If there is no such type.
+        If a name is unknown.
     """
     known = _bundled() if known is None else known
     found = []
@@ -105,9 +105,9 @@ def types_of(names: Iterable[str], known: Mapping[str, GpuType] | None = None) -
 
 
 def speeds_in_words(workload: Workload, cluster: Cluster) -> tuple[str, ...]:
-    """Return how fast jobs without rates are on own GPUs, where these differ from the reference.
+    """Return at most one sentence on the assumed speeds of GPU types other than the reference.
 
-    A sentence for results, or none.
+    The sentence concerns jobs without measured rates, and GPUs that are not lent.
     """
     lent = {pool.gpu_type.name for pool in cluster.pools if pool.is_lent}
     unlike = [
@@ -122,7 +122,9 @@ def speeds_in_words(workload: Workload, cluster: Cluster) -> tuple[str, ...]:
         + (f" ({gpu_type.source})" if gpu_type.source else "")
         for gpu_type in unlike
     )
-    return (f"Assumed: jobs without rates are as fast as on a reference GPU times: {listed}.",)
+    return (
+        f"Assumed: the speed of jobs without rates, relative to a reference GPU, is: {listed}.",
+    )
 
 
 @cache
@@ -149,7 +151,7 @@ def _parsed(name: str, fields: object, path: str, known: GpuType | None) -> GpuT
 
 
 def _ratio(value: object) -> object:
-    """Return a ratio in a text as a number; anything else as it is, for the type to judge."""
+    """Return a ratio such as "1555/900" as a number, and any other value unchanged."""
     if isinstance(value, str):
         try:
             return float(Fraction(value))
@@ -159,19 +161,19 @@ def _ratio(value: object) -> object:
 
 
 GPUS_PER_SERVER = 4
-"""Of Hadar's simulated cluster: 60 GPUs on 15 nodes."""
+"""GPUs per server of Hadar's simulated cluster, which has 60 GPUs on 15 nodes."""
 
 
 class NamedCluster(NamedMaker):
-    """A cluster that the command line knows; `make()` returns it."""
+    """A registered cluster, which `make()` returns."""
 
 
 CLUSTERS = Plugins("lyra_opt.clusters", "cluster", NamedCluster)
-"""All of them by name."""
+"""All registered clusters by name."""
 
 
 def find_cluster(name: str) -> Cluster:
-    """Return the cluster called `name`; `UserError` that names all if there is none."""
+    """Return the cluster with this name; `UserError` if the name is unknown."""
     cluster: Cluster = CLUSTERS.find(name).make()
     return cluster
 
@@ -185,24 +187,23 @@ def cluster_of(
     gpu_types: Mapping[str, GpuType] | None = None,
     table: ThroughputTable | None = None,
 ) -> Cluster:
-    """Return a cluster whose servers have GPUs of one type each.
+    """Return a cluster with given numbers of GPUs per type; each server has a single type.
 
     Parameters
     ----------
     gpus
-        How many of each type, at least 1, the fastest type first: in this order Gavel's rounds go
-        through the types. The last server of a type has what remains.
+        The number of GPUs of each type, at least 1, the fastest type first. Gavel's rounds consider
+        the types in this order. The last server of a type has the remaining GPUs.
     gpus_per_server
-        At least 1.
+        GPUs per server, at least 1.
     name
-        None names it by its GPUs, such as ``v100=20,k80=20``.
+        The name of the cluster; None for a name such as ``v100=20,k80=20``.
     assumptions
-        What is assumed of it.
+        Assumptions on the cluster, as sentences for results.
     gpu_types
-        Those that are known, as `lyra_opt.instances.heterogeneous.clusters.known_gpu_types` returns
-        them; None for those of the toolkit.
+        All GPU types, as `known_gpu_types` returns them; None for the built-in ones.
     table
-        Of throughputs, whose types are known too; None where there is none.
+        A throughput table whose GPU types are known in addition.
 
     Raises
     ------
@@ -233,18 +234,18 @@ def cluster_of_servers(
     name: str | None = None,
     assumptions: Sequence[str] = (),
 ) -> Cluster:
-    """Return a cluster of own servers, which says what its types cost for want of a price.
+    """Return a cluster of the given servers, with a remark on GPU types that have no price.
 
     Parameters
     ----------
     servers
-        With GPUs of these types.
+        The servers, with GPUs of the given types.
     types
-        In their order, the fastest first.
+        The GPU types, the fastest first.
     name
-        None names it by its GPUs, such as ``v100=20,k80=20``.
+        The name of the cluster; None for a name such as ``v100=20,k80=20``.
     assumptions
-        What else is assumed of it.
+        Further assumptions on the cluster, as sentences for results.
     """
     counts = {each.name: sum(server.gpus.get(each.name, 0) for server in servers) for each in types}
     return Cluster(
@@ -256,12 +257,12 @@ def cluster_of_servers(
 
 
 def _prices_in_words(types: Sequence[GpuType]) -> tuple[str, ...]:
-    """Return which types cost as much as one without a price, where others cost something else."""
+    """Return a sentence on GPU types with the default price, if other types have other prices."""
     usual = [each.name for each in types if each.price_per_hour == DEFAULT_PRICE_PER_HOUR]
     if not usual or len(usual) == len(types):
         return ()
     return (
-        f"Cost {DEFAULT_PRICE_PER_HOUR:g} an hour, by their price or for want of one: "
+        f"These GPU types cost {DEFAULT_PRICE_PER_HOUR:g} per hour, the default price: "
         f"{', '.join(usual)}.",
     )
 
@@ -284,7 +285,7 @@ def _of_a_paper(
 
 HADAR_60 = _of_a_paper(
     "hadar-60",
-    "20 V100, 20 P100 and 20 K80, 4 a server (Hadar's simulation)",
+    "20 V100, 20 P100 and 20 K80, 4 per server (Hadar's simulation)",
     {"v100": 20, "p100": 20, "k80": 20},
     "Cluster of 20 V100, 20 P100 and 20 K80 on 15 nodes (Hadar, by a secondary source); "
     "that each node has 4 GPUs of one type follows from it if nodes are alike.",
@@ -293,31 +294,31 @@ HADAR_60 = _of_a_paper(
 
 GAVEL_108 = _of_a_paper(
     "gavel-108",
-    "36 V100, 36 P100 and 36 K80, 4 a server (Gavel's simulation)",
+    "36 V100, 36 P100 and 36 K80, 4 per server (Gavel's simulation)",
     {"v100": 36, "p100": 36, "k80": 36},
-    "Cluster of 36 V100, 36 P100 and 36 K80 (Gavel). Assumed: 4 GPUs a server, as in "
-    "Hadar's cluster; the scripts of Gavel's simulator have 1 by default, and its rates "
-    "are those of gangs on one server wherever they are.",
+    "Cluster of 36 V100, 36 P100 and 36 K80 (Gavel). Assumed: 4 GPUs per server, as in "
+    "Hadar's cluster. The scripts of Gavel's simulator use 1 GPU per server by default, and "
+    "its rates do not depend on the number of servers of a gang.",
 )
 """The simulated cluster of Gavel (OSDI 2020), on servers of 4 GPUs."""
 
 HADARE_AWS = _of_a_paper(
     "hadare-aws",
-    "2 V100, 2 T4 and 1 K80, 1 a server (like HadarE's testbed at AWS)",
+    "2 V100, 2 T4 and 1 K80, 1 per server (like HadarE's testbed on AWS)",
     {"v100": 2, "t4": 2, "k80": 1},
-    "Testbed of five nodes of 1 GPU at AWS: p3.2xlarge (V100), g4dn.xlarge (T4) and "
-    "p2.xlarge (K80), from memory with little confidence. Assumed: 2, 2 and 1 of them; "
-    "their numbers were not found.",
+    "Testbed of five nodes of 1 GPU on AWS: p3.2xlarge (V100), g4dn.xlarge (T4) and "
+    "p2.xlarge (K80), from memory with little confidence. Assumed: 2, 2 and 1 of these "
+    "nodes; the real numbers were not found.",
     gpus_per_server=1,
 )
-"""A testbed like HadarE's at AWS: five nodes of one GPU."""
+"""A testbed like HadarE's on AWS: five nodes with one GPU each."""
 
 HADARE_LAB = _of_a_paper(
     "hadare-lab",
-    "RTX 3090, Titan RTX, T4, RTX A2000, T400 (like HadarE's in a laboratory)",
+    "RTX 3090, Titan RTX, T4, RTX A2000, T400, 1 per server (like HadarE's laboratory)",
     dict.fromkeys(("rtx-3090", "titan-rtx", "t4", "rtx-a2000", "t400"), 1),
     "Testbed of five nodes of 1 GPU in a laboratory: Titan RTX, T4, T400, RTX 3090 and "
     "RTX A2000, from memory with little confidence.",
     gpus_per_server=1,
 )
-"""A testbed like that of HadarE's laboratory: five nodes of one GPU."""
+"""A testbed like that of HadarE's laboratory: five nodes with one GPU each."""

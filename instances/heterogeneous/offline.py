@@ -1,6 +1,7 @@
-"""Family ``offline``: gangs of Gavel's kinds, or one's own, that compete for unlike GPUs.
+"""Family ``offline``: gangs that compete for heterogeneous GPUs within a horizon of rounds.
 
-Instances that differ in objective, GPUs of a server or forking alone are otherwise the same jobs.
+Instances that differ only in objective, GPUs per server or forking have jobs that are otherwise
+equal.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.cluster import Cluster, GpuType
 
 PACKING_VERSION = 1
-"""Goes up when a seed gives other rates."""
+"""The version of the packed rates, raised whenever a seed gives other rates."""
 
 PACKINGS = NO, DRAWN, MEASURED = "no", "drawn", "measured"
 LEAST_PERCENT = 30
@@ -49,32 +50,32 @@ def with_packing(
     *,
     seed: int,
 ) -> Instance:
-    """Return an instance of shares of time in which two gangs of a size may share GPUs.
+    """Return an instance of a share objective in which two gangs of equal size may share GPUs.
 
     Parameters
     ----------
     packing
-        ``no``; ``measured``, as the table says; or ``drawn``: jobs of equal gangs and rates are of
-        a kind, and one has 30 to 100 % of its rate beside one of another kind or its own, each per
-        cent as likely, on each type of GPUs anew.
+        ``no`` for no packing, ``measured`` for the rates of the table, or ``drawn``. With
+        ``drawn``, jobs with equal gang size and rates form a kind. For each pair of kinds with
+        equal gang size and for each GPU type, sharing leaves a random 30 to 100 % of the rate.
     table
-        Of which the jobs were made.
+        The throughput table of the jobs.
     gpu_types
-        Those of the cluster.
+        The GPU types of the cluster.
     seed
-        Of the draws.
+        The random seed.
 
     Raises
     ------
     FieldError
-        If there is no such packing, or nothing measured.
+        If `packing` is unknown, or the table has no rates of pairs.
     """
     require_choice("packing", packing, PACKINGS)
     if packing == NO:
         return instance
     if packing == MEASURED:
         if not table.packed:
-            rule = f"must be drawn or no: table {table.name} has no rates of two kinds at once"
+            rule = f"must be drawn or no, because table {table.name} has no rates of pairs of jobs"
             raise FieldError("packing", packing, rule)
         return replace(instance, packed=table.packed_rates(instance.jobs, gpu_types))
     kind_of: dict[object, str] = {}
@@ -104,11 +105,11 @@ def with_packing(
 
 
 VERSION = 1
-"""Goes up when a seed gives another instance."""
+"""The version of the generator, raised whenever a seed gives another instance."""
 
 DEADLINE_PERCENT = 50
 SLACK_FACTORS = (1, 2, 4)
-"""Deadlines as multiples of the time on reference GPUs, each as likely."""
+"""Deadlines as multiples of the running time on reference GPUs, with equal probability."""
 
 LATE_WORTH_DIVISOR = 5
 
@@ -129,31 +130,32 @@ def offline_instance(  # noqa: PLR0913 - a family's parameters, each by keyword
     name: str | None = None,
     table: ThroughputTable | None = None,
 ) -> Instance:
-    """Return jobs with a horizon, on a cluster.
+    """Return random jobs with release times and a horizon of rounds, on a given cluster.
 
-    Gangs, models and batch sizes are drawn as `gavel_like` draws them, gangs no larger than the
-    most GPUs of a type. A job takes half a round to half the horizon on reference GPUs (V100), each
-    as likely, and is released in a round up to `latest_release_percent` of the horizon. Shares of
-    time know no releases, and one rate a type: that on several servers where none holds the gang.
+    Gang sizes, models and batch sizes have the distributions of `gavel_like`; no gang is larger
+    than the most GPUs of one type. The running time on reference GPUs (V100) is uniform from half a
+    round to half the horizon. The release round is uniform up to `latest_release_percent` of the
+    horizon. Share objectives ignore releases and have one rate per type: the rate on several
+    servers if no server can hold the gang.
 
     Parameters
     ----------
     cluster
-        For whose types the jobs get rates.
+        The cluster; jobs get rates on its GPU types.
     jobs, rounds
-        At least 1 job, at least 2 rounds.
+        At least 1 job, and at least 2 rounds.
     seed
-        Of all draws; each property is drawn from a stream of its own.
+        The random seed; each property has its own random stream.
     objective, round_s, forking
-        Of the instance.
+        The fields of these names of the instance.
     latest_release_percent
-        0 releases all jobs at once.
+        The latest release time as a percentage of the horizon; 0 releases all jobs at time 0.
     largest_gang
-        Larger gangs are drawn again; at least 1.
+        The largest gang size, at least 1; larger gangs are never drawn.
     name
-        None names it by what it is.
+        The name of the instance; None for a name that lists objective, cluster, sizes and seed.
     table
-        Of throughputs; None for Gavel's.
+        The throughput table; None for Gavel's.
 
     Raises
     ------
@@ -220,7 +222,7 @@ def _drawn_utility(stream: IntegerStream, gang: int, reference_s: float, round_s
 
 
 class OfflineFamily(ParameterisedFamily):
-    """See the module."""
+    """Family ``offline``: gangs that compete for heterogeneous GPUs within a horizon of rounds."""
 
     problem = "heterogeneous"
     parameters = HeterogeneousParameters
@@ -239,7 +241,7 @@ class OfflineFamily(ParameterisedFamily):
             )
 
     def generate(self, parameters: Mapping[str, Any], seed: int) -> Instance:
-        """Return the instance."""
+        """Return the instance for a seed; `UserError` if the parameters are not valid."""
         checked: HeterogeneousParameters = self.check(parameters)
         name = (
             f"{self.name}-v{self.version}-n{checked.jobs}-rounds{checked.rounds}"
@@ -278,13 +280,13 @@ class OfflineFamily(ParameterisedFamily):
         return with_packing(instance, checked.packing, table, cluster.gpu_types, seed=seed)
 
     def remarks(self, parameters: Mapping[str, Any]) -> Sequence[str]:
-        """Return where an instance may have no solution."""
+        """Return a warning for objectives whose instances can be infeasible."""
         objective = self.check(parameters).objective
         if objective == Objective.COST:
-            return ("where deadlines cannot be kept together, there is no solution",)
+            return ("an instance whose deadlines cannot all be met has no solution",)
         if objective not in (Objective.MAKESPAN, Objective.MEAN_JCT):
             return ()
-        return ("all jobs must complete: where the horizon is too short, there is no solution",)
+        return ("all jobs must complete; an instance with too short a horizon has no solution",)
 
 
 def _in_a_file_name(text: str) -> str:
@@ -294,5 +296,5 @@ def _in_a_file_name(text: str) -> str:
 OFFLINE = OfflineFamily(
     "offline",
     version=VERSION,
-    summary="gangs that compete for GPUs of a few types within a few rounds",
+    summary="gangs that compete for heterogeneous GPUs within a horizon of rounds",
 )

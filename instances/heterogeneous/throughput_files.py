@@ -1,4 +1,18 @@
-"""Tables of throughput as files: those that come with the toolkit, by name, and a user's own.
+"""Read throughput tables from files: built-in tables by name, and CSV or JSON files of a user.
+
+A table is a CSV file with the columns ``model, batch_size, gpus`` and one column per GPU type. The
+column of a type has the steps per second of the whole gang on one server, and is empty or 0 if the
+job does not run on the type. Job types without a rate on the reference type are left out, and
+results name them. A column ``TYPE_unconsolidated`` has the rate on several servers, and is empty
+or 0 if the job cannot run on several servers. In a table without such columns the number of servers
+makes no difference. A row with ``beside_model`` (and ``beside_batch_size`` if that model has
+several batch sizes) has the rates of a job that shares its GPUs with such a gang of equal size.
+
+A JSON file has the format of Gavel's public code, `scheduler/simulation_throughputs.json` of
+stanford-futuredata/gavel, with jobs alone and in pairs. Its keys are the GPU type (with the ending
+``_unconsolidated`` for several servers), then model and number of GPUs. A value is the rate of the
+gang alone (key ``null``), or the rates of the gang and of the other gang of a pair, in steps per
+second.
 
 A table is a CSV file with the columns ``model, batch_size, gpus`` and one for each type of GPUs,
 with the steps a second of the whole gang on one server, empty or 0 where it does not run. Job types
@@ -52,19 +66,19 @@ ALONE = "null"
 _KIND = re.compile(r"\('(.+?)(?: \(batch size (\d+)\))?', (\d+)\)")
 
 Kind = tuple[str, int | None, int]
-"""Model, batch size and GPUs."""
+"""A job type: model, batch size and number of GPUs."""
 
 Measured = tuple[tuple[str, ...], tuple[JobType, ...], "PackedRates"]
-"""The types of GPUs, the kinds of jobs, and rates of pairs of kinds."""
+"""The contents of a file: GPU types, job types, and rates of pairs of job types."""
 
 
 def _measurements_in(text: str, source: str) -> Measured:
-    """Return what a JSON text has.
+    """Return the GPU types, job types and rates of pairs that a JSON text contains.
 
     Raises
     ------
     InputError
-        If it is no such file; names the key.
+        If the text does not have this format; the error names the key.
     """
     document = parse_json(text, source)
     if not isinstance(document, dict):
@@ -93,7 +107,7 @@ def _measurements_in(text: str, source: str) -> Measured:
     for pair in packed:
         for kind in pair:
             if kind not in kinds:
-                raise InputError(source, f"has rates of {kind} beside another, but none alone")
+                raise InputError(source, f"has rates of {kind} in a pair, but no rate alone")
     of_pairs = {
         (kind[2], kinds[kind].name, kinds[beside].name): rates
         for (kind, beside), rates in packed.items()
@@ -144,17 +158,17 @@ LARGEST_RATE = 1e12
 GAVEL_REFERENCE = "v100"
 LARGEST_TABLE_BYTES = 16 * 2**20
 ROW_BYTES, TYPE_BYTES = 800, 120
-"""Memory of a row that was read, and of each type of GPUs in it."""
+"""Memory in bytes that a row needs, and that each GPU type of the row needs in addition."""
 
 GAVEL_DATA = "gavel_throughputs_steps_per_s.csv"
 
 
 class NamedThroughputs(NamedMaker):
-    """A table that is known by name; `make()` returns it."""
+    """A registered throughput table, which `make()` returns."""
 
 
 THROUGHPUTS = Plugins("lyra_opt.throughputs", "table of throughputs", NamedThroughputs)
-"""All of them by name."""
+"""All registered throughput tables by name."""
 
 
 def load_throughputs(
@@ -163,25 +177,25 @@ def load_throughputs(
     reference: str | None = None,
     gpu_types: Mapping[str, GpuType] | None = None,
 ) -> ThroughputTable:
-    """Return a table by its name, or from a CSV or JSON file; see the module for its columns.
+    """Return a throughput table by its registered name, or from a CSV or JSON file.
 
     Parameters
     ----------
     name_or_path
         A name of `THROUGHPUTS`, or else a file.
     reference
-        Of a file: the type on whose rates those of types rest that were not measured; None for
-        the first type of the header.
+        The reference GPU type of a file; rates on types without measurements are derived from its
+        rates. None for the first type of the header.
     gpu_types
-        As `known_gpu_types` returns them, for the speed of the reference of a file; None for the
-        toolkit's.
+        All GPU types, as `known_gpu_types` returns them, for the speed of the reference; None for
+        the built-in ones.
 
     Raises
     ------
     UserError
-        If it is neither a name nor a file.
+        If `name_or_path` is neither a registered name nor a file.
     InputError
-        If the file is no table; names row, column, value and rule.
+        If the file is not a throughput table; the error names row, column, value and rule.
     """
     if isinstance(name_or_path, str) and (
         name_or_path in THROUGHPUTS.names() or is_reference(name_or_path)
@@ -215,28 +229,28 @@ def parse_throughputs(
     source_in_words: str | None = None,
     is_json: bool = False,
 ) -> ThroughputTable:
-    """Return the table that a CSV or JSON text has.
+    """Return the throughput table that a CSV or JSON text contains.
 
     Parameters
     ----------
     text
-        See the module.
+        A text in a format that the module's docstring describes.
     source
         The file, for errors.
     name
-        What the table is called in results.
+        The name of the table in results.
     reference, gpu_types
-        As for `load_throughputs`. Of a JSON text the reference is V100 where that is one of the
-        types.
+        As for `load_throughputs`. The default reference of a JSON text is V100 if the text has
+        V100.
     source_in_words
-        Whose its figures are: a clause for results. None for a user's CSV or Gavel's JSON.
+        The source of the measurements, a phrase for results. None for a user's CSV or Gavel's JSON.
     is_json
-        Whether it is JSON.
+        Whether the text is JSON.
 
     Raises
     ------
     InputError
-        If it is no table; names row, column, value and rule.
+        If the text is not a throughput table; the error names row, column, value and rule.
     """
     types, kinds, packed = (_measurements_in if is_json else _rates_in)(text, source)
     if source_in_words is None:
@@ -253,7 +267,8 @@ def parse_throughputs(
     if len(left_out) == len(kinds) > 0 and reference in types:
         raise InputError(
             source,
-            f"no job type has a rate above 0 on {reference}, the reference. Name another one",
+            f"no job type has a rate above 0 on the reference type {reference}. "
+            "Choose another reference",
         )
     try:
         return ThroughputTable(
@@ -275,7 +290,7 @@ def parse_throughputs(
 
 
 def _rates_in(text: str, source: str) -> Measured:
-    """Return what a CSV text has."""
+    """Return the GPU types, job types and rates of pairs that a CSV text contains."""
     rows = csv_rows(source, text.removeprefix("\ufeff"))
     memory = ReadingMemory(source, sys.getsizeof(text))
     header = [column.strip() for column in next(rows, [])]
@@ -293,11 +308,13 @@ def _rates_in(text: str, source: str) -> Measured:
         if BESIDE[0] in places and row.text(BESIDE[0]):
             beside = model_name(row.text(BESIDE[0]), _batch_size(row, BESIDE[1]))
             if (kind.gang, kind.name, beside) in packed:
-                raise row.error(BESIDE[0], f"stands twice on {kind.gang} GPUs, as {kind.name}")
+                raise row.error(
+                    BESIDE[0], f"must not occur twice on {kind.gang} GPUs, with {kind.name}"
+                )
             packed[kind.gang, kind.name, beside] = kind.throughput
             continue
         if (kind.name, kind.gang) in kinds:
-            raise row.error("model", f"stands twice on {kind.gang} GPUs, as {kind.name}")
+            raise row.error("model", f"must not occur twice on {kind.gang} GPUs, as {kind.name}")
         kinds[kind.name, kind.gang] = kind
     if not kinds:
         raise InputError(source, "has a header, but no rows")
@@ -305,12 +322,12 @@ def _rates_in(text: str, source: str) -> Measured:
 
 
 def _types_in(source: str, header: Sequence[str]) -> tuple[str, ...]:
-    """Return the types of GPUs that a header has, in its order."""
+    """Return the GPU types that the columns of a header name, in order."""
     for column in header:
         if not column:
             raise InputError(source, "row 1 has a column without a name")
     require_once(source, header, header)
-    expected = f"a table has {', '.join(KEYS)} and a column for each type of GPUs"
+    expected = f"a table has {', '.join(KEYS)} and a column for each GPU type"
     require_columns(source, header, KEYS, expected)
     if (BESIDE[0] in header) != (BESIDE[1] in header):
         raise InputError(source, f"row 1 has only one of the columns {' and '.join(BESIDE)}")
@@ -320,11 +337,11 @@ def _types_in(source: str, header: Sequence[str]) -> tuple[str, ...]:
         if column not in (*KEYS, *BESIDE) and not column.endswith(SPREAD)
     )
     if not types:
-        raise InputError(source, "row 1 has no column for a type of GPUs")
+        raise InputError(source, "row 1 has no column for a GPU type")
     for column in header:
         if column.endswith(SPREAD) and column.removesuffix(SPREAD) not in types:
             missing = column.removesuffix(SPREAD)
-            raise InputError(source, f"row 1: column {column} has no column {missing} beside it")
+            raise InputError(source, f"row 1: column {column} requires a column {missing}")
     return types
 
 
@@ -349,7 +366,7 @@ def _batch_size(row: Row, column: str) -> int | None:
 
 
 def _rate(row: Row, column: str) -> float | None:
-    """Return steps a second, or None where nothing stands."""
+    """Return the steps per second in a column, or None if the column is empty."""
     value = row.text(column)
     if not value:
         return None
@@ -357,18 +374,18 @@ def _rate(row: Row, column: str) -> float | None:
         found = -1.0 if "_" in value else float(value)
     except ValueError:
         found = -1.0
-    if not 0 <= found <= LARGEST_RATE:  # no number at all is not, either
-        raise row.error(column, f"must be steps a second from 0 to {LARGEST_RATE:g}, or empty")
+    if not 0 <= found <= LARGEST_RATE:  # also refuses NaN
+        raise row.error(column, f"must be steps per second from 0 to {LARGEST_RATE:g}, or empty")
     return found
 
 
 @cache
 def gavel_throughputs() -> ThroughputTable:
-    """Return the 83 kinds of jobs whose throughput Gavel's authors measured.
+    """Return the table of the 83 job types whose throughput Gavel's authors measured.
 
-    The figures are those of the public repository stanford-futuredata/gavel
-    (scheduler/simulation_throughputs.json, MIT licence, copyright its authors), alone on the GPUs,
-    rounded to three digits.
+    The rates come from the public repository stanford-futuredata/gavel
+    (scheduler/simulation_throughputs.json, MIT licence, copyright its authors). They are those of
+    jobs alone on their GPUs, rounded to three digits.
     """
     text = (files("lyra_opt.instances.heterogeneous") / GAVEL_DATA).read_text(encoding="utf-8")
     return parse_throughputs(
@@ -382,6 +399,6 @@ def gavel_throughputs() -> ThroughputTable:
 
 GAVEL = NamedThroughputs(
     "gavel",
-    "83 kinds of jobs on 1 to 8 V100, P100 and K80 (Gavel's public repository)",
+    "83 job types on 1 to 8 V100, P100 and K80 (Gavel's public repository)",
     gavel_throughputs,
 )

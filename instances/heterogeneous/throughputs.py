@@ -1,4 +1,7 @@
-"""Tables of throughput: how many steps a second kinds of jobs do on GPUs of each type.
+"""Throughput tables: the steps per second of job types on each GPU type.
+
+Module `lyra_opt.instances.heterogeneous.throughput_files` reads tables from files and has the
+built-in tables.
 
 See `lyra_opt.instances.heterogeneous.throughput_files` for those that come with the toolkit and for
 a user's own.
@@ -25,11 +28,11 @@ if TYPE_CHECKING:
     from lyra_opt.heterogeneous.utility import Utility
 
     PackedRates = Mapping[tuple[int, str, str], Mapping[str, float]]
-    """By number of GPUs, name of a kind and of the kind beside it; steps a second by type."""
+    """Steps per second by GPU type, for (GPUs, name of job type, name of other job type)."""
 
 SCALED = (
-    "Assumed: gangs of numbers of GPUs on which their model was not measured have the rate of the "
-    "next smaller number, times the ratio of the GPUs."
+    "Assumed: the rate of a gang whose number of GPUs was not measured is the rate of the next "
+    "smaller measured number, in proportion to the GPUs."
 )
 
 _BATCH_SIZE = re.compile(r" *\(batch size (\d+)\)$")
@@ -37,21 +40,21 @@ _BATCH_SIZE = re.compile(r" *\(batch size (\d+)\)$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobType:
-    """A kind of job: a model that was measured on some GPUs of one server, and of several.
+    """A model with its batch size and number of GPUs, and its measured rates on each GPU type.
 
     Parameters
     ----------
     model
-        Its name in the table.
+        The name of the model in the table.
     batch_size
-        Of each step; None where the model has but one.
+        The batch size of a step; None if the model has only one.
     gang
-        GPUs.
+        The number of GPUs.
     throughput
-        Steps a second on one server, by type; 0 where it does not fit.
+        Steps per second on one server, by GPU type; 0 if the job does not fit.
     spread_throughput
-        Steps a second on several servers; types on which it does not run so are left out. None
-        where that makes no difference.
+        Steps per second on several servers, by GPU type; types on which the job cannot run on
+        several servers are missing. None if the number of servers makes no difference.
     """
 
     model: str
@@ -62,33 +65,33 @@ class JobType:
 
     @property
     def name(self) -> str:
-        """Model and batch size."""
+        """The name of the model with its batch size, such as ``ResNet-18-128``."""
         return model_name(self.model, self.batch_size)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ThroughputTable:
-    """Steps a second by kind of job, number of GPUs and GPU type.
+    """Steps per second for each model, number of GPUs and GPU type.
 
     Parameters
     ----------
     name
-        What it is called in results.
+        The name of the table in results.
     reference
-        The type on whose rates those of types rest that were not measured, and on which jobs take
-        their running time; every kind has a rate on it above 0.
+        The reference GPU type. Running times of jobs are those on this type, rates on types without
+        measurements are derived from its rates, and every job type has a rate above 0 on it.
     reference_speed
-        Its relative speed; None where it is not known, so that nothing can rest on it.
+        The relative speed of the reference; None if not known, so that no rates can be derived.
     gpu_types
-        On which anything was measured.
+        The GPU types with measurements.
     job_types
-        At least one; model, batch size and number of GPUs are unique.
+        The job types, at least one; the combination of model, batch size and GPUs is unique.
     source
-        Where its figures are from: a clause for results.
+        The source of the measurements, a phrase for results.
     packed
-        What kinds do while one of another kind, or of their own, runs on the same GPUs.
+        The rates of job types that share their GPUs with another job of the same or another type.
     left_out
-        Job types of its file that have no rate on the reference, each with its number of GPUs.
+        Job types of the file without a rate on the reference, each with its number of GPUs.
 
     Raises
     ------
@@ -118,7 +121,7 @@ class ThroughputTable:
         for position, job_type in enumerate(self.job_types):
             key = job_type.name, job_type.gang
             if key in seen:
-                rule = "must not occur twice with as many GPUs"
+                rule = "must not occur twice with the same number of GPUs"
                 raise FieldError(f"job_types[{position}]", job_type.name, rule)
             seen.add(key)
             if not job_type.throughput.get(self.reference):
@@ -127,17 +130,19 @@ class ThroughputTable:
         for gang, *kinds in self.packed:
             for name in kinds:
                 if (name, gang) not in seen:
-                    rule = f"must be a kind on {gang} GPUs, since it has rates beside another"
+                    rule = (
+                        f"must also have rates alone on {gang} GPUs, because it has rates in a pair"
+                    )
                     raise FieldError("packed", name, rule)
 
     @cached_property
     def measured_gangs(self) -> tuple[int, ...]:
-        """The numbers of GPUs on which anything was measured, ascending."""
+        """The numbers of GPUs for which the table has rates, in ascending order."""
         return tuple(sorted({job_type.gang for job_type in self.job_types}))
 
     @cached_property
     def _kinds_by_name(self) -> dict[str, list[JobType]]:
-        """Kinds by plain name, with the batch size and without it."""
+        """The job types by lower-case name, with the batch size and without it."""
         found: dict[str, list[JobType]] = {}
         for job_type in self.job_types:
             for name in {_plain(job_type.name), _plain(job_type.model)}:
@@ -145,14 +150,14 @@ class ThroughputTable:
         return found
 
     def types_for(self, gang: int, gpu_types: Sequence[GpuType]) -> tuple[JobType, ...]:
-        """Return what a gang can be: kinds of as many GPUs that run on one of the types.
+        """Return the job types that were measured on `gang` GPUs and run on at least one GPU type.
 
-        For a number of GPUs on which nothing was measured, those of the next smaller one.
+        If nothing was measured on `gang` GPUs, the next smaller measured number is used.
 
         Raises
         ------
         FieldError
-            If there is none.
+            If no job type matches.
         """
         require_integer("gang", gang, minimum=1)
         measured = max((count for count in self.measured_gangs if count <= gang), default=0)
@@ -168,20 +173,20 @@ class ThroughputTable:
         )
         if not found:
             names = [gpu_type.name for gpu_type in gpu_types]
-            raise FieldError("gpu_types", names, "must have one on which a job can run")
+            raise FieldError("gpu_types", names, "must include a type on which a job can run")
         return found
 
     def runs_on(self, job_type: JobType, gpu_types: Sequence[GpuType]) -> bool:
-        """Whether a kind runs on one of the types."""
+        """Return whether a job type runs on at least one of the GPU types."""
         return any(self._rates_on(job_type.throughput, gpu_types).values())
 
     def find_type(self, model: str, batch_size: int | None, gang: int) -> JobType:
-        """Return a kind of job by what it is.
+        """Return the job type of a model and batch size for `gang` GPUs, or the next fewer.
 
         Raises
         ------
         FieldError
-            If it was not measured.
+            If the table has no such job type.
         """
         measured = max((count for count in self.measured_gangs if count <= gang), default=0)
         for found in self.job_types:
@@ -192,19 +197,19 @@ class ThroughputTable:
         )
 
     def types_named(self, name: str, gang: int) -> tuple[JobType, ...]:
-        """Return what a job that says its model can be, in the order of the table.
+        """Return the job types that match a model's name, in the order of the table.
 
         Parameters
         ----------
         name
-            ``MODEL-BATCH``, ``MODEL`` or ``MODEL (batch size BATCH)``, in letters of any case.
+            ``MODEL-BATCH``, ``MODEL`` or ``MODEL (batch size BATCH)``, in upper or lower case.
         gang
-            Its GPUs; where a kind was not measured on so many, the next smaller number counts.
+            The number of GPUs; if it was not measured, the next smaller measured number is used.
 
         Returns
         -------
         tuple of JobType
-            Empty where the table does not have it; several where the batch size is not said.
+            Empty if the table lacks the model; several types if the name has no batch size.
         """
         largest: dict[str, JobType] = {}
         for found in self._kinds_by_name.get(_plain(name), ()):
@@ -214,9 +219,10 @@ class ThroughputTable:
         return tuple(largest.values())
 
     def types_beside(self, known: Mapping[str, GpuType]) -> dict[str, GpuType]:
-        """Return known types by name, and those of the table that are not among them.
+        """Return `known` together with the table's GPU types that are missing in it.
 
-        What jobs without rates do on the latter is the geometric mean over its kinds.
+        The relative speed of an added GPU type is the geometric mean over the job types of the
+        table.
         """
         found = dict(known)
         for name in self.gpu_types:
@@ -235,7 +241,7 @@ class ThroughputTable:
         return found
 
     def lacking(self, gpu_types: Sequence[GpuType]) -> list[GpuType]:
-        """Return those of the types on which nothing was measured."""
+        """Return those of `gpu_types` for which the table has no measurements."""
         return [gpu_type for gpu_type in gpu_types if self._column_of(gpu_type) is None]
 
     @cached_property
@@ -243,13 +249,13 @@ class ThroughputTable:
         return {name.casefold(): name for name in self.gpu_types}
 
     def _column_of(self, gpu_type: GpuType) -> str | None:
-        """Return what a type is called in the table, where letters may be of another case."""
+        """Return the table's name of a GPU type, ignoring case; None if it is missing."""
         return self._columns.get(gpu_type.name.removesuffix(LENT).casefold())
 
     def _rates_on(
         self, measured: Mapping[str, float], gpu_types: Sequence[GpuType]
     ) -> dict[str, float]:
-        """Return rates on types: measured ones, or the reference's times their speed beside it."""
+        """Return the rate on each GPU type, measured or derived from the reference."""
         rates = {}
         for gpu_type in gpu_types:
             column = self._column_of(gpu_type)
@@ -261,9 +267,9 @@ class ThroughputTable:
         return rates
 
     def reference_s(self, job_type: JobType, duration_s: float, gpu_type: GpuType) -> float:
-        """Return how long a job that ran for `duration_s` on a type runs on reference GPUs.
+        """Convert a running time on a GPU type into the running time on reference GPUs.
 
-        By its measured rates where there are any on the type, or else by the type's relative speed.
+        The ratio of the measured rates is used if the type was measured, else its relative speed.
         """
         column = self._column_of(gpu_type)
         rate = 0.0 if column is None else job_type.throughput.get(column, 0.0)
@@ -271,19 +277,19 @@ class ThroughputTable:
         return duration_s * speed
 
     def _speed_of(self, gpu_type: GpuType) -> float:
-        """Return the speed of a type beside the reference."""
+        """Return the speed of a GPU type relative to the reference."""
         if self.reference_speed is None:
             rule = (
-                f"must be a column of table {self.name}, or the table's reference "
-                f"{self.reference} must be a type whose relative_speed is given"
+                f"must be a column of table {self.name}, because the relative_speed of the "
+                f"table's reference {self.reference} is not known"
             )
             raise FieldError("gpu_types", gpu_type.name, rule)
         return gpu_type.relative_speed / self.reference_speed
 
     def kind_of(self, job_type: JobType, gang: int) -> str | None:
-        """Return what a job of a kind on so many GPUs is called in packed rates.
+        """Return the name of a job type in the packed rates; None without packed rates.
 
-        None where nothing is known of it beside others.
+        Packed rates exist only for numbers of GPUs that were measured.
         """
         if not self.packed or gang != job_type.gang:
             return None
@@ -292,9 +298,9 @@ class ThroughputTable:
     def packed_rates(
         self, jobs: Iterable[GangJob | None], gpu_types: Sequence[GpuType]
     ) -> tuple[PackedRate, ...]:
-        """Return how fast jobs of kinds that are there are beside one another, on these types.
+        """Return the rates of all pairs of job types in `jobs`, on the given GPU types.
 
-        None stands for a job that nobody measured.
+        A job of None has no measured rates.
         """
         there = {job.kind for job in jobs if job is not None}
         found = []
@@ -312,16 +318,16 @@ class ThroughputTable:
 
     @property
     def in_words(self) -> str:
-        """Whose rates these are, a sentence for results."""
+        """A sentence for results that names the table and its source."""
         return f"Rates are those of table {self.name}, {self.source}."
 
     def remarks(self, gpu_types: Sequence[GpuType]) -> tuple[str, ...]:
-        """Return which job types are left out and what is assumed of types not measured."""
+        """Return sentences on job types left out and on GPU types without measurements."""
         found = []
         if self.left_out:
             found.append(
-                f"Left out of table {self.name}, because they have no rate on {self.reference}, "
-                f"the reference: {', '.join(f'{kind} GPUs' for kind in self.left_out)}."
+                f"Left out of table {self.name}, because they have no rate on the reference "
+                f"{self.reference}: {', '.join(f'{kind} GPUs' for kind in self.left_out)}."
             )
         lacking = self.lacking(gpu_types)
         if not lacking:
@@ -332,8 +338,8 @@ class ThroughputTable:
             for gpu_type in lacking
         )
         found.append(
-            f"Assumed: for every model alike, rates are those on {self.reference} times: {listed}. "
-            "They were not measured."
+            f"Assumed: the speed of all models, relative to {self.reference}, is: {listed}. "
+            "These GPU types were not measured."
         )
         return tuple(found)
 
@@ -350,25 +356,25 @@ class ThroughputTable:
         utility: Utility | None = None,
         weight: float = 1.0,
     ) -> GangJob:
-        """Return a job of a kind.
+        """Return a job of a given job type, with its steps and its rates.
 
         Parameters
         ----------
         name
-            Its id.
+            The id of the job.
         job_type
-            What it trains.
+            The job type.
         gang
-            Its GPUs; where the kind was measured on fewer, it is faster by the ratio of the two.
+            The number of GPUs; rates are scaled in proportion if fewer GPUs were measured.
         reference_s
-            How long it runs on reference GPUs of one server, above 0.
+            The running time on reference GPUs of one server, above 0.
         release_s, weight, utility
-            As in `GangJob`; None leaves the latter at its default.
+            The fields of these names of `GangJob`; a utility of None stands for the default.
         gpu_types
-            For which it gets rates. Where it runs on none of them, it gets that of the reference
-            beside them, so that it is a job all the same, which nothing can run.
+            The GPU types for which the job gets rates. If the job runs on none of them, it also
+            gets a rate on the reference, because a job without any rate is not valid.
         steps
-            Above 0; None for those that reference GPUs do in `reference_s`.
+            The number of steps, above 0; None for the steps of reference GPUs in `reference_s`.
         """
         require_number("reference_s", reference_s, minimum=0, above=True)
         scale = gang / job_type.gang
@@ -399,5 +405,5 @@ class ThroughputTable:
 
 
 def _plain(name: str) -> str:
-    """Return a model's name, with its batch size or without it, as it is compared."""
+    """Return the name of a model in lower case, with its batch size in the form ``MODEL-BATCH``."""
     return _BATCH_SIZE.sub(r"-\1", name.strip().casefold())

@@ -1,4 +1,4 @@
-"""Rates for the jobs of any workload: by the model that a job says, or one drawn by seed."""
+"""Add rates for heterogeneous GPUs to the jobs of a workload, by named or random models."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.workload import Job, Workload
 
 VERSION = 1
-"""Goes up when a seed gives another workload."""
+"""The version of the assignment of models, raised whenever a seed gives another workload."""
 
 LISTED_MODELS = 5
 
@@ -33,38 +33,39 @@ def with_throughputs(
     seed: int,
     measured_on: Callable[[Job], GpuType | None] = lambda job: None,  # noqa: ARG005
 ) -> Workload:
-    """Return the jobs of a workload, each with steps and rates by type of GPU.
+    """Return a workload whose jobs have training steps and a rate for each GPU type.
 
-    A job that says a model of the table gets its rates, and keeps its steps where it says them;
-    where it says no batch size and the table has several, one is drawn. Any other job gets a model
-    drawn by seed, each as likely of those that were measured on as many GPUs and run on a type that
-    the job takes. Jobs that have rates already keep them.
+    A job that names a model of the table gets the rates of the model, and keeps its own steps if
+    known. If the job names no batch size and the table has several, a random one is used. Any other
+    job gets a random model, with equal probability for all models that were measured on its number
+    of GPUs and run on a GPU type that the job accepts. Jobs that already have rates keep them.
 
     Parameters
     ----------
     workload
-        Any. Rates are those of the base demand; all else that jobs are stays, but that they keep
-        their progress.
+        Any workload. Rates are those of the base demand. Jobs with rates keep their progress when
+        they are preempted; all their other properties stay.
     table
-        Of throughputs.
+        The throughput table.
     gpu_types
-        For which the jobs get rates; those of the cluster.
+        The GPU types for which jobs get rates: those of the cluster.
     seed
-        Of the draws.
+        The random seed.
     measured_on
-        Returns the GPU type on which the running time of a job was measured; None where it is not
-        known, and then it is taken for a time on the table's reference.
+        Returns the GPU type on which the running time of a job was measured. None if not known; the
+        running time is then assumed to be that on the table's reference.
 
     Raises
     ------
     FieldError
-        If no kind of job of the table runs on any of the types, or nothing is known of how fast
-        one of them is.
+        If no job type of the table runs on any of the GPU types, or the speed of a type is not
+        known.
 
     Notes
     -----
-    A kind that was not measured on a job's number of GPUs has the rate of the next smaller number,
-    times the ratio of the two. Time O(jobs), and O(kinds) for each number of GPUs.
+    If a job type was not measured on a job's number of GPUs, the rate of the next smaller number is
+    scaled in proportion to the GPUs. Takes O(jobs) time, and O(job types) per distinct number of
+    GPUs.
     """
     models = IntegerStream(workload="assigned-models", version=VERSION, seed=seed)
     batch_sizes = IntegerStream(workload="assigned-batch-sizes", version=VERSION, seed=seed)
@@ -82,8 +83,8 @@ def with_throughputs(
             key = job.min_gpus, job.gpu_types
             choices = choices_of.get(key)
             if choices is None:
-                # Whoever asks for types that are not there gets a model all the same: that it can
-                # run nowhere is for the cluster to say.
+                # A job whose GPU types are all missing still gets a model.
+                # The cluster later reports that the job cannot run.
                 taken = [found for found in gpu_types if job.takes(found.name)] or gpu_types
                 choices = choices_of[key] = table.types_for(job.min_gpus, taken)
             kind = choices[models.below(len(choices))]
@@ -113,13 +114,13 @@ def with_throughputs(
 
 
 def _measured(job: Job, gang: GangJob) -> Job:
-    """Return a job with what was measured; see `Job.of_gang` for what its work is then."""
+    """Return a job with its measured rates, and with its work converted as in `Job.of_gang`."""
     work_worker_s = gang.steps / gang.best_rate * job.min_workers
     believed = job.estimated_work_worker_s
     return replace(
         job,
         work_worker_s=work_worker_s,
-        # Who misjudges a job misjudges it by as much, whatever its work is counted in.
+        # The relative error of the estimate does not depend on the unit of the work.
         estimated_work_worker_s=(
             None if believed is None else believed * (work_worker_s / job.work_worker_s)
         ),
@@ -130,10 +131,10 @@ def _measured(job: Job, gang: GangJob) -> Job:
 
 
 def _utility(job: Job) -> Utility | None:
-    """Return what a job's completion is worth; None for what it usually is."""
+    """Return the utility function of a job with a deadline; None for the default utility."""
     if job.deadline_s is None:
         return None
-    # Late it must be worth something, or rules that go by worth alone never run it.
+    # Policies that maximise utility would never run a late job without any utility.
     in_time = InverseJct().at(job.deadline_s)
     return Deadline(
         deadline_s=job.deadline_s, value=in_time, late_value=in_time / LATE_WORTH_DIVISOR
@@ -141,7 +142,7 @@ def _utility(job: Job) -> Utility | None:
 
 
 class _Told:
-    """What jobs say of their models, counted for results."""
+    """Counts how jobs specify their models, for sentences in results."""
 
     def __init__(self, table: ThroughputTable) -> None:
         self._table = table
@@ -150,7 +151,7 @@ class _Told:
         self._is_scaled = self._has_deadlines = False
 
     def note(self, job: Job, kind: JobType, named: Sequence[JobType]) -> None:
-        """Count a job."""
+        """Count one job."""
         self._is_scaled |= kind.gang != job.min_gpus
         self._has_deadlines |= job.deadline_s is not None
         if named:
@@ -163,11 +164,12 @@ class _Told:
             self._unknown[job.model] = self._unknown.get(job.model, 0) + 1
 
     def sentences(self) -> list[str]:
-        """Return what is assumed."""
+        """Return sentences on the assumptions about models, for results."""
         table, unknown = self._table, sum(self._unknown.values())
         found = []
         own = (
-            f", but for those that say how many of a model of the table ({_jobs(self._with_steps)})"
+            f", or its own steps if the trace states them for a model of the table "
+            f"({_jobs(self._with_steps)})"
             if self._with_steps
             else ""
         )
@@ -177,28 +179,28 @@ class _Told:
                 f"time{own}."
             )
         if self._known:
-            found.append(f"Models are those that jobs say, of the table ({_jobs(self._known)}).")
+            found.append(f"Models of the table that jobs name are used ({_jobs(self._known)}).")
         if self._without_batch_size:
             found.append(
-                "Assigned by seed: one of the model's batch sizes, where none is said "
+                "Assigned by seed: one of the model's batch sizes, if a job names none "
                 f"({_jobs(self._without_batch_size)})."
             )
-        model = f"Assigned by seed: a model of table {table.name} on as many GPUs, where"
+        model = f"Assigned by seed: a model of table {table.name} on the job's number of GPUs, if"
         if self._silent:
-            found.append(f"{model} a job does not say what it runs ({_jobs(self._silent)}).")
+            found.append(f"{model} a job names no model ({_jobs(self._silent)}).")
         if unknown:
             listed = ", ".join(sorted(self._unknown)[:LISTED_MODELS])
             more = ", ..." if len(self._unknown) > LISTED_MODELS else ""
             found.append(
-                f"{model} the table has not what is said ({_jobs(unknown)}: {listed}{more})."
+                f"{model} the table lacks the model of a job ({_jobs(unknown)}: {listed}{more})."
             )
         if self._is_scaled:
             found.append(SCALED)
         if self._has_deadlines:
             found.append(
-                "Assumed: to schemes that go by utility, a job with a deadline is worth in time "
-                "what another is that takes as long, and late "
-                f"{100 / LATE_WORTH_DIVISOR:g} % of it."
+                "Assumed: for schemes that maximise utility, a job that meets its deadline has the "
+                "utility of a job without a deadline that completes at the deadline; a late job "
+                f"has {100 / LATE_WORTH_DIVISOR:g} % of it."
             )
         return found
 

@@ -1,1 +1,1 @@
-"""Gangs that talk across a network of tiers: Dally's jobs, jobs of traces, and single decisions."""
+"""Gangs on a network of racks: Dally's workloads, traces with Dally's models, epoch instances."""

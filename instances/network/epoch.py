@@ -1,4 +1,6 @@
-"""Family ``epoch``: gangs that wait for GPUs close together beside a partly busy cluster.
+"""Family ``epoch``: gangs that wait for a close placement on a partly busy cluster of racks.
+
+The docstring of `epoch_instance` describes the random instances.
 
 See `epoch_instance` for what is drawn.
 """
@@ -28,14 +30,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BusyMachine:
-    """What is left of a machine.
+    """The free GPUs of a machine on which gangs run.
 
     Parameters
     ----------
     free_gpus
-        GPUs that no gang holds.
+        The number of GPUs that no gang holds.
     affinity
-        Size of the gang that has held GPUs of it for longest; None for an empty machine.
+        The size of the gang that has run on the machine for longest; None if no gang runs there.
     """
 
     free_gpus: int
@@ -45,25 +47,26 @@ class BusyMachine:
 def busy_machines(
     topology: Topology, *, busy_percent: int, stream: IntegerStream
 ) -> list[BusyMachine]:
-    """Return the machines of a cluster that was filled with gangs, of which some have ended.
+    """Fill a cluster with random gangs, end some of them, and return the state of each machine.
 
-    Gangs of the sizes of Dally's batch set come until the next one does not fit. Each goes to a
-    machine that holds it, drawn among those that fit it best, else it takes what is free from a
-    machine on that is drawn. Then gangs end, drawn one by one, until at most so many GPUs are
-    busy; the last one to end may leave far fewer.
+    Gangs with the sizes of Dally's batch set arrive until the next gang does not fit. A gang goes
+    to a random machine among those with the fewest free GPUs that can hold the gang. If no machine
+    can, the gang takes all free GPUs of consecutive machines, from a random one on. Then random
+    gangs end until at most `busy_percent` of the GPUs are busy; the end of a large gang may leave
+    far fewer.
 
     Parameters
     ----------
     topology
         The cluster.
     busy_percent
-        Share of its GPUs that may be busy, 0 to 100.
+        The largest percentage of GPUs that may be busy, from 0 to 100.
     stream
-        Of the draws.
+        The source of random numbers.
 
     Notes
     -----
-    Time O(gangs machines).
+    Takes O(gangs x machines) time.
     """
     free = topology.gpus_of_machine.tolist()
     sizes, weights = list(BATCH.gangs), list(BATCH.gangs.values())
@@ -97,7 +100,7 @@ def busy_machines(
 
 
 def _placed_gang(gang: int, free: list[int], stream: IntegerStream) -> dict[int, int]:
-    """Return GPUs by machine for a gang for which there are enough."""
+    """Return the number of GPUs on each machine for a gang that fits the free GPUs."""
     tightest = min((count for count in free if count >= gang), default=None)
     if tightest is not None:
         machines = [machine for machine, count in enumerate(free) if count == tightest]
@@ -115,12 +118,12 @@ def _placed_gang(gang: int, free: list[int], stream: IntegerStream) -> dict[int,
 
 
 VERSION = 1
-"""Goes up when a seed gives another instance."""
+"""The version of the generator, raised whenever a seed gives another instance."""
 
 HOUR_S = 3600
 LONGEST_WAIT_S = 24 * HOUR_S
 LEAST_TIMERS_S = (6.0 * HOUR_S, 12.0 * HOUR_S)
-"""For a rack and for the network: the floors of Dally's tuner, 6 and 12 leases of an hour."""
+"""The least delay timers of Dally's tuner, for a rack and the network: 6 and 12 leases of 1 h."""
 
 NEW_PERCENT = 50
 _PARTS = 1_000
@@ -128,7 +131,7 @@ _PARTS = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Size:
-    """Gang and model of a job, and how well it runs at each tier."""
+    """The gang size and the model of a job, with its computing efficiency at each tier."""
 
     gang: int
     model: str
@@ -146,32 +149,33 @@ def epoch_instance(
     timers_s: tuple[float, float] | None = LEAST_TIMERS_S,
     name: str | None = None,
 ) -> Instance:
-    """Return what a scheduler sees at one moment: free GPUs, and gangs that wait for them.
+    """Return a random instance: the free GPUs of a cluster, and the gangs that wait for them.
 
-    The cluster is that of `busy_machines`. Models and gangs have the shares of Dally's batch set,
-    drawn apart, and work is drawn as there. Half of the gangs are new; the others have done a share
-    of their work, all shares as likely, at a score between their worst efficiency and their best.
-    All have waited for up to a day, all times as likely.
+    Function `busy_machines` draws the state of the cluster. Models, gang sizes and work are drawn
+    independently, with the distributions of Dally's batch set. Half of the gangs are new. The
+    others
+    have done a random share of their work, at a random score between their worst and their best
+    efficiency. All gangs have waited for a random time of up to one day.
 
     Parameters
     ----------
     topology
         The cluster.
     jobs
-        Waiting gangs, at least 1, no larger than the cluster.
+        The number of waiting gangs, at least 1. No gang is larger than the cluster.
     seed
-        Of all draws; each property is drawn from a stream of its own, so that instances that
-        differ in links, objective or timers alone are otherwise the same.
+        The random seed. Each property has its own random stream, so instances that differ only in
+        links, objective or timers are otherwise equal.
     communication
-        How well gangs compute; None takes the closed form on the shipped links.
+        The model of communication cost; None for the closed form on the built-in links.
     busy_percent
-        See `busy_machines`.
+        The largest percentage of GPUs that may be busy, as for `busy_machines`.
     objective
-        Of the instance.
+        The objective of the instance.
     timers_s
-        How long gangs wait for a rack and for the network; None does not make them wait.
+        The delay timers of all gangs for a rack and for the network; None for no delay.
     name
-        None names it by what it is.
+        The name of the instance; None for a name that lists cluster, objective, jobs and seed.
 
     Raises
     ------
@@ -259,7 +263,7 @@ def _waiting(
 
 
 class EpochFamily(ParameterisedFamily):
-    """See the module."""
+    """Family ``epoch``: gangs that wait for a close placement on a partly busy cluster of racks."""
 
     problem = "network"
     parameters = NetworkParameters
@@ -270,13 +274,13 @@ class EpochFamily(ParameterisedFamily):
         gpus = parameters.racks * machines * gpus_each
         if gpus > LARGEST_NETWORK_GPUS:
             raise UserError(
-                f"--racks is {parameters.racks}: must come to at most {LARGEST_NETWORK_GPUS:,} "
-                f"GPUs, with {machines} machines a rack and {gpus_each} GPUs a machine it is "
-                f"{gpus:,}"
+                f"--racks is {parameters.racks}: must give at most {LARGEST_NETWORK_GPUS:,} "
+                f"GPUs, not {gpus:,}, with {machines} machines per rack and {gpus_each} GPUs per "
+                "machine"
             )
 
     def generate(self, parameters: Mapping[str, Any], seed: int) -> Instance:
-        """Return the instance."""
+        """Return the instance for a seed; `UserError` if the parameters are not valid."""
         checked: NetworkParameters = self.check(parameters)
         topology = Topology.uniform(
             racks=checked.racks,
@@ -305,5 +309,5 @@ class EpochFamily(ParameterisedFamily):
 EPOCH = EpochFamily(
     "epoch",
     version=VERSION,
-    summary="gangs of Dally's batch that wait beside a partly busy cluster of racks",
+    summary="gangs of Dally's batch set that wait for GPUs of a partly busy cluster of racks",
 )

@@ -1,4 +1,8 @@
-"""Workloads with the figures of Dally's: its sets of jobs, and traces whose jobs train its models.
+"""Workloads with the published statistics of Dally's job sets, and traces with Dally's models.
+
+Source of the statistics: the job files of Dally's public simulator (aakash-sharma/cluster-sim). The
+numbers of jobs per model and per gang size are those of the files. Which model a gang trains, and
+the work of each job, are drawn.
 
 Source of the sets: the job files of Dally's public simulator (aakash-sharma/cluster-sim), counted.
 Which model goes with which gang, and how long each job is, are drawn: the counts and a few figures
@@ -30,22 +34,22 @@ MOST_WORK_H = 323.8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSet:
-    """Jobs by what they train, by GPUs, and how much they work.
+    """The statistics of a set of jobs: jobs per model, jobs per gang size, and their work.
 
-    The work of a job is log-normal between `LEAST_WORK_H` and `MOST_WORK_H`, with the median and
-    the mean that were published.
+    The work of a job is log-normal, cut off at `LEAST_WORK_H` and `MOST_WORK_H`, with the published
+    median and mean.
 
     Parameters
     ----------
     name
-        What workloads are called after.
+        The first part of the names of workloads.
     models
-        How many jobs train each model.
+        The number of jobs that train each model.
     gangs
-        How many jobs have so many GPUs.
+        The number of jobs with each gang size in GPUs.
     log_work_h, log_spread
-        Mean and standard deviation of the logarithm of the hours on one GPU, before the ends are
-        cut off.
+        Mean and standard deviation of the logarithm of the work, in hours on one GPU, before the
+        distribution is cut off.
     """
 
     name: str
@@ -56,21 +60,21 @@ class JobSet:
 
     @property
     def jobs(self) -> int:
-        """All of them."""
+        """The total number of jobs."""
         return sum(self.models.values())
 
     def work_h(self, share: float) -> float:
-        """Return the hours on one GPU below which this share of the jobs is; 0 < share < 1."""
+        """Return the quantile of the work, in hours on one GPU, for a share between 0 and 1."""
         normal = NormalDist(self.log_work_h, self.log_spread)
         below, above = normal.cdf(math.log(LEAST_WORK_H)), normal.cdf(math.log(MOST_WORK_H))
         return math.exp(normal.inv_cdf(below + share * (above - below)))
 
     def drawn_work_ms(self, jobs: int, stream: IntegerStream) -> list[int]:
-        """Return the work of so many jobs, in milliseconds on one GPU, in no order.
+        """Return the work of `jobs` random jobs, in milliseconds on one GPU, in random order.
 
-        One from each of equally likely intervals, so that the figures hold for every seed and not
-        only in the mean over seeds. Whole milliseconds: the last digit of a logarithm may differ
-        between machines.
+        One value comes from each of `jobs` equally likely intervals, so that every seed has nearly
+        the same distribution. Values are rounded to milliseconds, because the last digit of a
+        logarithm may differ between machines.
         """
         drawn = [
             round(HOUR_MS * self.work_h((place + stream.fraction()) / jobs))
@@ -94,7 +98,7 @@ BATCH = JobSet(
     log_work_h=2.71378,
     log_spread=1.05032,
 )
-"""500 jobs. Work: median 15.6 h and mean 26.1 h, from 2.0 h to 323.8 h, all as published."""
+"""The 500 jobs of the batch set. Published work: median 15.6 h, mean 26.1 h, 2.0 to 323.8 h."""
 
 DISTRIBUTED = JobSet(
     name="dally-distributed",
@@ -110,15 +114,16 @@ DISTRIBUTED = JobSet(
     log_work_h=2.95908,
     log_spread=1.05999,
 )
-"""411 jobs of several GPUs. Work: median 19.6 h and mean 32.6 h, as published; its ends are taken
-from `BATCH`."""
+"""The 411 jobs of the distributed set, all on several GPUs. The work has the published median of
+19.6 h and mean of 32.6 h; the smallest and largest work are assumed to be those of `BATCH`."""
 
 
 def apportioned(counts: Mapping[KindT, int], total: int) -> list[KindT]:
-    """Return `total` entries whose kinds have the shares of `counts`, kind by kind.
+    """Return a list of `total` kinds, kind by kind, with frequencies in proportion to `counts`.
 
-    The numbers of each are the counts themselves where `total` is their sum. By largest remainder
-    else, the earlier kind first where remainders are equal. O(kinds log kinds + total).
+    If `total` is the sum of the counts, the frequencies are the counts. Otherwise they are rounded
+    by the method of largest remainders, with ties in the order of `counts`. Takes O(kinds log kinds
+    + total) time.
 
     >>> apportioned({"a": 3, "b": 2, "c": 1}, 4)
     ['a', 'a', 'b', 'c']
@@ -133,30 +138,32 @@ def apportioned(counts: Mapping[KindT, int], total: int) -> list[KindT]:
 
 
 VERSION = 1
-"""Goes up when a seed gives another workload."""
+"""The version of the generator, raised whenever a seed gives another workload."""
 
 DAY_MS = 86_400_000
 
 PUBLISHED_JOBS_PER_DAY = (10.0, 100 / 7, 25.0, 50.0, 75.0, 100.0)
-"""Rates of the Poisson sets; the second is a hundred a week."""
+"""Arrival rates of Dally's Poisson job sets, in jobs per day; the second is 100 jobs per week."""
 
 DISTRIBUTED_DAYS = (6.9, 13.9)
-"""Over which the distributed set was submitted, by one process and by three."""
+"""Days over which the distributed set was submitted: by one process, and by three processes."""
 
 DISTRIBUTED_JOBS_PER_DAY = DISTRIBUTED.jobs / DISTRIBUTED_DAYS[0]
 
 
 def dally_batch(*, seed: int, jobs: int = BATCH.jobs) -> Workload:
-    """Return the batch set: all jobs at time 0.
+    """Return Dally's batch set, whose jobs are all submitted at time 0.
 
-    Models and gangs are those published in number, paired at random; work is drawn.
+    The numbers of jobs per model and per gang size are the published ones. The pairing of models
+    with gang sizes is random, and the work is drawn.
 
     Parameters
     ----------
     seed
-        Of all draws, at least 0; each property is drawn from a stream of its own.
+        The random seed, at least 0; each property has its own random stream.
     jobs
-        How many; other numbers than the published 500 keep the shares of models, gangs and work.
+        The number of jobs. Any number other than the published 500 keeps the shares of models and
+        gang sizes and the distribution of work.
 
     Raises
     ------
@@ -165,10 +172,11 @@ def dally_batch(*, seed: int, jobs: int = BATCH.jobs) -> Workload:
 
     Notes
     -----
-    Published of the work on one GPU: from 2.0 h to 323.8 h, median 15.6 h, mean 26.1 h, which a
-    log-normal distribution with these ends meets. Published of work over gang: median 4.0 h, mean
-    14.6 h; with work and gang independent they are 6.9 h and 16.0 h, so that in the original
-    large gangs work somewhat longer than small ones. Time O(jobs).
+    The published work on one GPU is 2.0 h to 323.8 h, with median 15.6 h and mean 26.1 h; a
+    truncated log-normal distribution matches all four. The published quotient of work and gang size
+    has median 4.0 h and mean 14.6 h. With independent work and gang size it has median 6.9 h and
+    mean 16.0 h, so in the original set large gangs have somewhat more work than small ones. Takes
+    O(jobs) time.
     """
     return _workload(BATCH, jobs, seed, jobs_per_day=None)
 
@@ -176,15 +184,15 @@ def dally_batch(*, seed: int, jobs: int = BATCH.jobs) -> Workload:
 def dally_poisson(
     *, seed: int, jobs: int = BATCH.jobs, jobs_per_day: float = PUBLISHED_JOBS_PER_DAY[-1]
 ) -> Workload:
-    """Return the jobs of `dally_batch` of the same seed, submitted one after the other.
+    """Return the jobs of `dally_batch`, with the same seed, submitted by a Poisson process.
 
     Parameters
     ----------
     seed, jobs
         As for `dally_batch`.
     jobs_per_day
-        Mean rate of the Poisson process, above 0; `PUBLISHED_JOBS_PER_DAY` are those of the paper's
-        simulator, and the busiest is the default. Rates stretch the same gaps.
+        The mean arrival rate, above 0. The default is the highest of `PUBLISHED_JOBS_PER_DAY`, the
+        rates of the paper's simulator. Another rate scales all times between submissions.
     """
     return _workload(BATCH, jobs, seed, jobs_per_day=jobs_per_day)
 
@@ -192,15 +200,15 @@ def dally_poisson(
 def dally_distributed(
     *, seed: int, jobs: int = DISTRIBUTED.jobs, jobs_per_day: float = DISTRIBUTED_JOBS_PER_DAY
 ) -> Workload:
-    """Return the set of gangs of several GPUs alone.
+    """Return Dally's distributed set: only gangs of several GPUs, submitted by a Poisson process.
 
     Parameters
     ----------
     seed, jobs
-        As for `dally_batch`; 411 were published.
+        As for `dally_batch`; the published set has 411 jobs.
     jobs_per_day
-        Mean rate of the Poisson process, above 0; by default the published jobs take 6.9 days,
-        and 13.9 days at half the rate, both as published.
+        The mean arrival rate, above 0. At the default rate the published jobs arrive within 6.9
+        days; at half of it, within 13.9 days. Both lengths are published.
     """
     return _workload(DISTRIBUTED, jobs, seed, jobs_per_day=jobs_per_day)
 
@@ -237,7 +245,7 @@ def _workload(job_set: JobSet, jobs: int, seed: int, *, jobs_per_day: float | No
     rate = "all at once"
     if jobs_per_day is not None:
         name = name.replace("batch", "poisson") + f"-{jobs_per_day:.3g}perday"
-        rate = f"one after the other, {jobs_per_day:.3g} a day on average (Poisson)"
+        rate = f"by a Poisson process with {jobs_per_day:.3g} jobs per day"
     return Workload(
         name=f"{name}-v{VERSION}-{jobs}jobs-seed{seed}",
         jobs=tuple(generated),
@@ -248,17 +256,17 @@ def _workload(job_set: JobSet, jobs: int, seed: int, *, jobs_per_day: float | No
 def _assumptions(job_set: JobSet, jobs: int, rate: str) -> tuple[str, ...]:
     numbers = f"{job_set.jobs} jobs"
     if jobs != job_set.jobs:
-        numbers = f"{numbers}, here {jobs} with the same shares"
+        numbers = f"{numbers}; this workload has {jobs} with the same shares"
     ideal = (
-        " Work over GPUs comes to 6.9 h at the median and 16.0 h in the mean; published are 4.0 h "
+        " Work divided by GPUs has median 6.9 h and mean 16.0 h; the published values are 4.0 h "
         "and 14.6 h."
         if job_set is BATCH
-        else " Assumed: its ends are those of the batch set."
+        else " Assumed: the smallest and largest work are those of the batch set."
     )
     return (
-        f"Generated with the figures of Dally's {job_set.name.removeprefix('dally-')} set "
-        f"({numbers}), submitted {rate}: models and gang sizes as often as in the job files of its "
-        "public simulator. Assumed: which model goes with which gang is drawn by seed; VGG is "
+        f"Generated with the statistics of Dally's {job_set.name.removeprefix('dally-')} set "
+        f"({numbers}), submitted {rate}. Models and gang sizes are as frequent as in the job files "
+        "of Dally's public simulator. Assumed: models and gang sizes are paired at random; VGG is "
         "VGG11.",
         "Assumed: work on one GPU is log-normal, with the published median and mean, and does not "
         f"depend on the gang.{ideal}",
@@ -266,13 +274,14 @@ def _assumptions(job_set: JobSet, jobs: int, rate: str) -> tuple[str, ...]:
 
 
 ASSIGNED_VERSION = 1
-"""Goes up when a seed gives another workload."""
+"""The version of the assignment of models, raised whenever a seed gives another workload."""
 
 
 def shares_of(models: Collection[str]) -> Mapping[str, int]:
-    """Return how likely models are, in parts of their sum, where a trace does not say.
+    """Return relative probabilities of models, for the jobs of a trace that name no model.
 
-    Those of Dally's batch set if all of its models are known, else each known one as likely.
+    They are the shares of Dally's batch set if `models` has all models of that set. Otherwise all
+    `models` are equally likely.
     """
     if all(model in models for model in BATCH.models):
         return BATCH.models
@@ -282,20 +291,20 @@ def shares_of(models: Collection[str]) -> Mapping[str, int]:
 def assigned_models(
     trace: Workload, *, seed: int, shares: Mapping[str, int] = BATCH.models
 ) -> Workload:
-    """Return the jobs of a trace, each with the model that it names, or else one drawn by seed.
+    """Return a trace whose jobs all have a model: the one in the trace, or else a random one.
 
-    A job's gang is its GPUs, elastic jobs with their base demand, and its work is its running time
-    on all of them: in the trace the network cost it what it did, here that comes on top. Steps,
-    weights, deadlines and the GPU types asked for are kept.
+    The gang size of a job is its base demand in GPUs. Its work is its running time in the trace
+    times its GPUs; the cost of the network in the simulation comes on top. Steps, weights,
+    deadlines and GPU types are kept.
 
     Parameters
     ----------
     trace
-        Any.
+        Any workload.
     seed
-        Of the draws.
+        The random seed.
     shares
-        How likely each model is, in parts of their sum; those of Dally's batch set by default.
+        The relative probabilities of the models; by default those of Dally's batch set.
 
     Notes
     -----
@@ -325,24 +334,25 @@ def assigned_models(
         assumptions=(
             *trace.assumptions,
             _where_models_are_from(drawn, len(trace.jobs), shares),
-            "Assumed: a job's running time in the trace is what it takes if the network costs "
-            "nothing.",
+            "Assumed: a job's running time in the trace is its running time on a network without "
+            "any cost.",
         ),
     )
 
 
 def _where_models_are_from(drawn: int, jobs: int, shares: Mapping[str, int]) -> str:
-    """Return a sentence on what jobs train, of which so many are drawn."""
+    """Return a sentence that says where the models of a workload come from."""
     if not drawn:
-        return "What jobs train is as in the trace, whatever the seed."
+        return "The models of all jobs are those of the trace, for every seed."
     total = sum(shares.values())
     listed = ", ".join(f"{model} {100 * share / total:.3g} %" for model, share in shares.items())
-    whose = "its jobs train" if drawn == jobs else f"{drawn:,} of its {jobs:,} jobs train"
+    whose = "its jobs" if drawn == jobs else f"{drawn:,} of its {jobs:,} jobs"
     how = (
         "with the shares of Dally's batch set"
         if shares == BATCH.models
-        else "from those of the slowdowns, each as likely"
+        else "with equal probability from the models of the slowdowns"
     )
     return (
-        f"Assigned by seed: the trace does not say what {whose}; models are drawn {how} ({listed})."
+        f"Assigned by seed: the trace does not name the models of {whose}; models are drawn {how} "
+        f"({listed})."
     )

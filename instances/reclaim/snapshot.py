@@ -139,7 +139,7 @@ def _submissions(
     span_ms = jobs[-1].submit_time_ms - first
     if not span_ms or not gpu_ms:
         raise UserError(
-            f"--load-percent is {load_percent}: must be 'trace' for trace {trace_name}, because "
+            f"--load-percent is {load_percent}: must be trace for trace {trace_name}, because "
             "its jobs are all submitted at once or all have duration 0"
         )
     scale, of = 100 * gpu_ms, load_percent * fleet_gpus * span_ms

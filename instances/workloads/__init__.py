@@ -1,8 +1,8 @@
-"""Workloads that the simulated cluster replays: generated, read from published traces, transformed.
+"""Workloads for the simulated cluster: generated, read from published traces, or transformed.
 
-Times are seconds since the first moment of a workload.
+Times are in seconds from the start of a workload.
 """
 
 MOST_GENERATED_DAYS = 1000
 MOST_GENERATED_JOBS = 1_000_000
-"""So that a slip of the keyboard does not fill the memory before anything is said."""
+"""Limits of generated workloads, so that a typing error in a number cannot fill the memory."""

@@ -1,7 +1,7 @@
-"""What a layout of job traces is, and what the readers of layouts share.
+"""The interface of trace layouts, and the functions that readers of layouts share.
 
-`lyra_opt.registry` lists the built-in ones; other packages register theirs in the entry-point group
-``lyra_opt.trace_layouts``.
+A layout is a file format of job traces. `lyra_opt.registry` lists the built-in layouts; other
+packages register layouts in the entry-point group ``lyra_opt.trace_layouts``.
 """
 
 from __future__ import annotations
@@ -24,42 +24,42 @@ if TYPE_CHECKING:
 
     from lyra_opt.core.reading_memory import ReadingMemory
 
-# Reasons for which rows of a published trace are no jobs of a workload.
+# Reasons why a row of a published trace is left out; they end the phrase "12 jobs ...".
 NO_GPUS = "without GPUs"
 NOT_ENDED = "that never ran or had not ended"
 NO_TIME = "that ran for no time"
 
 DROPS_BAD_ROWS: ContextVar[bool] = ContextVar("DROPS_BAD_ROWS", default=False)
-"""Whether the file that is being read may have rows that break a rule, which are dropped."""
+"""Whether rows with bad values of the current file are dropped instead of refused."""
 
 MEMORY: ContextVar[ReadingMemory | None] = ContextVar("MEMORY", default=None)
-"""The memory of the file that is being read."""
+"""The memory count of the current file; None outside of reading."""
 
 
 def count_memory(count: int) -> None:
-    """Add bytes to the memory of the file that is being read; `InputError` beyond the limit."""
+    """Add bytes to the memory count of the current file; `InputError` above the limit."""
     if (memory := MEMORY.get()) is not None:
         memory.add(count)
 
 
 @dataclass(slots=True)
 class Found:
-    """What a file holds.
+    """The jobs of a trace file, with remarks on the rows and columns that were left out.
 
     Parameters
     ----------
     jobs
-        (row, job) pairs, in file order.
+        Pairs of row number and job, in file order.
     left_out
-        How many rows were left out, by reason.
+        The number of rows left out, by reason.
     remarks
-        A sentence on each choice that the layout asks for.
+        Sentences on how the layout interprets the file.
     noted
-        Of how many jobs something is to be said, by what that is: a sentence without its full stop.
+        The number of jobs to which a note applies, by note; a note is a sentence without full stop.
     bad_rows
-        The context in which a layout reads each row.
+        The context manager in which a layout reads each row.
     renamed
-        How many jobs have got another id already.
+        The number of jobs that already got another id.
     """
 
     jobs: list[tuple[int, TraceJob]] = field(default_factory=list)
@@ -70,32 +70,32 @@ class Found:
     renamed: int = 0
 
     def ignore(self, columns: Iterable[str]) -> None:
-        """Add the remark that columns of the file were not read."""
+        """Add the remark that the given columns of the file were ignored."""
         if listed := ", ".join(name or "(without a name)" for name in columns):
             self.remarks.append(f"Columns ignored: {listed}.")
 
     def add(self, number: int, job: TraceJob | str, *notes: str | None) -> None:
-        """Take in a row: its job, and what is to be said of it, or the reason why it is none."""
+        """Add the job of a row with its notes, or count the reason why the row is left out."""
         if isinstance(job, str):
             self.left_out[job] += 1
             return
         self.jobs.append((number, job))
         count_memory(JOB_BYTES)
-        if job.duration_ms:  # or else it is left out
+        if job.duration_ms:  # jobs of duration 0 are left out later
             self.noted.update(note for note in notes if note is not None)
 
 
 class TraceLayout(ABC):
-    """How files of a kind say what was run.
+    """The interface of a trace layout: it recognises files of one format and reads their jobs.
 
     Attributes
     ----------
     name
-        Whose it is.
+        The name of the layout.
     form
-        What it looks like: its columns, or the like.
+        A description of the format, such as its columns.
     measured_on
-        The GPU type on which its running times were measured; None if the layout does not say.
+        The GPU type on which the running times were measured; None if not known.
     """
 
     name: str
@@ -104,45 +104,45 @@ class TraceLayout(ABC):
 
     @abstractmethod
     def likeness(self, text: str, header: Sequence[str]) -> int:
-        """Return how sure it is that a file has this layout; 0 if it has not.
+        """Return how well a file matches this layout, such as the number of its columns; 0 for no.
 
-        The file is read by the layout that is surest: as sure as many columns, or surer.
+        The layout with the highest value reads the file.
 
         Parameters
         ----------
         text
-            All of the file.
+            The whole file.
         header
-            Its first row, as CSV.
+            The first row of the file, read as CSV.
         """
 
     @abstractmethod
     def read(self, source: str, text: str, vc: str | None) -> Found:
-        """Return what a file holds.
+        """Return the jobs of a file, with remarks.
 
         Parameters
         ----------
         source
-            Its name, for errors.
+            The name of the file, for errors.
         text
-            All of it.
+            The whole file.
         vc
-            Only the jobs of this virtual cluster, where the layout has them.
+            Read only the jobs of this virtual cluster, if the layout has virtual clusters.
 
         Raises
         ------
         InputError
-            If a value breaks its rule; names row and column.
+            If a value breaks its rule; the error names row and column.
         """
 
 
 def first_line(text: str) -> str:
-    """Return the first line of a text that is not blank; no more than `LONGEST_ROW` characters."""
+    """Return the first non-blank line of a text, at most `LONGEST_ROW` characters long."""
     return text[:LONGEST_ROW].lstrip().partition("\n")[0]
 
 
 def first_row(text: str) -> list[str]:
-    """Return the first row of a text as CSV; empty where it is not CSV."""
+    """Return the first row of a text read as CSV; an empty list if the text is not CSV."""
     try:
         row = next(csv.reader(io.StringIO(text[:LONGEST_ROW], newline="")), [])
     except csv.Error:
@@ -153,14 +153,14 @@ def first_row(text: str) -> list[str]:
 def line_rows(
     source: str, text: str, columns: Sequence[str], fields_of: Callable[[str], list[str]]
 ) -> Iterator[Row]:
-    """Yield a row for each line of a text that has fields.
+    """Yield a `Row` for each line of a text that has fields.
 
     Parameters
     ----------
     columns
         The names of the fields, in order.
     fields_of
-        Returns the fields of a line; an empty list for an empty line or a remark.
+        Returns the fields of a line; an empty list for an empty line or a comment.
 
     Raises
     ------
@@ -174,7 +174,7 @@ def line_rows(
 
 
 def _lines_of(source: str, text: str) -> Iterator[str]:
-    """Yield the lines of a text one after the other, without their line feeds."""
+    """Yield the lines of a text, without line feeds."""
     start = 0
     while start <= len(text):
         end = text.find("\n", start)
@@ -186,5 +186,5 @@ def _lines_of(source: str, text: str) -> Iterator[str]:
 
 
 def of_cluster(vc: str) -> str:
-    """Return the remark that the jobs are those of one virtual cluster."""
+    """Return the remark that only the jobs of one virtual cluster were read."""
     return f"Only the jobs of virtual cluster {vc}."

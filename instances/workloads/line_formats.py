@@ -1,10 +1,15 @@
-"""Layouts with a job a line: Gavel's traces, and the Standard Workload Format of batch systems.
+"""Trace layouts with one job per line: Gavel's traces, and the Standard Workload Format.
+
+Lines of Gavel's traces are separated by tabs, without a header. Source: ``parse_trace`` of
+scheduler/utils.py in the public repository stanford-futuredata/gavel. Its versions have read seven,
+nine and ten columns.
 
 Gavel's lines are tab separated, without a header. Source: the public repository
 stanford-futuredata/gavel, ``parse_trace`` of scheduler/utils.py, which has read seven, nine and ten
 columns in turn.
 
-The Standard Workload Format has 18 numbers a line, -1 where one is not known; ``;`` begins remarks.
+The Standard Workload Format (SWF) of batch systems has 18 numbers per line; -1 stands for a value
+that is not known, and ``;`` begins a comment.
 Source: the Parallel Workloads Archive (Feitelson),
 https://www.cs.huji.ac.il/labs/parallel/workload.
 """
@@ -45,42 +50,40 @@ GAVEL_COLUMNS = {
         (*_COMMAND, "working_directory", *_STEPS, *_ASKED),
     )
 }
-"""By how many there are."""
+"""The columns of Gavel's traces, by their number."""
 
 _IGNORED = frozenset({"command", "working_directory", "num_steps_arg", "needs_data_dir"})
 
 V100 = "v100"
-"""The reference of Gavel's table: each of its types was measured there."""
+"""The reference GPU type of Gavel's throughput table: every job type was measured on it."""
 
-NOT_MEASURED = "of a type that was never measured"
-DEADLINE = "A deadline is the trace's SLO times that running time"
-SCALED = (
-    "Steps a second of a type that was measured on fewer GPUs alone are taken to grow with the GPUs"
-)
+NOT_MEASURED = "of a job type that was never measured"
+DEADLINE = "A deadline is the SLO factor of the trace times the running time"
+SCALED = "Rates of a job type measured only on fewer GPUs are scaled in proportion to the GPUs"
 
 _JOB_TYPE = re.compile(r"(?P<model>[^\s()]+)(?: \(batch size (?P<batch>[1-9][0-9]{0,8})\))?")
 
 
 class GavelTrace(TraceLayout):
-    """Lines of seven, nine or ten fields, as Gavel's generator writes them."""
+    """Gavel's traces: lines of seven, nine or ten fields, as Gavel's generator writes them."""
 
     name = "Gavel *.trace"
     measured_on = V100
     form = f"{', '.join(map(str, GAVEL_COLUMNS))} columns separated by tabs, no header"
 
     def likeness(self, text: str, header: Sequence[str]) -> int:  # noqa: ARG002
-        """See `TraceLayout`; a line with so many tabs begins with a type of jobs."""
+        """Return 1000 if the first line has 7, 9 or 10 fields and a job type first, else 0."""
         values = first_line(text).split("\t")
         is_one = len(values) in GAVEL_COLUMNS and _JOB_TYPE.fullmatch(values[0]) is not None
         return 1000 if is_one else 0
 
     def read(self, source: str, text: str, vc: str | None) -> Found:
-        """See `TraceLayout`."""
+        """Return the jobs of a Gavel trace; running times follow from measured throughputs."""
         Clusters(source, (), vc)
         found = Found(
             remarks=[
-                "The trace says how many steps its jobs do, and not for how long they run: running "
-                "times are those of Gavel's measured throughput on V100 GPUs of one server.",
+                "The trace has the training steps of jobs, but no running times. These follow from "
+                "Gavel's measured throughput on V100 GPUs of one server.",
             ]
         )
         columns = GAVEL_COLUMNS.get(len(first_line(text).split("\t")), ())
@@ -89,7 +92,7 @@ class GavelTrace(TraceLayout):
         found.ignore(column for column in columns if column in _IGNORED)
         for row in line_rows(source, text, columns, _gavel_fields):
             with found.bad_rows:
-                row.require_width(len(columns), "the first one")
+                row.require_width(len(columns), "the first line")
                 job = _gavel_job(row)
                 found.add(row.number, job, *_notes(job))
         return found
@@ -130,7 +133,7 @@ def _gavel_job(row: Row) -> TraceJob | str:
 
 
 def _notes(job: TraceJob | str) -> Iterator[str]:
-    """Yield what is to be said of a job."""
+    """Yield the notes that apply to a job."""
     if isinstance(job, str):
         return
     if job.deadline_ms is not None:
@@ -142,7 +145,7 @@ def _notes(job: TraceJob | str) -> Iterator[str]:
 
 @cache
 def _measured(model: str, gpus: int) -> JobType | None:
-    """Return what was measured on as many GPUs, or on the next smaller number of them."""
+    """Return the job type of a model on `gpus` GPUs, or on the next smaller measured number."""
     found = gavel_throughputs().types_named(model, gpus)
     return next((job_type for job_type in found if job_type.name == model), None)
 
@@ -162,21 +165,21 @@ READ_COLUMNS = frozenset(
 NOT_KNOWN = "-1"
 FAILED, CANCELLED = "0", "5"
 PARTS = frozenset({"2", "3", "4"})
-"""Statuses of parts of a job that was interrupted, whose whole has a line of its own."""
+"""Statuses of lines that are parts of an interrupted job; another line has the whole job."""
 
 NO_PROCESSORS = "without processors"
-PART_OF_A_JOB = "that are parts of one that has a row of its own"
+PART_OF_A_JOB = "that are parts of a job with a row of its own"
 ENDED_BADLY = "Jobs that failed or were cancelled are kept, for as long as they held processors"
 
 
 class StandardWorkloadFormat(TraceLayout):
-    """Lines of 18 numbers."""
+    """The Standard Workload Format: lines of 18 numbers."""
 
     name = "Standard Workload Format (SWF)"
-    form = f"{len(SWF_COLUMNS)} numbers a line, remarks begin with ;"
+    form = f"{len(SWF_COLUMNS)} numbers per line, comments begin with ;"
 
     def likeness(self, text: str, header: Sequence[str]) -> int:  # noqa: ARG002
-        """See `TraceLayout`; no other one begins with a semicolon, or has 18 numbers a line."""
+        """Return 1000 if the first line begins with a semicolon or has 18 numbers, else 0."""
         first = first_line(text)
         if first.startswith(";"):
             return 1000
@@ -185,12 +188,12 @@ class StandardWorkloadFormat(TraceLayout):
         return 1000 if is_one else 0
 
     def read(self, source: str, text: str, vc: str | None) -> Found:
-        """See `TraceLayout`."""
+        """Return the jobs of an SWF file; processors count as GPUs."""
         Clusters(source, (), vc)
         found = Found(
             remarks=[
-                "Processors of the trace are taken for GPUs: those that a job was allocated, or "
-                "asked for where that is not known."
+                "Processors of the trace count as GPUs: the allocated processors of a job, or the "
+                "requested ones if the allocation is not known."
             ]
         )
         found.ignore(column for column in SWF_COLUMNS if column not in READ_COLUMNS)
@@ -219,10 +222,10 @@ def _swf_fields(line: str) -> list[str]:
 
 
 def _require_known_or_not(row: Row) -> None:
-    """Raise `InputError` for a negative number other than -1, which stands for an unknown value."""
+    """Raise `InputError` for negative numbers other than -1, the sign of an unknown value."""
     for column, value in zip(SWF_COLUMNS, row.values, strict=True):
         if value.startswith("-") and (not _is_number(value) or float(value) not in (-1, 0)):
-            raise row.error(column, "must be at least 0, or -1 where it is not known")
+            raise row.error(column, "must be at least 0, or -1 if not known")
 
 
 def _swf_job(row: Row) -> TraceJob | str:

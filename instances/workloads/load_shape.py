@@ -1,11 +1,11 @@
-"""When jobs come and how large they are, by parameters that can be calibrated.
+"""Job arrivals and sizes with parameters that can be calibrated, spread evenly over all seeds.
 
-The plain generator (`lyra_opt.instances.workloads.lyra_like`) draws all at random, so that seeds
-differ as much as the few jobs do that hold most of the GPU time. Here everything is spread evenly
-instead: of each class exactly so many jobs ask for each number of GPUs, and running times and
-moments of submission are those of an additive recurrence, in the order of their GPUs, so that jobs
-of any size are spread over the whole range of both (quasi-random sampling). A seed only shifts
-these sequences. What is kept from seed to seed is thus no estimate of how much a real trace varies.
+The plain generator (`lyra_opt.instances.workloads.lyra_like`) draws all values at random. Its seeds
+differ much, because a few jobs use most of the GPU time. This module uses quasi-random sampling
+instead. In each class the number of jobs with each number of GPUs is exact. Running times and
+submission times follow an additive recurrence over the jobs in the order of their GPUs, so that
+jobs of any size cover the whole range of both. A seed only shifts these sequences. The variation
+between seeds is therefore no estimate of the variation of a real trace.
 
 Source of the sequence: the additive recurrence by the powers of the plastic number, which fills the
 unit square evenly (Roberts, "The unreasonable effectiveness of quasirandom sequences", 2018).
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     IntArray = NDArray[np.int64]
 
 FIRST_STEP, SECOND_STEP = 0xC13FA9A902A6328F, 0x91E10DA5C79E7B1D
-"""1/p and 1/p**2 of the plastic number p, in parts of 2**64."""
+"""1/p and 1/p**2 of the plastic number p, as fractions of 2**64."""
 
 DAYS_A_WEEK, HOURS_A_DAY, HOUR_MS = 7, 24, 3_600_000
 SHORTEST_MS = 60_000
@@ -62,30 +62,31 @@ _LIMITS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadShape:
-    """When jobs come and how large they are; whole numbers.
+    """Integer parameters of job arrivals and job sizes, which can be calibrated.
 
     Parameters
     ----------
     wide_per_mille
-        Of the long jobs, those that ask for 8 to 64 GPUs beside the ones that would anyway; it
-        sets the load.
+        The share of additional long jobs with 8 to 64 GPUs, in thousandths; it sets the load.
     working_hours_from, working_hours
-        Hour of the day at which heavy submission begins, and for how many hours it lasts.
+        The hour of the day at which the working hours begin, and their number.
     light_percent, light_percent_of_short
-        Submissions in an hour outside of these, of those within; of long and of short jobs.
+        Submissions per hour outside working hours as a percentage of those in working hours, for
+        long and for short jobs.
     weekend_percent
-        Submissions on days 6 and 7 of the week, of those on other days.
+        Submissions on days 6 and 7 of the week as a percentage of those on other days.
     first_weekday
-        Day of the week of the first day, 0 for the first one.
+        The weekday of the first day, from 0 to 6; 5 and 6 are the weekend.
     short_median_s, short_bulk_per_mille, short_bulk_s, short_longest_s
-        Running times of short jobs: from 60 s their median, the length that so many in a thousand
-        do not exceed, and the longest; evenly in between.
+        Quantiles of the running times of short jobs, linear in between. The shortest is 60 s. The
+        median is `short_median_s`, `short_bulk_per_mille` thousandths run for at most
+        `short_bulk_s`, and the longest is `short_longest_s`.
     half_a_day_s
-        Least running time of the jobs of half a day or less, which are at most 1,500 s longer.
+        The shortest running time of jobs of half a day or less; the longest is 1,500 s longer.
     stand_ins_per_100000, stand_in_gpus_percent, stand_in_longest_s
-        Jobs that are no part of what is known of the trace: so many in 100,000, of so much of the
-        cluster each, that run from 60 s to this. They stand in for whatever it is that makes some
-        jobs wait for days, as the published mean says.
+        Large extra jobs that are not known from the trace: their number per 100,000 jobs, their
+        share of the cluster, and their longest running time (the shortest is 60 s). They replace
+        the unknown cause that makes some jobs wait for days, as the published mean requires.
     """
 
     wide_per_mille: int = 0
@@ -113,32 +114,32 @@ class LoadShape:
 
     @property
     def label(self) -> str:
-        """What tells it from others, for names."""
+        """A hash of all parameters that distinguishes the names of workloads."""
         return f"-shape{hashlib.sha256(repr(astuple(self)).encode()).hexdigest()[:8]}"
 
     @property
     def in_words(self) -> tuple[str, ...]:
-        """What is assumed, a sentence each."""
+        """The assumptions of the shape, as sentences for results."""
         figures = ", ".join(f"{each.name} {getattr(self, each.name)}" for each in fields(self))
         sentences = [
-            "Assumed: jobs come and are as large as in a shape that was calibrated or chosen: "
+            "Assumed: job arrivals and sizes follow a load shape that was calibrated or chosen: "
             f"{figures}.",
             "Assumed: submissions, running times and GPUs are spread evenly (quasi-random), so "
-            "that seeds differ less than traces would.",
+            "seeds differ less than real traces do.",
         ]
         if self.stand_ins_per_100000:
             sentences.append(
-                f"Stands in for something unknown: {self.stand_ins_per_100000} of 100,000 jobs ask "
-                f"for {self.stand_in_gpus_percent} % of the training GPUs for "
-                f"{SHORTEST_STAND_IN_S} to {self.stand_in_longest_s} s, and wait for days where "
-                "they are overtaken. The published mean of queuing times needs such waits; what "
-                "caused them is not known."
+                f"Assumed for an unknown cause: {self.stand_ins_per_100000} of 100,000 jobs need "
+                f"{self.stand_in_gpus_percent} % of the training GPUs for "
+                f"{SHORTEST_STAND_IN_S} to {self.stand_in_longest_s} s, and wait for days if other "
+                "jobs overtake them. The published mean of queuing times requires such waits; "
+                "their cause is not known."
             )
         return tuple(sentences)
 
     @property
     def short_quantiles(self) -> tuple[tuple[int, int], ...]:
-        """Running times of short jobs in seconds at parts per thousand."""
+        """Quantiles of the running times of short jobs: (thousandths, seconds) pairs."""
         return (
             (0, SHORTEST_MS // 1000),
             (500, self.short_median_s),
@@ -147,31 +148,31 @@ class LoadShape:
         )
 
     def hourly(self, days: int, light_percent: int) -> IntArray:
-        """Return weights of all hours in which jobs are submitted."""
+        """Return the relative submission rate of each hour of the workload."""
         hour = np.arange(HOURS_A_DAY * days)
         weekday = (hour // HOURS_A_DAY + self.first_weekday) % DAYS_A_WEEK
         since = (hour - self.working_hours_from) % HOURS_A_DAY
         weights: IntArray = np.where(since < self.working_hours, 100, light_percent)
         weights = weights * np.where(weekday >= DAYS_A_WEEK - 2, self.weekend_percent, 100)
-        # Where only working hours have any, all of the days must not fall outside of them.
+        # All weights are 0 if no hour is a working hour and light_percent is 0.
         return weights if weights.any() else np.ones_like(weights)
 
 
 class ShapedClass(NamedTuple):
-    """Jobs of like length.
+    """A class of jobs with similar running times.
 
     Parameters
     ----------
     share
-        Of all jobs, as a weight.
+        The weight of the class among all jobs.
     quantiles
-        Running time in seconds at parts per thousand of the class, linear in between.
+        Quantiles of the running time, as (thousandths, seconds) pairs, linear in between.
     gpu_shares
-        Weights of the numbers of GPUs that jobs ask for.
+        The weights of the possible numbers of GPUs.
     mark
-        Whether these are the jobs that are elastic in Lyra's Basic scenario.
+        Whether the jobs of the class are elastic in Lyra's Basic scenario.
     light_percent
-        Submissions in light hours, of those in heavy ones.
+        Submissions per light hour as a percentage of those per heavy hour.
     """
 
     share: int
@@ -182,7 +183,7 @@ class ShapedClass(NamedTuple):
 
 
 class ShapedJobs(NamedTuple):
-    """Jobs by submission: when, for how long, on how many GPUs, and the mark of their class."""
+    """Arrays of submission time, running time, GPUs and mark, in the order of submission."""
 
     submit_ms: IntArray
     duration_ms: IntArray
@@ -200,22 +201,22 @@ def shaped_jobs(
     training_gpus: int,
     seed: int,
 ) -> ShapedJobs:
-    """Spread jobs evenly over sizes and time.
+    """Return jobs that are spread evenly over sizes and time.
 
     Parameters
     ----------
     classes
-        What is drawn of; the stand-ins of the shape come beside them.
+        The classes of jobs; the stand-in jobs of the shape are added.
     gpus_per_job
-        What the shares of GPUs are of.
+        The possible numbers of GPUs, to which `gpu_shares` refers.
     jobs, days, training_gpus
-        How many in all, over how long, for how many GPUs; none asks for more.
+        The total number of jobs, the days of submission, and the largest number of GPUs of a job.
     seed
-        Shifts the sequences.
+        The shift of the quasi-random sequences.
 
     Notes
     -----
-    Complexity O(jobs log jobs); 50,390 take 20 ms.
+    Takes O(jobs log jobs) time: 20 ms for 50,390 jobs.
     """
     stand_ins = (jobs * shape.stand_ins_per_100000 + JOBS_OF_STAND_INS // 2) // JOBS_OF_STAND_INS
     stand_ins = min(stand_ins, jobs - 1)
@@ -250,14 +251,14 @@ def shaped_jobs(
 
 
 def _exact(shares: Sequence[int], count: int) -> IntArray:
-    """Divide a count by shares, each part rounded to the next border."""
+    """Divide `count` in proportion to `shares` into integers, by rounding the cumulative sums."""
     ends = np.cumsum(np.array([0, *shares], dtype=np.int64))
     parts: IntArray = np.diff((2 * ends * count + ends[-1]) // (2 * ends[-1]))
     return parts
 
 
 def _sequence(count: int, shifts: IntegerStream) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Return points of the unit square, in parts of 2**64."""
+    """Return `count` quasi-random points of the unit square, as fractions of 2**64."""
     places = np.arange(count, dtype=np.uint64)
     first, second = (
         np.uint64(shifts.word()) + places * np.uint64(step) for step in (FIRST_STEP, SECOND_STEP)
@@ -266,7 +267,7 @@ def _sequence(count: int, shifts: IntegerStream) -> tuple[NDArray[np.uint64], ND
 
 
 def _quantiles_ms(quantiles: Sequence[tuple[int, int]], points: NDArray[np.uint64]) -> IntArray:
-    """Return running times at points, by the quantile function, in integers."""
+    """Return the running times at `points`, interpolated between quantiles in integers."""
     place = (points >> np.uint64(64 - _DURATION_BITS)).astype(np.int64) * PER_MILLE
     ranks, values_s = np.array(quantiles, dtype=np.int64).T
     begins = ranks << _DURATION_BITS
@@ -280,7 +281,7 @@ def _quantiles_ms(quantiles: Sequence[tuple[int, int]], points: NDArray[np.uint6
 
 
 def _moments_ms(hourly: IntArray, points: NDArray[np.uint64]) -> IntArray:
-    """Return moments of submission at points, by the weights of hours, in integers."""
+    """Return the submission times at `points`, by the weights of the hours, in integers."""
     place = (points >> np.uint64(64 - _MOMENT_BITS)).astype(np.int64) * hourly.sum()
     ends = np.cumsum(hourly) << _MOMENT_BITS
     hour = np.searchsorted(ends, place, side="right")

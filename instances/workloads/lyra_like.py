@@ -1,15 +1,15 @@
-"""Workloads and inference demand with the published figures of Lyra's production clusters.
+"""Workloads and inference demand with the published statistics of Lyra's production clusters.
 
-The paper (Li et al., "Lyra: Elastic Scheduling for Deep Learning Clusters", EuroSys 2023) keeps
-its traces private, but prints enough figures to pin most of a workload down: 50,390 jobs in 15
-days on 3,544 training GPUs, percentiles of the JCT under FIFO (table 8), means of queuing time,
-JCT and usage (table 5), the shares of elastic and fungible jobs (section 7.1), and the load of
-the inference cluster hour by hour (figure 1). What it does not print is assumed here, and said
-to be in the ``assumptions`` of every workload.
+The traces of the paper (Li et al., "Lyra: Elastic Scheduling for Deep Learning Clusters", EuroSys
+2023) are private, but the paper prints enough statistics to determine most of a workload: 50,390
+jobs in 15 days on 3,544 training GPUs, percentiles of the JCT under FIFO (table 8), means of
+queuing time, JCT and usage (table 5), the shares of elastic and fungible jobs (section 7.1), and
+the hourly load of the inference cluster (figure 1). All other properties are assumed, and listed in
+the ``assumptions`` of every workload.
 
-The published percentiles of the JCT alone ask for a mean of at least 13,113 s (each job counted
-at the percentile below it), and the mean running time is about 13,540 s. So running times cannot
-be spread smoothly: they must lie in narrow bands at the percentiles, as `_CLASSES` has them.
+If each JCT is rounded down to the next published percentile, the mean JCT is already 13,113 s. The
+mean running time is only about 13,540 s. Running times therefore lie in narrow bands near the
+percentiles, as in `_CLASSES`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ HOUR_MS = 3_600_000
 STEP_S = 300
 STEPS_PER_HOUR = 12
 VERSION = 1
-"""Goes up when a seed gives another workload."""
+"""The version of the generator, raised whenever a seed gives another workload."""
 
 GPUS_PER_JOB = (1, 2, 4, 8, 16, 32, 64)
 
@@ -65,7 +65,7 @@ _ELASTIC_JOBS = (0, 0, 280, 469, 199, 44, 8)
 
 _WIDE_JOBS = (0, 0, 0, 300, 400, 200, 100)
 
-_CLASSES = (  # shares in parts of 100,000, of GPUs per mille by `GPUS_PER_JOB`
+_CLASSES = (  # shares of jobs per 100,000, quantiles, weights of `GPUS_PER_JOB`
     ShapedClass(
         72_940,
         ((0, 60), (137, 120), (411, 260), (685, 640), (890, 1300), (1000, 3000)),
@@ -79,10 +79,10 @@ _CLASSES = (  # shares in parts of 100,000, of GPUs per mille by `GPUS_PER_JOB`
     ShapedClass(180, _DAYS, _ELASTIC_JOBS, mark=True),
 )
 _LONGEST_SHORT_JOB_MS = 3_000_000
-_PARTS = 1 << 20  # of an interval that a draw can hit
+_PARTS = 1 << 20  # resolution of a random place in an interval
 
-# Hours of heavy and of light submission take turns. The lengths, and how much less is submitted
-# in light hours, are such that strict FIFO on pooled GPUs queues jobs about as the paper has it.
+# Periods of heavy and of light submission alternate.
+# Their lengths and rates make strict FIFO on pooled GPUs queue jobs about as in the paper.
 _HEAVY_HOURS = (7, 9)
 _LIGHT_HOURS = (15, 17)
 _LIGHT_PERCENT_OF_HEAVY = 5
@@ -90,22 +90,22 @@ _LIGHT_PERCENT_OF_HEAVY_FOR_SHORT_JOBS = 70
 _HOURLY_PERCENT = (50, 150)
 
 GENERATED = (
-    "Generated, not a trace: Lyra's own is private; means and percentiles of running times, GPU "
-    "time and kinds of jobs are those published or follow from them, the rest is assumed."
+    "Generated, because Lyra's trace is private: means and percentiles of running times, GPU time "
+    "and kinds of jobs are published or follow from published values; the rest is assumed."
 )
 ONE_GPU_WORKERS = "Assumed: each worker holds one GPU."
 ASSUMPTIONS: tuple[str, ...] = (
     GENERATED,
-    "Assumed: running times lie in narrow bands at the published percentiles of the JCT less the "
-    "mean queuing time, for these and the mean leave no room for more.",
+    "Assumed: running times lie in narrow bands at the published percentiles of the JCT minus the "
+    "mean queuing time, because the published mean allows no wider bands.",
     "Assumed: 1 to 64 GPUs per job, in powers of two, 61 % of the jobs on one GPU, long jobs wider "
-    "than short ones, so that the cluster is asked for 77 % of its GPU time: the paper states a "
-    "usage of 72 % (table 5) and of 82 % (section 2), and with 77 % jobs queue as published.",
+    "than short ones, so that the jobs need 77 % of the GPU time. The paper states a usage of 72 % "
+    "(table 5) and of 82 % (section 2), and with 77 % jobs queue as published.",
     "Assumed: jobs of the elastic kind (5 % of all, 36 % of the GPU time) run for 14.2 hours with "
     "about 10 GPUs each at their base demand.",
     "Assumed: submissions are a doubly stochastic Poisson process, in which 7 to 9 heavy hours and "
-    "15 to 17 light ones take turns, and every hour has a random rate of its own; jobs of less "
-    "than 50 minutes come more evenly.",
+    "15 to 17 light hours alternate and every hour has its own random rate; jobs of less than 50 "
+    "minutes arrive more evenly.",
     ONE_GPU_WORKERS,
 )
 
@@ -119,28 +119,29 @@ def lyra_like(
     assumptions: JobAssumptions | None = None,
     shape: LoadShape | None = None,
 ) -> Workload:
-    """Generate a workload with the published figures of Lyra's trace.
+    """Generate a workload with the published statistics of Lyra's trace.
 
-    Lyra's scenarios (section 7.1) are: Basic, what is assumed by default; Advanced,
-    `heterogeneous_percent` 10; Heterogeneous, that and `fungible_percent` 0; Ideal, `all_elastic`.
-    Every draw has a stream of its own, so that workloads that differ in an assumption are equal in
-    all else.
+    Lyra's scenarios (section 7.1) are: Basic, the default assumptions; Advanced, with
+    `heterogeneous_percent` 10; Heterogeneous, with `heterogeneous_percent` 10 and
+    `fungible_percent` 0; Ideal, with `all_elastic`. Each property has its own random stream, so
+    workloads that differ in one assumption are otherwise equal.
 
     Parameters
     ----------
     days
-        Length of the submissions, at least 1.
+        The days over which jobs are submitted, at least 1.
     seed
-        Of all draws, at least 0; the same seed gives the same workload on any machine.
+        The random seed, at least 0; a seed gives the same workload on any machine.
     training_gpus
-        Of the cluster that the load is meant for, at least 1. No job asks for more.
+        The training GPUs of the cluster, at least 1. No job needs more.
     jobs
-        How many; None scales the published 50,390 with days and GPUs, which keeps the load.
+        The number of jobs. None scales the published 50,390 jobs with days and GPUs, which keeps
+        the load.
     assumptions
-        Of the jobs; None for Basic. Up to 5 %, elastic jobs are drawn from those of the elastic
-        kind; beyond, from all others.
+        The assumptions on the jobs; None for Basic. Up to 5 % elastic jobs are drawn from the
+        classes marked as elastic; further ones are drawn from all other jobs.
     shape
-        When jobs come and how large they are, in place of what is assumed of both.
+        The job arrivals and sizes that replace the default assumptions on both.
 
     Raises
     ------
@@ -149,18 +150,20 @@ def lyra_like(
 
     Notes
     -----
-    Shares and quantiles are kept by every workload, not only in the mean over seeds: kinds of
-    jobs, GPUs and running times are drawn one from each of equally likely intervals. With fewer
-    than some thousand jobs the load still varies, for a handful of jobs holds a quarter of the GPU
-    time. Time O(jobs log jobs), about two seconds for 50,390.
+    Every workload keeps shares and quantiles, not only the mean over seeds: one value of class,
+    GPUs and running time is drawn from each of equally likely intervals. With fewer than a few
+    thousand jobs the load still varies, because a few jobs use a quarter of the GPU time. Takes
+    O(jobs log jobs) time, about two seconds for 50,390 jobs.
 
-    How well it fits, by strict FIFO on pooled GPUs with seeds 0 to 5 (published: tables 5 and 8):
+    Results of strict FIFO on pooled GPUs with seeds 0 to 5, with published values in brackets
+    (tables 5 and 8):
     mean queuing time 2,530 to 4,920 s (3,072), its median 0 (55), 75th percentile 4,050 to 9,940
     (1,892) and 95th 11,900 to 21,900 (8,357); mean JCT 16,060 to 18,440 s (16,610), its median
     1,890 to 4,540 (791), 75th percentile 26,200 to 26,600 (29,163), 95th 77,300 (82,933) and 99th
-    362,000 (376,513); 31 to 39 % of the jobs queue (38 %). Medians are not met: a pooled cluster
-    is either full for hours or not at all. The load, 77 % of the GPU time during submissions, lies
-    between the two usages that the paper states, 72 % (table 5) and 82 % (section 2).
+    362,000 (376,513); 31 to 39 % of the jobs queue (38 %). The medians do not match, because a
+    pooled cluster is either full for hours or not at all. The load, 77 % of the GPU time during
+    submissions, lies between the two usages that the paper states, 72 % (table 5) and 82 % (section
+    2).
     """
     assumptions = assumptions or JobAssumptions()
     jobs = _job_count(days=days, seed=seed, training_gpus=training_gpus, jobs=jobs)
@@ -199,9 +202,9 @@ def lyra_shaped(
     training_gpus: int = PUBLISHED_TRAINING_GPUS,
     jobs: int | None = None,
 ) -> ShapedJobs:
-    """Return the jobs of `lyra_like` with a shape as arrays, in a hundredth of the time.
+    """Return the jobs of `lyra_like` with a load shape, as arrays, about 100 times as fast.
 
-    Parameters and errors as there.
+    Parameters and errors are those of `lyra_like`.
     """
     jobs = _job_count(days=days, seed=seed, training_gpus=training_gpus, jobs=jobs)
     half_a_day = ((0, shape.half_a_day_s), (1000, shape.half_a_day_s + HALF_A_DAY_BAND_S))
@@ -234,7 +237,7 @@ def lyra_shaped(
 
 
 def _job_count(*, days: int, seed: int, training_gpus: int, jobs: int | None) -> int:
-    """Return how many jobs there are, once what is asked for has been checked."""
+    """Check the parameters of a generated workload, and return its number of jobs."""
     require_integer("days", days, minimum=1, maximum=MOST_GENERATED_DAYS)
     require_integer("seed", seed, minimum=0)
     require_integer("training_gpus", training_gpus, minimum=1)
@@ -251,7 +254,7 @@ def _job_count(*, days: int, seed: int, training_gpus: int, jobs: int | None) ->
 def _drawn_jobs(
     *, days: int, seed: int, training_gpus: int, jobs: int
 ) -> list[tuple[int, int, int, bool]]:
-    """Draw (submission in ms, running time in ms, GPUs, whether of the elastic kind), in order."""
+    """Return random (submission in ms, running time in ms, GPUs, elastic kind) tuples, in order."""
     sizes = _sizes(jobs, seed)
     submissions_ms = _submissions_ms([duration_ms for duration_ms, _, _ in sizes], days, seed)
     order = sorted(range(jobs), key=submissions_ms.__getitem__)
@@ -264,7 +267,7 @@ def _drawn_jobs(
 
 
 def _sizes(jobs: int, seed: int) -> list[tuple[int, int, bool]]:
-    """Draw (running time in ms, GPUs, whether of the elastic kind) of each job, in no order."""
+    """Return (running time in ms, GPUs, is of elastic kind) for each job, in random order."""
     classes, durations, gpus, order = (
         IntegerStream(workload="lyra-like", version=VERSION, purpose=purpose, seed=seed)
         for purpose in ("class", "duration", "gpus", "order")
@@ -285,13 +288,13 @@ def _sizes(jobs: int, seed: int) -> list[tuple[int, int, bool]]:
 def _one_from_each_interval(
     shares: Sequence[int], intervals: int, stream: IntegerStream
 ) -> list[int]:
-    """Draw a position of `shares` from each of equally likely intervals, in rising order.
+    """Draw an index into `shares` from each of `intervals` equally likely intervals, ascending.
 
-    How often each is drawn differs from its share of the draws by less than 2, and by nothing in
-    the mean, however few the draws are.
+    The frequency of each index differs from its expected value by less than 2 for every seed, and
+    the mean frequency over seeds is the expected value.
     """
     ends = list(accumulate(shares))
-    unit = ends[-1] * _PARTS  # of which there are `intervals` in all
+    unit = ends[-1] * _PARTS  # the range has `intervals` units
     drawn = []
     for interval in range(intervals):
         place = interval * unit + stream.below(unit)
@@ -302,9 +305,9 @@ def _one_from_each_interval(
 def _quantile_ms(
     quantiles: Sequence[tuple[int, int]], interval: int, intervals: int, stream: IntegerStream
 ) -> int:
-    """Draw from one of equally likely intervals, by the quantile function, in integers."""
+    """Draw a running time in milliseconds from one of `intervals` equally likely intervals."""
     parts = _PARTS
-    place = (interval * parts + stream.below(parts)) * 1000  # of `intervals * parts` per mille
+    place = (interval * parts + stream.below(parts)) * 1000  # out of 1000 * intervals * parts
     for (low, low_s), (high, high_s) in pairwise(quantiles):
         if place < high * intervals * parts:
             above = place - low * intervals * parts
@@ -315,7 +318,7 @@ def _quantile_ms(
 
 
 def _submissions_ms(durations_ms: Sequence[int], days: int, seed: int) -> list[int]:
-    """Draw when each job is submitted, given how many there are in all."""
+    """Draw the submission time of each job in milliseconds, given the number of jobs."""
     rates = IntegerStream(workload="lyra-like", version=VERSION, purpose="rates", seed=seed)
     moments = IntegerStream(workload="lyra-like", version=VERSION, purpose="moments", seed=seed)
     hours = 24 * days
@@ -341,18 +344,20 @@ def _submissions_ms(durations_ms: Sequence[int], days: int, seed: int) -> list[i
 
 
 def bootstrapped(workload: Workload, *, days: int = 10, seed: int) -> Workload:
-    """Return `days` days drawn with replacement from the days of a workload.
+    """Return a workload of `days` days drawn with replacement from the days of a workload.
 
-    So does Lyra to get ten traces of ten days out of its one (section 7.2, figure 12).
+    Lyra's authors make ten traces of ten days from their trace in this way (section 7.2, figure
+    12).
 
     Parameters
     ----------
     workload
-        Its days are counted from moment 0; the last one counts when half of it or more is there.
+        The original workload. Its days are counted from time 0; the last day is used if the
+        workload covers at least half of it.
     days
-        At least 1.
+        The number of days to draw, at least 1.
     seed
-        Of the draws, at least 0.
+        The random seed, at least 0.
 
     Raises
     ------
@@ -392,7 +397,7 @@ def bootstrapped(workload: Workload, *, days: int = 10, seed: int) -> Workload:
 
 
 INFERENCE_BUSY_PER_MILLE = (
-    # Share of inference GPUs that serve, hour by hour from 1 to 7 October 2020 (figure 1).
+    # Busy inference GPUs in thousandths, for each hour from 1 to 7 October 2020 (figure 1).
     *(645, 502, 442, 425, 422, 439, 526, 624, 695, 770, 831, 843),
     *(831, 831, 840, 807, 829, 834, 839, 906, 968, 966, 968, 871),
     *(606, 487, 426, 420, 402, 420, 467, 529, 621, 698, 805, 820),
@@ -410,30 +415,31 @@ INFERENCE_BUSY_PER_MILLE = (
 )
 
 LARGEST_DEPARTURE = 0.0282
-"""Of the busy share from its smooth curve: the median change within 5 minutes is then 2 %."""
+"""The largest deviation of the busy share from its curve, for a median change of 2 % in 5 min."""
 
 
 def inference_demand(
     *, days: int = PUBLISHED_DAYS, seed: int = 0, servers: int = PUBLISHED_INFERENCE_SERVERS
 ) -> InferenceDemand:
-    """Generate the demand of an inference cluster with the published load of Lyra's.
+    """Generate the demand of an inference cluster with the published hourly load of Lyra's cluster.
 
-    The hourly curve of figure 1 (one week, then again from its start) is interpolated to steps of
-    5 minutes. Bursts are added: in each hour the twelve steps depart from the curve by twelve
+    The hourly curve of figure 1 covers one week, and repeats. It is interpolated to steps of 5
+    minutes. Random bursts are added: in each hour the twelve steps deviate from the curve by twelve
     equally spaced amounts from -2.8 % to 2.8 % of the cluster, in random order. The mean of each
-    hour stays that of the curve, and the median change from one step to the next is 2 % of the
-    cluster, which is the burst that Lyra's headroom covers (section 7.1). The departures cannot
-    be foreseen: a forecast that knows the curve has a mean squared error of about 0.0003, where
-    Lyra's predictor has 0.00048 (section 6).
+    hour is that of the curve. The median change from one step to the next is 2 % of the cluster,
+    the burst that Lyra's headroom covers (section 7.1). The deviations are unpredictable: a
+    forecast that knows the curve has a mean squared error of about 0.0003, and Lyra's predictor has
+    0.00048 (section 6).
 
     Parameters
     ----------
     days
-        At least 1.
+        The number of days, at least 1.
     seed
-        Of the bursts, at least 0.
+        The random seed of the bursts, at least 0.
     servers
-        Of the cluster, 8 GPUs each, at least 1; shares are of whole GPUs.
+        The number of 8-GPU servers of the cluster, at least 1; busy shares are multiples of one
+        GPU.
 
     Raises
     ------
@@ -463,19 +469,19 @@ def inference_demand(
         step_s=float(STEP_S),
         busy_share=tuple(shares),
         assumptions=(
-            "Generated: the hourly load that Lyra's figure 1 shows for a week, again and again.",
-            "Assumed: within each hour the load departs from the curve by up to 2.8 % of the "
-            "cluster at random, so that the median change within 5 minutes is 2 %.",
+            "Generated: the hourly load that Lyra's figure 1 shows for one week, repeated.",
+            "Assumed: within each hour the load deviates at random from the curve by up to 2.8 % "
+            "of the cluster, so that the median change within 5 minutes is 2 %.",
         ),
     )
 
 
 def _values_at_half_past() -> list[float]:
-    """Return values between which straight lines have the published means of the hours.
+    """Return busy shares at half past each hour whose straight lines have the hourly means.
 
-    Such a line's mean over an hour is six eighths of its value at half past and an eighth of each
-    neighbour's. That system is solved by repeated substitution, whose error shrinks to a third
-    each time.
+    The mean over an hour is 6/8 of the value in the middle of the hour plus 1/8 of each
+    neighbouring value. This linear system is solved by iteration, which reduces the error to a
+    third each time.
     """
     means = [per_mille / 1000 for per_mille in INFERENCE_BUSY_PER_MILLE]
     values = means
@@ -491,8 +497,8 @@ TESTBED_JOBS = 180
 TESTBED_ELASTIC_PERCENT = 6
 TESTBED_SPAN_S = 8 * 3600
 TESTBED_WIDEST_JOB = 16
-# Shares of the jobs and running times up to them: 2 minutes to 2 hours as published, and a mean of
-# 2,540 s, by which the published means of JCT and queuing time differ.
+# Quantiles of running times: 2 minutes to 2 hours, as published.
+# Their mean is 2,540 s, the difference of the published means of JCT and queuing time.
 TESTBED_DURATIONS_S = ((0.0, 120.0), (0.5, 1400.0), (1.0, 7200.0))
 
 
@@ -503,21 +509,22 @@ def lyra_testbed(
     jobs: int = TESTBED_JOBS,
     assumptions: JobAssumptions | None = None,
 ) -> Workload:
-    """Return the jobs of the testbed (section 7.5).
+    """Return the jobs of Lyra's testbed (section 7.5).
 
-    Each asks for half the GPUs of a job of the large cluster and none for more than 16,
-    submissions last 8 hours, running times 2 minutes to 2 hours in the order of the original ones.
+    Each job is a job of `lyra_like` with half as many GPUs, at most 16. Submissions last 8 hours.
+    Running times are 2 minutes to 2 hours, in the same order as the original running times.
 
     Parameters
     ----------
     cluster
-        Of whose training GPUs no job asks for more.
+        The cluster; no job needs more than its training GPUs.
     seed
-        Of all draws.
+        The random seed.
     jobs
-        How many.
+        The number of jobs.
     assumptions
-        Shares of jobs; None for Basic with 6 % elastic ones: 11 of 180, 10 in the paper.
+        The assumptions on the jobs. None for Basic with 6 % elastic jobs, which are 11 of 180; the
+        paper has 10.
     """
     shares = assumptions or JobAssumptions(elastic_percent=TESTBED_ELASTIC_PERCENT)
     original = lyra_like(training_gpus=cluster.gpus, jobs=jobs, seed=seed, assumptions=shares)

@@ -1,7 +1,7 @@
-"""Workloads by name: generators that ask for a cluster and a seed, and for nothing else.
+"""Workloads by name: generators of jobs for a given cluster and seed.
 
-`lyra_opt.registry` lists the built-in ones; other packages register theirs in the entry-point group
-``lyra_opt.workloads``.
+`lyra_opt.registry` lists the built-in workloads; other packages register workloads in the
+entry-point group ``lyra_opt.workloads``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lyra_opt.instances.network.jobs import (
     dally_distributed,
     dally_poisson,
 )
-from lyra_opt.instances.traces import TRACES_VARIABLE, locate
+from lyra_opt.instances.traces import NOT_THERE, TRACES_VARIABLE, locate
 from lyra_opt.instances.workloads.load_shape import LoadShape
 from lyra_opt.instances.workloads.lyra_like import (
     PUBLISHED_DAYS,
@@ -50,29 +50,29 @@ if TYPE_CHECKING:
 
 GAVEL_LIKE_JOBS = 200
 ARRIVALS_PER_HOUR_PER_GPU = 2 / 108
-"""Two jobs an hour on Gavel's cluster: about as much work as it can do."""
+"""Two jobs per hour on Gavel's 108 GPUs, which is about the capacity of the cluster."""
 
 _SHAPE = Settings(LoadShape)
 
 NOTHING_ASSUMED = JobAssumptions(elastic_percent=0, fungible_percent=0)
-"""Of what no public trace says: no job is elastic, fungible or heterogeneous."""
+"""The assumptions under which no job is elastic, fungible or heterogeneous."""
 
 
 @dataclass(frozen=True)
 class NamedWorkload(NamedMaker):
-    """A generator of workloads: `make(cluster, seed)` returns the jobs.
+    """A registered generator of workloads, whose `make(cluster, seed)` returns the jobs.
 
-    Arguments of `make` that may only be given by name are parameters that a scenario may set; but
-    ``assumptions`` gets what the scenario assumes of jobs, which is drawn afterwards for generators
-    that do not ask for it, and ``table`` its table of throughputs.
+    Keyword-only arguments of `make` are parameters that a scenario may set, with two exceptions.
+    ``assumptions`` receives the scenario's assumptions on jobs; they are applied afterwards if
+    `make` lacks the argument. ``table`` receives the scenario's throughput table.
 
     Parameters
     ----------
     reads
-        Traces that it looks for with `lyra_opt.instances.traces.locate`.
+        The trace files that the generator reads, found by `lyra_opt.instances.traces.locate`.
     gangs
-        Returns the base demands of the same jobs as arrays, for the same arguments but for
-        assumptions, much sooner; None where there is no such way.
+        A faster function that returns only the base demands of the jobs, as arrays. It takes the
+        arguments of `make` except assumptions. None if there is no such function.
     """
 
     reads: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ class NamedWorkload(NamedMaker):
 
     @property
     def asks_for(self) -> tuple[str, ...]:
-        """Names of what it can be given beside cluster and seed."""
+        """Names of the keyword-only arguments of `make`, except ``seed``."""
         return tuple(
             each.name
             for each in signature(self.make).parameters.values()
@@ -89,22 +89,22 @@ class NamedWorkload(NamedMaker):
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Names of what may be set."""
+        """Names of the parameters that a scenario may set."""
         return tuple(name for name in self.asks_for if name not in ("assumptions", "table"))
 
 
 WORKLOADS = Plugins("lyra_opt.workloads", "workload", NamedWorkload)
-"""All workloads by name."""
+"""All registered workloads by name."""
 
 
 def gangs_of(workload: Workload) -> Gangs:
-    """Return the base demands of jobs as arrays, on GPUs of speed 1."""
+    """Return the base demands of all jobs as arrays, for GPUs of speed 1."""
     rows = [(job.submit_s, job.duration_s, job.min_gpus) for job in workload.jobs]
     return Gangs.of(*zip(*rows, strict=True))
 
 
 def find_workload(name: str) -> NamedWorkload:
-    """Return the workload called `name`; `UserError` that names all if there is none."""
+    """Return the workload with this name; `UserError` if the name is unknown."""
     workload: NamedWorkload = WORKLOADS.find(name)
     return workload
 
@@ -119,22 +119,22 @@ def gavel_like_for(
     slo_percent: int = 0,
     table: ThroughputTable | None = None,
 ) -> Workload:
-    """Return jobs by the rules of Gavel's generator.
+    """Return jobs by the rules of Gavel's generator, with rates for the GPUs of a cluster.
 
     Parameters
     ----------
     cluster
-        For whose GPUs they get rates.
+        The cluster; jobs get rates on its GPU types.
     seed
-        Of the draws.
+        The random seed.
     jobs
-        How many; None for `GAVEL_LIKE_JOBS`.
+        The number of jobs; None for `GAVEL_LIKE_JOBS`.
     arrivals_per_hour
-        0 submits all at once; None is in proportion to the GPUs.
+        The arrival rate. 0 submits all jobs at once; None is 2/108 per GPU.
     high_priority_percent, slo_percent
-        Shares of the jobs with weight 5, and with a deadline.
+        The percentages of jobs with weight 5, and with a deadline.
     table
-        Of throughputs; None for Gavel's.
+        The throughput table; None for Gavel's.
     """
     if arrivals_per_hour is None:
         arrivals_per_hour = ARRIVALS_PER_HOUR_PER_GPU * cluster.gpus
@@ -185,7 +185,7 @@ def _lyra_gangs(
 
 
 def for_any_cluster(generate: Callable[..., Workload]) -> Callable[..., Workload]:
-    """Return a generator that takes the cluster, as `NamedWorkload` asks, and ignores it."""
+    """Return a generator with the arguments of `NamedWorkload.make` that ignores the cluster."""
 
     @wraps(generate)
     def make(cluster: Cluster, seed: int, **parameters: Any) -> Workload:  # noqa: ARG001
@@ -204,16 +204,15 @@ def _hadar_480(
         source = lyra_like(days=stand_in_days)
     else:
         raise UserError(
-            f"workload hadar-480 draws from the trace {PHILLY_TRACE}, which is neither here nor in "
-            f"the folder that {TRACES_VARIABLE} names; with jobs.parameters.stand_in_days=15 it "
-            "draws from generated jobs"
+            f"workload hadar-480 draws from the trace {PHILLY_TRACE}, which is {NOT_THERE}; set "
+            "jobs.parameters.stand_in_days=15 to draw from generated jobs"
         )
     return hadar_480(source, seed=seed, gpu_types=cluster.gpu_types, jobs=jobs)
 
 
 @lru_cache(maxsize=1)
 def _trace(path: Path) -> Workload:
-    """Return a trace, kept because many draws share it."""
+    """Return the workload of a trace, cached because several seeds use the same trace."""
     return read_workload(path)
 
 
@@ -221,8 +220,8 @@ def _named_mix(jobs: int) -> NamedWorkload:
     def make(cluster: Cluster, seed: int) -> Workload:  # noqa: ARG001
         return mix(jobs, gpu_types=cluster.gpu_types)
 
-    count = "a job" if jobs == 1 else f"{jobs} jobs at once"
-    return NamedWorkload(f"mix-{jobs}", f"{count}, of a GPU each, as for HadarE", make)
+    count = "one job on one GPU" if jobs == 1 else f"{jobs} one-GPU jobs submitted at once"
+    return NamedWorkload(f"mix-{jobs}", f"{count}, like HadarE's mixes", make)
 
 
 def _pollux(cluster: Cluster, seed: int, *, number: int = 1) -> Workload:  # noqa: ARG001
@@ -231,41 +230,42 @@ def _pollux(cluster: Cluster, seed: int, *, number: int = 1) -> Workload:  # noq
 
 LYRA_LIKE = NamedWorkload(
     "lyra-like",
-    "the published figures of Lyra's trace, for as many training GPUs",
+    "jobs with the published statistics of Lyra's trace, scaled to the training GPUs",
     _lyra_like,
     gangs=_lyra_gangs,
 )
 LYRA_TESTBED = NamedWorkload(
     "lyra-testbed",
-    "180 jobs of 2 minutes to 2 hours within 8 hours, as for Lyra's testbed",
+    "180 jobs of 2 minutes to 2 hours, submitted within 8 hours, as for Lyra's testbed",
     lyra_testbed,
 )
-GAVEL_LIKE = NamedWorkload("gavel-like", "rules of Gavel's generator", gavel_like_for)
+GAVEL_LIKE = NamedWorkload("gavel-like", "jobs by the rules of Gavel's generator", gavel_like_for)
 POLLUX = NamedWorkload(
     "pollux",
-    f"160 jobs within 8 hours, of Pollux's simulations; its artifact's {POLLUX_FILES[0]} to "
-    f"{POLLUX_FILES[-1]} must be here or in the folder that {TRACES_VARIABLE} names",
+    f"160 jobs within 8 hours, from Pollux's simulations; needs {POLLUX_FILES[0]} to "
+    f"{POLLUX_FILES[-1]} of its artifact in the working folder or in the folder that "
+    f"{TRACES_VARIABLE} names",
     _pollux,
     reads=POLLUX_FILES,
 )
 HADAR_480 = NamedWorkload(
     "hadar-480",
-    "480 jobs of the Philly trace by class of GPU time; "
-    f"{PHILLY_TRACE} must be here or in the folder that {TRACES_VARIABLE} names",
+    "480 jobs of the Philly trace, drawn by class of GPU time; needs "
+    f"{PHILLY_TRACE} in the working folder or in the folder that {TRACES_VARIABLE} names",
     _hadar_480,
     reads=(PHILLY_TRACE,),
 )
 MIX_1, MIX_3, MIX_4, MIX_5, MIX_8, MIX_10, MIX_12 = map(_named_mix, MIX_SIZES)
 DALLY_BATCH = NamedWorkload(
-    "dally-batch", "500 jobs at once, with the numbers of Dally's", for_any_cluster(dally_batch)
+    "dally-batch", "Dally's batch set: 500 jobs, submitted at once", for_any_cluster(dally_batch)
 )
 DALLY_POISSON = NamedWorkload(
     "dally-poisson",
-    "the jobs of dally-batch, one after the other",
+    "the jobs of dally-batch, submitted by a Poisson process",
     for_any_cluster(dally_poisson),
 )
 DALLY_DISTRIBUTED = NamedWorkload(
     "dally-distributed",
-    "411 gangs of several GPUs, with the numbers of Dally's",
+    "Dally's distributed set: 411 gangs of several GPUs, submitted by a Poisson process",
     for_any_cluster(dally_distributed),
 )

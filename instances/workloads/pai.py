@@ -1,4 +1,4 @@
-"""Alibaba's PAI trace of 2020: two tables without a header."""
+"""The trace of Alibaba's PAI cluster of 2020: a task table and a job table, without headers."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ PAI_TASK_COLUMNS = (
 _PAI_STATUSES = frozenset({"Running", "Terminated", "Failed", "Waiting"})
 _IGNORED = ("plan_cpu", "plan_mem", "gpu_type", "inst_id", "user")
 SUBMISSION_BYTES, TASK_BYTES = 200, 300
-"""Memory of a row of the job table, and of the task table."""
+"""Memory in bytes of a row of the job table, and of a row of the task table."""
 
 _PAI_STATUS = PAI_JOB_COLUMNS.index("status")
 
 
 class PaiTables(TraceLayout):
-    """Alibaba's task table and job table, of which either one is named."""
+    """The layout of Alibaba's task table and job table; the user names one of the two files."""
 
     name = "Alibaba PAI 2020 pai_task_table and pai_job_table"
     form = f"{len(PAI_TASK_COLUMNS)} and {len(PAI_JOB_COLUMNS)} columns, no header"
 
     def likeness(self, text: str, header: Sequence[str]) -> int:  # noqa: ARG002
-        """See `TraceLayout`."""
+        """Return 20 if the first row matches one of the two tables, else 0."""
         return 2 * len(PAI_TASK_COLUMNS) if _is_pai(header) else 0
 
     def read(self, source: str, text: str, vc: str | None) -> Found:
-        """See `TraceLayout`."""
+        """Return the jobs of both tables; the second table must be in the same folder."""
         if not _is_pai(header := first_row(text)):
-            raise InputError(source, f"is not a table of Alibaba's: it must have {self.form}")
+            raise InputError(source, f"is not one of Alibaba's tables, which have {self.form}")
         return _read_pai(source, text, header, vc)
 
 
@@ -61,7 +61,7 @@ PAI = PaiTables()
 
 def _is_pai(header: Sequence[str]) -> bool:
     row = tuple(header)
-    if row in (PAI_JOB_COLUMNS, PAI_TASK_COLUMNS):  # a header put in front
+    if row in (PAI_JOB_COLUMNS, PAI_TASK_COLUMNS):  # somebody added a header
         return True
     return len(row) in (len(PAI_JOB_COLUMNS), len(PAI_TASK_COLUMNS)) and (
         row[_PAI_STATUS] in _PAI_STATUSES
@@ -78,7 +78,7 @@ def _read_pai(source: str, text: str, header: Sequence[str], vc: str | None) -> 
     if not is_task_table and not has_other:
         raise InputError(
             source,
-            "is Alibaba's job table, which has no GPUs: pai_task_table.csv must be beside it",
+            "is Alibaba's job table, which has no GPUs; pai_task_table.csv must be beside it",
         )
     other_text = ""
     if has_other:
@@ -97,20 +97,19 @@ def _read_pai(source: str, text: str, header: Sequence[str], vc: str | None) -> 
     _add_pai_jobs(found, _pai_rows(task_source, task_text, PAI_TASK_COLUMNS), submissions)
     found.ignore(_IGNORED if job_text else _IGNORED[:3])
     found.remarks.append(
-        "GPUs of a job are those of all its tasks, shares of a GPU added up and rounded up to "
-        "whole ones; it holds them from the start of its first task with GPUs to the end of its "
-        "last one."
+        "The GPUs of a job are the sum over all its tasks, including shares of GPUs, rounded up. "
+        "The job holds them from the start of its first task with GPUs to the end of its last."
     )
     if not job_text:
         found.remarks.append(
-            "A job is submitted when its first task starts, for lack of a job table."
+            "There is no job table, so the submission time of a job is the start of its first task."
         )
     return found
 
 
 @dataclass(slots=True)
 class _PaiJob:
-    """The tasks with GPUs of a job: the first row, GPUs in percent, and when they ran."""
+    """The tasks with GPUs of one job: first row, GPUs in per cent, start and end."""
 
     row: int
     gpu_percent: int = 0
@@ -120,7 +119,7 @@ class _PaiJob:
 
 
 def _add_pai_jobs(found: Found, rows: Iterable[Row], submissions: dict[str, int]) -> None:
-    """Add the jobs of a task table; a job with a row that is dropped is dropped as a whole."""
+    """Add the jobs of a task table; a job with a dropped row is dropped completely."""
     tasks_of: dict[str, _PaiJob] = {}
     names, bad = set(), set()
     counted = 0
@@ -135,9 +134,8 @@ def _add_pai_jobs(found: Found, rows: Iterable[Row], submissions: dict[str, int]
             _add_task(tasks_of, name, row)
         if found.bad_rows.count > count:
             bad.add(row.values[0].strip())
-    count_memory(
-        -counted
-    )  # what follows makes more of each job than its tasks take, and frees them
+    # The task rows are freed before the jobs are built.
+    count_memory(-counted)
     without = len(names - tasks_of.keys() - bad)
     if without:
         found.left_out[NO_GPUS] = without

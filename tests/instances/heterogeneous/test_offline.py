@@ -151,7 +151,7 @@ def test_drawn_packing_changes_nothing_else(tmp_path):
             assert 0.3 * alone <= rate <= alone
     with pytest.raises(UserError, match="must be no for the objective makespan"):
         OFFLINE.generate(parameters | {"objective": "makespan"}, 0)
-    with pytest.raises(FieldError, match="table gavel has no rates of two kinds"):
+    with pytest.raises(FieldError, match="table gavel has no rates of pairs"):
         OFFLINE.generate(parameters | {"packing": "measured"}, 0)
     table = tmp_path / "mine.csv"
     rows = ["model,batch_size,gpus,beside_model,beside_batch_size,v100", "A,,1,,,4", "A,,1,A,,3"]

@@ -67,7 +67,7 @@ def test_job_types_without_a_rate_on_the_reference_are_left_out():
     assert [kind.name for kind in table.job_types] == ["GPT-4"]
     assert table.packed == {}
     assert table.remarks(()) == (
-        "Left out of table mine, because they have no rate on a100, the reference: "
+        "Left out of table mine, because they have no rate on the reference a100: "
         "Old-2 on 1 GPUs, Older on 1 GPUs.",
     )
 

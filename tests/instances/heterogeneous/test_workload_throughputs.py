@@ -41,9 +41,7 @@ def test_jobs_that_say_nothing():
     assert v100_hours(workload) == pytest.approx([1, 2, 3, 0.5])
     assert [job.min_gpus for job in workload.jobs] == [1, 3, 16, 8]
     assert [job.submit_s for job in workload.jobs] == [0, 3600, 7200, 9000]
-    assert any(
-        "does not say what it runs (4 jobs)" in sentence for sentence in workload.assumptions
-    )
+    assert any("names no model (4 jobs)" in sentence for sentence in workload.assumptions)
     assert any("next smaller" in sentence for sentence in workload.assumptions)
     assert digest(workload) == SILENT_DIGEST
 
@@ -66,9 +64,9 @@ def test_jobs_that_say_their_model_get_its_rates():
         assert v100_hours(workload) == pytest.approx([1, 2, 3, 0.5])
         assert [job.model for job in workload.jobs] == [job.model for job in trace.jobs]
     told = " ".join(workload.assumptions)
-    assert "those that jobs say, of the table (2 jobs)" in told
-    assert "where a job does not say what it runs (1 job)" in told
-    assert "has not what is said (1 job: GPT-3)" in told
+    assert "of the table that jobs name are used (2 jobs)" in told
+    assert "if a job names no model (1 job)" in told
+    assert "lacks the model of a job (1 job: GPT-3)" in told
 
 
 def test_batch_size_is_drawn_where_it_is_not_said():
@@ -98,8 +96,10 @@ def test_own_steps():
     silent = with_throughputs(trace, TABLE, MEASURED_TYPES, seed=0)
     assert workload.jobs[0].steps == gangs_of(workload)[0].steps == 50
     assert workload.jobs[1:] == silent.jobs[1:]
-    assert any("say how many of a model" in sentence for sentence in workload.assumptions)
-    assert not any("say how many of a model" in sentence for sentence in silent.assumptions)
+    assert any("its own steps if the trace states" in sentence for sentence in workload.assumptions)
+    assert not any(
+        "its own steps if the trace states" in sentence for sentence in silent.assumptions
+    )
 
 
 def test_what_users_ask_for_is_kept():

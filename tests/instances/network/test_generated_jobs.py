@@ -109,7 +109,7 @@ class TestMarginals:
         ]
         assert statistics.median(ideal_h) == pytest.approx(6.9, rel=0.03)
         assert statistics.fmean(ideal_h) == pytest.approx(16.0, rel=0.03)
-        assert "6.9 h at the median and 16.0 h" in dally_batch(seed=0).assumptions[1]
+        assert "median 6.9 h and mean 16.0 h" in dally_batch(seed=0).assumptions[1]
 
 
 class TestSeeds:
@@ -230,15 +230,15 @@ class TestTraceJobs:
         named = [replace(job, model="mine") for job in self.TRACE.jobs]
         workload = assigned_models(replace(self.TRACE, jobs=tuple(named)), seed=0)
         assert {job.model for job in workload.jobs} == {"mine"}
-        assert (workload.name, workload.assumptions[1][:28]) == (
+        assert (workload.name, workload.assumptions[1][:26]) == (
             "trace",
-            "What jobs train is as in the",
+            "The models of all jobs are",
         )
         mixed = replace(self.TRACE, jobs=(named[0], *self.TRACE.jobs[1:]))
         workload = assigned_models(mixed, seed=0, shares=shares_of(["x", "y"]))
         assert workload.jobs[0].model == "mine"
         assert {job.model for job in workload.jobs[1:]} == {"x", "y"}
-        assert "what 1,999 of its 2,000 jobs train" in workload.assumptions[1]
+        assert "the models of 1,999 of its 2,000 jobs" in workload.assumptions[1]
         assert "(x 50 %, y 50 %)" in workload.assumptions[1]
 
     def test_shares_are_dallys_where_all_its_models_are_known(self):
