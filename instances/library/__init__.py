@@ -1,16 +1,16 @@
-"""The instance library: catalogues of instances, with the best that is known of each.
+"""The instance library: frozen catalogues of instances, with their best known solutions.
 
 ============================  ====================================================================
-``ID.json``, ``ID.json.gz``   an instance that is small, or that no family makes
-``catalogues/NAME.json``      a version of the library: its instances, frozen
-``plans/NAME.toml``           what it was made from
-``records/DATE.json``         what was known of the instances on a day
-``solutions/``                the best solutions known, each with its ``objective``
-``proofs/``                   certificates, which ``lyra-opt verify --proof`` takes
+``ID.json``, ``ID.json.gz``   an instance that is small, or that no family generates
+``catalogues/NAME.json``      the frozen list of instances of a library version
+``plans/NAME.toml``           the plan from which the catalogue was made
+``records/DATE.json``         best solutions, bounds and grades as of a date
+``solutions/``                the best known solutions, each with its ``objective``
+``proofs/``                   certificates, which ``lyra-opt verify --proof`` checks
 ============================  ====================================================================
 
-Instances without a file are made on demand by their family from their seed. Whatever is loaded is
-held against the SHA-256 of the catalogue.
+Instances without a file are generated on demand from their family and seed. Every instance that is
+loaded must have the SHA-256 hash of the catalogue.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @cache
 def library() -> Library:
-    """Return the library that comes along."""
+    """Return the library of this package."""
     from pathlib import Path
 
     from lyra_opt.instances.library.shelf import Library
@@ -34,5 +34,5 @@ def library() -> Library:
 
 
 def load_library_instance(name: str) -> LoadedInstance:
-    """Return an instance of the library; `UserError`, with the nearest, if there is none."""
+    """Return an instance of the library; `UserError` names the most similar id if it is unknown."""
     return library().load(name)

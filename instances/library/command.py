@@ -1,4 +1,4 @@
-"""``lyra-opt library``: the instances that come along, and the best that is known of each."""
+"""The command ``lyra-opt library``: list, show, copy, verify and improve library instances."""
 
 from __future__ import annotations
 
@@ -33,69 +33,73 @@ examples:
 """
 
 GET_DESCRIPTION = """\
-Write instances, ID.json, with their best solutions known, solutions/ID.solution.json, and
-certificates, proofs/ID.proof.json, and print the paths. Instances that do not come along as files
-are made from their seed; all are held against the catalogue's hashes."""
+Write instances (ID.json), their best known solutions (solutions/ID.solution.json) and certificates
+(proofs/ID.proof.json), and print the paths. Instances without a file are generated from their seed.
+The hash of every instance is compared with the catalogue."""
 
 VERIFY_DESCRIPTION = """\
-Recompute what the library says: the hash of each instance, the value of its best solution by the
-checker of the problem, and its certificate by the stand-alone checker, in exact arithmetic.
+Verify the library: compare the hash of each instance, recompute the objective of its best solution
+with the problem's checker, and check its certificate in exact arithmetic with the stand-alone
+checker.
 
-Exit code: 0 if all is right, 1 if something is not, 2 for bad input."""
+Exit code: 0 if everything is right, 1 if something is wrong, 2 for bad input."""
 
 KNOWN = (
     *("grade", "status", "best_known", "best_bound", "proof", "proved_with"),
     *("found_by", "found_with", "bound_by", "bound_with"),
 )
-"""What ``list --json`` says of what is known of an instance, in order."""
+"""The fields of the best known results in ``list --json``, in order."""
 
 OWN_FOLDER = "lyra-opt-library"
-"""Where a user's own records are unless they say otherwise."""
+"""The default folder of a user's own records."""
 
 SUBMIT_DESCRIPTION = f"""\
-Hand in solutions of instances of the library: files as "solve --out" writes them, or objects of
-"solve --json"; each names its instance. The checker of the problem recomputes what they are worth.
-One that is better than the best known goes with its day, and who found it, into records of your
-own: DIR/records/best-known-VERSION-DATE.json and DIR/solutions/, where DIR is {OWN_FOLDER} in the
-working folder. Other commands count them with --record DIR. The library itself is not changed.
+Submit solutions of library instances: files that "solve --out" writes, or objects of
+"solve --json"; each names its instance. The problem's checker recomputes their objectives. A
+solution that is better than the best known one is added to your own records, with the date and its
+author: DIR/records/best-known-VERSION-DATE.json and DIR/solutions/, where DIR is {OWN_FOLDER} in
+the working folder. Other commands use these records with --record DIR. The library itself does not
+change.
 
-Exit code: 0 if all are better, 1 if one is refused because it is not better or not valid (the
-others are kept), 2 for bad input; nothing is written then."""
+Exit code: 0 if all solutions are better, 1 if a solution is refused because it is not better or
+not valid (better ones are kept), 2 for bad input, in which case nothing is written."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Add the sub-command."""
+    """Add the sub-command ``library`` with its own sub-commands."""
     library = add_command(
         subparsers,
         "library",
-        "the instance library: instances with the best known of each",
-        "Instances of all problems, with the best solutions, bounds and proofs known.",
+        "the instance library: instances with their best known solutions",
+        "Instances of all problems, with their best known solutions, bounds and proofs.",
         EXAMPLES,
     )
     commands = library.add_subparsers(metavar="COMMAND")
-    listing = add_command(commands, "list", "the instances, a line each")
+    listing = add_command(commands, "list", "list the instances, one per line")
     completed_by_problems(
-        listing.add_argument("--problem", metavar="NAME", help="those of a problem alone")
+        listing.add_argument("--problem", metavar="NAME", help="only instances of this problem")
     )
-    listing.add_argument("--grade", choices=GRADES, help="those of a grade alone")
-    listing.add_argument("--status", choices=STATUSES, help="those that are proved, or are not")
+    listing.add_argument("--grade", choices=GRADES, help="only instances of this grade")
     listing.add_argument(
-        "--json", action="store_true", help="write one JSON array to stdout, an object an instance"
+        "--status", choices=STATUSES, help="only instances with, or without, a proved optimum"
+    )
+    listing.add_argument(
+        "--json", action="store_true", help="write a JSON array to stdout, one object per instance"
     )
     _add_record(listing)
     listing.set_defaults(run=run_list)
 
-    show = add_command(commands, "show", "all that is known of an instance")
+    show = add_command(commands, "show", "show all information on an instance")
     _add_id(show)
     add_json_option(show)
     _add_record(show)
     show.set_defaults(run=run_show)
 
-    get = add_command(commands, "get", "write instances and what proves them", GET_DESCRIPTION)
-    _add_ids(get, "of an instance")
+    get = add_command(commands, "get", "write instances, solutions and proofs", GET_DESCRIPTION)
+    _add_ids(get, "id of an instance")
     get.add_argument("--all", action="store_true", help="all instances; some are large")
     get.add_argument(
-        "--out", metavar="DIR", required=True, help="folder to write to, made if it is missing"
+        "--out", metavar="DIR", required=True, help="output folder, created if missing"
     )
     _add_record(get)
     get.set_defaults(run=run_get)
@@ -103,29 +107,27 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     verify = add_command(
         commands, "verify", "check instances, solutions and proofs", VERIFY_DESCRIPTION
     )
-    _add_ids(verify, "of an instance; all if none is given")
+    _add_ids(verify, "id of an instance (default: all instances)")
     _add_record(verify)
     verify.set_defaults(run=run_verify)
 
-    submit = add_command(
-        commands, "submit", "hand in a solution that is better", SUBMIT_DESCRIPTION
-    )
+    submit = add_command(commands, "submit", "submit a better solution", SUBMIT_DESCRIPTION)
     submit.add_argument("solutions", nargs="+", metavar="SOLUTION", help="solution file")
     submit.add_argument(
         "--record",
         metavar="DIR",
         default=OWN_FOLDER,
-        help=f"folder of your own records, made if it is missing (default {OWN_FOLDER})",
+        help=f"folder of your own records, created if missing (default {OWN_FOLDER})",
     )
     submit.add_argument(
         "--by",
         metavar="NAME",
         type=plain_text,
         default="anonymous",
-        help="who found it (default anonymous)",
+        help="author of the solutions (default anonymous)",
     )
     submit.add_argument(
-        "--json", action="store_true", help="write one JSON array to stdout, an object a solution"
+        "--json", action="store_true", help="write a JSON array to stdout, one object per solution"
     )
     submit.set_defaults(run=run_submit)
 
@@ -134,12 +136,12 @@ def _add_record(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--record",
         metavar="DIR",
-        help="count records of your own too, from the folder that submit writes",
+        help="also use your own records, from the folder that submit writes",
     )
 
 
 def _library(arguments: argparse.Namespace) -> Library:
-    """Return the library, with records of the user's own where they are asked for."""
+    """Return the library, including the user's own records if ``--record`` is given."""
     from lyra_opt.core.errors import UserError
     from lyra_opt.instances.library import library
     from lyra_opt.instances.library.own import LibraryWithOwn
@@ -153,7 +155,7 @@ def _library(arguments: argparse.Namespace) -> Library:
 
 
 def _add_id(parser: argparse.ArgumentParser) -> None:
-    completed_by(parser.add_argument("id", metavar="ID", help="of an instance"), _ids)
+    completed_by(parser.add_argument("id", metavar="ID", help="id of an instance"), _ids)
 
 
 def _add_ids(parser: argparse.ArgumentParser, meaning: str) -> None:
@@ -167,7 +169,7 @@ def _ids() -> Sequence[str]:
 
 
 def described(library: Library, entry: Entry) -> dict[str, Any]:
-    """Return an instance as ``list --json`` has it."""
+    """Return the object of an instance in ``list --json``."""
     from lyra_opt.core.fields import written
 
     best = library.known.get(entry.id)
@@ -190,7 +192,7 @@ def described(library: Library, entry: Entry) -> dict[str, Any]:
 
 
 def run_list(arguments: argparse.Namespace) -> int:
-    """Run ``list``; return the exit code."""
+    """Run ``library list``, and return the exit code."""
     from lyra_opt.commands.output import print_json, print_line, print_table
     from lyra_opt.core.plugins import PROBLEMS
     from lyra_opt.core.texts import show_value_of
@@ -221,7 +223,7 @@ def run_list(arguments: argparse.Namespace) -> int:
 
 
 def run_show(arguments: argparse.Namespace) -> int:
-    """Run ``show``; return the exit code."""
+    """Run ``library show``, and return the exit code."""
     from lyra_opt.commands.output import print_json, print_line
     from lyra_opt.core.fields import written
     from lyra_opt.core.texts import show_seconds, show_value_of, words
@@ -235,7 +237,10 @@ def run_show(arguments: argparse.Namespace) -> int:
         print_json({**shown, "runs": [written(run) for run in runs]})
         return 0
     print_line(entry.id)
-    shown |= {"provenance": entry.provenance.in_words(), "file": entry.file or "made on demand"}
+    shown |= {
+        "provenance": entry.provenance.in_words(),
+        "file": entry.file or "generated on demand",
+    }
     for name, value in shown.items():
         if name != "id" and value not in (None, []):
             text = ", ".join(value) if isinstance(value, list) else show_value_of(value)
@@ -251,18 +256,18 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 
 def run_get(arguments: argparse.Namespace) -> int:
-    """Run ``get``; return the exit code."""
+    """Run ``library get``, and return the exit code."""
     from lyra_opt.commands.output import make_folder, require_folder_path
     from lyra_opt.core.documents import write_text
     from lyra_opt.core.errors import UserError
 
     if bool(arguments.ids) == arguments.all:
-        raise UserError("get takes either ids or --all")
+        raise UserError("get: give either ids or --all")
     require_folder_path("--out", Path(arguments.out))
     shelf = _library(arguments)
     names = list(shelf.entries) if arguments.all else list(dict.fromkeys(arguments.ids))
     for name in names:
-        shelf.entry(name)  # all are known before the first is written
+        shelf.entry(name)  # refuses unknown ids before writing anything
     for name in names:
         for path, text in _files_of(shelf, name):
             target = Path(arguments.out) / path
@@ -273,7 +278,7 @@ def run_get(arguments: argparse.Namespace) -> int:
 
 
 def _files_of(library: Library, name: str) -> Iterator[tuple[Path, str]]:
-    """Yield the path inside of the output folder and the text of each file of an instance."""
+    """Yield the path in the output folder, and the text, of each file of an instance."""
     from lyra_opt.core.documents import format_document, read_text
 
     yield Path(f"{name}.json"), format_document(library.document(name))
@@ -286,26 +291,26 @@ def _files_of(library: Library, name: str) -> Iterator[tuple[Path, str]]:
 
 
 def run_verify(arguments: argparse.Namespace) -> int:
-    """Run ``verify``; return the exit code."""
+    """Run ``library verify``, and return the exit code."""
     from lyra_opt.commands.output import print_line
     from lyra_opt.instances.library.shelf import verified
 
     shelf = _library(arguments)
     names = list(dict.fromkeys(arguments.ids)) or list(shelf.entries)
     for name in names:
-        shelf.entry(name)  # all are known before the first is checked
+        shelf.entry(name)  # refuses unknown ids before checking anything
     wrong = 0
     for name in names:
         found = verified(shelf, name)
         wrong += bool(found.faults)
         print_line(found.in_words(), indent="  ")
     if len(names) > 1:
-        print_line(f"{len(names) - wrong} of {len(names)} are right")
+        print_line(f"{len(names) - wrong} of {len(names)} instances are right")
     return 1 if wrong else 0
 
 
 def run_submit(arguments: argparse.Namespace) -> int:
-    """Run ``submit``; return the exit code."""
+    """Run ``library submit``, and return the exit code."""
     from lyra_opt.commands.output import print_json, print_line, require_folder_path
     from lyra_opt.instances.library import library
     from lyra_opt.instances.library.own import LibraryWithOwn, submitted, write_submissions
@@ -321,5 +326,5 @@ def run_submit(arguments: argparse.Namespace) -> int:
         for each in found:
             print_line(each.in_words(), indent="  ")
         for record in records:
-            print_line(f"{record}: your record, for other commands --record {folder}")
+            print_line(f"{record}: your record; use it in other commands with --record {folder}")
     return 0 if all(each.now for each in found) else 1

@@ -1,19 +1,19 @@
-"""The files of the library: the catalogue of a version, and what is known of its instances.
+"""The file formats of the library: catalogues of instances, and records of their best results.
 
-A catalogue says which instances there are, where from, and why these. It is frozen: later versions
-are further catalogues, which add instances and change none.
+A catalogue lists the instances of a version, with their sources and the reasons to include
+    them. It
+is frozen: a later version is another catalogue, which adds instances and changes none.
 
-A record says what was known on a day: the best solutions and bounds, and what proves them. Of each
-instance the latest record that has it counts. Grades are measured, by one rule:
+A record has the best known solutions and bounds as of a date, and their proofs. The latest record
+of an instance counts. Grades are measured by one rule:
 
 easy
-    At least two exact methods that rest on different engines were asked, and each of those asked
-    proved the optimum within `EASY_LIMIT_S` of one processor of the machine of the record, from the
-    instance alone.
+    At least two exact methods with different engines were run, and each of them proved the optimum
+    within `EASY_LIMIT_S` of processor time on the record's machine, from the instance alone.
 hard
-    It is proved, and not easy.
+    The optimum is proved, but the instance is not easy.
 open
-    It is not proved: best value and best bound differ.
+    The optimum is not proved: best value and best bound differ.
 """
 
 from __future__ import annotations
@@ -36,62 +36,64 @@ CATALOGUE_FORMAT, CATALOGUE_VERSION = "lyra-opt/library", 1
 
 @declared()
 class FromFamily:
-    """A family's instance: the same parameters and seed give the same one on any machine."""
+    """An instance of a family, determined by parameters and seed on any machine."""
 
     kind: ClassVar[str] = "family"
 
-    family: str = key(Name(), "its name")
-    version: int = key(Integer(1), "of the family")
-    seed: int = key(Integer(), "that it is drawn from; without effect where a family draws nothing")
-    parameters: dict[str, str | int] = key(Named(PARAMETER), "that it is given")
+    family: str = key(Name(), "name of the family")
+    version: int = key(Integer(1), "version of the family")
+    seed: int = key(
+        Integer(), "seed of the instance; it has no effect on families without random draws"
+    )
+    parameters: dict[str, str | int] = key(Named(PARAMETER), "parameters of the family, by name")
 
     def in_words(self) -> str:
-        """Return it on a line."""
+        """Return family, version, parameters and seed as a phrase."""
         given = "".join(f", {name} {value}" for name, value in self.parameters.items())
         return f"family {self.family}, version {self.version}{given}, seed {self.seed}"
 
 
 @declared()
 class FromTrace:
-    """A decision that a simulated cluster met in the replay of a real trace."""
+    """A decision of a simulated cluster in the replay of a real trace."""
 
     kind: ClassVar[str] = "trace"
 
-    trace: str = key(Line(), "file of the trace, and where it is published")
-    licence: str = key(Line(), "of the trace")
+    trace: str = key(Line(), "file of the trace, and its publisher")
+    licence: str = key(Line(), "licence of the trace")
     window: str = key(Line(), "part of the trace that is replayed")
-    scheme: str = key(Line(), "that ran the cluster")
+    scheme: str = key(Line(), "scheme of the simulated cluster")
     made_by: str = key(Line(), "command that writes the decision again")
-    decision: str = key(Line(), "file among those that the command writes")
+    decision: str = key(Line(), "file of the decision among those that the command writes")
 
     def in_words(self) -> str:
-        """Return it on a line."""
+        """Return trace, licence, window and scheme as a phrase."""
         return f"trace {self.trace} ({self.licence}), {self.window}, scheme {self.scheme}"
 
 
 @declared()
 class FromSearch:
-    """The smallest instance found on which a heuristic is worse than something else."""
+    """The smallest instance found on which a heuristic is worse than another method."""
 
     kind: ClassVar[str] = "search"
 
     made_by: str = key(Line(), "command that finds it again")
 
     def in_words(self) -> str:
-        """Return it on a line."""
+        """Return the command that found the instance as a phrase."""
         return f"found by {self.made_by}"
 
 
 @declared()
 class FromText:
-    """An instance that somebody wrote down."""
+    """An instance that a person wrote down, such as the example of a paper."""
 
     kind: ClassVar[str] = "text"
 
-    source: str = key(Line(), "who, and where")
+    source: str = key(Line(), "author, and place of publication")
 
     def in_words(self) -> str:
-        """Return it on a line."""
+        """Return the source of the instance."""
         return self.source
 
 
@@ -100,36 +102,36 @@ Provenance = FromFamily | FromTrace | FromSearch | FromText
 
 @declared()
 class Entry:
-    """An instance of the library."""
+    """The entry of an instance in a catalogue."""
 
-    id: str = key(Name(), "its name, which never changes")
-    problem: str = key(Text(), "that it is an instance of")
-    variant: str = key(Text(), "what it asks for: semantics or objective")
-    size: int = key(Integer(), "servers, jobs, or what else the problem counts")
-    page: str = key(Name(), "page of the documentation that describes its kind")
+    id: str = key(Name(), "name of the instance, which never changes")
+    problem: str = key(Text(), "problem of the instance")
+    variant: str = key(Text(), "semantics or objective of the instance")
+    size: int = key(Integer(), "number of servers, jobs or other items, depending on the problem")
+    page: str = key(Name(), "page of the documentation that describes this kind of instance")
     file: str | None = key(
-        OrNull(Line(), "made on demand from its family and seed"), "that comes along", None
+        OrNull(Line(), "generated on demand from family and seed"), "file in the package", None
     )
-    sha256: str = key(Text(), "of its content, whatever the layout of a file")
-    features: str = key(Line(), "what makes it hard, or telling")
+    sha256: str = key(Text(), "hash of the content, which does not depend on the file's layout")
+    features: str = key(Line(), "what makes the instance hard or instructive")
     provenance: Provenance = key(
-        OneOfTables((FromFamily, FromTrace, FromSearch, FromText)), "where it is from"
+        OneOfTables((FromFamily, FromTrace, FromSearch, FromText)), "source of the instance"
     )
 
     def __post_init__(self) -> None:
         if self.file is None and not isinstance(self.provenance, FromFamily):
-            raise FieldError("file", None, "must be there where no family makes the instance")
+            raise FieldError("file", None, "must be set for an instance that no family generates")
 
 
 @declared()
 class Catalogue:
-    """A version of the library."""
+    """The frozen list of instances of one library version."""
 
-    format: str = key(Text((CATALOGUE_FORMAT,)), "of the file")
-    version: int = key(Integer(CATALOGUE_VERSION, CATALOGUE_VERSION), "of the format")
-    name: str = key(Name(), "of this version of the library")
-    licence: str = key(Line(), "of the instances, but for what their provenance says")
-    instances: tuple[Entry, ...] = key(ListOf(Table(Entry), unique="id"), "of this version")
+    format: str = key(Text((CATALOGUE_FORMAT,)), "format of the file")
+    version: int = key(Integer(CATALOGUE_VERSION, CATALOGUE_VERSION), "version of the format")
+    name: str = key(Name(), "name of this library version")
+    licence: str = key(Line(), "licence of the instances, unless their provenance names another")
+    instances: tuple[Entry, ...] = key(ListOf(Table(Entry), unique="id"), "instances")
 
 
 CATALOGUES = TableFormat(CATALOGUE_FORMAT, CATALOGUE_VERSION, Catalogue)
@@ -141,7 +143,7 @@ EASY_LIMIT_S = 1.0
 
 
 class Grade(StrEnum):
-    """How hard an instance is; see the module."""
+    """The difficulty of an instance: easy, hard or open, as the module's docstring defines."""
 
     EASY = "easy"
     HARD = "hard"
@@ -149,67 +151,67 @@ class Grade(StrEnum):
 
 
 class Proof(StrEnum):
-    """What shows that no solution is better than the best known."""
+    """The kind of proof that no solution is better than the best known one."""
 
     CERTIFICATE = "certificate"
     """A file that the stand-alone checker accepts."""
     TWO_METHODS = "two methods"
-    """Methods whose bounds rest on different engines say so; they are named."""
+    """At least two methods with different engines proved it; the record names them."""
     ONE_METHOD = "one method"
     NONE = "none"
 
 
 @declared()
 class MethodRun:
-    """What one exact method did, alone and from the instance alone, when it was graded."""
+    """One run of an exact method for grading, without help from other methods."""
 
     method: str = key(Line(), "solver")
-    engine: str = key(Line(), "that its bounds rest on")
+    engine: str = key(Line(), "engine that computes the bounds of the solver")
     status: str = key(Line(), "what the run proved")
-    objective: Number | None = key(OrNull(ANY_NUMBER), "of its solution", None)
-    dual_bound: Number | None = key(OrNull(ANY_NUMBER), "that it proved", None)
-    time_limit_s: float = key(NumberRule(above=True), "of the run, by the clock")
-    time_s: float = key(NumberRule(), "of one processor, without loading of packages")
+    objective: Number | None = key(OrNull(ANY_NUMBER), "objective of the solution", None)
+    dual_bound: Number | None = key(OrNull(ANY_NUMBER), "proved bound", None)
+    time_limit_s: float = key(NumberRule(above=True), "limit of the run in wall-clock time")
+    time_s: float = key(NumberRule(), "processor time, without loading of packages")
 
 
 @declared()
 class BestKnown:
-    """What is known of an instance."""
+    """The best known solution and bound of an instance, with its grade and proof."""
 
-    id: str = key(Name(), "of the instance")
-    grade: Grade = key(Choice(Grade), "how hard it is")
-    best_known: Number = key(ANY_NUMBER, "objective of the best solution, which comes along")
-    found_by: str = key(Line(), "who found that solution")
-    found_with: str = key(Line(), "by which method")
-    best_bound: Number | None = key(OrNull(ANY_NUMBER), "that nothing is better than", None)
-    bound_by: str | None = key(OrNull(Line()), "who proved that bound", None)
-    bound_with: str | None = key(OrNull(Line()), "by which method", None)
-    proof: Proof = key(Choice(Proof), "what shows that the best known is an optimum")
+    id: str = key(Name(), "id of the instance")
+    grade: Grade = key(Choice(Grade), "difficulty")
+    best_known: Number = key(ANY_NUMBER, "objective of the best known solution")
+    found_by: str = key(Line(), "author of the best known solution")
+    found_with: str = key(Line(), "method that found the best known solution")
+    best_bound: Number | None = key(OrNull(ANY_NUMBER), "best proved bound", None)
+    bound_by: str | None = key(OrNull(Line()), "author of the best bound", None)
+    bound_with: str | None = key(OrNull(Line()), "method that proved the best bound", None)
+    proof: Proof = key(Choice(Proof), "kind of proof that the best known solution is optimal")
     proved_with: tuple[str, ...] = key(
-        ListOf(Line(), least=0), "methods that prove it, of different engines", ()
+        ListOf(Line(), least=0), "methods that proved the optimum, with different engines", ()
     )
-    proof_file: str | None = key(OrNull(Line()), "of a certificate", None)
+    proof_file: str | None = key(OrNull(Line()), "file of the certificate", None)
     runs: tuple[MethodRun, ...] = key(
-        ListOf(Table(MethodRun), least=0), "of the methods asked when it was graded", ()
+        ListOf(Table(MethodRun), least=0), "runs of exact methods for the grade", ()
     )
 
     @property
     def status(self) -> str:
-        """``optimal`` or ``open``."""
+        """The status of the instance: ``optimal`` if the optimum is proved, else ``open``."""
         return "open" if self.proof is Proof.NONE else "optimal"
 
 
 @declared()
 class Record:
-    """What is known of instances of a catalogue, on a day."""
+    """The best known results for instances of a catalogue, as of a date."""
 
-    format: str = key(Text((RECORD_FORMAT,)), "of the file")
-    version: int = key(Integer(RECORD_VERSION, RECORD_VERSION), "of the format")
-    library: str = key(Name(), "catalogue whose instances these are")
-    date: str = key(Line(), "day from which it counts, as 2026-11-23")
-    machine: str = key(Line(), "on which the times were taken")
-    versions: str = key(Line(), "of the packages with which they were")
-    instances: tuple[BestKnown, ...] = key(ListOf(Table(BestKnown), unique="id"), "in order")
+    format: str = key(Text((RECORD_FORMAT,)), "format of the file")
+    version: int = key(Integer(RECORD_VERSION, RECORD_VERSION), "version of the format")
+    library: str = key(Name(), "catalogue of the instances")
+    date: str = key(Line(), "date of the record, such as 2026-11-23")
+    machine: str = key(Line(), "machine on which times were measured")
+    versions: str = key(Line(), "versions of the packages")
+    instances: tuple[BestKnown, ...] = key(ListOf(Table(BestKnown), unique="id"), "results")
 
 
 RECORDS = TableFormat(RECORD_FORMAT, RECORD_VERSION, Record)

@@ -1,7 +1,7 @@
-"""Records of a user's own on top of those of the library, and what gets into them.
+"""Records of a user's own solutions, which extend the records of the library.
 
-The folder of such records is laid out like that of the library, with ``records`` and ``solutions``
-alone. The library's own files are never changed.
+The user's folder has the sub-folders ``records`` and ``solutions`` of the library. The files of the
+library itself never change.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ NOT_TIMED = "none: nothing was timed"
 
 
 class LibraryWithOwn(Library):
-    """A library, with what a user's own records know better.
+    """The library together with a user's own records.
 
     Parameters
     ----------
     folder
-        Of the library.
+        The folder of the library.
     own
-        Of the user's records; it need not be there.
+        The folder of the user's records, which may be missing.
     """
 
     def __init__(self, folder: Path, own: Path) -> None:
@@ -58,7 +58,7 @@ class LibraryWithOwn(Library):
 
     @cached_property
     def known(self) -> Mapping[str, BestKnown]:
-        """What is known by id: a record of the user's counts while its solution is the best."""
+        """The best known result of each instance by id; the user's result if it is better."""
         known = dict(super().known)
         return known | {
             best.id: best
@@ -70,47 +70,47 @@ class LibraryWithOwn(Library):
         return other is None or self.is_improved(best.id, best.best_known, other.best_known)
 
     def is_improved(self, name: str, objective: Number, best_known: Number) -> bool:
-        """Return whether a value is better than another one, by more than rounding."""
+        """Return whether an objective is better than the best known one by more than rounding."""
         entry = self.entry(name)
         variant = find_problem(entry.problem).variants(entry.variant)
         return variant.is_better(objective, best_known) and not same_value(objective, best_known)
 
     def is_own(self, name: str) -> bool:
-        """Return whether the best solution known of an instance is the user's."""
+        """Return whether the best known solution of an instance is the user's."""
         return self.known.get(name) is not None and self.known[name] is self.own.known.get(name)
 
     def solution_file(self, name: str) -> Path:
-        """Return the file of the best solution known."""
+        """Return the file of the best known solution, which may be the user's."""
         if not self.is_own(name):
             return super().solution_file(name)
         return own_solution_file(self.own.folder, name)
 
 
 def own_solution_file(folder: Path, name: str) -> Path:
-    """Return where the user's solution of an instance is kept."""
+    """Return the path of the user's solution of an instance."""
     return folder / "solutions" / f"{name}.solution.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """A solution that was handed in, and what became of it.
+    """A submitted solution, with the result of comparing it with the best known one.
 
     Parameters
     ----------
     file
-        Of the solution.
+        The file of the solution.
     loaded
-        Its instance.
+        The instance.
     solution
-        As the file has it.
+        The solution in the file.
     objective
-        As the checker finds it; None if the solution is not valid.
+        The objective that the checker computes; None if the solution is not valid.
     violations
-        Why it is not valid.
+        The reasons why the solution is not valid.
     before
-        What was known until then.
+        The best known result before the submission.
     now
-        What is known with it; None if it is refused.
+        The best known result with the submission; None if the submission is refused.
     """
 
     file: str
@@ -123,7 +123,7 @@ class Submission:
 
     @property
     def denies_bound(self) -> bool:
-        """Whether it is better than what was said to be proved."""
+        """Whether the objective is better than the best proved bound, which must then be wrong."""
         bound = None if self.before is None else self.before.best_bound
         return (
             bound is not None
@@ -132,7 +132,7 @@ class Submission:
         )
 
     def in_words(self) -> str:
-        """Return it as a line."""
+        """Return the result of the submission as one line."""
         name, before = self.loaded.instance.name, self.before
         if self.violations:
             return f"{name}: refused: not valid: {'; '.join(self.violations)}"
@@ -147,13 +147,13 @@ class Submission:
         if self.denies_bound:
             bound = show_value_of(before.best_bound)
             text += (
-                f"; it lies beyond the bound {bound} of {before.bound_by} with "
-                f"{before.bound_with}, which must be wrong: please report it"
+                f"; it is better than the bound {bound} of {before.bound_by} with "
+                f"{before.bound_with}, so that bound is wrong; please report it"
             )
         return text
 
     def as_json_object(self) -> dict[str, Any]:
-        """Return the object of ``submit --json``."""
+        """Return the object of the submission in ``submit --json``."""
         return {
             "file": self.file,
             "instance": self.loaded.instance.name,
@@ -167,12 +167,12 @@ class Submission:
 
 
 def submitted(library: LibraryWithOwn, files: Iterable[str], by: str) -> list[Submission]:
-    """Return what becomes of solutions in turn, each held against those before it too.
+    """Return the results of submitting solutions in turn; each is also compared with earlier ones.
 
     Raises
     ------
     UserError
-        If a file is no solution, or its instance is not in the library.
+        If a file does not hold a solution, or its instance is not in the library.
     """
     known = dict(library.known)
     found: list[Submission] = []
@@ -187,12 +187,12 @@ def submitted(library: LibraryWithOwn, files: Iterable[str], by: str) -> list[Su
 def write_submissions(
     library: LibraryWithOwn, submissions: Sequence[Submission], date: str | None = None
 ) -> list[Path]:
-    """Write what is accepted into the user's folder: solutions, then the records of the day.
+    """Write the accepted solutions, and records of the day, into the user's folder.
 
     Returns
     -------
     list of Path
-        The records; one for each version of the library that has instances among them.
+        The record files, one per library version with accepted solutions.
 
     Raises
     ------
@@ -205,8 +205,8 @@ def write_submissions(
     for name, each in accepted.items():
         file = own_solution_file(folder, name)
         make_folder(file.parent)
-        assert each.objective is not None, "it was accepted"
-        assert each.now is not None, "likewise"
+        assert each.objective is not None, "accepted solutions have an objective"
+        assert each.now is not None, "accepted solutions are new results"
         save_solution(
             file, each.loaded.problem, each.loaded.instance, each.solution, each.objective
         )
@@ -215,7 +215,7 @@ def write_submissions(
 
 
 def _record(library: LibraryWithOwn, version: str, day: str, new: Sequence[BestKnown]) -> Path:
-    """Write the record of a day, with what it had already."""
+    """Write the user's record of a day, with earlier results of the day; return its path."""
     earlier = [
         best
         for record in library.own.records
@@ -264,9 +264,9 @@ def _judged(
 
 
 def _instance_named_in(file: str) -> str:
-    """Return what a solution file calls its instance."""
+    """Return the name of the instance in a solution file."""
     document = parse_json(read_text(file), file)
-    if isinstance(document, list) and len(document) == 1:  # all that `solve --json` wrote
+    if isinstance(document, list) and len(document) == 1:  # the array of one run of `solve --json`
         document = document[0]
     name = document.get("instance") if isinstance(document, dict) else None
     if not isinstance(name, str):
@@ -275,14 +275,14 @@ def _instance_named_in(file: str) -> str:
 
 
 def _known_with(submission: Submission, objective: Number, by: str) -> BestKnown:
-    """Return what is known of an instance with a better solution."""
+    """Return the best known result of an instance with a better solution."""
     before = submission.before
     new = BestKnown(
         id=submission.loaded.instance.name,
         grade=Grade.OPEN,
         best_known=objective,
         found_by=by,
-        found_with="a solution that was handed in",
+        found_with="a submitted solution",
         best_bound=None,
         bound_by=None,
         bound_with=None,
@@ -302,12 +302,12 @@ def _known_with(submission: Submission, objective: Number, by: str) -> BestKnown
     )
     if not _meets(submission.loaded, objective, before.best_bound):
         return new
-    method = before.bound_with or "the bound known before"
+    method = before.bound_with or "the earlier bound"
     return replace(new, grade=Grade.HARD, proof=Proof.ONE_METHOD, proved_with=(method,))
 
 
 def _lies_beyond(loaded: LoadedInstance, objective: Number, bound: Number) -> bool:
-    """Return whether an objective is better than a bound allows."""
+    """Return whether an objective is better than a proved bound allows."""
     is_better = loaded.instance.variant.is_better(objective, bound)
     return is_better and not _meets(loaded, objective, bound)
 

@@ -1,4 +1,4 @@
-"""A library in its folder: instances by id, compared with the catalogue, and verified."""
+"""The library in its folder: find instances by id, compare them with the catalogue, verify them."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 
 class Library:
-    """The catalogues and records of a folder, read when they are first asked for.
+    """The catalogues and records of a folder, which are read on first use.
 
     Parameters
     ----------
     folder
-        Laid out as `lyra_opt.instances.library` says.
+        A folder with the structure that `lyra_opt.instances.library` describes.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -51,33 +51,33 @@ class Library:
 
     @cached_property
     def catalogues(self) -> tuple[Catalogue, ...]:
-        """The versions, in order of name."""
+        """The catalogues of all versions, ordered by name."""
         files = sorted((self.folder / "catalogues").glob("*.json"))
         return tuple(_read(path, Catalogue, CATALOGUE_FORMAT, CATALOGUE_VERSION) for path in files)
 
     @cached_property
     def records(self) -> tuple[Record, ...]:
-        """What was known, the earliest day first."""
+        """All records, ordered by date."""
         files = sorted((self.folder / "records").glob("*.json"))
         found = (_read(path, Record, RECORD_FORMAT, RECORD_VERSION) for path in files)
         return tuple(sorted(found, key=lambda record: record.date))
 
     @cached_property
     def entries(self) -> Mapping[str, Entry]:
-        """All instances by id, those of the first version first."""
+        """All catalogue entries by instance id, with the first version first."""
         return {entry.id: entry for each in self.catalogues for entry in each.instances}
 
     @cached_property
     def known(self) -> Mapping[str, BestKnown]:
-        """What is known by id of instance: of each what the latest record says."""
+        """The best known result of each instance by id, from its latest record."""
         return {best.id: best for record in self.records for best in record.instances}
 
     def version_of(self, entry: Entry) -> str:
-        """Return the name of the version that an instance came with."""
+        """Return the name of the library version that introduced an instance."""
         return next(each.name for each in self.catalogues if entry in each.instances)
 
     def entry(self, name: str) -> Entry:
-        """Return an instance's entry; `UserError`, with the nearest id, if there is none."""
+        """Return the catalogue entry of an instance; `UserError` if the id is unknown."""
         if name not in self.entries:
             near = nearest(name, self.entries) is not None
             hint = meant(name, self.entries) if near else "lyra-opt library list shows all"
@@ -85,44 +85,46 @@ class Library:
         return self.entries[name]
 
     def load(self, name: str) -> LoadedInstance:
-        """Return an instance, read or made on demand.
+        """Return an instance, read from its file or generated on demand.
 
         Raises
         ------
         UserError
-            If there is none of the name, or its content is not that of the catalogue.
+            If the id is unknown, or the content does not have the hash of the catalogue.
         """
         entry = self.entry(name)
         if entry.file is not None:
             loaded = load_instance(self.folder / entry.file)
         else:
-            assert isinstance(entry.provenance, FromFamily), "all others have files"
+            assert isinstance(entry.provenance, FromFamily), (
+                "only instances of families have no file"
+            )
             loaded = LoadedInstance(name, find_problem(entry.problem), _generated(entry))
         found = content_hash(loaded.problem, loaded.instance)
         if found != entry.sha256:
             made = "" if entry.file is None else f" in {self.folder / entry.file}"
             raise UserError(
-                f"{name}{made}: its content has the SHA-256 {found[:12]}..., but that of "
-                f"{self.version_of(entry)} is {entry.sha256[:12]}..."
+                f"{name}{made}: its content has the SHA-256 {found[:12]}..., but "
+                f"{self.version_of(entry)} has {entry.sha256[:12]}..."
             )
         return loaded
 
     def document(self, name: str) -> JsonObject:
-        """Return an instance as a document, whose hash that of the catalogue is."""
+        """Return the JSON document of an instance, whose hash is in the catalogue."""
         loaded = self.load(name)
         return loaded.problem.instance_document(loaded.instance)
 
     def solution_file(self, name: str) -> Path:
-        """Return the file of the best solution known."""
+        """Return the file of the best known solution of an instance."""
         plain = self.folder / "solutions" / f"{self.entry(name).id}.solution.json"
         return plain if plain.exists() else plain.with_name(f"{plain.name}.gz")
 
     def solution(self, name: str) -> tuple[Any, Mapping[str, Any]]:
-        """Return the best solution known, and what its file claims of it."""
+        """Return the best known solution of an instance, and the claims of its file."""
         return load_solution(self.solution_file(name), find_problem(self.entry(name).problem))
 
     def proof_file(self, name: str) -> Path | None:
-        """Return the certificate that the best known is an optimum; None if there is none."""
+        """Return the file of the certificate of optimality; None without a certificate."""
         best = self.known.get(self.entry(name).id)
         if best is None or best.proof_file is None:
             return None
@@ -144,44 +146,44 @@ def _generated(entry: Entry) -> Any:
     family = find_family(entry.problem, made.family)
     if family.version != made.version:
         raise UserError(
-            f"{entry.id}: is made by version {made.version} of the family {made.family}; here is "
-            f"version {family.version}"
+            f"{entry.id}: requires version {made.version} of family {made.family}; the installed "
+            f"version is {family.version}"
         )
     return family.generate(made.parameters, made.seed)
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What was found of an instance: what holds, and what does not."""
+    """The result of verifying an instance: the facts that hold, and the faults."""
 
     id: str
     holds: tuple[str, ...]
     faults: tuple[str, ...]
 
     def in_words(self) -> str:
-        """Return it as a line."""
+        """Return the result as one line."""
         if self.faults:
-            return f"{self.id}: NOT right: {'; '.join(self.faults)}"
+            return f"{self.id}: WRONG: {'; '.join(self.faults)}"
         return f"{self.id}: {'; '.join(self.holds)}"
 
 
 def verified(library: Library, name: str) -> Verified:
-    """Check content, best solution and certificate of an instance.
+    """Verify the content, the best known solution and the certificate of an instance.
 
     Raises
     ------
     UserError
-        If there is no instance of the name; all else that is wrong is a fault.
+        If the id is unknown; everything else that is wrong is a fault of the result.
     """
     library.entry(name)
     holds: list[str] = []
     faults: list[str] = []
     try:
         loaded = library.load(name)
-        holds.append("its content is that of the catalogue")
+        holds.append("its content matches the catalogue")
         best = library.known.get(name)
         if best is None:
-            faults.append("no record has it")
+            faults.append("no record has its best known solution")
         else:
             for is_right, said in _checks(library, loaded, best):
                 (holds if is_right else faults).append(said)
@@ -193,20 +195,23 @@ def verified(library: Library, name: str) -> Verified:
 def _checks(
     library: Library, loaded: LoadedInstance, best: BestKnown
 ) -> Iterator[tuple[bool, str]]:
-    """Yield whether a thing that is said of the instance is right, and what."""
+    """Yield, for each claim on the instance, whether it is right, and a phrase on it."""
     solution, claims = library.solution(best.id)
     verification = verify(loaded.problem, loaded.instance, solution, claims)
     yield from ((False, violation) for violation in verification.violations)
     value, shown = verification.objective, show_value_of(best.best_known)
     if value is None or not same_value(value, best.best_known):
-        yield False, f"its best known is {shown}, and its solution is worth {value}"
+        yield False, f"its best known objective is {shown}, but its solution has {value}"
     else:
-        yield True, f"its solution is worth {shown}"
+        yield True, f"its solution has objective {shown}"
     bound, variant = best.best_bound, loaded.instance.variant
     if bound is not None and variant.is_better(best.best_known, bound):
         is_close = same_value(best.best_known, bound, tolerance=variant.proof_gap)
         if not is_close:
-            yield False, f"its best known, {shown}, is beyond its bound {show_value_of(bound)}"
+            yield (
+                False,
+                f"its best known objective {shown} is beyond its bound {show_value_of(bound)}",
+            )
     if best.proof is Proof.CERTIFICATE:
         yield _certificate(library, loaded, best)
     elif best.proof is Proof.NONE:
@@ -227,4 +232,4 @@ def _certificate(library: Library, loaded: LoadedInstance, best: BestKnown) -> t
         return False, "its certificate does not prove an optimum"
     if not same_value(float(proof.value), float(best.best_known)):
         return False, f"its certificate proves {float(proof.value):.12g}"
-    return True, "its certificate proves that nothing is better"
+    return True, "its certificate proves that no solution is better"

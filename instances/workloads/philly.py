@@ -1,4 +1,4 @@
-"""Microsoft's Philly trace: a JSON list of jobs with their attempts."""
+"""The layout of Microsoft's Philly trace: a JSON list of jobs, each with its attempts."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ HOUR_MS = 3_600_000
 
 
 class PhillyLog(TraceLayout):
-    """The log of jobs, ``cluster_job_log``."""
+    """The layout of ``cluster_job_log``, the job log of the Philly trace."""
 
     name = "Microsoft Philly cluster_job_log"
     form = "a JSON list"
 
     def likeness(self, text: str, header: Sequence[str]) -> int:  # noqa: ARG002
-        """See `TraceLayout`; no table begins like that."""
+        """Return 1000 if the file begins with a bracket, as a JSON list does, else 0."""
         return 1000 if first_line(text).startswith("[") else 0
 
     def read(self, source: str, text: str, vc: str | None) -> Found:
-        """See `TraceLayout`."""
+        """Return the jobs of a Philly log."""
         return _read_philly(source, text, vc)
 
 
@@ -49,11 +49,13 @@ def _read_philly(source: str, text: str, vc: str | None) -> Found:
     if not isinstance(document, list):
         raise InputError(source, f"must be a JSON list, not {show_value(document)}")
     found = Found(
-        remarks=["Running time is the sum over a job's attempts, GPUs the most of any of them."]
+        remarks=[
+            "The running time of a job is the sum over its attempts; its GPUs are the most of any."
+        ]
     )
     if vc is not None:
         found.remarks.append(of_cluster(vc))
-    # The shape that `Clusters` looks at: a row of one column.
+    # `Clusters` expects rows, so each job counts as a row with the single column vc.
     clusters = Clusters(source, ["vc"], vc)
     keys: set[str] = set()
     for number, entry in enumerate(document):
@@ -69,7 +71,7 @@ def _read_philly(source: str, text: str, vc: str | None) -> Found:
 
 @dataclass(frozen=True, slots=True)
 class _PhillyRecord:
-    """An object of the JSON list; every error names file and path of the field."""
+    """A JSON object of the log; its errors name the file and the path of the field."""
 
     source: str
     path: str
@@ -93,7 +95,7 @@ class _PhillyRecord:
         try:
             return require_text(key, value)
         except FieldError:
-            raise self.error(key, value, "must be text that is not empty") from None
+            raise self.error(key, value, "must be a non-empty string") from None
 
     def records(self, key: str) -> Iterator[_PhillyRecord]:
         values = self.value(key)
@@ -103,7 +105,7 @@ class _PhillyRecord:
             yield _PhillyRecord(self.source, f"{self.path}.{key}[{number}]", value)
 
     def moment(self, key: str) -> int | None:
-        """Return milliseconds since 1970; None where the log has no value."""
+        """Return a date and time as milliseconds since 1970; None if the log has no value."""
         value = self.value(key)
         if value is None or (isinstance(value, str) and value.lower() in NO_VALUE):
             return None
@@ -131,14 +133,14 @@ def _philly_job(record: _PhillyRecord) -> TraceJob | str:
         most_gpus = max(most_gpus, gpus)
         if start is None or end is None:
             continue
-        # The log has local time, whose clock was put back by an hour in November 2017.
+        # The log is in local time, and clocks went back by one hour in November 2017.
         if end < start - HOUR_MS:
             raise attempt.error(
                 "end_time", attempt.value("end_time"), "must not be before start_time"
             )
         duration_ms += max(0, end - start)
         attempts += 1
-    if not attempts or end is None:  # the last attempt still ran when the log was taken
+    if not attempts or end is None:  # the last attempt was still running at the end of the log
         return NOT_ENDED
     if not most_gpus:
         return NO_GPUS

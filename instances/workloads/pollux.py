@@ -1,12 +1,12 @@
-"""Pollux's workloads: as traces of its runs, and as jobs whose batch sizes Pollux chooses.
+"""Pollux's workloads: layouts of its trace files, and jobs whose batch sizes Pollux adapts.
 
 Source: the public repository petuum/adaptdl, branch osdi21-artifact (Apache licence 2.0, copyright
-2020 Petuum, Inc.): the CSV files below benchmark/ and simulator/ whose folders begin with
-``workloads``. They say which application starts when, on how many replicas, with which batch size,
-and do not come along. They name no running times, which follow from what its authors measured of
-the six applications: ``adaptdl_runs.csv`` beside this file has the steps to completion and the
-seconds a step, as ``get_configurations`` of simulator/applications.py works them out, on servers of
-four T4, rounded to four digits.
+2020 Petuum, Inc.). Its trace files are the CSV files in the folders ``workloads*`` of benchmark/
+and simulator/, and are not part of this package. They have the start, application, replicas and
+batch size of each job, but no running times. Running times follow from the authors' measurements of
+the six applications: ``adaptdl_runs.csv`` in this folder has the steps to completion and the
+seconds per step on servers of four T4, computed by ``get_configurations`` of
+simulator/applications.py and rounded to four digits.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 RUNS = "adaptdl_runs.csv"
 T4 = "t4"
-NOT_MEASURED = "of an application, replicas and batch size together that were never measured"
+NOT_MEASURED = "whose combination of application, replicas and batch size was never measured"
 
 
 class MeasuredRun(NamedTuple):
-    """What a run of an application takes."""
+    """The number of steps of a run to completion, and the seconds per step."""
 
     steps: int
     step_s: float
@@ -42,7 +42,7 @@ class MeasuredRun(NamedTuple):
 
 @cache
 def measured_runs() -> dict[tuple[str, int, int], MeasuredRun]:
-    """Return what runs take, by application, replicas and batch size."""
+    """Return the measured runs by application, replicas and batch size."""
     text = (files("lyra_opt.instances.workloads") / RUNS).read_text(encoding="utf-8")
     return {
         (row["application"], int(row["num_replicas"]), int(row["batch_size"])): MeasuredRun(
@@ -74,8 +74,8 @@ ADAPTDL = TableLayout(
     ("name", "time", "application", "num_replicas", "batch_size"),
     _job,
     remarks=(
-        "The trace names no running times: they are those of Pollux's measurements on T4 GPUs, "
-        "with the replicas and the batch size of the trace throughout; a replica is a GPU.",
+        "The trace has no running times. They follow from Pollux's measurements on T4 GPUs, with "
+        "the replicas and the batch size of the trace; each replica has one GPU.",
     ),
     measured_on=T4,
 )
@@ -93,34 +93,34 @@ ADAPTDL_PHILLY = TableLayout(
 
 
 POLLUX_FILES = tuple(f"workload-{number}.csv" for number in range(1, 9))
-"""One a workload."""
+"""The files of Pollux's workloads, one per workload."""
 
 MOST_GPUS = 64
-"""Of a job; Pollux's simulator has no measurements of more."""
+"""The most GPUs of a job; Pollux's simulator has no measurements for more."""
 
 ASSUMPTIONS = (
     "Eight hours of Pollux's simulations (OSDI 2021, section 5.3): 160 jobs drawn from Philly's "
     "trace by its authors, each of which trains one of six models.",
-    "Every job can use from 1 GPU to as many as its largest batch can be divided among, "
-    f"{MOST_GPUS} at most, and can be restarted. Its work is that of all epochs that its authors "
-    "measured, on their T4 GPUs.",
+    "Every job can use from 1 GPU to the largest number that its largest batch allows, "
+    f"at most {MOST_GPUS}, and can be restarted. Its work is that of all epochs that the authors "
+    "measured on their T4 GPUs.",
 )
 
 
 def pollux_jobs(number: int) -> Workload:
-    """Return one of Pollux's workloads.
+    """Return the jobs of one of Pollux's eight workloads.
 
     Parameters
     ----------
     number
-        Which, from 1 on: the place of its file in `POLLUX_FILES`.
+        The number of the workload, from 1 to 8, which is the number of its file.
 
     Raises
     ------
     FieldError
-        If there is no such workload.
+        If `number` is out of range.
     UserError
-        If its file is neither here nor in the folder of published traces.
+        If the file is neither in the working folder nor in the folder of traces.
     """
     require_integer("number", number, minimum=1, maximum=len(POLLUX_FILES))
     path = locate(POLLUX_FILES[number - 1])

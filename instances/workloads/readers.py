@@ -1,8 +1,9 @@
-"""Read published job traces as workloads.
+"""Read published job traces of any known layout as workloads.
 
-`read_workload` tells the layout by what the file holds, plain or gzip. Every layout is read into
-the same thing: jobs of one-GPU workers, with as many as the trace says, from the first submission
-on. What a trace does not say (elasticity above all) is not made up here; see
+`read_workload` recognises the layout by the content of the file, plain or gzip. Every layout
+results in jobs of one-GPU workers, with times since the first submission. Properties that a trace
+lacks, such
+as elasticity, are not invented here, but by
 `lyra_opt.instances.workloads.transform.with_assumptions`.
 """
 
@@ -45,9 +46,9 @@ if TYPE_CHECKING:
     from lyra_opt.instances.traces import TraceJob
 
 LAYOUTS = Plugins("lyra_opt.trace_layouts", "trace layout", TraceLayout, checks_names=False)
-"""All layouts by name."""
+"""All registered trace layouts by name."""
 
-RENAMED = "{:,} jobs share an id with others; # and their row are added to it."
+RENAMED = "{:,} jobs share their id with another job; # and the row number are added to the id."
 
 
 def read_workload(
@@ -57,46 +58,46 @@ def read_workload(
     layout: str | None = None,
     drops_bad_rows: bool = False,
 ) -> Workload:
-    """Read a job trace in any of the `LAYOUTS`.
+    """Return the workload of a job trace in any of the `LAYOUTS`.
 
-    Rows that do not describe a job that ran (without GPUs, never started, not ended, no running
-    time) are left out and counted in the workload's ``assumptions``. Ids that occur more than once
-    get their row appended. Running time is the time for which the job held its GPUs; of several
-    attempts, their sum. A job whose last attempt has no end is left out.
+    Rows without a completed job (no GPUs, never started, not ended, no running time) are left out
+    and counted in the workload's ``assumptions``. The row number is appended to ids that are not
+    unique. The running time is the time for which a job held its GPUs, summed over its attempts. A
+    job whose last attempt has no end is left out.
 
     Parameters
     ----------
     path
-        The file; its name appears in every error as given. Of Alibaba's two tables either one;
-        the other is looked for beside it, by name.
+        The file, as named in errors. It may be either of Alibaba's two tables; the other one must
+        be in the same folder.
     vc
-        Only the jobs of this virtual cluster, where the layout has them.
+        Read only the jobs of this virtual cluster, if the layout has virtual clusters.
     layout
-        The name of the layout; None finds it by the content of the file.
+        The name of the layout; None recognises it by the content of the file.
     drops_bad_rows
-        Whether rows with a value that breaks its rule are dropped and counted in ``assumptions``.
-        Otherwise the first of them is an error.
+        Whether rows with a bad value are dropped and counted in ``assumptions``. If not, the first
+        bad row is an error.
 
     Returns
     -------
     Workload
-        Jobs in the order of submission (equal times: of rows), the first at 0. Workers hold one
-        GPU each; minimum and maximum are those of the trace. ``measured_on`` is the GPU type of
-        the layout's running times, where it is known.
+        Jobs in the order of submission, ties in file order; the first is submitted at 0. Each
+        worker has one GPU, and no job is elastic unless the layout says so. ``measured_on`` is the
+        GPU type of the running times, if known.
 
     Raises
     ------
     InputError
-        If the file cannot be read or its layout is not known, if a value breaks its rule (names
-        row and column), if a column that multiplies the GPUs would be ignored, if reading needs
-        more memory than allowed, or if no job is left.
+        If the file cannot be read, its layout is unknown, or a value breaks its rule (the error
+        names row and column). Also if a column that multiplies the GPUs would be ignored, if
+        reading needs more memory than allowed, or if no job is left.
 
     Notes
     -----
-    Time O(rows log rows). Sources of the layouts: the README files of msr-fiddle/philly-traces,
-    S-Lab-System-Group/HeliosData, InternLM/AcmeTrace, alibaba/clusterdata (cluster-trace-gpu-v2020
-    and -v2023) and microsoft/elasticflow-traces; SymbioticLab/Tiresias, simulator/60_job.csv;
-    stanford-futuredata/gavel, scheduler/utils.py; petuum/adaptdl, branch osdi21-artifact; the
+    Takes O(rows log rows) time. Sources of the layouts: the README files of
+    msr-fiddle/philly-traces, S-Lab-System-Group/HeliosData, InternLM/AcmeTrace,
+    alibaba/clusterdata (cluster-trace-gpu-v2020 and -v2023) and microsoft/elasticflow-traces;
+    SymbioticLab/Tiresias, simulator/60_job.csv; stanford-futuredata/gavel, scheduler/utils.py; petuum/adaptdl, branch osdi21-artifact; the
     Standard Workload Format of the Parallel Workloads Archive.
     """
     source = str(path)
@@ -114,7 +115,7 @@ def read_workload(
 
 
 def _layout_of(source: str, text: str) -> TraceLayout:
-    """Return the layout that is surest of a file; `InputError` if no layout recognises it."""
+    """Return the layout that matches a file best; `InputError` if no layout matches."""
     header = first_row(text)
     found: list[tuple[int, str, TraceLayout]] = [
         (-layout.likeness(text, header), name, layout) for name, layout in LAYOUTS.all().items()
@@ -132,7 +133,7 @@ def _layout_of(source: str, text: str) -> TraceLayout:
 
 
 def _nearest(header: Sequence[str]) -> str:
-    """Return the columns that the nearest table lacks, in brackets; nothing if none is near."""
+    """Return a hint on the columns that the most similar table layout requires, or ""."""
     tables = {
         name: layout.form.split(", ")
         for name, layout in LAYOUTS.all().items()
@@ -144,21 +145,21 @@ def _nearest(header: Sequence[str]) -> str:
     }
     name = min(missing, key=lambda each: len(missing[each]) / len(tables[each]))
     is_near = 0 < 2 * len(missing[name]) <= len(tables[name])
-    return f" ({name} would need {', '.join(missing[name])} in row 1)" if is_near else ""
+    return f" ({name} also requires {', '.join(missing[name])} in row 1)" if is_near else ""
 
 
 def workload_of_frame(frame: pd.DataFrame, *, name: str = "data frame") -> Workload:
-    """Return the jobs of a data frame, as `read_workload` does those of a file.
+    """Return the workload of a pandas data frame, with the rules of `read_workload`.
 
     Parameters
     ----------
     frame
-        With the columns of this project's traces: ``job_id``, ``submit_time_s`` or ``submit_time``
-        (moments), ``duration_s``, ``gpus``, and any of ``model``, ``batch_size``, ``weight``,
-        ``deadline_s``, ``gpu_types``; what is missing is not known. Others are ignored. Its
-        index does not matter; errors count rows from 0.
+        A data frame with the columns of this project's traces: ``job_id``, ``submit_time_s`` or
+        ``submit_time`` (date and time), ``duration_s``, ``gpus``, and optionally ``model``,
+        ``batch_size``, ``weight``, ``deadline_s`` and ``gpu_types``. Other columns and the index
+        are ignored; errors count rows from 0.
     name
-        What the workload is called in results, and in errors.
+        The name of the workload in results and errors.
 
     Raises
     ------
@@ -167,9 +168,9 @@ def workload_of_frame(frame: pd.DataFrame, *, name: str = "data frame") -> Workl
 
     Notes
     -----
-    Time O(rows log rows).
+    Takes O(rows log rows) time.
     """
-    # Counts beside missing values are floats in pandas, and would be written as 8.0.
+    # pandas stores integer columns with missing values as floats, and would write 8 as 8.0.
     text = frame.convert_dtypes().to_csv(index=False)
     return _workload_of(name, found_in(trace_of_text(name, text, first_row=0)))
 
@@ -220,5 +221,5 @@ def _job_of(source: str, job: TraceJob, first_ms: int) -> Job:
             deadline_s=None if job.deadline_ms is None else job.deadline_ms / MILLISECONDS,
             gpu_types=job.gpu_types,
         )
-    except FieldError as error:  # such as more work than a simulation can tell apart
+    except FieldError as error:  # such as too much work for a simulation
         raise InputError(source, f"job {show_value(job.job_id)}: {error}") from None

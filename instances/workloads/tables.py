@@ -1,4 +1,4 @@
-"""Layouts that are CSV tables with a header."""
+"""Trace layouts that are CSV tables with a header."""
 
 from __future__ import annotations
 
@@ -33,29 +33,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableLayout(TraceLayout):
-    """A published CSV table with a header.
+    """The layout of a published CSV table with a header.
 
     Parameters
     ----------
     name
-        Whose it is.
+        The name of the layout.
     columns
-        The columns by which it is known, all of which are read.
+        The columns that identify the layout and are read.
     marks
-        Further columns by which it is known, which are not read.
+        Further columns that identify the layout and are not read.
     optional
         Columns that are read if the file has them.
     is_whole
-        Whether a file with any other column (but ``vc``) is not known to be of this layout.
+        Whether a file with any other column, except ``vc``, does not match the layout.
     measured_on
-        See `TraceLayout`.
+        The GPU type on which the running times were measured; None if not known.
     parse
-        Returns a row's job, or the reason for which it is none.
+        Returns the job of a row, or the reason why the row is left out.
     remarks
-        See `Found`.
+        Sentences for results on how the layout interprets the file.
     note
-        Returns what is to be said of a row that is a job, see `Found.noted`; None where that is
-        nothing.
+        Returns the note that applies to the job of a row, as in `Found.noted`; None for no note.
     """
 
     name: str
@@ -70,23 +69,23 @@ class TableLayout(TraceLayout):
 
     @property
     def form(self) -> str:  # type: ignore[override]
-        """See `TraceLayout`."""
+        """The columns that identify the layout, as a list in one text."""
         return ", ".join((*self.columns, *self.marks))
 
     def likeness(self, text: str, header: Sequence[str]) -> int:  # noqa: ARG002
-        """See `TraceLayout`."""
+        """Return the number of identifying columns if the header has all of them, else 0."""
         known = {*self.columns, *self.marks}
         if not known <= set(header) or (self.is_whole and not set(header) <= {*known, "vc"}):
             return 0
         return len(known)
 
     def read(self, source: str, text: str, vc: str | None) -> Found:
-        """See `TraceLayout`."""
+        """Return the jobs of a table, with remarks on ignored columns and rows left out."""
         rows = csv_rows(source, text)
         header = [name.strip() for name in next(rows, [])]
         require_once(source, header, (*self.columns, *self.optional))
         if missing := [column for column in self.columns if column not in header]:
-            raise InputError(source, f"row 1: {_lacks(missing)}, which {self.name} has")
+            raise InputError(source, f"row 1: {_lacks(missing)} of layout {self.name}")
         read = {*self.columns, *self.optional, "vc"}
         require_no_demand_column(source, header, read)
         columns = {name: place for place, name in enumerate(header)}
@@ -113,26 +112,27 @@ def _lacks(columns: Sequence[str]) -> str:
 
 
 class OwnTable(TraceLayout):
-    """The table of this project."""
+    """The layout of this project's own traces, a CSV table."""
 
     name = "this project's CSV"
     form = ", ".join(COLUMNS)
 
     def likeness(self, text: str, header: Sequence[str]) -> int:  # noqa: ARG002
-        """See `TraceLayout`; surer than tables of others that have as many columns."""
+        """Return 40, more than other tables, if the header has all required columns, else 0."""
         columns = {*header, "submit_time_s"} if MOMENT_COLUMN in header else set(header)
         return 10 * len(COLUMNS) if set(COLUMNS) <= columns else 0
 
     def read(self, source: str, text: str, vc: str | None) -> Found:
-        """See `TraceLayout`."""
+        """Return the jobs of a trace in this project's layout."""
         drops = DROPS_BAD_ROWS.get()
         return found_in(read_trace(source, vc=vc, text=text, drops_bad_rows=drops), vc)
 
 
 def found_in(ours: Trace, vc: str | None = None) -> Found:
-    """Return what is found in a trace of this project, whose ids are unique already.
+    """Return the jobs and remarks of a trace in this project's layout.
 
-    So the rows, which only mend them, do not matter.
+    Row numbers are not kept, because they only serve to make ids unique, which these ids already
+    are.
     """
     found = Found(
         list(enumerate(ours.jobs)),
@@ -148,10 +148,10 @@ OWN = OwnTable()
 
 
 def _slurm_job(row: Row) -> TraceJob | str:
-    """Return a job of Helios or Acme.
+    """Return the job of a row of the Helios or the Acme trace, or why it is left out.
 
-    The running time is the end less the start: Acme's column ``duration`` counts the queuing time
-    of one of its clusters too.
+    The running time is the end minus the start, because Acme's column ``duration`` includes the
+    queuing time for one of its clusters.
     """
     job_id, gpus, submission = (
         row.job_id(),
@@ -169,16 +169,16 @@ def _slurm_job(row: Row) -> TraceJob | str:
 
 
 def _of_seconds(name: str, submission: str, deadline: str = "", **known_by: Any) -> TableLayout:
-    """Return the layout of a table with seconds, most of whose columns are called alike.
+    """Return the layout of a table with times in seconds and the columns job_id, duration, num_gpu.
 
     Parameters
     ----------
     name
-        Whose it is.
+        The name of the layout.
     submission, deadline
-        The columns of both moments, which are on one clock.
+        The columns of the submission time and of the deadline, on the same clock.
     known_by
-        As of `TableLayout`.
+        Further arguments of `TableLayout`.
     """
 
     def parse(row: Row) -> TraceJob | str:
@@ -218,9 +218,9 @@ ELASTICFLOW_SIMULATOR = _of_seconds(
 CREATED, SCHEDULED, DELETED = "creation_time", "scheduled_time", "deletion_time"
 
 WHOLE_GPU = 1000
-"""Of ``gpu_milli``."""
+"""The value of column ``gpu_milli`` for a whole GPU."""
 
-SHARE = "Pods that ask for a share of a GPU are given a whole one"
+SHARE = "Pods that request a share of a GPU get a whole GPU"
 
 
 def _pod(row: Row) -> TraceJob | str:
@@ -249,8 +249,8 @@ OPENB = TableLayout(
     ("name", "num_gpu", "gpu_milli", "gpu_spec", CREATED, SCHEDULED, DELETED),
     _pod,
     remarks=(
-        "Pods are kept whatever phase they were seen in last, and hold their GPUs from scheduling "
-        "to deletion; what they ask of processors and memory is passed over.",
+        "Pods of every final phase are kept, and hold their GPUs from scheduling to deletion; "
+        "requests for processors and memory are ignored.",
     ),
     note=_share,
 )

@@ -1,9 +1,9 @@
-"""Change workloads: rescale, merge, cut, and give the jobs of a trace what it does not say.
+"""Change workloads: scale the load, merge, cut, and assign job properties that traces lack.
 
-Every change is said in a sentence of the workload's ``assumptions``. What no public trace says (who
-is elastic, fungible and so on) is drawn: shares are kept exactly, and each is drawn from a stream
-of its own. To change one leaves all others as they are, and a larger share holds all jobs of a
-smaller one. Runs under other assumptions are therefore paired job by job.
+Every change adds a sentence to the workload's ``assumptions``. Properties that no public trace has,
+such as elasticity, are drawn at random. Shares of jobs are exact, and each property has its own
+random stream. Changing one share does not change other properties, and a larger share includes all
+jobs of a smaller share. Runs under different assumptions can therefore be paired job by job.
 """
 
 from __future__ import annotations
@@ -23,34 +23,36 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.workload import Job
 
 LARGEST_RANGE = 2
-"""Most workers of an elastic job as a multiple of its base demand (Lyra, section 7.1, Ideal)."""
+"""The largest demand of an elastic job relative to its base demand (Lyra, section 7.1, Ideal)."""
 
 ESTIMATE_ERROR_PERCENT = 25
-"""How far a wrong estimate of the running time can be off (Lyra, section 7.4)."""
+"""The largest error of a wrong estimate of the running time, in per cent (Lyra, section 7.4)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobAssumptions:
-    """Shares of jobs, in percent; the defaults are Lyra's Basic scenario (section 7.1).
+    """Shares of jobs with certain properties, in per cent; defaults are Lyra's Basic scenario.
+
+    The scenarios are those of section 7.1 of the paper.
 
     Parameters
     ----------
     fungible_percent
         Jobs that can run on inference GPUs instead.
     elastic_percent
-        Jobs whose workers can grow to twice the base demand.
+        Jobs that can use up to twice their base demand.
     heterogeneous_percent
-        Jobs whose workers can be on both kinds of GPU at once.
+        Jobs whose workers can run on training and inference GPUs at once.
     all_elastic
-        Lyra's Ideal: every job is elastic and heterogeneous, whatever the two shares say.
+        Lyra's Ideal scenario: all jobs are elastic and heterogeneous, whatever the two shares are.
     checkpoint_percent
         Jobs that keep their progress when they are preempted.
     scaling_loss_percent
-        What a worker beyond the base demand of an elastic job does less than one of the base.
+        How much less work a flexible worker does than a base worker.
     wrong_estimate_percent
-        Jobs whose running time the scheduler believes to be shorter or longer.
+        Jobs for which the scheduler has a wrong estimate of the running time.
     estimate_error_percent
-        By how much at most, from 0 to 99.
+        The largest error of a wrong estimate, from 0 to 99.
     """
 
     fungible_percent: int = 21
@@ -67,13 +69,13 @@ class JobAssumptions:
             if field.name == "all_elastic":
                 require_flag(field.name, self.all_elastic)
             else:
-                # An error of all of it would leave a job nothing to do.
+                # An error of 100 % would leave an estimate of 0.
                 most = 99 if field.name == "estimate_error_percent" else 100
                 require_integer(field.name, getattr(self, field.name), minimum=0, maximum=most)
 
     @property
     def in_words(self) -> str:
-        """As a sentence."""
+        """A sentence for results that states all shares."""
         elastic, heterogeneous = (
             self.effective_elastic_percent,
             self.effective_heterogeneous_percent,
@@ -90,7 +92,7 @@ class JobAssumptions:
 
     @property
     def label(self) -> str:
-        """What differs from the defaults, for names: empty, or such as ``-fungible0``."""
+        """The shares that differ from the defaults, for names: empty, or such as ``-fungible0``."""
         short = {"all_elastic": "ideal"}
         parts = []
         for field in fields(self):
@@ -102,12 +104,12 @@ class JobAssumptions:
 
     @property
     def effective_elastic_percent(self) -> int:
-        """The share of elastic jobs, whichever field says so."""
+        """The percentage of elastic jobs, which is 100 if `all_elastic` is set."""
         return 100 if self.all_elastic else self.elastic_percent
 
     @property
     def effective_heterogeneous_percent(self) -> int:
-        """The share of heterogeneous jobs, whichever field says so."""
+        """The percentage of heterogeneous jobs, which is 100 if `all_elastic` is set."""
         return 100 if self.all_elastic else self.heterogeneous_percent
 
 
@@ -118,22 +120,22 @@ def assigned(
     seed: int,
     elastic_first: Sequence[int] = (),
 ) -> tuple[Job, ...]:
-    """Return the jobs with what is assumed of them; what they said before is lost.
+    """Return the jobs with randomly assigned properties, which replace their own.
 
     Parameters
     ----------
     jobs
-        In the order of submission.
+        The jobs, in the order of submission.
     assumptions
-        The shares, each rounded half up to whole jobs.
+        The shares of jobs; numbers of jobs are rounded half up.
     seed
-        Of all draws.
+        The random seed.
     elastic_first
-        Positions of the jobs that are elastic before any other.
+        The indices of the jobs that become elastic before any other job.
 
     Notes
     -----
-    Time O(jobs).
+    Takes O(jobs) time.
     """
     count = len(jobs)
 
@@ -154,7 +156,7 @@ def assigned(
     most = 10 * assumptions.estimate_error_percent  # per mille
     result = []
     for position, job in enumerate(jobs):
-        # Drawn for every job, so that a job's error does not depend on how many have one.
+        # Every job draws an error, so that errors do not depend on the share of wrong estimates.
         error = errors.between(-most, most)
         is_elastic = position in elastic
         result.append(
@@ -177,17 +179,17 @@ DAY_S = 86_400
 
 
 def rescaled(workload: Workload, *, load: float, gpus: int) -> Workload:
-    """Return the workload with submissions moved together or apart to reach a load.
+    """Return the workload with all times between submissions scaled to reach a load.
 
     Parameters
     ----------
     workload
-        Its jobs are submitted at two moments at least.
+        A workload with at least two different submission times.
     load
-        GPU time asked for, as a share of what `gpus` have from the first submission to the last;
-        above 0.
+        The GPU time of all jobs relative to that of `gpus` GPUs between the first and the last
+        submission; above 0.
     gpus
-        Of the cluster, at least 1.
+        The GPUs of the cluster, at least 1.
 
     Raises
     ------
@@ -205,24 +207,23 @@ def rescaled(workload: Workload, *, load: float, gpus: int) -> Workload:
     return _changed(
         workload,
         [replace(job, submit_s=first + (job.submit_s - first) * factor) for job in workload.jobs],
-        f"Submissions are moved {'together' if factor < 1 else 'apart'}, their times multiplied by "
-        f"{factor:.4g}: the load on {gpus:,} GPUs is {100 * load:.4g} % instead of "
-        f"{100 * before:.4g} %.",
+        f"Times between submissions are multiplied by {factor:.4g}: the load on {gpus:,} GPUs is "
+        f"{100 * load:.4g} % instead of {100 * before:.4g} %.",
     )
 
 
 def merged(workloads: Sequence[Workload], *, name: str | None = None) -> Workload:
-    """Return the jobs of several workloads as one, each on its own clock.
+    """Return the jobs of several workloads as one workload; submission times stay as they are.
 
-    Ids are kept where they are unique in all; otherwise each gets the number of its workload in
-    front, such as ``2-job``. Equal submission times go by the order given.
+    Ids are kept if all are unique. Otherwise each id gets the number of its workload as a prefix,
+    such as ``2-job``. Jobs with equal submission times are in the order of the workloads.
 
     Parameters
     ----------
     workloads
-        At least one.
+        The workloads, at least one.
     name
-        Of the result; None joins the names by ``+``.
+        The name of the result; None joins the names by ``+``.
 
     Raises
     ------
@@ -250,7 +251,7 @@ def merged(workloads: Sequence[Workload], *, name: str | None = None) -> Workloa
     return Workload(
         name=name or "+".join(names),
         jobs=tuple(jobs),
-        assumptions=(*said, f"Merged of {len(names)} workloads: {', '.join(names)}."),
+        assumptions=(*said, f"Merged from {len(names)} workloads: {', '.join(names)}."),
         packed=tuple(
             {
                 (each.kind, each.beside): each for workload in workloads for each in workload.packed
@@ -269,7 +270,7 @@ def first_days(workload: Workload, days: int) -> Workload:
 
 
 def limited(workload: Workload, jobs: int) -> Workload:
-    """Return the first `jobs` jobs by submission, or all where there are fewer."""
+    """Return the first `jobs` jobs in the order of submission, or all jobs if there are fewer."""
     require_integer("jobs", jobs, minimum=1)
     kept = workload.jobs[:jobs]
     return _changed(
@@ -278,10 +279,10 @@ def limited(workload: Workload, jobs: int) -> Workload:
 
 
 def sampled(workload: Workload, jobs: int) -> Workload:
-    """Return so many jobs from all over a workload, at even distances, or all if there are fewer.
+    """Return every n-th job, so that `jobs` jobs remain, or all jobs if there are fewer.
 
-    A stretch of a trace need not be typical: Philly's first weeks have few jobs, and long ones,
-    and later hundreds of short ones with a GPU each come at once.
+    A single period of a trace may not be typical. The first weeks of Philly have few and long jobs;
+    later, hundreds of short one-GPU jobs are submitted at once.
 
     Raises
     ------
@@ -295,20 +296,20 @@ def sampled(workload: Workload, jobs: int) -> Workload:
 
 
 def with_assumptions(workload: Workload, assumptions: JobAssumptions, *, seed: int) -> Workload:
-    """Return the workload with what no public trace says of its jobs, drawn by seed.
+    """Return the workload with random job properties that no public trace has.
 
-    All jobs are equally likely to be drawn, unlike in
-    `lyra_opt.instances.workloads.lyra_like.lyra_like`, where elastic jobs are long and wide. What
-    the jobs said before is lost.
+    All jobs are equally likely to be elastic, unlike in
+    `lyra_opt.instances.workloads.lyra_like.lyra_like`, where elastic jobs are long and wide.
+    Earlier properties of the jobs are replaced.
 
     Parameters
     ----------
     workload
-        Any.
+        Any workload.
     assumptions
-        Shares of its jobs.
+        The shares of jobs.
     seed
-        At least 0.
+        The random seed, at least 0.
 
     Raises
     ------
@@ -322,18 +323,18 @@ def with_assumptions(workload: Workload, assumptions: JobAssumptions, *, seed: i
 def in_reference_time(
     workload: Workload, measured_on: Callable[[Job], GpuType | None], *, is_certain: bool
 ) -> Workload:
-    """Return the workload with the work of its jobs in time on reference GPUs.
+    """Return the workload with the work of its jobs converted to time on reference GPUs.
 
     Parameters
     ----------
     workload
-        Jobs with measured throughputs stay as they are.
+        The workload; jobs with measured throughputs are not changed.
     measured_on
-        Returns the GPU type on which the running time of a job was measured; None where it is not
-        known, and then it is taken for a time on reference GPUs.
+        Returns the GPU type on which the running time of a job was measured. None if not known; the
+        running time is then assumed to be that on reference GPUs.
     is_certain
-        Whether nothing is assumed for jobs of an unknown type: their work is in reference time
-        already, or only reference GPUs run them.
+        Whether this assumption is certain and needs no remark, because running times already are
+        those on reference GPUs, or only reference GPUs run the jobs.
     """
     jobs, unknown = [], 0
     scaled: dict[tuple[str, float], int] = {}
@@ -352,21 +353,21 @@ def in_reference_time(
             )
         jobs.append(job)
     said = [
-        f"Running times of {counted(count, 'job')} were measured on {name} GPUs, which are "
-        f"{speed:.3g} times as fast as a reference GPU."
+        f"Running times of {counted(count, 'job')} were measured on {name} GPUs, which have "
+        f"{speed:.3g} times the speed of a reference GPU."
         for (name, speed), count in scaled.items()
     ]
     if unknown and not is_certain:
         said.append(
             f"Assumed: running times of {counted(unknown, 'job')} are those on reference GPUs; "
-            "jobs.measured_on names another type."
+            "set jobs.measured_on for another type."
         )
     assumptions = (*workload.assumptions, *said)
     return replace(workload, jobs=tuple(jobs), assumptions=assumptions, measured_on=None)
 
 
 def without_oversized(workload: Workload, gpus: int) -> tuple[Workload, int]:
-    """Return the jobs whose base demand `gpus` GPUs can hold, and how many were dropped.
+    """Return the jobs whose base demand fits on `gpus` GPUs, and the number of dropped jobs.
 
     Raises
     ------
@@ -377,13 +378,13 @@ def without_oversized(workload: Workload, gpus: int) -> tuple[Workload, int]:
     jobs = [job for job in workload.jobs if job.min_gpus <= gpus]
     dropped = len(workload.jobs) - len(jobs)
     if not jobs:
-        raise FieldError("gpus", gpus, "must hold at least one job of the workload")
+        raise FieldError("gpus", gpus, "must be enough for at least one job of the workload")
     sentence = f"{counted(dropped, 'job')} larger than {gpus:,} GPUs left out."
     return _changed(workload, jobs, sentence), dropped
 
 
 def demand_in_words(workload: Workload, gpus: int) -> str:
-    """Return a line on how much a workload asks of `gpus` GPUs."""
+    """Return a line that states the demand of a workload relative to `gpus` GPUs."""
     require_integer("gpus", gpus, minimum=1)
     jobs = counted(len(workload.jobs), "job")
     asks = "asks" if len(workload.jobs) == 1 else "ask"

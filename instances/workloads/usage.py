@@ -1,4 +1,4 @@
-"""Read a published series of GPU usage as the demand of an inference cluster."""
+"""Read a published time series of GPU usage as the demand of an inference cluster."""
 
 from __future__ import annotations
 
@@ -26,35 +26,36 @@ DAY_S = 86_400
 
 LONGEST_COUNT = 9
 MOMENT_BYTES = 1200
-"""Memory of a moment that was read, with its first row."""
+"""Memory in bytes that one moment of the series needs."""
 
 
 def read_usage(path: str | Path, *, step_s: int = STEP_S) -> InferenceDemand:
-    """Read GPU usage per minute, such as that of Helios' cluster Earth, as inference demand.
+    """Return the inference demand that a CSV file of GPU usage describes.
 
-    A row says how many GPUs a virtual cluster had at a moment and how many of them ran jobs; the
-    busy share is that of all virtual clusters together, averaged over each step. It is usage by
-    training jobs: a stand-in for inference load with real idle capacity, and said to be one.
+    An example is the usage per minute of Helios' cluster Earth. A row has the GPUs of
+    a virtual cluster at a moment, and how many of them ran jobs. The busy share is that of all
+    virtual clusters together, averaged over each step. The usage comes from training jobs. It
+    replaces inference load, which nobody publishes, and results say so.
 
     Parameters
     ----------
     path
-        CSV, plain or gzip, with the columns ``time, total_gpu_num, running_gpu_num`` among
-        others; times such as ``2020-05-01 00:00:00``, equally far apart, rows in any order.
+        A CSV file, plain or gzip, with the columns ``time, total_gpu_num, running_gpu_num``. Times
+        such as ``2020-05-01 00:00:00`` are equally far apart; rows may have any order.
     step_s
-        Length of a step in seconds, at least 1; a multiple of the series' own.
+        The length of a step in seconds, at least 1; a multiple of the spacing of the series.
 
     Raises
     ------
     InputError
-        If the file cannot be read, lacks a column or a moment, or if a value breaks its rule;
-        names the row and the column.
+        If the file cannot be read, lacks a column or a moment, or a value breaks its rule; the
+        error names the row and the column.
     FieldError
-        If `step_s` is no multiple of the series' own step.
+        If `step_s` is not a multiple of the spacing of the series.
 
     Notes
     -----
-    Time O(rows). A last step that is not whole is left out, unless it is the only one. Source: the
+    Takes O(rows) time. An incomplete last step is left out, unless it is the only step. Source: the
     artifact of Hu et al., "Characterization and Prediction of Deep Learning Workloads in
     Large-Scale GPU Datacenters", SC 2021 (S-Lab-System-Group/HeliosArtifact).
     """
@@ -79,8 +80,8 @@ def read_usage(path: str | Path, *, step_s: int = STEP_S) -> InferenceDemand:
         busy_share=tuple(shares),
         assumptions=(
             "Inference demand is the measured share of GPUs that ran jobs in a training cluster: "
-            "its idle capacity is real, its jobs are not inference.",
-            f"The series of inference demand covers {days:.3g} days and starts over where it ends.",
+            "its idle capacity is real, but its jobs are not inference.",
+            f"The series of inference demand covers {days:.3g} days, and is repeated.",
         ),
     )
 
@@ -112,7 +113,7 @@ def _totals_by_moment(source: str) -> dict[datetime, tuple[int, int]]:
     totals: dict[datetime, tuple[int, int]] = {}
     for time, ((total, running), first) in totals_of.items():
         if not total:
-            rule = "must not be 0 for all virtual clusters at one time"
+            rule = "must be above 0 for at least one virtual cluster at each time"
             raise first.error("total_gpu_num", rule)
         try:
             moment = datetime.fromisoformat(time)
@@ -120,7 +121,7 @@ def _totals_by_moment(source: str) -> dict[datetime, tuple[int, int]]:
             rule = "must be a date and time such as 2020-05-01 00:00:00"
             raise first.error("time", rule) from None
         if moment.tzinfo is not None or moment in totals:
-            raise first.error("time", "must be a time without zone, written alike in all rows")
+            raise first.error("time", "must have no time zone and the same format in all rows")
         totals[moment] = total, running
     return totals
 
@@ -128,19 +129,19 @@ def _totals_by_moment(source: str) -> dict[datetime, tuple[int, int]]:
 def _gpus(row: Row, column: str) -> int:
     digits = row.text(column)
     if not (digits.isascii() and digits.isdigit() and len(digits) <= LONGEST_COUNT):
-        rule = f"must be an integer of at least 0, of {LONGEST_COUNT} digits at most"
+        rule = f"must be an integer of at least 0 with at most {LONGEST_COUNT} digits"
         raise row.error(column, rule)
     return int(digits)
 
 
 def _spacing_s(source: str, moments: list[datetime]) -> int:
-    """Return how far apart the moments are, which must be equal and of whole seconds."""
+    """Return the seconds between moments; `InputError` unless they are whole and all equal."""
     if len(moments) < 2:
-        raise InputError(source, "has one moment only: a usage series has two or more")
+        raise InputError(source, "has only one moment; a usage series needs at least two")
     spacing = moments[1] - moments[0]
     for before, after in pairwise(moments):
         if after - before != spacing:
-            reason = f"its moments are not equally far apart: none is {spacing} after {before}"
+            reason = f"its moments are not equally far apart: no moment is {spacing} after {before}"
             raise InputError(source, reason)
     if spacing % timedelta(seconds=1):
         raise InputError(source, "its moments are not whole seconds apart")

@@ -75,7 +75,7 @@ def test_verify_says_what_is_wrong(run, monkeypatch):
     monkeypatch.setitem(vars(library()), "known", wrong)
     exit_code, out, _ = run("library", "verify", "waiting-pays", "lyra-figure-5")
     assert exit_code == 1
-    assert out.startswith("waiting-pays: NOT right: ")
+    assert out.startswith("waiting-pays: WRONG: ")
     assert out.splitlines()[-1] == "1 of 2 are right"
 
 

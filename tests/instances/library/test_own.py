@@ -108,7 +108,7 @@ def test_what_is_better_goes_into_a_record_of_ones_own(knowing, optimum, tmp_pat
     assert (exit_code, out) == (
         1,
         f"{NAME}: refused: 1 is not better than the best known, 1, found by A. Author with a "
-        "solution that was handed in\n",
+        "submitted solution\n",
     )
 
 

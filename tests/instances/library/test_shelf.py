@@ -164,7 +164,7 @@ def test_a_generator_of_another_version_is_refused(damaged):
     entry = {**document["instances"][0], "provenance": made}
     del entry["file"]
     path.write_text(json.dumps({**document, "instances": [entry]}))
-    with pytest.raises(UserError, match="made by version 99 of the family decoy; here is"):
+    with pytest.raises(UserError, match="requires version 99 of family decoy; the installed"):
         damaged.load("lyra-figure-5")
 
 
@@ -184,4 +184,4 @@ def test_faults_are_named(damaged):
     record = next((damaged.folder / "records").glob("*.json"))
     change(record, '"best_known": 1', '"best_known": 0')
     (fault, *_) = verified(Library(damaged.folder), "lyra-figure-5").faults
-    assert fault == "its best known is 0, and its solution is worth 1"
+    assert fault == "its best known objective is 0, but its solution has 1"

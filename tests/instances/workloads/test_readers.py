@@ -244,7 +244,7 @@ def test_adaptdl(write):
         "cifar10-2048",
         3178,
     )
-    assert "1 of an application, replicas and batch size" in workload.assumptions[-1]
+    assert "1 whose combination of application, replicas and batch size" in workload.assumptions[-1]
 
 
 def test_what_pollux_measured_is_plausible():

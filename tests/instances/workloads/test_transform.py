@@ -178,7 +178,7 @@ def test_rescaled_by_hand():
     assert [job.submit_s for job in result.jobs] == [5, 15, 45]
     assert result.assumptions == (
         "Made up.",
-        "Submissions are moved together, their times multiplied by 0.4: the load on 10 GPUs is "
+        "Times between submissions are multiplied by 0.4: the load on 10 GPUs is "
         "50 % instead of 20 %.",
     )
 
@@ -197,7 +197,7 @@ def test_merged_by_hand():
     result = merged([first, second])
     assert [job.id for job in result.jobs] == ["1-j0", "2-j0", "1-j1"]
     assert result.name == "made-up+second"
-    assert result.assumptions == ("Made up.", "Merged of 2 workloads: made-up, second.")
+    assert result.assumptions == ("Made up.", "Merged from 2 workloads: made-up, second.")
     assert merged([first], name="own").name == "own"
     assert [job.id for job in merged([first]).jobs] == ["j0", "j1"]
     with pytest.raises(FieldError, match="must not be empty"):
@@ -222,7 +222,7 @@ def test_limited():
 def test_without_oversized(workload, gpus):
     widest = min(job.min_gpus for job in workload.jobs)
     if gpus < widest:
-        with pytest.raises(FieldError, match="must hold at least one job"):
+        with pytest.raises(FieldError, match="must be enough for at least one job"):
             without_oversized(workload, gpus)
         return
     result, dropped = without_oversized(workload, gpus)

@@ -27,7 +27,7 @@ def test_busy_share_of_all_clusters_in_steps_of_five_minutes(write):
     assert demand.step_s == 300
     assert demand.busy_share == pytest.approx((10 / 40, 7 / 40))  # minutes 10 and 11 are no step
     assert "its jobs are not inference" in demand.assumptions[0]
-    assert "starts over where it ends" in demand.assumptions[1]
+    assert "is repeated" in demand.assumptions[1]
 
 
 def test_other_steps_and_gzip(write):
@@ -55,13 +55,19 @@ MALFORMED = {
     "NaN": (series(5).replace(",30,10", ",nan,10", 1), 'row 2, column total_gpu_num is "nan"'),
     "huge": (series(5).replace(",30,10", f",{'9' * 5000},1", 1), "row 2, column total_gpu_num is"),
     "more than there are": (series(5).replace(",30,10", ",9,10", 1), "must be at most total_gpu_"),
-    "no GPUs": (HEADER + ROW.replace("30,10", "0,0"), "must not be 0 for all virtual clusters"),
+    "no GPUs": (
+        HEADER + ROW.replace("30,10", "0,0"),
+        "must be above 0 for at least one virtual cluster",
+    ),
     "time": (series(5).replace("2020-05-01 00:00:00", "noon"), 'row 2, column time is "noon"'),
-    "zone": (series(5).replace("00:00:00", "00:00:00+08:00"), "without zone, written alike"),
-    "spelt twice": (series(5) + ROW.replace(" ", "T"), "without zone, written alike"),
+    "zone": (series(5).replace("00:00:00", "00:00:00+08:00"), "must have no time zone"),
+    "spelt twice": (series(5) + ROW.replace(" ", "T"), "must have no time zone"),
     "short row": (HEADER + "2020-05-01 00:00:00,a\n", "row 2 has 2 fields, but the header has 5"),
-    "gap": (series(5).replace("00:03:00", "00:09:00"), "not equally far apart: none is 0:01:00"),
-    "one moment": (series(1), "has one moment only"),
+    "gap": (
+        series(5).replace("00:03:00", "00:09:00"),
+        "not equally far apart: no moment is 0:01:00",
+    ),
+    "one moment": (series(1), "has only one moment"),
     "quotes": (HEADER + '"', "is not valid CSV"),
 }
 
