@@ -65,7 +65,7 @@ def test_get_writes_what_other_commands_take(run, tmp_path):
 def test_verify(run):
     exit_code, out, _ = run("library", "verify", "lyra-figure-5", "waiting-pays")
     assert exit_code == 0
-    assert out.splitlines()[-1] == "2 of 2 are right"
+    assert out.splitlines()[-1] == "2 of 2 instances are right"
 
 
 def test_verify_says_what_is_wrong(run, monkeypatch):
@@ -76,7 +76,7 @@ def test_verify_says_what_is_wrong(run, monkeypatch):
     exit_code, out, _ = run("library", "verify", "waiting-pays", "lyra-figure-5")
     assert exit_code == 1
     assert out.startswith("waiting-pays: WRONG: ")
-    assert out.splitlines()[-1] == "1 of 2 are right"
+    assert out.splitlines()[-1] == "1 of 2 instances are right"
 
 
 OCCUPIED = (["get", "lyra-figure-5", "--out", __file__], "is a file, not a folder")
