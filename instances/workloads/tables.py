@@ -250,7 +250,7 @@ OPENB = TableLayout(
     _pod,
     remarks=(
         "Pods of every final phase are kept, and hold their GPUs from scheduling to deletion; "
-        "requests for processors and memory are ignored.",
+        "processors and memory are not considered.",
     ),
     note=_share,
 )

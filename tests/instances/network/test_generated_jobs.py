@@ -132,7 +132,7 @@ class TestSeeds:
         twice = dally_poisson(seed=3, jobs_per_day=2 * rate)
         for job, sooner in zip(poisson.jobs, twice.jobs, strict=True):
             assert job.submit_s == pytest.approx(2 * sooner.submit_s, abs=1)
-        assert f"{rate:.3g} a day" in poisson.assumptions[0]
+        assert f"{rate:.3g} jobs per day" in poisson.assumptions[0]
 
     @given(jobs=st.integers(1, 700), seed=st.integers(0, 1000))
     def test_smaller_versions_keep_the_shares(self, jobs, seed):
