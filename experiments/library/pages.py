@@ -15,7 +15,7 @@ from lyra_opt.core.texts import show_value_of
 from lyra_opt.instances.library.documents import FromFamily, Grade, Proof
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from lyra_opt.experiments.library.plan import LibraryPlan, PageTable
@@ -41,7 +41,7 @@ def pages(plan: LibraryPlan, library: Library, docs: Path) -> dict[Path, str]:
     made = {sheet: _TABLE.sub(table, sheet.read_text(encoding="utf-8"))}
     for page in plan.pages:
         of_page = [entry for entry in library.entries.values() if entry.page == page.name]
-        made[docs / "library" / f"{page.name}.md"] = _page(page, of_page, library)
+        made[docs / "library" / f"{page.name}.md"] = _page(page, of_page, library, plan.wording)
     return made
 
 
@@ -108,11 +108,14 @@ def _number(value: float | None) -> str:
     return "" if value is None else show_value_of(value)
 
 
-def _page(page: PageTable, entries: Sequence[Entry], library: Library) -> str:
+def _page(
+    page: PageTable, entries: Sequence[Entry], library: Library, wording: Mapping[str, str]
+) -> str:
     if not entries:
         raise UserError(f"page {page.name}: no instance belongs to this page")
     typical = library.entry(page.typical)
-    features = dict.fromkeys(entry.features for entry in entries)
+    features = dict.fromkeys(wording.get(entry.features, entry.features) for entry in entries)
+    picture = wording.get(typical.features, typical.features)
     rows = [
         [
             f"`{entry.id}`",
@@ -133,11 +136,11 @@ def _page(page: PageTable, entries: Sequence[Entry], library: Library) -> str:
             "",
             page.about,
             "",
-            f"![The instance {page.typical}: {typical.features}]({page.name}.png)",
+            f"![The instance {page.typical}: {picture}]({page.name}.png)",
             "",
             f"`{page.typical}` ({_source(typical)}).",
             "",
-            "Why they are in the [library](../library.md):",
+            "Reasons why these instances are in the [library](../library.md):",
             "",
             *(f"- {feature}" for feature in features),
             "",

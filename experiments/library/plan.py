@@ -174,6 +174,9 @@ class LibraryPlan:
     pages: tuple[PageTable, ...] = key(
         ListOf(Table(PageTable), unique="name"), "documentation pages"
     )
+    wording: Mapping[str, str] = key(
+        Named(Line()), "sentences that pages show instead of features of the frozen catalogue"
+    )
 
     def methods_for(self, problem: str, variant: str) -> MethodsTable:
         """Return the methods for a variant; raise `FieldError` if the plan has no such entry."""

@@ -41,6 +41,11 @@ def test_every_variant_has_methods():
         assert plan.methods_for(entry.problem, entry.variant).exact
 
 
+def test_wording_replaces_features_of_the_catalogue():
+    features = {entry.features for entry in library().entries.values()}
+    assert set(read_plan(PLAN).wording) <= features
+
+
 def test_a_plan_that_is_wrong_is_refused(tmp_path):
     path = tmp_path / "plan.toml"
     path.write_text(PLAN.read_text().replace('family = "decoy"', 'famly = "decoy"'))
