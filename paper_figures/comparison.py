@@ -327,12 +327,14 @@ class Comparison:
         if not self.entries:
             return "The paper has no numbers for this comparison."
         count = len(self.entries)
-        parts = [f"{count} {'entry' if count == 1 else 'entries'}"]
-        parts += [f"{what}: {_counted(counts)}" for what, counts in self.verdicts.items()]
-        sentence = f"{'; '.join(parts)}."
+        parts = [f"{count} published number{'' if count == 1 else 's'}."]
+        parts += [
+            f"Verdicts on {what}: {_counted(counts)}." for what, counts in self.verdicts.items()
+        ]
+        sentence = " ".join(parts)
         if self.counts_by_0_1_0:
             counts = Counter(entry.verdict_of_0_1_0 for entry in self.entries)
-            sentence += f" By the rule of version 0.1.0 ({RULE_OF_0_1_0}): {_counted(counts)}."
+            sentence += f" By the rule of version 0.1.0: {_counted(counts)}. {RULE_OF_0_1_0}"
         return sentence
 
     def warning(self) -> str | None:

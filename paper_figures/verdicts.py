@@ -60,8 +60,8 @@ RULE = (
 """The rule, one paragraph per entry; its numbers are those of the code."""
 
 RULE_OF_0_1_0 = (
-    "the gain if there is one, otherwise the value; gains with another direction differ, and "
-    "numbers within 10 % are reproduced"
+    "That rule judges the gain if a number has one, and otherwise the value. Numbers within 10 % "
+    "are reproduced, and gains with another direction differ."
 )
 """The rule of `verdict_of_0_1_0` in words."""
 

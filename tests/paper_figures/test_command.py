@@ -56,7 +56,7 @@ def test_stored_table_is_shown(run):
     assert (exit_code, err) == (0, "")
     (baseline,) = read_shown(out, "Baseline ")
     assert baseline.split()[1:4] == ["3072", "/", "3009"]
-    assert "116 entries; values: " in out
+    assert "116 published numbers. Verdicts on values: " in out
     assert "- One seed." in out
     assert read_shown(out, "Full page: ")[0].endswith("lyra-table-5.md")
     assert len(read_shown(out, "N_R = ")) == 10
@@ -95,10 +95,13 @@ def test_worked_examples_need_no_simulation(run, tmp_path):
     assert (exit_code, err) == (0, "")
     lines = out.splitlines()
     assert len(lines) == 8
-    assert all(re.search(r": (\d+) entries; values: \1 reproduced\.$", line) for line in lines[:-2])
+    assert all(
+        re.search(r": (\d+) published numbers\. Verdicts on values: \1 reproduced\.$", line)
+        for line in lines[:-2]
+    )
     assert (tmp_path / "index.html").is_file()
     overview = (tmp_path / "overview.md").read_text()
-    entries = sum(int(re.search(r": (\d+) entries", line)[1]) for line in lines[:-2])
+    entries = sum(int(re.search(r": (\d+) published numbers", line)[1]) for line in lines[:-2])
     assert f"| all | values | {entries} | {entries} |" in overview
     assert f"--out {tmp_path}`, lyra-opt {__version__}: page made 20" in overview
     rule = overview.partition("## The rule of verdicts")[2]
@@ -156,7 +159,7 @@ def test_failed_runs_are_said_and_not_averaged(run, tmp_path, monkeypatch):
     options = ("--scale", "0.01", "--processes", "1", "--out", tmp_path)
     exit_code, out, _ = run("paper", "lyra", "--run", "--figure", "2", *options)
     assert exit_code == 1
-    assert "3 entries; values: 3 not run." in out
+    assert "3 published numbers. Verdicts on values: 3 not run." in out
     page = (tmp_path / "lyra-figure-2.md").read_text()
     assert f"Failed: {BASELINE}: SimulationError: made up" in page
 
@@ -178,7 +181,7 @@ def test_table_5_from_end_to_end(folder):
     """Every row of the paper has its number of ours, or says that it was not run."""
     page = (folder / "lyra-table-5.md").read_text()
     assert page.startswith("# Lyra (EuroSys 2023), Table 5")
-    assert "116 entries; values: " in page
+    assert "116 published numbers. Verdicts on values: " in page
     assert "; gains: " in page
     assert "By the rule of version 0.1.0" in page
     rows = [line.split(" | ") for line in page.splitlines() if line.startswith(("| Baseline |",))]
@@ -215,7 +218,7 @@ def test_hadar_from_end_to_end(hadar_folder):
     """Every claim has its number of ours, a verdict and where the paper's number is from."""
     for name, entries in (("table-1", 4), ("table-2", 4), ("table-3", 8), ("figure-1", 4)):
         page = (hadar_folder / f"hadar-{name}.md").read_text()
-        assert f"{entries} entries; " in page
+        assert f"{entries} published numbers. " in page
         assert "not run" not in page
         assert (hadar_folder / "plots" / f"{name.replace('-', '_')}.svg").is_file()
     page = (hadar_folder / "index.html").read_text()
@@ -241,7 +244,7 @@ def test_dally_from_end_to_end(dally_folder):
     """Claims have numbers of ours; all schemes of all papers stand on one page."""
     for name in ("table-1", "table-2", "table-3"):
         page = (dally_folder / f"dally-{name}.md").read_text()
-        assert "1 entry; gains: " in page
+        assert "1 published number. Verdicts on gains: " in page
         assert "not run" not in page
     page = (dally_folder / "dally-table-4.md").read_text()
     for scheme in ("dally", "priced-placement", "lyra", "hadar", "gavel-las", "tiresias-skew"):

@@ -21,7 +21,8 @@ def test_value_and_gain_are_judged_apart():
     found = entry("12.24", 0.93, gains=Gains(paper=1.22, ours=1.25))
     assert (found.value_verdict, found.gain_verdict) == (Verdict.DIFFERS, Verdict.REPRODUCED)
     page = page_of(found, entry("5", 5.0))
-    assert "2 entries; values: 1 reproduced, 1 differs; gains: 1 reproduced." in page
+    assert "2 published numbers. Verdicts on values: 1 reproduced, 1 differs. " in page
+    assert "Verdicts on gains: 1 reproduced." in page
     assert "| a | b | 12.24 | 0.93 | 0.076 | 1.22 | 1.25 | differs | reproduced |" in page
     assert "| a | b | 5 | 5 | 1.000 |  |  | reproduced |  |" in page
 
@@ -52,7 +53,7 @@ def test_bound_makes_unattainable_what_is_not_reproduced():
     far = Bound(value=1.5, is_most=True)
     assert entry("1.20", 1.0, judged=Judged.GAIN, bound=far).verdicts == [Verdict.DIFFERS]
     page = page_of(found)
-    assert "1 entry; gains: 1 unattainable as read." in page
+    assert "1 published number. Verdicts on gains: 1 unattainable as read." in page
     assert "| a | b | 1.20 | 1 | 0.833 | at most 1.19 | unattainable as read |" in page
 
 
@@ -68,7 +69,9 @@ def test_what_is_not_modelled_is_shown_and_not_judged():
     gains = Gains(paper=1.5, ours=1.5)
     assert set(entry("55", 55.0, is_modelled=False, gains=gains).verdicts) == {Verdict.NOT_MODELLED}
     assert entry("55", None, is_modelled=False).verdicts == [Verdict.NOT_RUN]
-    assert "1 entry; values: 1 not modelled." in page_of(entry("55", 55.0, is_modelled=False))
+    assert "1 published number. Verdicts on values: 1 not modelled." in page_of(
+        entry("55", 55.0, is_modelled=False)
+    )
 
 
 def test_not_run_is_shown_and_counted():
@@ -76,7 +79,9 @@ def test_not_run_is_shown_and_counted():
     found = entry("5", None, gains=Gains(paper=1.2, ours=None))
     page = page_of(found, is_wide=True)
     assert found.verdicts == 2 * [Verdict.NOT_RUN]
-    assert "1 entry; values: 1 not run; gains: 1 not run." in page
+    assert (
+        "1 published number. Verdicts on values: 1 not run. Verdicts on gains: 1 not run." in page
+    )
     assert "| a | 5 / – |" in page
 
 
@@ -108,6 +113,6 @@ def test_page_shows_both_numbers_the_ratio_and_the_rule():
     page = page_of(*entries, notes=["mind this"])
     assert "| a | b | 2 | 3 | 1.500 | differs |" in page
     assert "| a | b | 0 | 0 |  | reproduced |" in page
-    assert "2 entries; values: 1 reproduced, 1 differs." in page
+    assert "2 published numbers. Verdicts on values: 1 reproduced, 1 differs." in page
     assert "- mind this\n" in page
     assert page.endswith(f"- {RULE[-1]}\n")
