@@ -94,7 +94,7 @@ class SolverTask:
 
     @property
     def solver_seed(self) -> int:
-        """Seed of the solver, derived from study, instance and solver; the same for all limits."""
+        """Seed of the solver, derived from study, instance and solver, but not from the limits."""
         seed = derive_seed(
             study=self.study, instance=self.cell.key, solver=self.configuration.solver
         )

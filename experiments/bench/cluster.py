@@ -73,7 +73,7 @@ class Cluster:
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and its children at once, as a power failure would."""
+    """Kill a process and its children without warning, as a power failure would."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

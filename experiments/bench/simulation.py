@@ -144,7 +144,7 @@ def test_own_scheme(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scheme", ROUND_POLICIES)
 def test_rounds(benchmark: BenchmarkFixture, scheme: str) -> None:
-    """Time schemes on 20 V100, 20 P100 and 20 K80 with those of 480 jobs that they can run."""
+    """Time schemes on 20 V100, 20 P100 and 20 K80, with the jobs of 480 that can run on them."""
     few = {"jobs.workload": "gavel-like", "jobs.parameters": {"jobs": 8}}
     time_replays(benchmark, "hadar-60", scheme, sized({}, few))
 

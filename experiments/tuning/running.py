@@ -66,7 +66,7 @@ class _Runs:
     records: Generator[RunRecord, None, None] | None = None
 
     def rows(self, tasks: Sequence[TrialTask]) -> list[ReplayRecord]:
-        """Return the row of each task; run those tasks whose rows are not stored.
+        """Return the row of each task; tasks without a stored row are run.
 
         Raises
         ------

@@ -154,7 +154,7 @@ def run_cbc(built: Built, start: Values | None, settings: Settings) -> BackendRu
 
 
 def set_start(variables: Sequence[Any], start: Values | None) -> None:
-    """Set the values of the variables that a run starts from, if there are any."""
+    """Set the values of the variables that a run starts from, if any are given."""
     if start is not None:
         for variable, value in zip(variables, start, strict=True):
             variable.setInitialValue(value)

@@ -45,7 +45,7 @@ class BruteForce(BruteForceSolver):
     variants = tuple(Objective)
 
     def supports(self, instance: Instance) -> Unsupported | None:
-        """Return why the instance has too many choices to enumerate; None if it has not."""
+        """Return why the instance has too many choices to enumerate; None if it has few."""
         states = math.prod(machine.free_gpus + 1 for machine in instance.machines)
         choices = states
         for job in instance.jobs:

@@ -162,7 +162,7 @@ def terminal_width() -> int:
 
 
 def text_width() -> int:
-    """Return the width for longer texts: that of the terminal, but at most `WIDTH_OF_TEXT`."""
+    """Return the width for longer texts: the terminal's width, but at most `WIDTH_OF_TEXT`."""
     return min(terminal_width(), WIDTH_OF_TEXT)
 
 

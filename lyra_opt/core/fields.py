@@ -152,7 +152,7 @@ class _Plan:
 
 
 def keys_of(table: type[Any]) -> tuple[Key, ...]:
-    """Return the keys of a class in declaration order, those of its base classes first."""
+    """Return the keys of a class in declaration order; keys of its base classes come first."""
     return _plan_of(table).keys
 
 
@@ -509,7 +509,7 @@ def schema_of(table: type[Any], **beside: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def document_schema(table: type[Any], title: str) -> dict[str, Any]:
-    """Return the JSON schema of a file whose keys are those of a table."""
+    """Return the JSON schema of a file that has the keys of a table."""
     return {"$schema": _DRAFT, "title": title, **schema_of(table)}
 
 

@@ -84,7 +84,7 @@ FORMATS = Plugins("lyra_opt.formats", "format", needs=("format_name", "keys", "s
 
 
 def formats() -> dict[str, FileFormat]:
-    """Return all file formats by the value of ``format``, those of problems first.
+    """Return all file formats by the value of ``format``; formats of problems come first.
 
     Raises
     ------

@@ -139,7 +139,7 @@ def _in_their_entries(
 
 
 class _Listed(NamedTuple):
-    """A field that is a list of objects; `unique` and `parent` are those of `ListOf`."""
+    """A field that is a list of objects; `unique` and `parent` mean the same as in `ListOf`."""
 
     name: str
     of: type[Any]

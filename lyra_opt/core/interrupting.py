@@ -1,4 +1,4 @@
-"""Ctrl-C during a run: the first one ends the run with its best result, the second one at once."""
+"""Ctrl-C during a run: the first keeps the best result, the second ends the run without delay."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class CtrlC(Interruption):
 
 @contextmanager
 def heeding_signals(*numbers: signal.Signals) -> Iterator[Interruption]:
-    """Let the first of these signals stop the runs in the block, and a second one end them at once.
+    """Let a first signal stop the runs in the block, and a second signal end them without delay.
 
     Signals that the process ignores stay ignored, and the previous handlers are restored
     afterwards. Only the main thread receives signals. Inside another such block of this process,

@@ -273,7 +273,7 @@ def kernel(function: Callable[..., Any]) -> Kernel:
 
 
 def kernel_with_lists(function: Callable[..., Any]) -> Kernel:
-    """Make an inner loop that creates lists, such as a heap, a `Kernel`; used as a decorator."""
+    """Decorate an inner loop that creates lists, such as a heap, to make it a `Kernel`."""
     return Kernel(function, makes_lists=True)
 
 

@@ -154,7 +154,7 @@ def _module_of(path: Path) -> ModuleType:
 
 
 def _line_of(error: BaseException, file: str) -> str:
-    """Return ", line N" for the line of a file that raised an error; empty if no line of it did."""
+    """Return ", line N" for the line of a file that raised an error; empty if none did."""
     if isinstance(error, SyntaxError) and error.filename == file:
         return f", line {error.lineno}"
     lines = [

@@ -1,4 +1,4 @@
-"""Find components by name: built-in ones, those of installed packages, and those in a user's file.
+"""Find components by name: built in, from installed packages, or from a user's Python file.
 
 `lyra_opt.registry` lists the built-in components. Other packages add theirs through entry points.
 """
@@ -106,7 +106,7 @@ class Plugins:
 
     @cached_property
     def _points(self) -> dict[str, EntryPoint]:
-        """The entry points of other packages, without those of older versions of this toolkit."""
+        """The entry points of other packages; entry points of older toolkits are left out."""
         found: dict[str, EntryPoint] = {}
         for point in entry_points(group=self._group):
             if point.value.startswith("lyra_opt."):
@@ -132,7 +132,7 @@ class Plugins:
         return None
 
     def _keys(self, problem: str | None = None) -> list[str]:
-        """Return the keys of all components, or of those of one problem, in order."""
+        """Return the keys of all components, or of the components for one problem, in order."""
         groups = BUILT_IN.get(self._group, {})
         chosen = groups.values() if problem is None else [groups.get(problem, ())]
         keys = {

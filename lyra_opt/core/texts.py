@@ -14,7 +14,7 @@ LONGEST_LIST = 12
 
 
 def show_list(values: Sequence[str]) -> str:
-    """Return names on one line: at most the first twelve, and then how many names there are."""
+    """Return names on one line: at most the first twelve, then the total number of names."""
     shown = one_line(", ".join(values[:LONGEST_LIST])) or "none"
     if len(values) > LONGEST_LIST:
         shown += f", ... ({len(values)} in all)"

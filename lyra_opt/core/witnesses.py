@@ -137,7 +137,7 @@ def _confirmed(answer: Answer, said: Answer) -> Answer:
 
 
 def _finds_better(said: Answer, answer: Answer) -> bool:
-    """Return whether the solution of `said` is better than that of `answer`."""
+    """Return whether the witness `said` has a better solution than `answer`."""
     if said.objective is None or answer.objective is None:
         return False
     return bool(answer.instance.variant.is_better(said.objective, answer.objective))

@@ -154,7 +154,7 @@ def _instance_title(instance: Instance) -> str:
 def _shown_servers(
     instance: Instance, solutions: Mapping[str, Solution], reports: Mapping[str, Report]
 ) -> tuple[list[Server], str]:
-    """Return the servers to draw, in file order, and a sentence that counts the others."""
+    """Return the servers to draw, in file order, and a sentence that counts the rest."""
     on_loan = [server for server in instance.servers if server.on_loan]
     chosen = {server for solution in solutions.values() for server in solution.servers}
     losers = {job for report in reports.values() for job in report.preempted_jobs or ()}

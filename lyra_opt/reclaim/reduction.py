@@ -73,14 +73,14 @@ class ReducedReclaim:
     weight: IntArray
 
     def objective(self, places: Iterable[int]) -> int:
-        """Return the weight of the jobs preempted if the servers at `places` are chosen."""
+        """Return the weight of the jobs preempted by choosing the servers with indices `places`."""
         is_chosen = np.zeros(len(self.servers), dtype=np.int64)
         is_chosen[list(places)] = 1
         is_preempted = self.losses.row_sums(is_chosen) > self.slack
         return exact_sum(self.server_cost[is_chosen == 1]) + exact_sum(self.weight[is_preempted])
 
     def solution(self, instance: Instance, chosen: Iterable[int]) -> Solution:
-        """Return the solution that reclaims the servers at the places `chosen` of this instance."""
+        """Return the solution that reclaims the servers with indices `chosen` of this instance."""
         return Solution.of_positions(instance, [int(self.servers[place]) for place in chosen])
 
 

@@ -117,7 +117,7 @@ class Hosts:
         self.handed_over -= sum(gpus.values())
 
     def free_up(self, gpus: Mapping[int, int]) -> None:
-        """End the hold of GPUs and make them free at once."""
+        """Make GPUs of a job free at once."""
         self._change(gpus, +1, -1)
 
     def _change(self, gpus: Mapping[int, int], freed: int, held: int) -> None:

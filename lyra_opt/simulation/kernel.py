@@ -392,7 +392,7 @@ class QuietLeases:
         self._previous: _Mark | None = None
 
     def skip(self) -> None:
-        """Skip as many of the last job's identical leases as possible.
+        """Skip as many identical leases of the last job as possible.
 
         All jobs are submitted, one is left, and the end of its lease is the only event due.
         """

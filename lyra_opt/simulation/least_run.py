@@ -89,7 +89,7 @@ class Place(NamedTuple):
 
 
 class BestRates:
-    """Computes the best rates of jobs on a cluster; jobs of the same shape share a cached result.
+    """Computes the best rates of jobs on a cluster; jobs of equal shape share a cached result.
 
     Parameters
     ----------
@@ -292,7 +292,7 @@ class BestRates:
 
     @property
     def mixed_efficiency(self) -> float:
-        """Throughput on own and borrowed GPUs at once, relative to the ideal."""
+        """Throughput on own and borrowed GPUs together, relative to the ideal."""
         return self._speed.mixed_efficiency
 
     @property

@@ -176,7 +176,7 @@ class Speed:
         return job.rate(workers) if self.tuned is None else self.tuned.rate(job, workers)
 
     def scaled_now(self, run: JobRun) -> float:
-        """Return the worker-seconds per second on reference GPUs of a job's current workers."""
+        """Return a job's current speed, in worker-seconds on reference GPUs per second."""
         return run.job.rate(run.workers) if self.tuned is None else self.tuned.rate_of(run)
 
     def set_rate(self, run: JobRun) -> None:

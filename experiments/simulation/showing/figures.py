@@ -55,7 +55,7 @@ def draw_plots(
     found: Mapping[str, Sequence[Difference]],
     window_h: tuple[float, float] | None,
 ) -> list[PlotGroup]:
-    """Return all plots of the replays for which there is data.
+    """Return all plots for which the replays have data.
 
     ``found`` has the differences from the first scheme by variant. For ``window_h`` see
     `lyra_opt.experiments.simulation.showing.report.write_report`.

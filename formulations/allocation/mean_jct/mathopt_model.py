@@ -171,7 +171,7 @@ def completion_after_run(model: Any, data: SlotModel, variables: SlotVariables) 
 
 
 def no_worse_than_known(model: Any, data: SlotModel, variables: SlotVariables) -> None:
-    """Limit ``sum_j C_j`` to the value of a known schedule, if there is one."""
+    """Limit ``sum_j C_j`` to the value of a known schedule, if any."""
     if math.isinf(data.known_sum):
         return
     model.add_linear_constraint(

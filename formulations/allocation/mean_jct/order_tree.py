@@ -155,7 +155,7 @@ class OrderSearch:
         self.tell("objective", self.objective, self.schedule)
 
     def tell(self, kind: str, value: float, solution: Schedule | None = None) -> None:
-        """Report a value to the observer, if there is one."""
+        """Report a value to the observer, if any."""
         if self.observer is not None:
             self.observer(kind, value, solution)
 

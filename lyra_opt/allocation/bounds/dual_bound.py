@@ -102,7 +102,7 @@ class _Chooser:
         return (workers - free_workers) * self.job.gpus_per_worker
 
     def cost_down_s(self, workers: int) -> float:
-        """Return T(w), or the cost of waiting if there are no workers, rounded down."""
+        """Return T(w), or the cost of waiting for 0 workers, rounded down."""
         at_least = workers or self.job.min_workers
         least_s = -_quotient_up(-self._work * self._unit, self._work_unit * self._rate(at_least))
         if workers or not self.horizon_s:

@@ -179,7 +179,7 @@ class Fill:
 
 
 class PriorityFill(StepPolicy):
-    """Fill in the order of a key: base demands first, then extra workers in the same order.
+    """Fill in the order of a key: first base demands of all jobs, then their extra workers.
 
     At each decision started jobs keep their base demands. Waiting jobs get their base demand in the
     order of the key if it fits, and are skipped if not. Then each started job, in the same order,

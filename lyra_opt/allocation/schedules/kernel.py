@@ -226,7 +226,7 @@ def start_bases(order: Any, state: Any) -> Any:
 
 @kernel
 def fill_bases_first(state: Any) -> Any:
-    """Give base demands in the order of the key, then extra workers in the same order."""
+    """Give base demands in the order of the key, then extra workers in the order of the key."""
     sort_by_key(state)
     order = state.held[BY_KEY]
     target = state.held[TARGET]

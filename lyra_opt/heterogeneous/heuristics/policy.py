@@ -163,7 +163,7 @@ class RoundPolicy(Answering, ABC):
         """
 
     def unchanged_for_s(self, state: RoundState) -> float:  # noqa: ARG002
-        """Return for how many seconds the last decision stays the same if no job comes or goes.
+        """Return for how many seconds the last decision holds if no job arrives or completes.
 
         Called after `decide`, with the same state. A simulation skips rounds that begin within this
         time.

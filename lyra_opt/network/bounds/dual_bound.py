@@ -76,7 +76,7 @@ PROVED = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """Prices of places for gangs and of GPUs for the network.
+    """Prices of room for gangs on machines and racks, and of GPUs for the network.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ _TIERS = np.arange(len(Tier))
 
 
 class GandivaAffinity(PlacementPolicy):
-    """Gangs of equal size share machines; spread gangs move closer when there is room.
+    """Gangs of equal size share machines; spread gangs move closer when closer GPUs are free.
 
     Gangs choose in order of submission, latest first. A gang that some machine could hold takes a
     machine reserved for its size, else an unreserved machine, else any machine; among several, the

@@ -258,7 +258,7 @@ def clear_price_of_gpus(
     size_of: IntArray,
     start: float,
 ) -> FloatArray:
-    """Return GPU prices at which demand and supply of places nearly balance.
+    """Return GPU prices at which demand for room and its supply nearly balance.
 
     Parameters
     ----------

@@ -106,7 +106,7 @@ class ExpectedRoom:
                 self._granted[machine] += count
 
     def forget(self, machines: MachineState, now_s: float) -> None:
-        """Drop leases that have ended and whose GPUs are free again."""
+        """Drop leases that have ended and whose GPUs have become free."""
         over = self._over(now_s)
         if not over:
             return

@@ -284,7 +284,7 @@ def _starts(
     rng: np.random.Generator,
     warm_start: Solution | None,
 ) -> Iterable[list[int]]:
-    """Yield the starting choices of the tabu search, as places in the reduced instance."""
+    """Yield the starting choices of the tabu search, as server indices in the reduced instance."""
     place = {int(server): place for place, server in enumerate(reduced.servers)}
     if warm_start is not None:
         yield [place[server] for server in warm_start.positions(instance)]

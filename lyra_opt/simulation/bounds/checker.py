@@ -243,7 +243,7 @@ class Checker:
 
 
 def _cheapest(works: Sequence[_Work], needed: int) -> int | None:
-    """Return the least cost of buying `needed` work, rounded down; None if there is too little."""
+    """Return the least cost of buying `needed` work, rounded down; None if too little is sold."""
     total = 0
     for work in works:
         if work.amount >= needed:

@@ -124,7 +124,7 @@ class WindowSearch:
         return earliest_us
 
     def _moved(self, earliest_us: IntArray, release_us: IntArray, jobs: IntArray) -> IntArray:
-        """Return the earliest starts with some of them moved at random."""
+        """Return the earliest starts, with some starts moved at random."""
         rng = self._rng
         movable = np.flatnonzero((earliest_us > release_us) | self._is_large[jobs])
         if len(movable) == 0:

@@ -286,7 +286,7 @@ class _Search:
         return row
 
     def place(self, workers: list[int]) -> None:
-        """Place the given number of workers of each job, or as many as there is room for."""
+        """Place the given number of workers of each job, or as many as fit."""
         epoch, width = self.epoch, self.width
         held = epoch.held_workers.tolist()
         moving = []
@@ -447,7 +447,7 @@ class TunedKnapsackScaling(ScalingRule):
         self.tuned = tuned
 
     def rates(self, run: JobRun, free_gpus: int) -> FloatArray:
-        """Return a job's rates with 0, 1, ... flexible workers, as many as could fit."""
+        """Return a job's rates with 0, 1, ... flexible workers, up to the most that could fit."""
         job = run.job
         fitting = min(job.max_workers - job.min_workers, free_gpus // job.gpus_per_worker)
         return self.tuned.rates(job)[: max(fitting, run.flexible_workers) + 1]

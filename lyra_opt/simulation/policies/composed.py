@@ -244,7 +244,7 @@ class ComposedPolicy(Policy):
         return *asks, rooms, held_back, on_loan
 
     def _homes(self, run: JobRun) -> list[tuple[PoolRoom, int]]:
-        """Return the (pool, workers) pairs for a job's base demand; empty if there is no room."""
+        """Return the (pool, workers) pairs for a job's base demand; empty if it does not fit."""
         job = run.job
         rooms = self._rooms_for(run)
         for room in rooms:
@@ -492,7 +492,7 @@ class ComposedPolicy(Policy):
             self._gather(run)
 
     def _may_be_on_both(self, job: Job) -> bool:
-        """Return whether the workers of a job can be on own and borrowed GPUs at once."""
+        """Return whether a job can have workers on own and borrowed GPUs together."""
         return job.heterogeneous and all(self._takes(job, room) for room in self._rooms)
 
     def _extra_workers(self, runs: list[JobRun], free_gpus: int, kind: str) -> Sequence[int]:
@@ -606,7 +606,7 @@ class ComposedPolicy(Policy):
 
 
 def _leaving(part: Part, gpus: int, first: Collection[int]) -> dict[int, int]:
-    """Return the flexible GPUs to remove, by host: from `first`, then where there are fewest.
+    """Return the flexible GPUs to remove, by host: from `first`, then from hosts with few of them.
 
     This order empties servers, which can then go to other jobs or be given back.
     """

@@ -67,7 +67,7 @@ class EpochByEpoch(Policy):
         self._is_carrying_out = False
 
     def begin(self, view: View) -> None:
-        """Prepare for a run: find the own servers, and create the queue if there is one."""
+        """Prepare for a run: find the own servers, and create the queue, if any."""
         assert isinstance(view.tenure, Epochs), "this policy needs epochs"
         self._tenure = view.tenure
         (pool,) = (pool for pool in view.cluster.pools if not pool.is_lent)

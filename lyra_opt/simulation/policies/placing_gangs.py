@@ -291,7 +291,7 @@ class PlacingGangs(Policy):
 
     @staticmethod
     def _chosen(view: View, orders: list[int], grant: Grant) -> JobRun:
-        """Return the job that a grant is for, or raise an error if there is no such gang."""
+        """Return the job that a grant is for, or raise an error if no waiting gang matches."""
         if not 0 <= grant.job < len(orders):
             raise view.error(None, f"gives GPUs to gang {grant.job} of {len(orders)} gangs")
         return view.runs[orders[grant.job]]

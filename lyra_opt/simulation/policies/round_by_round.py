@@ -249,7 +249,7 @@ class RoundByRound(Policy):
     def _put(
         self, view: View, active: _Active, got: tuple[Placement, ...], beside: JobRun | None
     ) -> None:
-        """Start a job, or place a lifted job, on the GPUs that it got or shares with `beside`."""
+        """Start a job, or place a lifted job, on its own GPUs or GPUs shared with job `beside`."""
         run, seen, had = active.run, active.seen, active.seen.placements
         parts = self._parts(view, run, got, beside)
         copies = self._copies(view, run, parts, got, had)
@@ -263,7 +263,7 @@ class RoundByRound(Policy):
         seen.placements, seen.waiting_since_s = got, NEVER
 
     def _mixes_kinds(self, name: str, got: Sequence[Placement]) -> bool:
-        """Return whether a job would be on own and borrowed GPUs at once although it cannot."""
+        """Return whether a placement mixes own and borrowed GPUs for a job that cannot mix them."""
         if not self._lent_servers or self._active[name].run.job.heterogeneous:
             return False
         return any(
@@ -329,7 +329,7 @@ class RoundByRound(Policy):
         got: tuple[Placement, ...],
         had: tuple[Placement, ...],
     ) -> Copies | None:
-        """Return how copies of a job share its remaining work in this round; None if it has one.
+        """Return how copies of a job share its remaining work in this round; None for one copy.
 
         Parameters
         ----------

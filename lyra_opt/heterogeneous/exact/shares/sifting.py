@@ -164,7 +164,7 @@ def sifted_sum(programme: ShareProgramme, engine: Engine) -> SharePoint | None:
 
 
 def _of_jobs(programme: ShareProgramme, jobs: IntArray) -> ShareProgramme:
-    """Return the programme restricted to some of its jobs; none of them is in a pair."""
+    """Return the programme restricted to some of its jobs, none of which is in a pair."""
     return replace(
         programme,
         sets=JobSets.of(len(jobs)),

@@ -130,7 +130,7 @@ class ThresholdProblem:
         return self.losses.servers
 
     def objective(self, places: Sequence[int]) -> int:
-        """Return the cost of the choice `places`, divided by the divisor."""
+        """Return the cost of choosing the servers at the positions `places`, over the divisor."""
         return _objective(self.losses, self.slack, self.weight, self.cost, places)
 
     @property

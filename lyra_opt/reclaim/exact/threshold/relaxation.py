@@ -541,7 +541,7 @@ class Relaxation:
         self._rows = self._rows.with_more(_Rows(count, row, entry, coefficient))
 
     def _drop_idle_rows(self) -> None:
-        """Delete the cuts that do not bind, and keep the basis of the others."""
+        """Delete the cuts that do not bind, and keep the basis of the remaining cuts."""
         highs, basic = self._highs, self._highspy.HighsBasisStatus.kBasic
         basis = highs.getBasis()
         status_of = list(basis.row_status)
