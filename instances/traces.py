@@ -6,13 +6,6 @@ starts at 0 or later. Instead of ``submit_time_s`` a file may have ``submit_time
 The columns of `OPTIONAL_COLUMNS` are read if the file has them; an empty field means that the value
 is not known. Other columns are ignored, and `Trace.passed_over` names them. A column of
 `DEMAND_COLUMNS` is refused.
-
-A trace is a CSV file, plain or gzip (told apart by content), with a header row and the columns
-``job_id, submit_time_s, duration_s, gpus`` in any order. Times are decimal seconds on any clock
-that starts at 0 or later; in place of ``submit_time_s`` there may be ``submit_time``, a date and
-time. The columns of `OPTIONAL_COLUMNS` are read where there are any, with an empty field where
-nothing is known of a job. Other columns are ignored, and named by `Trace.passed_over`; a column of
-`DEMAND_COLUMNS` is refused.
 """
 
 from __future__ import annotations

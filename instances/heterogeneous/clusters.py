@@ -4,7 +4,7 @@ A GPU type has one speed for all models, although real ratios differ: the measur
 V100 ranges from 0.2 to 2.3. These speeds replace measurements that do not exist, and every result
 says so. File ``gpu_types.toml`` in this folder holds speeds, prices and their sources.
 
-`lyra_opt.registry` lists the built-in clusters; other packages register theirs in the entry-point
+`lyra_opt.registry` lists the built-in clusters; other packages register clusters in the entry-point
 group ``lyra_opt.clusters``.
 """
 

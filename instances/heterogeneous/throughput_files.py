@@ -14,22 +14,8 @@ stanford-futuredata/gavel, with jobs alone and in pairs. Its keys are the GPU ty
 gang alone (key ``null``), or the rates of the gang and of the other gang of a pair, in steps per
 second.
 
-A table is a CSV file with the columns ``model, batch_size, gpus`` and one for each type of GPUs,
-with the steps a second of the whole gang on one server, empty or 0 where it does not run. Job types
-without a rate on the reference are left out, and results name them. A column
-``TYPE_unconsolidated`` has those on several servers, empty or 0 where it does not run so; a table
-without any such column says that it makes no difference. In rows with ``beside_model``, and
-``beside_batch_size`` where that model has several, the rates are those while a gang of that kind,
-as large, runs on the same GPUs.
-
-A JSON file is as Gavel's public code keeps it, of jobs alone and of pairs:
-`scheduler/simulation_throughputs.json` of stanford-futuredata/gavel, or one laid out
-the same: by type of GPUs (those on several servers end in ``_unconsolidated``), then by model and
-number of GPUs, steps a second of the gang alone (``null``), and beside each other one, its own and
-the other's.
-
-`lyra_opt.registry` lists the built-in ones; other packages register theirs in the entry-point group
-``lyra_opt.throughputs``.
+`lyra_opt.registry` lists the built-in tables; other packages register tables in the entry-point
+group ``lyra_opt.throughputs``.
 """
 
 from __future__ import annotations

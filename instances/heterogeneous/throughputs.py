@@ -2,9 +2,6 @@
 
 Module `lyra_opt.instances.heterogeneous.throughput_files` reads tables from files and has the
 built-in tables.
-
-See `lyra_opt.instances.heterogeneous.throughput_files` for those that come with the toolkit and for
-a user's own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Family ``epoch``: gangs that wait for a close placement on a partly busy cluster of racks.
 
 The docstring of `epoch_instance` describes the random instances.
-
-See `epoch_instance` for what is drawn.
 """
 
 from __future__ import annotations

@@ -3,10 +3,6 @@
 Source of the statistics: the job files of Dally's public simulator (aakash-sharma/cluster-sim). The
 numbers of jobs per model and per gang size are those of the files. Which model a gang trains, and
 the work of each job, are drawn.
-
-Source of the sets: the job files of Dally's public simulator (aakash-sharma/cluster-sim), counted.
-Which model goes with which gang, and how long each job is, are drawn: the counts and a few figures
-of the work are what is used here.
 """
 
 from __future__ import annotations

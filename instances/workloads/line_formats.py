@@ -4,10 +4,6 @@ Lines of Gavel's traces are separated by tabs, without a header. Source: ``parse
 scheduler/utils.py in the public repository stanford-futuredata/gavel. Its versions have read seven,
 nine and ten columns.
 
-Gavel's lines are tab separated, without a header. Source: the public repository
-stanford-futuredata/gavel, ``parse_trace`` of scheduler/utils.py, which has read seven, nine and ten
-columns in turn.
-
 The Standard Workload Format (SWF) of batch systems has 18 numbers per line; -1 stands for a value
 that is not known, and ``;`` begins a comment.
 Source: the Parallel Workloads Archive (Feitelson),
