@@ -51,7 +51,7 @@ class BruteForceSolver(Solver):
 
     @abstractmethod
     def supports(self, instance: Any) -> Unsupported | None:
-        """Return why the instance has too many choices to enumerate; None if it has not."""
+        """Return why the instance has too many choices to enumerate; None if it has few."""
 
     @abstractmethod
     def improvements(self, instance: Any) -> Iterator[Any]:

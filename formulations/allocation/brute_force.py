@@ -38,7 +38,7 @@ class BruteForce(BruteForceSolver):
     variants = tuple(objective for objective in Objective if objective is not Objective.MEAN_JCT)
 
     def supports(self, instance: Instance) -> Unsupported | None:
-        """Return why the instance has too many choices to enumerate; None if it has not."""
+        """Return why the instance has too many choices to enumerate; None if it has few."""
         if instance.objective is Objective.MEAN_JCT:
             return Unsupported(
                 "brute force enumerates allocations at one moment, not schedules over time"

@@ -55,7 +55,7 @@ class BruteForce(BruteForceSolver):
     variants = tuple(objective for objective in Objective if objective not in SHARE_OBJECTIVES)
 
     def supports(self, instance: Instance) -> Unsupported | None:
-        """Return why the instance has too many choices to enumerate; None if it has not."""
+        """Return why the instance has too many choices to enumerate; None if it has few."""
         if instance.objective in SHARE_OBJECTIVES:
             return Unsupported("brute force supports schedules in rounds only, not shares of time")
         if instance.horizon_rounds > MOST_ROUNDS:

@@ -34,7 +34,7 @@ class BruteForce(BruteForceSolver):
     variants = tuple(Semantics)
 
     def supports(self, instance: Instance) -> Unsupported | None:
-        """Return why the instance has too many choices to enumerate; None if it has not."""
+        """Return why the instance has too many choices to enumerate; None if it has few."""
         servers = sum(server.on_loan for server in instance.servers)
         choices = math.comb(servers, instance.reclaim_servers)
         return too_many(

@@ -85,7 +85,7 @@ class ReducedReclaim:
 
 
 def reduce_instance(instance: Instance) -> ReducedReclaim:
-    """Return a smaller instance in which every choice of servers costs what it cost before.
+    """Return a smaller instance in which every choice of servers has its original cost.
 
     The reductions, in this order:
 

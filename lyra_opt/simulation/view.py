@@ -583,7 +583,7 @@ class View:
             self._go_on_beside(beside, run)
 
     def _go_on_beside(self, run: JobRun, other: JobRun | None) -> None:
-        """Let a job go on where it is, sharing its GPUs with `other` or, with None, alone."""
+        """Let a job keep its GPUs, and share them with `other`; None means that it runs alone."""
         self._end_rate(run)
         run.beside = other
         self._set_rate(run)

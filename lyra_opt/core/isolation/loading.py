@@ -1,4 +1,4 @@
-"""Load a user's own code in a child process first, where it can do no harm."""
+"""Load a user's own code first in a child process, so that a crash does no harm."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 def dual_bound(instance: Instance) -> float:
-    """Return a proved bound on the optimum: an upper bound if it is maximised, else a lower bound.
+    """Return a proved bound on the optimum: an upper bound for maximisation, else a lower bound.
 
     If the instance has no valid solution, any number may be returned. Takes two linear programmes
     with at most some thousands of variables, and O(jobs (log jobs + servers)) beyond them.

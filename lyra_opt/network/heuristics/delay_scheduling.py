@@ -293,7 +293,7 @@ class DelayScheduling(PlacementPolicy):
         efficiency: Sequence[float],
         sizes: Sequence[int],
     ) -> Grant | None:
-        """Return a grant in one rack or across racks, if the gang accepts it and it has room."""
+        """Return a grant in one rack or across racks, if the gang accepts it and fits there."""
         waited_s = float(state.waiting.waiting_s[job])
         timers_s = self._timers.timers_s(state, job)
         for tier, timer_s in zip((Tier.RACK, Tier.NETWORK), timers_s, strict=True):

@@ -253,7 +253,7 @@ def groups_of(instance: Instance) -> list[JobGroup] | None:
 
 
 class WaterFilling(HeuristicSolver):
-    """Compute shares by water filling, over the entities of the instance if it has any.
+    """Compute shares by water filling, over the entities of the instance or else over jobs.
 
     Without entities the result is lexicographically max-min: it maximises the least share, then
     gives the rest to jobs that can have more. With entities, these share by their weights first, so
