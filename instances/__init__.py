@@ -4,8 +4,4 @@ Families are found by name and make instances with `lyra_opt.instances.family.ge
 sub-packages ``reclaim``, ``heterogeneous`` and ``network`` hold the families of their problems.
 Module ``traces`` reads job traces, and ``library`` holds named instances with their best known
 solutions. Random numbers come from module ``randomness`` alone.
-
-``family`` is the entry: families by name, and `lyra_opt.instances.family.generate`. ``reclaim``
-holds the families of that problem, ``traces`` reads job traces, ``library`` has instances with a
-name. All draws come from ``randomness``.
 """

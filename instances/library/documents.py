@@ -1,8 +1,7 @@
 """The file formats of the library: catalogues of instances, and records of their best results.
 
-A catalogue lists the instances of a version, with their sources and the reasons to include
-    them. It
-is frozen: a later version is another catalogue, which adds instances and changes none.
+A catalogue lists the instances of a version, with their sources and the reasons to include them.
+It is frozen: a later version is another catalogue, which adds instances and changes none.
 
 A record has the best known solutions and bounds as of a date, and their proofs. The latest record
 of an instance counts. Grades are measured by one rule:

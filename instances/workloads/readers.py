@@ -2,8 +2,7 @@
 
 `read_workload` recognises the layout by the content of the file, plain or gzip. Every layout
 results in jobs of one-GPU workers, with times since the first submission. Properties that a trace
-lacks, such
-as elasticity, are not invented here, but by
+lacks, such as elasticity, are added only by
 `lyra_opt.instances.workloads.transform.with_assumptions`.
 """
 
