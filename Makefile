@@ -77,7 +77,7 @@ lint: $(READY)
 
 # Links from page to page are checked by the build: one that leads nowhere is a warning, and fails.
 docs: $(DOCS_READY)
-	$(RUN)/python -m lyra_opt.core.formats docs/formats.md
+	$(RUN)/python -m lyra_opt.core.formats docs/formats/*.md
 	rm -rf docs/api/generated $(RESULTS)/docs
 	$(RUN)/sphinx-build --quiet --fail-on-warning --keep-going --doctree-dir $(RESULTS)/docs-cache docs $(RESULTS)/docs
 	! grep -rE '<(script|img)[^>]* src="https?:|<link[^>]* href="https?:' --include='*.html' $(RESULTS)/docs  # needs a network

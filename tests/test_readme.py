@@ -343,13 +343,13 @@ def test_what_docstrings_name_exists():
     assert not {page: names for page, names in missing.items() if names}
 
 
-ANSWER_KEYS = (ROOT / "docs/formats.md").read_text().partition("\n## Answer (`solve --json`)\n")[2]
+ANSWER_KEYS = (ROOT / "docs/formats/answer.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("problem", problems())
 def test_every_key_of_an_answer_is_explained(problem):
     """In a row that names the problem."""
-    rows = re.findall(r"^\| (.*?) \| (.*) \|$", ANSWER_KEYS.partition("\n## ")[0], re.MULTILINE)
+    rows = re.findall(r"^\| (.*?) \| (.*) \|$", ANSWER_KEYS, re.MULTILINE)
     explained = {
         key for keys, meaning in rows if problem in meaning for key in re.findall(r"`(\w+)`", keys)
     }

@@ -50,7 +50,7 @@ def test_links_of_included_files_lead_where_they_lead_in_the_tree(links):
     def led(text: str) -> str:
         return links.led_right(text, file, DOCS, pages)  # type: ignore[attr-defined,no-any-return]
 
-    assert led("[f](../../docs/formats.md#a)") == "[f](/formats.md#a)"
+    assert led("[f](../../docs/formats/reclaim.md#a)") == "[f](/formats/reclaim.md#a)"
     mathematics = "[m](../../formulations/reclaim/README.md#5-the-bound)"
     assert led(mathematics) == "[m](/problems/reclaim_mathematics.md#5-the-bound)"
     assert led("[c](checker.py)") == "[c](path:/../lyra_opt/reclaim/checker.py)"

@@ -30,7 +30,7 @@ PROOF_GAPS = {
     "work_rate": 1e-6,
     **dict.fromkeys(SHARES, 1e-5),
 }
-"""How close objective and bound must be to be called optimal, as docs/formats.md has it."""
+"""How close objective and bound must be to be called optimal, as docs/formats/answer.md has it."""
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ class Runs:
         """A row per replay, including failed replays, in the order of the scenario.
 
         Columns: ``scheme``, the axes of the scenario, ``seed`` and ``status``; the figures of
-        ``simulate --json`` (docs/formats.md, "Simulation"), with units in their names:
+        ``simulate --json`` (docs/formats/simulation.md), with units in their names:
         ``queue_mean_s``, ``jct_mean_s``, ``jct_p50_s`` (the median), ``jct_p95_s``,
         ``makespan_s``, ``preemptions``, shares such as ``gpu_usage``; ``wall_time_s``,
         ``cpu_time_s`` and ``peak_memory_mib`` of the replay itself; ``workload``, ``cluster`` and,
@@ -120,7 +120,7 @@ class Runs:
         """A row per job and finished replay: the inputs of the job, and its outcome.
 
         Columns: ``scheme``, the axes and ``seed``; then the columns of ``jobs.csv.gz``
-        (docs/formats.md, "Results of scenarios"): ``job_id``, ``submit_s``, ``start_s``,
+        (docs/formats/results.md): ``job_id``, ``submit_s``, ``start_s``,
         ``completion_s``, ``queued_s``, ``jct_s``, ``preemptions`` and so on.
         """
         return self._of_all(self.replays.jobs)
@@ -130,7 +130,7 @@ class Runs:
         """A row per point in time and finished replay: the mean state until the next row.
 
         Columns: ``scheme``, the axes and ``seed``; then the columns of ``series.csv.gz``
-        (docs/formats.md, "Results of scenarios"): ``time_s``, ``queued_jobs``, ``running_jobs``,
+        (docs/formats/results.md): ``time_s``, ``queued_jobs``, ``running_jobs``,
         ``own_gpus_held`` and so on.
         """
         return self._of_all(self.replays.series)

@@ -183,9 +183,9 @@ def test_null_that_is_no_default_is_infinite():
 
 def test_examples_are_what_happens(capsys):
     """Those of the page of formats and of the docstring."""
-    page = (Path(__file__).parents[3] / "docs/formats.md").read_text()
+    page = (Path(__file__).parents[3] / "docs/formats/python.md").read_text()
     (example,) = re.findall(r"^```python\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
-    exec(compile(example, "formats.md", "exec"), {})
+    exec(compile(example, "python.md", "exec"), {})
     assert capsys.readouterr().out.strip() == example.splitlines()[-1].removeprefix("# ")
     examples = doctest.testmod(problem_module)
     assert examples.attempted > 0 == examples.failed

@@ -100,7 +100,7 @@ def optimum_of_file(path: Path) -> float | None:
 
 
 def optimum_by_cbc(path: Path, sense: str) -> float | None:
-    """Return what CBC's own command finds, as docs/formats.md says how to call it."""
+    """Return what CBC's own command finds, as docs/formats/model.md says how to call it."""
     import pulp
 
     command = pulp.PULP_CBC_CMD(msg=False, _skip_v4_deprecation=True).path
