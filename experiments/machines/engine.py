@@ -322,7 +322,7 @@ class _Run:
 
 @contextmanager
 def _lost_if_it_fails(*passed: type[Exception]) -> Iterator[None]:
-    """Turn errors of a client whose scheduler is gone into `_LostError`."""
+    """Turn errors of a client that has lost its scheduler into `_LostError`."""
     try:
         yield
     except passed:

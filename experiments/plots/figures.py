@@ -91,7 +91,7 @@ def _drawn_pair(first: SolverRecord, other: SolverRecord) -> Figure | None:
 
 
 def _generated_again(run: SolverRecord) -> Any | None:
-    """Generate the instance of a run again; None if its family is gone or has changed."""
+    """Generate the instance of a run again; None if its family was removed or has changed."""
     if run.trace_name is not None:
         return None  # a report must not depend on a trace
     try:

@@ -167,7 +167,7 @@ class _Point:
     def figures(
         self, runs: _Runs, tasks: Sequence[TrialTask], names: Sequence[str] = ()
     ) -> pd.DataFrame:
-        """Return the measures of runs by seed; raise `SimulationError` if a run lacks one."""
+        """Return the measures of runs by seed; raise `SimulationError` if one is missing."""
         import pandas as pd
 
         rows, columns = runs.rows(tasks), list(names or self.table.measures)

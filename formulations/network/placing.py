@@ -204,7 +204,7 @@ def gang_data(instance: Instance, *, in_floats: bool = False) -> GangData:
 
 
 def _is_worse(values: Sequence[Fraction | None], near: Tier, far: Tier) -> bool:
-    """Whether a job is forbidden, or worth less, at the near tier compared with the far tier."""
+    """Whether a job is forbidden at the near tier, or has less value there than at the far tier."""
     there, here = values[far], values[near]
     return there is not None and (here is None or here < there)
 
@@ -275,7 +275,7 @@ def placed(data: GangData, assignment: Assignment) -> Solution:
 def _shared(
     piles: MutableMapping[int, int], wanted: Mapping[int, int], apart: Collection[int]
 ) -> dict[int, dict[int, int]]:
-    """Take GPUs for each job from piles of GPUs, from two piles at least for jobs in `apart`.
+    """Take GPUs for each job from groups of GPUs; jobs in `apart` use at least two groups.
 
     First each job in `apart` takes one GPU from each of the two largest piles, which leaves as many
     such pairs as possible for the other jobs. Then all jobs take the rest from the largest piles.

@@ -133,7 +133,7 @@ def waiting_horizon_s(instance: Instance) -> Fraction:
 
 
 def _shortest_s(job: ElasticJob) -> tuple[float, Fraction]:
-    """Return a sort key equivalent to work / w_max; the float comes first because it is faster."""
+    """Return a sort key equivalent to work / w_max; comparing floats first is faster."""
     return job.work_worker_s / job.max_workers, Fraction(job.work_worker_s) / job.max_workers
 
 

@@ -63,7 +63,7 @@ class Observer:
     """Receives the events of a simulation and never changes it; subclass it to record or draw."""
 
     def begins(self, view: View) -> None:
-        """Look at a simulation before its first event."""
+        """Observe a simulation before its first event."""
 
     def passes(self, view: View, until_s: float) -> None:
         """Note that nothing changes from `View.now_s` until `until_s`."""
@@ -79,7 +79,7 @@ class Observer:
         """Note a decision that was passed to a solver, as an instance of the problem `kind`."""
 
     def ends(self, view: View) -> None:
-        """Look at a simulation after its last job has completed."""
+        """Observe a simulation after its last job has completed."""
 
 
 class Listener(ABC):
@@ -746,7 +746,7 @@ class View:
             self._note_span(run, run.gpus)
 
     def renew_rate(self, run: JobRun) -> None:
-        """Let a tuned job go on where it is, at the rate that fits its current progress."""
+        """Let a tuned job keep its GPUs, at the rate that fits its current progress."""
         self._end_rate(run)
         self._set_rate(run)
 

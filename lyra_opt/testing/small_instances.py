@@ -351,7 +351,7 @@ class InstanceSpace:
         ).map(domain.tidied)
 
     def holds(self, instance: Any) -> bool:
-        """Return whether an instance belongs to this space, apart from its size."""
+        """Return whether an instance belongs to this space; its size is not checked."""
         return bool(self._domain.tidied(instance) == instance)
 
     def sizes(self) -> Iterator[dict[str, int]]:

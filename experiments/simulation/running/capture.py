@@ -133,7 +133,7 @@ class Capture:
         sample.offer(instance)
 
     def in_words(self) -> str:
-        """Return a message with the number of decisions seen and kept."""
+        """Return a message with the numbers of decisions made and saved."""
         if not self._samples:
             return f"scheme {self._scheme} asks no solver to decide: no decisions captured"
         counts = ", ".join(

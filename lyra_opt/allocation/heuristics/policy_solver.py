@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 class SchedulePolicySolver(HeuristicSolver):
-    """A base class for policies that decide anew at every release and completion.
+    """A base class for policies that decide at every release and completion.
 
     A policy gives whole workers. A started job keeps at least its base demand until it completes.
 

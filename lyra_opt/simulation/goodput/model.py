@@ -221,7 +221,7 @@ def fixed_goodput(
 
 
 def fixed_duration_s(profile: ModelProfile, gpus: int, gpus_per_server: int) -> float:
-    """Return the seconds that the whole training takes at `fixed_goodput`; parameters as there."""
+    """Return the seconds that the whole training takes at `fixed_goodput` (same parameters)."""
     of_stage = profile.work_samples / STAGES
     return sum(
         of_stage / fixed_goodput(profile, gpus, gpus_per_server, stage) for stage in range(STAGES)

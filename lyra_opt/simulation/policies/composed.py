@@ -447,7 +447,7 @@ class ComposedPolicy(Policy):
             view.shrink(run, part, -workers, leaving)
 
     def _resize(self) -> None:
-        """Decide anew on the flexible workers of all jobs, by the scaling rule.
+        """Reassign the flexible workers of all jobs by the scaling rule.
 
         Jobs that stay within one pool are decided pool by pool. Then the jobs that can use both
         kinds of GPUs share the GPUs that the other jobs leave (Lyra, section 6).

@@ -470,7 +470,7 @@ class MeanBusyTimes:
     def prices(
         self, multipliers: FloatArray, begins: FloatArray, moments: FloatArray
     ) -> FloatArray:
-        """Return the worth of one more GPU at given moments, for jobs released by `begins`.
+        """Return the value of one more GPU at given times, for jobs released by `begins`.
 
         Time and memory O(moments * n).
         """

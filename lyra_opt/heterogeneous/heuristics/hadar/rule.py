@@ -148,7 +148,7 @@ DEFAULT_WIDTH = 8
 
 
 class Hadar(RoundPolicy):
-    """Hadar's online primal-dual scheduler in its preemptive form, which decides anew each round.
+    """Hadar's online primal-dual scheduler in its preemptive form, which decides in each round.
 
     Source: Hadar (arXiv 2503.10918, IPDPS 2024), reconstructed mostly from memory. High confidence:
     the form of the prices, all-or-nothing gangs on mixed types at the speed of the slowest, and the
