@@ -347,7 +347,7 @@ def _shares(part: Part, situations: Sequence[str]) -> FurtherTable:
 def _series(
     part: Part, claims: Sequence[Claim], situations: Sequence[str]
 ) -> dict[str, list[tuple[float, float]]]:
-    """Return Dally's reductions as plot series: pairs of scenario position and per cent.
+    """Return Dally's reductions as plot series: pairs of scenario position and reduction in %.
 
     The key is the name of the claim and of the other scheme, as `series_name` returns it.
     """

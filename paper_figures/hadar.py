@@ -100,7 +100,7 @@ def measured(part: Part, *, curves: bool = False) -> Computed:
 
 
 def _cumulative(outcome: Outcome) -> list[tuple[float, float]]:
-    """Return the distribution of JCTs as pairs of hours and per cent of completed jobs."""
+    """Return the distribution of JCTs as pairs of hours and % of completed jobs."""
     shares = np.linspace(0, 1, CURVE_POINTS)
     hours = np.quantile(outcome.jobs["jct_s"], shares) / HOUR_S
     return [(float(hour), 100 * float(share)) for hour, share in zip(hours, shares, strict=True)]
