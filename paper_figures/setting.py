@@ -49,7 +49,7 @@ class PaperRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draw:
-    """One of the simulations over which a mean is taken: a seed or a changed scenario.
+    """A seed or a changed scenario, for one of the simulations over which a mean is taken.
 
     Parameters
     ----------
