@@ -18,10 +18,10 @@ FILES_OF_captured-network-gap := results/captured-network
 help:
 	@echo "make study        run a study and draw its report into $(RESULTS)/$(STUDY); STUDY=NAME for another one of experiments/studies"
 	@echo "make test         run the tests (about six minutes on two cores)"
-	@echo "make test-slow    run the tests that take minutes, and those of properties with four times the examples; print the branch coverage"
+	@echo "make test-slow    run the long tests, and those of properties with four times the examples; print the branch coverage of the quick tests"
 	@echo "make test-release install the wheel with the oldest and newest versions on every Python that is there, run it far from the source tree, and check every certificate of the library (four minutes)"
 	@echo "make fuzz         hold every solver against brute force on COUNT odd instances, and damage files; SEED=N for those of a run before"
-	@echo "make lint         ruff and mypy"
+	@echo "make lint         ruff, mypy, codespell, and a check for phrases that readers stumble over"
 	@echo "make docs         build the documentation into $(RESULTS)/docs, its examples run (about three minutes)"
 	@echo "make links        ask the network whether what the documentation links to elsewhere is there"
 	@echo "make bench        measure the figures of speed into $(RESULTS)/bench (about two hours, on a quiet machine)"
@@ -62,7 +62,9 @@ test: $(READY)
 	$(RUN)/python -m pytest --numprocesses=auto -m "not slow"
 
 test-slow: $(READY)
-	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-full} $(RUN)/python -m pytest --numprocesses=auto --timeout=3600 -m "slow or hypothesis" --cov --cov-report=term
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-full} $(RUN)/python -m pytest --numprocesses=auto --timeout=3600 -m "slow or hypothesis"
+	# The coverage is that of the quick tests: tracing makes the long ones take two to three times as long.
+	$(RUN)/python -m pytest --numprocesses=auto --quiet -m "not slow" --cov --cov-report=term
 
 test-release: $(READY)
 	$(RUN)/python -m pytest --numprocesses=auto --timeout=3600 -m slow tests/test_installation.py tests/test_packaging.py tests/instances/library
@@ -74,6 +76,8 @@ lint: $(READY)
 	$(RUN)/ruff check .
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy
+	$(RUN)/codespell *.md docs experiments formulations instances lyra_opt paper_figures tests
+	$(RUN)/python -m tests.prose
 
 # Links from page to page are checked by the build: one that leads nowhere is a warning, and fails.
 docs: $(DOCS_READY)

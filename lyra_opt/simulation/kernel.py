@@ -365,9 +365,9 @@ class _Mark:
         for target, name, before in self._sums:
             now = getattr(target, name)
             setattr(target, name, now + times * (now - before))
-        for values, befores in self._lists:
+        for values, earlier in self._lists:
             values[:] = [
-                now + times * (now - before) for now, before in zip(values, befores, strict=True)
+                now + times * (now - before) for now, before in zip(values, earlier, strict=True)
             ]
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tests.prose.extraction import Text, texts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PATTERNS = Path(__file__).with_name("patterns.toml")
 LONGEST_SENTENCE = 45
@@ -18,7 +20,7 @@ QUOTED = re.compile(r"`[^`]*`|\$[^$]*\$|\"[^\"]*\"")
 
 
 class Rule(NamedTuple):
-    """A rejected phrase, the kinds of text it is rejected in (None: all), and what to write instead."""
+    """A rejected phrase, the kinds of text it applies to (None: all), and the wording to use."""
 
     pattern: re.Pattern[str]
     kinds: tuple[str, ...] | None

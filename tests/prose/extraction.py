@@ -7,9 +7,11 @@ import io
 import re
 import tokenize
 import tomllib
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 CODE = ("lyra_opt", "formulations", "instances", "experiments", "paper_figures")
 PAGES = (
@@ -42,7 +44,7 @@ def texts(root: Path) -> Iterator[Text]:
 
 
 def _own_files(root: Path, pattern: str) -> Iterator[Path]:
-    """Yield the files of the packages; `lyra_opt` holds links to the other packages, which are skipped."""
+    """Yield the files of the packages, but not again through the links in `lyra_opt`."""
     for folder in CODE:
         yield from (p for p in sorted((root / folder).rglob(pattern)) if not _is_linked(p, root))
 
@@ -69,9 +71,8 @@ def python_texts(path: Path, source: str) -> Iterator[Text]:
             isinstance(node, ast.Constant)
             and isinstance(node.value, str)
             and node not in docstrings
-        ):
-            if len(node.value.split()) > 2:
-                yield Text(path, node.lineno, "string", " ".join(node.value.split()))
+        ) and len(node.value.split()) > 2:
+            yield Text(path, node.lineno, "string", " ".join(node.value.split()))
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield Text(path, token.start[0], "comment", token.string.lstrip("# "))
