@@ -84,7 +84,7 @@ class IntegerStream:
         return -math.log1p(-self.fraction())
 
     def percent(self, chance: int) -> bool:
-        """Return True with a probability of `chance` per cent."""
+        """Return True with a probability of `chance` %."""
         return self.below(100) < chance
 
     def weighted(self, weights: Sequence[int]) -> int:

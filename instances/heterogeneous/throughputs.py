@@ -238,7 +238,7 @@ class ThroughputTable:
         return found
 
     def lacking(self, gpu_types: Sequence[GpuType]) -> list[GpuType]:
-        """Return those of `gpu_types` for which the table has no measurements."""
+        """Return the GPU types of `gpu_types` for which the table has no measurements."""
         return [gpu_type for gpu_type in gpu_types if self._column_of(gpu_type) is None]
 
     @cached_property

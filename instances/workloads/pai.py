@@ -109,7 +109,7 @@ def _read_pai(source: str, text: str, header: Sequence[str], vc: str | None) -> 
 
 @dataclass(slots=True)
 class _PaiJob:
-    """The tasks with GPUs of one job: first row, GPUs in per cent, start and end."""
+    """The tasks with GPUs of one job: first row, GPUs in %, start and end."""
 
     row: int
     gpu_percent: int = 0

@@ -26,12 +26,12 @@ LARGEST_RANGE = 2
 """The largest demand of an elastic job relative to its base demand (Lyra, section 7.1, Ideal)."""
 
 ESTIMATE_ERROR_PERCENT = 25
-"""The largest error of a wrong estimate of the running time, in per cent (Lyra, section 7.4)."""
+"""The largest error of a wrong estimate of the running time, in % (Lyra, section 7.4)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobAssumptions:
-    """Shares of jobs with certain properties, in per cent; defaults are Lyra's Basic scenario.
+    """Shares of jobs with certain properties, in %; defaults are Lyra's Basic scenario.
 
     The scenarios are those of section 7.1 of the paper.
 

@@ -39,7 +39,7 @@ def complaints(text: Text, rules: list[Rule]) -> Iterator[str]:
         if rule.kinds is None or text.kind in rule.kinds:
             for match in rule.pattern.finditer(text.words):
                 yield f"{match[0]!r}: write {rule.write}"
-    if text.kind in ("docstring", "page", "cell", "toml"):
+    if text.kind in ("docstring", "paragraph", "page", "cell", "toml"):
         for sentence in re.split(r"(?<=[.:;?!]) ", QUOTED.sub("x", text.words)):
             if (count := len(sentence.split())) > LONGEST_SENTENCE:
                 yield f"a sentence of {count} words: at most {LONGEST_SENTENCE}"

@@ -23,6 +23,10 @@ PAGES = (
 TOML_TEXTS = {"description", "note", "notes", "caption", "says", "title"}
 
 
+_TABLE = re.compile(r"^ *(===|---|- |>>> )", re.MULTILINE)
+"""Matches a table, a list, a heading or an example in a docstring."""
+
+
 class Text(NamedTuple):
     """One piece of prose: a docstring, a comment, a string of code, a paragraph or a table cell."""
 
@@ -64,8 +68,10 @@ def python_texts(path: Path, source: str) -> Iterator[Text]:
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
                 docstrings.add(statement.value)
                 if isinstance(words := statement.value.value, str):
-                    for paragraph in words.split("\n\n"):
-                        yield Text(path, statement.lineno, "docstring", " ".join(paragraph.split()))
+                    prose = [each for each in words.split("\n\n") if not _TABLE.search(each)]
+                    for number, paragraph in enumerate(prose):
+                        kind = "paragraph" if number else "docstring"
+                        yield Text(path, statement.lineno, kind, " ".join(paragraph.split()))
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.Constant)
