@@ -55,7 +55,7 @@ class Analysis:
         ``proof_time_s`` also includes the time of the bound, and is given only for proved results.
         """
         frame = frame_of(self.runs)
-        # A run whose worker died has no size; other runs on the same instance have it.
+        # If a worker died, its run has no size; other runs on the same instance give the size.
         frame["size"] = frame.groupby("cell")["size"].transform("first")
         frame[self.size_name] = (
             frame["size"].astype("Int64").mask(frame.family.isin([FILE, LIBRARY]))

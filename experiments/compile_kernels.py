@@ -67,7 +67,7 @@ def parameters_of(problem: str, variant: str, size: int) -> dict[str, Any]:
 def has_backend(problem: str, name: str) -> bool:
     """Return whether a solver is a model for a general solver such as HiGHS or CP-SAT."""
     module = type(find_solver(problem, name)).__module__
-    # HiGHS models of time shares are in lyra_opt, because Gavel's rounds call them.
+    # The HiGHS models of time shares are in lyra_opt, because Gavel's rounds solve them.
     return ".formulations" in module or module.endswith("_model")
 
 

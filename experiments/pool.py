@@ -197,7 +197,7 @@ def _run_until_a_worker_dies(
                     running[_submitted(pool, waiting[0], folder, place)] = waiting[0], place
                     waiting.popleft()
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
-                # Iterate over the dict, not the set, to yield a worker's rows in order.
+                # The loop follows the dict, because a set would not keep a worker's rows in order.
                 for future in [future for future in running if future in finished]:
                     task, place = running[future]
                     record = _result(future, task)
@@ -223,8 +223,8 @@ def _run_alone(task: Task, folder: Path) -> RunRecord:
 def _submitted(
     pool: ProcessPoolExecutor, task: Task, folder: Path, place: int
 ) -> Future[RunRecord]:
-    # A worker catches every `BaseException`, as a solver may call `sys.exit` or panic natively.
-    # Ctrl-C does not reach workers, which have their own process group.
+    # A worker catches every `BaseException`, because a solver may call `sys.exit` or panic.
+    # Ctrl-C does not reach workers, because each worker has its own process group.
     with _main_left_out():  # submitting may start a worker
         return pool.submit(_run_in_worker, task, folder, place)
 
@@ -305,7 +305,7 @@ def worker_pool(processes: int, shares: Shares | None = None) -> Iterator[Proces
     others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(
         max_workers=processes,
-        # Spawned workers share no threads, locks or loaded solvers with this process.
+        # Workers are spawned, so they share no threads, locks or loaded solvers with this process.
         mp_context=multiprocessing.get_context("spawn"),
         initializer=_prepare_worker,
         initargs=(shares, loudness()),
@@ -314,7 +314,7 @@ def worker_pool(processes: int, shares: Shares | None = None) -> Iterator[Proces
         yield pool
     except BaseException:
         for worker in set(multiprocessing.active_children()) - others:
-            # A worker without its own process group has not started yet and has no children.
+            # A worker without its own process group has not started yet and has no child processes.
             with suppress(ProcessLookupError):
                 os.killpg(worker.ident or 0, signal.SIGKILL)
             worker.kill()
@@ -335,8 +335,8 @@ def _prepare_worker(shares: Shares | None, loudness: Loudness) -> None:
     _shares = shares
     _until_the_end.enter_context(forgiving_stderr())
     _until_the_end.enter_context(as_loud_as(loudness))
-    # Ctrl-C in a terminal reaches only the parent process.
-    # The parent then kills each worker's group, which includes processes started by solvers.
+    # A worker with its own process group does not receive Ctrl-C; only its parent does.
+    # The parent kills the process group of each worker, including processes started by solvers.
     os.setpgid(0, 0)
     with open(os.devnull, "w") as nowhere:  # noqa: PTH123  (native code writes to descriptor 1)
         os.dup2(nowhere.fileno(), sys.stdout.fileno())

@@ -101,7 +101,7 @@ def _insertion(table: str, record: type[StudyRecord | RunRecord]) -> str:
 
 
 def _schema(study: StudyRecord) -> str:
-    # SQLite stores a type with each value, so integers and floats keep their types.
+    # Columns are declared without types, because SQLite stores a type with each value.
     return f"""
 CREATE TABLE study ({_names(StudyRecord)});
 CREATE TABLE run ({_names(KINDS[study.kind])}, PRIMARY KEY (key));
@@ -181,7 +181,7 @@ class ResultStore:
                 if path.exists():
                     unfinished.unlink(missing_ok=True)
                     raise UserError(f"{path}: already exists")
-                # SQLite would replay the log of a deleted store of the same name.
+                # Leftover logs are deleted, because SQLite would replay them into the new store.
                 for name in (path.name, unfinished.name):
                     for leftover in ("-wal", "-shm", "-journal"):
                         (folder / f"{name}{leftover}").unlink(missing_ok=True)

@@ -253,7 +253,7 @@ class ExactModelSolver(Solver):
             explain.
         """
         self.load()
-        # The seed is drawn before the start solution, which may use the generator too.
+        # The seed is drawn first, because computing a start solution may use the generator too.
         seed = int(rng.integers(LARGEST_SEED))
         form, problem = self.formulation, self.formulation.problem
         if observer is not None:
@@ -293,7 +293,7 @@ class ExactModelSolver(Solver):
                 return result_of(instance, incumbent, bound, **ending)
             if not is_out_of_time():
                 raise
-            # A backend that fails or crashes at its time limit loses only its own solution.
+            # If a backend crashes at its time limit, the incumbent found so far is still returned.
             run = BackendRun(stopped_by=StoppedBy.TIME)
             if not isinstance(error, OutOfTimeError):
                 ending["message"] = f"the backend failed at its time limit: {one_line(str(error))}"

@@ -94,8 +94,8 @@ class LightFamily(AllocationFamily):
     ) -> tuple[int, Sequence[ElasticJob]]:
         gpus = self._gpus(parameters)
         stream = self._stream("jobs", seed, jobs=parameters.jobs)
-        # The base demands always fit.
-        # Even with the most GPUs allowed, the largest demands reach them in half of all samples.
+        # The cluster always has enough GPUs for the base demands of all jobs together.
+        # Even on the largest cluster, the jobs of half of all samples can use every GPU.
         jobs = _drawn_jobs(parameters.jobs, stream)
         while sum(job.max_gpus for job in jobs) < gpus:
             jobs = _drawn_jobs(parameters.jobs, stream)

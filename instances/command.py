@@ -146,7 +146,7 @@ def _add_problem(problems: argparse._SubParsersAction[Any], command: _ProblemCom
     completed_by(family, partial(_families, command.problem))
     varied = parser.add_argument_group("parameters of the families")
     for name, parameter in command.parameters.items():
-        # Each family has its own defaults, and reports parameters that it requires or refuses.
+        # Options have no defaults, because each family sets and checks its own parameters.
         _add_option(varied, name, parameter, default=None)
     output = parser.add_argument_group("output")
     _add_option(output, "seed", SEED, default=SEED.default)

@@ -47,7 +47,7 @@ class IntegerStream:
     def word(self) -> int:
         """Return the next integer from 0 to 2**64 - 1."""
         if not self._words:
-            # Reading many words at once is faster. `pop` takes from the end, hence the reversal.
+            # Words are read in bulk for speed, and reversed because `pop` takes them from the end.
             self._words = self._bits.random_raw(_WORDS_A_READ).tolist()
             self._words.reverse()
         return self._words.pop()

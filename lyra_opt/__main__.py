@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # escape letters that its encoding lacks
         sys.stdout.reconfigure(errors="backslashreplace")
     os.environ["MPLBACKEND"] = "agg"  # the backend of a notebook may be missing in a terminal
-    # All slow imports happen inside this block, so that it handles Ctrl-C from the start.
+    # All slow imports happen inside this block, so that Ctrl-C during an import is handled.
     with forgiving_stderr():
         try:
             return _run(sys.argv[1:] if argv is None else list(argv))

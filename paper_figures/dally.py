@@ -54,7 +54,7 @@ NETWORK_DATA_IN_WORDS = {
     NOTHING: "ignores the network",
 }
 
-# With a single GPU type, these round-based schemes ignore the speeds of jobs.
+# With a single GPU type, these round-based schemes ignore how fast each job runs.
 SPEED_BLIND_ROUNDS = frozenset({"gavel-fifo", "tiresias", "yarn-cs"})
 
 

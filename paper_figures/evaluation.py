@@ -278,7 +278,7 @@ class _Grid:
         """Return the gain over the row that a value is compared with; None without such a row."""
         publication = self._part.publication
         name = row.yardstick or column.yardstick or publication.yardstick
-        # The reference row of the whole table is judged by its own value, not by a gain.
+        # The reference row of a table has no gain; the row is judged by its own value.
         if name is None or row.name in (name, publication.yardstick):
             return None
         reference = self._rows[name]

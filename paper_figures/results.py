@@ -226,7 +226,7 @@ class Results:
         if folder is None:
             return
         replays, requested = load_replays(folder), set(keys)
-        # The store may also hold runs of tables that were not chosen.
+        # The store may also hold runs that were not requested.
         self.runs = [record for record in replays.runs if record.key in requested]
         self._found = {record.key: Outcome(record, replays) for record in self.runs}
         self.failed = {

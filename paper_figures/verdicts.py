@@ -151,7 +151,7 @@ def _closeness(paper: float, ours: float, spread: Spread) -> Verdict | None:
 
 
 def _is_within(share: float, paper: float, ours: float) -> bool:
-    # Gains can be infinite, so equality is tested first: inf - inf is NaN.
+    # Infinite gains are compared for equality first, because inf - inf is NaN.
     return paper == ours or abs(ours - paper) <= share * abs(paper) < math.inf
 
 

@@ -151,7 +151,7 @@ def run_method(
     witness = answer.witness
     if witness is not None:
         own_bound = witness.dual_bound
-        # The bound of a certified answer may come from its witness, not from the heuristic.
+        # A heuristic gives no bound itself, even if its answer has a bound from a certificate.
         bound = answer.dual_bound if solver.gives_bound else None
         yield (
             GradingRun(

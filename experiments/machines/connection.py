@@ -109,7 +109,7 @@ class DataClient(Client):  # type: ignore[misc]
                 direct_to_workers=False,
             )
         except BaseException:
-            # If garbage collection closed this client during the start of another, both would hang.
+            # The client is closed now; garbage collection during another client's start would hang.
             self.close(timeout=1.0)
             raise
 

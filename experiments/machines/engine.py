@@ -271,7 +271,7 @@ class _Run:
                     errors="skip",
                     callback_timeout=LONGEST_FETCH_S,
                 )
-        # Several threads write, because each file waits for the disk.
+        # Several threads write files, because each file waits for the disk.
         arrived = [number for number in numbers if rows.get(number)]
         with ThreadPoolExecutor(WRITERS) as writers:
             records = list(writers.map(lambda number: self._row(number, rows[number]), arrived))

@@ -203,7 +203,7 @@ def _own_modules() -> Iterator[ModuleType]:
     Installed modules are skipped, because workers have them. Python files that the user names are
     skipped too, because they are sent as files.
     """
-    # Packages in site folders of the user or the system may be installed on other machines.
+    # Packages in site folders of the user or the system count as installed modules.
     folders = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
     folders += [*site.getsitepackages(), site.getusersitepackages()]
     installed = [Path(folder) for folder in folders]

@@ -91,7 +91,7 @@ def _lay_out(folder: Path, parcel: Parcel, contents: Mapping[str, bytes]) -> Non
     for path, sha256 in wanted.items():
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Another task of this worker may write the same file at the same time.
+            # A temporary name is used, because another task may write the same file now.
             handle, unfinished = tempfile.mkstemp(dir=folder)
             with os.fdopen(handle, "wb") as stream:
                 stream.write(contents[sha256])

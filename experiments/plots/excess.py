@@ -53,7 +53,7 @@ def plot_excess(
             values = of_pair.get((configuration, family))
             if values is None:
                 continue
-            # Spread the dots over the slot by a fixed permutation of their rank, to avoid overlap.
+            # A fixed permutation of ranks spreads the dots over the slot, so that few dots overlap.
             shift = 7 * np.arange(len(values)) % len(values) / len(values) - 0.5
             xs = group + offset + 0.7 * slot * shift
             axes.plot(xs, values, ".", color=colour, alpha=0.35, markersize=3, zorder=2)

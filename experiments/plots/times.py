@@ -75,7 +75,7 @@ def plot_solve_time(
             continue
         by_size = times.loc[configuration]
         style = line_style(configuration, configurations)
-        # A small horizontal shift keeps whiskers of different solvers apart.
+        # A small horizontal shift keeps the whiskers of different solvers apart.
         shift = axis_factor ** (STEP * (place - (len(configurations) - 1) / 2))
         xs = by_size.index * shift
         axes.vlines(

@@ -77,7 +77,7 @@ class _Runs:
         by_key = {each.key: each for each in tasks}
         for position, key in enumerate(new, len(self.known)):
             self.waiting.append(replace(by_key[key], position=position))
-        # Local workers wait for later tasks; a Dask scheduler gets each batch separately.
+        # Local worker processes wait for later tasks; a Dask scheduler gets each batch separately.
         stays = isinstance(self.engine, LocalProcesses)
         if new and self.records is None:
             self.records = self.engine.start(self.waiting, self.folder).records

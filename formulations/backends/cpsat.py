@@ -82,10 +82,10 @@ def run_cpsat(built: Built, start: Values | None, settings: Settings) -> Backend
         solver.parameters.subsolvers.extend(WORKERS)
     solver.parameters.linearization_level = 2
     solver.parameters.random_seed = settings.seed
-    # CP-SAT's presolve step that searches for nested constraints can prove wrong optima.
-    # With the step, 16 of 8,333 random instances of heterogeneous rounds had wrong optima.
+    # A presolve step of CP-SAT that searches for nested constraints can prove wrong optima.
+    # CP-SAT's inclusion step gave wrong optima for 16 of 8,333 random instances of rounds.
     solver.parameters.presolve_inclusion_work_limit = 0
-    # `interruptible` handles Ctrl-C; CP-SAT's own handler would end the run as if by a limit.
+    # `interruptible` handles Ctrl-C, because CP-SAT's own handler would report a limit.
     solver.parameters.catch_sigint_signal = False
     if (time_s := remaining_s()) is not None:
         solver.parameters.max_time_in_seconds = time_s
@@ -94,9 +94,8 @@ def run_cpsat(built: Built, start: Values | None, settings: Settings) -> Backend
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):
         raise RuntimeError(f"CP-SAT stopped with {solver.status_name(status)}")
     has_solution = status != cp_model.UNKNOWN
-    # The integer bound is read, because the double `best_objective_bound` can be off by one.
-    # Before the end of a run, a bound of 0 may be the default of a field that CP-SAT never set.
-    # The objective's constant is therefore not added to such a bound.
+    # The integer bound is read, because the float `best_objective_bound` can be off by 1.
+    # A bound of 0 before the optimum is proved may mean that CP-SAT has not set the field yet.
     bound = int(solver.response_proto.inner_objective_lower_bound)
     constant = round(model.proto.objective.offset)
     return BackendRun(

@@ -204,7 +204,7 @@ def _missing_of_mathopt(solver_type: str) -> str | None:
     try:
         of_mathopt.solve(mathopt.Model(), solver_type, None, {})
     except Exception as error:  # third-party code may raise anything
-        # OR-Tools reports "bad_function_call" if it could not load the solver's library.
+        # OR-Tools reports "bad_function_call" if it could not load the library of the solver.
         reason = "its library is missing" if f"{error}" == "bad_function_call" else error
         return f"OR-Tools cannot run {solver_type} on this machine: {reason}"
     return None

@@ -120,7 +120,7 @@ def run(
     )
     termination = result.termination
     reasons = mathopt.TerminationReason
-    # CP-SAT does not report which limit ended its run; the time limit is the only limit set.
+    # CP-SAT does not report which limit ended its run, but only a time limit is ever set.
     limited = termination.limit is mathopt.Limit.TIME or (
         time_s is not None
         and termination.limit in (None, mathopt.Limit.UNDETERMINED)
@@ -146,7 +146,7 @@ def solve(
 
     limit = None if time_s is None else timedelta(seconds=time_s)
     try:
-        # MathOpt's interrupter is not used: HiGHS ignores it, and SCIP prints errors.
+        # MathOpt's interrupter is not used, because HiGHS ignores it and SCIP prints errors.
         return interruptible(
             lambda: mathopt.solve(
                 model,

@@ -183,7 +183,7 @@ def gang_data(instance: Instance, *, in_floats: bool = False) -> GangData:
         instance=instance,
         racks=racks,
         worth=tuple(
-            # Values are cut at the bound on the objective, because they could overflow floats.
+            # Values are cut at the bound on the objective, because large values could overflow.
             tuple(rounded_up(min(value or Fraction(0), most) / unit) for value in of_job)
             for of_job in values
         ),

@@ -261,7 +261,7 @@ def int64_limits(instance: Instance) -> Unsupported | None:
 def _losses_above(instance: Instance, limit: int, claim: str) -> Unsupported | None:
     losses = instance.index.losses
     jobs = np.repeat(np.arange(losses.jobs), losses.span())
-    # The sums are floats, because sums in 64-bit integers could overflow.
+    # Sums are computed as floats, because sums in 64-bit integers could overflow.
     all_losses = np.bincount(jobs, weights=losses.job_counts, minlength=losses.jobs)
     above = np.flatnonzero(all_losses > limit)
     if not len(above):

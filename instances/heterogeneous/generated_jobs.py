@@ -111,7 +111,7 @@ def gavel_like(
         gang = GANGS[gangs.weighted(GANG_PERCENT[:usable])]
         choices = table.types_for(gang, gpu_types)
         low, high = SHORT_EXPONENTS if times.percent(SHORT_PERCENT) else LONG_EXPONENTS
-        # Rounded to milliseconds, because the last digit of a power may differ between machines.
+        # Times are rounded to 1 ms, because the last digit of a power may differ between machines.
         reference_ms = round(60_000 * 10 ** (low + (high - low) * times.fraction()))
         factor = SLO_FACTORS[deadlines.below(len(SLO_FACTORS))]
         has_deadline = deadlines.percent(slo_percent)

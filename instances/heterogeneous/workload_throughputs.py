@@ -83,8 +83,7 @@ def with_throughputs(
             key = job.min_gpus, job.gpu_types
             choices = choices_of.get(key)
             if choices is None:
-                # A job whose GPU types are all missing still gets a model.
-                # The cluster later reports that the job cannot run.
+                # A job without any available GPU type gets a model too; later checks report it.
                 taken = [found for found in gpu_types if job.takes(found.name)] or gpu_types
                 choices = choices_of[key] = table.types_for(job.min_gpus, taken)
             kind = choices[models.below(len(choices))]
@@ -120,7 +119,7 @@ def _measured(job: Job, gang: GangJob) -> Job:
     return replace(
         job,
         work_worker_s=work_worker_s,
-        # The relative error of the estimate does not depend on the unit of the work.
+        # The estimate is scaled like the work, so its relative error does not change.
         estimated_work_worker_s=(
             None if believed is None else believed * (work_worker_s / job.work_worker_s)
         ),
@@ -134,7 +133,7 @@ def _utility(job: Job) -> Utility | None:
     """Return the utility function of a job with a deadline; None for the default utility."""
     if job.deadline_s is None:
         return None
-    # Policies that maximise utility would never run a late job without any utility.
+    # Late jobs keep some utility; otherwise utility-maximising policies would never run them.
     in_time = InverseJct().at(job.deadline_s)
     return Deadline(
         deadline_s=job.deadline_s, value=in_time, late_value=in_time / LATE_WORTH_DIVISOR

@@ -167,7 +167,7 @@ def _planted(servers: int, stream: IntegerStream) -> list[Allocation]:
     order = list(range(servers))
     stream.shuffle(order)
     planted_servers = -(-servers * PLANTED_PERCENT // 100)
-    # Each set holds the servers that may take the next worker of the current job.
+    # Each set holds servers that can still take a worker of the current job.
     planted, others = DrawableSet(order[:planted_servers]), DrawableSet(order[planted_servers:])
     fleet = DrawableSet(order)
     group_of = {server: planted if server in planted else others for server in order}

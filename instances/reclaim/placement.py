@@ -82,8 +82,8 @@ class BestFit(Placement):
 
     def __init__(self, servers: int, stream: IntegerStream) -> None:
         super().__init__(servers, stream)
-        # Bit s of entry f is set if server s has f free GPUs.
-        # Integers as bit sets make finding the first such server as fast as a memory copy.
+        # Bit s of `_with_free[f]` is set if server s has f free GPUs.
+        # Integers serve as bit sets, because searching them is as fast as copying memory.
         self._with_free = [0] * (GPUS_PER_SERVER + 1)
         self._with_free[GPUS_PER_SERVER] = (1 << servers) - 1
 

@@ -61,8 +61,8 @@ def _decoys(reclaim: int) -> SolvedLayout:
     for job in range(decoy_jobs):
         allocation = {first_decoy + job // jobs_per_decoy: 1}
         for worker in range(filler_span):
-            # There are at least 8k fillers, so the workers of a job are on distinct fillers.
-            # Assigning fillers in turn gives each filler at most 7 workers.
+            # Fillers outnumber the workers of a job, so these workers are on distinct fillers.
+            # Fillers are used in turn, so each filler hosts at most 7 workers.
             allocation[first_filler + (job * filler_span + worker) % fillers] = 1
         jobs.append((f"decoy-{job + 1}", allocation))
     jobs += [(f"private-{filler + 1}", {first_filler + filler: 1}) for filler in range(fillers)]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.core.reading_memory import ReadingMemory
 
-# Reasons why a row of a published trace is left out; they end the phrase "12 jobs ...".
+# Reasons for leaving out rows of a published trace; each reason completes "12 jobs ...".
 NO_GPUS = "without GPUs"
 NOT_ENDED = "that never ran or had not ended"
 NO_TIME = "that ran for no time"

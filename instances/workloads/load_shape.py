@@ -154,7 +154,7 @@ class LoadShape:
         since = (hour - self.working_hours_from) % HOURS_A_DAY
         weights: IntArray = np.where(since < self.working_hours, 100, light_percent)
         weights = weights * np.where(weekday >= DAYS_A_WEEK - 2, self.weekend_percent, 100)
-        # All weights are 0 if no hour is a working hour and light_percent is 0.
+        # If no hour is a working hour and light_percent is 0, all hours get equal weights.
         return weights if weights.any() else np.ones_like(weights)
 
 

@@ -81,8 +81,8 @@ _CLASSES = (  # shares of jobs per 100,000, quantiles, weights of `GPUS_PER_JOB`
 _LONGEST_SHORT_JOB_MS = 3_000_000
 _PARTS = 1 << 20  # resolution of a random place in an interval
 
-# Periods of heavy and of light submission alternate.
-# Their lengths and rates make strict FIFO on pooled GPUs queue jobs about as in the paper.
+# Periods with many submissions alternate with periods with few submissions.
+# Under strict FIFO on pooled GPUs, these periods queue jobs about as long as in the paper.
 _HEAVY_HOURS = (7, 9)
 _LIGHT_HOURS = (15, 17)
 _LIGHT_PERCENT_OF_HEAVY = 5
@@ -497,8 +497,8 @@ TESTBED_JOBS = 180
 TESTBED_ELASTIC_PERCENT = 6
 TESTBED_SPAN_S = 8 * 3600
 TESTBED_WIDEST_JOB = 16
-# Quantiles of running times: 2 minutes to 2 hours, as published.
-# Their mean is 2,540 s, the difference of the published means of JCT and queuing time.
+# Quantiles of running times: from 2 minutes to 2 hours, as published.
+# The mean running time, 2,540 s, is the published mean JCT minus the mean queuing time.
 TESTBED_DURATIONS_S = ((0.0, 120.0), (0.5, 1400.0), (1.0, 7200.0))
 
 

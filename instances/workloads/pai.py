@@ -134,7 +134,7 @@ def _add_pai_jobs(found: Found, rows: Iterable[Row], submissions: dict[str, int]
             _add_task(tasks_of, name, row)
         if found.bad_rows.count > count:
             bad.add(row.values[0].strip())
-    # The task rows are freed before the jobs are built.
+    # The task rows are freed before the jobs are built, so their memory no longer counts.
     count_memory(-counted)
     without = len(names - tasks_of.keys() - bad)
     if without:

@@ -69,7 +69,7 @@ class JobAssumptions:
             if field.name == "all_elastic":
                 require_flag(field.name, self.all_elastic)
             else:
-                # An error of 100 % would leave an estimate of 0.
+                # An error of 100 % could turn an estimate into 0, so the largest error is 99 %.
                 most = 99 if field.name == "estimate_error_percent" else 100
                 require_integer(field.name, getattr(self, field.name), minimum=0, maximum=most)
 

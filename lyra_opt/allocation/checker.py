@@ -399,7 +399,7 @@ def _capacity_violations(
     ticks: _Ticks,
 ) -> list[str]:
     """Return a violation if more than all GPUs are held for longer than rounding explains."""
-    # Each pair holds the excess in GPU-ticks and the start of an overfull interval.
+    # Each pair holds the excess in GPU-ticks and the start of an interval with too many GPUs.
     found = [((end - start) * excess, start) for start, end, excess in _overfull(gpus, stretches)]
     exceeded = sum(much for much, _ in found)
     if exceeded <= allowed:

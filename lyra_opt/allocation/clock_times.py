@@ -32,7 +32,7 @@ def moved(schedule: Schedule, by_s: float) -> Schedule:
     pieces = []
     for piece in schedule.pieces:
         start_s = max(0.0, piece.start_s + by_s)
-        # A piece shorter than the spacing of floats keeps a positive length, so no job is lost.
+        # A piece shorter than the spacing of floats keeps a positive length, so no job vanishes.
         end_s = max(piece.end_s + by_s, math.nextafter(start_s, math.inf))
         pieces.append(
             SchedulePiece(job=piece.job, start_s=start_s, end_s=end_s, workers=piece.workers)

@@ -67,7 +67,7 @@ class AllocationProblem(Problem):
         """Return the variables that are 1 in `solution`: the number of workers of each job."""
         workers = self.answer(instance, solution)["workers"]
         started = check(instance, solution).started
-        # Under two_phase, waiting jobs are not part of the knapsack.
+        # Under the objective two_phase, the knapsack does not contain the jobs that wait.
         left_out = (
             set()
             if started is None or instance.objective is Objective.JOINT

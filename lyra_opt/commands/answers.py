@@ -34,7 +34,7 @@ def print_answers(answers: Sequence[AnswersOfFile]) -> None:
     ]
     records = [answer.as_json_object(file, evidence) for file, answer, evidence in rows]
     known = dict.fromkeys(key for _, answer, _ in rows for key in answer.problem.answer_keys)
-    # Leave out keys without a value in any answer, such as keys of other variants.
+    # Keys without a value in any answer are left out, such as keys of other variants.
     keys = [key for key in known if any(record.get(key) is not None for record in records)]
     where = gap_words(*(answer.sense for _, answer, _ in rows)).where
     to_best, to_optimum = f"{where} best", f"{where} optimum"
@@ -71,7 +71,7 @@ def print_answers(answers: Sequence[AnswersOfFile]) -> None:
             for key in keys
             if isinstance(record.get(key), list | dict)
         ]
-        # If the run itself proves the optimum, the status says enough.
+        # For a proved optimum, the status already says how good the solution is.
         distance = None if answer.status is Status.OPTIMAL else evidence.in_words(answer.claim)
         solution = "; ".join(filter(None, [distance, *lists]))
         named = answer.solver if len(answers) == 1 else f"{file}, {answer.solver}"

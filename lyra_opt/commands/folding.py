@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# A space is kept between a number and its unit, as in "5.2 ms", and around "of" and "to".
+# Lines do not break between a number and its unit ("5.2 ms") or between numbers ("3 of 4").
 _BESIDE_NUMBER = re.compile(r"(?<=[\d%∞]) (?!\(|and |or )|(?<=[\d%∞] (?:of|to)) (?=[\d∞])")
 _PIECE = re.compile(r" *[^ ]+?(?:[/_](?=[^ ])|(?<=[^\W\d]-)(?=[^\W\d])| +|$)")
 _WORD = re.compile(r" *[^ ]+(?: +|$)")

@@ -130,8 +130,8 @@ def _print_rows(columns: Sequence[Column], width: int) -> None:
         table.add_row(
             *(Text("\n".join(fold(cell, widths[place]))) for place, cell in enumerate(row))
         )
-    # The terminal breaks text that cannot be folded, such as a long name; it is not cut here.
-    # The height must be set, because rich assumes 80 columns for a dumb terminal without it.
+    # The terminal breaks text that cannot be folded, such as a long name.
+    # Without a height, rich assumes 80 columns for a dumb terminal, so the height is set.
     table_width = max(width, sum(widths) + between * gaps)
     console = Console(width=table_width, height=len(table.rows), highlight=False)
     with console.capture() as shown:

@@ -135,7 +135,7 @@ def run(arguments: argparse.Namespace) -> int:
     _require_outputs(arguments)
     if arguments.start is not None and len(arguments.files) > 1:
         raise UserError("--start cannot be combined with several instance files")
-    # All files are read and checked before the first run, so that no run is wasted.
+    # All files are checked before the first run, so that an invalid file wastes no run.
     loaded = [load_instance(file) for file in arguments.files]
     start = None
     if arguments.start is not None:

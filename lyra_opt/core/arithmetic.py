@@ -60,7 +60,7 @@ class FractionTerms:
         """
         distinct_weights, weight_rank, _ = _distinct(weights)
         base = int(denominators.max(initial=0)) + 1
-        # Encode each pair as one integer; ranks are small enough to multiply, weights may not be.
+        # Each pair becomes one integer that uses the weight's rank, because a weight may overflow.
         pairs, position, counts = _distinct(weight_rank * base + denominators)
         denominator_of = (pairs % base).tolist()
         weight_of = distinct_weights[pairs // base].tolist()

@@ -147,7 +147,7 @@ def parse_json(text: str, source: str) -> Any:
     """Parse JSON text as `read_json_object` does; `source` names it in errors."""
     require_memory_for_json(source, text)
     try:
-        # NaN and infinities become floats, so that the rule of each field can refuse them by name.
+        # NaN and infinities are read as floats, so that each field's rule can reject them by name.
         return json.loads(text, object_pairs_hook=_unique_keys)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
@@ -306,7 +306,7 @@ def write_bytes(path: str | Path, data: bytes) -> None:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-            # mkstemp makes files private; use the permissions that `open` would have used.
+            # `mkstemp` makes files private, so the file gets the permissions that `open` gives.
             mask = os.umask(0)
             os.umask(mask)
             Path(temporary).chmod(0o666 & ~mask)

@@ -122,7 +122,7 @@ class Evidence:
             return None
         if min(best, bound) <= 0 <= max(best, bound):
             return math.inf
-        # The gap is monotone in the optimum as long as the optimum does not change its sign.
+        # The gap changes monotonically with the optimum while the optimum keeps its sign.
         return max(relative_gap(objective, end, self.variant) for end in (best, bound))
 
     def in_words(self, claim: Claim) -> str | None:

@@ -145,7 +145,7 @@ class _Plan:
             )
             for each in self.keys
         )
-        # In Python, None means "left out"; in documents, null is valid only if the rule allows it.
+        # None leaves a field out in Python; in a document, the field's rule must allow null.
         self.not_null = tuple(
             (each.in_documents, each.rule) for each in self.keys if each.default is None
         )
@@ -220,7 +220,7 @@ def _constructor_of(table: type[Any], keys: tuple[Key, ...]) -> Callable[..., No
     names = tuple(each.name for each in arguments)
     positional = tuple(each.name for each in arguments if not each.kw_only)
     known = frozenset(names)
-    # A base class without rules, such as `CheckReport`, has fields that are not checked.
+    # Fields of a base class without rules, such as `CheckReport`, are not checked.
     without_rule = {each.name: each.default for each in arguments if "rule" not in each.metadata}
     required = frozenset(each.name for each in keys if each.is_required)
     checks = tuple(
@@ -561,8 +561,8 @@ def with_change(document: Mapping[str, Any], path: str, value: Any) -> dict[str,
     return changed
 
 
-# For type checkers only: a field may accept other types than it stores.
-# For example, a field stores a list of dictionaries as a tuple of objects.
+# For type checkers only: the type that a field accepts may differ from the type it stores.
+# For example, a field given as a list of dictionaries is stored as a tuple of objects.
 KeptT = TypeVar("KeptT")
 GivenT = TypeVar("GivenT")
 EntryT = TypeVar("EntryT")

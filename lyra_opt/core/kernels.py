@@ -105,7 +105,7 @@ class Kernel:
         try:
             return self._compiled(*integers)
         except SystemError as error:
-            # Numba wraps a Ctrl-C that arrives while it creates named tuples in a SystemError.
+            # Numba wraps a Ctrl-C during the creation of named tuples in a SystemError.
             if isinstance(error.__cause__, KeyboardInterrupt):
                 raise KeyboardInterrupt from None
             raise
@@ -134,8 +134,8 @@ class Kernel:
         """Compile the function for the types of `arguments`, or load it from the cache."""
         import numba
 
-        # Machine code addresses fields by position, but numba's cache ignores their order.
-        # The cache also cannot be read once a class that it names no longer exists.
+        # A kernel's name lists its tuples' fields, because numba's cache ignores their order.
+        # Numba cannot load a cache entry that names a class that no longer exists.
         fields = {repr(_fields(argument)) for argument in arguments if _is_named(argument)}
         compiled = self._dispatcher("".join(sorted(fields)), {})
         with _compiling_announced():
@@ -163,14 +163,14 @@ class Kernel:
             return made[self]
         function, is_outermost = self._function, not made
         made[self] = None
-        # Numba resolves globals when it compiles, so it needs the compiled callees.
+        # Numba resolves global names when it compiles, so called kernels must be compiled first.
         linked = self._linked(
             {
                 name: value._dispatcher(fields, made)  # noqa: SLF001
                 for name, value in self._called().items()
             }
         )
-        # Numba's cache checks the age of this file only, so the name includes a hash of all code.
+        # Numba's cache checks only the age of this file, so each name contains a hash of all code.
         linked.__qualname__ = f"{function.__qualname__}_{self._digest(fields)}"
         linked.__module__ = function.__module__
         options = {"_nrt": self._counts_references(), "no_cfunc_wrapper": True}

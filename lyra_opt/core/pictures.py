@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure, FigureBase
 
-# The palette of Okabe and Ito, which colour-blind readers can distinguish.
-# Yellow is left out, because yellow lines are hard to see on white.
+# The colours are the palette of Okabe and Ito, which colour-blind readers can distinguish.
+# The palette leaves out yellow, because yellow lines are hard to see on white.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 
 DARK_TEXT = "#1b1f24"
@@ -121,7 +121,7 @@ def house_style() -> Iterator[None]:
         "legend.frameon": False,
     }
     with mpl.rc_context(style), warnings.catch_warnings():
-        # The font of the reader may have letters that the font on this machine lacks.
+        # Warnings about missing letters are ignored, because the reader's font may have them.
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
         yield
 

@@ -222,7 +222,7 @@ def drawing_of_progress(answers: Mapping[str, Answer]) -> Drawing:
     def draw(figure: FigureBase) -> None:
         axes = figure.subplots()
         for place, answer in enumerate(told.values()):
-            # Later lines are thinner, so that lines that coincide remain visible.
+            # Later lines are drawn thinner, so that lines that coincide remain visible.
             width = 1.3 + 0.6 * max(0, min(len(told), MOST_WIDTHS) - 1 - place)
             _draw_run(axes, answer, COLOURS[place % len(COLOURS)], width)
         if _is_wide([_shown_s(point) for point in points]):

@@ -27,7 +27,7 @@ MOST_ROWS, LONGEST_TEXT, LONGEST_FACT = 5, 60, 400
 LARGEST_DRAWN = 24
 """Length of the longest list of an instance up to which a notebook also shows a picture."""
 
-# The notebook may have a dark theme, so text has no colours, and pictures have a white background.
+# Notebooks may have a dark theme, so text has no colours and pictures have a white background.
 HTML = """\
 {% macro row(cells, tag) -%}
 <tr>{% for cell in cells %}<{{ tag }} style="{{ left }}">{{ cell }}</{{ tag }}>{% endfor %}</tr>
@@ -135,7 +135,7 @@ def picture_of(instance: Any, answer: Any = None) -> str:
 
     shown = {} if answer is None else {answer.solver: answer.solution}
     figure = PROBLEMS.find(instance.problem).drawing_of(instance, shown).figure()
-    # A notebook is one page, so the ids of different pictures must differ.
+    # A notebook is a single HTML page, so every picture needs its own ids.
     return svg_text(figure, f"picture-{zlib.crc32(repr((instance, answer)).encode()):x}")
 
 

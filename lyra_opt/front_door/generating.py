@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Seeds = Iterable[int] | None
 
 
-# Type checkers treat a string as a list of strings, so two overloads could match a call.
+# Type checkers treat a string as a list of strings, so a call could match two overloads.
 @overload
 def generate(  # type: ignore[overload-overlap]
     problem: Literal["reclaim"], family: FamilyLike, *, seed: int = 0, **parameters: Value

@@ -407,7 +407,7 @@ class Instance(ProblemInstance["Solution"]):
         if self.forking and objective in SHARE_OBJECTIVES:
             raise FieldError("forking", True, f"must be false for the objective {objective}")
         if objective in SHARE_OBJECTIVES:
-            # An objective on shares needs a GPU type on which the whole gang can run at once.
+            # A share objective needs a GPU type with enough GPUs for the whole gang of each job.
             for position, job in enumerate(self.jobs):
                 if not any(
                     job.throughput.get(name, 0.0) > 0 and job.gang <= count

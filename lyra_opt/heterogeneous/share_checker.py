@@ -145,7 +145,7 @@ class ShareNumbers:
         )
         rate, rate_over = throughput
         alone, alone_over = self.isolated_throughput(place)
-        # Ratio: (elapsed + steps / throughput) / (isolated elapsed + steps / isolated throughput)
+        # The result is (elapsed + steps / rate) / (isolated elapsed + steps / isolated rate).
         return (
             (elapsed * rate + steps * rate_over) * alone,
             (isolated_elapsed * alone + steps * alone_over) * rate,
@@ -186,8 +186,8 @@ class CheckedShares:
             [share for shares in (*solution.shares.values(), *packed) for share in shares.values()]
         )
         self._faults: list[str] = []
-        # Total share of each job, and GPUs held of each type, both as integers over `_over`.
-        # Steps per second of each job, then by job and type, both as integers over `_rate_over`.
+        # `_of_job` (total shares) and `_held` (GPUs by type) are numerators over `_over`.
+        # `_throughputs` and `_parts` (steps per second) are numerators over `_rate_over`.
         self._rate_over = self._numbers.rate_over * self._over
         self._of_job = [0] * len(instance.jobs)
         self._held = [0] * len(self._place_of_type)

@@ -308,7 +308,7 @@ def _of_one_machine(
                 runs[cell] = job
             now_s = until_s
     lines = [0.0] * len(releases)
-    # Jobs that are left at the horizon count as completed at the horizon.
+    # Jobs that have not completed by the horizon count as completed at the horizon.
     while queue:
         _, job = heapq.heappop(queue)
         done.append((job, float(border_s[-1]), queue[0][1] if queue else NOBODY))

@@ -262,7 +262,7 @@ def frontier(jobs: Any, job: int, prices: Any, cell: int, extra: float, scratch:
     costs = scratch.cost
     adds = jobs.adds[job]
     modes = jobs.first[job + 1] - jobs.first[job]
-    # The hull is stored before the sorted modes.
+    # The scratch arrays hold the points of the hull first, then the sorted modes.
     base = modes if adds else 0
     points = 1
     for mode in range(jobs.first[job], jobs.first[job + 1]):
@@ -446,7 +446,7 @@ def cheapest_parts(jobs: Any, job: int, prices: Any, is_queue: int, scratch: Any
         second = least_hold(jobs, job, prices, cell) if is_queue else jobs.weight[job]
         idle = second if is_queue else 0.0
         length_s = border_s[cell + 1] - from_s
-        # First case: the job completes in this cell.
+        # Case 1: the job completes during the current time interval (cell).
         extra = second - idle
         points = points_of(jobs, job, prices, cell, extra, scratch)
         gap = 1.0 - bought
@@ -475,7 +475,7 @@ def cheapest_parts(jobs: Any, job: int, prices: Any, is_queue: int, scratch: Any
         waited += second * length_s
         if waited >= best:
             break
-        # Second case: the job completes in a later cell.
+        # Case 2: the job completes in a later time interval (cell).
         extra = -idle
         points = points_of(jobs, job, prices, cell, extra, scratch)
         for place in range(1, points):
@@ -551,7 +551,7 @@ def use_parts(
     adds = jobs.adds[job]
     start_s = math.inf
     at_threshold = bought
-    # A job with one mode has the same frontier points in every cell.
+    # With one mode per job, the frontier is equal in all cells, so it is computed only once.
     frontier(jobs, job, prices, jobs.cell[job], 0.0, scratch)
     for turn in range(2):
         from_s = jobs.release_s[job]

@@ -83,8 +83,8 @@ class Prover:
         self._highspy, self._programme = highspy, programme
         self.target = target
         self._enough = target - 1 if programme.is_integral else target
-        # Costs are scaled to at most about 1, whatever their unit.
-        # In continuous programmes, coefficients and bounds are scaled too.
+        # Costs are scaled so that the largest cost is about 1, whatever their unit is.
+        # In continuous programmes, coefficients and bounds are scaled as well as costs.
         self._column_digits, self._row_digits = [0] * len(programme.cost), [0] * len(programme.rows)
         if programme.is_continuous:
             self._column_digits = [_digits([each]) for each in programme.upper]
@@ -124,7 +124,7 @@ class Prover:
         cost = np.array([float(each * by / self._unit) for each, by in costs])
         upper = np.array(programme.upper, dtype=float)
         if programme.is_continuous:
-            # The rows already limit shares and levels, so no upper bounds are needed.
+            # The rows already limit shares and levels, so variables need no upper bounds.
             # An upper bound on a barely feasible level would make the rounded rows infeasible.
             upper.fill(math.inf)
         highs.addCols(columns, cost, np.zeros(columns), upper, 0, nothing, nothing, np.zeros(0))
@@ -183,7 +183,7 @@ class Prover:
             _, has_ray, ray = highs.getDualRay()
             return _Node(box=box, value=math.inf, ray=np.asarray(ray) if has_ray else None)
         solution = highs.getSolution()
-        # HiGHS failed numerically. Integer programmes then branch; others use the known duals.
+        # After a numerical failure of HiGHS, integer programmes branch; others use the known duals.
         is_known = self._programme.is_continuous and solution.dual_valid
         if highs.getModelStatus() != status.kOptimal and not is_known:
             return _Node(box=box, value=-math.inf)

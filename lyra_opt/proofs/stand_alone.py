@@ -118,7 +118,7 @@ class ProofProgramme:
         return not self.is_continuous and all(Fraction(c).denominator == 1 for c in self.cost)
 
 
-# --- reading the files ----------------------------------------------------------------------------
+# --- This part reads the files -------------------------------------------------------------------
 def require_readable(*documents: Any) -> None:
     """Reject NaN, infinities (such as 1e999) and integers with too many digits in a file."""
     left, beyond = list(documents), 10**MOST_DIGITS
@@ -197,7 +197,7 @@ def read_instance(instance: Document) -> Document:
     return found
 
 
-# --- reclaim: servers to give back (formulations/reclaim/README.md, sections 2 and 4) -------------
+# --- This part builds the reclaim programme (formulations/reclaim/README.md, sections 2 and 4) ----
 def reclaim_programme(instance: Document, proof: Document) -> ProofProgramme:
     """Build the reclaim programme. Rows: number of servers; jobs and their servers; dominance."""
     found, is_rigid = ProofProgramme(1), instance["semantics"] == "rigid"
@@ -213,7 +213,7 @@ def reclaim_programme(instance: Document, proof: Document) -> ProofProgramme:
             losses = {name: each + more for name, each, more in groups if name in column}
             base = sum(each for _, each, _ in groups)
             slack = sum(each + more for _, each, more in groups) - job.get("min_workers", base)
-        # Losses are capped at slack + 1, because that loss already preempts the job.
+        # Losses are capped at slack + 1, because a loss of slack + 1 already preempts the job.
         losses = {name: min(lost, slack + 1) for name, lost in losses.items()}
         weight = job["weight"]
         if not weight or sum(losses.values()) <= slack:
@@ -227,7 +227,7 @@ def reclaim_programme(instance: Document, proof: Document) -> ProofProgramme:
         if any(lost <= slack for lost in losses.values()):
             row = {column[name]: -lost for name, lost in losses.items()}
             found.row(row | {preempted: sum(losses.values()) - slack}, -slack)
-    # A server dominates another if each of its costs is at most the other's (ties by order).
+    # A server dominates another if none of its costs is higher; ties go to the earlier server.
     for better, worse in proof.get("dominance", []):
         mine, other = costs[better], costs[worse]
         is_no_more = all(cost <= other.get(key, 0) for key, cost in mine.items())
@@ -237,7 +237,7 @@ def reclaim_programme(instance: Document, proof: Document) -> ProofProgramme:
     return found
 
 
-# --- allocation: workers of each job (formulations/allocation/README.md, sections 1 and 2) --------
+# --- This part builds the allocation programme (formulations/allocation/README.md, sections 1, 2)
 def number(given: Any) -> Fraction:
     """Return the exact value of a file's number, which the toolkit reads as a 64-bit float."""
     return Fraction(float(given))
@@ -265,7 +265,7 @@ def allocation_programme(instance: Document, proof: Document) -> ProofProgramme:
     used: Row = {}
     for job in started_by_two_phase(instance) if objective == "two_phase" else jobs:
         least, gpus, row = job["min_workers"], job["gpus_per_worker"], {}
-        # The knapsack's items are flexible workers, and their values the JCT that they save.
+        # Under jct_reduction, every job keeps its base workers; only flexible workers are chosen.
         given = least if objective == "jct_reduction" else 0
         kept, work_worker_s = 1 - number(job["scaling_loss"]), number(job["work_worker_s"])
         may_wait = objective == "joint" and not job["running"]
@@ -281,7 +281,7 @@ def allocation_programme(instance: Document, proof: Document) -> ProofProgramme:
     return found
 
 
-# --- network: which gangs start, and how close (formulations/network/README.md, sections 2 and 3)
+# --- This part builds the network programme (formulations/network/README.md, sections 2 and 3) ----
 def worth_of(instance: Document, job: Document, largest: list[int]) -> dict[int, Fraction]:
     """Return a gang's value at each tier it accepts; `largest` has the GPUs of the tiers below."""
     waits_s = (0, job["rack_timer_s"], job["network_timer_s"])
@@ -343,7 +343,7 @@ def network_programme(instance: Document, proof: Document) -> ProofProgramme:  #
     return found
 
 
-# --- shares of time on GPU types (formulations/heterogeneous/shares/README.md, sections 1 and 4) --
+# --- This part builds the share programme (formulations/heterogeneous/shares/README.md, 1 and 4) --
 def share_programme(instance: Document, proof: Document) -> ProofProgramme:
     """Build the programme for shares of time. Rows: GPUs; time of each job; needs of each job."""
     objective, jobs = instance["objective"], instance["jobs"]
@@ -419,7 +419,7 @@ def programme_of(instance: Document, proof: Document) -> ProofProgramme:
     return PROGRAMMES[instance["format"]](read_instance(instance), proof)
 
 
-# --- checking the proof -------------------------------------------------------------------------
+# --- This part checks the proof -------------------------------------------------------------------
 def leaf_value(programme: ProofProgramme, box: Box, leaf: Document, denominator: int) -> Fraction:
     """Return a lower bound on the cost in a box, by weak duality; above 0 shows an empty leaf."""
     multipliers, costs = leaf["multipliers"], [] if leaf.get("is_empty") else programme.cost
@@ -507,7 +507,7 @@ def check(instance: Document, proof: Document) -> tuple[Fraction | None, Fractio
     bound = None if cost is None else programme.sense * cost
     if proof.get("solution") is None:
         return bound, None
-    # The programme without hints, because a valid solution may violate the rows of hints.
+    # Rows of hints are left out of the programme, because a valid solution may violate them.
     programme = programme_of(instance, {"solution": proof["solution"]})
     return bound, programme.sense * cost_of(programme, proof["solution"])
 

@@ -146,7 +146,7 @@ def sums_of_runs(values: NDArray[Any], starts: IntArray) -> NDArray[Any]:
 
 def stable_order(groups: IntArray, size: int) -> IntArray:
     """Return the indices that sort `groups`, integers below `size`, and keep ties in order."""
-    # NumPy's stable sort of 16-bit integers is a radix sort, ten times as fast as on 64 bits.
+    # NumPy sorts 16-bit integers stably by radix sort, ten times as fast as 64-bit integers.
     small = groups.astype(np.uint16) if size <= 2**16 else groups
     return np.argsort(small, kind="stable")
 

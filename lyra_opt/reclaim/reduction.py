@@ -179,7 +179,7 @@ def _first_equal_job(
     is_repeated = np.zeros(len(jobs), dtype=np.bool_)
     is_repeated[order[1:][is_as_before]] = True
     is_repeated[order[:-1][is_as_before]] = True
-    # Equal jobs have equal fingerprints, but the reverse is only likely: compare in full.
+    # Equal jobs have equal fingerprints, but other jobs may too, so jobs are compared in full.
     entries = np.column_stack((place, capped)).tobytes()
     entry_bytes = place.itemsize + capped.itemsize
     known: dict[tuple[int, bytes], int] = {}
@@ -227,7 +227,7 @@ def dominance_pairs(reduced: ReducedReclaim) -> list[tuple[int, int]]:
     size = [sum(row.values()) for row in rows]
     pairs: list[tuple[int, int]] = []
     for chain, places in enumerate(within_time(members)):
-        # Try larger rows first: their pairs make the pairs of smaller rows redundant.
+        # Larger rows are tried first, because their pairs make pairs of smaller rows redundant.
         nearest_first = sorted(smaller[chain], key=lambda other: -size[other])
         for rank, t in enumerate(places):
             covers = [(chain, places[rank - 1])] if rank else []

@@ -315,7 +315,7 @@ class Cluster:
         if not servers:
             return self
         if any(found.name.casefold() == gpu_type.name.casefold() for found in self.gpu_types):
-            # A policy that sees only type names must not confuse borrowed GPUs with own GPUs.
+            # Borrowed GPUs get their own type name, so policies do not confuse them with own GPUs.
             gpu_type = replace(gpu_type, name=gpu_type.name + LENT)
         gpu_types = (*self.gpu_types, gpu_type)
         topology = self.topology

@@ -179,7 +179,7 @@ class KnapsackScaling(ScalingRule):
         )
         every_worker_helps = all(run.job.scaling_loss < 1 for run in runs)
         if wanted <= free_gpus and every_worker_helps and not view.captures("allocation"):
-            # Every job can have all its workers, so there is nothing to choose.
+            # There are enough GPUs for all workers of every job, so no choice is needed.
             return [run.job.max_workers - run.job.min_workers for run in runs]
         instance = AllocationInstance(
             name=name,

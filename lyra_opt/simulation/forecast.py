@@ -175,7 +175,7 @@ class Autoregressive:
         """Return the day's constant and weights, oldest share first; None at the start."""
         day = _steps_of_a_day(demand)
         fit_step = newest // day * day
-        # A cache: the fit depends only on the demand and the day.
+        # The last fit is kept, because a fit depends only on the demand and the day.
         if self._fitted is None or self._fitted[0] is not demand or self._fitted[1] != fit_step:
             self._fitted = demand, fit_step, self._fit(demand, fit_step)
         return self._fitted[2]

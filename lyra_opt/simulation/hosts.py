@@ -274,7 +274,7 @@ class BestFit:
         self._group: dict[int, Group] = {}
         levels = self._largest + 1
         groups = (*Group, _NO_GROUP)
-        # Heaps of hosts by group and number of free GPUs; `_first` skips outdated entries.
+        # Each group and number of free GPUs has a heap of hosts; `_first` skips outdated entries.
         self._heaps: list[list[list[int]]] = [[[] for _ in range(levels)] for _ in groups]
         self._counts = [[0] * levels for _ in groups]
         hosts.attach(pool, self)

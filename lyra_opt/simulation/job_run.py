@@ -87,7 +87,7 @@ def added(several: Iterable[dict[int, int]]) -> dict[int, int]:
     return found
 
 
-# Shared by all jobs if racks do not matter; `JobRun.count_tiers` gives a job its own lists.
+# If racks do not matter, all jobs share these lists; otherwise each job has its own lists.
 _NO_TIERS, _NO_GPU_S = [0] * len(Tier), [0.0] * len(Tier)
 
 

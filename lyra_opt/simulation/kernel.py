@@ -187,7 +187,7 @@ class Kernel(View):
                 self._decide()
                 at_once += 1
                 is_vain = is_woken and not happens and self._sequence == before
-                # A round-based policy may keep all running jobs for many rounds without a change.
+                # A round-based policy may keep all running jobs for many rounds without any change.
                 vain = vain + 1 if is_vain and (asks_at_events or not self.running) else 0
                 if max(vain, at_once) > most_vain:
                     raise self.stuck(f"the policy was called {most_vain} times and started no job")
@@ -308,7 +308,7 @@ class Kernel(View):
         totals.reclaims += 1
         totals.returned_servers += count
         totals.vacated_gpus += sum(hosts.size[host] for host in chosen)
-        # Jobs that move between the remaining servers cause no collateral damage.
+        # GPUs of jobs that move between the remaining servers are not collateral damage.
         totals.collateral_gpus += max(
             0, held_before - hosts.held_gpus - sum(held_of.get(host, 0) for host in chosen)
         )
@@ -407,8 +407,8 @@ class QuietLeases:
         if previous is None or previous.gpus != run.gpus:
             return
         done = previous.left - run.left
-        # The last two leases are simulated; twice `WORK_TOLERANCE` leaves room for rounding.
-        # If the policy was called twice at one time, `done` is 0 and no lease can be skipped.
+        # The last two leases are not skipped, and twice `WORK_TOLERANCE` leaves room for rounding.
+        # If the policy was called twice at one time, `done` is 0, and no lease can be skipped.
         certain = run.left - 2 * WORK_TOLERANCE * run.work
         times = math.ceil(certain / done) - 2 if done > 0 else 0
         if times < 1:

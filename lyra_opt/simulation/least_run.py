@@ -113,7 +113,7 @@ class BestRates:
         for place, pool in enumerate(self._pools):
             for server, gpus in zip(pool.servers, pool.gpus, strict=True):
                 of_server.setdefault(server, []).append((place, gpus))
-        # Number of servers with each combination of (pool, GPUs).
+        # Number of servers that have the same numbers of GPUs in the same pools.
         self._servers = Counter(map(tuple, of_server.values()))
         self._known: dict[object, JobRates] = {}
         self._known_efficiencies: dict[tuple[str, int, bool], float] = {}
@@ -232,7 +232,7 @@ class BestRates:
                 tuple(each for each in everywhere if self._pools[each[0]].is_lent is is_lent)
                 for is_lent in (False, True)
             ]
-        # A gang with measured throughputs never uses replicas.
+        # A job with measured throughputs never uses replicas.
         may_have_replicas = self._has_lent and not self._speed.unit_of(job).is_measured
         for has_replicas in (False, True) if may_have_replicas else (False,):
             for pools in kinds:

@@ -199,10 +199,10 @@ def clairvoyant_loans(
     for position, limit in enumerate(lendable):
         require_integer(f"lendable[{position}]", limit, minimum=0)
     _require_costs(interval_s, return_cost_s)
-    # Fewest lent intervals whose value exceeds the cost of a return; fractions avoid rounding.
+    # Fewest intervals of a loan worth more than its return costs; fractions avoid rounding.
     shortest = math.floor(Fraction(return_cost_s) / Fraction(interval_s)) + 1
     changes = [0] * (len(lendable) + 1)
-    # A stack of open runs, lowest level first, each as (first interval, level).
+    # The stack holds runs that have not ended, lowest level first, as (first interval, level).
     runs: list[tuple[int, int]] = []
     for end, limit in enumerate(lendable):
         start = end

@@ -220,7 +220,7 @@ def measure(simulation: Kernel) -> Metrics:
     whole_gpu_s = own_gpu_s + cluster.inference_gpus * makespan_s
     gpu_s = math.fsum(run.ran_gpu_s for run in runs)
     computing_gpu_s = math.fsum(run.done_gpu_s for run in runs)
-    # If no gang waits for the network, rounding may make the difference slightly negative.
+    # If no job communicates over the network, rounding could make this difference negative.
     communicating_gpu_s = max(0.0, gpu_s - computing_gpu_s)
     fairness = finish_time_fairness(simulation)
     tells_apart = not any(simulation.hosts.is_counted)
@@ -312,7 +312,7 @@ def _distribution(name: str, values_s: np.ndarray) -> dict[str, Any]:
 def _part_means(runs: Sequence[JobRun]) -> dict[str, Any]:
     """Return the mean of each part of the JCT, as fields of `Metrics`."""
     return {
-        # Rounding may make a mean slightly negative.
+        # Rounding may make the mean of a part slightly negative.
         f"{name.removesuffix('_s')}_mean_s": max(0.0, math.fsum(part_s) / len(runs))
         for name, part_s in time_parts(runs).items()
     }

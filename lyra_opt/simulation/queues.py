@@ -32,7 +32,7 @@ class JobQueue:
         self, key: Callable[[JobRun], tuple[float, ...]], kind_of: Callable[[JobRun], Any]
     ) -> None:
         self._key, self._kind_of = key, kind_of
-        # Entries are (key, index in the workload, kind, job); each heap offers its first entry.
+        # Each kind of job has a heap with entries (key, index in the workload, kind, job).
         self._heaps: dict[Any, list[tuple[tuple[float, ...], int, Any, JobRun]]] = {}
         self._offered: list[tuple[tuple[float, ...], int, Any, JobRun]] = []
         self._length = 0
@@ -83,7 +83,7 @@ def _by_true_duration(run: JobRun, speed: Speed) -> tuple[float, ...]:  # noqa: 
 
 
 def _by_shortest_running_time(run: JobRun, speed: Speed) -> tuple[float, ...]:  # noqa: ARG001
-    # Jobs that can use own and borrowed GPUs at once come last (Lyra, section 6).
+    # Jobs that can run on own and borrowed GPUs at once come last (Lyra, section 6).
     return (float(run.job.heterogeneous), run.job.believed_work_worker_s / run.job.max_workers)
 
 

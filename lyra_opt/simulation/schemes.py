@@ -30,7 +30,7 @@ def built_in_schemes() -> Iterator[Scheme]:
         make = ROUND_POLICIES[name]
         yield RoundScheme(name=name, summary=ROUND_SUMMARIES[name], make=make, **fields)
     for name, fields in tables["placement"].items():
-        # This `manual` also accepts timers by gang size from a file.
+        # The scheme `manual` also accepts timers by gang size from a file.
         place = manual if name == "manual" else PLACEMENT_POLICIES[name]
         yield PlacementScheme(name=name, summary=PLACEMENT_SUMMARIES[name], make=place, **fields)
     for name, fields in tables["epochs"].items():

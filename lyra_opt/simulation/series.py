@@ -131,7 +131,7 @@ class SeriesObserver(Observer):
         """Record the last step, and build `series`."""
         if view.now_s > self._times_s[-1]:
             if view.now_s - self._times_s[-1] < ROUNDING * self._step_s and len(self._rows) > 1:
-                # The mean over a tiny step would be mostly rounding error.
+                # The mean over a very short step would consist mostly of rounding errors.
                 del self._rows[-1], self._times_s[-1]
             self._note(view, view.now_s)
         time_s = np.array(self._times_s)
@@ -139,7 +139,7 @@ class SeriesObserver(Observer):
         means = np.diff(rows, axis=0) / np.diff(time_s)[:, None]
         columns = np.vstack([means, np.zeros(rows.shape[1])]).T
         found = dict(zip(_SUMS, columns, strict=False))
-        # The inference cluster still serves requests after the last job.
+        # The inference cluster still serves requests after the last training job has completed.
         found["serving_gpu_s"][-1] = view.loans.serving_gpus
         held = columns[len(_SUMS) :]
         pools = view.cluster.pools

@@ -168,7 +168,7 @@ class Speed:
         if job.estimated_work_worker_s is None:
             return left_worker_s
         done = work_worker_s - left_worker_s
-        # A job that has exceeded its estimated work counts as 99 % done.
+        # A job that has exceeded its estimated work still has 1 % of that estimate to do.
         return max(job.estimated_work_worker_s - done, 0.01 * job.estimated_work_worker_s)
 
     def scaled(self, job: Job, workers: int) -> float:

@@ -190,35 +190,35 @@ class View:
         self.totals = Totals(held_gpu_s=[0.0] * pools, there_gpu_s=[0.0] * pools)
         self.hosts = Hosts(cluster, policy.counted_pools(self))
         self._there_since_s = self.now_s
-        # Sum, over all held GPUs, of the share of speed that distance costs.
+        # Total loss of speed by distance: the lost share of speed, summed over all held GPUs.
         self._distant_gpus = 0.0
-        # Number of running copies, not counting the first copy of each job.
+        # `_more_copies` is the number of running copies beyond the first copy of each job.
         self._more_copies = 0
-        # Most totals stay 0 if only numbers of GPUs matter and GPUs become free at once.
+        # If only numbers of GPUs matter and GPUs become free at once, most totals stay 0.
         self._counts_little = (
             all(self.hosts.is_counted)
             and speed.communication is None
             and tenure.frees_at_once
             and math.isinf(tenure.length_s)
         )
-        # Set only while identical leases are skipped: (totals before them, end of the last one).
+        # While identical leases are skipped: (totals before them, end of the last skipped lease).
         self._skipped: tuple[Totals, float] | None = None
         self._observers = observers
         self._hosted: dict[int, JobRun] = {}
         self._lifted: dict[int, JobRun] = {}
         self._fits: dict[int, BestFit] = {}
-        # Each distinct base demand is a list of (relative speed, pool, pieces, GPUs per piece).
-        # The fastest pool comes first. A job's pools and speeds never change, so it is built once.
-        # A job refers to its demand by number; None means that `fit` has not seen the job yet.
+        # Each distinct base demand is stored once, as (speed, pool, pieces, GPUs per piece).
+        # The fastest pool comes first; a job's pools and speeds never change during a simulation.
+        # `_demand_of` is the index of a job's demand; None means that `fit` has not seen the job.
         self._demands: list[list[tuple[float, int, int, int]]] = []
         self._numbers: dict[tuple[tuple[float, int, int, int], ...], int] = {}
         self._demand_of: list[int | None] = [None] * len(self.runs)
         self._without_room = self.hosts.without_room
-        # An event that ends a job's hold is (time, sequence number, job, version of the job).
-        # An event that frees GPUs is (time, sequence number, None, GPUs by host).
+        # The event that a job's hold ends is (time, sequence number, job, version of the job).
+        # The event that GPUs become free is (time, sequence number, None, GPUs by host).
         self._events: list[tuple[float, int, JobRun | None, Any]] = []
         self._sequence = 0
-        # GPUs being handed over by sequence number, because their servers may be reclaimed first.
+        # GPUs in handover, by sequence number, because their servers may be reclaimed meanwhile.
         self._handed_over: dict[int, dict[int, int]] = {}
         self._running_gpus = 0
         self._is_reclaiming = False
@@ -671,7 +671,7 @@ class View:
         self.hosts.release(gpus)
         self._sequence += 1
         if self.loans.is_active:
-            # The GPUs are copied, because reclaiming removes hosts from this dictionary.
+            # The dictionary is copied, because reclaiming servers removes hosts from it.
             self._handed_over[self._sequence] = gpus = dict(gpus)
         heappush(self._events, (free_s, self._sequence, None, gpus))
 

@@ -314,7 +314,7 @@ class Workload:
         for column, is_required in known.items():
             if is_required and column not in columns:
                 raise FieldError("columns", columns, f"must include {column}")
-        # pandas stores integers as floats if the column has missing values.
+        # pandas stores integers as floats in columns with missing values, unless converted.
         values = [each.tolist() for _, each in frame.convert_dtypes().items()]
         jobs = []
         for row, cells in enumerate(zip(*values, strict=True)):

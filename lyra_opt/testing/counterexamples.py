@@ -253,7 +253,7 @@ class _Search:
                 self._reduce()
                 if not self._draw(self._space.measures(self._best), DRAWS):
                     break
-            # A drawn instance may be larger than the size for which it was drawn.
+            # A randomly drawn instance may be larger than the size that was requested.
             while (next_size := self._unlisted) is not None and not self._is_smallest_plain():
                 self._try_plain(next_size)
                 if self._unlisted is next_size:  # this size has too many plain instances
@@ -309,7 +309,7 @@ class _Search:
             self._end_in_time()
             return is_smaller(instance) and self._is_counterexample(instance)
 
-        # `_reduce` shrinks the instance instead, by the measures of the problem.
+        # Hypothesis does not shrink instances; `_reduce` does, by the measures of the problem.
         options = settings(
             max_examples=draws,
             database=None,

@@ -107,7 +107,7 @@ def _plain_allocation(space: InstanceSpace, jobs: int, gpus: int) -> Iterator[Al
     kinds = [
         (least, most, work)
         for least in range(1, gpus + 1)
-        # More workers than GPUs never matter; in a reduction, base demands have GPUs of their own.
+        # More workers than GPUs cannot run; under jct_reduction, base demands have their own GPUs.
         for most in range(least, gpus + (least if reduces else 0) + 1)
         for work in range(1, min(3, space.limits["work"]) + 1)
     ]

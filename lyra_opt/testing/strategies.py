@@ -109,7 +109,7 @@ def reclaim_instances(
         for job_id in job_ids
         if server_ids
     )
-    # Servers are large enough for their workers, so that no draw has to be rejected.
+    # Servers have enough GPUs for their workers, so that no drawn instance is rejected.
     held_gpus = dict.fromkeys(server_ids, 0)
     for placed in jobs:
         for group in placed.workers:
@@ -145,7 +145,7 @@ def _placed_jobs(
     """Draw a job with workers on some of the servers."""
     hosts = draw(st.lists(st.sampled_from(server_ids), min_size=1, unique=True))
     counts = st.tuples(st.integers(0, max_workers), st.integers(0, max_workers)).filter(any)
-    # Half of the jobs have equal groups on all servers, which independent draws hardly yield.
+    # Half of the jobs get equal groups on every server; independent draws rarely produce that.
     even = draw(st.none() | counts)
     workers = []
     for server in hosts:
@@ -231,7 +231,7 @@ def allocation_instances(
     parts = 8 if with_fractions else 1
     works = st.integers(1, max_work * parts).map(lambda eighths: eighths / parts)
     releases = st.integers(0, max_release * parts).map(lambda eighths: eighths / parts)
-    # In half of the instances, all jobs have the same loss, so that values often tie.
+    # In half of the instances, all jobs have the same scaling loss, so that values often tie.
     losses = st.sampled_from(SCALING_LOSSES) if with_scaling_loss else st.just(0.0)
     common_loss = draw(st.none() | losses)
     jobs = []
@@ -250,7 +250,7 @@ def allocation_instances(
                 scaling_loss=draw(losses) if common_loss is None else common_loss,
             )
         )
-    # The cluster is large enough for the demands that must fit, so that no draw is rejected.
+    # The cluster can hold all demands that must fit, so that no drawn instance is rejected.
     least_gpus = 0
     if drawn_objective is not Objective.JCT_REDUCTION:
         least_gpus = sum(job.min_gpus for job in jobs if job.running)
@@ -546,7 +546,7 @@ def network_instances(
         )
     cluster = sum(machine.gpus for machine in machines)
     largest = min(max_gang or cluster + 1, cluster + 1)
-    # Half of the gangs fit a machine, because wide gangs alone leave nothing to pack.
+    # Half of the gangs fit on a machine, because wide gangs alone leave nothing to pack.
     gangs = st.integers(1, min(max_gpus, largest)) | st.integers(1, largest)
     jobs = []
     for number in range(draw(st.integers(min_jobs, max_jobs))):
@@ -590,7 +590,7 @@ def network_solutions_of(draw: DrawFn, instance: NetworkInstance) -> Solution:
     placements = []
     for job in draw(st.permutations(instance.jobs)):
         slots = [machine for machine, count in free.items() for _ in range(count)]
-        # Half of the time GPUs are taken in file order, because random GPUs are rarely close.
+        # Half of the samples take GPUs in file order, because random GPUs are rarely close.
         together = draw(st.booleans())
         taken = (slots if together else draw(st.permutations(slots)))[: job.gang]
         if len(taken) < job.gang or not draw(st.sampled_from((True, True, False))):

@@ -42,7 +42,7 @@ def demand_by_day(setup: Setup) -> list[DayOfDemand]:
     workload, cluster = setup.workload, setup.cluster
     days = max(1, math.ceil(workload.submission_span_s / DAY_S))
     speed = Speed(cluster)
-    # Without measured speeds, work and capacity are both counted in time on the reference GPU.
+    # Without measured speeds, work and capacity are counted in GPU-seconds of the reference GPU.
     is_measured = any(job.measured is not None for job in workload.jobs)
     work_gpu_s = np.zeros(days)
     for job in workload.jobs:

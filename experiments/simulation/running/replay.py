@@ -101,7 +101,7 @@ def step_means(time_s: np.ndarray, values: np.ndarray, edges_s: np.ndarray) -> n
     array([2.5, 2. ])
     """
     areas = np.concatenate(([0.0], np.cumsum(values[:-1] * np.diff(time_s))))
-    # The last value of the step function holds until the last edge, or for one second.
+    # The last value of the step function holds until the last edge, and for at least one second.
     end_s = max(float(edges_s[-1]), float(time_s[-1]) + 1.0)
     moments = np.append(time_s, end_s)
     areas = np.append(areas, areas[-1] + values[-1] * (end_s - time_s[-1]))
@@ -346,7 +346,7 @@ def _jobs_table(simulation: Kernel) -> pd.DataFrame:
             **of_run,
             **time_parts(runs),
             "cost": [run.cost if has_prices else None for run in runs],
-            # Rounding may leave a share slightly below 0.
+            # Rounding may make the share of communication slightly negative.
             "communication_share": np.maximum(
                 0.0, 1 - computing_gpu_s / [run.ran_gpu_s for run in runs]
             ),

@@ -122,7 +122,7 @@ def _require_readable(run: ReplayRecord) -> None:
     }
     figures = run.figures or {}
     for key in (measure.key for measure in MEASURES if figures.get(measure.key) is not None):
-        # Only measures with "_by_" in their key have a number per GPU type or tier.
+        # Only a measure whose key contains "_by_" has one number per GPU type or tier.
         numbers[f"figures.{key}"] = figures[key] if "_by_" in key else {"": figures[key]}
     for path, values in numbers.items():
         for name, value in values.items() if isinstance(values, dict) else [("", values)]:

@@ -93,7 +93,7 @@ class ReplayTask:
         (scheme,) = make_schemes(self.scenario, [self.scheme])
         capture, documents = None, {}
         if self.capture is not None:
-            # Files of decisions are named after the run, so that no two runs write the same file.
+            # Each file of decisions is named after its run, so no two runs write the same file.
             is_one_of_many = self.point or len(table.seeds) > 1
             name = self.key if is_one_of_many else name_in(self.scheme)
             capture = Capture(

@@ -103,10 +103,10 @@ def make_setup(scenario: Scenario, schemes: Sequence[Scheme], seed: int) -> Setu
         source=table.jobs.trace or workload.name,
         drop=table.jobs.oversized == "drop",
     )
-    # A missing speed must be reported now, not after hours of simulation.
+    # A job without a speed is reported before the simulation, not after hours of running.
     Speed(cluster).require_runs(workload)
     if assumptions is not None:
-        # Jobs are dropped first, so that the stated percentages hold for the jobs that run.
+        # Oversized jobs are already dropped, so stated percentages hold for the jobs that run.
         workload = with_assumptions(workload, assumptions, seed=seed)
     loans = table.cluster.loans
     loaning = None

@@ -330,7 +330,7 @@ def _scenario(
     source: str, folder: Path, text: str, document: Mapping[str, Any], given: Given
 ) -> Scenario:
     try:
-        # A file with cases may lack a cluster, so it is validated together with its first case.
+        # A scenario with cases may lack a cluster, so it is validated together with its first case.
         cases = document.get("cases")
         if isinstance(cases, list) and cases and isinstance(cases[0], str):
             table = parsed(ScenarioTable, with_case(document, cases[0]))

@@ -52,7 +52,7 @@ def print_schema() -> None:
     """Print the JSON schema of scenarios."""
     title = "A scenario of the simulated cluster of lyra-opt"
     schema = document_schema(ScenarioTable, title)
-    # A scenario with cases takes its cluster from them.
+    # A scenario with cases takes its cluster from the cases, so `cluster` is not required.
     schema["required"].remove("cluster")
     schema["anyOf"] = [{"required": [name]} for name in ("cluster", "cases")]
     print(json.dumps(schema, indent=2))

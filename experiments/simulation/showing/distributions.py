@@ -83,7 +83,7 @@ def draw_distributions(left: Axes, right: Axes, replays: Replays, variant: Varia
         values_of = {scheme: table[column].to_numpy() for scheme, table in jobs.items()}
         longest_s = max(10 * LEAST_SHOWN_S, *(float(values.max()) for values in values_of.values()))
         shortest_s = min(float(np.quantile(each, NEARLY_NONE)) for each in values_of.values())
-        # The axis begins at the longest tick that is below nearly all values.
+        # The time axis begins at the longest tick that is shorter than nearly all values.
         first_s = max((LEAST_SHOWN_S, *(tick_s for tick_s in DURATIONS_S if tick_s <= shortest_s)))
         end_s = RIGHT_MARGIN * longest_s
         for number, (scheme, values) in enumerate(values_of.items()):

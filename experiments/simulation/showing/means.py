@@ -287,7 +287,7 @@ def time_parts_plot(replays: Replays, variant: VariantRuns, name: str) -> Plot |
     axes.set_xlim(0, 1.06 * max(ends))
     axes.set_xlabel(f"Mean JCT ({unit.name})")
     handles, labels = axes.get_legend_handles_labels()
-    # Matplotlib lists lines before bars; the line of the bound belongs at the end.
+    # Matplotlib lists lines before bars, but the line of the bound belongs at the end.
     lines = 1 if bounds_s else 0
     legend_above(figure, [*handles[lines:], *handles[:lines]], [*labels[lines:], *labels[:lines]])
     return plot_of(figure, name, variant.title("Parts of the mean JCT"), caption)

@@ -239,7 +239,7 @@ def gantt(
     height = max(1.4, JOB_INCHES * len(chosen))
     inches = WIDTH_INCHES, blocks * (height + FRAME_INCHES / 2) + FRAME_INCHES / 2
     figure, grid = new_panels(blocks, columns, inches, sharex=True, sharey=True)
-    # The last tick label of one panel must not touch the first tick label of the next.
+    # Some space between panels keeps the tick labels of neighbouring panels from touching.
     figure.set_layout_engine("constrained", wspace=0.05)
     unit = long_unit(window.until_s - window.first_s)
     for axes in list(grid.flat)[len(jobs) :]:
@@ -304,7 +304,7 @@ def chosen_jobs(jobs: Mapping[str, pd.DataFrame], window: Window) -> tuple[list[
 
 def _draw_jobs(axes: Axes, rows: pd.DataFrame, window: Window, unit_s: float, colour: str) -> None:
     gpus = rows.min_workers * rows.gpus_per_worker
-    # Share of the time from the first start to completion in which the job waits.
+    # Fraction of a job's time from first start to completion that the job spends waiting.
     waited_s = rows.queued_s - (rows.start_s - rows.submit_s)
     shares = waited_s / np.maximum(rows.completion_s - rows.start_s, 1e-9)
     for height, (row, asked, share) in enumerate(zip(rows.itertuples(), gpus, shares, strict=True)):

@@ -305,7 +305,7 @@ class ScheduleModel(OnGrid):
                 SchedulePiece(
                     job=self.instance.jobs[j].id,
                     start_s=float(start),
-                    # Very short pieces would end at their start once rounded to floats.
+                    # Rounding to floats could make a very short piece end at its start.
                     end_s=max(float(end), math.nextafter(start, math.inf)),
                     workers=float(held),
                 )

@@ -123,7 +123,7 @@ def work_done(model: Any, data: SlotModel, variables: SlotVariables) -> None:
     for j, job in enumerate(data.instance.jobs):
         spread = (job.max_workers - job.min_workers) * (1 - job.scaling_loss)
         due = job.work_worker_s / data.step
-        # Rows are divided by the job's work, or by a limit that keeps coefficients small.
+        # Rows are divided by the job's work, or by a larger number that keeps coefficients small.
         unit = max(due, max(job.min_workers, spread) / LARGEST_COEFFICIENT)
         done = sum(
             job.min_workers / unit * run + spread / unit * extra

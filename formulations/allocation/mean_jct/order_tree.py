@@ -176,7 +176,7 @@ class OrderSearch:
         stopped_by: StoppedBy | None = None
         try:
             require_time()
-            # A certificate needs prices, so its root must not be pruned by least run times.
+            # A certificate needs prices at the root, so least run times must not prune the root.
             self.add((), self.of_heights if self.tree is None else Fraction(0), None)
             stopped_by = self.search()
         except OutOfTimeError:
@@ -453,7 +453,7 @@ def _leaf(
         "after": rounded([Fraction(each, one) for each in prices.after_release]),
         "times": sorted({time for times, _ in tail.stretches for time in times}),
     }
-    # With the rounded numbers, too, work after the last time of the tail must earn nothing.
+    # Even with rounded numbers, a job must earn nothing for work after the end of the tail.
     most = [Fraction(leaf["busy"][job] * tail.end, numbers.area[job] * denominator) for job in jobs]
     following = frozenset(order.following)
     leaf["work"] = rounded(

@@ -151,7 +151,7 @@ class LpGlop(ShareSolver):
             if instance.objective is Objective.MAX_MIN_SHARE
             else arrays.total(instance.objective)
         )
-        # A job whose deadline has passed needs an infinite rate, which no row can hold.
+        # A job whose deadline has passed would need an infinite rate, which a row cannot hold.
         out_of_reach = 1.0 + 2.0 * programme.sets.most_of_job(programme.value).max(axis=1)
         data = ShareData.of(replace(programme, need=np.minimum(programme.need, out_of_reach)))
         model = build(data).model
@@ -169,8 +169,8 @@ class LpGlop(ShareSolver):
             primal_feasibility_tolerance=1e-9, dual_feasibility_tolerance=1e-9
         )
         result = solve(built.model, "GLOP", remaining_s(), {"glop": tolerances})
-        # A point returned at a limit may be infeasible; its shares are later cut to a solution.
-        # Dual values give a bound even if they are not optimal.
+        # A point returned at a limit may be infeasible; its shares are later cut to feasible ones.
+        # Dual values give a valid bound even if they are not optimal.
         solution = result.solutions[0] if result.solutions else None
         shares = prices = None
         level = 0.0

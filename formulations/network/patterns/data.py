@@ -421,7 +421,7 @@ PATTERNS = replace(
 )
 RELAXED_PATTERNS = replace(
     PATTERNS,
-    # The bound is computed exactly, so the limit on GPUs for floats does not apply.
+    # This bound uses exact arithmetic; only floats need a limit on the number of GPUs.
     supports=lambda instance, _: PATTERNS.supports(instance, False),
     data=lambda instance, _, in_floats: RelaxedPatterns.of(instance, in_floats=in_floats),
     summary="Linear relaxation of the pattern model, a bound with a rounded placement",

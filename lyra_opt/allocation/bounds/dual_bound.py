@@ -87,7 +87,7 @@ class _Chooser:
         self.job, self.is_granted = job, is_granted
         self.most_workers, self.horizon_s = most_workers, horizon_s
         self._work, self._work_unit = job.work_worker_s.as_integer_ratio()
-        # rate(w) is the integer `_rate(w)` over `_unit`; each extra worker adds `_gain`.
+        # The rate of w workers is `_rate(w)` / `_unit`; each extra worker adds `_gain` / `_unit`.
         self._gain, self._unit = 1, 1
         if job.scaling_loss > 0:
             self._gain, self._unit = (1 - Fraction(job.scaling_loss)).as_integer_ratio()

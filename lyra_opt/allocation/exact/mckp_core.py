@@ -333,7 +333,7 @@ class _Core:
         if not self.is_done:  # every better choice extends a state of the last level
             short = min(short, int(self.states.loss[self.search.first : self.search.last].min()))
         short += self.scaled.price * self.unusable
-        # A tie counts as a loss of 1.
+        # A tie is stored as a loss of 1, so one unit per class is subtracted again.
         return self.bound_without - max(short - len(self.base), 0)
 
     def choice(self) -> IntArray:

@@ -188,7 +188,7 @@ def _candidates(state: FluidState, rng: np.random.Generator) -> Iterator[Any]:
         trial.set_keys([0.0] * len(ranks), ranks.tolist())
         for rule in (FILL_BASES_FIRST, FILL_ONE_BY_ONE, FILL_IN_TURN):
             yield from _decided(trial, rule, active, seen)
-        # Keep the last jobs of the order from starting, one more job each time.
+        # Try to keep the last job of the order from starting, then the last two, and so on.
         for job in reversed(order):
             if not state.has_started(job):
                 ranks[job] = NEVER

@@ -414,7 +414,7 @@ def share_by_afs(state: Any) -> Any:
                 if left / least[job] < best_left / least[best]:
                     best = job
                 continue
-            # Find the job with the shorter remaining time; without workers it is infinite.
+            # Find which job would complete first; a job without workers would never complete.
             short = best
             long = job
             if target[best] == 0:

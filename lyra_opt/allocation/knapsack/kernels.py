@@ -64,7 +64,7 @@ def climb_hulls(
                     added_weight -= weight[step_item[steps - 1]]
                     added_value -= value[step_item[steps - 1]]
                 slope = added_value / added_weight
-                # Slopes that differ only by rounding count as equal, so equal steps stay separate.
+                # Slopes that differ only by rounding count as equal; equal steps are not merged.
                 if steps == first or slope <= step_slope[steps - 1] * 1.000000000001:
                     break
                 steps -= 1

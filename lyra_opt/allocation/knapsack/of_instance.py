@@ -76,7 +76,7 @@ class JobArrays:
         key = self.work / self.max_workers
         order = np.argsort(key, kind="stable")
         equal = np.flatnonzero(np.diff(key[order]) == 0)
-        # Integer quotients a / b and c / d differ by 1 / (b d), so floats differ if a d < 2^52.
+        # Different quotients a / b and c / d of integers stay different as floats if a d < 2^52.
         is_whole = bool(np.all(self.work == np.floor(self.work)))
         if not len(equal) or (is_whole and self.work.max() * self.max_workers.max() < 2.0**52):
             return order
@@ -260,7 +260,7 @@ def _knapsack(
     gpus, speed_up = arrays.gpus_per_worker[jobs], arrays.speed_up[jobs]
     first_workers = np.where(base_workers > 0, least + 1, least)
     count = _item_counts(base_workers, first_workers, most, gpus, free)
-    # Without speed-up, an extra worker is worth nothing.
+    # Without a speed-up, an extra worker has no value.
     useful = np.where(speed_up > 0, count, np.where(base_workers > 0, 0, np.minimum(count, 1)))
     start = np.zeros(len(jobs) + 1, dtype=np.int64)
     np.cumsum(useful, out=start[1:])

@@ -87,7 +87,7 @@ class FluidState:
         jobs = instance.jobs
         self.instance = instance
         self.compiled = len(jobs) >= COMPILE_FROM_JOBS if compiled is None else compiled
-        # A decision logs at most two pieces per active job; a full log is emptied in time.
+        # A decision logs at most two pieces per job, so the log is emptied before it overflows.
         columns = 4 * len(jobs) if logs else 1
         arrivals = sorted(range(len(jobs)), key=lambda job: jobs[job].release_s)
         nothing = [0.0] * len(jobs)
@@ -187,7 +187,7 @@ class FluidState:
 
         A job with a key of `schedules.kernel.NEVER` or more does not start.
         """
-        # Copies of the state share `given`, so it is replaced and not changed.
+        # Copies of the state share the array `given`, so it is replaced instead of changed.
         given = self.arrays.given.copy()
         given[fluid.SLOPE] = slope
         given[fluid.OFFSET] = offset

@@ -30,27 +30,27 @@ class Fluid(NamedTuple):
     log_times: Any
 
 
-# Rows of `limits`; ARRIVALS lists the jobs by release, then in file order.
+# Row indices of the array `limits`; ARRIVALS lists the jobs by release, then in file order.
 MIN_WORKERS, MAX_WORKERS, GPUS_PER_WORKER, ARRIVALS = 0, 1, 2, 3
-# Rows of `given`. The key that orders jobs is SLOPE * remaining work + OFFSET.
+# Row indices of the array `given`. Jobs are ordered by SLOPE * remaining work + OFFSET.
 RELEASE, EFFICIENCY, SLOPE, OFFSET = 0, 1, 2, 3
-# Rows of `held`; BY_ARRIVAL and BY_KEY list the active jobs in two orders.
+# Row indices of the array `held`; BY_ARRIVAL and BY_KEY list the active jobs in two orders.
 STARTED, WORKERS, TARGET, BY_ARRIVAL, BY_KEY = 0, 1, 2, 3, 4
-# Rows of `moving`.
+# Row indices of the array `moving`.
 SINCE, REMAINING, FINISH, KEY = 0, 1, 2, 3
-# Entries of `counts`; LOGS tells whether pieces are recorded.
+# Indices of the array `counts`; the entry LOGS tells whether schedule pieces are recorded.
 GPUS, ACTIVE, ARRIVED, LOGGED, LOGS = 0, 1, 2, 3, 4
-# Entries of `clock`.
+# Indices of the array `clock`.
 NOW, TOTAL_JCT = 0, 1
-# Rows of `log_workers` and of `log_times`.
+# Row indices of the arrays `log_workers` and `log_times`.
 LOG_JOB, LOG_COUNT = 0, 1
 LOG_START, LOG_END = 0, 1
-# Jobs with at least this key do not start.
-# Kernels repeat the number, because the name of a cached kernel covers only integer constants.
+# A job does not start if its key is at least NEVER.
+# Kernels repeat the literal 1e300, because a cached kernel's name covers only integer constants.
 NEVER = 1e300
-# Rules that `run_rule` can simulate.
+# Allocation rules that `run_rule` can simulate.
 FILL_BASES_FIRST, FILL_ONE_BY_ONE, FILL_IN_TURN, FILL_WITH_FORESIGHT, MARGINAL = 0, 1, 2, 3, 4
-# Results of `targets_fault`.
+# Return values of `targets_fault`.
 NO_FAULT, OUT_OF_RANGE, STOPS_A_JOB, TOO_MANY_GPUS = 0, 1, 2, 3
 
 

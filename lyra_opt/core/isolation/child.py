@@ -215,14 +215,14 @@ def _forked() -> int:
         with suppress(AttributeError, ValueError, OSError):  # closed, or None
             stream.flush()  # buffered text would be written twice
     with warnings.catch_warnings():
-        # Python warns about threads at a fork; the child neither runs nor waits for them.
+        # Python warns that threads exist at a fork; the child neither runs nor waits for them.
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
 
 
 def _started(module: str, descriptors: tuple[int, ...], folder: str) -> int:
     """Start a process that runs a module, with the descriptors as arguments; return its id."""
-    # `multiprocessing.Process` fails in a Dask worker: a daemon process must not start children.
+    # A Dask worker is a daemon process, in which `multiprocessing.Process` cannot start children.
     child = subprocess.Popen(  # noqa: S603
         [sys.executable, "-P", "-m", module, *map(str, descriptors), folder],
         pass_fds=descriptors,

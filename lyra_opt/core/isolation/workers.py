@@ -245,7 +245,7 @@ class _Worker:
                 while known.execution is None and known.stopped_by is None:
                     self._hear(child, known, known.next_look_s)
                     known.look(child.process)
-                # The solver may have ended while this process was suspended: read the rest.
+                # If this process was suspended, the solver may have ended: read its last messages.
                 for _ in range(MOST_LAST_WORDS):
                     if known.execution is not None or not self._hear(child, known, until_s=0.0):
                         break

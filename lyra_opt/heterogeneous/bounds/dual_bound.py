@@ -82,7 +82,7 @@ def simple_bound(instance: Instance) -> Fraction:
             ),
             Fraction(0),
         )
-    # If a job can never complete, no schedule is valid, so any number is a bound.
+    # If a job can never complete, no schedule is feasible, so any number is a valid bound.
     last = [instance.horizon_rounds if number is None else number for number in earliest]
     if instance.objective is Objective.MAKESPAN:
         return (max(last) + 1) * Fraction(instance.round_s)
@@ -134,7 +134,7 @@ def _share_bound(instance: Instance) -> float:
     jobs, numbers = instance.jobs, ShareNumbers(instance)
     rates = numbers.best_rates()
     best = [slack * Fraction(max(of_types), numbers.rate_over) for of_types in rates]
-    # A GPU runs one job at a time, or two with packing.
+    # A GPU runs one job at a time, or two jobs with packing.
     sharing = 2 if numbers.packed_rates else 1
     if instance.objective is Objective.MAX_MIN_SHARE:
         # Fraction of time on its best type that gives a job a normalised throughput of 1.

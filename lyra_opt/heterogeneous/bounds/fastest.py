@@ -75,7 +75,7 @@ def most_steps_a_round(instance: Instance, job: GangJob) -> Fraction:
         return max(steps, stays)
     if len(job.current) > 1:
         return steps
-    # The copy that stays saves its restart, and is at most as fast as the best copy on its server.
+    # A copy that stays saves its restart, but runs no faster than the best copy on its server.
     (server,) = job.current
     position = [place.id for place in instance.servers].index(server)
     return steps + max(Fraction(0), stays - Fraction(by_server[position]) * run_s)

@@ -225,7 +225,7 @@ def _completion_bound(instance: Instance) -> Fraction | None:
                 held.setdefault((name, k), {})[gpu] = 1.0
             if not instance.forking:
                 programme.at_most(parallel, job.gang * length)
-            # The job's maximum is a separate limit: its gang may not fit on its fast types.
+            # The number of steps has its own limit, because a gang may not fit on its fast types.
             programme.at_most(least_steps, largest * length)
             work |= most_steps
             if k in completes:

@@ -260,7 +260,7 @@ class PricedRounds:
         prices = prices[:, :, types].reshape(len(prices), -1)
         there = np.broadcast_to(self._oracle.capacity[:, types].ravel(), prices.shape)
         server = np.repeat(np.arange(servers), len(types))
-        # A type with no GPU on a server could otherwise look like the cheapest.
+        # A GPU type that a server lacks gets an infinite price, so it never looks cheapest.
         prices = np.where(there > 0, prices, np.inf)
         order = np.argsort(prices, axis=1, kind="stable")
         prices = np.take_along_axis(prices, order, axis=1)
@@ -346,7 +346,7 @@ class _LabelSearch:
         self._first = first_round
         self._shares = shares
         self._costs = costs
-        # For each step: parent label, speed (-1 if the label waits), round and turn.
+        # For each step: its labels' parents and speeds (-1 if a label waits), its round and turn.
         self._history: list[tuple[NDArray[np.int64], NDArray[np.int64], int, int]] = []
 
     def run(self) -> tuple[float, int, list[tuple[int, int, int]]]:
@@ -354,7 +354,7 @@ class _LabelSearch:
         rounds, turns, _ = self._costs.shape
         best, best_round = 0.0, 0
         best_turns: list[tuple[int, int, int]] = []
-        # Fraction of the job's steps that can still be done from each round on.
+        # For each round, the fraction of the job's steps that can be done from that round on.
         per_round = np.where(np.isfinite(self._costs), self._shares, 0.0).max(axis=2).sum(axis=1)
         ahead = np.append(np.cumsum(per_round[::-1])[::-1], 0.0)
         shares, costs = np.zeros(1), np.zeros(1)
@@ -415,7 +415,7 @@ class _LabelSearch:
         self.is_exact = False
         grid = MOST_LABELS // 2
         bucket = np.floor(shares * grid).astype(np.int64)
-        # Labels are sorted by falling share and cost: the last one of a bucket is cheapest.
+        # Labels are sorted by falling share and cost, so a bucket's last label is the cheapest.
         first = np.flatnonzero(np.concatenate(([True], bucket[1:] != bucket[:-1])))
         last = np.concatenate((first[1:] - 1, [len(bucket) - 1]))
         self._history.append((last, np.full(len(last), -1), 0, 0))

@@ -69,7 +69,7 @@ def solver_shares(instance: Instance, solver: Solver | None = None) -> TimeShare
     require_time()  # a stopped solver's shares are not optimal
     is_undecided = result.solution is None and instance.objective is Objective.COST
     if result.status is Status.INFEASIBLE or is_undecided:
-        # The deadlines cannot be met, or only within tolerances.
+        # Either the deadlines cannot be met, or they can be met only within tolerances.
         return None
     if not isinstance(result.solution, TimeShares):
         raise RuntimeError(
@@ -303,7 +303,7 @@ class GavelRounds(RoundPolicy):
         received_s = self._received_s.get(key, 0.0)
         priority = 0.0
         if share > 0:
-            # `received_s` is never 0, because each team starts with half a round.
+            # `received_s` is never 0, because every team starts with half a round of received time.
             priority = share * self._of_type_s[gpu_type] / received_s
         return -priority, -self._deficits.get(key, 0.0), -share, party.order
 
@@ -344,7 +344,7 @@ class GavelRounds(RoundPolicy):
                 name = chosen[party.team]
                 idle[name] = idle.get(name, 0) + party.gang
                 kept.update(party.team)
-        # Give GPUs that chosen gangs could not use, for lack of servers, to other teams.
+        # If chosen gangs find too few servers, the GPUs that they leave go to other teams.
         for name in self._types:
             served = kept.union(draft.decision)
             others = [party for party in parties if served.isdisjoint(party.team)]
@@ -421,7 +421,7 @@ class GavelRounds(RoundPolicy):
             instance = replace(instance, jobs=jobs)
         shares = self._solve(instance)
         if shares is None:
-            # As in Gavel, all deadlines are dropped if they cannot all be met.
+            # If not all deadlines can be met, all deadlines are ignored, as in Gavel.
             shares = self._solve(_without_deadlines(instance))
         if shares is None:
             return {}

@@ -227,7 +227,7 @@ def run_policy(
 
 
 def _arrived(job: GangJob, order: int, *, is_first_round: bool) -> ActiveJob:
-    # A job that is not released, or cannot run on the GPUs that it holds, counts as waiting.
+    # A job counts as waiting if it is not released or cannot run on its current GPUs.
     is_running = is_first_round and bool(job.current) and job.rate_of(job.current) > 0
     placement = {server: dict(types) for server, types in job.current.items()}
     return ActiveJob(

@@ -155,12 +155,12 @@ def price_bound(instance: Instance, offers: Sequence[Offer]) -> PlacementPriceBo
     if not offers or 3 * len(offers) > MOST_VARIABLES:
         return None
     is_penalised = instance.objective is Objective.LEAST_FRAGMENTATION
-    # Values are scaled so that their floats are neither huge nor denormal.
+    # Values are scaled so that, as floats, they are neither huge nor denormal.
     scale = Fraction(1) if is_penalised else max(max(offer.values) for offer in offers)
     scaled = [_scaled(offer, 1 / scale) for offer in offers]
     for is_whole in (True, False):
         relaxation = _Relaxation(instance, scaled, racks_are_whole=is_whole)
-        # A partly free machine costs 1, which must be at least one integer unit.
+        # A partly free machine costs 1, so the cost 1 must be at least one integer unit.
         if relaxation.work <= MOST_WORK and (relaxation.units >= 1 or not is_penalised):
             return relaxation.solve().times(scale)
     return None
@@ -199,7 +199,7 @@ class _Relaxation:
         dearest = max(max(offer.values) for offer in self.offers)
         if self.is_penalised:
             dearest = max(dearest, Fraction(1))
-        # Units are chosen so that no sum of a pattern, and no price times GPUs, exceeds 62 bits.
+        # The unit is chosen so that sums of values, and prices times GPUs, fit into 62 bits.
         self.free_gpus = free
         self.work_of_knapsack = int(self.copies.sum()) * free
         largest = dearest * 2 * (free + 1)
@@ -337,7 +337,7 @@ class _Relaxation:
             ],
             dtype=object,
         )
-        # A price above the best value of a gang proves nothing more.
+        # A price above the highest value of any gang cannot improve the bound.
         own = np.minimum(np.maximum(own, 0), dearest).astype(np.int64)
         most = int(np.max(-(-self.integer_values[:, Tier.NETWORK] // self.gang), initial=0))
         least = -math.ceil(self.units) if self.is_penalised else 0
@@ -437,7 +437,7 @@ class _Relaxation:
         )
         equal = np.zeros(matrix.shape[0], bool)
         if self.is_penalised:
-            # Each rack has exactly one pattern, and all GPUs that it passes on are used.
+            # Each rack has exactly one pattern, and all GPUs that the patterns pass on are used.
             equal[jobs + 2 * kinds :] = True
         result = linprog(
             cost,
@@ -471,7 +471,7 @@ def dual_bound(instance: Instance) -> int | float:
     offers = offers_of(instance)
     least = knapsack_bound(instance, offers)
     if not offers and instance.objective is Objective.LEAST_FRAGMENTATION:
-        # No gang can start, so the machines stay as they are.
+        # If no gang can start, machines that are partly free stay partly free.
         least -= sum(0 < machine.free_gpus < machine.gpus for machine in instance.machines)
     priced = price_bound(instance, offers)
     if priced is not None:

@@ -110,7 +110,7 @@ def use_of(kept: Any, is_whole: Any, penalty: Any, fills: Any) -> Any:
     used = kept
     in_pieces = 0
     if kept > 0:
-        # At least one GPU idles; this is free of penalty only if the whole machine idles.
+        # An idle GPU costs the penalty, unless the whole machine idles.
         idle = fills.most_within[kept - 1] - penalty
         if idle > value:
             value = idle

@@ -91,7 +91,7 @@ class ShortestRemainingTime(PlacementPolicy):
             if gpus is not None:
                 grants.append(Grant(job, tier, gpus))
                 continue
-            # Free GPUs only shrink, so a gang that lost its room can only move back in the queue.
+            # Free GPUs only become fewer, so a gang that finds no room can only move back.
             next_tier = _best_tier(free, gangs[job], efficiency[job])
             if next_tier is not None:
                 later_s = remaining_s[job] / efficiency[job][next_tier]

@@ -262,9 +262,9 @@ class DelayScheduling(PlacementPolicy):
             return []
         sizes = (0, machines.largest_machine_gpus, machines.largest_rack_gpus)
         grants = []
-        # Late in a simulation, most decisions concern a single gang.
+        # Late in a simulation, usually a single gang waits, which needs no sorting.
         order = self._order(waiting) if len(waiting) > 1 else _ALONE
-        # If many gangs wait, most do not fit, so one array operation filters them.
+        # If many gangs wait, most gangs do not fit, so one array operation removes these first.
         order = order[fits[order]]
         for job, gang in zip(order.tolist(), waiting.gang[order].tolist(), strict=True):
             if gang > free.gpus:

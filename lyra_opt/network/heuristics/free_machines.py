@@ -34,7 +34,7 @@ class FreeMachines(ABC):
     """
 
     def __init__(self, machines: MachineState) -> None:
-        # Lists, because building arrays takes far longer on clusters of the usual size.
+        # Lists are used, because building arrays takes far longer on clusters of the usual size.
         free: list[int] = machines.free_gpus.tolist()
         self._free = free
         self._first: list[int] = machines.first_machine_of_rack.tolist()
@@ -199,7 +199,7 @@ class _WithRoom:
 
     def __init__(self, free: list[int]) -> None:
         self._free = free
-        # `_next[i]` is a later position; no position between i and `_next[i]` has free GPUs.
+        # `_next[i]` is a later position, and no position between i and `_next[i]` has free GPUs.
         self._next = list(range(1, len(free) + 1))
 
     def share_out(self, start: int, gang: int, most_on_one: int) -> dict[int, int]:

@@ -86,7 +86,7 @@ def supply(total: Any, market: Any) -> Any:
     fill_kind = market.fill_kind
     kinds = len(sizes)
     price = prices[kinds]
-    # Extra income of a machine from its own gangs over selling all GPUs at `price`.
+    # `fill[n]` is the most that gangs on n GPUs of a machine pay above `price` per GPU.
     fill[0] = 0.0
     for used in range(1, len(machines)):
         fill[used] = fill[used - 1]
@@ -206,7 +206,7 @@ def pack(
     gang, value = gang[worth_placing], np.maximum(value[worth_placing], 0.0)
     value[gang == 1, Tier.RACK :] = 0.0
     if len(gang) == 1:
-        # The usual case in a cluster with free GPUs: a single gang needs no prices.
+        # A single gang, the usual case in a cluster with free GPUs, is placed without prices.
         tier, gpus = _place_anywhere(BestFit(machines), int(gang[0]), value[0])
         return [Grant(int(worth_placing[0]), tier, gpus)] if gpus else []
     all_orders = [_among(order, worth_placing) for order in orders]
@@ -236,7 +236,7 @@ def _priced_orders(machines: MachineState, gang: IntArray, value: FloatArray) ->
     by_worth = np.argsort(-best, kind="stable")
     demanded = np.cumsum(gang[by_worth])
     if demanded[-1] <= machines.free_gpus.sum():
-        # All gangs get GPUs, so only the packing matters.
+        # There are enough GPUs for all gangs, so only their packing matters.
         return [np.lexsort((-best, -gang)), by_worth]
     start = best[by_worth[np.searchsorted(demanded, machines.free_gpus.sum())]]
     prices = clear_price_of_gpus(machines, gang, value, sizes, size_of, float(start))
@@ -346,7 +346,7 @@ class _Units:
                 marked=scratch(jobs),
             ),
             scratch(jobs),
-            # Packing visits each unit once per gang; improving visits some gangs on each unit.
+            # Packing visits each unit once per gang; improving a packing visits few gangs per unit.
             work=len(orders) * (jobs * units + min(budget, 8 * jobs * units)),
             largest=int(gang.sum()),
         )
@@ -373,7 +373,7 @@ class _Units:
         left = self._machines.free_gpus.copy()
         np.subtract.at(left, unit_of[near], gang[near])
         free = BestFit(replace(self._machines, free_gpus=left))
-        # Gangs in racks come first, because gangs on the network can use any remaining GPUs.
+        # Gangs in racks are placed first, because gangs on the network can use any free GPUs.
         for job in across[np.lexsort((-gang[across], unit_of[across] == network))].tolist():
             size, unit = int(gang[job]), int(unit_of[job])
             if unit == network:

@@ -452,7 +452,7 @@ def improve(
             if home >= 0:
                 own = loss_of(job, home, 0, value, tree.first_unit)
             most = max(own, value[3 * job], value[3 * job + 1], value[3 * job + 2])
-            # Smaller gains may be rounding errors.
+            # Gains below this limit may be rounding errors.
             least = own + 1e-9 * most
             if most <= least:
                 continue

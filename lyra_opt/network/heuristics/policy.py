@@ -56,7 +56,7 @@ class MachineState:
     largest_rack_gpus: int = field(init=False)
 
     def __post_init__(self) -> None:
-        # Cached, because a simulation needs these values at every decision.
+        # These values are computed once, because a simulation needs them at every decision.
         first = self.first_machine_of_rack
         self.rack_of_machine = np.repeat(np.arange(len(first) - 1), np.diff(first)).tolist()
         self.largest_machine_gpus = int(self.gpus.max())

@@ -206,15 +206,15 @@ def rigid_bound(
     reduced, row = reduction or reduce_with_rows(instance)
     losses = reduced.losses
     unit = 1 << (losses.servers * losses.servers).bit_length()
-    # job_entries[e] is the position, in server order, of the e-th entry in job order.
+    # `job_entries[e]` is the position, in server order, of the e-th entry in job order.
     job_entries = stable_order(losses.server_jobs, losses.jobs)
     flow, is_lower, is_upper, lower_weight, upper_weight, cuts = _segment(
         reduced, unit, job_entries
     )
     if np.count_nonzero(row >= 0) > losses.jobs:
         flow = _split_over_merged_jobs(index, reduced, row, unit, flow[job_entries])
-    # The remaining jobs keep the order of the instance.
-    # A folded job charges all its weight to its one server.
+    # Jobs that remain after the reduction keep the order of the instance.
+    # A job that was folded into a server charges all its weight to that server.
     jobs = index.losses.server_jobs
     prices = index.weight.astype(flow.dtype)[jobs] * unit
     prices[(row >= 0)[jobs]] = flow
@@ -289,7 +289,7 @@ def _segment(reduced: ReducedReclaim, unit: int, job_entries: IntArray) -> tuple
     )
     is_lower, is_upper = ends.is_lower, ends.is_upper
     lower_weight, upper_weight = weights
-    # If N_R is a breakpoint of the envelope, the segment is that single point.
+    # If N_R is a breakpoint of the envelope, the segment at N_R is that single point.
     if counts[0] == wanted:
         is_upper, upper_weight = is_lower, lower_weight
     elif counts[1] == wanted:
@@ -388,7 +388,7 @@ def _relaxation_prices(instance: Instance) -> PriceCertificate:
     slack = index.slack[entry_jobs]
     counts = np.minimum(losses.server_counts, slack + 1)
     total = _sums(counts, entry_jobs, jobs)
-    # Rows: sum_s n_js x_s - (total_j - slack_j)^+ y_j <= slack_j, then x_s - y_j <= 0.
+    # The rows are sum_s n_js x_s - (total_j - slack_j)^+ y_j <= slack_j, then x_s - y_j <= 0.
     of_servers = coo_array((counts, (entry_jobs, entry_servers)), shape=(jobs, servers))
     surplus = np.maximum(total - index.slack, 0)
     of_jobs = coo_array((-surplus, (np.arange(jobs), np.arange(jobs))), shape=(jobs, jobs))

@@ -127,7 +127,7 @@ def find_path(start: int, network: Any, flow: Any, scratch: Any) -> int:
     depth = 0
     s = start
     while True:
-        # Local variables are faster than array elements while a row is scanned.
+        # Local variables are faster than array elements during the scan of a row.
         level = server_level[s] + 1
         entry = scratch.server_next[s]
         end = network.server_start[s + 1]
@@ -137,7 +137,7 @@ def find_path(start: int, network: Any, flow: Any, scratch: Any) -> int:
         if entry == end:
             if depth == 0:
                 return -1
-            # Dead end: return to the previous job and skip this server.
+            # At a dead end, the search returns to the previous job and skips this server.
             depth -= 1
             scratch.job_next[server_jobs[scratch.path_entry[depth]]] += 1
             s = scratch.queue[depth]
@@ -254,7 +254,7 @@ def lowest_chord(wanted: int, network: Any, order: Any, first_weight: Any, place
     arguments `first_weight` and `place` are zeros, used as working arrays.
     """
     servers = len(network.server_cost)
-    # first_weight[k] becomes the weight that the first k servers of the order preempt.
+    # `first_weight[k]` becomes the weight that reclaiming the first k servers preempts.
     for position in range(servers):
         place[order[position]] = position
         first_weight[position + 1] = network.server_cost[order[position]]

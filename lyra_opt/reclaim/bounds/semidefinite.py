@@ -117,7 +117,7 @@ class _Ascent:
         self.rank = min(RANK, self.size)
         self.penalty = 1.0
         self.sum_scale = picks**-0.5
-        # At first each job splits its weight equally over its servers.
+        # At the start, each job splits its weight equally over its servers.
         shares = np.repeat(self.weight / losses.span(), losses.span())
         prices = self.cost.copy()
         np.add.at(prices, self.hosts, shares)
@@ -187,7 +187,7 @@ class _Ascent:
         new, old = self.updated(self.missed()), self.multipliers
         squares = np.einsum("ij,ij->i", self.factor, self.factor)
         value = self.cost @ squares[: self.servers] + self.weight @ squares[self.servers :]
-        # Each identity contributes -multiplier * missed + penalty / 2 * missed^2.
+        # Each identity adds -multiplier * missed + penalty / 2 * missed^2 to the value.
         value += (new.level**2 - old.level**2) / (2 * self.penalty)
         value += np.sum(new.sums**2 - old.sums**2) / (2 * self.penalty * self.sum_scale**2)
         value += np.sum(new.entries**2 - old.entries**2) / (2 * self.penalty)

@@ -132,7 +132,7 @@ class SemidefiniteCertificate:
         except LinAlgError:
             return None
         np.rint(factor, out=factor)
-        # By Cauchy-Schwarz, this bounds every partial sum of a product of two rows.
+        # By Cauchy-Schwarz, the largest squared row norm bounds each partial sum of a row product.
         if float(np.einsum("ij,ij->i", factor, factor).max(initial=0.0)) >= EXACT_IN_DOUBLES / 2:
             return None
         most_missed = 0.0
@@ -142,7 +142,7 @@ class SemidefiniteCertificate:
             most_missed = max(most_missed, float(missed.max()))
         if most_missed >= EXACT_IN_DOUBLES / 2:  # below it, no sum was rounded
             return None
-        # For every choice z, least * z' z <= z' D z <= unit * N_R + f.
+        # Every choice z with objective f satisfies least * z' z <= z' D z <= unit * N_R + f.
         least = min(self.unit, int(reduced.weight.min(initial=self.unit)))
         lifted = 2 * self.shift - (-int(most_missed) // least)
         value = reduced.reclaim_servers * (2 * int(self.multipliers.level) - lifted * self.unit)

@@ -57,7 +57,7 @@ def enumerate_choices(
     picks = 0
     total = 0
     for step in range(1, 2**servers):
-        # The lowest set bit of the step number gives the server that changes.
+        # In Gray-code order, the lowest set bit of the step number is the server that changes.
         s = 0
         while step >> s & 1 == 0:
             s += 1
@@ -189,7 +189,7 @@ class _Part:
         assert self.instance is not None
         instance = replace(self.instance, reclaim_servers=picks)
         found = TreeSearch(instance, range(picks), int(self.lower[picks])).search()
-        # The curve never decreases, so the bound also holds for more servers.
+        # The curve never decreases, so the bound also holds for larger numbers of servers.
         self.lower[picks:] = np.maximum(self.lower[picks:], found.bound)
         if found.objective == found.bound:
             self.choice[picks] = self.places[found.places].tolist()
@@ -273,7 +273,7 @@ def _lower_curve(instance: ReducedReclaim) -> NDArray[Any]:
     price = np.array(leveled.price, dtype=dtype)
     envelope = np.concatenate((np.zeros(1, dtype=dtype), np.cumsum(np.sort(price))))
     lower: NDArray[Any] = -(-envelope // scale)
-    # The dearest of any k servers alone costs at least the k-th smallest single-server cost.
+    # Of any k servers, the dearest alone costs at least the k-th smallest single-server cost.
     alone = instance.server_cost.astype(dtype).copy()
     np.add.at(
         alone,

@@ -231,7 +231,7 @@ def take_by_share(
                 change_cost(s, -1, j, shares, tournament)
                 gpus.elsewhere[s] -= gpus.of_job[j] - base.job_counts[entry]
                 touches = touch(s, touches, tournament, touched)
-        # Flexible workers of survivors are scaled in, so the survivors can vacate fewer GPUs.
+        # Surviving jobs lose flexible workers, so they can vacate fewer GPUs on other servers.
         for job_entry in range(placed.server_start[best], placed.server_start[best + 1]):
             j = placed.server_jobs[job_entry]
             if is_dead[j]:

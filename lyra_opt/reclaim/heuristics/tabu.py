@@ -119,7 +119,7 @@ def move_server(moved: int, is_addition: int, problem: Any, walk: Any) -> None:
             if s == moved:
                 continue
             lost = -losses.job_counts[entry] if walk.is_chosen[s] else losses.job_counts[entry]
-            # Moving server s preempts the job (1), rescues it (-1) or does neither (0).
+            # Moving server s preempts the job (effect 1), rescues it (-1) or does neither (0).
             effect_before = (before + lost > 0) - (before > 0)
             effect_after = (after + lost > 0) - (after > 0)
             if effect_before != effect_after:
@@ -366,7 +366,7 @@ class _SwapSearch:
 
     def __init__(self, reduced: ReducedReclaim, places: Sequence[int], most_moves: int) -> None:
         losses = reduced.losses
-        # No objective, change of an objective, or difference of two changes exceeds this bound.
+        # No objective, change of the objective, or difference of two changes exceeds this bound.
         self._largest = 2 * sum(reduced.server_cost.tolist()) + 2 * sum(reduced.weight.tolist())
         dtype = np.int64 if self._largest < LARGEST_COMPILED_INTEGER else object
         weight = reduced.weight.astype(dtype)
@@ -392,14 +392,14 @@ class _SwapSearch:
             weight[excess > 0].tolist()
         )
         self.best_objective = self._objective
-        # Compute how moving each server changes its own cost and the cost of its jobs.
+        # Compute how adding or removing each server would change the objective.
         sign = np.where(is_chosen == 1, -1, 1)
         change = sign * reduced.server_cost.astype(dtype)
         job = np.repeat(np.arange(losses.jobs), losses.span())
         excess_then = excess[job] + sign[losses.job_servers] * losses.job_counts
         effect = (excess_then > 0).astype(np.int64) - (excess[job] > 0)
         np.add.at(change, losses.job_servers, effect * weight[job])
-        # The fields are arrays, and become lists once the kernel has run interpreted.
+        # The fields start as arrays, but become lists if the kernel runs without compilation.
         self.walk = Walk(
             order=np.concatenate((np.flatnonzero(is_chosen == 1), np.flatnonzero(is_chosen == 0))),
             is_chosen=is_chosen,

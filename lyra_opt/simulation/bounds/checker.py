@@ -82,7 +82,7 @@ class Checker:
         self._money = max(_digits(weights), *(_digits(row) for row in price))
         self._work = _digits(rates)
         self._border = [_whole(border, self._time) for border in border_s]
-        # GPU-seconds after the horizon are free.
+        # The price of GPU time after the horizon is 0.
         self._price = [[*(_whole(each, self._money) for each in row), 0] for row in price]
         self._paid = [self._integral(row) for row in self._price]
         self._release = [_whole(release, self._time) for release in releases]

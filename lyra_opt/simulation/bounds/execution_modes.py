@@ -73,7 +73,7 @@ def copies_of(job: Job, rates: BestRates) -> list[Mode]:
     ]
     if not found:
         return []
-    # A single gang is a further mode, unless a copy is as fast on at most as many GPUs.
+    # A single gang is added as a mode, unless copies are as fast with at most as many GPUs.
     return found + [
         mode
         for mode in modes_of(job, rates)
@@ -115,7 +115,7 @@ def _modes_at(job: Job, rates: BestRates, place: Place, *, is_copy: bool = False
         ]
     ).max(axis=0)
     for which, count in enumerate(counts):
-        # Index of the slowest pool that is needed to hold this number of workers.
+        # Index of the slowest pool that is needed for this number of workers.
         last = int(np.searchsorted(there, count))
         for number, room in enumerate(rooms):
             pace = room.pace if number >= last else rooms[last].pace

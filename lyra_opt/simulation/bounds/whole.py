@@ -289,7 +289,7 @@ def room_of(cluster: Cluster, plan: LoanPlan | None, border_s: FloatArray) -> Ro
         if not pool.is_lent:
             gpu_s[pool.number] = sum(pool.gpus) * length_s
         elif plan is not None:
-            # Any k lent servers have at most as many GPUs as the k largest servers of the pool.
+            # Any k lent servers have at most as many GPUs as the k largest servers of their pool.
             most = np.concatenate(([0], np.cumsum(sorted(pool.gpus, reverse=True))))
             gpus = most[np.minimum(plan.on_loan, len(pool.gpus))].astype(float)
             since_s = np.arange(len(gpus), dtype=np.float64) * plan.interval_s

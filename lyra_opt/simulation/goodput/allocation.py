@@ -358,7 +358,7 @@ class _Search:
             row[server] = -negative
             rest += negative
         if rest:
-            # The fullest server that suffices comes last, so that the fewest GPUs are left over.
+            # The rest goes to the fullest server that can hold it, so that few GPUs are left over.
             others = [(-negative, server) for negative, server in rooms if server not in row]
             _, server = min(other for other in others if other[0] >= rest)
             row[server] = rest
@@ -399,7 +399,7 @@ class _Search:
             if epoch.cost_of(job, row) < before * (1 - LEAST_GAIN):
                 self.take(job, row)
                 is_stuck[:] = False
-                # The job's row stays the best until another job changes.
+                # The best row of a job stays the best until the row of another job changes.
             else:
                 self.take(job, had)
             is_stuck[job] = True

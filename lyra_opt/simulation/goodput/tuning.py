@@ -162,7 +162,7 @@ class TunedSpeed(JobTuning):
         profile = self.profile(job)
         gpus = workers * job.gpus_per_worker
         tuned = tuned_goodput(profile, gpus, self.gpus_per_server)
-        # Scaling loss starts at the base demand. Fewer workers occur only in comparisons.
+        # Scaling loss begins above the base demand; fewer workers occur only in comparisons.
         untuned = job.rate(workers) if workers > job.min_workers else float(workers)
         return untuned * (tuned / fixed_goodput(profile, gpus, self.gpus_per_server))
 

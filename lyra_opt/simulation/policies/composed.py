@@ -99,7 +99,7 @@ class ComposedPolicy(Policy):
         self._own = [room for room in self._rooms if not room.is_lent]
         self._lent = [room for room in self._rooms if room.is_lent]
         self._room_of_pool = {room.number: room for room in self._rooms}
-        # Workers of both kinds add up only if all jobs count their work in worker-seconds.
+        # Own and borrowed workers add up only if all jobs measure their work in worker-seconds.
         self._mixes = (
             len(self._own) == len(self._lent) == 1
             and view.speed.communication is None
@@ -232,8 +232,8 @@ class ComposedPolicy(Policy):
         asks: tuple[object, ...]
         asks = job.min_gpus, job.gpus_per_worker, job.fungible, job.heterogeneous, job.is_elastic
         if self._composition.shrinks_longer_only:
-            # With `max_workers` in the key, the queue tries jobs of a kind by increasing work.
-            # A blocked job then never hides a job that could scale in more running jobs.
+            # `max_workers` is part of a job's kind, so jobs of a kind are tried by increasing work.
+            # A blocked job must not hide another job that could scale in more running jobs.
             asks = *asks, job.max_workers
         caps, rule = self._caps, self._composition.loan_rule
         if caps is None and rule is None:  # a shortcut, because every waiting job gets here
@@ -383,8 +383,8 @@ class ComposedPolicy(Policy):
                         parts.append((part, other))
                     else:
                         staying += part.gpus[Group.FLEXIBLE]
-        # Fragmented servers hold fewer workers than their free GPUs suggest.
-        # The check comes first, so that no job is scaled in without making room.
+        # On fragmented servers, fewer workers fit than the number of free GPUs suggests.
+        # The room is checked first, so that no job is scaled in without making enough room.
         leaving = [part.gpus[Group.FLEXIBLE] for part, _ in parts]
         after = room.fit.room_after(leaving, job.gpus_per_worker, staying)
         if after // room.replicas < job.min_workers:
@@ -483,7 +483,7 @@ class ComposedPolicy(Policy):
         for run, room, change in sorted(changes, key=lambda each: each[2] > 0):
             workers = change
             if change > 0:
-                # Fragmented servers hold fewer workers than their free GPUs suggest.
+                # On fragmented servers, fewer workers fit than the number of free GPUs suggests.
                 workers = min(change, room.fitting(run.job.gpus_per_worker, Group.FLEXIBLE))
             if workers:
                 self._scale(run, room, workers)

@@ -106,7 +106,7 @@ class EpochByEpoch(Policy):
             self._start_queued(view, self._queue)
         runs = [run for run in self._active.values() if not self._is_pinned(run)]
         if runs:
-            # As in the artifact's repair step, jobs that have had fewer GPU-seconds come first.
+            # Jobs with the fewest GPU-seconds so far come first, as in Pollux's repair step.
             runs.sort(key=lambda run: (run.held_gpu_s, run.order))
             stopwatch = Stopwatch()
             with limited_to(Limits(time_s=LONGEST_DECISION_S)):

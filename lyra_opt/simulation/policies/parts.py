@@ -164,7 +164,7 @@ class CapsInForce:
         self._begins_s = [hours * HOUR_S for hours in rule.classes_h]
         self._own_gpus, self._rule = gpus, rule
         classes = len(self._begins_s)
-        # For each class, the GPUs that all shorter jobs would occupy now; last, those of all jobs.
+        # Entry k is the demand, in GPUs, of jobs shorter than class k; the last counts all jobs.
         self._asked = [0] * (classes + 1)
         self._leaving: list[tuple[float, int, int]] = []
         length = max(1, math.ceil(rule.window_days * DAY_S / SAMPLE_S))

@@ -98,7 +98,7 @@ class _TypedPool:
         if self.is_all:
             return grant.gpus
         if not (grant.gpus and min(grant.gpus) >= 0 and max(grant.gpus) < self.size):
-            # Host -1 does not exist: a policy that uses machines of another pool gets an error.
+            # Host -1 does not exist, so a policy that uses another pool's machines gets an error.
             return {-1: sum(grant.gpus.values())}
         return {machine + self.first: count for machine, count in grant.gpus.items()}
 
@@ -230,7 +230,7 @@ class PlacingGangs(Policy):
                 rows = self._able_to_start(view, ground)
         if self._asks_again and len(rows):
             wait_s = self._timed(rule.next_decision_s, self._state(view, ground, rows))
-            # At a large time, rounding may remove a short wait, so the wake-up is set after now.
+            # The wake-up must be after now, but now plus a short wait may round to now.
             wake_s = max(view.now_s + wait_s, math.nextafter(view.now_s, math.inf))
             self.wake_s = min(self.wake_s, wake_s)
 
@@ -382,7 +382,7 @@ class GangTable:
         efficiency
             Speed of all jobs at each tier, shape (jobs, tiers).
         """
-        # A slice of neighbouring rows is a view, so NumPy copies no arrays.
+        # Neighbouring rows are read through a slice, so that NumPy copies no arrays.
         part: np.ndarray | slice = rows
         if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
             part = slice(int(rows[0]), int(rows[-1]) + 1)

@@ -139,7 +139,7 @@ class RoundByRound(Policy):
     def _change(self, view: View) -> None:
         """Call the policy again at the start of the next round."""
         if self._is_carrying_out:
-            # The policy already knows of the jobs that it stops itself.
+            # Jobs that the policy itself stops are no reason to call the policy again.
             return
         self._is_changed = True
         self.wake_s = min(self.wake_s, self._tenure.decides_at_s(view.now_s))
@@ -148,7 +148,7 @@ class RoundByRound(Policy):
         """Call the round-based policy, and carry out its decision."""
         for run in list(view.running.values()):
             view.settle(run)
-        # Completions in `settle` request a wake-up, but this decision already knows them.
+        # `settle` requests a wake-up for completions, but this decision already includes them.
         self.wake_s = math.inf
         if not self._active:
             return
@@ -291,7 +291,7 @@ class RoundByRound(Policy):
         kept = {name: got for name, got in decision.items() if name not in mixing}
         for name, got in kept.items():
             for placement in got if name not in seconds else ():
-                # Other broken rules are reported when GPUs are reserved.
+                # Violations of other rules are reported when GPUs are reserved.
                 if placement.keys() <= free.by_server.keys() and free.holds(placement):
                     free.take(placement)
         for name in decision:

@@ -241,7 +241,7 @@ def ascend(
                 break
             if left <= 0 or step < 1e-6:
                 return point * scale
-            # Step to the maximum of the parabola through both values and the slope.
+            # The next step goes to the maximum of the parabola through both values and the slope.
             top = step * step * promised / (2 * (step * promised - (moved_value - value)))
             step = min(0.5 * step, max(0.1 * step, top))
         moved_slope = moved_slope * scale
@@ -323,7 +323,7 @@ class MeanBusyTimes:
         self.data, self.jobs = data, data.jobs
         self.release = rounded_down(data.release, max(2, int(LARGEST_PRODUCT / data.jobs)))
         self.times, self.weights, origin = self._nodes(nodes)
-        # Each job has a segment for its base demand, and one for extra workers (less per GPU).
+        # Each job has a segment for base demand and a segment for its less efficient extra workers.
         useful = (data.extra > 0) & (data.efficiency > 0)
         linear = useful & (data.efficiency == 1)
         owner = np.concatenate((np.arange(self.jobs), np.flatnonzero(useful & ~linear)))
@@ -349,7 +349,7 @@ class MeanBusyTimes:
         data = self.data
         gpu_s = data.work * data.gpus_per_work
         worst = gpu_s / np.where(data.efficiency > 0, data.efficiency, 1.0)
-        # A multiplier above this time cannot improve the bound.
+        # A multiplier above this horizon cannot improve the bound.
         horizon = float(
             self.release.max() + worst.sum() / data.gpus + (data.work / data.base_rate).max()
         )
@@ -364,7 +364,7 @@ class MeanBusyTimes:
         share = part / np.repeat(parts, count)
         times = np.repeat(begins, count) * (1 - share) + np.repeat(ends, count) * share
         origin = np.repeat(begins, count)
-        # The width must be at least the spacing of floats, or the loop would not end.
+        # An interval must be at least as wide as the spacing of floats, or the loop never ends.
         later, width = [busy], max(float(times[-1] - times[-2]), math.ulp(busy))
         while later[-1] < horizon:
             width *= 1.15
@@ -384,7 +384,7 @@ class MeanBusyTimes:
             Shape (jobs,): the dual multipliers in seconds. The work of a job has positive worth
             until this time.
         """
-        # Time after the last node is not counted, so no multiplier may exceed the last node.
+        # The bound ignores time after the last node, so no multiplier may exceed the last node.
         clipped = multipliers > self.times[-1]
         multipliers = np.minimum(multipliers, self.times[-1])
         reach = multipliers[self.owner]
@@ -428,7 +428,7 @@ class MeanBusyTimes:
 
     def fill_dense(self, reach: FloatArray) -> tuple[float, FloatArray]:
         """Compute the result of `fill_compiled` for few jobs without compiled code."""
-        # A GPU held by job j at time t earns (multiplier - t) / work for each unit of work.
+        # At time t, a unit of work of job j earns (multiplier of j - t) / work of j.
         worth = (reach[None, :] - self.times[:, None]) / self.cost
         worth[np.arange(len(reach))[None, :] >= self.available[:, None]] = 0.0
         order = np.argsort(-worth, axis=1)
@@ -462,7 +462,7 @@ class MeanBusyTimes:
         start = self.start()
         if self.steps > 0:
             steps = min(steps, max(1, int(ASCENT_WORK / self.steps)))
-        # The multipliers of longer jobs are likely to change more.
+        # The multipliers of longer jobs usually change more, so their steps are larger.
         scale = np.sqrt(self.data.height)
         scale *= self.data.height.mean() / scale.mean()
         return ascend(self.value_and_slope, start, scale, steps)

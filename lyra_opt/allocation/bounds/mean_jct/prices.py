@@ -132,7 +132,7 @@ class PricedJob:
         """Return a lower bound on the job's cost, its best schedule, and the rounding scale."""
         best = self.schedule(*self.pair, prices)
         assert best is not None
-        # Schedules that complete after this interval cost more than the best one.
+        # A schedule that completes after this interval costs more than the best known schedule.
         ends = max(self.pair[1] + 1, int(np.searchsorted(self.begin, best.cost)))
         table = self._possible(ends)
         size, multiplier = 0.0, best.multiplier
@@ -189,8 +189,8 @@ class PricedJob:
         """
         price, length = prices[start : end + 1], self.length[start : end + 1]
         base, extra, g, a = self.base, self.extra, self.base_gpus, self.extra_gpus
-        # Extra workers offer work in all intervals but the last.
-        # The base demand of the first interval and the whole last interval also offer work.
+        # Extra workers may do work in every interval except the last.
+        # Base workers in the first interval, and all workers in the last, may also do work.
         inner = np.arange(len(price) - 1)
         unit_cost, work, gpu_s, place = [a * price[:-1]], [extra * length[:-1]], [], [inner]
         gpu_s.append(extra * a * length[:-1])
@@ -250,7 +250,7 @@ class PricedSchedules:
 
     def __init__(self, data: BoundData, times: FloatArray) -> None:
         self.data = data
-        # After the last time, GPUs cost nothing, for long enough to complete the slowest job.
+        # After the last time, GPUs cost nothing for long enough to complete the slowest job.
         begin, length = times, np.append(np.diff(times), float((data.work / data.base_rate).max()))
         self.length = length[:-1]
         self.first = np.searchsorted(times, data.release)

@@ -86,7 +86,7 @@ class OrderData:
         self.extra = np.where(self.extra_rate > 0, self.extra, 0.0)
         work = np.array([job.work_worker_s for job in jobs], dtype=float)
         release = np.array([job.release_s for job in jobs], dtype=float)
-        # Limit extra workers to those that fit into the cluster.
+        # A job can use at most as many extra workers as fit into the cluster.
         share = np.minimum(1.0, (self.gpus - self.base) / np.where(self.extra > 0, self.extra, 1.0))
         self.extra = self.extra * share
         self.extra_rate = self.extra_rate * share
@@ -225,7 +225,7 @@ class OrderProgramme:
         model.a_matrix_.value_ = value
         solver.passModel(model)
         time_s = remaining_s()
-        # The time limit of HiGHS covers all runs together.
+        # HiGHS counts the time of all its runs, so the time limit includes that of earlier runs.
         solver.setOptionValue(
             "time_limit", math.inf if time_s is None else solver.getRunTime() + time_s
         )
@@ -239,8 +239,8 @@ class OrderProgramme:
             dual = np.zeros(len(row_lower))
         if len(primal) != len(cost):
             primal = np.zeros(len(cost))
-        # By weak duality, any multipliers of the right sign give a bound.
-        # Each variable contributes its best value within its limits.
+        # By weak duality, any multipliers of the right sign give a valid bound.
+        # For the bound, each variable takes the value within its limits that is best for it.
         dual = np.where(np.isfinite(row_lower), dual, np.minimum(dual, 0.0))
         dual = np.where(np.isfinite(row_upper), dual, np.maximum(dual, 0.0))
         dual = np.nan_to_num(dual)

@@ -628,7 +628,7 @@ class _Search:
             before = 0.0
             for place in places:
                 missing = float(lengths[place] - run[place])
-                # Missing time after the job has run is an interruption, before that a late start.
+                # Missing time is an interruption if the job has run before, otherwise a late start.
                 tear = min(missing, before) + 1e-3 * min(missing, float(run[place]))
                 if best is None or tear > best[0]:
                     best = (tear, job, int(place))

@@ -71,7 +71,7 @@ class ShareData:
         number = np.zeros(usable.shape, dtype=np.int64)
         number[set_, kind] = np.arange(len(set_))
         member, type_of_member = np.nonzero(usable[sets.of_set])
-        # A merged pair of identical jobs lists one job twice, so its two entries are added.
+        # A merged pair of identical jobs lists one job twice, so both entries of the job are added.
         places, entry = np.unique(
             sets.job[member] * len(set_) + number[sets.of_set[member], type_of_member],
             return_inverse=True,

@@ -190,7 +190,7 @@ def _point_of(programme: ShareProgramme, options: Mapping[str, str | int]) -> Sh
         model.setOptionValue("time_limit", time_s)
     model.run()
     if model.getModelStatus() == highspy.HighsModelStatus.kUnknown:
-        # Crossover may end slightly off if the programme has no interior; simplex then finishes.
+        # Without an interior, crossover may end slightly off the optimum; simplex then finishes.
         model.setOptionValue("solver", "simplex")
         model.run()
     info, solution = model.getInfo(), model.getSolution()

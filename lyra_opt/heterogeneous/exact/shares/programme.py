@@ -241,7 +241,7 @@ class ShareProgramme:
         paid = np.where(self.usable, self.gang[:, None] * prices.gpus[None, :], 0.0)
         left = np.where(self.usable, worth - paid, 0.0)
         most = math.fsum(self.gpus * prices.gpus)
-        # Differences lose digits, so the rounding error is relative to their operands.
+        # A difference of floats loses digits, so its rounding error is relative to the operands.
         size = float(product(self.gpus, prices.gpus))
         of_set = sets.of_sets(sets.part)
         for group, limit in enumerate(self.limit.tolist()):
@@ -249,7 +249,7 @@ class ShareProgramme:
             given = np.zeros(sets.jobs)
             if prices.time is not None:
                 given[sets.is_paired] = prices.time[sets.is_paired, group]
-            # If the members' time prices do not cover a set's worth, all of them are raised.
+            # If the jobs' time prices do not cover the worth of a set, all these prices are raised.
             short = left[:, inside].max(axis=1) - sets.of_sets(sets.part * given[sets.job])
             more = np.maximum(short, 0.0) / of_set
             paying = given + sets.most_of_job(more[sets.of_set])
@@ -263,7 +263,7 @@ class ShareProgramme:
         prices = prices.cleaned()
         most = self.most(prices, tolerance=tolerance)
         needed = prices.need[self.has_need] * self.need[self.has_need]
-        # Shares may also miss a need by the checker's tolerance.
+        # The bound allows shares to fall short of a need by the checker's tolerance.
         most -= math.fsum(needed) - tolerance * math.fsum(np.abs(needed))
         if not self.has_level:
             return most
@@ -392,7 +392,7 @@ def merged(programme: ShareProgramme) -> Merged:
     is_turned = job[sets.pairs[first_pair, 0]] != couples[:, 0]
     members = sets.jobs + 2 * first_pair[:, None] + np.array([0, 1])
     members = np.where(is_turned[:, None], members[:, ::-1], members).reshape(-1)
-    # A share of 1 of a merged pair is the full time of the smaller of its two groups.
+    # For a merged pair, a share of 1 is the full time of the smaller of its two groups of jobs.
     size = alike[couples].min(axis=1) / np.where(couples[:, 0] == couples[:, 1], 2, 1)
     whole = np.concatenate([alike, size])
     kept = np.concatenate([first, sets.jobs + first_pair])
@@ -422,7 +422,7 @@ def rows_alike(rows: FloatArray) -> tuple[IntArray, IntArray, FloatArray]:
     """
     rows = rows + 0.0  # turns -0.0 into 0.0
     bits = np.ascontiguousarray(rows).view(np.uint64)
-    # Floats with few digits differ only in their high bits, and products carry upwards only.
+    # High bits are folded into low bits, because multiplication carries bits upwards only.
     folded = (bits ^ (bits >> np.uint64(32))) * (
         HASHING ** np.arange(1, 1 + rows.shape[1], dtype=np.uint64)
     )

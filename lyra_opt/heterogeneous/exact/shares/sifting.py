@@ -237,12 +237,12 @@ class _Sifting:
         need = programme.level * self._highest + programme.need
         if product(programme.gang, need / jobs.best_value) > programme.gpus.sum():
             return None
-        # At prices proportional to mean relative rates, all types are about equally attractive.
+        # At prices proportional to mean relative rates, all GPU types are about equally attractive.
         prices = jobs.ratio.mean(axis=1)
         for _ in range(ATTEMPTS):
             now = jobs.at(prices, self._highest)
             point = self._limited_point(now)
-            # If the needs are worth more than all GPUs, no prices can make them fit.
+            # If meeting the needs costs more than all GPUs are worth, no prices can make them fit.
             if point is not None or now.cost.sum() > product(prices, programme.gpus):
                 return point
             use = product(programme.gang, self._shares(now, self._highest)) / programme.gpus
@@ -273,7 +273,7 @@ class _Sifting:
             later = self._jobs.at(point.prices.gpus, point.level)
             wants_other = reduced.fixed & self._wants_other(now, later)
             has_bought = reduced.has_bought(point.shares)
-            # At a price of 0, selling GPUs is not a sign that the price is too high.
+            # At a price of 0, a sale of GPUs does not mean that the price is too high.
             has_traded = has_bought or (not is_at_limit and reduced.has_sold(point.shares))
             if not has_traded and not wants_other.any():
                 return self._proved(self._whole(reduced, now, later, point))
@@ -282,10 +282,10 @@ class _Sifting:
             is_high = self._highest - point.level <= NOTHING * abs(self._highest)
             is_at_limit = is_high and not has_bought
             if is_high and has_bought:
-                # These prices value the limiting job's time, not GPUs, so the old ones are kept.
+                # These prices value the time of the limiting job, so the old GPU prices are kept.
                 now = self._in_units_of_level(self._jobs.at(now.prices, point.level))
             else:
-                # Margins are fractions of prices, so no price may become 0.
+                # Price margins are fractions of prices, so a price of 0 would have no margin.
                 prices = np.maximum(point.prices.gpus, LEAST_PRICE * now.prices)
                 now = self._jobs.at(prices, point.level)
         return None
@@ -309,7 +309,7 @@ class _Sifting:
         firsts = np.flatnonzero(is_new)
         middle = order[(firsts + np.append(firsts[1:], len(order))) // 2]
         mean = self._merged(order, np.cumsum(is_new) - 1, middle)
-        # Every job gets ample time; otherwise some GPUs might get no price.
+        # Every job gets more than enough time; otherwise some GPUs might get no price.
         plenty = mean.gang + 2 * programme.gpus.sum() / jobs.time
         value = mean.value / mean.gang[:, None] * plenty[:, None]
         point = self._solved(replace(mean, value=value, gang=plenty))
@@ -372,7 +372,7 @@ class _Sifting:
         _, lead, family = np.unique(jobs.family[in_family], return_index=True, return_inverse=True)
         families = self._merged(in_family, family, in_family[lead])
         start, slope = self._use(now, ~free)
-        # With this many GPUs, no time row is binding.
+        # With this many GPUs, no time constraint is binding.
         many = 4 * np.maximum(programme.gpus, np.abs(start)) / jobs.time
         change = margin * np.maximum(now.prices, LEAST_PRICE * now.prices.max())
         ask = now.prices + change
@@ -472,7 +472,7 @@ class _Sifting:
         shares[alone] = point.shares[:lonely]
         need_price[alone] = point.prices.need[:lonely]
         of_family = lonely + reduced.family
-        # Each type gives the same fraction of its need to every job of a family.
+        # Within a family, each GPU type gives every job the same fraction of its need.
         given = reduced.programme.value[of_family] * point.shares[of_family]
         total = given.sum(axis=1, keepdims=True)
         part = np.divide(given, total, out=np.zeros_like(given), where=total > 0)

@@ -263,7 +263,7 @@ def _solve_finish_times(run: _Run) -> None:
     """Follow the tangents of finish-time fairness from the best known ratio."""
     arrays = run.arrays
     run.offer_bound(arrays.least_ratio * (1 - TOLERANCE))
-    # At the bound itself, a job would have to finish in no time.
+    # At the least ratio, a job would have to finish in no time, so the search starts above.
     least = arrays.least_ratio * (1 + LEAST_SLACK)
     ratio = max(least, -run.value)
     for _ in range(MOST_TANGENTS):
@@ -303,7 +303,7 @@ def _solve_with_deadlines(run: _Run) -> bool:
         if met < 1.0 - TOLERANCE:
             return False
         run.offer(safe)
-        # Barely feasible deadlines leave no interior; half of the tolerance creates one.
+        # Deadlines that can barely be met leave no interior, so half of the tolerance relaxes them.
         engine_programme = replace(
             programme, need=programme.need * min(1.0, met * (1 - TOLERANCE / 2))
         )

@@ -77,7 +77,7 @@ class JobVertices:
         self._gang, self._level, self._need = programme.gang, programme.level, programme.need
         self.time = float(programme.limit[0])
         types = len(programme.gpus)
-        # Arrays are by type, then job, because loops run over all jobs of one type at a time.
+        # Arrays have one row per GPU type, because loops run over all jobs of one type at a time.
         value = np.where(programme.usable, programme.value, 0.0).T
         self.value = value = np.ascontiguousarray(value)
         self.best_value = value.max(axis=0)
@@ -140,7 +140,7 @@ class JobVertices:
                 is_there = (share > 0) & (rest > 0)
                 paid = share * prices[one] + rest * prices[other]
                 cost[row] = np.where(is_there, paid, np.inf)
-        # A job without a need is not in doubt, unless it has a need at another level.
+        # A job whose need is 0 at every level is never in doubt.
         vertex, jobs = cost.argmin(axis=0), np.arange(len(need))
         best = cost[vertex, jobs]
         cost[vertex, jobs] = np.inf

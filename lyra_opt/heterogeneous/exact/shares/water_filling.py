@@ -153,7 +153,7 @@ def fill(
         reached = programme.got(found)
         rising = rise > 0
         most, need_price = _most(arrays.level_programme(value, rise, need=levels), point.prices)
-        # Slack may overstate the rise, so the bound from prices without slack caps it.
+        # Slack may overstate the rise of the level, so a bound from prices without slack limits it.
         level = max(0.0, min(most, float(((reached - levels)[rising] / rise[rising]).min())))
         with np.errstate(divide="ignore", invalid="ignore"):
             still = np.where(need_price > 0, max(0.0, most - level) / need_price, np.inf) / best

@@ -212,7 +212,7 @@ def find_allocation(
                     if offer.left[cell] > 0 and buyers.rates[base + offer.kind[cell]] >= rate:
                         room += offer.left[cell]
                         cheapest = min(cheapest, offer.price[cell])
-                # This cheap test rejects most servers, which cost as much as the best one so far.
+                # Most servers cost at least as much as the best one so far; this test rejects them.
                 if room < gang or value - gang * cheapest <= payoff:
                     continue
                 taken, cost = fill_basket(

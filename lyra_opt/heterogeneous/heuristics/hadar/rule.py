@@ -362,7 +362,7 @@ def _values(
     rounds = all_rounds_to_run(steps[:, None], np.where(rates > 0, rates, np.inf), state.round_s)
     jcts_s = state.now_s + rounds * state.round_s - submitted_s[:, None]
     utilities = [active.job.utility for active in state.jobs]
-    # The usual utility, inverse JCT, is computed for all jobs at once; the others one by one.
+    # The default utility, inverse JCT, is computed for all jobs at once, other utilities singly.
     scales = np.array(
         [each.scale if isinstance(each, InverseJct) else np.nan for each in utilities]
     )

@@ -188,7 +188,7 @@ def _log_most(
             for job in jobs
             if any(job.rate((gpu_type.name,), is_spread=spread) for spread in (False, True))
         ]
-        # `DEARER` exceeds all rounding errors, so buying sold-out GPUs never pays.
+        # The margin `DEARER` exceeds all rounding errors, so no job gains by buying sold-out GPUs.
         most.append(log(max(usable)) + DEARER if usable else -np.inf)
     return np.array(most)
 

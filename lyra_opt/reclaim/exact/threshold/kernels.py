@@ -516,7 +516,7 @@ def raise_prices(
             if length == 0:
                 break
             continue
-        # The step is in units of 2**-8 of a price, and at most the largest price.
+        # The step is counted in units of 1/256 of a price, and is at most the largest price.
         largest = problem.largest_price
         step = min((min(target - value, target) * length << 8) // square, largest << 8)
         for place in range(entry_count):

@@ -371,7 +371,7 @@ class Relaxation:
         self._wanted = root.decided.wanted
         self._constant = root.decided.constant
         # Weights are capped at the incumbent's objective, above which they act as infinite.
-        # Without the cap, large weights would blur small ones in floating point.
+        # If large weights were not capped, they would hide small weights in floating-point sums.
         ceiling = problem.largest_price // problem.unit
         cost = problem.cost[self._servers].tolist() + problem.weight[self._jobs].tolist()
         self._scale = max([1, *(min(ceiling, value) for value in cost)])
@@ -425,7 +425,7 @@ class Relaxation:
         if remaining_s is not None:  # the time limit of HiGHS covers all runs together
             highs.setOptionValue("time_limit", highs.getRunTime() + max(0.0, remaining_s))
         if highs.run() == self._highspy.HighsStatus.kError:
-            # HiGHS has one thread pool per process, which others may have set up differently.
+            # HiGHS has one thread pool per process, which other code may have set up differently.
             self._highspy.Highs.resetGlobalScheduler(True)
             highs.run()
         solution = highs.getSolution()
@@ -462,7 +462,7 @@ class Relaxation:
             rises = along > 0.0
             room = np.maximum(0.0, most - prices[rises]) / along[rises]
             prices += along * (room.min() if len(room) else 0.0)
-        # Prices above the largest price would not make the bound more useful.
+        # Prices are cut at the largest useful price, because higher prices give no better bound.
         prices = np.clip(np.nan_to_num(prices, nan=0.0), 0.0, most)
         return [int(price) for price in (prices * float(self._scale * problem.unit)).tolist()]
 
@@ -493,7 +493,7 @@ class Relaxation:
         point = Point(
             x=x, y=y, jobs=self._jobs, is_free=self._server_column >= 0, residual=self._residual
         )
-        # Each (job, server) pair is in at most three cuts: alone, with all losses, in a cover.
+        # Each (job, server) pair is in at most three cuts: alone, with all losses, and in a cover.
         most_rows, most_entries = losses.entries + 2 * losses.jobs, 3 * losses.entries
         span = int(losses.span().max(initial=0))
         most_covered = min(int(self._problem.slack.max(initial=0)), LARGEST_COVERED_SLACK) + 2

@@ -396,7 +396,7 @@ class _Search:
         )
         self._pushed += 1
         self._memory += kept.memory()
-        # Among equal bounds the newest node comes first: deep nodes yield choices soonest.
+        # Among nodes with equal bounds, the newest is next: deep nodes yield solutions soonest.
         heapq.heappush(self._heap, (bound, -self._pushed, kept))
 
     def _node(self, opened: _OpenNode | NodeBound, server_state: Any, job_state: Any) -> NodeBound:
@@ -479,7 +479,7 @@ class _Search:
         assert self._relaxation is not None
         x, _ = self._relaxation.shares()
         state = [int(state) for state in node.decided.server_state]
-        # Sort chosen servers (1) first, then free servers (0), then excluded servers (2).
+        # Sort chosen servers (state 1) first, then free (0), then excluded servers (2).
         order = sorted(range(len(x)), key=lambda s: ((1, 0, 2)[state[s]], -x[s], s))
         return sorted(order[: self._problem.reclaim_servers])
 

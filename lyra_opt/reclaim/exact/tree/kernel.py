@@ -62,7 +62,7 @@ def split_weights(jobs: int, forbidden_price: int, split: Any) -> None:
                     price[job_servers[entry]] -= share[entry]
                 share[entry] = 0
             continue
-        # The loops below have no branches, because half of them would be mispredicted.
+        # These loops contain no branches, because processors would mispredict half of them.
         first = job_start[j]
         size = job_start[j + 1] - first
         free = 0
@@ -82,7 +82,7 @@ def split_weights(jobs: int, forbidden_price: int, split: Any) -> None:
             for place in range(size):
                 share[first + place] = 0
             continue
-        # The servers below the price level are mostly the same as in the previous round.
+        # The servers below the price level rarely change between rounds, so these are tried first.
         level = -1
         if filled > 0:
             level = filled_total // filled
@@ -95,7 +95,7 @@ def split_weights(jobs: int, forbidden_price: int, split: Any) -> None:
             if below != filled or below_total != filled_total:
                 level = -1
         if level < 0:
-            # Dropping servers above the price level lowers the level of the other servers.
+            # Dropping servers above the price level lowers the level of the remaining servers.
             level = free_total // free
             while True:
                 below = 0
@@ -192,7 +192,7 @@ def price_bound(
         for s in range(servers):
             saved += max(guess - split.price[s], 0)
         about = picks * guess - saved
-        # Stop if the remaining rounds cannot be expected to reach the target.
+        # Stop if the remaining rounds are unlikely to reach the target.
         if about > target or (
             done > 0 and (about - before) * HOPE * (rounds - done) < target - about
         ):
@@ -513,8 +513,8 @@ def restore_split(servers: int, jobs: int, entries: int, split: Any, node: Any) 
         split.weight[j] = node.saved_weight[j]
 
 
-# This function is long because each step of a node needs the numbers of the steps before.
-# Steps that can stand alone are separate functions above.
+# `explore` is long because each step of a node needs numbers from the steps before.
+# Independent steps of `explore` are separate functions above.
 @kernel
 def explore(
     node_budget: int,
@@ -603,7 +603,7 @@ def explore(
             if bound > target:
                 continue
 
-        # Rule out servers whose price exceeds the remaining gap.
+        # Rule out every server whose price exceeds the remaining gap to the target.
         for s in range(servers):
             if paid + total + price[s] - dearest > target:
                 price[s] = forbidden_price
@@ -628,8 +628,8 @@ def explore(
                 split,
                 node.is_picked,
             )
-            # Bounds are rounded up because every objective is an integer.
-            # Among equal bounds the deepest node comes next, so prices start near its parent's.
+            # Every objective is a multiple of `unit`, so bounds are rounded up to a multiple of it.
+            # Among nodes with equal bounds, take the deepest: its prices start near its parent's.
             child_bound = max(bound, -(-(child_paid + child_total) // unit) * unit)
             if child_bound > target:
                 continue

@@ -81,11 +81,11 @@ class TreeSearch:
         self._reduced = reduced
         self._observer = observer
         total = exact_sum(reduced.server_cost) + exact_sum(reduced.weight)
-        # Every objective is a multiple of the greatest common divisor of weights and costs.
+        # Every objective is a multiple of the greatest common divisor of all weights and costs.
         self._step = max(1, gcd(*reduced.server_cost.tolist(), *reduced.weight.tolist()))
         self._unit, dtype = price_unit(total // self._step)
         scale = np.array([self._unit], dtype=dtype)
-        # Jobs on few servers come first, because that levels prices in fewer rounds.
+        # Jobs on few servers come first, because prices then even out in fewer rounds.
         order = np.argsort(losses.span(), kind="stable")
         span = losses.span()[order]
         entries = np.concatenate(
@@ -117,7 +117,7 @@ class TreeSearch:
             bounds=bounds,
             depths=np.zeros(FIRST_SLOTS, dtype=np.int64),
             slots=np.zeros(FIRST_SLOTS, dtype=np.int64),
-            # Free slots are taken from the end; slot 0 belongs to the root node.
+            # Free slots are taken from the end of the list; slot 0 belongs to the root node.
             unused_slots=np.arange(FIRST_SLOTS - 1, -1, -1, dtype=np.int64),
             decisions=np.zeros(FIRST_SLOTS * losses.jobs, dtype=np.int8),
             warm_share=np.zeros(losses.entries, dtype=dtype),
@@ -143,7 +143,7 @@ class TreeSearch:
                 budget = min(budget, limits.nodes - self.nodes)
             slice_watch = Stopwatch()
             made = self._explore(budget)
-            # Choose the number of nodes so that the next slice takes about slice_s.
+            # Choose the number of nodes so that the next slice takes about `slice_s` seconds.
             node_s = max(slice_watch.elapsed_s, 1e-9) / max(made, 1)
             left_s = remaining_s()
             slice_s = SLICE_S if left_s is None else min(SLICE_S, left_s)
@@ -201,7 +201,7 @@ class TreeSearch:
                 price=self._weights(servers),
                 without=self._weights(servers),
             ),
-            # The work of all nodes so far, so that a small tree never waits for the compiler.
+            # The work of all earlier nodes counts, so that small trees never wait for the compiler.
             work=(self.nodes + budget) * (entries + servers + jobs) // PATIENCE,
             largest=4 * self._instance.forbidden_price,
         )
