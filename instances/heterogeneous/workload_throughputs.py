@@ -83,7 +83,7 @@ def with_throughputs(
             key = job.min_gpus, job.gpu_types
             choices = choices_of.get(key)
             if choices is None:
-                # A job without any available GPU type gets a model too; later checks report it.
+                # A job that no available GPU type suits gets a model too; later checks reject it.
                 taken = [found for found in gpu_types if job.takes(found.name)] or gpu_types
                 choices = choices_of[key] = table.types_for(job.min_gpus, taken)
             kind = choices[models.below(len(choices))]

@@ -201,7 +201,7 @@ class View:
             and tenure.frees_at_once
             and math.isinf(tenure.length_s)
         )
-        # While identical leases are skipped: (totals before them, end of the last skipped lease).
+        # While identical leases are skipped, `_skipped` is (totals before, end of the last lease).
         self._skipped: tuple[Totals, float] | None = None
         self._observers = observers
         self._hosted: dict[int, JobRun] = {}

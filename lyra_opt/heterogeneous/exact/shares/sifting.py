@@ -372,7 +372,7 @@ class _Sifting:
         _, lead, family = np.unique(jobs.family[in_family], return_index=True, return_inverse=True)
         families = self._merged(in_family, family, in_family[lead])
         start, slope = self._use(now, ~free)
-        # With this many GPUs, no time constraint is binding.
+        # This number of GPUs is so large that no time constraint binds.
         many = 4 * np.maximum(programme.gpus, np.abs(start)) / jobs.time
         change = margin * np.maximum(now.prices, LEAST_PRICE * now.prices.max())
         ask = now.prices + change
