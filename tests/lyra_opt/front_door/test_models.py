@@ -307,7 +307,7 @@ def test_the_command_exports_what_it_solves(tmp_path, capsys):
     assert not capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("suffix", "says"), [(".mps", "never above"), (".pb", "never below")])
+@pytest.mark.parametrize(("suffix", "says"), [(".mps", "a lower bound"), (".pb", "a time grid")])
 def test_a_model_with_another_optimum_says_so(suffix, says, tmp_path, capsys):
     """Nobody takes the optimum of a relaxation for that of the instance."""
     job = {"id": "j", "min_workers": 1, "max_workers": 2, "work_worker_s": 60}
