@@ -325,7 +325,7 @@ REFUSED: dict[str, dict[str, Any]] = {
     "cluster.servers is 0: must be an integer": {"changes": {"cluster.servers": 0}},
     "clster": {"changes": {"clster": 1}},
     "row 0, column gpus is": {"jobs": TRACE.assign(gpus=0), "changes": {"cluster.servers": 1}},
-    "columns is .*must include submit_s": {"jobs": pd.DataFrame({"id": ["a"], "work_worker_s": 1.0})},
+    "must include submit_s": {"jobs": pd.DataFrame({"id": ["a"], "work_worker_s": 1.0})},
     "jobs.trace is .*an object is given": {
         "jobs": TRACE,
         "changes": {"jobs.trace": "t", "cluster.servers": 1},
