@@ -273,7 +273,7 @@ def _lower_curve(instance: ReducedReclaim) -> NDArray[Any]:
     price = np.array(leveled.price, dtype=dtype)
     envelope = np.concatenate((np.zeros(1, dtype=dtype), np.cumsum(np.sort(price))))
     lower: NDArray[Any] = -(-envelope // scale)
-    # Of any k servers, the dearest alone costs at least the k-th smallest single-server cost.
+    # The dearest of any k servers costs at least the k-th smallest single-server cost.
     alone = instance.server_cost.astype(dtype).copy()
     np.add.at(
         alone,

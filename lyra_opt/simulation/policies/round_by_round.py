@@ -139,7 +139,7 @@ class RoundByRound(Policy):
     def _change(self, view: View) -> None:
         """Call the policy again at the start of the next round."""
         if self._is_carrying_out:
-            # Jobs that the policy itself stops are no reason to call the policy again.
+            # The policy is not called again for jobs that it stops itself.
             return
         self._is_changed = True
         self.wake_s = min(self.wake_s, self._tenure.decides_at_s(view.now_s))
