@@ -46,9 +46,9 @@ def assert_conforms(
     8. bound <= optimum <= objective when minimising, and the reverse when maximising.
     9. Its answer is never worse than its warm start.
     10. With any time limit, even 0, it neither fails nor claims what it did not prove. If it finds
-    no solution, it names the time limit as the reason.
+        no solution, it names the time limit as the reason.
     11. The observer sees improving objectives, the last of which is the answer's. The bounds that
-    it sees keep rule 8.
+        it sees keep rule 8.
 
     Float objectives count as equal within 1e-9 relative (`lyra_opt.core.result.same_value`).
 
