@@ -139,8 +139,9 @@ def _compute(
     from lyra_opt.commands.output import output_folder, require_folder_path, stdout_kept_clean
     from lyra_opt.experiments.executor import EXIT_INTERRUPTED
     from lyra_opt.experiments.settings import engine_of
-    from lyra_opt.paper_figures.paper import OVERVIEW, report_of, run_paper, write_pages
+    from lyra_opt.paper_figures.paper import report_of, run_paper, write_pages
     from lyra_opt.paper_figures.setting import Setting
+    from lyra_opt.paper_figures.stored import OVERVIEW
 
     folder = Path(paper.folder if arguments.out is None else arguments.out)
     require_folder_path("--out", folder)

@@ -28,6 +28,7 @@ from lyra_opt.paper_figures import dally_plots, hadar_plots, lyra_plots
 from lyra_opt.paper_figures.comparison import markdown_table, rule_of_verdicts
 from lyra_opt.paper_figures.evaluation import compared, function_of, missing_traces, runs_of
 from lyra_opt.paper_figures.results import Results
+from lyra_opt.paper_figures.stored import OVERVIEW
 from lyra_opt.paper_figures.verdicts import RULE, Verdict
 
 if TYPE_CHECKING:
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 
 TEMPLATES = Path(__file__).parent / "templates"
 PAGE = "index.html"
-OVERVIEW = "overview.md"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from lyra_opt.paper_figures.document import PaperTable, PublicationTable
 
 OVERVIEW = "overview.md"
+"""The page that counts the verdicts of a paper, in the stored pages and in those of a run."""
 
 _INSTALLED = Path(__file__).parent / "pages"
 PAGES = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).resolve().parents[1] / "docs/papers"
