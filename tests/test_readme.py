@@ -23,6 +23,7 @@ from lyra_opt.core.problem import find_problem, problems
 from lyra_opt.core.solver import solver_names
 from lyra_opt.simulation.scheme import ComposedScheme, find_scheme, scheme_names
 from lyra_opt.testing.conformance import assert_conforms
+from tests.prose.extraction import CODE
 
 ROOT = Path(__file__).parent.parent
 MADE = ("docs/_gallery", "docs/api/generated", "docs/example_scheme")
@@ -242,10 +243,9 @@ def test_the_policy_that_is_shown_conforms():
     assert answer.objective == pytest.approx((20 + 20 + 10 / 3) / 2)
 
 
-PACKAGES = ("lyra_opt", "formulations", "instances", "experiments", "paper_figures")
 PROSE = ["CONTRIBUTING.md", *SITE]
-PROSE += [str(p.relative_to(ROOT)) for name in PACKAGES for p in (ROOT / name).rglob("README.md")]
-SOURCES = [str(p.relative_to(ROOT)) for name in PACKAGES for p in (ROOT / name).rglob("*.py")]
+PROSE += [str(p.relative_to(ROOT)) for name in CODE for p in (ROOT / name).rglob("README.md")]
+SOURCES = [str(p.relative_to(ROOT)) for name in CODE for p in (ROOT / name).rglob("*.py")]
 OF_OTHERS = {
     "scheduler/scheduler.py",
     "scheduler/utils.py",
@@ -318,7 +318,7 @@ def paths_of_nothing(page: str) -> list[str]:
 
 def names_of_nothing(page: str) -> list[str]:
     """Return the dotted names in a page that are no module, no object and no entry-point group."""
-    pattern = rf"(?<![\w./-])(?:{'|'.join(PACKAGES)})(?:\.[A-Za-z_]\w*)+"
+    pattern = rf"(?<![\w./-])(?:{'|'.join(CODE)})(?:\.[A-Za-z_]\w*)+"
     missing = []
     for name in re.findall(pattern, "\n".join(passages(page))):
         if name in BUILT_IN or "my_" in name or (ROOT / name).is_file():
