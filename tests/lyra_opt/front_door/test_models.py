@@ -56,7 +56,9 @@ def optimum_by_pulp(model: Any) -> float | None:
     """Return what CBC finds, None if there is no solution."""
     import pulp
 
-    model.solve(pulp.PULP_CBC_CMD(msg=False, gapRel=0, _skip_v4_deprecation=True))
+    options = ["preprocess off"]  # as the docstring of `lo.model` says
+    cbc = pulp.PULP_CBC_CMD(msg=False, gapRel=0, options=options, _skip_v4_deprecation=True)
+    model.solve(cbc)
     return None if model.status == pulp.LpStatusInfeasible else pulp.value(model.objective) or 0.0
 
 
