@@ -182,7 +182,7 @@ def test_table_5_from_end_to_end(folder):
     page = (folder / "lyra-table-5.md").read_text()
     assert page.startswith("# Lyra (EuroSys 2023), Table 5")
     assert "116 published numbers. Verdicts on values: " in page
-    assert "; gains: " in page
+    assert " Verdicts on gains: " in page
     assert "By the rule of version 0.1.0" in page
     rows = [line.split(" | ") for line in page.splitlines() if line.startswith(("| Baseline |",))]
     assert rows[1][1:3] == ["queue mean (s)", "3072"]
