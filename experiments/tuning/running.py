@@ -55,13 +55,14 @@ COMPILED = "compiled"
 
 @dataclass(kw_only=True)
 class _Runs:
-    """The rows of a tuning's store, extended by running further tasks on demand."""
+    """The simulations of a tuning, which are read from the store or run on demand."""
 
     store: ResultStore
     engine: Engine
     folder: Path
     advance: Callable[[], None]
     known: dict[str, ReplayRecord]
+    positions: dict[str, int] = field(default_factory=dict)
     waiting: deque[TrialTask] = field(default_factory=deque)
     records: Generator[RunRecord, None, None] | None = None
 
@@ -73,10 +74,13 @@ class _Runs:
         SimulationError
             If a run ended in an error.
         """
-        new = dict.fromkeys(each.key for each in tasks if each.key not in self.known)
         by_key = {each.key: each for each in tasks}
-        for position, key in enumerate(new, len(self.known)):
-            self.waiting.append(replace(by_key[key], position=position))
+        # Stored runs count too, so that an interruption does not change later positions.
+        for key in by_key:
+            self.positions.setdefault(key, len(self.positions))
+        new = [key for key in by_key if key not in self.known]
+        for key in new:
+            self.waiting.append(replace(by_key[key], position=self.positions[key]))
         # Local worker processes wait for later tasks; a Dask scheduler gets each batch separately.
         stays = isinstance(self.engine, LocalProcesses)
         if new and self.records is None:
@@ -99,7 +103,7 @@ class _Runs:
 
 @dataclass(frozen=True, kw_only=True)
 class _Point:
-    """A point of the scenario's axes, which is tuned separately."""
+    """A combination of values of the scenario's axes, which is tuned separately."""
 
     tuning: Tuning
     point: Mapping[str, Any]

@@ -89,12 +89,13 @@ def test_an_interrupted_search_goes_on(run, small, tmp_path, monkeypatch):
         if len(stored) == 7:
             raise KeyboardInterrupt
         stored.append(record.key)
-        add(store, record)
+        if len(stored) != 3:  # as if this run were still going on while later ones completed
+            add(store, record)
 
     with monkeypatch.context() as patched:
         patched.setattr(ResultStore, "add", counting)
         code, _, err = run("tune", small, "--out", cut)
-    assert (code, len(load_study(cut))) == (130, 7), err
+    assert (code, len(load_study(cut))) == (130, 6), err
     assert_one_line_error(run("tune", small, "--out", cut), "--resume")
     for folder, processes in ((cut, 2), (whole, 1)):
         again = ("--resume", "--processes", processes)
