@@ -76,6 +76,7 @@ class PricedProgress(RoundPolicy):
             name: max((server.gpus.get(name, 0) for server in state.servers), default=0)
             for name in self._types
         }
+        self._rates = {}  # the speeds depend on the servers, which can be lent or reclaimed
 
     def decide(self, state: RoundState) -> Decision:
         """Return the placement of each gang in the round."""
@@ -138,7 +139,7 @@ class PricedProgress(RoundPolicy):
         gangs: NDArray[np.int64],
         steps: NDArray[np.float64],
     ) -> NDArray[np.float64]:
-        """Return the values after raising critical jobs to the best value per GPU of any job."""
+        """Return the jobs' values, with critical jobs raised to the highest value per GPU."""
         fastest = rates.max(axis=1)
         usable = fastest > 0
         alone_s = np.where(usable, steps / np.where(usable, fastest, 1.0), 0.0)
@@ -151,7 +152,7 @@ class PricedProgress(RoundPolicy):
         return values * factors[:, None]
 
     def _placed(self, state: RoundState, chosen: list[tuple[int, str]]) -> RoundDraft:
-        """Place gangs on their types: gangs that stay first, then larger gangs first."""
+        """Place gangs on their GPU types, first gangs that stay put, then the largest gangs."""
         draft = RoundDraft(state.servers)
         moved = []
         for row, name in chosen:

@@ -215,6 +215,17 @@ def test_priced_progress_leaves_no_gpu_idle_that_could_be_used():
     assert decision == {"x": ({"s0": {"a": 2}, "s1": {"b": 1}},)}
 
 
+def test_priced_progress_uses_the_servers_of_its_last_preparation():
+    """A gang that only fits the fast type after servers were lent gets the fast type then."""
+    jobs = [job("x", 9, gang=2, throughput={"a": 4.0, "b": 1.0})]
+    policy = PricedProgress()
+    places = [
+        list(decided(policy, state_of(instance_of([{"a": gpus}, {"b": 2}], jobs)))["x"][0])
+        for gpus in (1, 2)
+    ]
+    assert places == [["s1"], ["s0"]]
+
+
 @pytest.mark.parametrize("name", ["criticality", "inertia"])
 def test_priced_progress_refuses_bad_parameters(name):
     """One clear error."""
