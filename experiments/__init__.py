@@ -1,1 +1,1 @@
-"""Experiments: studies and scenarios as TOML files, a runner, a store of results, and reports."""
+"""Run solver studies and cluster simulations from TOML files, store each run, and write reports."""

@@ -1,4 +1,4 @@
-"""Compute the numbers of a report from stored runs."""
+"""Compute the tables of a study report (gaps, proofs and times of solvers) from stored runs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ class Analysis:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """The runs as `lyra_opt.experiments.frames.load_study` returns them, with more columns.
+        """A data frame with one row per run of the study, including its gaps and proof times.
+
+        The other columns are those of `lyra_opt.experiments.frames.load_study`.
 
         ``family_label`` and ``group_label`` are names in words. ``sense`` is "min" or "max", or
         None if no instance was generated. ``excess_percent`` is NaN if the optimum is not proved or
@@ -78,7 +80,7 @@ class Analysis:
 
     @cached_property
     def axes(self) -> dict[str, str]:
-        """The axis columns of the study other than size, with their names."""
+        """The names of the study's axes except the instance size, by column of `frame`."""
         names = dict.fromkeys(name for run in self.runs for name in run.axes)
         columns = dict(zip(self.frame.attrs["axes"], names, strict=True))
         return {column: name for column, name in columns.items() if name != self.size_name}
@@ -95,7 +97,7 @@ class Analysis:
         return list(self.frame.configuration[~self.frame.reference].unique())
 
     def gap_table(self) -> pd.DataFrame:
-        """Return a row for each family, size, value of each axis, and configuration.
+        """Return a table of gaps by family, size, combination of axis values, and solver.
 
         Instances from files or from the library have any size, so their size is not a column. The
         other columns are those of `summaries`.
@@ -103,19 +105,19 @@ class Analysis:
         return self.summaries(FAMILY, self.size_name, *self.axes)
 
     def family_table(self) -> pd.DataFrame:
-        """Return a row for each family and configuration."""
+        """Return a table of gaps and times with a row for each instance family and solver."""
         return self.summaries(FAMILY)
 
     def sums_table(self) -> pd.DataFrame:
-        """Return a row for each named group of families and configuration."""
+        """Return a table of gaps and times with a row for each group of families and solver."""
         return self.summaries(GROUP)
 
     def overall_table(self) -> pd.DataFrame:
-        """Return the rows of `family_table`, followed by the rows of `sums_table`."""
+        """Return a table of gaps and times by family, followed by rows for groups of families."""
         return pd.concat([self.family_table(), self.sums_table()], ignore_index=True)
 
     def summaries(self, *by: str) -> pd.DataFrame:
-        """Return a row of summary statistics for each group of runs and configuration.
+        """Return statistics of gaps, proofs and times by solver and by value of the columns `by`.
 
         ``instances`` = ``compared`` + ``unproved`` + ``without_solution`` + ``failed`` +
         ``unsupported``: no instance is dropped. A mean over nothing is NaN. The columns are:
@@ -209,7 +211,7 @@ class Analysis:
         return self._named(found.drop(columns=["least", "has_known", "supported"]))
 
     def speed_table(self, yardstick: str, *by: str) -> pd.DataFrame:
-        """Return a row of times for each group of runs and configuration.
+        """Return the times of each solver, and their ratios to the times of the solver `yardstick`.
 
         Columns in addition to those that describe instances and solver:
 
@@ -246,7 +248,7 @@ class Analysis:
         return self._named(found)
 
     def _log_ratio(self, time_s: pd.Series, yardstick: str) -> pd.Series:
-        """Return the logarithm of each time divided by the yardstick's time on that instance."""
+        """Return log(time / time of the solver `yardstick` on the same instance) for each run."""
         is_yardstick = self.frame.configuration == yardstick
         of_yardstick = pd.Series(
             time_s[is_yardstick].to_numpy(), index=self.frame.cell[is_yardstick]
@@ -254,7 +256,7 @@ class Analysis:
         return log_ratio(time_s, self.frame.cell.map(of_yardstick))
 
     def grouped(self, frame: pd.DataFrame, *by: str) -> Any:
-        """Group the runs by columns and configuration, in the order of tables.
+        """Group runs by the columns `by` and by solver, in the order in which tables list them.
 
         Families are in the order of the study. Values of an axis are numbers in increasing order,
         followed by texts in file order.
@@ -279,12 +281,12 @@ def counted_proof_time_s(frame: pd.DataFrame) -> pd.Series:
 
 
 def log_ratio(time_s: pd.Series, yardstick_s: pd.Series) -> pd.Series:
-    """Return the logarithm of the ratio of two times; NaN if a time is missing."""
+    """Return the logarithm of `time_s` / `yardstick_s` for each run; NaN if a time is missing."""
     return np.log(time_s.clip(lower=SHORTEST_TIME_S) / yardstick_s.clip(lower=SHORTEST_TIME_S))
 
 
 def family_label(run: SolverRecord) -> str:
-    """Return the family of a run with the parameters that are not axes, sorted by name.
+    """Return a label with the instance family of a run and its parameters that are not study axes.
 
     Instances from files or from the library are labelled by their group only.
     """
@@ -297,7 +299,7 @@ def family_label(run: SolverRecord) -> str:
 
 
 def fixed_parameters(run: SolverRecord) -> dict[str, AxisValue]:
-    """Return the parameters of a run's family that are not axes, sorted by name.
+    """Return the family parameters of a run that are not axes of the study, sorted by name.
 
     Instances from files or from the library have no such parameters.
     """

@@ -158,7 +158,7 @@ def add_keys_options(parser: argparse.ArgumentParser, files: str) -> None:
 
 
 def print_keys(arguments: argparse.Namespace, table: type[Any], title: str) -> bool:
-    """Print the keys or the schema of a table if an option asks for it; return whether it does."""
+    """Print the keys or schema of `table` for --keys or --schema; return False without either."""
     import json
 
     from lyra_opt.commands.output import text_width
@@ -256,7 +256,7 @@ def bundled_studies() -> list[str]:
 
 
 def find_study(name: str) -> Path:
-    """Return the path of a study file, or of the bundled study of that name.
+    """Return the path of the study that `name` gives as a file path or as a bundled study's name.
 
     Raises
     ------

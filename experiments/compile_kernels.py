@@ -33,7 +33,7 @@ VARIANTS = {
 
 
 def parameters_of(problem: str, variant: str, size: int) -> dict[str, Any]:
-    """Return family and parameters of an instance with many decisions."""
+    """Return the generator family and parameters for an instance with `size` jobs or servers."""
     parameters: dict[str, dict[str, Any]] = {
         "reclaim": {"family": "messy-dist", "servers": size, "semantics": variant},
         "allocation": {
@@ -65,14 +65,14 @@ def parameters_of(problem: str, variant: str, size: int) -> dict[str, Any]:
 
 @cache
 def has_backend(problem: str, name: str) -> bool:
-    """Return whether a solver is a model for a general solver such as HiGHS or CP-SAT."""
+    """Return whether a solver passes a model to a general solver such as HiGHS or CP-SAT."""
     module = type(find_solver(problem, name)).__module__
     # The HiGHS models of time shares are in lyra_opt, because Gavel's rounds solve them.
     return ".formulations" in module or module.endswith("_model")
 
 
 def compile_kernels(problem: str) -> None:
-    """Compile each kernel of a problem by running its own solvers and its bound."""
+    """Compile a problem's numba kernels by running its bound and its solvers without a backend."""
     kernels.COMPILE_FROM_WORK = 0
     names = [name for _, name in solver_names(problem) if not has_backend(problem, name)]
     for variant in VARIANTS[problem]:

@@ -150,7 +150,7 @@ def compare_folders(a: Path, b: Path) -> Diff:
 
 
 def _constants(names: Sequence[str], frames: Sequence[pd.DataFrame]) -> Unequal:
-    """Return the columns that have one single value in each frame, if these values differ."""
+    """Return the columns with one value in the whole first frame and another in the second."""
     found = {}
     for name in names:
         a, b = (frame[name].unique().tolist() for frame in frames)
@@ -160,7 +160,10 @@ def _constants(names: Sequence[str], frames: Sequence[pd.DataFrame]) -> Unequal:
 
 
 def _paired(frames: Sequence[pd.DataFrame], identity: Sequence[str]) -> pd.DataFrame | None:
-    """Return the pairs of runs with columns ``_a`` and ``_b``; None if no unique pairing exists."""
+    """Return a frame with one row per pair of matching runs; None if no unique pairing exists.
+
+    The columns of the two runs end in ``_a`` and ``_b``.
+    """
     if any(frame.duplicated(identity).any() for frame in frames):
         return None
     a, b = (
@@ -196,7 +199,7 @@ def _differences(
 
 
 def _difference(pairs: pd.DataFrame, measure: str, draws: Sequence[str]) -> dict[str, float] | None:
-    """Return the row of a measure over some pairs; None if no pair has it in both runs."""
+    """Return a measure's mean paired difference and interval; None if no pair has both values."""
     columns = [f"{measure}_a", f"{measure}_b"]
     measured = pairs.dropna(subset=columns)
     if measured.empty:
@@ -238,7 +241,7 @@ def _unequal(a: Mapping[str, Any], b: Mapping[str, Any]) -> Unequal:
 
 
 def print_diff(diff: Diff, a: Path, b: Path) -> None:
-    """Print a comparison for people."""
+    """Print the comparison of two result folders as readable text."""
     print(f"A: {a}\nB: {b}")
     for line in _lines(diff):
         print_line(line, indent="    ")
@@ -270,7 +273,7 @@ def _table(measures: pd.DataFrame) -> TextTable:
 
 
 def _lines(diff: Diff) -> Iterator[str]:
-    """Yield the lines of a comparison that come before its table."""
+    """Yield the lines that `print_diff` prints before the table of measures."""
     yield f"{diff.pairs} pairs of runs."
     lists = (
         ("Failed in A or B", diff.failed),

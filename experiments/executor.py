@@ -98,7 +98,7 @@ def run_stored(
 
 
 def require_own_store(study: StudyRecord, folder: Path, *, resume: bool) -> None:
-    """Raise `UserError` if a folder has a store that these runs cannot be added to.
+    """Raise `UserError` if the store in a folder must not be continued or belongs to another study.
 
     `run_stored` makes the same check; call this function to fail before any output. Parameters as
     in `run_stored`.
@@ -117,7 +117,7 @@ def require_own_store(study: StudyRecord, folder: Path, *, resume: bool) -> None
 
 
 def open_store(study: StudyRecord, folder: Path, *, resume: bool) -> ResultStore:
-    """Open the store of a folder for writing, new or to be continued; see `run_stored`."""
+    """Open the result store in a folder for writing; create the store if it does not exist."""
     require_own_store(study, folder, resume=resume)
     exists = (folder / STORE_FILE).exists()
     store = ResultStore.open(folder) if exists else ResultStore.create(folder, study)

@@ -1,4 +1,4 @@
-"""Stored runs of any kind as a pandas data frame with one row per run."""
+"""Load stored runs of any kind as a pandas data frame with one row per run."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def load_study(folder: str | Path) -> pd.DataFrame:
 
 
 def stored_runs(folder: Path) -> list[Any]:
-    """Return the records in the store of a folder, at least one; raises like `load_study`."""
+    """Return the run records stored in a folder; raise `InputError` if no run is stored."""
     with ResultStore.open(folder) as store:
         runs = store.runs()
     if not runs:
@@ -71,7 +71,10 @@ def stored_runs(folder: Path) -> list[Any]:
 
 
 def frame_of(runs: Sequence[RunRecord]) -> pd.DataFrame:
-    """Return a data frame of at least one record, all of one kind, as `load_study` does."""
+    """Return a non-empty list of run records of one kind as a data frame with one row per record.
+
+    The columns are those of `load_study` that one record determines.
+    """
     import pandas as pd
 
     kept = [column.name for column in fields(runs[0]) if column.metadata != BESIDE]
@@ -101,7 +104,7 @@ def frame_of(runs: Sequence[RunRecord]) -> pd.DataFrame:
 
 
 def in_order(values: pd.Series) -> pd.Series:
-    """Return the sort rank of each value: missing values, numbers, then texts in file order."""
+    """Return each value's sort rank: missing values, numbers, then texts by first occurrence."""
     found = sorted(
         values.dropna().unique(),
         key=lambda value: (1, 0) if isinstance(value, str) else (0, value),

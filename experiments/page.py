@@ -1,4 +1,4 @@
-"""Result pages: a self-contained HTML file, and its plots as separate files."""
+"""Write a result page as a self-contained HTML file, and its plots as separate files."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def write_plots(folder: Path, plots: Iterable[Plot]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class HowRun:
-    """Command, dates and machines of the runs that a page shows.
+    """The command line, the dates and the machines of the runs on a result page.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class HowRun:
 
 
 def how_run(study: StudyRecord, runs: Sequence[RunRecord]) -> HowRun:
-    """Return command, dates and machines of the runs of a store, of which there is at least one."""
+    """Return the command line, the dates and the machines of a non-empty list of stored runs."""
     moments = sorted(run.started_at[:16].replace("T", " ") for run in runs)
     dates = f"{moments[0]} UTC"
     if moments[0] != moments[-1]:
@@ -104,7 +104,7 @@ def how_run(study: StudyRecord, runs: Sequence[RunRecord]) -> HowRun:
 
 
 def environments_of(runs: Sequence[RunRecord]) -> list[tuple[str, int]]:
-    """Return machine and versions in words, each with its number of runs."""
+    """Return each combination of machine and package versions as text, with its number of runs."""
     return sorted(Counter(map(_environment_in_words, runs)).items())
 
 

@@ -1,4 +1,4 @@
-"""Run tasks in worker processes, and survive workers that a task kills."""
+"""Run tasks in worker processes, and continue if a task kills its worker."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ WORKER_DIED = (
 
 
 class Task(Protocol):
-    """A task of any kind, which is pickled and sent to a worker process.
+    """A unit of work that runs in a worker process and returns one row for the result store.
 
     It must not contain anything that is defined in the program's main module, which workers lack.
     """
@@ -65,14 +65,14 @@ class Task(Protocol):
 
     @property
     def files(self) -> Sequence[Path]:
-        """Files that the task reads, for machines that share no file system."""
+        """Files that the task reads; they are sent to machines without a shared file system."""
 
     @property
     def documents_folder(self) -> Path | None:
-        """Absolute folder for the documents of the row; None without documents."""
+        """Absolute path of the folder for documents that the run writes; None without documents."""
 
     def run(self) -> RunRecord:
-        """Run the task and return its row; any exception makes the run a failed one."""
+        """Run the task and return the row with its result; an exception marks the run as failed."""
 
     def failed(self, started_at: datetime, message: str) -> RunRecord:
         """Return the row of a failed run."""
@@ -80,7 +80,7 @@ class Task(Protocol):
 
 @dataclass(frozen=True)
 class Started:
-    """Tasks that an engine has started.
+    """Tasks that an engine has started, with an iterator over their rows and with their progress.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ Shares = Any
 
 
 def new_shares(processes: int) -> Shares:
-    """Return shared progress values for a number of workers, or for `IN_THIS_PROCESS`."""
+    """Allocate a shared array for the progress of each submitted task, for `processes` workers."""
     return multiprocessing.get_context("spawn").RawArray("d", TASKS_AHEAD * max(1, processes))
 
 
@@ -140,7 +140,10 @@ class LocalProcesses:
     spares_one: bool = False
 
     def start(self, tasks: Sequence[Task], folder: Path) -> Started:
-        """Start the tasks in worker processes; see `run_tasks`."""
+        """Start the tasks in worker processes, and return an object that yields their rows.
+
+        Rows and failures are as in `run_tasks`.
+        """
         is_open = isinstance(tasks, deque)  # tasks may be added later
         count = self.processes if is_open else min(self.processes, len(tasks))
         if self.spares_one and count == 1:
@@ -186,7 +189,7 @@ def run_tasks(
 def _run_until_a_worker_dies(
     waiting: deque[Task], processes: int, folder: Path, shares: Shares
 ) -> Generator[RunRecord, None, list[Task]]:
-    """Yield rows until all tasks are done or a worker dies; return the tasks to run again alone."""
+    """Yield rows until all tasks end or a worker dies; return the submitted tasks without a row."""
     running: dict[Future[RunRecord], tuple[Task, int]] = {}
     places = list(range(len(shares)))
     with worker_pool(processes, shares) as pool:  # which starts workers as it needs them
@@ -231,7 +234,7 @@ def _submitted(
 
 @contextmanager
 def _main_left_out() -> Iterator[None]:
-    """Start processes without the program's main module inside this context.
+    """Hide the program's main module, so that processes started in this context do not import it.
 
     Otherwise a new process would run a user's script again, which would start processes itself.
     """
@@ -257,7 +260,7 @@ def attempt(
     show: Callable[[float], None],
     *caught: type[BaseException],
 ) -> RunRecord:
-    """Run a task; a failure of any kind gives a row of status error.
+    """Run a task and return its row, which has status error if the task fails.
 
     Parameters
     ----------
@@ -282,7 +285,7 @@ def attempt(
 
 
 def in_words(error: BaseException) -> str:
-    """Return class and message of an error, as rows show them."""
+    """Return the class and the message of an error as text."""
     return f"{type(error).__name__}: {error}"
 
 
@@ -298,7 +301,7 @@ def _result(future: Future[RunRecord], task: Task) -> RunRecord:
 
 @contextmanager
 def worker_pool(processes: int, shares: Shares | None = None) -> Iterator[ProcessPoolExecutor]:
-    """Return a pool whose workers end with this context, at once after an error or Ctrl-C.
+    """Provide a pool whose workers end with this context; an error or Ctrl-C kills them at once.
 
     Workers also end if this process is killed, and write nothing to its output.
     """
@@ -330,7 +333,7 @@ _until_the_end = ExitStack()
 
 
 def _prepare_worker(shares: Shares | None, loudness: Loudness) -> None:
-    """Set up a worker process: own process group, no output, and an end when its parent ends."""
+    """Give a worker process its own group, discard its output, and end it when its parent ends."""
     global _shares
     _shares = shares
     _until_the_end.enter_context(forgiving_stderr())

@@ -28,7 +28,7 @@ RECORD = "the record of the library"
 
 
 class Proofs:
-    """The proved optimum and the best bound of each instance, by cell.
+    """The proved optimum and the best dual bound of each instance of a study, from all its runs.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Proofs:
 
     @cached_property
     def optima(self) -> Mapping[str, Number]:
-        """The proved optimum of each instance that has one, by cell.
+        """The optimum of each instance with a proved optimum, by the key of the instance.
 
         An optimum is proved if the best bound of all runs equals the best objective, or if the
         family knows it by construction. The library's record counts as a run.
@@ -61,12 +61,12 @@ class Proofs:
         }
 
     def of_cell(self, cell: str) -> Evidence | None:
-        """Return the combined evidence on an instance; None if it was never generated."""
+        """Return the combined results of all runs on an instance; None without an instance."""
         return self._evidence.get(cell)
 
     @cached_property
     def witnesses(self) -> Mapping[str, frozenset[str]]:
-        """The independent methods that prove the optimum of each instance, by cell.
+        """The independent methods that prove each proved optimum, by the key of the instance.
 
         A reference solver counts as its engine, so two references with the same engine are one
         method. All other solvers count as the problem's own bound. A family with a known optimum
@@ -95,7 +95,10 @@ class Proofs:
         return {cell: frozenset(methods) for cell, methods in found.items()}
 
     def columns(self) -> dict[str, list[Number | None]]:
-        """Return further columns of the runs, such as excess_percent, by name; see `load_study`."""
+        """Return the columns computed from all runs on an instance, such as the gap to its optimum.
+
+        `lyra_opt.experiments.frames.load_study` explains the columns.
+        """
         return {
             "optimum": [self.optima.get(run.cell) for run in self._runs],
             "excess_percent": [self.excess_percent(run) for run in self._runs],
@@ -121,7 +124,7 @@ class Proofs:
         return math.inf if gap is None else 100 * gap
 
     def excess_over_best_percent(self, run: SolverRecord) -> float:
-        """Return the gap of a run to the best objective in percent; NaN without a solution."""
+        """Return a run's gap to the best known objective in percent; NaN without a solution."""
         if run.objective is None or run.status is Status.ERROR:
             return math.nan
         gap = self._evidence[run.cell].gap_to_best(run.objective)
@@ -140,7 +143,7 @@ def _method(problem: str, solver: str) -> str:
 
 
 def evidence_of(runs: Sequence[SolverRecord]) -> Evidence | None:
-    """Return the combined evidence of the runs on an instance; None if it was never generated."""
+    """Combine the results of the runs on one instance; return None if it was never generated."""
     variant = next((variant for run in runs if (variant := variant_of(run)) is not None), None)
     if variant is None:
         return None
@@ -151,7 +154,7 @@ def evidence_of(runs: Sequence[SolverRecord]) -> Evidence | None:
 
 
 def claim_of_record(run: SolverRecord) -> Claim | None:
-    """Return the claim of the library's record on a run's instance; None if it has no claim."""
+    """Return the library's best known value and bound for a run's instance; None if unknown."""
     if run.family != LIBRARY:
         return None
     name = str(run.family_parameters[LIBRARY])
@@ -173,7 +176,7 @@ def sense_of(run: SolverRecord) -> Sense | None:
 
 
 def find_contradictions(runs: Sequence[SolverRecord]) -> list[str]:
-    """Return one line for each contradiction among results on one instance.
+    """Return one line for each contradiction between results of different runs on one instance.
 
     Contradictions are those of `lyra_opt.core.evidence.Evidence.contradictions`, and runs of one
     cell on different instances. Failed runs claim nothing.

@@ -1,4 +1,4 @@
-"""Rows of a store of results: the columns of every run, and the columns of each kind of run.
+"""Define the columns of a result store: those of every run, and those of each kind of run.
 
 A kind of run is a frozen dataclass with a class variable `kind`, whose fields are its columns, and
 an entry of `KINDS`. A field of a type that SQLite lacks says in its metadata how to store it.
@@ -107,7 +107,7 @@ ERROR = "error"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyRecord:
-    """The study, or other list of runs, to which a store belongs.
+    """The study, or other list of runs, whose results a store contains.
 
     Parameters
     ----------
@@ -146,7 +146,9 @@ class StudyRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """The columns of a run of any kind; None stands for NULL.
+    """One run in a result store, with the columns that all kinds of runs share.
+
+    None is stored as NULL.
 
     Parameters
     ----------
@@ -190,7 +192,7 @@ class RunRecord:
     """Columns with measured values, in addition to figures and counters."""
 
     def check(self) -> None:
-        """Raise `FieldError` if a column breaks a rule of its kind, apart from its type."""
+        """Raise `FieldError` if a value of the right type breaks another rule of its column."""
 
     study: str
     position: int
@@ -331,7 +333,7 @@ class ReplayStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayRecord(RunRecord):
-    """One simulation: a workload on a cluster under a scheme.
+    """One simulation of a workload on a cluster under a scheduling scheme.
 
     ``wall_time_s`` and ``cpu_time_s`` measure the simulation alone. The tables are ``jobs``, with
     one row per job in the order of the workload, and ``series``, with one row per moment.
@@ -367,7 +369,7 @@ class ReplayRecord(RunRecord):
 
     @property
     def point(self) -> Mapping[str, AxisValue]:
-        """The values of the run on the scenario's axes, without the scheme."""
+        """The run's value on each axis of the scenario, by name of the axis, without the scheme."""
         return {name: value for name, value in self.axes.items() if name != "scheme"}
 
 
@@ -406,7 +408,7 @@ def columns_of(record: type[StudyRecord | RunRecord]) -> list[Field[Any]]:
 
 
 def encoded(record: StudyRecord | RunRecord) -> dict[str, Any]:
-    """Return the columns of a record as texts, integers, floats and None, by name."""
+    """Return a record as a row of texts, integers, floats and None that SQLite can store."""
     row = {}
     for column in columns_of(type(record)):
         value = getattr(record, column.name)

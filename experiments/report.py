@@ -108,16 +108,16 @@ class StudyReport:
 
     @cached_property
     def words(self) -> GapWords:
-        """The name of the gap (excess or shortfall) in tables over all runs."""
+        """The words for the gap in tables over all runs: excess, shortfall or gap."""
         return gap_words(*self.analysis.frame.sense.dropna())
 
     @cached_property
     def gaps(self) -> pd.DataFrame:
-        """A row for each family, size, value of each axis, and configuration."""
+        """The table of gaps by family, size, combination of axis values, and solver."""
         return self.analysis.gap_table()
 
     def shown(self, table: pd.DataFrame) -> TextTable:
-        """Return a table of gaps as a text table."""
+        """Return a data frame of gaps as a text table with readable headings."""
         return tables.gap_table(table, self.words)
 
     def with_status(self, status: Status) -> list[SolverRecord]:
@@ -160,7 +160,10 @@ def write_files(report: StudyReport, folder: Path) -> None:
 
 
 def make_report(folder: Path) -> StudyReport:
-    """Compute the report of the store in `folder`; raises like `write_report`."""
+    """Compute the content of a study report from the store in `folder`.
+
+    It raises `UserError` if the folder has no readable store of a study, or the store is empty.
+    """
     with ResultStore.open(folder) as store:
         study = store.study
     if study.kind != SolverRecord.kind:
@@ -231,7 +234,7 @@ def page_text(report: StudyReport) -> str:
 
 
 def _headline(row: Any, words: GapWords) -> str:
-    """Return a sentence on the gap of a solver on a group of families, without infinities."""
+    """Return a sentence on a solver's mean gap on a group of families, without infinite gaps."""
     what = f"{row.configuration}, {row.family}"
     if not row.compared:
         return f"{what}: {_without_optima(row, words)}."
@@ -255,7 +258,7 @@ def _headline(row: Any, words: GapWords) -> str:
 
 
 def _without_optima(row: Any, words: GapWords) -> str:
-    """Describe a solver that has no solution of an instance with a proved optimum."""
+    """Return a clause on a solver that solved no instance with a proved optimum."""
     if not row.unproved:
         return f"no solution yet on {counted(row.instances, 'instance')}"
     solved = f"{row.unproved} of {row.instances} instances without a proved optimum"

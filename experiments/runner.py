@@ -1,4 +1,4 @@
-"""Run a study: every solver on every instance, with each run stored when it completes.
+"""Run every solver of a study on every instance, and store each run when it completes.
 
 A run is a task for a worker process: it generates the instance, warms up, solves and checks.
 """
@@ -51,7 +51,7 @@ SEED_BITS = 53
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SolverTask:
-    """One run of a solver on an instance, as it is sent to a worker process.
+    """A task that runs one solver on one instance in a worker process.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class SolverTask:
         return seed >> (128 - SEED_BITS)
 
     def run(self) -> SolverRecord:
-        """Run the task in this process; every failure gives a row of status error."""
+        """Run the solver on the instance; return the row, with status error after a failure."""
         started_at = datetime.now(UTC)
         try:
             generated = _generated(self.cell, self.trace)
@@ -113,7 +113,7 @@ class SolverTask:
             return self.failed(started_at, in_words(error), **generated.columns)
 
     def record(self, started_at: datetime, status: Status, **outcome: Any) -> SolverRecord:
-        """Return the row of this run; `outcome` holds the columns that depend on the result."""
+        """Return the row of this run, with the result columns given in `outcome`."""
         trace = self.trace if self.cell.reads_trace else None
         parameters = dict(self.cell.parameters)
         columns = {
@@ -211,7 +211,7 @@ def _solved(task: SolverTask, generated: _Generated, started_at: datetime) -> So
 def _answer(
     task: SolverTask, solver: Solver, instance: Any, time_limit_s: float | None
 ) -> Answer[Any]:
-    """Run the solver on an instance in a separate process."""
+    """Run the solver on an instance in a separate process, and return its checked answer."""
     return solve_and_check(
         find_problem(task.cell.problem),
         instance,
@@ -275,7 +275,7 @@ def run_study(
     resume: bool = False,
     command: str | None = None,
 ) -> int:
-    """Run the tasks of a study that the store does not have yet, and check all results together.
+    """Run the tasks of a study without a stored result, and search all results for contradictions.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A ranking of solvers on instances of the library, by problem and grade, with intervals."""
+"""Rank solvers on library instances, by problem and difficulty grade, with 95 % intervals."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Scoreboard:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """The runs on library instances that the solver supports, with capped gaps."""
+        """A data frame of the runs on supported library instances, with gaps capped at 100 %."""
         frame = self.analysis.frame
         is_counted = (frame.family == LIBRARY) & (frame.status != Status.UNSUPPORTED)
         known = library().known
@@ -93,7 +93,7 @@ class Scoreboard:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """A row for each problem, grade and configuration, sorted by rank.
+        """The ranking, with a row for each problem, difficulty grade and solver configuration.
 
         Columns: ``problem``, ``grade``, ``rank``, ``configuration``; ``instances``, the number that
         the solver supports; ``of``, the number of all instances; and for each of `MEASURES` its
@@ -111,7 +111,7 @@ class Scoreboard:
         )
 
     def shown(self, problem: str) -> TextTable:
-        """Return the rows of a problem as a text table."""
+        """Return the ranking of the solvers of one problem as a text table."""
         rows = self.table[self.table.problem == problem]
         partial = rows.instances < rows.of
         ranks = rows["rank"].astype(str)
@@ -137,7 +137,7 @@ class Scoreboard:
 
     @cached_property
     def records_in_words(self) -> str:
-        """The records that grades and best known values come from, with their dates."""
+        """The names and dates of the library records that contain grades and best known values."""
         records = library().records
         return ", ".join(f"{each.library} of {each.date}" for each in records)
 
@@ -159,7 +159,7 @@ class Scoreboard:
         )
 
     def _processor_in_words(self) -> str:
-        """Return a sentence on the share of processor time in wall time."""
+        """Return a sentence with the ratio of processor time to wall time; empty without times."""
         timed = self.frame.dropna(subset=["cpu_time_s", "wall_time_s"])
         wall_time_s = timed.wall_time_s.sum()
         if not wall_time_s:
@@ -171,7 +171,7 @@ class Scoreboard:
         )
 
     def better_than_record(self) -> list[str]:
-        """Return a line for each instance on which a run beats the record."""
+        """Return a line for each instance on which a run beats the best value in the record."""
         known = library().known
         found: dict[str, str] = {}
         for run in self.analysis.runs:
@@ -200,7 +200,7 @@ def _counted(gap_percent: pd.Series) -> pd.Series:
 
 
 def _rows(problem: str, grade: str, frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a grade, sorted by rank."""
+    """Yield the ranking of solvers on the instances of one problem and grade, best solver first."""
     instances = frame.cell.nunique()
     rows: list[dict[str, Any]] = [
         {
@@ -228,7 +228,7 @@ def _rows(problem: str, grade: str, frame: pd.DataFrame) -> Iterator[dict[str, A
 
 
 def mean_with_interval(name: str, values: pd.Series) -> dict[str, float]:
-    """Return the mean of some values and the ends of its interval; NaN for a single value."""
+    """Return the mean and its 95 % bootstrap interval; the ends are NaN for a single value."""
     low = high = float("nan")
     if len(values) > 1:
         low, high = bootstrap_interval(values.to_numpy(float), RESAMPLES)

@@ -1,4 +1,4 @@
-"""Studies: which solvers run on which instances, with which limits.
+"""Read studies, which define the solvers to run, the instances to solve, and the limits.
 
 A study is a TOML file. Examples are in ``experiments/studies``; ``lyra-opt study --keys`` explains
 every key.
@@ -89,7 +89,7 @@ class Configuration:
 def configurations_of(
     study: StudyTable, groups: Collection[str], folder: Path
 ) -> tuple[Configuration, ...]:
-    """Return the solvers of all blocks; no solver may occur twice with the same limit."""
+    """Return the solver configurations of a study; no solver may have the same time limit twice."""
     found: list[Configuration] = []
     for position, block in enumerate(study.solvers):
         path = f"solvers[{position}]"
@@ -191,7 +191,7 @@ LARGEST_STUDY_BYTES = 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """A validated study, which runs every configuration on every cell of its groups.
+    """A validated study, with the instances and the solver configurations to run on them.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ class Study:
                 yield cell, configuration
 
     def meaning_hash(self) -> str:
-        """Return the SHA-256 of everything that decides what is run; comments do not count."""
+        """Return the SHA-256 of the study's name, instances, solver settings and trace."""
         meaning = {
             "name": self.name,
             "trace_sha256": None if self.trace is None else self.trace.sha256,

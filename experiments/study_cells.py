@@ -1,4 +1,4 @@
-"""The instances of a study before they are generated, and the trace that some are cut from."""
+"""List the instances of a study before they are generated, and find the study's job trace."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Trace:
 
     @property
     def name(self) -> str:
-        """The file name without folders, for rows that are read on other machines."""
+        """The file name of the trace, without the folders of this machine."""
         return Path(self.path).name
 
 
@@ -76,7 +76,7 @@ def find_trace(file: str) -> Trace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One instance of a study before it is generated.
+    """The description of one instance of a study, from which the instance is generated or read.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class Cell:
     file_sha256: str | None = None
 
     def arguments(self, trace: Trace | None) -> dict[str, Any]:
-        """Return the arguments of the family; `trace` is ignored unless the cell reads a trace."""
+        """Return the arguments for the family's generator, with the trace path if it reads one."""
         path = str(stand_in(trace.path)) if trace is not None and self.reads_trace else None
         return {**dict(self.parameters), "trace": path}
 
@@ -124,7 +124,7 @@ class Cell:
 
 
 def cells_of(blocks: Sequence[Block], configurations: int, trace: Trace | None) -> tuple[Cell, ...]:
-    """Return the checked cells of all blocks of instances; no cell may occur twice."""
+    """Return the checked instance descriptions of a study; no instance may occur twice."""
     runs = configurations * sum(block.size for block in blocks)
     if runs > LARGEST_STUDY_RUNS:
         raise FieldError(
@@ -146,7 +146,7 @@ def cells_of(blocks: Sequence[Block], configurations: int, trace: Trace | None) 
 
 
 def _check_shape(shape: Cell, trace: Trace | None) -> tuple[bool, bool]:
-    """Return whether the family reads a trace, and whether it is seeded.
+    """Check an instance's parameters; return whether its family reads a trace and uses a seed.
 
     Raises
     ------
@@ -180,7 +180,7 @@ def _accepts(family: Family, arguments: dict[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """One ``[[instances]]`` table, or its part for one problem.
+    """The part of an ``[[instances]]`` table of a study file that concerns one problem.
 
     Parameters
     ----------
@@ -204,12 +204,12 @@ class Block:
 
     @property
     def size(self) -> int:
-        """The number of instances of the block if all its families are seeded."""
+        """The number of instances of the block, provided that each family uses every seed."""
         generated = len(self.families) * prod(map(len, self.parameters.values()))
         return generated * len(self.seeds) + len(self.files) + len(self.ids)
 
     def shapes(self) -> Iterator[Cell]:
-        """Yield the cells of the first seed; the cells of other seeds differ only in the seed."""
+        """Yield the description of each instance of the block for the first of its seeds."""
         of_block = partial(Cell, problem=self.problem, group=self.group, seed=self.seeds[0])
         for path, sha256 in self.files:
             yield of_block(family=FILE, parameters=((FILE, path),), axes=(), file_sha256=sha256)
@@ -228,7 +228,7 @@ FILE, LIBRARY = "file", "library"
 
 
 def blocks_of(study: StudyTable, folder: Path) -> list[Block]:
-    """Return the blocks of a study; file patterns are relative to the folder of its file."""
+    """Return the blocks of instances in a study file; file patterns are relative to `folder`."""
     return [
         each
         for position, block in enumerate(study.instances)
@@ -326,7 +326,7 @@ def _sha256(path: str) -> str:
 
 
 def read_instance_file(cell: Cell) -> Any:
-    """Read the instance of a cell that names a file.
+    """Read the instance file that an instance description names, and return the instance.
 
     Raises
     ------

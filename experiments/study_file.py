@@ -121,7 +121,7 @@ class Instances(Rule):
     tables = (FamiliesTable, FilesTable, LibraryTable)
 
     def check(self, path: str, value: object) -> FilesTable | LibraryTable | Generated:
-        """Return a block of instances; unknown keys are parameters of its families."""
+        """Validate and return a block of instances; other keys are parameters of its families."""
         if isinstance(value, dict) and "library" in value:
             return parsed(LibraryTable, value, path)
         if not isinstance(value, dict) or "files" in value:

@@ -21,7 +21,7 @@ NOTHING = "–"
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """A table of texts for people.
+    """A table of formatted texts, to be printed or written as Markdown.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class TextTable:
 
 
 def gap_table(table: pd.DataFrame, words: GapWords) -> TextTable:
-    """Return the rows of `Analysis.summaries` as a text table, with the gap named as in `words`."""
+    """Format the gap statistics of `Analysis.summaries` as a text table; `words` names the gap."""
     left_out = f"Left out of the {words.noun}"
     compared = (table.compared - table.infinite).astype(str)
     shown = {
@@ -88,7 +88,7 @@ def gap_table(table: pd.DataFrame, words: GapWords) -> TextTable:
 
 
 def speed_table(table: pd.DataFrame, yardstick: str) -> TextTable:
-    """Return the rows of `Analysis.speed_table` as a text table."""
+    """Format the times and time ratios of `Analysis.speed_table` as a text table."""
     shown = {
         "Family": table.family,
         **_axis_columns(table),
@@ -103,7 +103,7 @@ def speed_table(table: pd.DataFrame, yardstick: str) -> TextTable:
 
 
 def _axis_columns(table: pd.DataFrame) -> dict[str, Sequence[str]]:
-    """Return the columns between family and configuration, by heading."""
+    """Return the formatted columns of the study's axes, by heading."""
     place = table.columns.get_loc("configuration")
     axes = table.iloc[:, 1:place].astype(object)
     shown = axes.where(axes.notna(), NOTHING).map(str)
@@ -111,7 +111,7 @@ def _axis_columns(table: pd.DataFrame) -> dict[str, Sequence[str]]:
 
 
 def percent(value: float) -> str:
-    """Return a percentage as tables show it."""
+    """Return a percentage as text with one decimal; NaN becomes a dash."""
     if math.isnan(value):
         return NOTHING
     return "∞" if math.isinf(value) else f"{value:.1f}"

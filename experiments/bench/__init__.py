@@ -1,4 +1,4 @@
-"""Speed measurements: benchmarks for pytest-benchmark, and speed targets of studies and benchmarks.
+"""Measure speed with pytest-benchmark and with studies, and compare it with speed targets.
 
 ``python -m lyra_opt.experiments.bench`` runs them. A target is a row of ``targets.csv``. It is
 measured by a module of this folder, which pytest runs, or by a study of ``experiments/studies``.

@@ -116,7 +116,7 @@ class Bench:
         self.has_failed = False
 
     def measure(self, part: str) -> None:
-        """Measure a part, print its figures, and write the page with all results so far."""
+        """Run a benchmark module or a study, print its results, and write all results so far."""
         self._folder.mkdir(parents=True, exist_ok=True)
         measured = self._benchmarks(part) if part in BENCHMARKS else self._study(part)
         of_part = TARGETS[TARGETS.part == part].itertuples()

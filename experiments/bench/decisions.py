@@ -46,7 +46,7 @@ SHARE_SOLVERS = ("lp-sifting", "lp-highs", "lp-glop")
 
 
 def crowded_round(gpus_of_type: int, seed: int) -> RoundState:
-    """Return a round that starts with many jobs of Gavel's generator, all waiting."""
+    """Return the state of a scheduling round in which many Gavel-like jobs all wait for GPUs."""
     cluster = cluster_of(dict.fromkeys(TYPES, gpus_of_type))
     drawn = gavel_like(jobs=JOBS, seed=seed, gpu_types=cluster.gpu_types).jobs
     gangs = [job.measured for job in drawn if job.measured is not None]
@@ -113,7 +113,7 @@ def share_instance(seed: int, kind: str) -> Instance:
 @pytest.mark.parametrize("kind", ["Gavel's kinds", "no two alike"])
 @pytest.mark.parametrize("solver", SHARE_SOLVERS)
 def test_shares(benchmark: BenchmarkFixture, solver: str, kind: str, seed: int) -> None:
-    """Time a solver for the max-min share, with model building; a second solver checks it."""
+    """Time a max-min-share solver with model building; check its objective with another solver."""
     instance = share_instance(seed, kind)
     first, second = (solve(instance, name) for name in (solver, "lp-highs"))
     assert first.status is second.status is Status.OPTIMAL

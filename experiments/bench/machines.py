@@ -160,7 +160,7 @@ def test_empty_tasks(
 
 @pytest.mark.parametrize("files", ROWS_BY_FILES)
 def test_store(benchmark: BenchmarkFixture, files: int, tmp_path: Path) -> None:
-    """Measure how many rows per second one process stores, with files for each row."""
+    """Measure how many rows per second one process stores, without files or with files per row."""
     rows = [Nap(position, 0.0).run() for position in range(ROWS_BY_FILES[files])]
     beside = {f"runs/{number}.csv.gz": bytes(20_000) for number in range(files)}
 
@@ -175,7 +175,7 @@ def test_store(benchmark: BenchmarkFixture, files: int, tmp_path: Path) -> None:
 
 
 def test_simulated_workers(benchmark: BenchmarkFixture, cluster: Cluster, tmp_path: Path) -> None:
-    """Measure the time per task of scheduler and command, with workers that only wait."""
+    """Measure the time that scheduler and command spend per task, with workers that only sleep."""
     cluster.start(workers=0)
     each = str(WORKERS // WORKER_PROCESSES)
     command = [sys.executable, "-m", simulated_workers.__name__, cluster.address, each]

@@ -70,7 +70,10 @@ def fleet(family: str, servers: int = FLEET, **more: Any) -> Instance:
 
 
 def size_of(instance: Instance) -> dict[str, Any]:
-    """Return the size of an instance as remarks; the time grows with ``size``."""
+    """Return the numbers of servers, jobs and job-server pairs of an instance, for the results.
+
+    Times grow with ``size``, the number of pairs of a job and a server that hosts it.
+    """
     servers, entries = len(instance.servers), instance.index.gpus.entries
     return {"servers": servers, "jobs": len(instance.jobs), "size": entries}
 
@@ -112,7 +115,7 @@ def test_growth(benchmark: BenchmarkFixture, servers: int) -> None:
 
 @pytest.mark.parametrize(("solver", "limit_s"), [("lyra-greedy", None), ("mathopt-highs", 2.0)])
 def test_isolated(benchmark: BenchmarkFixture, solver: str, limit_s: float | None) -> None:
-    """Time a solver in a separate process, which ends at most a second after its limit."""
+    """Time a solver in a separate process, with and without a time limit."""
     instance = fleet("messy-trace")
     solve(instance, "lyra-greedy")  # children inherit the modules that this process has loaded
     isolated = partial(solve, time_limit_s=limit_s, isolated=True)

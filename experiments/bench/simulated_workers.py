@@ -1,4 +1,4 @@
-"""Many Dask workers in one process, whose tasks only wait and run in the workers' threads."""
+"""Run many Dask workers in one process, for benchmarks with tasks that only sleep."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def carry_out(
     parcel: Parcel,
     contents: Mapping[str, bytes],  # noqa: ARG001
 ) -> bytes:
-    """Run a task in this thread; a process for each of a thousand workers needs too much memory."""
+    """Run a task in the worker's thread; a child process per worker would need too much memory."""
     task = Unpickler(io.BytesIO(parcel.task), str).load()
     return answer_of(task.run(), {})
 

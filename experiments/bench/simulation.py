@@ -59,13 +59,13 @@ FEW_JOBS = "job_id,submit_time_s,gpus,duration_s\n" + "".join(
 
 
 def scenario_of(name: str, changes: Mapping[str, Any]) -> Scenario:
-    """Return a scenario without oversized jobs and with some keys changed."""
+    """Load a scenario with changed keys; jobs that are too large for the cluster are dropped."""
     asked = {"jobs.oversized": "drop", **changes}
     return load_scenario(name, [Change(path, value) for path, value in asked.items()])
 
 
 def jobs_at_equal_load(jobs: int) -> dict[str, Any]:
-    """Return scenario keys for a number of jobs, over as many days as keep the load constant."""
+    """Return scenario keys for a number of jobs, over so many days that the load is constant."""
     days = max(1, round(jobs / JOBS_PER_DAY))
     return {"jobs.parameters": {"days": days, "jobs": jobs}, "jobs.load": LOAD}
 
@@ -103,17 +103,17 @@ def _loaded() -> None:
 
 
 def test_fifo(benchmark: BenchmarkFixture) -> None:
-    """Time the replay of all Philly jobs under the cheapest scheme."""
+    """Time the simulation of all jobs of the Philly trace under the scheme ``fifo``."""
     time_replays(benchmark, "plain", "fifo", {"cluster.servers": 443, "jobs.trace": PHILLY_TRACE})
 
 
 def test_lyra(benchmark: BenchmarkFixture) -> None:
-    """Time two weeks on both of Lyra's clusters."""
+    """Time the simulation of two weeks on Lyra's training and inference clusters."""
     time_replays(benchmark, LYRA, "lyra", TWO_WEEKS)
 
 
 def test_lyra_memory(benchmark: BenchmarkFixture) -> None:
-    """Measure the peak memory of two weeks on both of Lyra's clusters, in a separate process."""
+    """Measure the peak memory of simulating two weeks on Lyra's training and inference clusters."""
     words = ("simulate", LYRA, "--scheme=lyra", "--processes=1")
     _, peak_mib, _ = timed(benchmark, usage_of, *words, *OPTIONS, warms_up=False)
     benchmark.extra_info["peak_memory_mib"] = peak_mib
@@ -121,12 +121,12 @@ def test_lyra_memory(benchmark: BenchmarkFixture) -> None:
 
 @pytest.mark.parametrize("size", JOBS)
 def test_lyra_growth(benchmark: BenchmarkFixture, size: int) -> None:
-    """Time replays of growing numbers of jobs at equal load."""
+    """Time simulations of the scheme ``lyra`` with growing numbers of jobs at equal load."""
     time_replays(benchmark, LYRA, "lyra", jobs_at_equal_load(size) | {"seeds": SEEDS})
 
 
 def test_own_scheme(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
-    """Compare the CPU time of a user's scheme with a built-in scheme, as whole commands."""
+    """Compare the CPU time of ``lyra-opt simulate`` under a user's and under a built-in scheme."""
     try:
         load_scenario(OWN_SCENARIO).path_to_read(PHILLY_TRACE)
     except UserError as error:
@@ -144,7 +144,7 @@ def test_own_scheme(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scheme", ROUND_POLICIES)
 def test_rounds(benchmark: BenchmarkFixture, scheme: str) -> None:
-    """Time schemes on 20 V100, 20 P100 and 20 K80, with the jobs of 480 that can run on them."""
+    """Time round-based schemes on 20 V100, 20 P100 and 20 K80 GPUs with up to 480 jobs."""
     few = {"jobs.workload": "gavel-like", "jobs.parameters": {"jobs": 8}}
     time_replays(benchmark, "hadar-60", scheme, sized({}, few))
 
@@ -159,7 +159,7 @@ def test_leases(benchmark: BenchmarkFixture, scheme: str, links: str) -> None:
 
 @pytest.mark.parametrize("trace", SERVERS_OF_TRACE)
 def test_bound(benchmark: BenchmarkFixture, trace: str, tmp_path: Path) -> None:
-    """Time the bound for rigid jobs that restart; record the gap of the best schedule found."""
+    """Time the JCT bound for rigid jobs that restart, and record the gap of a found schedule."""
     (few := tmp_path / "few.csv").write_text(FEW_JOBS)
     changes = {"jobs.trace": sized(trace, str(few)), "cluster.servers": SERVERS_OF_TRACE[trace]}
     proofs = prove(scenario_of("plain", changes), [Reading.RESTART], searches=True)
@@ -171,7 +171,7 @@ def test_bound(benchmark: BenchmarkFixture, trace: str, tmp_path: Path) -> None:
 
 
 def test_bound_of_loans(benchmark: BenchmarkFixture) -> None:
-    """Measure the restart and conserved bounds for two weeks on Lyra's clusters with loans."""
+    """Measure CPU time and memory of proving JCT bounds for two weeks on Lyra's clusters."""
     words = ("bound", LYRA, "--json", *OPTIONS)
     _, peak_mib, output = timed(benchmark, usage_of, *words, warms_up=False)
     cpu_s = sum(each["cpu_s"] for each in json.loads(output))
@@ -180,7 +180,7 @@ def test_bound_of_loans(benchmark: BenchmarkFixture) -> None:
 
 @pytest.mark.parametrize("size", JOBS)
 def test_bound_growth(benchmark: BenchmarkFixture, size: int) -> None:
-    """Time the restart and conserved bounds for growing numbers of jobs at equal load."""
+    """Time the proofs of JCT bounds for growing numbers of jobs at equal load."""
     scenario = scenario_of(LYRA, jobs_at_equal_load(size))
     found = timed(benchmark, lambda: list(prove(scenario, tuple(Reading))), warms_up=False)
     benchmark.extra_info["cpu_s"] = sum(each.bound.cpu_s for each in found)

@@ -1,4 +1,4 @@
-"""Speed targets: how a row of ``targets.csv`` is compared with measured values.
+"""Compare measured values with the speed targets in ``targets.csv``.
 
 A target concerns the rows of a frame that its query selects, together or grouped by a column. The
 frame of a benchmark module has one row per benchmark; the frame of a study has one row per run.
@@ -71,7 +71,9 @@ def read_targets() -> pd.DataFrame:
 
 
 def figures_of(target: Any, measured: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield the figures of a target: one, or one for each value of its grouping column.
+    """Yield the measured value and the verdict of a speed target, one per group of its rows.
+
+    A target without a grouping column has one group.
 
     Parameters
     ----------
@@ -109,7 +111,7 @@ def figures_of(target: Any, measured: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def figures_table(figures: Sequence[Mapping[str, Any]]) -> TextTable:
-    """Return figures as a text table."""
+    """Return the results of speed targets, from `figures_of`, as a text table."""
     columns = {name: [_shown(each.get(name)) for each in figures] for name in COLUMNS}
     return TextTable(columns, WORDS, least=("remark", "median", "maximum", "runs"))
 
@@ -176,7 +178,7 @@ def study_frame(analysis: Analysis) -> pd.DataFrame:
 
 
 def _gap(run: SolverRecord, value: Number | None, reference: Number | None) -> float:
-    """Return the gap between two values in percent; infinite if one is missing."""
+    """Return how much worse `value` is than `reference`, in %; infinite if one is missing."""
     variant = variant_of(run)
     if value is None or reference is None or variant is None:
         return inf

@@ -1,4 +1,4 @@
-"""The steps that make a version of the library; each step continues where it stopped."""
+"""Grade the library's instances, certify optima and write records, in steps that can resume."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def grade(
 
 
 def _could_prove_more(before: Sequence[GradingRun], time_limit_s: float) -> bool:
-    """Return whether a method with this limit could prove more than in its earlier runs."""
+    """Return whether a run with `time_limit_s` could prove more than a method's earlier runs."""
     return not any(
         run.status == Status.OPTIMAL or run.time_limit_s >= time_limit_s for run in before
     )
@@ -174,7 +174,7 @@ def _write_certificate(
 def certify(
     library: Library, entries: Iterable[Entry], date: str, *, time_limit_s: float
 ) -> Iterator[str]:
-    """Search for certificates of optima that the records lack, and yield a line for each optimum.
+    """Search for missing certificates of optimality, and yield a message on each search.
 
     New certificates are added to the record of the day, and everything else known about the
     instances is kept. The step needs no runs, and writes no record if no certificate is new.
@@ -211,7 +211,7 @@ def certify(
 def write_record(
     plan: LibraryPlan, library: Library, entries: Iterable[Entry], runs: GradingRuns, date: str
 ) -> Path:
-    """Write the results of runs into the record of a day, and return its path."""
+    """Write the results of instances with runs into the record for `date`; return its path."""
     known: dict[str, BestKnown] = {}
     for entry in entries:
         if not runs.of(entry.id, entry.sha256):

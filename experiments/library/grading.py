@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradingRun:
-    """The result of a method on an instance.
+    """The result of one run of a solver, or of the problem's own bound, on a library instance.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class GradingRuns:
         self._runs = [GradingRun(**json.loads(line)) for line in lines]
 
     def of(self, name: str, sha256: str) -> list[GradingRun]:
-        """Return the successful runs on an instance with its current content."""
+        """Return the successful runs on an instance whose content has the hash `sha256`."""
         found = [run for run in self._runs if (run.id, run.sha256) == (name, sha256)]
         return [run for run in found if run.status not in (Status.ERROR, Status.UNSUPPORTED)]
 
@@ -180,7 +180,7 @@ def run_method(
 
 
 def runs_of_record(before: BestKnown, entry: Entry, exact: Collection[str]) -> Iterator[GradingRun]:
-    """Yield the runs of a record, and its best solution, bound and proofs as further runs.
+    """Yield the runs in a library record; its best solution, bound and proofs are further runs.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def _engine_of(method: str, problem: str) -> str:
 
 
 def with_earlier_credit(now: BestKnown, before: BestKnown) -> BestKnown:
-    """Keep the earlier author of a value that new results improve only by rounding."""
+    """Return `now`, with values and authors of `before` where values differ by rounding only."""
     if same_value(now.best_known, before.best_known):
         now = replace(
             now,
@@ -310,7 +310,10 @@ def _by_limit(runs: Sequence[GradingRun]) -> list[GradingRun]:
 
 
 def _grade(alone: Sequence[GradingRun], *, is_proved: bool) -> Grade:
-    """Return the grade by the rule in `lyra_opt.instances.library.documents`."""
+    """Return the difficulty grade (easy, hard or open) of an instance from its exact runs.
+
+    `lyra_opt.instances.library.documents` defines the grades.
+    """
     if not is_proved:
         return Grade.OPEN
     is_quick = all(run.status == Status.OPTIMAL and run.time_s <= EASY_LIMIT_S for run in alone)

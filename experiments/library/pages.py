@@ -67,7 +67,7 @@ def _counted(
     *,
     total: bool = False,
 ) -> str:
-    """Return a table that counts the instances of each problem by kind."""
+    """Return a Markdown table that counts the instances of each problem by grade or by proof."""
     kinds = list(kinds)
     counts = Counter(
         (entry.problem, kind_of(library.known[entry.id])) for entry in library.entries.values()

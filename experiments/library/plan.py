@@ -147,7 +147,7 @@ class PageTable:
 
 @dataclass(frozen=True, kw_only=True)
 class LibraryPlan:
-    """The keys of a plan file."""
+    """The content of a library plan, with one field per key of the TOML file."""
 
     format: str = key(Text((PLAN_FORMAT,)), "name of the file format")
     version: int = key(Integer(PLAN_VERSION, PLAN_VERSION), "version of the file format")
@@ -216,7 +216,7 @@ class Collected:
 
 
 def collect(plan: LibraryPlan, library: Path, work: Path) -> Iterator[Collected]:
-    """Yield every instance of a plan, in the order of the plan.
+    """Generate, load or search for each instance of a library plan, and yield it.
 
     Parameters
     ----------

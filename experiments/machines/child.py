@@ -41,7 +41,7 @@ SHARE, ROW, FAULT = "share", "row", "fault"
 
 
 def serve(connection: Connection[Any, Any]) -> None:
-    """Answer requests from a connection until it closes."""
+    """Run the tasks that arrive over a connection, and send back their rows, until it closes."""
     errand, folder = connection.recv()
     work_as_in(errand.working_folder, folder / COPIES)
     _take_environment(errand)

@@ -1,4 +1,4 @@
-"""Run tasks on the workers of a Dask scheduler, which may join, leave and be lost during a run."""
+"""Run tasks on the workers of a Dask scheduler; workers may join, leave and die during a run."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ class _Run:
         return record
 
     def _row(self, number: int, sent: object) -> RunRecord:
-        """Return the row that a worker sent, after its files are written."""
+        """Write the files in a worker's answer, and return its row; a bad answer fails the run."""
         task = self._tasks[number]
         try:
             record, beside = read_answer(task, content_of(sent))
@@ -308,7 +308,7 @@ class _Run:
         return record
 
     def _failed(self, number: int, error: str) -> RunRecord:
-        """Return the row of a task whose workers died or could not read the task."""
+        """Return a failed task's row; raise `CutShortError` if a worker could not read the task."""
         kind, _, words = error.partition(": ")
         if kind in CANNOT_BE_READ:
             here = ", ".join(f"{name} {each}" for name, each in self._errand.versions.items())
@@ -322,7 +322,7 @@ class _Run:
 
 @contextmanager
 def _lost_if_it_fails(*passed: type[Exception]) -> Iterator[None]:
-    """Turn errors of a client that has lost its scheduler into `_LostError`."""
+    """Turn errors of the Dask client in this context into `_LostError`, except `passed` errors."""
     try:
         yield
     except passed:

@@ -1,4 +1,4 @@
-"""Tasks as bytes for other machines; files and shared objects are sent once, by content hash."""
+"""Pickle tasks for other machines, and use content hashes to send shared parts only once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SAME = ("python", "lyra-opt")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Errand:
-    """Settings that hold for all tasks of one call, on any machine.
+    """The settings that all tasks of one run on other machines share.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def versions_here() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parcel:
-    """A task in the form in which it is sent.
+    """A pickled task, with the hashes of the files and shared objects that it needs.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class Parcel:
 
 
 class Contents:
-    """File contents and shared objects of tasks by SHA-256, each read or pickled once."""
+    """A cache of the files and the pickled shared objects of tasks, by SHA-256."""
 
     def __init__(self) -> None:
         self._bytes: dict[str, bytes] = {}
@@ -115,7 +115,7 @@ class Contents:
         return self._bytes[content_sha256]
 
     def parcel(self, task: Task) -> Parcel:
-        """Return a task in the form in which it is sent, and keep its contents.
+        """Pickle a task for sending, and cache the files and shared objects that it needs.
 
         Raises
         ------
@@ -159,7 +159,7 @@ class Contents:
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """A pickler that leaves out shared objects, and sends classes by value if workers lack them."""
+    """A pickler that replaces each shared object inside a task by its SHA-256."""
 
     def __init__(
         self, stream: io.BytesIO, whole: Any, sent: Callable[[SentOnce], tuple[str, ...]]

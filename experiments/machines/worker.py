@@ -43,12 +43,15 @@ class VersionsDifferError(Exception):
 
 
 def kept(content: bytes) -> bytes:
-    """Return the content unchanged; Dask runs this task again if its worker is lost."""
+    """Return `content` unchanged, as a Dask task whose result several other tasks read.
+
+    Dask runs this task again if the worker with its result is lost.
+    """
     return content
 
 
 def carry_out(errand: Errand, parcel: Parcel, contents: Mapping[str, bytes]) -> bytes:
-    """Run a task on this worker.
+    """Run a task in a child process of this Dask worker.
 
     Parameters
     ----------
@@ -99,7 +102,7 @@ def _lay_out(folder: Path, parcel: Parcel, contents: Mapping[str, bytes]) -> Non
 
 
 class _Errands:
-    """Idle child processes of this Dask worker, by the folder of their call."""
+    """The idle child processes of this Dask worker, by the folder of the run that they serve."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -110,7 +113,7 @@ class _Errands:
 
     @contextmanager
     def using(self, folder: Path) -> Iterator[None]:
-        """Keep the folder of a call while its tasks run, and for some time afterwards."""
+        """Protect the folder of a run from deletion while tasks use it in this context."""
         with self._lock:
             self._in_use[folder] = self._in_use.get(folder, 0) + 1
             folder.joinpath(OBJECTS).mkdir(parents=True, exist_ok=True)

@@ -30,7 +30,7 @@ GROUP_WIDTH = 0.8
 def plot_excess(
     frame: pd.DataFrame, families: Sequence[str], configurations: Sequence[str], axes: Axes
 ) -> None:
-    """Draw a faint dot for each run, and a mark with a white rim for the mean.
+    """Draw the gap of each run as a faint dot, and each solver's mean gap on a family as a mark.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def plot_excess(
 
 
 def set_excess_limits(all_axes: Sequence[Axes]) -> None:
-    """Set the limits and ticks of the gap axis that several drawn panels share.
+    """Set common limits and ticks on the gap axes of several panels that are already drawn.
 
     Call this function after the last panel is drawn, because it ends automatic scaling.
     """
@@ -135,7 +135,7 @@ FAR = 20.0
 def plot_excess_over_axis(
     means: pd.DataFrame, values: Sequence[AxisValue], configurations: Sequence[str], axes: Axes
 ) -> None:
-    """Draw a mark for each mean, hollow if an optimum is not proved, and join comparable marks.
+    """Draw each solver's mean gap against a study axis; hollow marks include unproved optima.
 
     Lines join neighbouring numbers whose means are over the same families.
 

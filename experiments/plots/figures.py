@@ -91,7 +91,7 @@ def _drawn_pair(first: SolverRecord, other: SolverRecord) -> Figure | None:
 
 
 def _generated_again(run: SolverRecord) -> Any | None:
-    """Generate the instance of a run again; None if its family was removed or has changed."""
+    """Generate a run's instance again; None if this needs a trace or gives another instance."""
     if run.trace_name is not None:
         return None  # a report must not depend on a trace
     try:
@@ -336,12 +336,12 @@ def _without_common_parameters(families: Sequence[SolverRecord]) -> tuple[list[s
 
 
 def _family_name(run: SolverRecord) -> str:
-    """Return the label of a family below a panel whose title names its group."""
+    """Return the tick label of a family in a panel whose title names the group of families."""
     return f"{FILE}s" if run.family == FILE else run.family
 
 
 def _timed_sizes(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return runs with a time; drop sizes with few runs if the solver has sizes with enough."""
+    """Return timed runs; drop a solver's sizes with few runs if another size has enough runs."""
     timed = frame[frame["size"].notna() & (frame.time_s > 0)]
     by_solver = timed.groupby(["configuration", "size"]).time_s.transform("size")
     is_enough = by_solver >= FEWEST_TIMES

@@ -29,7 +29,7 @@ LINEAR_UP_TO_PERCENT, LARGEST_PERCENT = 1.0, 100.0
 
 
 def time_ratios(frame: pd.DataFrame) -> pd.Series:
-    """Return each run's time to proof over the minimum on its instance; NaN without a proof."""
+    """Return each run's proof time divided by the shortest on its instance; NaN without a proof."""
     time_s = frame.proof_time_s.clip(lower=SHORTEST_S)
     return time_s / time_s.groupby(frame.cell).transform("min")
 
@@ -37,7 +37,7 @@ def time_ratios(frame: pd.DataFrame) -> pd.Series:
 def plot_profiles(
     frame: pd.DataFrame, column: str, configurations: Sequence[str], axes: Axes
 ) -> None:
-    """Draw a step line for each configuration that has a value.
+    """Draw the cumulative distribution of a column as one step line per solver configuration.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def plot_time_profiles(frame: pd.DataFrame, configurations: Sequence[str], axes:
 
 
 def plot_gap_profiles(frame: pd.DataFrame, configurations: Sequence[str], axes: Axes) -> None:
-    """Draw the share of instances on which each solver is within a gap of the best known."""
+    """Draw the share of instances on which each solver is within a gap of the best known value."""
     within = frame.gap_to_best_percent.where(frame.gap_to_best_percent < LARGEST_PERCENT)
     plot_profiles(frame.assign(gap=within), "gap", configurations, axes)
     axes.set_xscale("symlog", linthresh=LINEAR_UP_TO_PERCENT)

@@ -58,7 +58,7 @@ def draw_steps(
     heights: Sequence[float],
     right: float,
 ) -> None:
-    """Draw a step line of a configuration through values and heights, extended to the right."""
+    """Draw a step line in a solver configuration's style, and extend it to the value `right`."""
     style = line_style(configuration, configurations) | {"marker": ""}
     axes.step(
         [values[0], *values, right],
@@ -78,7 +78,7 @@ def mark_points(marker: str, points: float) -> float:
 def round_numbers(
     lowest: float, highest: float, leading: Sequence[float] = (1, 2, 5)
 ) -> list[float]:
-    """Return the multiples of powers of ten by `leading` between two positive numbers.
+    """Return the numbers in a range that are a power of ten times a number of `leading`.
 
     >>> round_numbers(1, 60), round_numbers(0.3, 2, (1,))
     ([1.0, 2.0, 5.0, 10.0, 20.0, 50.0], [1.0])
@@ -89,7 +89,7 @@ def round_numbers(
 
 
 def stretches(kinds: Sequence[object]) -> list[slice]:
-    """Return slices of consecutive equal kinds, whose points a line may join.
+    """Return a slice for each maximal sequence of consecutive equal entries.
 
     >>> stretches(["a", "a", "b"])
     [slice(0, 2, None), slice(2, 3, None)]

@@ -1,4 +1,6 @@
-"""Schemes on a simulated cluster: ``lyra-opt simulate`` and ``bound``, and `lyra_opt.simulate`.
+"""Simulate scheduling schemes on a cluster, prove bounds on their results, and report both.
+
+The commands ``lyra-opt simulate`` and ``bound`` and the function `lyra_opt.simulate` use it.
 
 A scenario passes through four folders; each folder imports only from the folders before it:
 

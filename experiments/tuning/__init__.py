@@ -1,1 +1,1 @@
-"""Simulation optimisation: choose values of a scenario's keys by simulating drawn workloads."""
+"""Choose values of a scenario's keys by simulating random workloads (simulation optimisation)."""

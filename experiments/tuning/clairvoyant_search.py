@@ -105,7 +105,7 @@ def search_schedule(
     changes: int,
     keeps_order: bool = False,
 ) -> tuple[OrderAndTimers, float]:
-    """Search for an order and timers of small mean JCT; return both with that mean in seconds.
+    """Search for a job order and timers with a small mean JCT; return them and the JCT in seconds.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ HEADER = ("", "tuned on", "ratio", "judged on", "ratio")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The result of a tuning at one point of the scenario's axes.
+    """The result of a tuning for one combination of values of the scenario's axes.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Found:
 
     @property
     def name(self) -> str:
-        """The point of the axes in words; empty for a scenario without axes."""
+        """The combination of axis values as text; empty for a scenario without axes."""
         return ", ".join(f"{name} = {value}" for name, value in self.point.items())
 
     @property
@@ -69,7 +69,7 @@ class Found:
         return dict(zip(paths, best_of(self.trials).values(table), strict=True))
 
     def of(self, name: str, seeds: Sequence[int]) -> pd.DataFrame:
-        """Return the figures of an entry on some seeds; empty if it has no figures on them."""
+        """Return the measures of a compared entry on some seeds; empty if none of them was run."""
         figures = self.figures[name]
         return figures[figures.index.isin(seeds)]
 

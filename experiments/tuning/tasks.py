@@ -1,4 +1,4 @@
-"""Trials as tasks whose rows go into the store: simulated, compiled, or clairvoyant."""
+"""Define the tasks of a tuning: simulated trials, compiled trials and clairvoyant searches."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ BOUND = "jct_mean_bound_s"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialTask(ReplayTask):
-    """A simulation whose row keeps only figures, with the percentiles that the tuning needs."""
+    """A task that simulates one trial of a tuning, and keeps its measures but not its tables."""
 
     measures: tuple[str, ...]
 
     def run(self) -> ReplayRecord:
-        """Simulate the trial; an error gives a row of status error."""
+        """Simulate the trial, and return a row with its measures but without its tables."""
         record = ReplayTask.run(self)
         jobs = record.tables["jobs"]
         found = percentiles(self.measures, jobs["queued_s"].to_numpy(), jobs["jct_s"].to_numpy())
@@ -75,7 +75,7 @@ class CompiledTask(TrialTask):
             raise InputError(source, str(error.inside("jobs.parameters"))) from None
 
     def run(self) -> ReplayRecord:
-        """Schedule the jobs with the compiled scheduler; an error gives a row of status error."""
+        """Schedule the jobs with the compiled scheduler, and return a row with the measures."""
         started_at, stopwatch = datetime.now(UTC), Stopwatch()
         gangs, cluster = self._gangs(), make_cluster(self.scenario)
         (scheme,) = make_schemes(self.scenario, [self.scheme])
@@ -145,7 +145,7 @@ class ClairvoyantTask(TrialTask):
 def percentiles(
     names: Iterable[str], wait_s: NDArray[np.float64], jct_s: NDArray[np.float64]
 ) -> dict[str, float]:
-    """Return the percentiles of queuing time and JCT among some measures, in seconds."""
+    """Compute the named measures that are percentiles of queuing time or JCT, in seconds."""
     found = {}
     for name in names:
         if (match := PERCENTILE.fullmatch(name)) is not None:

@@ -78,15 +78,15 @@ class ParameterTable:
 
     @property
     def largest_step(self) -> int:
-        """The largest step of the search; the step above `most` stands for inf."""
+        """The largest integer of the search: `most`, or `most` + 1 if infinity is allowed."""
         return self.most + self.or_inf
 
     def value(self, step: int) -> float:
-        """Return the parameter value of a step of the search."""
+        """Return the parameter value that an integer chosen by the search represents."""
         return math.inf if step > self.most else step
 
     def step(self, value: float) -> int:
-        """Return the step of a value; raise `FieldError` if the value is not allowed."""
+        """Return the integer for a parameter value; raise `FieldError` if the value is invalid."""
         if value == math.inf and self.or_inf:
             return self.largest_step
         if value not in range(self.least, self.most + 1):

@@ -1,4 +1,4 @@
-"""Bounds that no schedule of a scenario can beat, and how much each scheme could still win."""
+"""Compute bounds that no schedule of a scenario can beat, and each scheme's gap to them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def cluster_bound(
 
 
 def figures_of(bound: ClusterBound) -> dict[str, Any]:
-    """Return the lower bounds as figures for the results of a replay."""
+    """Return the lower bounds on mean JCT and queuing time as entries of a replay's results."""
     return {
         "bound_reading": bound.reading.value,
         MEAN_JCT: bound.jct_mean_bound_s,
@@ -91,7 +91,7 @@ def figures_of(bound: ClusterBound) -> dict[str, Any]:
 
 
 def makespan_bounds(setup: Setup, *, forking: bool) -> Mapping[str, float]:
-    """Return a lower bound on the makespan as a figure of a replay; empty if no bound applies.
+    """Return a lower bound on the makespan in seconds, by its key; empty if no bound applies.
 
     No bound applies with servers on loan. For gangs in a network of identical GPUs it is
     `lyra_opt.simulation.bounds.whole`; elastic jobs and copies have no bound there. For measured
@@ -160,7 +160,7 @@ def require_kept(figures: Mapping[str, Any], *, scheme: str, first_s: float = 0.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Winnable:
-    """The distance of a scheme's mean JCT from its bound.
+    """The gap between the mean JCT of a scheme and its proved lower bound.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ class Winnable:
         return f"{text} ({percent_text(min(self.shares))} to {percent_text(max(self.shares))})"
 
     def in_words(self) -> tuple[str, str]:
-        """Return the scheme with its variant, and sentences on its possible saving."""
+        """Return the scheme's name and variant, and sentences on how much JCT it could save."""
         where = f"{self.scheme} with {self.variant}" if self.variant else self.scheme
         unit = unit_of(self.jct_mean_s)
         largest = max(self.parts_s.items(), key=lambda part: part[1])
@@ -218,7 +218,7 @@ class Winnable:
 
 
 def winnable(variants: Iterable[VariantRuns]) -> Iterator[Winnable]:
-    """Yield the distance from the bound for each variant and scheme that has a bound."""
+    """Yield the gap between mean JCT and proved bound for each variant and scheme with a bound."""
     for variant in variants:
         for scheme, runs in variant.by_scheme.items():
             figures = [run.figures for run in runs if run.figures and MEAN_JCT in run.figures]
@@ -241,5 +241,5 @@ def winnable(variants: Iterable[VariantRuns]) -> Iterator[Winnable]:
 
 
 def decisions_of(left: Sequence[Winnable]) -> list[str]:
-    """Return the decisions that cost at least one scheme some time."""
+    """Return the kinds of decisions, such as preemption, that cost at least one scheme time."""
     return [name for name in DECISIONS if any(each.parts_s[name] > 0 for each in left)]

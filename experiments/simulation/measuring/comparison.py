@@ -1,4 +1,4 @@
-"""Compare schemes: the difference of each scheme from the first one, and the rows of tables."""
+"""Compute the difference of each scheme from the first scheme, and the rows of result tables."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ COMPARED = (
 
 
 class SeedVariation(NamedTuple):
-    """The inputs that differ between seeds: whether jobs do, and an explanation in sentences."""
+    """Whether each seed draws its own jobs, and an explanation of what differs between seeds."""
 
     draws_jobs: bool = True
     in_words: str = ""
@@ -90,7 +90,7 @@ class SeedVariation(NamedTuple):
 def seed_variation(
     runs: Sequence[ReplayRecord], jobs_of: Callable[[ReplayRecord], pd.DataFrame]
 ) -> SeedVariation:
-    """Return the inputs that differ between seeds, from the tables of jobs of two seeds.
+    """Determine which inputs differ between seeds by comparing the jobs of two seeds.
 
     ``runs`` are the finished runs of one variant; ``jobs_of`` returns the table of jobs of a run.
     """
@@ -202,7 +202,7 @@ class Difference:
         )
 
     def interval_in_words(self) -> str:
-        """Return the interval, or the range over seeds, with its unit."""
+        """Return the confidence interval of the difference, or its range over seeds, as text."""
         if self.low_s == self.high_s:
             return f"the same with each {'seed' if self.over_seeds else 'job'}"
         low, high = (
@@ -216,7 +216,7 @@ class Difference:
 def differences(
     runs: Sequence[ReplayRecord], jobs_of: Callable[[ReplayRecord], pd.DataFrame]
 ) -> list[Difference]:
-    """Return the differences of each scheme of a variant from the first scheme.
+    """Return the differences in mean JCT and queuing time of each scheme from the first scheme.
 
     The interval depends on the seeds that both schemes have:
 
@@ -408,7 +408,7 @@ def _shown_as(
 
 
 def cell_of(key: str, runs: Sequence[ReplayRecord], show: Callable[[Any], str]) -> ShownValue:
-    """Return the cell for a figure of one scheme: the mean over its runs, and their range."""
+    """Return the table cell with the mean and the range of a figure over the runs of one scheme."""
     known = [value for run in runs if (value := (run.figures or {}).get(key)) is not None]
     if not known:
         return ShownValue(NOTHING, None)

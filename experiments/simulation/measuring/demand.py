@@ -34,7 +34,7 @@ class DayOfDemand(NamedTuple):
 
 
 def demand_by_day(setup: Setup) -> list[DayOfDemand]:
-    """Return the demand of each day, counted from the first submission.
+    """Return the requested work and the backlog of each day since the first submission.
 
     The demand is a lower bound: each job counts with its work on the GPU type that suits it best,
     and GPUs on loan count as own GPUs of their speed. Time O(jobs + days).
@@ -81,7 +81,7 @@ def _lent_gpu_s(setup: Setup, days: int) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class TypeDemand:
-    """The demand of the jobs that can run on only one own GPU type.
+    """The work requested by the jobs that can run on only one GPU type of the cluster.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class TypeDemand:
 
 
 def demand_by_type(setup: Setup) -> dict[str, TypeDemand]:
-    """Return the demand for each own GPU type; empty for a cluster with one type.
+    """Return the work that only one GPU type can do, by type; empty for a cluster with one type.
 
     Jobs that can run on several types, or on borrowed GPUs, are not counted. Time O(jobs * types).
     """
@@ -143,7 +143,7 @@ def demand_by_type(setup: Setup) -> dict[str, TypeDemand]:
 
 
 def load_by_type(setup: Setup) -> dict[str, float]:
-    """Return the load of each own GPU type that has a finite load."""
+    """Return the load of each GPU type from jobs that can run only on it; omit infinite loads."""
     demand = demand_by_type(setup)
     return {name: each.load for name, each in demand.items() if math.isfinite(each.load)}
 

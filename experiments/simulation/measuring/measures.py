@@ -47,7 +47,7 @@ def unit_of(duration_s: float) -> Unit:
 
 
 def three_digits(value: float) -> str:
-    """Return a number as text with at least three digits and no exponent above 1.
+    """Return a number as text with at least three significant digits.
 
     >>> three_digits(1234.5), three_digits(12.34), three_digits(0.21), three_digits(0.0)
     ('1,234', '12.3', '0.210', '0')
@@ -61,7 +61,7 @@ def three_digits(value: float) -> str:
 
 
 def duration(value_s: float, unit: Unit | None = None) -> str:
-    """Return a duration as text with its unit; without `unit`, the most readable unit.
+    """Return a duration as text in `unit`, or else in the unit that is easiest to read.
 
     >>> duration(5400), duration(-5400)
     ('1.50 h', '−1.50 h')
@@ -96,7 +96,7 @@ SHOWN: Mapping[str, Callable[[Any], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A row of the results tables: one entry of ``measures.toml``.
+    """A measure of a replay and its format in tables, as ``measures.toml`` defines them.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ BOUND_FIGURES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proved:
-    """The bound for one variant, seed, class of jobs and reading of a scenario.
+    """A bound for one variant, seed and class of jobs, under one assumption on preempted work.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def prove(
     job_classes: Sequence[str] = (ALL,),
     searches: bool = False,
 ) -> Iterator[Proved]:
-    """Yield the bounds of a scenario: by variant, seed, class of jobs and reading.
+    """Prove and yield the bounds of a scenario for each variant, seed, class of jobs and reading.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ def _scope(
     runs: Sequence[ReplayRecord] = (),
     wanted: Sequence[Reading] = (),
 ) -> tuple[Sequence[Reading], bool]:
-    """Return the readings whose bounds apply to all schemes, and whether they run copies of jobs.
+    """Return the readings (rules on lost work) whose bounds apply, and whether jobs have copies.
 
     A scheme may have changed since its run, so the abilities recorded in the run take precedence.
 
@@ -235,7 +235,7 @@ def _scope(
 
 
 def _recorded_abilities(run: ReplayRecord) -> Abilities | None:
-    """Return the abilities that a run's row records; None for rows of version 0.2.0 and before."""
+    """Return which bounds apply to a run's scheme; None in rows of version 0.2.0 or before."""
     if "has_copies" not in run.setting:
         return None
     reading, has_copies = run.setting.get("reading"), run.setting["has_copies"]
@@ -245,7 +245,7 @@ def _recorded_abilities(run: ReplayRecord) -> Abilities | None:
 
 
 def _require_kept(runs: Sequence[ReplayRecord], bound: ClusterBound, setup: Setup) -> None:
-    """Check that each run has the jobs of a bound and is not better than the bound."""
+    """Check that each run has the number of jobs of a bound and is not better than the bound."""
     for run in runs:
         figures = {**(run.figures or {}), **figures_of(bound)}
         if figures["jobs"] != bound.jobs:
@@ -257,7 +257,7 @@ def _require_kept(runs: Sequence[ReplayRecord], bound: ClusterBound, setup: Setu
 
 
 def check(scenario: Scenario, file: str, *, schemes: Sequence[str] = ()) -> dict[str, Any]:
-    """Recompute, in exact arithmetic, the bound that saved prices prove for a scenario.
+    """Recompute the bound in a saved certificate for a scenario in exact arithmetic.
 
     Returns
     -------

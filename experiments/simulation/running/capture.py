@@ -80,7 +80,7 @@ class Reservoir:
         """Number of entries offered so far."""
 
     def offer(self, entry: Any) -> None:
-        """Let the sample keep or discard an entry of the stream."""
+        """Keep the next entry of the stream with the probability that makes the sample uniform."""
         number = self.seen
         self.seen += 1
         if number < self._most:

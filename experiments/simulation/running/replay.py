@@ -94,7 +94,7 @@ METRIC_OF = {"training_usage": "gpu_usage", "ttd_s": "makespan_s", "lease_losses
 
 
 def step_means(time_s: np.ndarray, values: np.ndarray, edges_s: np.ndarray) -> np.ndarray:
-    """Return the mean over time of a step function between each two neighbouring edges.
+    """Return the time average of a step function over each interval between neighbouring edges.
 
     >>> steps = np.array([0.0, 10.0, 30.0]), np.array([1.0, 4.0, 0.0])
     >>> step_means(*steps, np.array([0.0, 20.0, 40.0]))
@@ -221,7 +221,10 @@ class FinishedReplay:
         }
 
     def _mean_while_submitting(self, values: np.ndarray) -> float | None:
-        """Return the mean of a series between the first and the last submission."""
+        """Return the time average of `values` from the first to the last submission.
+
+        None if all jobs are submitted at one moment.
+        """
         jobs = self.setup.workload.jobs
         edges_s = np.array([jobs[0].submit_s, jobs[-1].submit_s])
         if edges_s[0] == edges_s[1]:
@@ -357,7 +360,7 @@ def _jobs_table(simulation: Kernel) -> pd.DataFrame:
 
 
 def series_table(series: Series) -> pd.DataFrame:
-    """Return a series as a table: a row holds the means from its time to the next row's."""
+    """Return the cluster's state over time as a table of means from each row's time to the next."""
     import pandas as pd
 
     columns = asdict(series)

@@ -113,7 +113,7 @@ class Replays:
 
 
 def _require_readable(run: ReplayRecord) -> None:
-    """Check the types of all settings and figures of a run that reports read."""
+    """Raise `FieldError` if a setting or a figure that reports read has the wrong type."""
     for name, types in SETTING.items():
         if not isinstance(run.setting.get(name), types):
             raise FieldError(f"setting.{name}", run.setting.get(name), "has the wrong type")

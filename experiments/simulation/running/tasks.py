@@ -160,7 +160,7 @@ class ReplayTask:
         return self._record(started_at, ReplayStatus.ERROR, message=message)
 
     def setup(self) -> Setup:
-        """Return the setup to simulate; consecutive runs of one setup share it."""
+        """Return the jobs, cluster and options to simulate, cached for consecutive tasks."""
         return _setup(self.scenario, self.schemes, self.seed)
 
     def _report_progress(self, jobs: int, time_s: float, submitted: int, complete: int) -> None:
@@ -237,7 +237,7 @@ def _makespan_bounds(
 def replay_tasks(
     scenario: Scenario, schemes: Sequence[str] = (), *, capture: Path | None = None
 ) -> list[ReplayTask]:
-    """Return the replays of a scenario: by variant, then seed, then scheme.
+    """Return the tasks that simulate a scenario, ordered by variant, then seed, then scheme.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ def traces_of_workload(scenario: Scenario) -> list[Path]:
 
 
 def make_setup(scenario: Scenario, schemes: Sequence[Scheme], seed: int) -> Setup:
-    """Return the setup that a scenario gives with a seed.
+    """Build the inputs of a simulation (jobs, cluster, loans, options) from a scenario and a seed.
 
     ``schemes`` are the schemes under which all jobs must be able to run.
 
@@ -376,7 +376,7 @@ def _with_models(
     seed: int,
     measured_on: Callable[[Job], GpuType | None],
 ) -> Workload:
-    """Return the jobs of a trace with assigned models, if speeds depend on the model."""
+    """Assign a machine learning model to each job of a trace if job speeds depend on the model."""
     throughputs = scenario.table.speed.throughputs
     own_types = [cluster.type_of[name] for name in cluster.own_gpus]
     if throughputs is None and cluster.communication is None and len(own_types) > 1:

@@ -60,7 +60,7 @@ DECISION_KINDS = ("reclaim", "allocation", "heterogeneous", "network")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemeEntry:
-    """A scheme that a scenario lists, with its changes.
+    """A scheme in the list of a scenario, with its label and its changed tenure and parameters.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ class NetworkTable:
 
     @property
     def latency_s(self) -> dict[str, float | None]:
-        """The latencies in seconds, by key; None for a latency of the links."""
+        """The latencies that a scenario sets, in seconds by key; None keeps the link's latency."""
         names = ("machine_latency_s", "rack_latency_s", "network_latency_s")
         return {name: getattr(self, name) for name in names}
 
@@ -265,7 +265,7 @@ class ClusterTable:
 
 @dataclass(frozen=True, kw_only=True)
 class BootstrapTable:
-    """Days of jobs that are sampled with replacement."""
+    """The settings for a bootstrap of a workload, which samples its days with replacement."""
 
     days: int = key(Integer(1, MOST_DAYS), "number of sampled days")
     draw: int = key(Integer(), "number of the sample; each number gives another sample", 0)
@@ -437,7 +437,7 @@ class _Scheme(Rule):
 
 
 def scheme_entry(table: Mapping[str, Any]) -> SchemeEntry:
-    """Return the entry for a scheme given in Python, as a table of names, classes and objects.
+    """Return the scenario's entry for a scheme that a Python caller describes as a table.
 
     Raises
     ------

@@ -88,7 +88,9 @@ class Given(SentOnce):
 
     @cached_property
     def meaning(self) -> str:
-        """SHA-256 of all fields of workload and cluster; schemes are identified by label.
+        """SHA-256 of all fields of the given workload and cluster; empty if neither is given.
+
+        Schemes do not count, because their labels identify them.
 
         Time linear in the number of jobs.
         """
@@ -98,7 +100,7 @@ class Given(SentOnce):
         return hashlib.sha256(content.encode()).hexdigest()
 
     def put_into(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a scenario's document without the keys that the objects replace."""
+        """Return a scenario's document with its jobs and cluster adapted to the given objects."""
         changed = dict(document)
         if self.workload is not None:
             kept = document.get("jobs", {}) if self.is_trace else {}
@@ -246,7 +248,7 @@ class Scenario(SentOnce):
         return found
 
     def path_of(self, file: str) -> Path:
-        """Return the path of a file: beside the scenario, as given, or in the folder of traces."""
+        """Return the path of a file beside the scenario, as given, or in the folder of traces."""
         from lyra_opt.instances.traces import locate
 
         beside = stand_in(self.folder / file)
@@ -389,7 +391,7 @@ def variants(scenario: Scenario) -> list[tuple[dict[str, Any], Scenario]]:
 
 
 def absent_cases(scenario: Scenario) -> dict[str, str]:
-    """Return the missing traces of a scenario, by case."""
+    """Return the trace files that a scenario's cases name but that do not exist, by case."""
     traces = {
         name: with_case(scenario.document, name).get("jobs", {}).get("trace")
         for name in scenario.table.cases
@@ -402,7 +404,7 @@ def absent_cases(scenario: Scenario) -> dict[str, str]:
 
 
 def parse_change(text: str) -> Change:
-    """Parse a value of ``--set``, such as ``cluster.loans.servers=70``; else `UserError`."""
+    """Parse a ``--set`` value such as ``cluster.loans.servers=70``; raise `UserError` if bad."""
     path, sign, value = text.partition("=")
     path = path.strip()
     if not sign or not path or not all(path.split(".")):

@@ -32,13 +32,13 @@ class Abilities(NamedTuple):
     has_copies: bool
 
     def as_setting(self) -> dict[str, Any]:
-        """Return the abilities as settings for the row of a run."""
+        """Return the scheme's properties as JSON values by name, for the result row of a run."""
         reading = None if self.reading is None else self.reading.value
         return {"reading": reading, "has_copies": self.has_copies}
 
 
 def abilities_of(scheme: Scheme, setup: Setup) -> Abilities:
-    """Return the abilities of a scheme in a setup; its policy decides, not its declaration."""
+    """Return which bounds apply to a scheme in a setup, and whether it runs copies of a job."""
     policy = scheme.policy(setup.cluster, setup.options)
     reading = None if policy.tuned is not None or policy.packs else scheme.reading
     return Abilities(reading, scheme.has_copies or policy.forks)

@@ -68,7 +68,7 @@ class Setup:
 
     @property
     def kind(self) -> str:
-        """The kind of the setup.
+        """The kind of setup, which decides which figures of a replay are reported.
 
         `RACKS` with a network; else `TYPES` with several own GPU types or with measured jobs; else
         `POOLS`.
@@ -114,7 +114,7 @@ class Setup:
         )
 
     def assumptions_under(self, tenure: str) -> tuple[str, ...]:
-        """Return the assumptions of a simulation with a tenure, one sentence each."""
+        """Return one sentence per assumption of a simulation, given how long jobs keep GPUs."""
         from lyra_opt.instances.heterogeneous.clusters import speeds_in_words
 
         of_loans = () if self.loaning is None else self._loans_in_words(self.loaning)
@@ -160,7 +160,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaning:
-    """The inference cluster of a simulation.
+    """The inference cluster of a simulation, with its demand, its lending rule and its loans.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ is at least this much longer than the axis; a slow scheme would squeeze all othe
 
 
 def plot_of(figure: Figure, name: str, title: str, caption: str) -> Plot:
-    """Return a figure as a plot of the page."""
+    """Convert a matplotlib figure into an SVG plot with a title and a caption."""
     return Plot(name, title, caption, svg_text(figure, name.replace("_", "-")))
 
 
@@ -104,7 +104,7 @@ def scheme_colour(scheme: str, schemes: Sequence[str]) -> str:
 
 
 class TimeAxis:
-    """The time axis of a plot: bins over which runs are averaged, and positions of times.
+    """The time axis of a plot, divided into bins over which simulated values are averaged.
 
     ``runs`` has one run per scheme, of one variant and seed.
     """

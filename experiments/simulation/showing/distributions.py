@@ -54,7 +54,10 @@ def points(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def distributions(replays: Replays, variant: VariantRuns, name: str) -> Plot:
-    """Return the plot of both distributions of a variant; ``name`` is its file name."""
+    """Return the plot of the distributions of queuing time and JCT for one variant of a scenario.
+
+    ``name`` is the file name of the plot.
+    """
     figure, grid = new_panels(1, 2, SIZE_INCHES, sharey=True)
     draw_distributions(grid[0, 0], grid[0, 1], replays, variant)
     add_side_legend(figure, grid[0, 0])

@@ -71,7 +71,7 @@ COLOURS: Mapping[str, str] = {
 def differences_plot(
     by_variant: Mapping[str, Sequence[Difference]], schemes: Sequence[str]
 ) -> Plot:
-    """Return the plot of the differences: a row per variant and scheme, a panel per mean.
+    """Return the plot of the differences in mean times between each scheme and the first scheme.
 
     ``by_variant`` has the differences from the first scheme; ``schemes`` are all schemes.
     """

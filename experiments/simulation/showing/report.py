@@ -56,7 +56,7 @@ def write_report(replays: Replays, *, window_h: tuple[float, float] | None = Non
 
 
 def parse_window(text: str) -> tuple[float, float]:
-    """Return the two hours of a value of ``--window``; `UserError` if it is invalid."""
+    """Parse a value of ``--window`` into start and end in hours; raise `UserError` if bad."""
     try:
         first, last = map(float, text.split(","))
     except ValueError:
@@ -121,7 +121,7 @@ def page_text(
 def headline(
     found: Mapping[str, Sequence[Difference]], runs: Sequence[ReplayRecord]
 ) -> list[tuple[str, str]]:
-    """Return the main results: for each scheme its name, and its differences in words.
+    """Return the main results as pairs of a scheme and a sentence on its differences.
 
     With several variants, the best and the worst variant of each scheme are named. With one scheme,
     its main measures are returned instead.

@@ -127,7 +127,7 @@ class Runs:
 
     @cached_property
     def series(self) -> pd.DataFrame:
-        """A row per point in time and finished replay: the mean state until the next row.
+        """A data frame of the cluster's mean state from each time to the next, by replay.
 
         Columns: ``scheme``, the axes and ``seed``; then the columns of ``series.csv.gz``
         (docs/formats/results.md): ``time_s``, ``queued_jobs``, ``running_jobs``,

@@ -57,7 +57,7 @@ BAR_HEIGHT, STRIPE_HEIGHT = 0.82, 0.2
 
 
 def layers(run: ReplayRecord, series: pd.DataFrame) -> dict[str, tuple[np.ndarray, str]]:
-    """Return the stacked layers of held GPUs over time: number of GPUs and colour, by name.
+    """Return the layers of a stacked plot of held GPUs over time, as numbers and colour by name.
 
     The layers are held own GPUs by type, held GPUs on loan, and GPUs that are handed over. If
     communication slows jobs down on a cluster with one GPU type, the first layers are computing
@@ -150,7 +150,10 @@ def _draw_layers(
 
 
 def _finish(axis: TimeAxis, pairs: Sequence[np.ndarray], columns: int) -> None:
-    """Give all panels of a kind the same scale, and label only the outer panels."""
+    """Use one scale for all panels of GPUs and one for all panels of waiting jobs.
+
+    Only the outer panels get labels.
+    """
     from matplotlib.ticker import MaxNLocator
 
     for kind, label, least in ((0, "GPUs", 0.0), (1, "Jobs waiting", 1.0)):
@@ -173,7 +176,10 @@ def _finish(axis: TimeAxis, pairs: Sequence[np.ndarray], columns: int) -> None:
 
 
 class Window(NamedTuple):
-    """A time interval and the first submission, in seconds since time 0 of the workload."""
+    """The time interval that the plot of single jobs shows, in seconds since workload time 0.
+
+    ``first_s`` is the first submission.
+    """
 
     from_s: float
     until_s: float
@@ -283,7 +289,7 @@ def gantt(
 
 
 def chosen_jobs(jobs: Mapping[str, pd.DataFrame], window: Window) -> tuple[list[str], int]:
-    """Return the jobs to draw, by start under the first scheme, and the number of candidates.
+    """Return the ids of the jobs to draw, sorted by start, and the number of candidate jobs.
 
     Candidates hold GPUs in the window under a scheme. At most `MOST_JOBS` are drawn: those with the
     most GPU time in the window over all schemes. A job's GPU time counts as spread evenly from
