@@ -34,7 +34,7 @@ STATES_BETWEEN_TIME_CHECKS = 100
 
 
 class BruteForceSolver(Solver):
-    """Brute force: enumerate all solutions and keep the best.
+    """Base class of brute-force solvers, which enumerate all solutions and keep the best.
 
     If the time limit ends the search, the solver returns the best solution it knows, which may be
     the warm start, and a bound that needs no search. It ignores all other limits.
@@ -51,7 +51,7 @@ class BruteForceSolver(Solver):
 
     @abstractmethod
     def supports(self, instance: Any) -> Unsupported | None:
-        """Return why the instance has too many choices to enumerate; None if it has few."""
+        """Return why brute force refuses the instance; None if it can solve the instance."""
 
     @abstractmethod
     def improvements(self, instance: Any) -> Iterator[Any]:
@@ -68,7 +68,7 @@ class BruteForceSolver(Solver):
         """Return a bound on the objective that needs no search."""
 
     def without_search(self, instance: Any) -> Any:  # noqa: ARG002
-        """Return a solution for a search that found none in time; None if none is known."""
+        """Return a fallback solution for a search that ran out of time; None without a fallback."""
         return None
 
     def solve(
@@ -148,7 +148,7 @@ def count_ways_to_take(free: Iterable[int], gang: int) -> int:
 
 
 class Reached(NamedTuple):
-    """The best way found to a state: its value, the previous state, and the choice made there."""
+    """The best path found to a state of a dynamic programme: value, previous state, last choice."""
 
     value: Fraction
     before: Any
@@ -158,7 +158,7 @@ class Reached(NamedTuple):
 def best_ways(
     start: Any, stages: Iterable[Callable[[Any], Iterable[tuple[Any, Fraction, Any]]]]
 ) -> list[dict[Any, Reached]]:
-    """Return, for each stage of a dynamic programme, the states with the best way to each.
+    """Return, for each stage of a dynamic programme, its reachable states and best paths to them.
 
     The first layer holds the start and the last layer the states after all stages. Of equally good
     ways the first one found is kept. Complexity O(states * choices) per stage.
@@ -192,7 +192,7 @@ def best_ways(
 
 
 def choices_to(layers: Sequence[dict[Any, Reached]], state: Any) -> list[Any]:
-    """Return the choices, first stage first, on the best way to a state of the last layer."""
+    """Return the choices, first stage first, on the best path to a state of the last stage."""
     chosen = []
     for layer in reversed(layers[1:]):
         chosen.append(layer[state].choice)

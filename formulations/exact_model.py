@@ -1,4 +1,4 @@
-"""The solver class of all exact models: it builds, runs and reads back a model, then checks it.
+"""The solver class of all exact models: it builds and runs a model, and checks the solution.
 
 Three objects describe such a solver. A `Formulation` turns an instance into the numbers of a model
 and turns values of variables into a solution. A `Statement` writes the variables, constraints and
@@ -87,7 +87,7 @@ class ModelData(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Formulation:
-    """How instances of a problem become one form of a model, for any backend.
+    """A model of a problem, independent of the backend: its coefficients, limits and start.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ class Statement:
 
 
 class ExactModelSolver(Solver):
-    """An exact solver: one formulation, stated for and solved by one backend.
+    """An exact solver that writes a formulation as a model for one backend, and runs the backend.
 
     The solver starts from the warm start or, without one, from the start solution of the
     formulation. It never returns a worse solution than that. It claims optimality only if the
@@ -207,7 +207,7 @@ class ExactModelSolver(Solver):
         return without
 
     def supports(self, instance: Any) -> Unsupported | None:
-        """Return why the model or the backend's arithmetic excludes the instance, if it does."""
+        """Return why the model or backend cannot handle the instance exactly; None if they can."""
         return self.formulation.supports(instance, self.backend.in_floats)
 
     def build(self, data: Any) -> Built:
@@ -319,7 +319,7 @@ class ExactModelSolver(Solver):
     def bound_of(
         self, data: ModelData, bound: Number | Fraction | None, *, is_done: bool
     ) -> Number | None:
-        """Return the bound on the objective that a backend's cost bound proves, if any."""
+        """Convert a backend's bound on the cost into a proved bound on the objective, or None."""
         if not self.backend.gives_bound:
             return None
         cost = proved_cost(bound, is_done=is_done, margin=self.formulation.margin)
@@ -372,7 +372,7 @@ class _Watch:
 
 
 def best_of(*heuristics: Solver) -> Start:
-    """Return a function that runs the heuristics and returns their best solution."""
+    """Return a function that runs the heuristics on an instance and returns the best solution."""
 
     def begin(instance: Any, rng: np.random.Generator) -> Any:
         best: Incumbent[Any] | None = None

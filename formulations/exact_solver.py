@@ -1,4 +1,4 @@
-"""Rules that all exact solvers share: rounding bounds, and deciding which claims are allowed.
+"""Rules that all exact solvers share: how to round bounds, and when to claim optimality.
 
 Backends (HiGHS, CBC, SCIP, CP-SAT) compute in floats or call a solution optimal without proof. The
 toolkit therefore never passes their answers on directly. Values of variables are rounded and the
@@ -36,7 +36,7 @@ LARGEST_SEED = 2**31 - 1  # the largest seed that all backends accept
 def proved_cost(
     bound: Number | Fraction | None, *, is_done: bool, margin: float = FLOAT_MARGIN
 ) -> Fraction | None:
-    """Return the lower bound on the cost that a backend's number proves; None if it proves nothing.
+    """Return the lower bound that a backend's reported bound proves; None if it proves nothing.
 
     Every bound of a backend, during a run and at its end, must pass through this function. None,
     NaN and numbers that stand for infinity prove nothing. Nor does 0 before the end of a run:
@@ -85,7 +85,7 @@ def proved_cost(
 
 
 def next_multiple(cost: Fraction, step: int = 1) -> int:
-    """Return the least multiple of `step` >= 1 that is not below `cost` and not negative.
+    """Return the least non-negative multiple of `step` that is at least `cost`.
 
     This is the lower bound for an objective that takes only multiples of `step`. From about 10^9
     steps on, the margin of `proved_cost` may exceed one step. Then some proofs are lost, but no
@@ -127,7 +127,7 @@ def result_of(
     promises_proof: bool = True,
     message: str | None = None,
 ) -> SolveResult[SolutionT]:
-    """Return the result of a run: optimal only where the bound meets the objective.
+    """Return the result of a run, with status optimal only if the bound meets the objective.
 
     Integers must be equal; floats must agree within the variant's relative proof gap. A bound
     beyond the objective is returned unchanged, and the check of the result reports the

@@ -1,4 +1,4 @@
-"""Writing exact models to files that other solvers read."""
+"""Write exact models to files (LP, MPS, CP-SAT protocol buffers) that other solvers read."""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""Exact models of the allocation problem; the README in this folder gives the mathematics."""
+"""Exact models of the allocation problem, which chooses worker counts for elastic jobs.
+
+The README in this folder gives the mathematics.
+"""

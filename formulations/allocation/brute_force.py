@@ -1,4 +1,4 @@
-"""Brute force for one-shot allocation: evaluate every choice of worker counts."""
+"""Brute force for one-shot allocation: evaluate every combination of worker counts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Choices = list[list[tuple[int, int, Fraction]]]
 
 
 class BruteForce(BruteForceSolver):
-    """Evaluate every choice of worker counts.
+    """Brute-force solver that evaluates every combination of worker counts.
 
     Choices are enumerated in lexicographic order, fewer workers first and the last job changing
     fastest. The first choice of least cost is kept, so the answer is unique. Costs are rational
@@ -38,7 +38,7 @@ class BruteForce(BruteForceSolver):
     variants = tuple(objective for objective in Objective if objective is not Objective.MEAN_JCT)
 
     def supports(self, instance: Instance) -> Unsupported | None:
-        """Return why the instance has too many choices to enumerate; None if it has few."""
+        """Return why brute force refuses the instance; None if it can solve the instance."""
         if instance.objective is Objective.MEAN_JCT:
             return Unsupported(
                 "brute force enumerates allocations at one moment, not schedules over time"
@@ -55,7 +55,7 @@ class BruteForce(BruteForceSolver):
         )
 
     def improvements(self, instance: Instance) -> Iterator[WorkerAllocation]:
-        """Yield each allocation that costs less than all earlier allocations.
+        """Enumerate allocations, and yield each that costs less than all allocations before it.
 
         A JCT reduction counts as a negative cost: the completion time minus that with the base
         demand.
@@ -69,7 +69,7 @@ class BruteForce(BruteForceSolver):
                 require_time()
 
     def without_search(self, instance: Instance) -> WorkerAllocation:
-        """Return the allocation that gives each job that must run its base demand."""
+        """Return a fallback allocation: jobs that must run get their base demand, others 0."""
         return WorkerAllocation(
             tuple(
                 job.min_workers if starts and not can_wait else 0
@@ -78,7 +78,7 @@ class BruteForce(BruteForceSolver):
         )
 
     def simple_bound(self, instance: Instance) -> float:
-        """Return the sum of each job's best value if it could use its maximum number of workers."""
+        """Return a bound that ignores the capacity: every job has its maximum number of workers."""
         reduces = instance.objective is Objective.JCT_REDUCTION
         least = sum(
             job.duration_s(job.max_workers) - reduces * job.duration_s(job.min_workers)
@@ -89,7 +89,7 @@ class BruteForce(BruteForceSolver):
 
 
 def _decisions(instance: Instance) -> Iterator[tuple[ElasticJob, bool, bool]]:
-    """Yield each job, whether it may start, and whether it may wait instead."""
+    """Yield (job, whether it may start, whether it may wait instead) for each job."""
     if instance.objective is Objective.TWO_PHASE:
         for job, starts in zip(instance.jobs, started_by_two_phase(instance), strict=True):
             yield job, starts, not starts
@@ -99,7 +99,10 @@ def _decisions(instance: Instance) -> Iterator[tuple[ElasticJob, bool, bool]]:
 
 
 def _choices(instance: Instance) -> Choices:
-    """Return the choices of each job; for the JCT reduction their costs are at most 0."""
+    """Return, for each job, its possible worker counts with their GPUs and added costs.
+
+    For the JCT reduction the costs are at most 0.
+    """
     reduces = instance.objective is Objective.JCT_REDUCTION
     joint = instance.objective is Objective.JOINT
     choices: Choices = []
@@ -125,7 +128,7 @@ def _choices(instance: Instance) -> Choices:
 
 
 def _allocations(choices: Choices, gpus: int) -> Iterator[tuple[tuple[int, ...], Fraction]]:
-    """Yield the workers and the cost of every allocation within the capacity, lexicographically."""
+    """Yield (workers per job, cost) of every allocation within the capacity, lexicographically."""
     workers = [0] * len(choices)
 
     def allocate(job: int, free: int, cost: Fraction) -> Iterator[tuple[tuple[int, ...], Fraction]]:

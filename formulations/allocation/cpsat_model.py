@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def add_variables(model: Any, data: KnapsackModel) -> Variables:
-    """Take choice k of its class: ``x_k in {0, 1}``."""
+    """Add a variable for each choice k: ``x_k in {0, 1}``, 1 if choice k is taken."""
     return integers(model, data.largest)
 
 
@@ -24,13 +24,13 @@ def add_variables(model: Any, data: KnapsackModel) -> Variables:
 
 
 def one_choice(model: Any, data: KnapsackModel, variables: Variables) -> None:
-    """Take exactly one choice of each class c: ``1 = sum_{k in K_c} x_k``."""
+    """Take exactly one choice of workers for each job c: ``1 = sum_{k in K_c} x_k``."""
     for c, choices in enumerate(data.classes):
         model.add_exactly_one(variables.x[k] for k in choices).with_name(f"one_choice_{c}")
 
 
 def capacity(model: Any, data: KnapsackModel, variables: Variables) -> None:
-    """Fit the GPUs of all choices into the capacity: ``C >= sum_k w_k x_k``."""
+    """Use at most C GPUs, where choice k uses w_k GPUs: ``C >= sum_k w_k x_k``."""
     model.add(
         weighted(zip(data.weight, variables.x.values(), strict=True)) <= data.capacity
     ).with_name("capacity")

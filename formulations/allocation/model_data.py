@@ -1,4 +1,4 @@
-"""The knapsack model's numbers in two forms, the limits of backends, and the start solution.
+"""The coefficients of the knapsack model in two forms, and the instances that backends accept.
 
 Both forms give the same `KnapsackModel`, so each backend states its model only once. The README in
 this folder defines the symbols.
@@ -48,7 +48,10 @@ NONE = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnapsackModel:
-    """min sum_c sum_k c_ck x_ck over binary x (choice k of class c is taken).
+    """A multiple-choice knapsack model: minimise the cost of one choice of workers per job.
+
+    The cost is ``sum_c sum_k c_ck x_ck``; the binary x_ck is 1 if choice k of class (job) c is
+    taken.
 
     The choices of all classes are numbered in one sequence.
 
@@ -81,7 +84,7 @@ class KnapsackModel:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the knapsack has no items."""
+        """Whether the knapsack has no items, so that the backend need not run."""
         return not self.task.knapsack.items
 
     @property
@@ -164,7 +167,7 @@ def plain(
 def strengthened(
     task: AllocationKnapsack, start: IntArray, objective: float, *, in_floats: bool = False
 ) -> KnapsackModel:
-    """Return the form without the items that no solution better than `start` contains.
+    """Return the knapsack model without items that no solution better than `start` can contain.
 
     Dominated items are removed. Items are also removed if they lose at least the gap between
     `start` and its bound, at the prices of the linear relaxation. The items of `start` are kept.
@@ -193,7 +196,7 @@ def strengthened(
 def _model(
     task: AllocationKnapsack, kept: IntArray, objective: float, *, divisor: int, in_floats: bool
 ) -> KnapsackModel:
-    """Return the model with the items `kept`, whose indices ascend."""
+    """Return the knapsack model with the items `kept`, given as ascending indices."""
     none_s, cost_s = task.costs_s()
     exponent = _exponent(none_s, cost_s[kept], objective, len(none_s))
     none = np.floor(np.ldexp(none_s, exponent)).astype(np.int64).tolist()
@@ -237,7 +240,7 @@ LARGEST_CAPACITY_IN_FLOATS = 10**5
 
 
 def supports(instance: Instance, in_floats: bool) -> Unsupported | None:
-    """Return why the instance is not a knapsack or exceeds a backend's arithmetic, if it does.
+    """Return why the knapsack model cannot handle the instance exactly; None if it can.
 
     Backends in floats accept a variable within 1e-6 of an integer. The total weight may therefore
     be wrong by that fraction of the capacity, which must stay well below one GPU. For backends in

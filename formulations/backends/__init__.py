@@ -1,1 +1,1 @@
-"""Code that runs each backend: warm start, limits, status and dual bound, for any model."""
+"""Code that runs each backend solver on any model, with warm start, limits and dual bound."""

@@ -1,4 +1,4 @@
-"""The interface of a backend: how it receives a model, runs it and reports the result."""
+"""The interface of a backend (a general solver such as HiGHS): how it receives and runs a model."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Built:
 
     @property
     def in_order(self) -> list[Any]:
-        """All variables, kind by kind; starts and values use this order."""
+        """All variables, kind by kind, in the order of start values and solution values."""
         return [variable for kind in self.variables for variable in kind.values()]
 
 
@@ -64,7 +64,7 @@ class CostUnit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendRun:
-    """The result of one backend run of a minimisation, as the backend reports it, unchecked.
+    """The unchecked result of one run of a backend, which minimises the cost of a model.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ class Backend:
 
 
 def add_bounded(largest: KindsT, add: Callable[[str, int], Any]) -> KindsT:
-    """Add one variable from 0 to each value in `largest`; return the variables in its structure.
+    """Add a variable from 0 to n for each value n in `largest`; return a tuple of the same form.
 
     Parameters
     ----------

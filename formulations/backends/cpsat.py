@@ -37,7 +37,7 @@ def new_model() -> Any:
 
 
 def integers(model: Any, largest: KindsT) -> KindsT:
-    """Add integer variables from 0 to the values of `largest`, a named tuple of mappings."""
+    """Add an integer variable from 0 to n for each value n in `largest`, a tuple of mappings."""
     return add_bounded(largest, lambda name, most: model.new_int_var(0, most, name))
 
 
@@ -55,7 +55,7 @@ def weighted(terms: Iterable[tuple[Number, Any]]) -> Any:
 
 
 def set_unit(model: Any, unit: CostUnit) -> None:
-    """Replace the cost by the objective of the instance; all coefficients stay integers.
+    """Replace the model's minimised cost by the instance's objective; coefficients stay integers.
 
     CP-SAT's objective is ``scaling_factor * (sum + offset)``; a negative factor means maximisation.
     """
@@ -109,7 +109,7 @@ def run_cpsat(built: Built, start: Values | None, settings: Settings) -> Backend
 
 
 def _callback(solver: Any, variables: Sequence[Any], watch: Watch) -> Any:
-    """Return CP-SAT's solution callback, and register the bound callback."""
+    """Return a CP-SAT callback that reports solutions, and register one that reports bounds."""
     from ortools.sat.python import cp_model
 
     class Found(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]  # OR-Tools is not typed

@@ -63,7 +63,9 @@ MATHOPT_TYPES = ("CP_SAT", "GLPK", "GUROBI", "SANTORINI", "XPRESS")
 
 @dataclass(frozen=True)
 class ForeignSolvers:
-    """A group of solvers whose names follow a pattern; see `lyra_opt.core.solver.SolverMaker`.
+    """A group of solvers that PuLP or MathOpt can call, found by names such as ``pulp-gurobi``.
+
+    It implements `lyra_opt.core.solver.SolverMaker`.
 
     Parameters
     ----------
@@ -77,11 +79,11 @@ class ForeignSolvers:
     backends: Callable[[], Mapping[str, Backend]]
 
     def names(self) -> list[str]:
-        """Return the solver names without the suffix of a form."""
+        """Return the names of the solvers, without suffixes such as ``-strengthened``."""
         return sorted(self.backends())
 
     def make(self, problem: str, name: str) -> Solver | None:
-        """Return the solver with this name; None if the group has no such solver."""
+        """Build the solver of `problem` with this name; None if the group has no such solver."""
         for _, twin in solver_names(problem):
             form = twin.removeprefix(self.like)
             backend = self.backends().get(name.removesuffix(form))
@@ -97,7 +99,7 @@ class ForeignSolvers:
 
 @cache
 def pulp_backends() -> dict[str, Backend]:
-    """Return the solvers that PuLP can call, except the toolkit's own backends."""
+    """Return a backend, by name, for each solver that PuLP can call, except CBC and HiGHS."""
     from pulp import apis
 
     found = {}
@@ -135,7 +137,7 @@ def _missing_of_pulp(solver: Any) -> str | None:
 
 
 def _run_by_pulp(solver: Any, built: Built, start: Values | None, settings: Settings) -> BackendRun:
-    """Run one of PuLP's solvers; its status is used only to see whether it found a solution.
+    """Run a solver through PuLP, whose status only shows whether a solution was found.
 
     The solver receives those of the time limit, zero gaps, thread limit and start that its PuLP
     class accepts.
@@ -178,7 +180,7 @@ def _run_by_pulp(solver: Any, built: Built, start: Values | None, settings: Sett
 
 @cache
 def mathopt_backends() -> dict[str, Backend]:
-    """Return MathOpt's solvers, except the toolkit's own backends."""
+    """Return a backend, by name, for each of MathOpt's integer solvers, except SCIP and HiGHS."""
     named = {f"mathopt-{name.lower().replace('_', '-')}": name for name in MATHOPT_TYPES}
     return {
         name: replace(
@@ -196,7 +198,7 @@ def mathopt_backends() -> dict[str, Backend]:
 
 @cache
 def _missing_of_mathopt(solver_type: str) -> str | None:
-    """Return why MathOpt cannot run the solver on this machine, which only a trial run shows."""
+    """Try the solver on an empty model; return why MathOpt cannot run it, or None if it can."""
     from ortools.math_opt.python import mathopt
 
     if solver_type not in mathopt.SolverType.__members__:

@@ -52,7 +52,7 @@ class LinearModel:
     rows: list[Row] = field(default_factory=list)
 
     def column(self, most: int) -> int:
-        """Add a column with cost 0 and return its position."""
+        """Add a variable from 0 to `most` with cost 0, and return its index."""
         self.most.append(most)
         self.cost.append(0.0)
         return len(self.most) - 1
@@ -66,7 +66,7 @@ class LinearModel:
         self.rows.append(Row(name, tuple(terms), limit, is_equation=True))
 
     def proved_bound(self, multipliers: Sequence[float]) -> Fraction:
-        """Return the lower bound on the cost that row multipliers prove, in exact arithmetic.
+        """Return the lower bound on the cost that dual multipliers prove, in exact arithmetic.
 
         Let y be any multipliers, at most 0 for rows ``<=``. Every feasible x then has c x >= c x +
         y (b - a x) = y b + (c - y a) x, and each column minimises the right side at one of its two
@@ -88,7 +88,7 @@ class LinearModel:
 
 
 def columns(model: LinearModel, largest: KindsT) -> KindsT:
-    """Add columns from 0 to the values of `largest`, a named tuple of mappings."""
+    """Add a continuous variable from 0 to n for each value n in `largest`, a tuple of mappings."""
     return add_bounded(largest, lambda _, most: model.column(most))
 
 
@@ -138,7 +138,7 @@ def run_highs(
     start: Values | None,  # noqa: ARG001
     settings: Settings,  # noqa: ARG001
 ) -> BackendRun:
-    """Solve a linear programme on one thread; the bound is exact, the values come from HiGHS.
+    """Solve a linear programme by HiGHS on one thread, and recompute the dual bound exactly.
 
     Raises
     ------

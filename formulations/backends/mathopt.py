@@ -34,7 +34,7 @@ def new_model() -> Any:
 
 
 def integers(model: Any, largest: KindsT) -> KindsT:
-    """Add integer variables from 0 to the values of `largest`, a named tuple of mappings."""
+    """Add an integer variable from 0 to n for each value n in `largest`, a tuple of mappings."""
     return add_bounded(
         largest, lambda name, most: model.add_integer_variable(lb=0, ub=most, name=name)
     )
@@ -53,7 +53,7 @@ def weighted(terms: Iterable[tuple[Number, Any]]) -> Any:
 
 
 def set_unit(model: Any, unit: CostUnit) -> None:
-    """Replace the cost of the model by the objective of the instance."""
+    """Replace the model's minimised cost by the instance's objective and its sense."""
     objective = model.objective
     objective.is_maximize = unit.scale < 0
     for term in list(objective.linear_terms()):
@@ -73,7 +73,9 @@ def run_gscip(
 
 
 def run_highs(built: Built, start: Values | None, settings: Settings) -> BackendRun:
-    """Run HiGHS on one thread, set by HiGHS' own option because MathOpt rejects the common one.
+    """Run HiGHS through MathOpt, on one thread.
+
+    HiGHS' own option sets the thread, because MathOpt rejects its common option for HiGHS.
 
     A run with another number of threads would fail: the first run in a process fixes the number for
     all later runs, and MathOpt offers no way to reset it. MathOpt offers no HiGHS callbacks either.

@@ -69,7 +69,7 @@ def new_model() -> Any:
 
 
 def integers(model: Any, largest: KindsT) -> KindsT:
-    """Add integer variables from 0 to the values of `largest`, a named tuple of mappings."""
+    """Add an integer variable from 0 to n for each value n in `largest`, a tuple of mappings."""
     return add_bounded(largest, lambda name, most: model.add_variable(name, 0, most, cat="Integer"))
 
 
@@ -86,7 +86,7 @@ def weighted(terms: Iterable[tuple[Number, Any]]) -> Any:
 
 
 def set_unit(model: Any, unit: CostUnit) -> None:
-    """Convert the objective of the model from its cost to the objective of the instance."""
+    """Replace the model's minimised cost by the instance's objective and its sense."""
     import pulp
 
     if unit.scale < 0:
@@ -154,14 +154,14 @@ def run_cbc(built: Built, start: Values | None, settings: Settings) -> BackendRu
 
 
 def set_start(variables: Sequence[Any], start: Values | None) -> None:
-    """Set the values of the variables that a run starts from, if any are given."""
+    """Set the start values of PuLP variables, if a start solution is given."""
     if start is not None:
         for variable, value in zip(variables, start, strict=True):
             variable.setInitialValue(value)
 
 
 def read_cbc_log(text: str, values: Values) -> BackendRun:
-    """Return the result that CBC's log states for a minimisation that has a solution.
+    """Return the result of a CBC run, with status and dual bound read from CBC's log.
 
     The optimum is "Objective value" if the result line is exactly "Optimal solution found", without
     "(within gap tolerance)". Otherwise the bound is "Lower bound", less its rounding error, because

@@ -1,1 +1,4 @@
-"""Exact models of the heterogeneous problem; the README in this folder gives the mathematics."""
+"""Exact models of the heterogeneous problem, which assigns gangs to GPUs of several types.
+
+The README in this folder gives the mathematics.
+"""

@@ -43,7 +43,7 @@ COMPLETE = Fraction(0)
 
 
 class BruteForce(BruteForceSolver):
-    """Try every placement of every job in every round, by dynamic programming.
+    """Brute-force solver that tries all placements in all rounds by dynamic programming.
 
     A state holds the remaining steps of each job. Each round extends every state by all choices of
     placements that fit together. Of several ways to a state the best is kept, and of equally good
@@ -55,7 +55,7 @@ class BruteForce(BruteForceSolver):
     variants = tuple(objective for objective in Objective if objective not in SHARE_OBJECTIVES)
 
     def supports(self, instance: Instance) -> Unsupported | None:
-        """Return why the instance has too many choices to enumerate; None if it has few."""
+        """Return why brute force refuses the instance; None if it can solve the instance."""
         if instance.objective in SHARE_OBJECTIVES:
             return Unsupported("brute force supports schedules in rounds only, not shares of time")
         if instance.horizon_rounds > MOST_ROUNDS:
@@ -77,7 +77,7 @@ class BruteForce(BruteForceSolver):
             yield best
 
     def simple_bound(self, instance: Instance) -> float:
-        """Return the bound in which each job is alone in the cluster."""
+        """Return a bound on the objective that assumes each job has the whole cluster to itself."""
         return rounded_bound(instance)
 
     def without_search(self, instance: Instance) -> RoundSchedule | None:
@@ -160,7 +160,7 @@ def _cells(instance: Instance) -> list[tuple[Cell, int]]:
 
 
 def _count(instance: Instance, job: GangJob) -> int:
-    """Return the number of ways to place a job in a round, including not at all and at rate 0."""
+    """Count the ways to place a job in a round, including no placement and placements of rate 0."""
     if not instance.forking:
         return 1 + count_ways_to_take((count for _, count in _cells(instance)), job.gang)
     return math.prod(
@@ -180,7 +180,7 @@ def _placements(cells: Sequence[tuple[Cell, int]], job: GangJob) -> Iterator[Pla
 
 
 def _of_job(instance: Instance, job: GangJob) -> Iterator[Copies]:
-    """Yield the placements of each choice for a job in a round; the first has no placements."""
+    """Yield each set of placements that a job can have in a round, starting with the empty set."""
     cells = _cells(instance)
     if instance.objective is Objective.ROUND_PROGRESS and instance.first_round(job):
         yield ()
@@ -198,7 +198,7 @@ def _of_job(instance: Instance, job: GangJob) -> Iterator[Copies]:
 
 
 def _choices(instance: Instance) -> dict[tuple[Fraction, ...], Choice]:
-    """Return all placements that fit into one round, one for each vector of steps done."""
+    """Return a joint placement that fits into one round for each vector of steps done per job."""
     ways = [
         [
             (

@@ -32,7 +32,7 @@ def add_variables(model: Any, data: RoundModel) -> Variables:
 
 
 def runs_until_completion(model: Any, data: RoundModel, variables: Variables) -> None:
-    """Run only until completion: ``sum_{m in g} sum_v y_mvt <= k_g sum_{s >= t} z_js``.
+    """Run job j only until it completes: ``sum_{m in g} sum_v y_mvt <= k_g sum_{s >= t} z_js``.
 
     This holds for each group g of modes and each round t; in ``round_progress`` the right side is
     k_g.
@@ -44,13 +44,15 @@ def runs_until_completion(model: Any, data: RoundModel, variables: Variables) ->
 
 
 def whole_gang(model: Any, data: RoundModel, variables: Variables) -> None:
-    """Give mode m GPUs for whole gangs: ``sum_c w_mct = g_j sum_v y_mvt``."""
+    """Give each gang that runs in mode m exactly g_j GPUs: ``sum_c w_mct = g_j sum_v y_mvt``."""
     for m, t, gang, held, runs in data.gangs(variables):
         model.add_linear_constraint(total(held) == gang * total(runs), name=f"whole_gang_{m}_{t}")
 
 
 def bottleneck(model: Any, data: RoundModel, variables: Variables) -> None:
-    """Run at level v without slower GPUs: ``sum_{c : X_c < V_v} w_mct <= g_j sum_{u > v} y_mut``.
+    """Use GPUs that are slower than rate level v only in gangs that run at a slower level.
+
+    ``sum_{c : X_c < V_v} w_mct <= g_j sum_{u > v} y_mut``.
 
     This holds for each level v of a mode m except the slowest.
     """
@@ -61,7 +63,7 @@ def bottleneck(model: Any, data: RoundModel, variables: Variables) -> None:
 
 
 def not_on_one_server(model: Any, data: RoundModel, variables: Variables) -> None:
-    """Spread mode m over several servers: ``sum_{c on h} w_mct <= (g_j - 1) sum_v y_mvt``.
+    """Spread gangs of mode m over servers: ``sum_{c on h} w_mct <= (g_j - 1) sum_v y_mvt``.
 
     This holds for each server h of a spread mode m.
     """
@@ -93,7 +95,10 @@ def alike_servers(model: Any, data: RoundModel, variables: Variables) -> None:
 
 
 def work_done(model: Any, data: RoundModel, variables: Variables) -> None:
-    """Finish the work first: ``D_j sum_{s <= t} z_js <= sum_{s <= t} sum_{m, v} a_mv y_mvs``."""
+    """Let job j complete by round t only if its steps are done by then.
+
+    ``D_j sum_{s <= t} z_js <= sum_{s <= t} sum_{m, v} a_mv y_mvs``.
+    """
     for j, t, due, completed, done in data.work(variables):
         model.add_linear_constraint(
             due * total(completed) <= weighted(done), name=f"work_done_{j}_{t}"
@@ -101,7 +106,7 @@ def work_done(model: Any, data: RoundModel, variables: Variables) -> None:
 
 
 def rounds_needed(model: Any, data: RoundModel, variables: Variables) -> None:
-    """Tighten ``work_done`` by counting rounds with the steps ``a`` of each level.
+    """Tighten ``work_done`` by the number of rounds that a job needs at the rate of each level.
 
     ``ceil(D_j / a) sum_{s <= t} z_js <= sum_{s <= t} sum_{m, v} ceil(a_mv / a) y_mvs``.
     """
@@ -118,7 +123,7 @@ def completes_once(model: Any, data: RoundModel, variables: Variables) -> None:
 
 
 def last_completion(model: Any, data: RoundModel, variables: Variables) -> None:
-    """Let M be the last completion, for ``makespan``: ``sum_t (t + 1) z_jt <= M``."""
+    """Make M at least each job's completion, for ``makespan``: ``sum_t (t + 1) z_jt <= M``."""
     for j, rounds, last in data.last_rounds(variables):
         model.add_linear_constraint(weighted(rounds) <= last, name=f"last_completion_{j}")
 

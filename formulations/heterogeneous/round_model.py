@@ -1,4 +1,4 @@
-"""The model of schedules in rounds: rows, start values, and the schedule of a solution.
+"""The model of schedules in rounds: its constraints, start values, and conversion to a schedule.
 
 Each method of `RoundModel` yields the rows of one constraint: their indices, and pairs of
 (coefficient, variable) or variables alone, in the backend's own type.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class RoundModel(RoundNumbers):
-    """The complete model of schedules in rounds, which implements `exact_model.ModelData`."""
+    """The complete model of an instance's schedules in rounds; implements `ModelData`."""
 
     __slots__ = ()
 
@@ -81,7 +81,7 @@ class RoundModel(RoundNumbers):
 
     @property
     def unit(self) -> CostUnit:
-        """The conversion from cost to objective; penalties are ignored."""
+        """The conversion from the model's cost, without penalties, to the objective."""
         if not self.penalty:
             return CostUnit(-self.scale.unit)
         round_s, jobs = Fraction(self.instance.round_s), self.instance.jobs
@@ -95,7 +95,9 @@ class RoundModel(RoundNumbers):
     def group_runs(
         self, variables: Variables
     ) -> Iterator[tuple[int, int, list[Any], int, list[Any]]]:
-        """Yield group, round, running modes, their maximum number, and z from this round on.
+        """Yield the data of each row of constraint ``runs_until_completion``, by group and round.
+
+        These are group, round, running modes, their maximum number, and z from this round on.
 
         In ``round_progress`` the last entry is 1, because there are no variables z.
         """
@@ -107,7 +109,10 @@ class RoundModel(RoundNumbers):
                 yield g, t, runs, group.most, [1] if one_round else later
 
     def gangs(self, variables: Variables) -> Iterator[tuple[int, int, int, list[Any], list[Any]]]:
-        """Yield mode (whose GPUs are a choice), round, gang size, GPUs held by cell, and runs."""
+        """Yield the data of each row of constraint ``whole_gang``, by mode and round.
+
+        These are mode (whose GPUs are a choice), round, gang size, GPUs held by cell, and runs.
+        """
         for m, mode in self.modes_with_choice():
             for t in self.jobs[mode.job].slots:
                 held = [variables.w[m, c, t] for c in range(len(mode.cells))]
@@ -116,7 +121,10 @@ class RoundModel(RoundNumbers):
     def bottlenecks(
         self, variables: Variables
     ) -> Iterator[tuple[int, int, int, int, list[Any], list[Any]]]:
-        """Yield mode, level, round, gang size, slower GPUs held, and slower running levels."""
+        """Yield the data of each row of constraint ``bottleneck``, by mode, level and round.
+
+        These are mode, level, round, gang size, slower GPUs held, and slower running levels.
+        """
         for m, mode in self.modes_with_choice():
             for v, cells in self.slower_cells(m):
                 for t in self.jobs[mode.job].slots:
@@ -127,7 +135,10 @@ class RoundModel(RoundNumbers):
     def spread_gangs(
         self, variables: Variables
     ) -> Iterator[tuple[int, int, int, int, list[Any], list[Any]]]:
-        """Yield spread mode, server, round, gang size, GPUs held on the server, and runs."""
+        """Yield the data of each row of ``not_on_one_server``, by mode, server and round.
+
+        These are spread mode, server, round, gang size, GPUs held on the server, and runs.
+        """
         for m, mode in enumerate(self.modes):
             for h, cells in enumerate(mode.limited):
                 for t in self.jobs[mode.job].slots:
@@ -135,7 +146,10 @@ class RoundModel(RoundNumbers):
                     yield m, h, t, mode.gang, held, self._runs(variables, (m,), t)
 
     def loads(self, variables: Variables) -> Iterator[tuple[int, int, int, int, Terms]]:
-        """Yield place, GPU type, round, number of GPUs, and the terms that hold them."""
+        """Yield the data of each row of constraint ``capacity``, by place, GPU type and round.
+
+        These are place, GPU type, round, number of GPUs, and the terms that hold them.
+        """
         using: dict[tuple[int, str], list[tuple[int, int]]] = defaultdict(list)
         for m, mode in enumerate(self.modes):
             for c, cell in enumerate(mode.cells):
@@ -148,7 +162,10 @@ class RoundModel(RoundNumbers):
                     yield p, position[name], t, self.places[p].gpus[name], held
 
     def alike_loads(self, variables: Variables) -> Iterator[tuple[int, int, int, Terms, Terms]]:
-        """Yield two equal servers, a round, and the terms that hold GPUs on each of them."""
+        """Yield the data of each row of constraint ``alike_servers``, by servers and round.
+
+        These are two equal servers, a round, and the terms that hold GPUs on each of them.
+        """
         for p, q in self.alike_servers():
             pairs = [
                 [
@@ -165,7 +182,10 @@ class RoundModel(RoundNumbers):
                     yield p, q, t, first, second
 
     def work(self, variables: Variables) -> Iterator[tuple[int, int, Number, list[Any], Terms]]:
-        """Yield job, round, steps due, z until the round, and the steps done until the round."""
+        """Yield the data of each row of constraint ``work_done``, by job and round.
+
+        These are job, round, steps due, z until the round, and the steps done until the round.
+        """
         for j, t in self.completion_keys():
             done = self._until(variables, j, t, self.jobs[j].steps)
             yield j, t, self.jobs[j].due, self._completed(variables, j, t), done
@@ -173,31 +193,43 @@ class RoundModel(RoundNumbers):
     def counted_rounds(
         self, variables: Variables
     ) -> Iterator[tuple[int, int, int, int, list[Any], Terms]]:
-        """Yield job, level, round, rounds needed, z until the round, and rounds run until then."""
+        """Yield the data of each row of constraint ``rounds_needed``, by job, level and round.
+
+        These are job, level, round, rounds needed, z until the round, and rounds run until then.
+        """
         for j, t in self.completion_keys():
             for a, (needed, counts) in enumerate(self.jobs[j].rounds_needed):
                 counted = self._until(variables, j, t, counts)
                 yield j, a, t, needed, self._completed(variables, j, t), counted
 
     def endings(self, variables: Variables) -> Iterator[tuple[int, list[Any], Any]]:
-        """Yield each job with its variables z and n."""
+        """Yield the data of each row of constraint ``completes_once``, by job.
+
+        These are the job and its variables z and n.
+        """
         for j, never in variables.n.items():
             yield j, [variables.z[key] for key in self.completions_from(j, 0)], never
 
     def last_rounds(self, variables: Variables) -> Iterator[tuple[int, Terms, Any]]:
-        """Yield job, its completion time in rounds, and M, for ``makespan``."""
+        """Yield the data of each row of constraint ``last_completion``, by job.
+
+        These are the job, its completion time in rounds, and M, for ``makespan``.
+        """
         for last in variables.M.values():
             for j, job in enumerate(self.jobs):
                 yield j, [(t + 1, variables.z[j, t]) for t in job.completions], last
 
     def gains(self, variables: Variables) -> Iterator[tuple[int, Any, Terms]]:
-        """Yield job, p, and the terms of its progress, for ``round_progress``."""
+        """Yield the data of each row of constraint ``progress``, by job.
+
+        These are the job, p, and the terms of its progress, for ``round_progress``.
+        """
         for j, made in variables.p.items():
             job = self.jobs[j]
             yield j, made, self._until(variables, j, job.slots.stop - 1, job.gains)
 
     def cost(self, variables: Variables) -> Terms:
-        """Return the terms of the minimised cost."""
+        """Return the cost that the model minimises, as pairs of coefficient and variable."""
         terms: Terms = [(1, last) for last in variables.M.values()]
         if self.objective is Objective.MEAN_JCT:
             terms += [(t + 1, x) for (_, t), x in variables.z.items()]
@@ -214,7 +246,7 @@ class RoundModel(RoundNumbers):
         return [variables.y[key] for key in self.runs_of(modes, t)]
 
     def _held(self, variables: Variables, pairs: Iterable[tuple[int, int]], t: int) -> Terms:
-        """Return the terms of the GPUs held in a round by pairs of mode and cell."""
+        """Return the GPUs that given pairs of mode and cell use in round t, as terms."""
         held: Terms = []
         for m, c in pairs:
             mode = self.modes[m]
@@ -229,7 +261,7 @@ class RoundModel(RoundNumbers):
         return [variables.z[key] for key in self.completions_until(j, t)]
 
     def _until(self, variables: Variables, j: int, t: int, each: Any) -> Terms:
-        """Return the terms of job j's runs up to round t, with the coefficients `each`."""
+        """Return the runs of job j up to round t, as terms with the coefficients `each`."""
         return [
             (each[m, v], variables.y[m, v, s])
             for s in range(self.jobs[j].slots.start, t + 1)
@@ -272,7 +304,7 @@ def values_of(model: RoundNumbers, schedule: RoundSchedule) -> Variables:
 
 
 def _within_windows(model: RoundNumbers, schedule: RoundSchedule) -> RoundSchedule:
-    """Return the schedule without jobs that complete outside their window of useful rounds."""
+    """Remove jobs that complete outside the rounds in which the model lets them complete."""
     if model.objective is Objective.ROUND_PROGRESS:
         return schedule
     kept: list[RoundEntry] = []
@@ -284,7 +316,7 @@ def _within_windows(model: RoundNumbers, schedule: RoundSchedule) -> RoundSchedu
 
 
 def _fuller_first(model: RoundNumbers, schedule: RoundSchedule) -> RoundSchedule:
-    """Return the schedule with equal servers renamed in each round, the fullest server first."""
+    """Permute equal servers in each round so that the fullest server is first in file order."""
     after = dict(model.alike_servers())
     classes = [[p] for p in after if p not in after.values()]
     for chain in classes:
@@ -316,7 +348,7 @@ def _fuller_first(model: RoundNumbers, schedule: RoundSchedule) -> RoundSchedule
 def _mode_of(
     model: RoundNumbers, j: int, gpus: Placement, place_of: Mapping[str, int]
 ) -> tuple[int, int, dict[tuple[int, str], int]]:
-    """Return the mode and level of a placement, and its GPUs by place and type."""
+    """Return the model's mode and rate level of a placement, and its GPUs by place and type."""
     counts: dict[tuple[int, str], int] = defaultdict(int)
     for server, types in gpus.items():
         for name, count in types.items():
@@ -390,7 +422,7 @@ MOST_RUNS = 200_000
 
 
 def supports(instance: Instance, _: bool) -> Unsupported | None:
-    """Return why the model does not cover the objective or would be too large, if so."""
+    """Return why the model cannot handle the instance's objective or size; None if it can."""
     if instance.objective in SHARE_OBJECTIVES:
         return Unsupported(f"the model supports schedules in rounds only, not {instance.objective}")
     servers = 1 if not instance.forking else len(instance.servers)
@@ -406,7 +438,7 @@ def supports(instance: Instance, _: bool) -> Unsupported | None:
 
 
 def rounded_bound(instance: Instance) -> float:
-    """Return the bound that needs no model, rounded to the safe side."""
+    """Return a bound on the objective that needs no solver, rounded to the safe side."""
     bound = simple_bound(instance)
     return float_up(bound) if instance.variant.sense == "max" else -float_up(-bound)
 

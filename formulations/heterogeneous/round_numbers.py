@@ -1,4 +1,4 @@
-"""The numbers of the models of schedules in rounds.
+"""The coefficients and indices of the model of schedules in rounds, for any backend.
 
 Gangs are modelled by places, cells and modes, as few as an exact model allows. Quantities are
 integers for CP-SAT and floats near 1 for other backends. Both are rounded so that the model keeps
@@ -43,7 +43,7 @@ class Place(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """The GPUs of one type at one place, with the rate at which a mode uses them."""
+    """The GPUs of one type in one `Place`, with the rate at which a gang runs on them."""
 
     place: int
     gpu_type: str
@@ -51,7 +51,7 @@ class Cell(NamedTuple):
 
 
 class Level(NamedTuple):
-    """A rate at which a mode can run, set by its slowest GPU, and the steps it does per round."""
+    """A rate at which a gang can run, set by its slowest GPU, with the steps done per round."""
 
     rate: float
     steps: Fraction
@@ -89,7 +89,7 @@ class Mode:
 
 
 class Group(NamedTuple):
-    """The modes of one job of which at most `most` run at once.
+    """A set of placement modes of one job, of which at most `most` run at once.
 
     `most` is 1, or with forking the number of servers that may run a copy.
     """
@@ -110,7 +110,7 @@ def _is_alike(instance: Instance, job: GangJob) -> bool:
 
 
 def places_of(instance: Instance) -> tuple[Place, ...]:
-    """Return the fewest places that keep the model exact.
+    """Partition the GPUs into as few sets of interchangeable GPUs as keep the model exact.
 
     The whole cluster is one place if servers do not matter. Otherwise the servers that have a
     single GPU of one type form a place. There, a gang of several GPUs is spread in any case, and a
@@ -133,7 +133,7 @@ def places_of(instance: Instance) -> tuple[Place, ...]:
 def modes_of(
     instance: Instance, places: Sequence[Place]
 ) -> tuple[tuple[Mode, ...], tuple[Group, ...]]:
-    """Return the modes of each gang, and the groups of modes that exclude each other."""
+    """Return all placement modes of gangs, and the groups that limit how many run at once."""
     modes: list[Mode] = []
     groups = []
     everywhere = tuple(range(len(places)))
@@ -202,7 +202,7 @@ def _modes_on(
     *,
     is_spread: bool = False,
 ) -> list[Mode]:
-    """Return the modes of a gang on some places: one mode, or one per cell for a single GPU."""
+    """Return the placement modes of a gang on given places; a one-GPU gang has one per cell."""
     job = instance.jobs[j]
     run_s = Fraction(instance.round_s) - Fraction(instance.restart_s)
     cells = [
@@ -259,7 +259,9 @@ MOST_SUM_BITS = 60
 
 
 class Variables(NamedTuple):
-    """A backend's variables; the README in this folder defines the symbols.
+    """The variables of the model of schedules in rounds, in the backend's own type.
+
+    The README in this folder defines the symbols.
 
     Parameters
     ----------
@@ -284,7 +286,7 @@ class Variables(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """The conversion of quantities to numbers of a backend, rounded up.
+    """The conversion of exact utilities and steps to numbers of a backend, rounded up.
 
     Parameters
     ----------
@@ -298,23 +300,23 @@ class Scale(NamedTuple):
     in_floats: bool
 
     def of(self, value: Fraction) -> Number:
-        """Return a utility in units."""
+        """Convert an exact utility into scaled units, rounded up."""
         return float_up(value / self.unit) if self.in_floats else math.ceil(value / self.unit)
 
     def due(self, most_runs: int) -> Number:
-        """Return the scaled number of steps due, small enough for sums of `most_runs` terms."""
+        """Return the number to which a job's steps are scaled, so that sums do not overflow."""
         bits = min(DUE_BITS, MOST_SUM_BITS - most_runs.bit_length())
         return DUE_IN_FLOATS if self.in_floats else 2**bits
 
     def steps(self, part: Fraction, due: Number) -> Number:
-        """Return the scaled steps for a fraction `part` of the steps due."""
+        """Return the scaled steps for a fraction `part` of all steps of a job, rounded up."""
         exact = part * Fraction(due)
         return float_up(exact) if self.in_floats else math.ceil(exact)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobData:
-    """A job in the numbers of the model.
+    """The coefficients and the possible rounds of one job in the model of schedules in rounds.
 
     Parameters
     ----------
@@ -345,7 +347,7 @@ class JobData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundNumbers:
-    """An instance of schedules in rounds as numbers, with the keys of its variables.
+    """The coefficients of the round-based model of an instance, and the keys of its variables.
 
     Parameters
     ----------
@@ -381,7 +383,7 @@ class RoundNumbers:
         in_floats: bool = False,
         must_complete: bool = False,
     ) -> Self:
-        """Return the numbers of an instance; a start schedule narrows the rounds of each job."""
+        """Compute the coefficients; a start schedule narrows the possible rounds of each job."""
         places = places_of(instance)
         modes, groups = modes_of(instance, places)
         windows = windows_of(instance, start)
@@ -420,14 +422,14 @@ class RoundNumbers:
         return self.instance.objective
 
     def run_keys(self) -> Iterator[RunKey]:
-        """Yield (mode, level, round) of the variables y."""
+        """Yield the key (mode, level, round) of each variable y, the number of running copies."""
         for m, mode in enumerate(self.modes):
             for t in self.jobs[mode.job].slots:
                 for v in range(len(mode.levels)):
                     yield m, v, t
 
     def held_keys(self) -> Iterator[RunKey]:
-        """Yield (mode, cell, round) of the variables w."""
+        """Yield the key (mode, cell, round) of each variable w, the number of GPUs held."""
         for m, mode in enumerate(self.modes):
             if mode.fixed is None:
                 for t in self.jobs[mode.job].slots:
@@ -435,21 +437,21 @@ class RoundNumbers:
                         yield m, c, t
 
     def completion_keys(self) -> Iterator[tuple[int, int]]:
-        """Yield (job, round) of the variables z."""
+        """Yield the key (job, round) of each variable z, which is 1 if the job completes."""
         for j, job in enumerate(self.jobs):
             for t in job.completions:
                 yield j, t
 
     def runs_of(self, modes: Iterable[int], t: int) -> list[RunKey]:
-        """Return the keys of all levels of some modes in round t."""
+        """Return the keys of the run variables y of given modes in round t."""
         return [(m, v, t) for m in modes for v in range(len(self.modes[m].levels))]
 
     def completions_from(self, j: int, t: int) -> list[tuple[int, int]]:
-        """Return the keys of job j's completions in round t or later."""
+        """Return the keys of the variables z for a completion of job j in round t or later."""
         return [(j, s) for s in self.jobs[j].completions if s >= t]
 
     def completions_until(self, j: int, t: int) -> list[tuple[int, int]]:
-        """Return the keys of job j's completions in round t or earlier."""
+        """Return the keys of the variables z for a completion of job j in round t or earlier."""
         return [(j, s) for s in self.jobs[j].completions if s <= t]
 
     def most_runs(self, m: int) -> int:
@@ -499,12 +501,12 @@ class RoundNumbers:
         )
 
     def modes_of(self, j: int) -> list[int]:
-        """Return the modes of job j."""
+        """Return the indices of the placement modes of job j."""
         return [m for m, mode in enumerate(self.modes) if mode.job == j]
 
 
 def _worths(instance: Instance, job: GangJob, completions: Sequence[int]) -> list[Fraction]:
-    """Return the job's utilities, unscaled, in the order of `JobData.worth`."""
+    """Return a job's unscaled utilities: per completion round, or one for complete progress."""
     if instance.objective is Objective.ROUND_PROGRESS:
         return [Fraction(job.weight)]
     if instance.objective is Objective.UTILITY:
@@ -520,7 +522,7 @@ def _job_data(
     worths: Sequence[Fraction],
     scale: Scale,
 ) -> JobData:
-    """Return a job in numbers; `levels` holds the levels of its modes."""
+    """Return the model coefficients of job j; `levels` has the rate levels of its modes."""
     job = instance.jobs[j]
     slots = range(instance.first_round(job), completions.stop) if completions else range(0)
     worth_in_units = tuple(scale.of(value) for value in worths)
@@ -548,7 +550,7 @@ def _job_data(
 
 
 def windows_of(instance: Instance, start: tuple[RoundSchedule, float] | None) -> list[range]:
-    """Return the rounds in which each job completes in any schedule no worse than the start."""
+    """Return the possible completion rounds of each job in schedules no worse than the start."""
     if instance.objective is Objective.ROUND_PROGRESS:
         return [range(0 if instance.first_round(job) else 1) for job in instance.jobs]
     earliest = [earliest_completion(instance, job) for job in instance.jobs]

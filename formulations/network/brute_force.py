@@ -33,7 +33,7 @@ MOST_CHOICES = 2_000_000
 
 
 class BruteForce(BruteForceSolver):
-    """Try every placement of every job, by dynamic programming.
+    """Brute-force solver that tries every placement of every job by dynamic programming.
 
     Jobs are placed in file order. A state holds the free GPUs of each machine after the jobs placed
     so far. Each state is extended by every placement of the next job, and by leaving it out. Of
@@ -45,7 +45,7 @@ class BruteForce(BruteForceSolver):
     variants = tuple(Objective)
 
     def supports(self, instance: Instance) -> Unsupported | None:
-        """Return why the instance has too many choices to enumerate; None if it has few."""
+        """Return why brute force refuses the instance; None if it can solve the instance."""
         states = math.prod(machine.free_gpus + 1 for machine in instance.machines)
         choices = states
         for job in instance.jobs:
@@ -63,7 +63,7 @@ class BruteForce(BruteForceSolver):
         yield _best_placement(instance)
 
     def simple_bound(self, instance: Instance) -> float:
-        """Return the bound of the knapsack relaxation."""
+        """Return the bound on the objective from the knapsack relaxation."""
         return simple_bound(instance)
 
     def without_search(self, instance: Instance) -> Solution:  # noqa: ARG002
@@ -103,7 +103,7 @@ def _by_machine(instance: Instance, held: Choice) -> dict[str, int]:
 
 
 def _fragmented(instance: Instance, free: Free) -> int:
-    """Return the cost of the machines that are partly free."""
+    """Return the number of partly free machines; 0 if the objective does not charge for them."""
     if instance.objective is not Objective.LEAST_FRAGMENTATION:
         return 0
     return sum(
@@ -112,7 +112,7 @@ def _fragmented(instance: Instance, free: Free) -> int:
 
 
 def _ways(instance: Instance, job: WaitingJob) -> Iterator[tuple[Choice, Fraction]]:
-    """Yield each accepted placement of the job with its value, after the choice not to start it."""
+    """Yield (placement, value) for not starting the job and for each placement it accepts."""
     yield (0,) * len(instance.machines), Fraction(0)
     for held in ways_to_take([machine.free_gpus for machine in instance.machines], job.gang):
         tier = instance.tier_of(_by_machine(instance, held))

@@ -1,4 +1,4 @@
-"""The numbers that all network models share, and the conversion from and to placements.
+"""The data that all network models share, and the conversion between variables and placements.
 
 Every model is built from one `GangData`. Values of gangs are integers for CP-SAT and floats for
 other backends. They are rounded up, so a bound on the model is a bound on the problem. The README
@@ -48,7 +48,9 @@ WORTH_IN_FLOATS = 1e6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangData:
-    """The gangs' possible placements and their values; built by `gang_data`.
+    """The possible placements of an instance's gangs, and the value of each gang at each tier.
+
+    Function `gang_data` builds it.
 
     Parameters
     ----------
@@ -78,7 +80,7 @@ class GangData:
 
     @property
     def counts_machines(self) -> bool:
-        """Whether machines that end partly free cost anything."""
+        """Whether the objective charges for machines that end partly free."""
         return self.instance.objective is Objective.LEAST_FRAGMENTATION
 
     @property
@@ -157,7 +159,7 @@ def simple_bound(instance: Instance) -> int | float:
 
 
 def gang_data(instance: Instance, *, in_floats: bool = False) -> GangData:
-    """Return the numbers of an instance, for a backend that computes in floats or in integers.
+    """Compute the possible placements and the values of all gangs, in floats or in integers.
 
     Complexity O(jobs * racks + machines).
     """
@@ -210,7 +212,7 @@ def _is_worse(values: Sequence[Fraction | None], near: Tier, far: Tier) -> bool:
 
 
 def _loses_inside(gang: int, values: Sequence[Fraction | None], free: Sequence[int]) -> bool:
-    """Whether a gang paid for spanning racks fits into this rack alone and would be worth less."""
+    """Whether a gang fits into one rack but is forbidden there, or worth less than across racks."""
     on_one = gang <= max(free)
     on_several = len(free) > 1 and gang <= sum(free)
     return (on_one and _is_worse(values, Tier.MACHINE, Tier.NETWORK)) or (
@@ -220,7 +222,7 @@ def _loses_inside(gang: int, values: Sequence[Fraction | None], free: Sequence[i
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """The decisions of a model.
+    """The decisions of a placement model: the machine, rack or racks of each job that starts.
 
     Parameters
     ----------
@@ -308,7 +310,7 @@ def _placement(data: GangData, j: int, held: Mapping[int, int]) -> GangPlacement
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A placement in the terms of the models.
+    """A placement as decisions and GPU counts, from which the values of all variables follow.
 
     Parameters
     ----------
@@ -326,7 +328,7 @@ class Encoded:
 
 
 def encoded(data: GangData, solution: Solution) -> Encoded:
-    """Return a valid placement in the terms of the models, without gangs of value 0."""
+    """Convert a valid placement into decisions of a model, leaving out gangs of value 0."""
     instance = data.instance
     rack_at = {m: r for r, rack in enumerate(data.racks) for m in rack}
     machine_of: dict[int, int] = {}
@@ -358,7 +360,7 @@ def encoded(data: GangData, solution: Solution) -> Encoded:
 
 @dataclass(frozen=True)
 class PlacementModel(ABC):
-    """A model of gang placement; implements `formulations.exact_model.ModelData`."""
+    """Base class of the models that place gangs on machines; implements `exact_model.ModelData`."""
 
     data: GangData
 
@@ -370,29 +372,29 @@ class PlacementModel(ABC):
     @property
     @abstractmethod
     def largest(self) -> Any:
-        """The upper bound of each variable, by kind and key."""
+        """The upper bound of each variable of the model, by kind of variable and key."""
 
     @abstractmethod
     def encoded(self, found: Encoded) -> Any:
-        """Return the values of all variables for a placement, by kind and key."""
+        """Return the values of all variables for a placement, by kind of variable and key."""
 
     @abstractmethod
     def assignment(self, found: Any) -> Assignment:
-        """Return the decisions of a solution; raise ValueError if it violates the model."""
+        """Return the decisions that variable values describe; ValueError if they are infeasible."""
 
     def network_load(self, variables: Any) -> Terms:
-        """Return the terms of the GPUs of gangs across racks."""
+        """Return the GPUs that gangs across racks use, as pairs of coefficient and variable."""
         return [(self.data.gang(j), x) for j, x in variables.network.items()]
 
     @property
     def unit(self) -> CostUnit:
-        """The negative unit of value, because objectives are maximised."""
+        """The conversion from minimised cost to maximised objective: minus one unit of value."""
         counts = self.data.instance.objective in COUNTING_OBJECTIVES
         return CostUnit(Fraction(-1) if counts else -Fraction(self.data.unit))
 
     @property
     def is_settled(self) -> bool:
-        """Whether no job can start on any GPUs."""
+        """Whether no job can start, so that the empty start solution is optimal."""
         return not self.data.can_start()
 
     def start(self, solution: Solution) -> list[int]:

@@ -22,7 +22,7 @@ CHOICES_BETWEEN_TIME_CHECKS = 1000
 
 
 class BruteForce(BruteForceSolver):
-    """Evaluate every choice of N_R on-loan servers.
+    """Brute-force solver that evaluates every choice of N_R servers on loan to take back.
 
     Choices are enumerated in lexicographic order of file positions. The first choice of least cost
     is kept, so the answer is unique. The search uses only the records of the instance, neither its
@@ -34,7 +34,7 @@ class BruteForce(BruteForceSolver):
     variants = tuple(Semantics)
 
     def supports(self, instance: Instance) -> Unsupported | None:
-        """Return why the instance has too many choices to enumerate; None if it has few."""
+        """Return why brute force refuses the instance; None if it can solve the instance."""
         servers = sum(server.on_loan for server in instance.servers)
         choices = math.comb(servers, instance.reclaim_servers)
         return too_many(
@@ -44,7 +44,7 @@ class BruteForce(BruteForceSolver):
         )
 
     def improvements(self, instance: Instance) -> Iterator[Solution]:
-        """Yield each choice of servers that costs less than all earlier choices."""
+        """Enumerate choices of servers; yield each that costs less than all choices before it."""
         least: int | None = None
         for tried, (chosen, cost) in enumerate(_choices(instance)):
             if least is None or cost < least:

@@ -29,7 +29,7 @@ def reclaim_count(model: Any, data: ReclaimModel, variables: Variables) -> None:
 
 
 def preempting_servers(model: Any, data: ReclaimModel, variables: Variables) -> None:
-    """Server s alone preempts job j: ``y_j >= x_s`` for each such pair (j, s)."""
+    """Preempt job j if server s, whose loss alone preempts j, is chosen: ``y_j >= x_s``."""
     for j, s in data.preempting:
         model.add_implication(variables.x[s], variables.y[j]).with_name(
             f"preempting_servers_{j}_{s}"
@@ -37,7 +37,7 @@ def preempting_servers(model: Any, data: ReclaimModel, variables: Variables) -> 
 
 
 def loss_thresholds(model: Any, data: ReclaimModel, variables: Variables) -> None:
-    """Losses above the slack preempt j: ``b_j + (n_j - b_j) y_j >= sum_s n_js x_s``."""
+    """Preempt j if it loses more than b_j workers: ``b_j + (n_j - b_j) y_j >= sum_s n_js x_s``."""
     for j in data.thresholds:
         job = data.jobs[j]
         losses = total(count * variables.x[s] for s, count in job.losses)

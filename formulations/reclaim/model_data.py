@@ -1,4 +1,4 @@
-"""The reclaim model's numbers in two forms, the limits of backends, and the start solution.
+"""The coefficients of the reclaim model in two forms, and the instances that backends accept.
 
 Both forms give the same `ReclaimModel`, so each backend states its model only once. The README in
 this folder defines the symbols.
@@ -60,7 +60,10 @@ class ModelJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReclaimModel:
-    """min sum_s c_s x_s + sum_j w_j y_j over binary x (server chosen) and y (job preempted).
+    """A reclaim model: choose N_R servers so that the jobs preempted have the least total weight.
+
+    The cost is ``sum_s c_s x_s + sum_j w_j y_j`` over binary x (server chosen) and y (job
+    preempted).
 
     Parameters
     ----------
@@ -110,7 +113,7 @@ class ReclaimModel:
         )
 
     def solution(self, values: Values) -> Solution:
-        """Return the servers that are chosen according to the rounded values of the variables.
+        """Return the solution that chooses the servers whose variables round to 1.
 
         Raises
         ------
@@ -126,7 +129,7 @@ class ReclaimModel:
         return Solution.of_positions(self.instance, chosen)
 
     def dual_bound(self, cost: Fraction) -> int:
-        """Return the cost bound, rounded up to a multiple of the weights' common divisor."""
+        """Round a bound on the cost up to a multiple of the costs' greatest common divisor."""
         return next_multiple(cost, math.gcd(*(job.weight for job in self.jobs), *self.server_cost))
 
     @property
@@ -225,7 +228,7 @@ LARGEST_LOSSES_OF_CPSAT = 2**30
 
 
 def float_limits(instance: Instance) -> Unsupported | None:
-    """Return why backends in floats could get a wrong optimum, if they could.
+    """Return why floating-point backends could report a wrong optimum; None if they cannot.
 
     Such a backend accepts a variable within 1e-6 of an integer. In a threshold constraint these
     errors add up to at most 2e-6 times the losses of the job, which must stay well below one
@@ -243,7 +246,7 @@ def float_limits(instance: Instance) -> Unsupported | None:
 
 
 def int64_limits(instance: Instance) -> Unsupported | None:
-    """Return why backends in 64-bit integers could get a wrong optimum, if they could.
+    """Return why 64-bit integer backends could report a wrong optimum; None if they cannot.
 
     Sums of weights must not overflow. CP-SAT's presolve has proved a wrong optimum, without
     overflow, where one job loses up to 2^45 workers in a row. Up to 2^36 it has never done so.

@@ -67,7 +67,9 @@ def add_variables(model: Any, data: ScheduleModel) -> ScheduleVariables:
 
 
 def order_in_time(model: Any, data: ScheduleModel, variables: ScheduleVariables) -> None:
-    """Keep started, completed at 1: ``a_js <= a_j,s+1``, ``b_js <= b_j,s+1``, ``b_js <= a_js``.
+    """Never undo a start or a completion, and let a job complete only after it has started.
+
+    ``a_js <= a_j,s+1``, ``b_js <= b_j,s+1``, ``b_js <= a_js``.
 
     A job does not start before its release, a running job starts in the first slot, and every job
     completes by the end of the last slot.
@@ -91,7 +93,10 @@ def order_in_time(model: Any, data: ScheduleModel, variables: ScheduleVariables)
 
 
 def held_while_running(model: Any, data: ScheduleModel, variables: ScheduleVariables) -> None:
-    """Hold workers only while running: ``w_min (a_js - b_js) <= w_js <= w_max (a_js - b_js)``."""
+    """Give job j between w_min and w_max workers while it runs, and none at any other time.
+
+    ``w_min (a_js - b_js) <= w_js <= w_max (a_js - b_js)``.
+    """
     for j, job in enumerate(data.instance.jobs):
         for s, held in enumerate(data.of_job(variables.held, j)):
             runs = variables.started[j, s] - variables.completed[j, s]
@@ -100,7 +105,10 @@ def held_while_running(model: Any, data: ScheduleModel, variables: ScheduleVaria
 
 
 def work_done(model: Any, data: ScheduleModel, variables: ScheduleVariables) -> None:
-    """Do the work of job j: ``step sum_s rate(w_js) >= work_j``, with rates rounded down."""
+    """Complete the work of job j: ``step sum_s rate(w_js) >= work_j``.
+
+    Rates are rounded down.
+    """
     for j, job in enumerate(data.instance.jobs):
         gain, loss = data.rates(job)
         runs = sum(data.of_job(variables.started, j)) - sum(data.of_job(variables.completed, j))
@@ -109,7 +117,7 @@ def work_done(model: Any, data: ScheduleModel, variables: ScheduleVariables) -> 
 
 
 def capacity(model: Any, data: ScheduleModel, variables: ScheduleVariables) -> None:
-    """Fit all workers of slot s into the cluster: ``sum_j g_j w_js <= gpus``."""
+    """Use at most the GPUs of the cluster in slot s: ``sum_j g_j w_js <= gpus``."""
     for s in range(data.slots):
         held = sum(
             job.gpus_per_worker * variables.held[j, s] for j, job in enumerate(data.instance.jobs)
@@ -132,7 +140,9 @@ STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)
 
 
 def schedule_on_grid(step_s: float | None = None) -> GridSolver:
-    """Return the solver for slots of `step_s` seconds; None divides the longest time into 24 slots.
+    """Return the CP-SAT solver of mean JCT on a time grid with slots of `step_s` seconds.
+
+    None divides the time until the last release plus the run times at base demand into 24 slots.
 
     The result is never below the optimum of `mean_jct`. It equals the optimum if an optimal
     schedule has whole workers and changes only on the grid. The solver gives no bound.
@@ -164,7 +174,7 @@ class CpsatSolver(Solver):
         self._schedule = schedule_on_grid(step_s)
 
     def supports(self, instance: Instance) -> Unsupported | None:
-        """Return why the model of the objective cannot handle the instance; None if it can."""
+        """Return why the CP-SAT model cannot handle the instance; None if it can."""
         return self._model_of(instance).supports(instance)
 
     def model(self, instance: Instance) -> Any:
@@ -180,7 +190,7 @@ class CpsatSolver(Solver):
         warm_start: Solution | None = None,
         observer: Observer | None = None,
     ) -> SolveResult[Any]:
-        """Solve the model for the objective of the instance."""
+        """Solve the CP-SAT model for the objective of the instance."""
         return self._model_of(instance).solve(
             instance, limits=limits, rng=rng, warm_start=warm_start, observer=observer
         )

@@ -1,4 +1,4 @@
-"""The linear programme for the first events of an order, solved by GLOP.
+"""The linear relaxation of mean JCT for a fixed order of the first events, solved by GLOP.
 
 Its dual values are prices, from which `OrderPriceBound` computes a bound. Its primal values suggest
 a schedule with this order.
@@ -37,7 +37,7 @@ PARAMETERS = "primal_feasibility_tolerance:1e-9 dual_feasibility_tolerance:1e-9"
 
 
 class Point(NamedTuple):
-    """A solution of the linear programme.
+    """A solution of the linear relaxation: dual values, interval lengths and run times.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Point(NamedTuple):
 
 
 class GlopProgramme:
-    """Builds and solves the linear programmes of one instance.
+    """Builds and solves linear relaxations of one instance, each for an order of the first events.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class GlopProgramme:
         self.solved = 0
 
     def solve(self, order: PartialOrder, tail: Tail | None) -> Point | None:
-        """Solve the programme of an order; None if GLOP finds no solution.
+        """Solve the linear relaxation of an order; return None if GLOP finds no solution.
 
         Raises
         ------
@@ -119,7 +119,7 @@ class GlopProgramme:
 
 
 class _Rows:
-    """The rows and columns of one linear programme; every column is at least 0."""
+    """The rows and columns of one linear programme for GLOP; all variables are at least 0."""
 
     def __init__(self, programme: GlopProgramme, order: PartialOrder, tail: Tail | None) -> None:
         self.programme, self.order = programme, order
@@ -166,7 +166,7 @@ class _Rows:
         return len(self.lower) - 1
 
     def add_interval(self, place: int) -> None:
-        """Limit each job of an interval to w_min to w_max workers, and all jobs to the cluster."""
+        """Add the rows that limit each job's workers, and all GPUs used, in an interval."""
         numbers, interval, length = self.numbers, self.order.intervals[place], self.lengths[place]
         held, base = [], 0
         for job in (*interval.forced, *interval.allowed):
@@ -188,7 +188,7 @@ class _Rows:
         self.row([*held, (length, base / numbers.gpus - 1.0)], -math.inf, 0.0)
 
     def add_releases(self) -> None:
-        """Fix the time of each release; events that are too late for it pay a penalty."""
+        """Add the rows that fix the time of each release; being late has a high cost."""
         unit = self.programme.unit
         price = PRICE_OF_LATENESS * self.numbers.jobs
         due, passed = 0, [(column, 1.0) for column in self.lengths]
@@ -202,7 +202,10 @@ class _Rows:
             self.row([*terms, (self.column(price), -1.0)], -math.inf, due / unit)
 
     def add_tail(self, tail: Tail) -> list[list[tuple[int, float]]]:
-        """Add jobs that complete after the last event; return the terms of their work after it."""
+        """Add variables and rows for the time after the last event; return the work terms.
+
+        The terms of a job sum to the share of its work done in that time.
+        """
         numbers, programme = self.numbers, self.programme
         ahead: list[list[tuple[int, float]]] = [[] for _ in range(numbers.jobs)]
         busy: list[list[tuple[int, float]]] = [[] for _ in range(numbers.jobs)]

@@ -1,4 +1,4 @@
-"""Mean JCT on a time grid: the numbers of a relaxation and of a model of real schedules."""
+"""Mean JCT on a time grid: the data of a relaxation and of a model of feasible schedules."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RATE_UNIT = 10**6
 
 @dataclass(frozen=True, slots=True)
 class OnGrid(ABC):
-    """An instance of mean JCT on a time grid.
+    """An instance with objective mean JCT, together with the time grid of a model.
 
     Parameters
     ----------
@@ -60,26 +60,26 @@ class OnGrid(ABC):
     @classmethod
     @abstractmethod
     def of(cls, instance: Instance, known_s: float, step_s: float | None) -> OnGrid:
-        """Return an instance on a grid with this step; None chooses the step from the instance."""
+        """Return the instance on a grid with slots of `step_s` seconds; None chooses the step."""
 
     @classmethod
     def supports(cls, instance: Instance, _in_floats: bool) -> Unsupported | None:
-        """Return why the model cannot handle the instance; None if it can."""
+        """Return why the time-grid model cannot handle the instance; None if it can."""
         if instance.objective is not Objective.MEAN_JCT:
             return Unsupported("the model supports the objective mean_jct only")
         return None
 
     @abstractmethod
     def solution(self, values: Values) -> Schedule | None:
-        """Return the schedule given by values of the variables; None if they give no schedule."""
+        """Return the schedule that values of the variables describe; None for a relaxation."""
 
     @abstractmethod
     def dual_bound(self, cost: Fraction) -> float | None:
-        """Return the bound on mean JCT that a lower bound on the cost proves, if any."""
+        """Convert a lower bound on the model's cost to one on mean JCT, in seconds, or None."""
 
     @property
     def is_settled(self) -> bool:
-        """Always False, because a schedule always has something to decide."""
+        """Always False: the backend must run, because no start solution is known to be optimal."""
         return False
 
     @property
@@ -90,26 +90,32 @@ class OnGrid(ABC):
         return CostUnit(self.step_s / len(jobs), -releases_s / len(jobs))
 
     def start(self, schedule: Schedule) -> None:  # noqa: ARG002
-        """Return None, because known schedules do not lie on the grid."""
+        """Return None (no start values), because known schedules do not lie on the grid."""
         return
 
     def of_job(self, kind: ByJobAndSlot, j: int) -> list[Any]:
-        """Return the variables of job j, slot by slot."""
+        """Return the variables of one kind for job j, in the order of the slots."""
         return [kind[j, s] for s in range(self.slots)]
 
 
 class GridSolver(ExactModelSolver):
-    """A solver of a grid model whose time starts at the first release."""
+    """An exact-model solver for mean JCT on a time grid that starts at the first release."""
 
     solve = from_first_release(ExactModelSolver.solve)
 
     def model(self, instance: Instance) -> Any:
-        """Return the complete model; mean JCT does not depend on the origin of time."""
+        """Return the backend's model of an instance, with time counted from the first release.
+
+        Mean JCT does not depend on the origin of time.
+        """
         return super().model(instance.from_first_release)
 
 
 def on_grid(form: type[OnGrid], step_s: float | None) -> Formulation:
-    """Return the formulation with slots of `step_s` seconds, which never proves optimality."""
+    """Return the formulation of mean JCT on a time grid with slots of `step_s` seconds.
+
+    It never proves optimality.
+    """
 
     def data(
         instance: Instance,
@@ -139,7 +145,7 @@ def on_grid(form: type[OnGrid], step_s: float | None) -> Formulation:
 
 
 class SlotVariables(NamedTuple):
-    """Variables of the relaxation by job and slot, and completion times by job."""
+    """The variables of the time-indexed relaxation, by job and slot; completion times by job."""
 
     started: ByJobAndSlot
     completed: ByJobAndSlot
@@ -149,13 +155,13 @@ class SlotVariables(NamedTuple):
 
 
 class SlotModel(OnGrid):
-    """The numbers of the time-indexed relaxation, which only gives a lower bound."""
+    """The data of the time-indexed relaxation of an instance, which bounds mean JCT from below."""
 
     __slots__ = ()
 
     @classmethod
     def supports(cls, instance: Instance, in_floats: bool) -> Unsupported | None:
-        """Return why the model cannot handle the instance; None if it can.
+        """Return why the relaxation cannot handle the instance; None if it can.
 
         A grid over a long span of releases has slots so long that short jobs vanish in the
         backends' tolerances.
@@ -174,7 +180,7 @@ class SlotModel(OnGrid):
 
     @classmethod
     def of(cls, instance: Instance, known_s: float, step_s: float | None) -> SlotModel:
-        """Return a grid whose horizon is late enough for some optimal schedule.
+        """Return the relaxation on a grid that is long enough for some optimal schedule.
 
         A known schedule limits the last completion: all completions together may not exceed its
         sum. Another limit holds because after the last release some job is always running.
@@ -198,7 +204,7 @@ class SlotModel(OnGrid):
 
     @property
     def known_sum(self) -> float:
-        """The sum of completion times of the known schedule, in slots: an upper bound."""
+        """An upper bound on the sum of completion times, in slots, from a known schedule."""
         return _known_sum_s(self.instance, self.known_s) / self.step
 
     @property
@@ -224,7 +230,7 @@ class SlotModel(OnGrid):
         return
 
     def dual_bound(self, cost: Fraction) -> float:
-        """Return the bound on mean JCT, lowered by the backend's tolerances."""
+        """Return a lower bound on mean JCT, in seconds, reduced by the backend's tolerances."""
         instance = self.instance
         releases_s = math.fsum(job.release_s for job in instance.jobs)
         sum_s = float(cost) * self.step
@@ -234,7 +240,7 @@ class SlotModel(OnGrid):
 
 
 def _known_sum_s(instance: Instance, known_s: float) -> float:
-    """Return the sum of completion times of a schedule, plus a margin for backend tolerances."""
+    """Return the sum of completion times, in seconds, for a mean JCT, plus a margin."""
     total_s = known_s * len(instance.jobs) + math.fsum(job.release_s for job in instance.jobs)
     return total_s * (1 + KNOWN_MARGIN)
 
@@ -243,7 +249,10 @@ def _known_sum_s(instance: Instance, known_s: float) -> float:
 
 
 class ScheduleVariables(NamedTuple):
-    """Variables by job and slot; `completed` means before the slot, so it has one more slot."""
+    """The variables of the schedule model by job and slot: workers, started, completed.
+
+    `completed` means before the slot, so it has one more slot.
+    """
 
     held: ByJobAndSlot
     started: ByJobAndSlot
@@ -251,13 +260,13 @@ class ScheduleVariables(NamedTuple):
 
 
 class ScheduleModel(OnGrid):
-    """The numbers of the model of schedules with whole workers that change only on the grid."""
+    """The data of a model whose schedules change integer numbers of workers only at grid points."""
 
     __slots__ = ()
 
     @classmethod
     def of(cls, instance: Instance, known_s: float, step_s: float | None) -> ScheduleModel:
-        """Return a grid with enough slots to run all jobs one after another."""
+        """Return the schedule model with enough slots to run all jobs one after another."""
         jobs = instance.jobs
         last_s = max(job.release_s for job in jobs)
         if step_s is None:
@@ -270,7 +279,7 @@ class ScheduleModel(OnGrid):
 
     @classmethod
     def supports(cls, instance: Instance, in_floats: bool) -> Unsupported | None:
-        """Return why CP-SAT's 64-bit integers cannot hold the model; None if they can."""
+        """Return why CP-SAT cannot handle the instance, such as an overflow; None if it can."""
         refused = super().supports(instance, in_floats)
         if refused is not None:
             return refused
@@ -281,7 +290,10 @@ class ScheduleModel(OnGrid):
         return Unsupported(f"with {most} workers the model exceeds the 64-bit integers of CP-SAT")
 
     def rates(self, job: ElasticJob) -> tuple[int, int]:
-        """Return the rate per worker and the rate added to a running job, in `RATE_UNIT` parts."""
+        """Return a job's rate of work per worker, and the constant rate added while it runs.
+
+        Both are integers in units of 1 / `RATE_UNIT` workers.
+        """
         gain = math.floor((1 - Fraction(job.scaling_loss)) * RATE_UNIT)
         return gain, job.min_workers * (RATE_UNIT - gain)
 
@@ -294,7 +306,7 @@ class ScheduleModel(OnGrid):
         return
 
     def solution(self, values: Values) -> Schedule:
-        """Return the schedule; each job ends within its last slot as soon as its work is done."""
+        """Return the schedule that rounded values describe; a job ends when its work is done."""
         pieces = [
             (start, j, end, held)
             for j in range(len(self.instance.jobs))
@@ -314,7 +326,7 @@ class ScheduleModel(OnGrid):
         )
 
     def _pieces(self, j: int, workers: Values) -> Iterator[tuple[Fraction, Fraction, int]]:
-        """Yield start, end and workers of a job's pieces, merging slots with equal workers."""
+        """Yield (start, end, workers) of job j in time order, merging slots with equal workers."""
         job, step = self.instance.jobs[j], self.step_s
         left = Fraction(job.work_worker_s)
         last: tuple[Fraction, Fraction, int] | None = None

@@ -1,4 +1,4 @@
-"""A time-indexed relaxation of mean JCT as a mixed-integer programme: never above the optimum.
+"""A time-indexed mixed-integer relaxation of mean JCT, whose optimum is a lower bound.
 
 Time is divided into slots of equal length. The programme decides in which slots a job starts and
 completes, and how long it runs and how much work it does in each slot. It does not decide when this
@@ -59,7 +59,10 @@ def add_variables(model: Any, data: SlotModel) -> SlotVariables:
 
 
 def order_in_time(model: Any, data: SlotModel, variables: SlotVariables) -> None:
-    """Keep started, completed at 1: ``a_js <= a_j,s+1``, ``b_js <= b_j,s+1``, ``b_js <= a_js``."""
+    """Never undo a start or a completion, and let a job complete only after it has started.
+
+    ``a_js <= a_j,s+1``, ``b_js <= b_j,s+1``, ``b_js <= a_js``.
+    """
     for j in range(len(data.instance.jobs)):
         started = data.of_job(variables.started, j)
         completed = data.of_job(variables.completed, j)
@@ -73,7 +76,7 @@ def order_in_time(model: Any, data: SlotModel, variables: SlotVariables) -> None
 
 
 def windows(model: Any, data: SlotModel, variables: SlotVariables) -> None:  # noqa: ARG001
-    """Fix ``a_js``, ``b_js`` outside the earliest and latest start and completion of job j.
+    """Fix the start and completion variables of job j outside its feasible time windows.
 
     A start at the end of a slot counts for the next slot, a completion for the slot it ends.
     """
@@ -110,7 +113,7 @@ def runs_between(model: Any, data: SlotModel, variables: SlotVariables) -> None:
 
 
 def extra_while_running(model: Any, data: SlotModel, variables: SlotVariables) -> None:
-    """Use extra workers only while running: ``e_js <= u_js``."""
+    """Let job j use workers above its base demand only while it runs: ``e_js <= u_js``."""
     for j in range(len(data.instance.jobs)):
         for s in range(data.slots):
             model.add_linear_constraint(
@@ -135,7 +138,7 @@ def work_done(model: Any, data: SlotModel, variables: SlotVariables) -> None:
 
 
 def capacity(model: Any, data: SlotModel, variables: SlotVariables) -> None:
-    """Fit slot s into the cluster: ``sum_j g_j (w_min u_js + (w_max - w_min) e_js) <= gpus``."""
+    """Limit the GPUs used in slot s: ``sum_j g_j (w_min u_js + (w_max - w_min) e_js) <= gpus``."""
     for s in range(data.slots):
         held = sum(
             job.min_gpus * variables.run[j, s]
@@ -146,7 +149,10 @@ def capacity(model: Any, data: SlotModel, variables: SlotVariables) -> None:
 
 
 def completion_in_slot(model: Any, data: SlotModel, variables: SlotVariables) -> None:
-    """Complete within slot s: ``C_j >= sum_r (1 - b_jr) + u_js - 1 + b_js - b_j,s-1``."""
+    """Let a job complete no earlier than after its run time in its last slot.
+
+    ``C_j >= sum_r (1 - b_jr) + u_js - 1 + b_js - b_j,s-1`` for each slot s.
+    """
     for j in range(len(data.instance.jobs)):
         completed = data.of_job(variables.completed, j)
         slot = data.slots - sum(completed)
@@ -159,7 +165,10 @@ def completion_in_slot(model: Any, data: SlotModel, variables: SlotVariables) ->
 
 
 def completion_after_run(model: Any, data: SlotModel, variables: SlotVariables) -> None:
-    """Complete after start and run time: ``C_j >= max(r_j, sum_s (1 - a_js)) + sum_s u_js``."""
+    """Let a job complete no earlier than its release, or its first slot, plus its run time.
+
+    ``C_j >= max(r_j, sum_s (1 - a_js)) + sum_s u_js``.
+    """
     for j, job in enumerate(data.instance.jobs):
         run = sum(data.of_job(variables.run, j))
         slot = data.slots - sum(data.of_job(variables.started, j))
@@ -171,7 +180,7 @@ def completion_after_run(model: Any, data: SlotModel, variables: SlotVariables) 
 
 
 def no_worse_than_known(model: Any, data: SlotModel, variables: SlotVariables) -> None:
-    """Limit ``sum_j C_j`` to the value of a known schedule, if any."""
+    """Limit the sum of completion times, ``sum_j C_j``, to that of a known schedule, if any."""
     if math.isinf(data.known_sum):
         return
     model.add_linear_constraint(
@@ -218,7 +227,9 @@ BACKEND = replace(
 
 
 def time_indexed(step_s: float | None = None) -> GridSolver:
-    """Return the solver for slots of `step_s` seconds; None divides the horizon into 16 slots.
+    """Return the solver of the time-indexed relaxation with slots of `step_s` seconds.
+
+    None divides the horizon into 16 slots.
 
     The solver bounds mean JCT from below and returns its start schedule. Halving the step never
     lowers the model's optimum.

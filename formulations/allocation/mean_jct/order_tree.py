@@ -1,4 +1,4 @@
-"""A second exact search for mean JCT: branch on orders of events, prune by integer prices.
+"""Exact branch and bound for mean JCT: branch on the order of events, bound by dual prices.
 
 A checker can prove the bound again from the tree of orders alone (`OrderCertificate`). The nodes
 are listed from the root down, each before its children. Impossible orders have no node. A node is
@@ -100,7 +100,7 @@ class OrderTree(Solver):
 
 
 class Branched(NamedTuple):
-    """An order that has been branched on.
+    """An inner node of the search tree: the decision that it branches on, and its children.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class _Node(NamedTuple):
 
 
 class OrderSearch:
-    """One search of `OrderTree` on one instance."""
+    """The state of one run of the branch-and-bound solver `OrderTree` on one instance."""
 
     def __init__(
         self,
@@ -155,24 +155,27 @@ class OrderSearch:
         self.tell("objective", self.objective, self.schedule)
 
     def tell(self, kind: str, value: float, solution: Schedule | None = None) -> None:
-        """Report a value to the observer, if any."""
+        """Report an objective or a dual bound to the observer, if there is one."""
         if self.observer is not None:
             self.observer(kind, value, solution)
 
     @property
     def threshold(self) -> Fraction:
-        """The sum of completion times, in ticks, from which a branch promises too little."""
+        """The sum of completion times, in ticks: branches with at least this bound are pruned."""
         mean_s = Fraction(self.objective) * (1 - PRUNING_GAP)
         return mean_s * self.numbers.ticks * self.numbers.jobs + self.releases
 
     def as_mean(self, bound: Fraction) -> float:
-        """Return the bound on mean JCT for a bound on the sum of completion times, rounded down."""
+        """Convert a bound on the sum of completion times, in ticks, to one on mean JCT, in seconds.
+
+        The result is rounded down.
+        """
         mean_s = (bound - self.releases) / (self.numbers.ticks * self.numbers.jobs)
         found = float(mean_s)
         return max(0.0, found if found <= mean_s else math.nextafter(found, -math.inf))
 
     def run(self) -> SolveResult[Schedule]:
-        """Search within the limits and return the result."""
+        """Run the search within the limits in force, and return the best schedule and bound."""
         stopped_by: StoppedBy | None = None
         try:
             require_time()
@@ -201,7 +204,7 @@ class OrderSearch:
         )
 
     def lowest(self) -> Fraction:
-        """Return a lower bound, in ticks, on every schedule better than the incumbent."""
+        """Return a lower bound, in ticks, on the sum of completion times of any better schedule."""
         found = [node.bound for node in self.open[:1]]
         if self.left is not None:
             found.append(self.left)
@@ -210,11 +213,11 @@ class OrderSearch:
         return min(found, default=self.threshold)
 
     def out_of_limits(self) -> StoppedBy | None:
-        """Return the limit that has been reached; None if no limit has been."""
+        """Return the limit (time, nodes or memory) that the search has reached, or None."""
         return limit_reached(nodes=self.nodes, memory_bytes=self.memory)
 
     def search(self) -> StoppedBy | None:
-        """Explore open orders until none promises enough; return the limit that stopped it."""
+        """Explore open nodes, best bound first; return the limit that stopped it, or None."""
         while self.open and self.open[0].bound < self.threshold:
             stopped_by = self.out_of_limits()
             if stopped_by is not None:
@@ -237,7 +240,7 @@ class OrderSearch:
         return None
 
     def children(self, node: _Node) -> Iterator[tuple[Event, ...]]:
-        """Yield orders that together cover every schedule of the node, except by symmetry."""
+        """Yield the child orders of a node, which cover all its schedules up to symmetry."""
         if node.branch is not None:
             job, places = node.branch
             for place in places:
@@ -254,7 +257,7 @@ class OrderSearch:
                 yield (*node.events, Event(Kind.COMPLETION, job))
 
     def add(self, events: tuple[Event, ...], least: Fraction, prices: Prices | None) -> None:
-        """Bound a node and keep it open if it may contain a better schedule."""
+        """Compute the bound of a new node, and keep the node open unless the bound prunes it."""
         order = PartialOrder(self.numbers, events)
         if not order.is_possible:
             return
@@ -285,7 +288,7 @@ class OrderSearch:
         heapq.heappush(self.open, node)
 
     def try_suggested(self, order: PartialOrder, point: Point) -> None:
-        """Try the orders in which open jobs start as late, or as early, as a solution allows."""
+        """Try two complete orders, with undecided starts as late or as early as an LP suggests."""
         for early in (False, True):
             events = _with_starts(order, point, early=early)
             if events in self.tried:
@@ -304,7 +307,7 @@ class OrderSearch:
             self.take(full, point)
 
     def take(self, order: PartialOrder, point: Point) -> None:
-        """Keep the schedule of an order as the incumbent if it is better."""
+        """Build the schedule of a complete order; keep it if it is better than the incumbent."""
         most = np.array(self.numbers.extra, dtype=float)[:, None] / self.numbers.gpus
         scale = self.programme.unit / self.numbers.ticks / self.data.unit_s
         share = np.divide(point.extra, most, out=np.zeros_like(point.extra), where=most > 0)
@@ -332,7 +335,7 @@ def _memory_of(node: _Node) -> int:
 
 
 def _branch(order: PartialOrder, point: Point | None) -> tuple[int, tuple[int, ...]] | None:
-    """Return the open job that a solution splits the most, and the intervals it may start in.
+    """Return the job with undecided start that an LP solution interrupts most, and its intervals.
 
     None if all starts are known.
     """
@@ -355,7 +358,7 @@ def _branch(order: PartialOrder, point: Point | None) -> tuple[int, tuple[int, .
 
 
 def _with_starts(order: PartialOrder, point: Point, *, early: bool) -> tuple[Event, ...]:
-    """Return the events with a start for each open job, at the time that the solution suggests."""
+    """Insert a start event for each job with undecided start, where an LP solution suggests it."""
     ends = np.cumsum(point.lengths)
     begins = ends - point.lengths
     starts = []
@@ -383,7 +386,7 @@ FRACTION_BITS = 44
 
 
 class OrderCertificate(NamedTuple):
-    """A tree of orders that proves a lower bound on mean JCT.
+    """A search tree over orders of events that proves a lower bound on mean JCT.
 
     Parameters
     ----------
@@ -399,7 +402,9 @@ class OrderCertificate(NamedTuple):
 
 
 def order_certificate(instance: Instance, schedule: Schedule | None = None) -> OrderCertificate:
-    """Return the tree by which `order-tree` proves its optimum; only the time limit applies.
+    """Run solver `order-tree` and return its search tree, as a proof of its lower bound.
+
+    Only the time limit applies.
 
     Parameters
     ----------
@@ -430,7 +435,7 @@ def order_certificate(instance: Instance, schedule: Schedule | None = None) -> O
 def _leaf(
     priced: OrderPriceBound, order: PartialOrder, prices: Prices, denominator: int
 ) -> dict[str, Any]:
-    """Return the prices of a leaf as they apply to its order, as fractions rounded down."""
+    """Return the certificate's entry for a leaf: its dual prices as numerators, rounded down."""
     numbers = order.numbers
     tail = tail_of(order) if order.following else None
     prices = priced.applied(order, prices, tail)

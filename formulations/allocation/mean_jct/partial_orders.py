@@ -1,4 +1,4 @@
-"""The beginning of an order of events, in integers, and a price bound on its schedules.
+"""The first events of a schedule in a fixed order, and a dual bound in exact integer arithmetic.
 
 Sections 8 to 10 and 13 of the allocation README define the symbols. Amounts are integer multiples
 of a tick. The number of ticks per second is a power of two, chosen so that no amount is rounded.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class WholeNumbers:
-    """An allocation instance in integers.
+    """An allocation instance whose times and amounts of work are integers.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class WholeNumbers:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The time between two consecutive events.
+    """The time between two consecutive events, with the jobs that run or may run in it.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class Interval:
 
 
 class PartialOrder:
-    """The first events of an order, and the intervals between them.
+    """The first events of a schedule in a fixed order, and the time intervals between them.
 
     A job whose start is not an event has an open start. It may run or pause from the first interval
     in which it can run until it completes. This is a relaxation, because real jobs are not
@@ -167,11 +167,11 @@ class PartialOrder:
         return first
 
     def is_forced(self, job: int) -> bool:
-        """Whether the start of the job is known."""
+        """Whether the order fixes the start of the job, so that the job runs until it completes."""
         return self.numbers.running[job] or self.start[job] is not None
 
     def _excludes(self, place: int, job: int) -> bool:
-        """Whether `job`, which completes later, cannot run just before the completion at `place`.
+        """Whether too few GPUs are free for `job` just before the completion event at `place`.
 
         In that case the job cannot have started before that completion either.
         """
@@ -188,7 +188,7 @@ class PartialOrder:
 
     @cached_property
     def intervals(self) -> tuple[Interval, ...]:
-        """The intervals, in order; interval k ends with event k."""
+        """The time intervals between events, in order; interval k ends with event k."""
         found, unfinished = [], self.numbers.jobs
         jobs = range(self.numbers.jobs)
         for place, event in enumerate(self.events):
@@ -222,23 +222,23 @@ class PartialOrder:
 
     @cached_property
     def following(self) -> tuple[int, ...]:
-        """The jobs that complete after the last event."""
+        """The jobs that complete after the last event of the order."""
         size = len(self.events)
         return tuple(job for job in range(self.numbers.jobs) if self.completion[job] == size)
 
     @property
     def released(self) -> int:
-        """The number of releases among the events."""
+        """The number of release events in the order."""
         return sum(event.kind is Kind.RELEASE for event in self.events)
 
     @property
     def next_release(self) -> int | None:
-        """The first release after the last event, in ticks; None if no release is left."""
+        """The time, in ticks, of the first release that is not in the order; None if all are."""
         releases = self.numbers.releases
         return releases[self.released] if self.released < len(releases) else None
 
     def waits_for_release(self, job: int) -> bool:
-        """Whether the job is released only after the last event."""
+        """Whether the job is released only after the last event of the order."""
         return self.numbers.release[job] > 0 and (self.numbers.release_event[job] not in self.place)
 
     @property
@@ -260,7 +260,7 @@ class PartialOrder:
 
     @cached_property
     def open_jobs(self) -> tuple[int, ...]:
-        """The jobs whose start is not known."""
+        """The jobs whose start the order does not fix."""
         return tuple(job for job in range(self.numbers.jobs) if not self.is_forced(job))
 
 
@@ -272,7 +272,9 @@ NODES_BETWEEN_RELEASES = 3
 
 
 class Prices(NamedTuple):
-    """Prices, in multiples of ``2**-OrderPriceBound.bits``, one per job.
+    """Integer dual prices, one per job, from which a lower bound on completion times follows.
+
+    They are multiples of ``2**-OrderPriceBound.bits``.
 
     Parameters
     ----------
@@ -294,7 +296,7 @@ class Prices(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """Dual values of the linear programme, in floats, one per job.
+    """Dual values of the linear relaxation of an order, one per job.
 
     Parameters
     ----------
@@ -312,7 +314,7 @@ class Shares(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """The times after the last event at which the prices are compared with the GPUs.
+    """The time grid after the last event of an order, on which a dual bound is evaluated.
 
     Parameters
     ----------
@@ -328,7 +330,7 @@ class Tail(NamedTuple):
 
 
 def tail_of(order: PartialOrder) -> Tail:
-    """Return the tail for the jobs that complete after the events of an order."""
+    """Return the time grid after the last event of an order, with the jobs that may run then."""
     numbers, ahead = order.numbers, order.next_release
     wait = {
         job: max(0, numbers.release[job] - (ahead or 0)) if order.waits_for_release(job) else 0
@@ -353,7 +355,7 @@ def tail_of(order: PartialOrder) -> Tail:
 
 
 class OrderPriceBound:
-    """Computes price bounds on orders of events of one instance.
+    """Computes dual bounds on the sum of completion times, for orders of events of an instance.
 
     Parameters
     ----------
@@ -372,7 +374,7 @@ class OrderPriceBound:
         self.bits = PRICE_BITS + amounts.bit_length()
 
     def prices(self, order: PartialOrder, shares: Shares, tail: Tail | None) -> Prices:
-        """Return dual values as prices that satisfy the conditions of the proof.
+        """Convert dual values of an LP into integer prices for which the dual bound is valid.
 
         No price is negative, and the shares of a job's completion time sum to at most 1.
         """
@@ -402,7 +404,9 @@ class OrderPriceBound:
     def most_earned(
         self, price: Sequence[int], forced: Iterable[int], allowed: Iterable[int]
     ) -> int:
-        """Return the most that all GPUs can earn per tick, as a fractional knapsack.
+        """Return the largest value of the work that the GPUs can do per tick, at given prices.
+
+        This is a fractional knapsack.
 
         The value is in multiples of ``2**-(bits + yield_bits)``.
         """
@@ -424,7 +428,7 @@ class OrderPriceBound:
         return earned
 
     def bound(self, order: PartialOrder, prices: Prices, tail: Tail | None) -> Fraction:
-        """Return a lower bound, in ticks, on the sum of completion times under this order.
+        """Return a lower bound, in ticks, on the sum of completion times of the order's schedules.
 
         The prices may come from a shorter order that this order extends. Prices that are too high
         for an interval without a length limit are lowered first.
@@ -444,7 +448,7 @@ class OrderPriceBound:
         return Fraction(total, unit)
 
     def applied(self, order: PartialOrder, prices: Prices, tail: Tail | None) -> Prices:
-        """Return the prices as they apply to an order, lowered where its last span requires it."""
+        """Adapt prices to an order, and lower them where its last, unlimited period requires it."""
         prices = _fitted(order, prices, tail)
         length, endless = order.spans[-1]
         if length is not None:
@@ -465,7 +469,7 @@ class OrderPriceBound:
         return _fitted(order, lowered, tail)
 
     def _slack(self, order: PartialOrder, prices: Prices) -> list[int]:
-        """Return, per interval, the cost of a tick minus the most that the GPUs can earn in it."""
+        """Return, per interval, the cost of one tick minus the largest value of the work in it."""
         bits = self.numbers.yield_bits
         price = [work + rest for work, rest in zip(prices.work, prices.rest, strict=True)]
         unit = 1 << (self.bits + bits)
@@ -478,7 +482,7 @@ class OrderPriceBound:
         ]
 
     def _charged(self, prices: Prices) -> int:
-        """Return the value of all work plus the shares of completion times after releases."""
+        """Return the value of all work, plus the shares of completion times that releases bound."""
         numbers = self.numbers
         total = 0
         for job in range(numbers.jobs):
@@ -488,7 +492,10 @@ class OrderPriceBound:
         return total << numbers.yield_bits
 
     def _earned_in_tail(self, prices: Prices, tail: Tail) -> int:
-        """Return the most that GPUs can earn in the tail, by the trapezoidal rule, rounded up."""
+        """Return the largest value of work after the last event, by the trapezoidal rule.
+
+        The value is rounded up.
+        """
         twice = 0
         for times, jobs in tail.stretches:
             earned = []
@@ -508,7 +515,7 @@ class OrderPriceBound:
 
 
 def _fitted(order: PartialOrder, prices: Prices, tail: Tail | None) -> Prices:
-    """Return the prices as they apply to an order that extends the order they were made for.
+    """Adapt prices that were computed for an order to a longer order with the same first events.
 
     The work of jobs that complete within the order has one price. Work after the last time of the
     tail earns nothing.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Built:
-    """A share model with its variables, and the rows whose dual values are prices."""
+    """A MathOpt model of time shares, with its variables and the rows that give dual values."""
 
     model: Any
     x: list[Any]
@@ -35,7 +35,10 @@ class Built:
 
 
 def build(data: ShareData) -> Built:
-    """Return the model: variables, the constraints in the order of `CONSTRAINTS`, and objective."""
+    """Build the MathOpt model of a linear programme over time shares.
+
+    It adds the variables, the constraints in the order of `CONSTRAINTS`, and the objective.
+    """
     from ortools.math_opt.python import mathopt
 
     built = add_variables(mathopt.Model(name="shares"), data)
@@ -160,7 +163,7 @@ class LpGlop(ShareSolver):
         return model
 
     def merged_point_of(self, programme: ShareProgramme) -> SharePoint:
-        """Solve a linear programme; the point lacks shares or prices if GLOP returns none."""
+        """Return GLOP's solution of a linear programme, whose shares or dual prices may be None."""
         from ortools.glop import parameters_pb2
 
         data = ShareData.of(programme)

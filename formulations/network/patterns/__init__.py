@@ -1,1 +1,1 @@
-"""The pattern model: how many equal machines are filled in which way."""
+"""The pattern model of gang placement, which counts the equal machines filled in the same way."""

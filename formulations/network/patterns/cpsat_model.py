@@ -61,7 +61,7 @@ def gangs_of_kind(model: Any, patterns: PatternModel, variables: Variables) -> N
 
 
 def rack_gpus(model: Any, patterns: PatternModel, variables: Variables) -> None:
-    """Use the open GPUs of rack r: ``sum_k n_k z_rk + q_r <= sum_{c in r, p} o_p l_cp``.
+    """Use at most the open GPUs of rack r: ``sum_k n_k z_rk + q_r <= sum_{c in r, p} o_p l_cp``.
 
     Both sides are equal (``=``) where machines count.
     """
@@ -79,7 +79,7 @@ def open_pattern(model: Any, patterns: PatternModel, variables: Variables) -> No
 
 
 def spans_machines(model: Any, patterns: PatternModel, variables: Variables) -> None:
-    """Span machines: ``o d_ro + sum_{(r, k) in A} z_rk <= sum_{c in r, p} o_p l_cp``.
+    """Span machines if required: ``o d_ro + sum_{(r, k) in A} z_rk <= sum_{c in r, p} o_p l_cp``.
 
     A holds the pairs (r, k) such that gangs of kind k must span machines of rack r.
     """

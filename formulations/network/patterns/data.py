@@ -1,4 +1,4 @@
-"""The pattern model: how many equal machines are filled in which way."""
+"""The pattern model of gang placement, which counts the equal machines filled in the same way."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ HARDLY = 1e-6
 
 
 class MachineClass(NamedTuple):
-    """The machines of a rack with equal free GPUs; idle machines are separate if machines count."""
+    """The machines of one rack that have the same number of free GPUs.
+
+    If machines count, idle machines are a separate class.
+    """
 
     rack: int
     free: int
@@ -57,7 +60,7 @@ class Pattern(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """Gangs that may run on several machines of a rack and that the model does not distinguish.
+    """A class of interchangeable gangs that may run on several machines of one rack.
 
     Parameters
     ----------
@@ -72,7 +75,9 @@ class Kind(NamedTuple):
 
 
 class Variables(NamedTuple):
-    """A backend's variables; the README one folder up defines the symbols.
+    """The variables of the pattern model, in the backend's own type.
+
+    The README one folder up defines the symbols.
 
     Parameters
     ----------
@@ -103,7 +108,7 @@ class Variables(NamedTuple):
 
 
 class PatternModel(PlacementModel):
-    """The pattern model of an instance, with all data that a backend needs."""
+    """The pattern model of an instance, which chooses how many machines use each pattern."""
 
     @cached_property
     def sizes(self) -> dict[int, int]:
@@ -113,13 +118,13 @@ class PatternModel(PlacementModel):
 
     @cached_property
     def kind_of(self) -> dict[int, Kind]:
-        """The kind of each job that can start on several machines of a rack."""
+        """The `Kind` of each job that can start on several machines of a rack, by job."""
         losing = {j for j, _ in self.data.must_span_machines}
         return {j: Kind(self.data.gang(j), j in losing) for j, _ in self.data.rack_pairs()}
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
-        """The kinds of gangs, sorted."""
+        """The distinct kinds of gangs that can run on several machines of a rack, sorted."""
         return tuple(sorted(set(self.kind_of.values())))
 
     @cached_property
@@ -135,7 +140,7 @@ class PatternModel(PlacementModel):
 
     @cached_property
     def patterns(self) -> tuple[tuple[Pattern, ...], ...]:
-        """The patterns of each machine class."""
+        """The possible ways to fill a machine (patterns), for each machine class."""
         shared = set(self.data.shared_racks())
         known: dict[tuple[int, bool, bool], tuple[Pattern, ...]] = {}
         for one in self.classes:
@@ -156,7 +161,7 @@ class PatternModel(PlacementModel):
                 yield Pattern(gangs, held, leaves_part=unused > 0 and not is_idle)
 
     def open_keys(self) -> list[tuple[int, int]]:
-        """Return the pairs (r, o) for the variables ``d_ro``.
+        """Return the pairs (rack r, open GPUs o) for which the model has a variable ``d_ro``.
 
         Some pattern leaves o GPUs open in rack r, where some gang must span machines.
         """
@@ -185,20 +190,26 @@ class PatternModel(PlacementModel):
                 yield (c, p), pattern
 
     def places(self, variables: Variables) -> Iterator[tuple[int, list[Any]]]:
-        """Yield each job that can start, with its variables."""
+        """Yield each job that can start, with its placement variables."""
         for j in self.data.jobs:
             places = [of_tier[j] for of_tier in variables.by_tier().values() if j in of_tier]
             if places:
                 yield j, places
 
     def of_kind(self, variables: Variables) -> Iterator[tuple[int, list[Any], list[Any]]]:
-        """Yield each kind, the variables of its gangs, and their numbers per rack."""
+        """Yield the data of each row of constraint ``gangs_of_kind``, by kind.
+
+        These are the kind, the variables of its gangs, and their numbers per rack.
+        """
         for k, kind in enumerate(self.kinds):
             gangs = [x for j, x in variables.rack.items() if self.kind_of[j] == kind]
             yield k, gangs, [x for (_, other), x in variables.gangs.items() if other == k]
 
     def slots(self, variables: Variables) -> Iterator[tuple[int, list[Any], Terms]]:
-        """Yield each gang size, the variables of its gangs, and the terms of its patterns."""
+        """Yield the data of each row of constraint ``gangs_of_size``, by gang size.
+
+        These are the size, the variables of its gangs, and the terms of its patterns.
+        """
         for place, n in enumerate(self.sizes):
             gangs = [x for j, x in variables.machine.items() if self.data.gang(j) == n]
             slots = [
@@ -209,7 +220,7 @@ class PatternModel(PlacementModel):
             yield n, gangs, slots
 
     def opened(self, r: int, variables: Variables) -> Terms:
-        """Return the terms of the open GPUs in rack r."""
+        """Return the GPUs of rack r that patterns leave to gangs on several machines, as terms."""
         return [
             (pattern.open_gpus, variables.pattern[key])
             for key, pattern in self.patterns_of(r)
@@ -217,7 +228,10 @@ class PatternModel(PlacementModel):
         ]
 
     def rack_loads(self, variables: Variables) -> Iterator[tuple[int, Terms, Terms]]:
-        """Yield each shared rack, the terms that need its GPUs, and the terms of its open GPUs."""
+        """Yield the data of each row of constraint ``rack_gpus``, by rack.
+
+        These are a shared rack, the terms that need its GPUs, and the terms of its open GPUs.
+        """
         for r in self.data.shared_racks():
             needs = [
                 (kind.size, variables.gangs[r, k])
@@ -229,7 +243,10 @@ class PatternModel(PlacementModel):
             yield r, needs, self.opened(r, variables)
 
     def opening(self, variables: Variables) -> Iterator[tuple[int, int, int, list[Any]]]:
-        """Yield (r, o), the number of machines of rack r, and its patterns with o open GPUs."""
+        """Yield the data of each row of constraint ``open_pattern``, by rack r and open GPUs o.
+
+        These are (r, o), the number of machines of rack r, and its patterns with o open GPUs.
+        """
         for r, o in variables.open:
             chosen = [
                 variables.pattern[key]
@@ -239,7 +256,10 @@ class PatternModel(PlacementModel):
             yield r, o, len(self.data.racks[r]), chosen
 
     def racks_apart(self, variables: Variables) -> Iterator[tuple[int, int, list[Any], Terms]]:
-        """Yield per open (r, o): r, o, gangs that must span machines of rack r, its open GPUs."""
+        """Yield the data of each row of constraint ``spans_machines``, by rack r and open GPUs o.
+
+        These are r, o, the gangs that must span machines of rack r, and its open GPUs.
+        """
         for r, o in variables.open:
             largest = max(self.data.free(m) for m in self.data.racks[r])
             apart = [
@@ -250,7 +270,7 @@ class PatternModel(PlacementModel):
             yield r, o, apart, self.opened(r, variables)
 
     def cost(self, variables: Variables) -> list[tuple[float, Any]]:
-        """Return the terms of the minimised cost."""
+        """Return the cost that the model minimises, as pairs of coefficient and variable."""
         terms: list[tuple[float, Any]] = [
             (1, variables.pattern[key]) for key, one in self.all_patterns() if one.leaves_part
         ]
@@ -260,7 +280,7 @@ class PatternModel(PlacementModel):
 
     @property
     def largest(self) -> Variables:
-        """The upper bound of each variable, by kind and key."""
+        """The upper bound of each variable of the model, by kind of variable and key."""
         data = self.data
         return Variables(
             machine=dict.fromkeys(data.machine_jobs(), 1),
@@ -273,11 +293,11 @@ class PatternModel(PlacementModel):
         )
 
     def _most_gangs(self) -> Counter[tuple[int, int]]:
-        """Return how many gangs of each kind fit into each rack one at a time."""
+        """Return, per rack and kind, how many gangs could run in the rack if each were alone."""
         return Counter((r, self.kinds.index(self.kind_of[j])) for j, r in self.data.rack_pairs())
 
     def encoded(self, found: Encoded) -> Variables:
-        """Return the values of all variables for a placement, by kind and key."""
+        """Return the values of all variables for a placement, by kind of variable and key."""
         keys, given = self.largest, found.assignment
         used: Counter[tuple[int, int]] = Counter()
         opened = set()
@@ -306,7 +326,7 @@ class PatternModel(PlacementModel):
         )
 
     def assignment(self, found: Variables) -> Assignment:
-        """Return the decisions of a solution; raise ValueError if it violates the model."""
+        """Return the decisions that variable values describe; ValueError if they are infeasible."""
         slots: dict[int, list[int]] = defaultdict(list)
         open_gpus: dict[int, int] = {}
         for c, one in enumerate(self.classes):

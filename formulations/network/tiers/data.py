@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 
 class Variables(NamedTuple):
-    """A backend's variables; the README one folder up defines the symbols.
+    """The variables of the tier model, in the backend's own type.
+
+    The README one folder up defines the symbols.
 
     Parameters
     ----------
@@ -51,14 +53,14 @@ class Variables(NamedTuple):
 
 
 class TierModel(PlacementModel):
-    """The tier model of an instance, with all data that a backend needs."""
+    """The tier model of an instance, which decides the machine, rack or racks of each gang."""
 
     def wide_machines(self) -> list[int]:
         """Return the machines whose GPUs gangs on several machines may use."""
         return [m for r in self.data.shared_racks() for m in self.data.racks[r]]
 
     def counted(self) -> list[int]:
-        """Return the machines that cost something if they end partly free."""
+        """Return the machines that the objective charges for if they end partly free."""
         if not self.data.counts_machines:
             return []
         return [m for rack in self.data.racks for m in rack]
@@ -69,7 +71,7 @@ class TierModel(PlacementModel):
         return machine.free_gpus == machine.gpus
 
     def places(self, variables: Variables) -> Iterator[tuple[int, list[Any]]]:
-        """Yield each job that can start, with its variables."""
+        """Yield each job that can start, with its placement variables."""
         found: dict[int, list[Any]] = defaultdict(list)
         for (j, _), x in (*variables.machine.items(), *variables.rack.items()):
             found[j].append(x)
@@ -79,7 +81,7 @@ class TierModel(PlacementModel):
             yield j, found[j]
 
     def loads(self, variables: Variables) -> Iterator[tuple[int, Terms]]:
-        """Yield each machine that can be used, with the terms that use its GPUs."""
+        """Yield each usable machine, with the GPUs used on it as (coefficient, variable) pairs."""
         held: dict[int, Terms] = {m: [] for rack in self.data.racks for m in rack}
         for (j, m), x in variables.machine.items():
             held[m].append((self.data.gang(j), x))
@@ -90,7 +92,10 @@ class TierModel(PlacementModel):
                 yield m, load
 
     def rack_loads(self, variables: Variables) -> Iterator[tuple[int, Terms, list[Any]]]:
-        """Yield each shared rack, the terms that need its GPUs, and its variables ``x_m``."""
+        """Yield the data of each row of constraint ``rack_gpus``, by rack.
+
+        These are a shared rack, the terms that need its GPUs, and its variables ``x_m``.
+        """
         needs: dict[int, Terms] = defaultdict(list)
         for (j, r), x in variables.rack.items():
             needs[r].append((self.data.gang(j), x))
@@ -100,7 +105,10 @@ class TierModel(PlacementModel):
             yield r, needs[r], [variables.wide[m] for m in self.data.racks[r]]
 
     def racks_apart(self, variables: Variables) -> Iterator[tuple[int, list[Any], list[Any]]]:
-        """Yield each rack, its gangs that must span machines, and its variables ``x_m``."""
+        """Yield the data of each row of constraint ``spans_machines``, by rack.
+
+        These are the rack, its gangs that must span machines, and its variables ``x_m``.
+        """
         found: dict[int, list[Any]] = defaultdict(list)
         for (j, r), x in variables.rack.items():
             if (j, r) in self.data.must_span_machines:
@@ -109,7 +117,7 @@ class TierModel(PlacementModel):
             yield r, apart, [variables.wide[m] for m in self.data.racks[r]]
 
     def cost(self, variables: Variables) -> list[tuple[float, Any]]:
-        """Return the terms of the minimised cost."""
+        """Return the cost that the model minimises, as pairs of coefficient and variable."""
         worth = self.data.worth
         return [
             *((1, x) for x in variables.part.values()),
@@ -120,7 +128,7 @@ class TierModel(PlacementModel):
 
     @property
     def largest(self) -> Variables:
-        """The upper bound of each variable, by kind and key."""
+        """The upper bound of each variable of the model, by kind of variable and key."""
         data = self.data
         counted = self.counted()
         return Variables(
@@ -135,7 +143,7 @@ class TierModel(PlacementModel):
         )
 
     def encoded(self, found: Encoded) -> Variables:
-        """Return the values of all variables for a placement, by kind and key."""
+        """Return the values of all variables for a placement, by kind of variable and key."""
         keys, given = self.largest, found.assignment
         load = {
             m: given.open_gpus.get(m, 0) + sum(self.data.gang(j) for j in found.packed.get(m, ()))
@@ -155,7 +163,7 @@ class TierModel(PlacementModel):
         )
 
     def assignment(self, found: Variables) -> Assignment:
-        """Return the decisions of a solution."""
+        """Return the placement decisions that values of the variables describe."""
         data = self.data
         machine_of = {j: m for (j, m), value in found.machine.items() if value}
         open_gpus = dict(found.wide)

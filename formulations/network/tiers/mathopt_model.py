@@ -43,7 +43,10 @@ def machine_gpus(model: Any, tiers: TierModel, variables: Variables) -> None:
 
 
 def full_machine(model: Any, tiers: TierModel, variables: Variables) -> None:
-    """Use all GPUs of a full machine, if machines count: ``sum_j n_j y_jm + x_m >= F_m f_m``."""
+    """Call machine m full only if all its GPUs are used: ``sum_j n_j y_jm + x_m >= F_m f_m``.
+
+    Only the objective ``least_fragmentation`` has this constraint.
+    """
     for m, load in tiers.loads(variables):
         if m in variables.full:
             held = weighted(load)
@@ -53,7 +56,10 @@ def full_machine(model: Any, tiers: TierModel, variables: Variables) -> None:
 
 
 def machine_state(model: Any, tiers: TierModel, variables: Variables) -> None:
-    """Leave machine m full, idle or partly free, if machines count: ``f_m + e_m + h_m = 1``."""
+    """Let machine m end full, idle or partly free: ``f_m + e_m + h_m = 1``.
+
+    Only the objective ``least_fragmentation`` has this constraint.
+    """
     for m in tiers.counted():
         idle = total([variables.idle[m]] if m in variables.idle else [])
         model.add_linear_constraint(
