@@ -1,4 +1,4 @@
-"""The families of allocation instances: ``light``, ``load`` and ``worst-case``."""
+"""Generators of allocation instances: the families ``light``, ``load`` and ``worst-case``."""
 
 from __future__ import annotations
 
@@ -150,9 +150,8 @@ class LoadFamily(AllocationFamily):
     The sum of the base demands is ``--load-percent`` of the GPUs. The number of GPUs is rounded up,
     and is at least the largest base demand. For `Objective.JCT_REDUCTION`, where all base demands
     are granted, the load counts the extra workers instead. Release times are whole seconds from 0
-    to
-    ``--release-percent`` of H, each equally likely, where H is the time in which all GPUs together
-    can do all the work. The order of the jobs does not depend on their release times.
+    to ``--release-percent`` of H, each equally likely, where H is the time in which all GPUs
+    together can do all the work. The order of the jobs does not depend on their release times.
 
     Worker ranges, GPUs per worker and release times come from separate random streams. Instances
     that differ only in load, objective, scaling loss, release times or GPUs per worker have jobs

@@ -1,4 +1,4 @@
-"""``lyra-opt generate``: write instances of a family.
+"""The command ``lyra-opt generate``, which writes instances of a family to files.
 
 Families need NumPy, so they are imported only when the command runs.
 """
@@ -73,7 +73,7 @@ NETWORK_EXAMPLES = """\
 
 @dataclass(frozen=True, slots=True)
 class _ProblemCommand:
-    """The texts and parameters of ``generate PROBLEM``.
+    """The help texts and options of the command ``lyra-opt generate PROBLEM``.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ COMMANDS = (
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Add the sub-command."""
+    """Add the sub-command ``generate``, with one sub-command per problem."""
     generate = add_command(
         subparsers,
         "generate",
@@ -195,7 +195,7 @@ def _argument_type(parameter: Parameter) -> Callable[[str], Any]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the sub-command; return the exit code."""
+    """Run ``lyra-opt generate PROBLEM``, and return the exit code."""
     from lyra_opt.core.documents import write_bytes
     from lyra_opt.core.problem import find_problem
     from lyra_opt.instances.family import find_family
@@ -237,7 +237,7 @@ def _files(
     seeds: Sequence[int],
     is_compressed: bool,
 ) -> Iterator[tuple[Path, bytes]]:
-    """Yield the path inside the output folder and the content of each file."""
+    """Yield path and content of each output file: the instances and their known optima."""
     from lyra_opt.core.documents import format_document, gzip_bytes
 
     for seed in seeds:
@@ -255,7 +255,7 @@ def _files(
 
 
 def _generated_ahead(files: Iterator[tuple[Path, bytes]]) -> Iterator[tuple[Path, bytes]]:
-    """Yield the files in blocks; each block is complete before its first file is yielded.
+    """Generate files in large blocks, and yield the files of a block once it is complete.
 
     If all files fit in memory, an error of the generator appears before any file is written.
     """

@@ -1,4 +1,4 @@
-"""The parameters of the families of each problem; the command line is built from them."""
+"""The parameters of instance generators, by problem, from which the command line is built."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DEFAULT_RECLAIM_PERCENT = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReclaimParameters:
-    """The parameters of a reclaim family; parameters that it does not use have their defaults.
+    """The parameters for generating reclaim instances; unused parameters have their defaults.
 
     ``servers`` is 0 if the family sets its own size, and ``min_workers_percent`` is None for rigid
     instances. ``reclaim_percent`` is None after it was converted to N_R.
@@ -108,7 +108,7 @@ class ReclaimParameters:
 
     @property
     def needs_draws(self) -> bool:
-        """Whether the seed determines more than the placement of the jobs."""
+        """Whether the seed also determines the elastic jobs or the servers that are not on loan."""
         return self.semantics == "interchangeable" or self.off_loan_servers > 0
 
     @property
@@ -123,7 +123,7 @@ class ReclaimParameters:
 
 
 def counted(values: Mapping[str, Any], *, family: str, sets_own_size: bool) -> dict[str, Any]:
-    """Return the given values, with ``reclaim_percent`` or its default converted to N_R.
+    """Convert ``reclaim_percent``, or its default, to N_R, the number of servers to take back.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ DEFAULT_LOAD_PERCENT = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocationParameters:
-    """The parameters of an allocation family; parameters that it does not use have their defaults.
+    """The parameters for generating allocation instances; unused parameters have their defaults.
 
     ``gpus`` is None if the load determines it, and ``load_percent`` is None if GPUs are given.
 
@@ -243,7 +243,7 @@ DEFAULT_THROUGHPUTS = "gavel"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeterogeneousParameters:
-    """The parameters of a heterogeneous family."""
+    """The parameters for generating instances of the heterogeneous problem."""
 
     jobs: int = integer("number of gangs", 1, 10_000)
     objective: str = choice(
@@ -290,7 +290,7 @@ LARGEST_NETWORK_GPUS = 32_768
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkParameters:
-    """The parameters of a network family."""
+    """The parameters for generating instances of the network problem."""
 
     jobs: int = integer("number of waiting gangs", 1, 10_000)
     objective: str = choice(

@@ -199,7 +199,7 @@ class BadRows:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        """Drop the row if it broke a rule and such rows are dropped."""
+        """Drop the row if it breaks a rule and bad rows are dropped; else let the error pass."""
         if not self.drops or not isinstance(error, InputError):
             return False
         self.count += 1

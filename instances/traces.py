@@ -115,7 +115,7 @@ class Trace:
 
 
 def require_no_demand_column(source: str, header: Iterable[str], applied: Iterable[str]) -> None:
-    """Raise `InputError` if the header has a column of `DEMAND_COLUMNS` that the layout ignores."""
+    """Raise `InputError` if an ignored column, such as ``num_inst``, multiplies a row's GPUs."""
     used = set(applied)
     for name in header:
         if name.lower() in DEMAND_COLUMNS and name not in used:
@@ -197,7 +197,9 @@ def trace_of_text(
     first_row: int = 2,
     drops_bad_rows: bool = False,
 ) -> Trace:
-    """Return the trace that a CSV text contains; errors are those of `read_trace`.
+    """Return the job trace that a CSV text contains.
+
+    Errors are those of `read_trace`.
 
     Parameters
     ----------
@@ -335,7 +337,7 @@ class _Columns:
         return TraceJob(job_id, submitted_ms, duration_ms, gpus, **self._wishes(row))
 
     def _wishes(self, row: Row) -> dict[str, Any]:
-        """Return the fields of `TraceJob` that the optional columns of a row set."""
+        """Return the optional fields of a `TraceJob`, such as weight and deadline, from a row."""
         texts = {column: text for column in self._optional if (text := row.text(column))}
         found: dict[str, Any] = {}
         if "batch_size" in texts and "model" not in texts:
@@ -379,7 +381,7 @@ def with_unique_ids(jobs: list[tuple[int, TraceJob]]) -> Iterable[TraceJob]:
 
 
 def renamed_of(jobs: Iterable[tuple[int, TraceJob]], unique: Iterable[TraceJob]) -> int:
-    """Return how many jobs got another id from `with_unique_ids`."""
+    """Return the number of jobs whose id was changed to make all ids unique."""
     return sum(
         before.job_id != after.job_id for (_, before), after in zip(jobs, unique, strict=True)
     )

@@ -1,4 +1,4 @@
-"""GPU types with speeds and prices, and clusters of them, including the clusters of papers.
+"""GPU types with speeds and prices, and clusters of such GPUs, including those of papers.
 
 A GPU type has one speed for all models, although real ratios differ: the measured ratio of P100 to
 V100 ranges from 0.2 to 2.3. These speeds replace measurements that do not exist, and every result
@@ -165,7 +165,7 @@ GPUS_PER_SERVER = 4
 
 
 class NamedCluster(NamedMaker):
-    """A registered cluster, which `make()` returns."""
+    """A cluster that is registered under a name; `make()` builds the cluster."""
 
 
 CLUSTERS = Plugins("lyra_opt.clusters", "cluster", NamedCluster)

@@ -59,7 +59,7 @@ Measured = tuple[tuple[str, ...], tuple[JobType, ...], "PackedRates"]
 
 
 def _measurements_in(text: str, source: str) -> Measured:
-    """Return the GPU types, job types and rates of pairs that a JSON text contains.
+    """Return the GPU types, the job types and the rates of job pairs that a JSON text contains.
 
     Raises
     ------
@@ -150,7 +150,7 @@ GAVEL_DATA = "gavel_throughputs_steps_per_s.csv"
 
 
 class NamedThroughputs(NamedMaker):
-    """A registered throughput table, which `make()` returns."""
+    """A throughput table that is registered under a name; `make()` loads the table."""
 
 
 THROUGHPUTS = Plugins("lyra_opt.throughputs", "table of throughputs", NamedThroughputs)
@@ -276,7 +276,7 @@ def parse_throughputs(
 
 
 def _rates_in(text: str, source: str) -> Measured:
-    """Return the GPU types, job types and rates of pairs that a CSV text contains."""
+    """Return the GPU types, the job types and the rates of job pairs that a CSV text contains."""
     rows = csv_rows(source, text.removeprefix("\ufeff"))
     memory = ReadingMemory(source, sys.getsizeof(text))
     header = [column.strip() for column in next(rows, [])]

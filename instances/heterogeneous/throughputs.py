@@ -139,7 +139,7 @@ class ThroughputTable:
 
     @cached_property
     def _kinds_by_name(self) -> dict[str, list[JobType]]:
-        """The job types by lower-case name, with the batch size and without it."""
+        """The job types by lower-case name of the model, with and without the batch size."""
         found: dict[str, list[JobType]] = {}
         for job_type in self.job_types:
             for name in {_plain(job_type.name), _plain(job_type.model)}:
@@ -178,7 +178,9 @@ class ThroughputTable:
         return any(self._rates_on(job_type.throughput, gpu_types).values())
 
     def find_type(self, model: str, batch_size: int | None, gang: int) -> JobType:
-        """Return the job type of a model and batch size for `gang` GPUs, or the next fewer.
+        """Return the job type measured for a model and batch size on `gang` GPUs, or fewer.
+
+        If the table has no measurements on `gang` GPUs, the next smaller measured number is used.
 
         Raises
         ------
@@ -216,7 +218,7 @@ class ThroughputTable:
         return tuple(largest.values())
 
     def types_beside(self, known: Mapping[str, GpuType]) -> dict[str, GpuType]:
-        """Return `known` together with the table's GPU types that are missing in it.
+        """Return the GPU types `known`, and those that only the throughput table has, by name.
 
         The relative speed of an added GPU type is the geometric mean over the job types of the
         table.
@@ -252,7 +254,7 @@ class ThroughputTable:
     def _rates_on(
         self, measured: Mapping[str, float], gpu_types: Sequence[GpuType]
     ) -> dict[str, float]:
-        """Return the rate on each GPU type, measured or derived from the reference."""
+        """Return a job type's rate on each GPU type, measured or derived from the reference."""
         rates = {}
         for gpu_type in gpu_types:
             column = self._column_of(gpu_type)
@@ -284,7 +286,7 @@ class ThroughputTable:
         return gpu_type.relative_speed / self.reference_speed
 
     def kind_of(self, job_type: JobType, gang: int) -> str | None:
-        """Return the name of a job type in the packed rates; None without packed rates.
+        """Return the name under which the table has a job type's rates for GPU sharing, or None.
 
         Packed rates exist only for numbers of GPUs that were measured.
         """
@@ -295,7 +297,7 @@ class ThroughputTable:
     def packed_rates(
         self, jobs: Iterable[GangJob | None], gpu_types: Sequence[GpuType]
     ) -> tuple[PackedRate, ...]:
-        """Return the rates of all pairs of job types in `jobs`, on the given GPU types.
+        """Return the rates at which two job types of `jobs` run when they share GPUs.
 
         A job of None has no measured rates.
         """
@@ -353,7 +355,7 @@ class ThroughputTable:
         utility: Utility | None = None,
         weight: float = 1.0,
     ) -> GangJob:
-        """Return a job of a given job type, with its steps and its rates.
+        """Return a gang job of a given job type, with its steps and its rate on each GPU type.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Add rates for heterogeneous GPUs to the jobs of a workload, by named or random models."""
+"""Add throughputs on each GPU type to the jobs of a workload, by named or random models."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def with_throughputs(
 
 
 def _measured(job: Job, gang: GangJob) -> Job:
-    """Return a job with its measured rates, and with its work converted as in `Job.of_gang`."""
+    """Return a job with measured rates, and with its work converted to time at its best rate."""
     work_worker_s = gang.steps / gang.best_rate * job.min_workers
     believed = job.estimated_work_worker_s
     return replace(
@@ -150,7 +150,7 @@ class _Told:
         self._is_scaled = self._has_deadlines = False
 
     def note(self, job: Job, kind: JobType, named: Sequence[JobType]) -> None:
-        """Count one job."""
+        """Count how one job specifies its model."""
         self._is_scaled |= kind.gang != job.min_gpus
         self._has_deadlines |= job.deadline_s is not None
         if named:

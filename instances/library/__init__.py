@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @cache
 def library() -> Library:
-    """Return the library of this package."""
+    """Return the instance library that this package includes."""
     from pathlib import Path
 
     from lyra_opt.instances.library.shelf import Library

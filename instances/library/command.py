@@ -169,7 +169,7 @@ def _ids() -> Sequence[str]:
 
 
 def described(library: Library, entry: Entry) -> dict[str, Any]:
-    """Return the object of an instance in ``list --json``."""
+    """Return the JSON object that ``library list --json`` prints for an instance."""
     from lyra_opt.core.fields import written
 
     best = library.known.get(entry.id)
@@ -278,7 +278,7 @@ def run_get(arguments: argparse.Namespace) -> int:
 
 
 def _files_of(library: Library, name: str) -> Iterator[tuple[Path, str]]:
-    """Yield the path in the output folder, and the text, of each file of an instance."""
+    """Yield path and text of each output file of an instance: data, best solution and proof."""
     from lyra_opt.core.documents import format_document, read_text
 
     yield Path(f"{name}.json"), format_document(library.document(name))

@@ -42,7 +42,7 @@ NOT_TIMED = "none: nothing was timed"
 
 
 class LibraryWithOwn(Library):
-    """The library together with a user's own records.
+    """The instance library, extended by the best known results of a user.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ class Submission:
         return text
 
     def as_json_object(self) -> dict[str, Any]:
-        """Return the object of the submission in ``submit --json``."""
+        """Return the JSON object that ``library submit --json`` prints for the submission."""
         return {
             "file": self.file,
             "instance": self.loaded.instance.name,
@@ -167,7 +167,9 @@ class Submission:
 
 
 def submitted(library: LibraryWithOwn, files: Iterable[str], by: str) -> list[Submission]:
-    """Return the results of submitting solutions in turn; each is also compared with earlier ones.
+    """Compare solution files in turn with the best known solutions, and return the results.
+
+    Each solution is also compared with those in the files before it.
 
     Raises
     ------
@@ -275,7 +277,7 @@ def _instance_named_in(file: str) -> str:
 
 
 def _known_with(submission: Submission, objective: Number, by: str) -> BestKnown:
-    """Return the best known result of an instance with a better solution."""
+    """Return the best known result of an instance after a better solution was submitted."""
     before = submission.before
     new = BestKnown(
         id=submission.loaded.instance.name,

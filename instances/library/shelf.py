@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Library:
-    """The catalogues and records of a folder, which are read on first use.
+    """An instance library in a folder, whose catalogues and records are read on first use.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class Library:
         return plain if plain.exists() else plain.with_name(f"{plain.name}.gz")
 
     def solution(self, name: str) -> tuple[Any, Mapping[str, Any]]:
-        """Return the best known solution of an instance, and the claims of its file."""
+        """Return the best known solution of an instance, and the values that its file claims."""
         return load_solution(self.solution_file(name), find_problem(self.entry(name).problem))
 
     def proof_file(self, name: str) -> Path | None:
@@ -195,7 +195,7 @@ def verified(library: Library, name: str) -> Verified:
 def _checks(
     library: Library, loaded: LoadedInstance, best: BestKnown
 ) -> Iterator[tuple[bool, str]]:
-    """Yield, for each claim on the instance, whether it is right, and a phrase on it."""
+    """Check what the library states on an instance; yield (is right, message) for each claim."""
     solution, claims = library.solution(best.id)
     verification = verify(loaded.problem, loaded.instance, solution, claims)
     yield from ((False, violation) for violation in verification.violations)

@@ -151,9 +151,8 @@ def epoch_instance(
 
     Function `busy_machines` draws the state of the cluster. Models, gang sizes and work are drawn
     independently, with the distributions of Dally's batch set. Half of the gangs are new. The
-    others
-    have done a random share of their work, at a random score between their worst and their best
-    efficiency. All gangs have waited for a random time of up to one day.
+    others have done a random share of their work, at a random score between their worst and their
+    best efficiency. All gangs have waited for a random time of up to one day.
 
     Parameters
     ----------

@@ -115,7 +115,7 @@ DISTRIBUTED = JobSet(
 
 
 def apportioned(counts: Mapping[KindT, int], total: int) -> list[KindT]:
-    """Return a list of `total` kinds, kind by kind, with frequencies in proportion to `counts`.
+    """Return a list of `total` items, sorted by kind, with frequencies in proportion to `counts`.
 
     If `total` is the sum of the counts, the frequencies are the counts. Otherwise they are rounded
     by the method of largest remainders, with ties in the order of `counts`. Takes O(kinds log kinds

@@ -183,7 +183,7 @@ class FleetFamily(ReclaimFamily):
 
 @dataclass(frozen=True, slots=True)
 class SolvedLayout:
-    """A layout with an optimal choice of servers, given as indices, and its objective."""
+    """Servers with placed jobs, an optimal choice of servers to take back, and its objective."""
 
     layout: Layout
     optimal_servers: range

@@ -152,7 +152,7 @@ NOISE_PERCENT = 8
 
 
 def _planted(servers: int, stream: IntegerStream) -> list[Allocation]:
-    """Return the wide jobs of the planted servers, followed by the jobs of the other servers.
+    """Place 16 wide jobs on a random (planted) 30 % of the servers, and narrow jobs on the others.
 
     A random 30 % of the servers (rounded up) are planted. Each of 16 wide jobs has one worker on
     each server of a random half (rounded up) of the planted servers. There are as many further jobs
@@ -208,7 +208,7 @@ LOCAL_JOB_PERCENT = 50
 
 
 def _wide_and_local(servers: int, stream: IntegerStream) -> list[Allocation]:
-    """Return the wide jobs, then the one-server jobs in the order of their servers.
+    """Place 12 wide jobs on random servers, then jobs on one server each; return them in order.
 
     The span of each wide job is drawn from n/8 to n/3 (rounded down, at least 1) for n servers. The
     job has one worker on each of so many random servers with a free GPU. It spans fewer servers if

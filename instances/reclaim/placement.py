@@ -61,7 +61,7 @@ class Placement(ABC):
 
     @abstractmethod
     def _spread(self, gpus: int, allocation: Allocation) -> None:
-        """Add `gpus` free GPUs to `allocation`; the fleet has at least so many."""
+        """Place `gpus` workers on free GPUs, which must exist, and add them to `allocation`."""
 
     def _take(self, server: int, gpus: int, allocation: Allocation) -> None:
         self._set_free(server, self._free[server] - gpus)
@@ -177,7 +177,7 @@ MOST_FAILED_DRAWS = 1000
 def _fill_and_churn(
     servers: int, stream: IntegerStream, *, rule: str, per_mille: Sequence[int]
 ) -> list[Allocation]:
-    """Return the jobs, in order of their start, that run on a fleet after repeated filling.
+    """Return the jobs that run on a fleet after random arrivals and departures, in start order.
 
     Random jobs fill 95 % of the GPUs of a fleet of 8-GPU servers. Then, three times, a random half
     of the jobs ends, and new jobs fill the fleet again. The free GPUs are then fragmented as in a

@@ -66,12 +66,12 @@ class Replay:
     dropped_jobs: int
 
     def running_at(self, moment_ms: int) -> list[PlacedJob]:
-        """Return the jobs that run after all events of a moment, in order of start."""
+        """Return the jobs that run at a moment, after its ends and starts, in order of start."""
         return [run for run in self.runs if run.start_ms <= moment_ms < run.end_ms]
 
 
 def replay(trace: Trace, servers: int, load_percent: int | None, placement: Placement) -> Replay:
-    """Replay a trace on 8-GPU servers, first come, first served, with skipping of jobs that wait.
+    """Replay a trace on 8-GPU servers, first come, first served, but skip jobs that do not fit.
 
     A job starts as soon as the fleet has enough free GPUs, on any servers. A job that does not fit
     waits, and later jobs that fit may start before it. At one moment jobs first end, then new jobs

@@ -33,9 +33,9 @@ def _require_decoys(reclaim: int) -> None:
 
 
 def _decoys(reclaim: int) -> SolvedLayout:
-    """Return the instance of family ``decoy`` for k = `reclaim`, with the block as its optimum.
+    """Return an instance on which Lyra's greedy preempts 8k jobs where one preemption suffices.
 
-    Lyra's greedy preempts 8k jobs where one preemption suffices.
+    This is the instance of family ``decoy`` for k = `reclaim`; the block is its optimum.
 
     For ``--reclaim k`` the servers of 8 GPUs are, in file order:
 
@@ -100,9 +100,9 @@ def _require_prime(reclaim: int, *, family: str) -> None:
 
 
 def _net(reclaim: int, *, is_joined: bool) -> SolvedLayout:
-    """Return the instance of family ``net`` or ``net-joined`` for k = `reclaim`, with its optimum.
+    """Return an instance of an affine plane that misleads fast heuristics, with its optimum.
 
-    The net misleads every fast heuristic.
+    This is the instance of family ``net`` or ``net-joined`` for k = `reclaim`.
 
     For ``--reclaim k``, with q = k + 1 a prime of at least 7, the servers are, in file order:
 

@@ -104,7 +104,9 @@ class TraceLayout(ABC):
 
     @abstractmethod
     def likeness(self, text: str, header: Sequence[str]) -> int:
-        """Return how well a file matches this layout, such as the number of its columns; 0 for no.
+        """Return a score for how well a file matches this layout; 0 if the file does not match.
+
+        The score may be the number of matching columns.
 
         The layout with the highest value reads the file.
 
@@ -118,7 +120,7 @@ class TraceLayout(ABC):
 
     @abstractmethod
     def read(self, source: str, text: str, vc: str | None) -> Found:
-        """Return the jobs of a file, with remarks.
+        """Return the jobs of a trace file in this layout, with remarks on how it was read.
 
         Parameters
         ----------

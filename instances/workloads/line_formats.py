@@ -129,7 +129,7 @@ def _gavel_job(row: Row) -> TraceJob | str:
 
 
 def _notes(job: TraceJob | str) -> Iterator[str]:
-    """Yield the notes that apply to a job."""
+    """Yield the remarks for results that apply to a job of a Gavel trace."""
     if isinstance(job, str):
         return
     if job.deadline_ms is not None:

@@ -1,4 +1,4 @@
-"""Job arrivals and sizes with parameters that can be calibrated, spread evenly over all seeds.
+"""Quasi-random job arrivals and job sizes, with parameters that can be calibrated.
 
 The plain generator (`lyra_opt.instances.workloads.lyra_like`) draws all values at random. Its seeds
 differ much, because a few jobs use most of the GPU time. This module uses quasi-random sampling
@@ -183,7 +183,10 @@ class ShapedClass(NamedTuple):
 
 
 class ShapedJobs(NamedTuple):
-    """Arrays of submission time, running time, GPUs and mark, in the order of submission."""
+    """Jobs as arrays of submission time, running time, GPUs and whether the job is elastic.
+
+    The jobs are in the order of submission.
+    """
 
     submit_ms: IntArray
     duration_ms: IntArray
@@ -201,7 +204,7 @@ def shaped_jobs(
     training_gpus: int,
     seed: int,
 ) -> ShapedJobs:
-    """Return jobs that are spread evenly over sizes and time.
+    """Generate jobs whose sizes and submission times are spread evenly (quasi-random).
 
     Parameters
     ----------
@@ -267,7 +270,10 @@ def _sequence(count: int, shifts: IntegerStream) -> tuple[NDArray[np.uint64], ND
 
 
 def _quantiles_ms(quantiles: Sequence[tuple[int, int]], points: NDArray[np.uint64]) -> IntArray:
-    """Return the running times at `points`, interpolated between quantiles in integers."""
+    """Map points of [0, 1) to running times in ms, linearly between given quantiles.
+
+    Points are fractions of 2**64.
+    """
     place = (points >> np.uint64(64 - _DURATION_BITS)).astype(np.int64) * PER_MILLE
     ranks, values_s = np.array(quantiles, dtype=np.int64).T
     begins = ranks << _DURATION_BITS
@@ -281,7 +287,10 @@ def _quantiles_ms(quantiles: Sequence[tuple[int, int]], points: NDArray[np.uint6
 
 
 def _moments_ms(hourly: IntArray, points: NDArray[np.uint64]) -> IntArray:
-    """Return the submission times at `points`, by the weights of the hours, in integers."""
+    """Map points of [0, 1) to submission times in ms, by the submission rate of each hour.
+
+    Points are fractions of 2**64.
+    """
     place = (points >> np.uint64(64 - _MOMENT_BITS)).astype(np.int64) * hourly.sum()
     ends = np.cumsum(hourly) << _MOMENT_BITS
     hour = np.searchsorted(ends, place, side="right")

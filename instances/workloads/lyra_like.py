@@ -202,7 +202,7 @@ def lyra_shaped(
     training_gpus: int = PUBLISHED_TRAINING_GPUS,
     jobs: int | None = None,
 ) -> ShapedJobs:
-    """Return the jobs of `lyra_like` with a load shape, as arrays, about 100 times as fast.
+    """Return the jobs that `lyra_like` generates for a load shape as arrays, 100 times as fast.
 
     Parameters and errors are those of `lyra_like`.
     """
@@ -477,7 +477,7 @@ def inference_demand(
 
 
 def _values_at_half_past() -> list[float]:
-    """Return busy shares at half past each hour whose straight lines have the hourly means.
+    """Return busy shares at half past each hour whose linear interpolation has the hourly means.
 
     The mean over an hour is 6/8 of the value in the middle of the hour plus 1/8 of each
     neighbouring value. This linear system is solved by iteration, which reduces the error to a

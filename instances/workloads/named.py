@@ -98,7 +98,7 @@ WORKLOADS = Plugins("lyra_opt.workloads", "workload", NamedWorkload)
 
 
 def gangs_of(workload: Workload) -> Gangs:
-    """Return the base demands of all jobs as arrays, for GPUs of speed 1."""
+    """Return submission time, running time and base demand of all jobs, on GPUs of speed 1."""
     rows = [(job.submit_s, job.duration_s, job.min_gpus) for job in workload.jobs]
     return Gangs.of(*zip(*rows, strict=True))
 
@@ -185,7 +185,7 @@ def _lyra_gangs(
 
 
 def for_any_cluster(generate: Callable[..., Workload]) -> Callable[..., Workload]:
-    """Return a generator with the arguments of `NamedWorkload.make` that ignores the cluster."""
+    """Wrap a workload generator so that it takes a cluster as its first argument and ignores it."""
 
     @wraps(generate)
     def make(cluster: Cluster, seed: int, **parameters: Any) -> Workload:  # noqa: ARG001

@@ -184,7 +184,7 @@ def _pai_rows(source: str, text: str, columns: tuple[str, ...]) -> Iterator[Row]
 
 
 def _simulated_job(row: Row) -> TraceJob | str:
-    """Return a job of Alibaba's simulator: its instances hold a number or a share of GPUs each."""
+    """Return the job in a row of Alibaba's simulator trace, with the GPUs of all its instances."""
     job_id = row.job_id()
     submitted_ms, run_ms = row.milliseconds("submit_time"), row.milliseconds("duration")
     instances, thousandths = row.count("num_inst"), row.milliseconds("num_gpu")

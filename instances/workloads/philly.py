@@ -71,7 +71,7 @@ def _read_philly(source: str, text: str, vc: str | None) -> Found:
 
 @dataclass(frozen=True, slots=True)
 class _PhillyRecord:
-    """A JSON object of the log; its errors name the file and the path of the field."""
+    """A JSON object of the Philly log, whose errors name the file and the path of the field."""
 
     source: str
     path: str

@@ -34,7 +34,7 @@ NOT_MEASURED = "whose combination of application, replicas and batch size was ne
 
 
 class MeasuredRun(NamedTuple):
-    """The number of steps of a run to completion, and the seconds per step."""
+    """A measured training run: its number of steps to completion, and its seconds per step."""
 
     steps: int
     step_s: float
@@ -42,7 +42,7 @@ class MeasuredRun(NamedTuple):
 
 @cache
 def measured_runs() -> dict[tuple[str, int, int], MeasuredRun]:
-    """Return the measured runs by application, replicas and batch size."""
+    """Return Pollux's measured training runs by application, replicas and batch size."""
     text = (files("lyra_opt.instances.workloads") / RUNS).read_text(encoding="utf-8")
     return {
         (row["application"], int(row["num_replicas"]), int(row["batch_size"])): MeasuredRun(

@@ -69,7 +69,7 @@ class TableLayout(TraceLayout):
 
     @property
     def form(self) -> str:  # type: ignore[override]
-        """The columns that identify the layout, as a list in one text."""
+        """The columns that identify the layout, separated by commas."""
         return ", ".join((*self.columns, *self.marks))
 
     def likeness(self, text: str, header: Sequence[str]) -> int:  # noqa: ARG002

@@ -120,7 +120,7 @@ def assigned(
     seed: int,
     elastic_first: Sequence[int] = (),
 ) -> tuple[Job, ...]:
-    """Return the jobs with randomly assigned properties, which replace their own.
+    """Return the jobs with random properties (elastic, fungible, ...) instead of their own.
 
     Parameters
     ----------
