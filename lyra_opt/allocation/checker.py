@@ -127,13 +127,16 @@ def started_by_two_phase(instance: Instance) -> list[bool]:
 
 
 def waiting_horizon_s(instance: Instance) -> Fraction:
-    """Return H of `Objective.JOINT`: the time that all GPUs need for all the work."""
+    """Return the seconds in which all GPUs together do all the work, the H of `Objective.JOINT`."""
     works = (Fraction(job.work_worker_s) * job.gpus_per_worker for job in instance.jobs)
     return sum(works, Fraction(0)) / instance.gpus
 
 
 def _shortest_s(job: ElasticJob) -> tuple[float, Fraction]:
-    """Return a sort key equivalent to work / w_max; comparing floats first is faster."""
+    """Return a sort key in the exact order of work / w_max.
+
+    It has the quotient as a float first, because comparing floats is faster.
+    """
     return job.work_worker_s / job.max_workers, Fraction(job.work_worker_s) / job.max_workers
 
 
@@ -213,7 +216,7 @@ def _terms_s(instance: Instance, granted: Sequence[tuple[ElasticJob, int]]) -> l
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """A piece of a schedule with its times in whole ticks."""
+    """A piece of one job's schedule, with its start and end in whole ticks (see `_Ticks`)."""
 
     start: int
     end: int
@@ -340,7 +343,7 @@ def _without_overlaps(ordered: Sequence[SchedulePiece], ticks: _Ticks) -> list[_
 def _time_violations(
     job: ElasticJob, ordered: Sequence[SchedulePiece], slack: int, ticks: _Ticks
 ) -> list[str]:
-    """Return the violations of the times at which the job runs."""
+    """Return error messages if a job starts early or late, pauses, or has overlapping pieces."""
     violations = []
     first_s = ordered[0].start_s
     if ticks.of(job.release_s) - ticks.of(first_s) > slack:
@@ -362,7 +365,7 @@ def _time_violations(
 
 
 def _work_violations(job: ElasticJob, stretches: Sequence[_Stretch], ticks: _Ticks) -> list[str]:
-    """Return the violations of the job's numbers of workers and amount of work."""
+    """Return error messages if a job's workers are out of range or its work is not done exactly."""
     least, most = job.min_workers, job.max_workers
     violations = [
         f"job {job.id!r} has {float(stretch.workers):g} workers from "
@@ -386,7 +389,7 @@ def _work_violations(job: ElasticJob, stretches: Sequence[_Stretch], ticks: _Tic
 
 
 def _rate(job: ElasticJob, workers: int | Fraction) -> int | Fraction:
-    """Return `job.rate(workers)`, as an integer if it is whole."""
+    """Return the exact work per second of `workers` workers, without fractions where possible."""
     if workers == job.min_workers or job.scaling_loss == 0:
         return workers
     return job.rate(workers)
@@ -398,7 +401,7 @@ def _capacity_violations(
     allowed: Fraction,
     ticks: _Ticks,
 ) -> list[str]:
-    """Return a violation if more than all GPUs are held for longer than rounding explains."""
+    """Return an error message if jobs hold more GPUs than exist, beyond the rounding tolerance."""
     # Each pair holds the excess in GPU-ticks and the start of an interval with too many GPUs.
     found = [((end - start) * excess, start) for start, end, excess in _overfull(gpus, stretches)]
     exceeded = sum(much for much, _ in found)

@@ -1,4 +1,4 @@
-"""Support for schedules in clock times, such as Unix times: solvers count from the first release.
+"""Shift clock times, such as Unix times, so that solvers count seconds from the first release.
 
 Floats near 1.7e9 s (a Unix time) are 2e-7 s apart, and near 1.7e12 s a quarter of a millisecond. A
 tolerance relative to such a time would not be related to the JCTs of the instance. So times are
@@ -82,7 +82,7 @@ def from_first_release(solve: SolveT) -> SolveT:
 
 
 def _moved_back(instance: Instance, schedule: Schedule) -> tuple[Schedule, float]:
-    """Return a schedule shifted to the times of the instance, and its mean JCT at those times."""
+    """Return a schedule in the clock times of `instance`, and its mean JCT in seconds."""
     solution = moved(schedule, instance.first_release_s)
     return solution, mean_jct_s(instance, solution)  # the caller of a solver checks the schedule
 
@@ -106,7 +106,7 @@ def _at_clock_times(
     solution: Schedule | None,
     objective: float | None,
 ) -> SolveResult[Any]:
-    """Return the result with the solution and the bound converted to the instance's times."""
+    """Return a solver's result with `solution` inserted and its bound converted to clock times."""
     bound, status, message = result.dual_bound, result.status, result.message
     if bound is not None:
         bound = instance.bound_at_clock_times(bound)

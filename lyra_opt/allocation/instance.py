@@ -232,7 +232,7 @@ class Instance(ProblemInstance["Solution"]):
         return graph
 
     def most_workers(self, job: ElasticJob) -> int:
-        """Return the most workers of a job: w_max, or fewer if they do not fit the cluster."""
+        """Return the most workers, from w_min to w_max, with which a job fits the cluster."""
         return min(job.max_workers, max(job.min_workers, self.gpus // job.gpus_per_worker))
 
     @property
@@ -242,7 +242,7 @@ class Instance(ProblemInstance["Solution"]):
 
     @cached_property
     def rounding_s(self) -> float:
-        """The most by which rounding shifted releases can raise the least mean JCT, in s.
+        """The most, in seconds, that rounding shifted releases can raise the optimal mean JCT.
 
         The value is mostly 0. Subtracting the first release rounds each release by at most e. A
         schedule that is delayed by e is valid after the shift, and its JCTs are longer by at most 2
@@ -253,7 +253,7 @@ class Instance(ProblemInstance["Solution"]):
         return float_up(2 * max(abs(Fraction(float(each)) - each) for each in exact))
 
     def bound_at_clock_times(self, bound_s: float) -> float:
-        """Convert a bound on the mean JCT of `from_first_release` to a bound for this instance."""
+        """Convert a mean JCT bound with the first release at 0 to a bound for this instance."""
         least_s = Fraction(0)
         for job in self.jobs:
             fits = Fraction(self.gpus, job.gpus_per_worker)
@@ -262,7 +262,7 @@ class Instance(ProblemInstance["Solution"]):
 
     @cached_property
     def from_first_release(self) -> Instance:
-        """The instance with times counted from the first release; unchanged if that is at 0."""
+        """The instance with all releases shifted so that the first release is at 0."""
         origin_s = self.first_release_s
         if origin_s == 0:
             return self
@@ -277,14 +277,17 @@ class Instance(ProblemInstance["Solution"]):
 
 @declared(kw_only=False)
 class WorkerAllocation:
-    """The number of workers of each job, in file order; 0 for a waiting job."""
+    """A solution that lists the workers of each job in file order, 0 for a waiting job."""
 
     workers: TupleOf[int] = key(ListOf(Integer(), least=0), "number of workers of each job")
 
 
 @declared(kw_only=False)
 class NamedWorkers:
-    """The number of workers of each job by id, as in a file; `check` tells whether it is valid."""
+    """A solution that maps each job id to a number of workers, 0 for a waiting job.
+
+    This is the form of solution files. `check` tells whether it is valid.
+    """
 
     workers: Mapping[str, int] = key(
         Named(Integer()), "workers of each job by id; 0 for a waiting job (all but mean_jct)"
@@ -314,7 +317,10 @@ class SchedulePiece:
 
 @declared(kw_only=False)
 class Schedule:
-    """The pieces of a schedule; `check` tells whether they are valid."""
+    """A solution over time, as pieces in which one job holds a constant number of workers.
+
+    `check` tells whether the pieces are valid.
+    """
 
     pieces: TablesOf[SchedulePiece] = key(
         ListOf(Table(SchedulePiece), least=0),

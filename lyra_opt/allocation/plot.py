@@ -138,7 +138,7 @@ def _draw_range(jobs: Sequence[ElasticJob], rows: BlockRows) -> None:
 
 
 def _caption(rows: BlockRows, text: str) -> None:
-    """Write a caption below the notes."""
+    """Write a caption below the notes that stand to the right of the axes."""
     rows.axes.text(
         1.01,
         -0.01,
@@ -347,7 +347,7 @@ def _fill_averages(
     colours: Sequence[str],
     end_s: float,
 ) -> None:
-    """Draw coloured jobs and the sum of all others, averaged over short intervals."""
+    """Draw the GPUs of coloured jobs and of all other jobs together, averaged over intervals."""
     import numpy as np
 
     scale, _ = time_unit(end_s)

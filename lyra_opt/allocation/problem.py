@@ -60,11 +60,11 @@ class AllocationProblem(Problem):
         return dual_bound(instance)
 
     def proof_hints(self, instance: Instance) -> Mapping[str, Any] | None:
-        """Return no hints for a knapsack; None for a schedule, which has no proof file."""
+        """Return an empty mapping, or None for ``mean_jct``, which has no proof files."""
         return None if instance.objective is Objective.MEAN_JCT else {}
 
     def proof_point(self, instance: Instance, solution: Solution) -> Mapping[str, int]:
-        """Return the variables that are 1 in `solution`: the number of workers of each job."""
+        """Return the binary variables of the proof programme that are 1 in `solution`, by name."""
         workers = self.answer(instance, solution)["workers"]
         started = check(instance, solution).started
         # Under the objective two_phase, the knapsack does not contain the jobs that wait.

@@ -67,7 +67,7 @@ def dual_bound(instance: Instance) -> float:
 
 
 class _Chooser:
-    """A job that chooses its workers at a price of a GPU, in exact integer arithmetic.
+    """A job that chooses its number of workers at a given price per GPU, in exact integers.
 
     Parameters
     ----------
@@ -97,12 +97,12 @@ class _Chooser:
         return least * self._unit + (workers - least) * self._gain
 
     def weight(self, workers: int) -> int:
-        """Return the number of GPUs that the job pays for with these workers."""
+        """Return the GPUs that `workers` workers hold, without those of a granted base demand."""
         free_workers = self.job.min_workers if self.is_granted else 0
         return (workers - free_workers) * self.job.gpus_per_worker
 
     def cost_down_s(self, workers: int) -> float:
-        """Return T(w), or the cost of waiting for 0 workers, rounded down."""
+        """Return the running time T(w), or the cost of waiting if w = 0, in s, rounded down."""
         at_least = workers or self.job.min_workers
         least_s = -_quotient_up(-self._work * self._unit, self._work_unit * self._rate(at_least))
         if workers or not self.horizon_s:
@@ -111,7 +111,7 @@ class _Chooser:
         return math.nextafter(least_s + horizon_s, -math.inf)
 
     def saved_up_s(self, workers: int) -> float:
-        """Return T(w_min) - T(w), rounded up."""
+        """Return the seconds T(w_min) - T(w) that extra workers save, rounded up."""
         least = self.job.min_workers
         return _quotient_up(
             self._work * self._gain * (workers - least),
@@ -119,7 +119,7 @@ class _Chooser:
         )
 
     def best_workers(self, price: Fraction, guess: int) -> int:
-        """Return the number of workers with the least cost plus price, exactly; 0 means waiting.
+        """Return the number of workers with the least sum of cost and GPU price, or 0 for waiting.
 
         Each further worker saves less, so the first worker that is not worth its price ends the
         search. If `guess` is right, two comparisons suffice.
@@ -131,7 +131,10 @@ class _Chooser:
         costs = self._work_unit * self.job.gpus_per_worker * price.numerator
 
         def is_enough(workers: int) -> bool:
-            """Whether T(w) - T(w + 1) = work gain / (rate(w) rate(w + 1)) is at most the price."""
+            """Whether one more worker saves at most its price.
+
+            The saving T(w) - T(w + 1) is work gain / (rate(w) rate(w + 1)).
+            """
             rate = self._rate(workers)
             return saves <= costs * rate * (rate + self._gain)
 
@@ -141,7 +144,10 @@ class _Chooser:
         return best if self.is_granted or self._is_worth_starting(best, price) else 0
 
     def _is_worth_starting(self, workers: int, price: Fraction) -> bool:
-        """Whether starting saves at least its price against waiting, in floats if possible."""
+        """Whether starting the job saves at least the price of its GPUs, compared with waiting.
+
+        Floats are compared if they differ clearly, otherwise fractions.
+        """
         job = self.job
         least, price_s = job.min_workers, float(price) * self.weight(workers)
         saved_s = float(self.horizon_s) + self.saved_up_s(workers)
@@ -176,7 +182,7 @@ def _choosers(instance: Instance) -> tuple[list[_Chooser], int]:
 
 
 class _Arrays:
-    """The jobs that choose their workers, as arrays, for computing choices at a price in floats."""
+    """Arrays of the jobs that choose their workers, to compute choices at a GPU price in floats."""
 
     def __init__(self, choosers: Sequence[_Chooser]) -> None:
         jobs = [chooser.job for chooser in choosers]
@@ -192,14 +198,14 @@ class _Arrays:
         self.can_choose = self.most >= self.least + self.is_granted
 
     def highest_price(self) -> float:
-        """Return a price at which no job takes more workers than it must."""
+        """Return a GPU price so high that no job takes more workers than it must have."""
         first_worker_s = self.base_s * (self.gain / self.least) + (self.start_s + self.base_s) * (
             ~self.is_granted
         )
         return float(np.max(np.where(self.can_choose, first_worker_s / self.gpus, 0.0)))
 
     def choices_at(self, price: float) -> tuple[FloatArray, float, float]:
-        """Return the workers of each job at a price (0: waits), their saving and their GPUs."""
+        """Return the workers of each job at a GPU price (0: waits), the total saving and GPUs."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             rate = np.sqrt(self.work * self.gain / (price * self.gpus))
             best = self.least + (rate - self.least) / self.gain
@@ -223,13 +229,13 @@ class _Arrays:
         return self.saved_s(workers) - price * self.weight(workers)
 
     def weight(self, workers: FloatArray) -> FloatArray:
-        """Return the number of GPUs that each job pays for."""
+        """Return the GPUs of each job's workers, without those of a granted base demand."""
         weight: FloatArray = self.gpus * (workers - np.where(self.is_granted, self.least, 0.0))
         return weight
 
 
 def _best_price(choosers: Sequence[_Chooser], free_gpus: int) -> tuple[float, list[int]]:
-    """Return the price with the least bound on the total saving, and the choices at it.
+    """Return the GPU price with the least bound on the total saving, and each job's workers at it.
 
     The bound is convex and piecewise linear in the price, and its slope is the number of GPUs left
     over. Between a price that is too low and one that is too high, the next price is where their
@@ -267,7 +273,7 @@ def _best_price(choosers: Sequence[_Chooser], free_gpus: int) -> tuple[float, li
 
 
 def _quotient_up(numerator: int, denominator: int) -> float:
-    """Return the least float that is at least the quotient; the denominator is above 0."""
+    """Return `numerator / denominator` rounded up to a float; the denominator is positive."""
     nearest = numerator / denominator
     parts, unit = nearest.as_integer_ratio()
     is_below = parts * denominator < numerator * unit

@@ -1,4 +1,4 @@
-"""The knapsack solver `mckp-core`: search only the classes that the price does not decide."""
+"""The exact knapsack solver `mckp-core`, which searches a small core of undecided classes."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ START = Search(level=0, gap=0, best_level=-1, best_parent=-1, best_item=-1, firs
 
 @dataclass
 class _Core:
-    """The core search: the base solution, the best known choice and the states of the core.
+    """A core search, with its base solution, best known choice and dynamic-programming states.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ class _Core:
 
     @classmethod
     def of(cls, scaled: ScaledKnapsack) -> _Core:
-        """Return a core search with an empty core."""
+        """Return the core search of a scaled knapsack, before any class has entered the core."""
         priced = scaled.priced()
         knapsack = scaled.reduced
         room, *found = settle_ties.run(
@@ -198,7 +198,7 @@ class _Core:
         return core
 
     def _narrow(self) -> None:
-        """Drop the alternatives that no choice better than the best known one needs."""
+        """Exclude items that no better choice than the incumbent can use, and order the classes."""
         changes = _Changes.of(self).below(self.gap)
         while len(changes.lost):
             unusable = self.room % int(np.gcd.reduce(changes.added))
@@ -221,7 +221,7 @@ class _Core:
         self._order_classes(changes.at(by_weight[is_needed]))
 
     def _set_window(self, added: IntArray) -> int:
-        """Bound the weight that some optimal choice adds; return the most changes that it makes."""
+        """Bound the weight that an optimal choice adds; return the most items that it changes."""
         divisor = int(np.gcd.reduce(added))
         up, down = max(int(added.max()), 0), max(-int(added.min()), 0)
         least = self.room - (self.gap - 1) // self.scaled.price
@@ -337,7 +337,7 @@ class _Core:
         return self.bound_without - max(short - len(self.base), 0)
 
     def choice(self) -> IntArray:
-        """Return the best known choice."""
+        """Return the best known choice, as the item taken from each class, -1 for no item."""
         level, state = self.search.best_level, self.search.best_parent
         if level < 0:
             return self.start
@@ -351,7 +351,7 @@ class _Core:
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """The alternatives of classes to their base, as flat arrays.
+    """Possible replacements of the base items of classes, as flat arrays.
 
     Parameters
     ----------
@@ -368,7 +368,7 @@ class _Changes:
 
     @classmethod
     def of(cls, core: _Core) -> _Changes:
-        """Return all changes that lose less than the gap."""
+        """Return all replacements of base items that lose less value than the gap of `core`."""
         knapsack, base = core.scaled.reduced, core.base
         held = np.where(base >= 0, knapsack.weight[base], 0)
         item = np.flatnonzero(core.loss < core.gap)
@@ -383,13 +383,13 @@ class _Changes:
         )
 
     def at(self, places: NDArray[Any]) -> _Changes:
-        """Return the changes at the given indices."""
+        """Return the item replacements that an index array or a mask selects."""
         return _Changes(
             self.of_class[places], self.item[places], self.added[places], self.lost[places]
         )
 
     def below(self, loss: int) -> _Changes:
-        """Return the changes that lose less than `loss`."""
+        """Return the item replacements that lose less value than `loss`."""
         return self.at(self.lost < loss)
 
 

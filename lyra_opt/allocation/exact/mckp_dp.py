@@ -40,7 +40,7 @@ class MckpDp(KnapsackSolver):
     gives_bound = True
 
     def supports(self, instance: Instance) -> Unsupported | None:
-        """Return why the instance is not a knapsack or its table too large; None if supported."""
+        """Return the reason to refuse an instance, or None if it is a knapsack whose table fits."""
         refused = refusal(instance)
         if refused is not None or len(instance.jobs) * (instance.gpus + 1) <= MOST_CELLS:
             return refused
@@ -66,7 +66,7 @@ def table_fits(knapsack: ReducedKnapsack) -> bool:
 
 
 def table_choice(knapsack: ReducedKnapsack) -> KnapsackChoice:
-    """Return the optimal choice of a knapsack whose table fits.
+    """Solve a knapsack to optimality by dynamic programming; its table must fit.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Policies that simulate the future: each tries several fills to the end and keeps the best."""
+"""Policies that simulate several rules to the end of the schedule and keep the best result."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def _finished(state: FluidState, targets: Any) -> float:
 
 
 def _candidates(state: FluidState, rng: np.random.Generator) -> Iterator[Any]:
-    """Yield distinct candidate decisions, each an array of targets by job."""
+    """Yield distinct candidate decisions, each an array with the number of workers of each job."""
     seen: set[bytes] = set()
     active = state.active
     trial = state.copy()
@@ -200,7 +200,7 @@ def _candidates(state: FluidState, rng: np.random.Generator) -> Iterator[Any]:
 def _decided(
     trial: FluidState, rule: int, active: Sequence[int], seen: set[bytes]
 ) -> Iterator[Any]:
-    """Yield the targets of a rule, unless they are known or no job would ever start."""
+    """Yield the workers that a rule gives each job, unless already tried or no job would start."""
     trial.decide(decide_by_rule, rule)
     targets = np.zeros(len(trial.instance.jobs), dtype=np.int64)
     targets[active] = trial.arrays.held[TARGET][active]

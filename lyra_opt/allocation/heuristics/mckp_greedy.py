@@ -33,7 +33,7 @@ class MckpGreedy(KnapsackSolver):
     name = "mckp-greedy"
 
     def choose(self, knapsack: ReducedKnapsack) -> KnapsackChoice:
-        """Return the choice of the greedy knapsack."""
+        """Return the choice of items that the greedy makes by value per GPU."""
         return KnapsackChoice(chosen=greedy_choice(knapsack))
 
 

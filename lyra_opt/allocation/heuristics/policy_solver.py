@@ -68,7 +68,7 @@ class SchedulePolicySolver(HeuristicSolver):
     solve = from_first_release(HeuristicSolver.solve)
 
     def stopped(self, instance: Instance) -> SolveResult[Schedule]:
-        """Return a schedule of moldable jobs, used when time runs out."""
+        """Return a quick schedule with constant workers per job, used when time runs out."""
         return scheduled(instance, moldable_schedule(instance), StoppedBy.TIME)
 
     def objective_of(self, instance: Instance, solution: Schedule) -> float:
@@ -89,7 +89,7 @@ def scheduled(
 
 
 class StepPolicy(SchedulePolicySolver):
-    """A base class for policies given by their decisions, each from the current state alone."""
+    """A base class for policies whose decisions depend on the current state alone."""
 
     @abstractmethod
     def decide(self, state: FluidState) -> None:
@@ -131,7 +131,7 @@ class Key:
 
 
 def remaining_times(slope: Callable[[ElasticJob], float]) -> Key:
-    """Return the key slope * remaining work."""
+    """Return the sort key that multiplies a job's remaining work by `slope(job)`."""
     return Key(slope=slope, offset=lambda _: 0.0)
 
 
@@ -158,7 +158,7 @@ REMAINING_TIME = remaining_times(lambda job: 1.0 / job.max_workers)
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """A rule of `lyra_opt.allocation.schedules.kernel` with the key by which it orders jobs.
+    """An allocation rule, such as base demands first, with the key by which it orders jobs.
 
     Parameters
     ----------
@@ -173,13 +173,13 @@ class Fill:
     key: Key
 
     def run(self, state: FluidState, *, decides: bool) -> None:
-        """Simulate the rule to the end; `decides` says whether it also decides at this moment."""
+        """Simulate the rule until all jobs complete, beginning with a decision now if `decides`."""
         self.key.set_in(state)
         state.run(self.rule, decides=decides)
 
 
 class PriorityFill(StepPolicy):
-    """Fill in the order of a key: first base demands of all jobs, then their extra workers.
+    """A policy that gives base demands, then extra workers, to the jobs in the order of a key.
 
     At each decision started jobs keep their base demands. Waiting jobs get their base demand in the
     order of the key if it fits, and are skipped if not. Then each started job, in the same order,
@@ -196,7 +196,7 @@ class PriorityFill(StepPolicy):
         self.key.set_in(state)
 
     def decide(self, state: FluidState) -> None:
-        """Give all active jobs their workers by one priority fill."""
+        """Give base demands in key order, then extra workers in key order."""
         state.decide(decide_by_rule, FILL_BASES_FIRST)
 
     def schedule(self, instance: Instance, rng: np.random.Generator) -> Schedule:  # noqa: ARG002
@@ -207,7 +207,7 @@ class PriorityFill(StepPolicy):
 
 
 def quick_schedule(instance: Instance) -> Schedule:
-    """Return the schedule of ``srw``, or one of moldable jobs if time runs out."""
+    """Return the schedule of smallest remaining work first, or a simpler one if time runs out."""
     state = FluidState(instance)
     try:
         Fill(FILL_BASES_FIRST, REMAINING_WORK).run(state, decides=False)
@@ -347,7 +347,7 @@ class Optimus(StepPolicy):
     name = "optimus"
 
     def decide(self, state: FluidState) -> None:
-        """Start base demands by release, then add extra workers by gain per GPU."""
+        """Give base demands by release, then extra workers by time saved per GPU."""
         free = state.start_bases(by_key=False)
         state.decide(add_by_gain, free, 1)
 
@@ -461,7 +461,7 @@ class EqualShare(StepPolicy):
     name = "equal-share"
 
     def decide(self, state: FluidState) -> None:
-        """Start base demands by release, then level the GPUs that jobs hold."""
+        """Give base demands by release, then each extra worker to the job with the fewest GPUs."""
         free = state.start_bases(by_key=False)
         state.decide(add_to_smallest_share, free)
 
@@ -484,7 +484,7 @@ class Gandiva(StepPolicy):
     name = "gandiva"
 
     def decide(self, state: FluidState) -> None:
-        """Start base demands by release; add extra workers only if every active job has started."""
+        """Give base demands by release, and extra workers only if no active job waits."""
         free = state.start_bases(by_key=False)
         if all(state.target(job) for job in state.active):
             state.decide(add_to_smallest_share, free)

@@ -49,7 +49,7 @@ LARGEST_CAPACITY = 2**26
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Knapsack:
-    """Classes of items, at most one of which may be taken per class; the value is maximised.
+    """A multiple-choice knapsack, with at most one item per class and a value to be maximised.
 
     Parameters
     ----------
@@ -229,7 +229,9 @@ class HullSteps:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PricedItems:
-    """The losses of items at a price of weight, in scaled units and at least 0.
+    """Each item's loss of value against the best item of its class, at a given price of weight.
+
+    Losses are in scaled units and at least 0.
 
     Parameters
     ----------
@@ -292,6 +294,6 @@ class ScaledKnapsack:
         )
 
     def dual_bound(self, units: int) -> float:
-        """Convert an upper bound in scaled units to a value, with the margin for rounded values."""
+        """Convert an upper bound in scaled units to a float bound that is safe from rounding."""
         value = math.ldexp(float(units), -self.exponent)
         return math.nextafter(value * (1 + VALUE_MARGIN), math.inf) if units > 0 else 0.0

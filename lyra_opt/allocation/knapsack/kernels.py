@@ -23,7 +23,7 @@ NOISE_BITS = 40
 
 @kernel
 def mark_undominated(start: Any, order: Any, value: Any, is_kept: Any) -> Any:
-    """Mark each item that is worth more than every item of its class that is at most as heavy.
+    """Mark the items worth more than all lighter and equally heavy items of their class.
 
     `order` lists the items of each class by weight, and the best first among equally heavy items.
     """
@@ -80,11 +80,12 @@ def climb_hulls(
 
 @kernel
 def split_slope(steps: int, capacity: int, weight: Any, slope: Any) -> Any:
-    """Return the slope at which the capacity is used up: the price of weight in the relaxation.
+    """Return the optimal price per unit of weight in the linear relaxation of the knapsack.
 
-    All steeper steps fit together, and the steps of this slope no longer fit; 0 if all steps fit.
-    Reorders `weight` and `slope`. The algorithm partitions around a pivot and continues in one part
-    (Balas and Zemel 1980; Dyer and Zemel for the knapsack with classes): O(steps) expected time.
+    The price is the slope of a hull step. All steeper steps fit together, and the steps of this
+    slope no longer fit; 0 if all steps fit. Reorders `weight` and `slope`. The algorithm partitions
+    around a pivot and continues in one part (Balas and Zemel 1980; Dyer and Zemel for the knapsack
+    with classes): O(steps) expected time.
     """
     low = 0
     high = steps
@@ -200,7 +201,7 @@ def fill_table(
 
 @kernel
 def trace_table(capacity: int, start: Any, weight: Any, table: Any, chosen: Any) -> Any:
-    """Return the item of each class that the completed table has chosen."""
+    """Trace back the completed dynamic-programming table; return the item of each class."""
     width = capacity + 1
     left = capacity
     for c in range(len(start) - 2, -1, -1):
@@ -294,7 +295,7 @@ def least_losses(
     lighter_loss: Any,
     heavier_loss: Any,
 ) -> Any:
-    """Find the least loss of each class for any choice other than its base.
+    """Find, for each class, the least loss of value from replacing its base item.
 
     Returns ``(least_loss, lighter_loss, heavier_loss)``: the least loss, and the least loss per
     weight, rounded down, of lighter and of heavier choices than the base. The value is `NEVER` if
@@ -369,9 +370,10 @@ class Search(NamedTuple):
 
 
 class States(NamedTuple):
-    """The states of all levels: the weight that core choices add to the base, and their loss.
+    """The dynamic-programming states of the core search, with one level per class in the core.
 
-    ``parent`` is the state of the previous level, and ``item`` the item of the class added.
+    A state has the weight that the choices in the core add to the base, and their loss. ``parent``
+    is the state of the previous level, and ``item`` the item of the class added.
     """
 
     weight: Any
@@ -381,7 +383,7 @@ class States(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """The alternatives of one class to its base: item, added weight and loss.
+    """The alternatives to the base item of one class, with their added weight and loss.
 
     The arrays are scratch, with two elements more than the largest class. ``head`` is the next
     state for each alternative.
@@ -395,7 +397,7 @@ class Changes(NamedTuple):
 
 @kernel
 def list_changes(c: int, gap: int, classes: Any, changes: Any) -> Any:
-    """List a class's base and the alternatives that lose less than the gap; return the number."""
+    """List the base item of class `c` and its alternatives below the gap; return their number."""
     loss = classes.loss
     weight = classes.weight
     base = classes.base[c]

@@ -93,7 +93,7 @@ class JobArrays:
         return np.array(ranked, dtype=np.int64)
 
     def started_by_two_phase(self, instance: Instance) -> BoolArray:
-        """Return whether phase 1 gives each job its base demand, shape (jobs,)."""
+        """Return whether phase 1 of ``two_phase`` starts each job, shape (jobs,)."""
         base = (self.min_workers * self.gpus_per_worker).tolist()
         started = self.running.tolist()
         free = instance.gpus - sum(
@@ -193,7 +193,7 @@ class AllocationKnapsack:
         return np.array(solution.workers, dtype=np.int64)
 
     def choice(self, workers: IntArray) -> IntArray:
-        """Return the items that give these numbers of workers, -1 for no item; shape (classes,).
+        """Convert the workers of each job to the item of each class, -1 for no item.
 
         Workers beyond the last item of a class have no value and are ignored.
         """
@@ -224,7 +224,7 @@ class AllocationKnapsack:
         return math.fsum(terms)
 
     def costs_s(self) -> tuple[FloatArray, FloatArray]:
-        """Return the costs in seconds of taking no item, by class, and of taking each item.
+        """Return the cost in seconds of taking no item from each class, and of taking each item.
 
         The arrays have shapes (classes,) and (items,). The sum of these costs over a choice is the
         objective, or for ``jct_reduction`` its negative. Each cost is computed without
@@ -282,7 +282,7 @@ def _knapsack(
 def _item_counts(
     base_workers: IntArray, first_workers: IntArray, most: IntArray, gpus: IntArray, free: int
 ) -> IntArray:
-    """Return the number of items of each class that fit."""
+    """Return, for each job, how many numbers of workers fit into the free GPUs."""
     counts: IntArray = np.maximum(
         np.minimum(most, base_workers + free // gpus) - first_workers + 1, 0
     )

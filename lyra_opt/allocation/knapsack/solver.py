@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KnapsackChoice:
-    """The result of a knapsack algorithm.
+    """The result of a knapsack algorithm, with the chosen items and any proved bound.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class KnapsackSolver(Solver):
         """Return a choice of items of a reduced knapsack, within the current limits."""
 
     def supports(self, instance: Instance) -> Unsupported | None:
-        """Return why the instance is not a knapsack or too large; None if the solver takes it."""
+        """Return the reason to refuse an instance, or None if it is a small enough knapsack."""
         return refusal(instance)
 
     def solve(
@@ -75,7 +75,7 @@ class KnapsackSolver(Solver):
         warm_start: WorkerAllocation | NamedWorkers | None = None,
         observer: Callable[[str, int | float], None] | None = None,
     ) -> SolveResult[WorkerAllocation]:
-        """Choose items with `choose`; return the warm start instead if it is better.
+        """Solve an instance as a knapsack; return the warm start instead if it is better.
 
         Raises
         ------

@@ -163,7 +163,7 @@ class FluidState:
 
     @property
     def total_jct_s(self) -> float:
-        """The sum of the completion times of all jobs completed so far, in seconds."""
+        """The sum of the JCTs of all jobs that have completed, in seconds."""
         return float(self.arrays.clock[fluid.TOTAL_JCT])
 
     @property
@@ -205,12 +205,12 @@ class FluidState:
             raise TypeError(f"job must be one of state.active, not {show_value(job)}") from None
 
     def decide(self, kernel: Kernel, *first: Any) -> Any:
-        """Run a kernel that sets the workers of all active jobs, with the arguments `first`."""
+        """Run a decision kernel on the state, with the leading arguments `first`."""
         arguments = (*first, self.arrays)
         return kernel.compiled(*arguments) if self.compiled else kernel(*arguments)
 
     def start_bases(self, *, by_key: bool) -> int:
-        """Give started jobs, then waiting jobs where they fit, their base demands.
+        """Give base demands to started jobs, then to the waiting jobs that fit.
 
         Waiting jobs are visited in the order of the key, or by release and file order. Returns the
         remaining GPUs.
@@ -237,7 +237,7 @@ class FluidState:
         return True
 
     def apply(self) -> None:
-        """Give the active jobs the workers of their targets.
+        """Change the workers of the active jobs to the numbers that the decision has set.
 
         Raises
         ------
@@ -251,7 +251,7 @@ class FluidState:
         self.decide(fluid.apply_targets)
 
     def run(self, rule: int, *, decides: bool) -> None:
-        """Simulate a rule of `schedules.kernel` to the end.
+        """Simulate one allocation rule until all jobs complete.
 
         Parameters
         ----------
@@ -288,7 +288,7 @@ class FluidState:
             raise ValueError(f"the policy never starts the jobs that wait at {self.now_s} s")
 
     def _make_room(self) -> None:
-        """Empty the log if the next decision and the completions after it might not fit."""
+        """Empty the log of schedule pieces if it might overflow at the next decision."""
         if self.arrays.counts[fluid.LOGS]:
             needed = int(self.arrays.counts[fluid.LOGGED]) + 2 * int(
                 self.arrays.counts[fluid.ACTIVE]
@@ -378,7 +378,7 @@ def moldable_schedule(instance: Instance) -> Schedule:
 
 @kernel_with_lists
 def start_moldable(state: Any) -> None:
-    """Log one piece per job, in which the job runs to its end with constant workers."""
+    """Schedule every job with constant workers from its start to its end, as one logged piece."""
     limits = state.limits
     given = state.given
     least = limits[MIN_WORKERS]

@@ -14,7 +14,7 @@ from lyra_opt.core.kernels import kernel, kernel_with_lists
 
 
 class Fluid(NamedTuple):
-    """The state of a schedule as arrays, whose rows and entries the constants below name.
+    """The state of a simulated schedule as arrays, indexed by the constants of this module.
 
     ``limits`` and ``given`` hold constant data of the jobs, as integers and as floats. ``held`` and
     ``moving`` hold their current state. The log has a column for each piece of the schedule.
@@ -202,7 +202,7 @@ def keep_bases(state: Any) -> Any:
 
 @kernel
 def start_bases(order: Any, state: Any) -> Any:
-    """Give started jobs, then waiting jobs in `order` where they fit, their base demands.
+    """Give base demands to started jobs, then to the waiting jobs in `order` that fit.
 
     Returns the remaining GPUs.
     """
@@ -279,7 +279,7 @@ def pays_to_wait(job: int, free: int, unlocked: int, state: Any) -> Any:
 
 @kernel
 def fill_one_by_one(waits_in_turn: int, foresees: int, state: Any) -> Any:
-    """Give each job, in the order of the key, all the workers it can use before the next job.
+    """Visit the jobs in key order, and give each job all the workers that it can use.
 
     Started jobs keep their base demands. With `waits_in_turn` no job starts before a job of smaller
     key that does not fit yet; without it, that job is skipped. With `foresees` no job starts while
@@ -363,7 +363,7 @@ def base_then_gain(state: Any) -> Any:
 
 @kernel
 def decide_by_rule(rule: int, state: Any) -> Any:
-    """Set the workers of all active jobs by the rule with this number."""
+    """Set the workers of all active jobs by the allocation rule with number `rule`."""
     if rule == FILL_BASES_FIRST:
         fill_bases_first(state)
     elif rule == FILL_ONE_BY_ONE:
@@ -379,7 +379,7 @@ def decide_by_rule(rule: int, state: Any) -> Any:
 
 @kernel
 def targets_fault(state: Any) -> Any:
-    """Return the number of the first rule that the targets of the active jobs break."""
+    """Return the code of the first rule that a decision breaks, or `NO_FAULT`."""
     held = state.held
     limits = state.limits
     gpus = 0
@@ -397,7 +397,7 @@ def targets_fault(state: Any) -> Any:
 
 @kernel
 def apply_targets(state: Any) -> Any:
-    """Give every active job the workers of its target; return the number of jobs with workers."""
+    """Change active jobs to the workers of the decision; return how many jobs have workers."""
     held = state.held
     moving = state.moving
     now = state.clock[NOW]
@@ -427,7 +427,7 @@ def apply_targets(state: Any) -> Any:
 
 @kernel
 def run_rule(rule: int, decides: int, steps: int, state: Any) -> Any:
-    """Simulate a rule; return 1 when all jobs are complete, 0 when it pauses before that.
+    """Simulate an allocation rule; return 1 when no event is left, 0 when it pauses before.
 
     It pauses when the log must be emptied, or when the sum over decisions of the active jobs
     exceeds `steps`. `decides` tells whether the decision of the present moment is still to be

@@ -49,7 +49,11 @@ def mean_jct_bound(instance: Instance, steps: int = ASCENT_STEPS, rounds: int = 
 
 
 def height_bound(instance: Instance) -> float:
-    """Return the mean of work / rate(w_max) in seconds: no job is faster than alone."""
+    """Return the mean running time of the jobs with all their workers, in seconds.
+
+    This bounds the mean JCT from below, since no job is faster than alone. A job with w workers
+    runs for work / rate(w), where w is w_max or the most workers that fit the cluster.
+    """
     return safe_difference(math.fsum(BoundData(instance).height), 0.0, 1) / len(instance.jobs)
 
 

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
 
 class Segments(NamedTuple):
-    """Job segments by release; a GPU in a segment is worth ``(reach - time) / cost``.
+    """Job segments, that is, base or extra workers of a job, as flat arrays sorted by release.
 
-    Each segment holds at most its capacity of GPUs. ``active`` and ``worth`` are scratch arrays:
-    the segments with positive worth, and their worth.
+    A GPU in a segment is worth ``(reach - time) / cost``. Each segment holds at most its capacity
+    of GPUs. ``active`` and ``worth`` are scratch arrays: the segments with positive worth, and
+    their worth.
     """
 
     reach: Any
@@ -65,7 +66,7 @@ def gather(known: int, added: int, released: int, time: float, segments: Any) ->
 
 @kernel
 def fill(actives: int, room: float, segments: Any) -> Any:
-    """Move the most valuable segments to the front until the GPUs are used up (quickselect).
+    """Move the segments of most worth to the front, until they use all GPUs (quickselect).
 
     Returns ``(full, shares, room, steps)``. The first ``full`` segments get their whole capacity.
     If ``shares``, the following segments have equal worth and share the remaining room.
@@ -198,7 +199,7 @@ def ascend(
     scale: FloatArray,
     evaluations: int,
 ) -> FloatArray:
-    """Return the best point that L-BFGS finds of a concave function with known supergradients.
+    """Maximise a concave function with L-BFGS from supergradients, and return the best point.
 
     This is a separate implementation because SciPy's L-BFGS uses BLAS, whose threads wait for one
     another on a busy machine. For vectors of fifty numbers it then takes a hundred times as long as
@@ -257,7 +258,7 @@ def ascend(
 
 
 def _direction(slope: FloatArray, pairs: deque[tuple[FloatArray, FloatArray, float]]) -> FloatArray:
-    """Return the slope times the inverse curvature (the two-loop recursion of L-BFGS)."""
+    """Return the L-BFGS search direction for a slope, by the two-loop recursion."""
     direction = slope.copy()
     shares = []
     for change, fall, curvature in reversed(pairs):
@@ -289,13 +290,15 @@ LARGEST_PRODUCT = 4e8
 
 
 def mean_busy_time_bound(instance: Instance, steps: int = ASCENT_STEPS) -> float:
-    """Return the lower bound on mean JCT from mean busy times, C_j >= M_j + h_j / 2.
+    """Return a lower bound on mean JCT, in seconds, from the mean busy times of the jobs.
 
-    The least sum of M_j is a transportation problem of work to time. Its dual, with one multiplier
-    per job, is concave. It is evaluated from above in continuous time, so any multipliers give a
-    valid bound. L-BFGS finds good multipliers on fewer time nodes than the final evaluation uses,
-    starting from those of smallest remaining area first. Complexity O(m) expected time for each
-    node and evaluation, with m jobs released and not priced out; memory O(nodes + n).
+    Job j completes at C_j >= M_j + h_j / 2, where M_j is the mean time at which its work is done,
+    and h_j is its running time with all its workers. The least sum of M_j is a transportation
+    problem of work to time. Its dual, with one multiplier per job, is concave. It is evaluated from
+    above in continuous time, so any multipliers give a valid bound. L-BFGS finds good multipliers
+    on fewer time nodes than the final evaluation uses, starting from those of smallest remaining
+    area first. Complexity O(m) expected time for each node and evaluation, with m jobs released and
+    not priced out; memory O(nodes + n).
 
     Parameters
     ----------
@@ -309,7 +312,7 @@ def mean_busy_time_bound(instance: Instance, steps: int = ASCENT_STEPS) -> float
 
 
 class MeanBusyTimes:
-    """The dual of the least sum of mean busy times, evaluated on time nodes.
+    """The dual problem of minimising the sum of the jobs' mean busy times, on a grid of times.
 
     Parameters
     ----------
@@ -470,7 +473,7 @@ class MeanBusyTimes:
     def prices(
         self, multipliers: FloatArray, begins: FloatArray, moments: FloatArray
     ) -> FloatArray:
-        """Return the value of one more GPU at given times, for jobs released by `begins`.
+        """Return the worth of one more GPU at each of `moments`, for jobs released by `begins`.
 
         Time and memory O(moments * n).
         """

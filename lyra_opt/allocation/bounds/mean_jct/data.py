@@ -1,4 +1,4 @@
-"""The numbers of an instance in the form that the bounds on mean JCT need."""
+"""Arrays of job data that the lower bounds on mean JCT share."""
 
 from __future__ import annotations
 
@@ -81,13 +81,20 @@ class BoundData:
 
 
 def safe_difference(total: float, less: float, terms: int) -> float:
-    """Return total - less, reduced by the possible rounding of sums with `terms` terms."""
+    """Return `total - less`, at least 0, lowered by the possible rounding errors of both sums.
+
+    Each sum has at most `terms` terms.
+    """
     margin = MARGIN + 4 * EPSILON * terms
     return max(0.0, total - less - margin * (abs(total) + abs(less)))
 
 
 def smallest_area_first(data: BoundData) -> tuple[FloatArray, FloatArray]:
-    """Return the completion of each job on one fast machine, and how many jobs then wait."""
+    """Return each job's completion time on one fast machine, and the number of jobs then waiting.
+
+    The machine is as fast as all GPUs together. It always runs the job with the smallest remaining
+    area, with preemption.
+    """
     area = data.work * data.gpus_per_work / data.gpus
     order = np.argsort(data.release, kind="stable")
     waiting: list[tuple[float, int]] = []

@@ -100,7 +100,7 @@ class JobSchedule(NamedTuple):
 
 
 class PricedJob:
-    """The schedules of one job at given prices, from the interval of its release on.
+    """A job whose cheapest schedule is computed at given prices of GPU time per interval.
 
     Parameters
     ----------
@@ -129,7 +129,11 @@ class PricedJob:
         """Intervals of start and completion of the best schedule at the last prices."""
 
     def cheapest(self, prices: FloatArray) -> tuple[float, JobSchedule, float]:
-        """Return a lower bound on the job's cost, its best schedule, and the rounding scale."""
+        """Return a lower bound on the job's cost, its best schedule, and the magnitude of its sums.
+
+        The cost is the completion time plus the payment for GPU time. The magnitude bounds the
+        rounding error.
+        """
         best = self.schedule(*self.pair, prices)
         assert best is not None
         # A schedule that completes after this interval costs more than the best known schedule.
@@ -156,7 +160,7 @@ class PricedJob:
         return min(lowest, best.cost), best, size
 
     def _possible(self, ends: int) -> FloatArray:
-        """Return a table with -inf for feasible pairs of intervals and inf for the others."""
+        """Return a table of start and completion intervals, -inf if feasible, otherwise inf."""
         begin, end = self.begin[:ends], (self.begin + self.length)[:ends]
         starts = 1 if self.runs else ends
         least = self.base * (begin[None, :] - end[:starts, None])
@@ -167,7 +171,11 @@ class PricedJob:
         return np.where(possible, -np.inf, np.inf)
 
     def _bounds(self, multiplier: float, prices: FloatArray, ends: int) -> tuple[FloatArray, float]:
-        """Return the bound of each pair of intervals at a value of work, and rounding scale."""
+        """Return the cost bound of each pair of start and completion intervals, and its magnitude.
+
+        The argument `multiplier` is the value of a unit of work. The magnitude bounds the rounding
+        error.
+        """
         price, length = prices[:ends], self.length[:ends]
         cost = self.base * (self.base_gpus * price - multiplier)
         cost -= self.extra * np.maximum(multiplier - self.extra_gpus * price, 0.0)
@@ -182,7 +190,7 @@ class PricedJob:
         return bounds, size
 
     def schedule(self, start: int, end: int, prices: FloatArray) -> JobSchedule | None:
-        """Return the cheapest schedule with these start and end intervals; None if infeasible.
+        """Return the cheapest schedule from interval `start` to interval `end`; None if infeasible.
 
         Work is bought in the order of its unit cost. Between the two intervals the base demand is
         held in any case.
@@ -260,7 +268,10 @@ class PricedSchedules:
         ]
 
     def evaluate(self, prices: FloatArray) -> tuple[float, list[JobSchedule], float]:
-        """Return a bound on the sum of completions, the schedules, and the rounding scale."""
+        """Return a lower bound on the sum of completions, the jobs' schedules, and a magnitude.
+
+        The magnitude of the summed numbers bounds the rounding error.
+        """
         padded = np.append(prices, 0.0)
         found = [
             job.cheapest(padded[first:])
@@ -304,7 +315,7 @@ class PricedSchedules:
 
 
 class _UpperModels:
-    """The linear programme that maximises the upper models of the bound over the prices.
+    """The linear programme of cutting planes that lie above the Lagrangian bound.
 
     Costs are in units of the mean height, and prices are multiplied by all GPUs, so that numbers
     are near 1.
@@ -332,7 +343,7 @@ class _UpperModels:
         self._solver.changeObjectiveSense(highspy.ObjSense.kMaximize)
 
     def add(self, schedules: list[JobSchedule]) -> None:
-        """Add one schedule per job to the model."""
+        """Add one cutting plane per job, from the schedule of the job."""
         begin, index, value, upper = [0], [], [], []
         for job, schedule in enumerate(schedules):
             usage = schedule.usage[:-1]  # GPUs are free after the last time
@@ -353,7 +364,11 @@ class _UpperModels:
         )
 
     def maximise(self, point: FloatArray, trust: FloatArray) -> tuple[FloatArray, float] | None:
-        """Return the best prices within `trust` of `point`, and an upper bound on their value."""
+        """Return the model's best prices within `trust` of `point`, and their value in the model.
+
+        The value is an upper bound on the Lagrangian bound at any of these prices. Returns None if
+        HiGHS fails.
+        """
         lower = np.maximum(0.0, point - trust) * self._gpus
         upper = (point + trust) * self._gpus
         self._solver.changeColsBounds(len(lower), self._places, lower, upper)
@@ -374,7 +389,7 @@ DRAIN = 1.2
 
 
 def interrupted_prices_bound(instance: Instance, passes: int = PASSES) -> float:
-    """Return the lower bound on mean JCT from prices of time for interruptible jobs, in seconds.
+    """Return a lower bound on mean JCT, in seconds, from GPU-time prices for interruptible jobs.
 
     Parameters
     ----------

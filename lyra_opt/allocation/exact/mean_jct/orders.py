@@ -1,9 +1,9 @@
-"""The linear programme for a given order of events, with a bound that is safe from rounding.
+"""The linear programme for a fixed order of releases, starts and completions of jobs.
 
-Between two events (releases, starts, completions) the set of running jobs is constant, so constant
-numbers of workers lose nothing. Given the order of events, only the lengths of the intervals and
-the workers in them remain to be chosen, and the problem is linear in both. The proofs are in
-``formulations/allocation/README.md``, section 9.
+Its bound is safe from rounding. Between two events (releases, starts, completions) the set of
+running jobs is constant, so constant numbers of workers lose nothing. Given the order of events,
+only the lengths of the intervals and the workers in them remain to be chosen, and the problem is
+linear in both. The proofs are in ``formulations/allocation/README.md``, section 9.
 """
 
 from __future__ import annotations
@@ -109,9 +109,10 @@ class OrderData:
 
 @dataclass(frozen=True, slots=True)
 class StartRange:
-    """The events between which a job starts: at or after `after`, at or before `before`.
+    """The earliest and the latest event at which a job may start.
 
-    None means time 0 for `after`, and no known event for `before`.
+    The job starts at or after `after`, and at or before `before`. None means time 0 for `after`,
+    and no known event for `before`.
     """
 
     after: Event | None = None
@@ -149,7 +150,7 @@ class OrderSolution(NamedTuple):
 
 
 class OrderProgramme:
-    """Builds and solves the linear programmes of the event orders of one instance.
+    """The linear programmes for different event orders of one instance, with their LP solver.
 
     Parameters
     ----------
@@ -181,7 +182,7 @@ class OrderProgramme:
     def solve(
         self, events: Sequence[Event], starts: Sequence[StartRange | None]
     ) -> OrderSolution | None:
-        """Solve the linear programme of an order of events, or of the beginning of an order.
+        """Solve the linear programme for an order of events, which may end before some completions.
 
         Jobs that do not complete in `events` complete in the tail, where mean busy times bound
         their completions.
@@ -253,7 +254,7 @@ class OrderProgramme:
 
 
 class _Rows:
-    """The columns and rows of one linear programme, named as in the mathematics."""
+    """The columns and rows of the linear programme for one order of events."""
 
     def __init__(
         self,
@@ -342,7 +343,7 @@ class _Rows:
         return True
 
     def _add_releases(self) -> None:
-        """Fix the times of release events; lateness is allowed at a price, to keep feasibility."""
+        """Add rows that fix the times of release events; priced lateness keeps the LP feasible."""
         data = self.data
         price = 10.0 * data.jobs
         following = 0
@@ -363,7 +364,7 @@ class _Rows:
                 self._row([*lengths, (late, -1.0)], -math.inf, self.next_release)
 
     def _work_terms(self, job: int) -> list[tuple[int, float]]:
-        """Return the terms for the work of the job in the intervals, scaled as in its rows."""
+        """Return (column, coefficient) terms for the share of a job's work in the intervals."""
         data = self.data
         terms = []
         for interval in range(self.first[job], self._last(job) + 1):
@@ -496,7 +497,7 @@ _FRACTIONS = (0.0, 0.04, 0.1, 0.18, 0.28, 0.4, 0.55, 0.75, 1.0, 1.3, 1.8, 2.7)
 def tail_nodes(
     releases: Sequence[float], length: float, horizon: float
 ) -> tuple[list[float], list[float], list[float]]:
-    """Return times, weights and release groups of the trapezoidal rule on [0, horizon].
+    """Return trapezoidal nodes on [0, horizon], their weights, and the last release before each.
 
     Between releases the price of the cluster's time is convex in time. So the rule, which is exact
     at its nodes, never underestimates it, and the result is a relaxation.
@@ -555,7 +556,7 @@ class UnitSchedule(NamedTuple):
 def replay(
     data: OrderData, events: Sequence[Event], solution: OrderSolution
 ) -> UnitSchedule | None:
-    """Convert a solution of a full order to a schedule that keeps every rule.
+    """Convert the LP solution of a full event order to a feasible schedule; None if that fails.
 
     It goes interval by interval with the workers of the solution, scaled down if rounding put them
     above the cluster. An interval that ends with a completion lasts until the work is done. None if

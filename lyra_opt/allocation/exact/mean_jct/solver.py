@@ -127,7 +127,7 @@ def priority_keys(data: OrderData) -> list[Key]:
 
 
 def starting_schedules(data: OrderData) -> Iterator[UnitSchedule]:
-    """Yield the schedules of all priority keys, each greedy and patient."""
+    """Yield a greedy and a patient schedule for each priority key (see `priority_schedule`)."""
     for key in priority_keys(data):
         for patient in (False, True):
             yield priority_schedule(data, key, patient=patient)
@@ -140,7 +140,7 @@ def listed_schedule(data: OrderData, order: Sequence[int], *, patient: bool) -> 
 
 
 def best_priority_schedule(instance: Instance) -> Schedule:
-    """Return the best of `starting_schedules` that can be computed in time.
+    """Return the schedule with the least mean JCT among priority rules computed in time.
 
     If none can, the result is that of `quick_schedule`.
     """
@@ -293,7 +293,7 @@ class _Search:
 
     @property
     def threshold(self) -> float:
-        """The sum of completions, in units, from which on a branch is not worth exploring."""
+        """The bound at which a branch is pruned, as a sum of completion times in scaled units."""
         return self.value - PRUNING_GAP * (self.value - math.fsum(self.data.release))
 
     def run(self) -> SolveResult[Schedule]:
@@ -325,7 +325,10 @@ class _Search:
         )
 
     def prove(self) -> StoppedBy | None:
-        """Raise the bound and lower the objective until they meet; return the limit reached."""
+        """Search until the bound meets the objective or a limit is reached; return the limit.
+
+        Returns None if no limit was reached.
+        """
         candidates: list[UnitSchedule] = []
         with grace():
             try:
@@ -348,7 +351,7 @@ class _Search:
         return stopped_by
 
     def has_time_for_prices(self) -> bool:
-        """Whether to compute the bound from prices of GPU time: not if proved or in a short run."""
+        """Whether the optimum is unproved and the time limit allows the GPU-price bound."""
         if self.is_proved(self.bound):
             return False
         time_s = limits_in_force().time_s
@@ -362,7 +365,7 @@ class _Search:
         return self.objective - bound <= Objective.MEAN_JCT.proof_gap * self.objective
 
     def improve_starts(self, candidates: list[UnitSchedule]) -> None:
-        """Solve the LPs of the best starting schedules' orders, then swap neighbouring events."""
+        """Improve the incumbent by LPs for the orders of good schedules, then by event swaps."""
         data = self.data
         if data.jobs <= LARGEST_FOR_ALL_LISTS:
             candidates = [
@@ -462,7 +465,7 @@ class _Search:
         return completed == self.data.jobs
 
     def try_implied(self, node: _Node, solution: OrderSolution) -> None:
-        """Try the order in which each job starts as late as its running time allows."""
+        """Try full event orders in which jobs start as late, or as early, as the LP suggests."""
         data = self.data
         if is_settled(solution):
             self.try_order(self.with_all_starts(node))
@@ -502,7 +505,7 @@ class _Search:
             self.try_order([item[3] for item in order])
 
     def with_all_starts(self, node: _Node) -> list[Event]:
-        """Return the node's events, with starts that coincide with other events inserted."""
+        """Return a node's events, with all missing starts inserted at their implied places."""
         known = {event.which for event in node.events if event.kind is Kind.START}
         at: list[list[Event]] = [[] for _ in range(len(node.events) + 1)]
         for job, start in enumerate(node.starts):
@@ -616,7 +619,7 @@ class _Search:
         )
 
     def most_interrupted(self, node: _Node) -> tuple[int, int]:
-        """Return the job and the interval in which the solution interrupts the job the most."""
+        """Return the job that the LP solution interrupts the most, and the interval of the gap."""
         solution = node.solution
         assert solution is not None
         best: tuple[float, int, int] | None = None
