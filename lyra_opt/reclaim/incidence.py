@@ -138,14 +138,17 @@ def partial_sums(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def sums_of_runs(values: NDArray[Any], starts: IntArray) -> NDArray[Any]:
-    """Return the sum of each run of consecutive values; `starts` holds all starts and the end."""
+    """Return the sum of each run of consecutive values between neighbouring `starts`.
+
+    The array `starts` has the start of each run and the end of the last run.
+    """
     sums = partial_sums(values)[starts]
     differences: NDArray[Any] = sums[1:] - sums[:-1]
     return differences
 
 
 def stable_order(groups: IntArray, size: int) -> IntArray:
-    """Return the indices that sort `groups`, integers below `size`, and keep ties in order."""
+    """Return the indices of a stable sort of `groups`, an array of integers below `size`."""
     # NumPy sorts 16-bit integers stably by radix sort, ten times as fast as 64-bit integers.
     small = groups.astype(np.uint16) if size <= 2**16 else groups
     return np.argsort(small, kind="stable")

@@ -277,13 +277,16 @@ class Instance(ProblemInstance["Solution"]):
 
     @cached_property
     def total_weight(self) -> int:
-        """Sum of the weights of all jobs, which is the largest possible objective."""
+        """Sum of the weights of all jobs, an upper bound on the objective of any solution."""
         return sum(job.weight for job in self.jobs)
 
 
 @declared(kw_only=False)
 class Solution:
-    """The ids of the servers to reclaim; `check` tells whether the choice is valid."""
+    """A solution of a reclaim instance, given by the ids of the servers to reclaim.
+
+    `check` tells whether the choice is valid.
+    """
 
     servers: TupleOf[str] = key(ListOf(Text(), least=0), "ids of the reclaimed servers")
 

@@ -101,7 +101,7 @@ def _draw_instance(instance: Instance, rows: BlockRows, shown: Sequence[str]) ->
 def _draw_solution(
     instance: Instance, solution: Solution, report: Report, rows: BlockRows, shown: Sequence[str]
 ) -> None:
-    """Draw the jobs on the shown servers, coloured by what the solution does to them."""
+    """Draw the jobs on the shown servers, coloured as unaffected, scaled in or preempted."""
     given_back = set(solution.servers)
     preempted = set(report.preempted_jobs or ())
     row = {server: place for place, server in enumerate(shown)}
@@ -154,7 +154,7 @@ def _instance_title(instance: Instance) -> str:
 def _shown_servers(
     instance: Instance, solutions: Mapping[str, Solution], reports: Mapping[str, Report]
 ) -> tuple[list[Server], str]:
-    """Return the servers to draw, in file order, and a sentence that counts the rest."""
+    """Return the servers to draw, in file order, and a sentence that counts all other servers."""
     on_loan = [server for server in instance.servers if server.on_loan]
     chosen = {server for solution in solutions.values() for server in solution.servers}
     losers = {job for report in reports.values() for job in report.preempted_jobs or ()}

@@ -42,7 +42,7 @@ class ReclaimProblem(Problem):
         return dual_bound(instance)
 
     def proof_hints(self, instance: Instance) -> Mapping[str, Any]:
-        """Return the pairs of servers in which the first dominates the second, for proof files."""
+        """Return the pairs of servers of which the first dominates the second, as proof hints."""
         from lyra_opt.reclaim.reduction import dominance_pairs, reduce_instance
 
         reduced = reduce_instance(instance)
@@ -51,7 +51,10 @@ class ReclaimProblem(Problem):
         return {"dominance": pairs}
 
     def proof_point(self, instance: Instance, solution: Solution) -> Mapping[str, int]:
-        """Return the variables that are 1 in `solution`: reclaimed servers and preempted jobs."""
+        """Return the binary variables of the proof programme that are 1 in `solution`, by name.
+
+        They are the reclaimed servers, and the preempted jobs with a weight.
+        """
         preempted = set(check(instance, solution).preempted_jobs or ())
         counted = (job.id for job in instance.jobs if job.weight and job.id in preempted)
         return {f"server {name}": 1 for name in solution.servers} | {

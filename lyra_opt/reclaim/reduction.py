@@ -40,7 +40,7 @@ LARGEST_INT64_WEIGHT = 2**62  # with a larger total, sums of weights can overflo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReducedReclaim:
-    """A reclaim instance in threshold form, with a cost on each server and no redundant jobs.
+    """An equivalent reclaim instance without redundant jobs, in which servers have costs.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def reduce_instance(instance: Instance) -> ReducedReclaim:
 
 
 def reduce_with_rows(instance: Instance) -> tuple[ReducedReclaim, IntArray]:
-    """Return the reduced instance and, for each job of `instance`, its row in the reduced one.
+    """Return the reduced instance, and the index of each original job's reduced job, or -1.
 
     The rows have shape (jobs,); a job that was folded or dropped has row -1.
     """
@@ -243,7 +243,7 @@ def dominance_pairs(reduced: ReducedReclaim) -> list[tuple[int, int]]:
 
 
 def _chains_of_equal_rows(reduced: ReducedReclaim) -> list[tuple[Row, list[int]]]:
-    """Group servers with equal rows (maps from job to count), each group by (cost, place)."""
+    """Group the servers with equal worker counts for every job, sorted by cost and index."""
     chains: dict[tuple[tuple[int, int], ...], list[int]] = {}
     for place in range(len(reduced.servers)):
         chains.setdefault(tuple(reduced.losses.column(place)), []).append(place)
@@ -255,7 +255,7 @@ def _chains_of_equal_rows(reduced: ReducedReclaim) -> list[tuple[Row, list[int]]
 
 
 def _smaller_rows(rows: Sequence[Row]) -> list[set[int]]:
-    """Return, for each of the distinct rows, the rows that are nowhere larger."""
+    """Return, for each row of worker counts, the other rows that are nowhere larger."""
     hosts: dict[int, list[int]] = {}
     for number, row in enumerate(rows):
         for job in row:
@@ -342,7 +342,7 @@ class BestKnown:
                 self.observer("objective", objective)
 
     def take(self, found: SearchResult) -> None:
-        """Take over the incumbent, the bound and the counters of a finished search step."""
+        """Merge the incumbent, the bound and the node count of a finished search step."""
         self.keep_if_better(found.places, found.objective)
         if found.bound > self.bound:
             self.bound = found.bound

@@ -37,7 +37,10 @@ if TYPE_CHECKING:
 
 
 def dual_bound(instance: Instance) -> int:
-    """Return a proved lower bound: the rigid Lagrangian bound, or the interchangeable LP bound."""
+    """Return a proved lower bound on the weight of the jobs that any solution preempts.
+
+    It is the Lagrangian bound of a rigid instance, or the LP bound of an interchangeable one.
+    """
     if instance.semantics is Semantics.RIGID:
         return rigid_bound(instance).bound
     return interchangeable_bound(instance)
@@ -45,10 +48,14 @@ def dual_bound(instance: Instance) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceCertificate:
-    r"""Multipliers that prove a lower bound on the optimum, however they were found.
+    r"""Dual multipliers that prove a lower bound on the weight of preempted jobs.
 
-    With counts n_js of worker losses capped at slack_j + 1, every solution of an instance
-    satisfies, for each job j and server s on loan,
+    The proof does not depend on how the multipliers were found. With counts n_js of worker losses
+    capped at slack_j + 1, every solution of an instance satisfies, for each job j and server s on
+    loan, ::
+
+        sum_s n_js x_s - (sum_s n_js - slack_j)^+ y_j <= slack_j,
+        x_s <= y_j  if n_js > slack_j.
 
     Take the multipliers `row_multipliers` u_j and `entry_multipliers` v_js, both at least 0. Adding
     the rows, weighted by them, to the objective leaves each server with the price p_s = sum_j (u_j
@@ -69,15 +76,6 @@ class PriceCertificate:
     entry_multipliers
         Shape (entries of ``index.losses``,), ordered by server: v_js; ignored where n_js <=
         slack_j.
-
-    Parameters
-    ----------
-    denominator
-        The multipliers are integers over this.
-    row_multipliers
-        Shape (jobs,).
-    entry_multipliers
-        Shape (entries of ``index.losses``,), ordered by server; ignored where n_js <= slack_j.
     """
 
     denominator: int
@@ -147,7 +145,7 @@ take longer than the cuts that they save.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RigidBound:
-    """The Lagrangian bound of a rigid instance, with the segment of the convex envelope around N_R.
+    """The Lagrangian bound of a rigid instance, and the two server sets that determine it.
 
     Parameters
     ----------
@@ -176,14 +174,14 @@ class RigidBound:
 def rigid_bound(
     instance: Instance, reduction: tuple[ReducedReclaim, IntArray] | None = None
 ) -> RigidBound:
-    """Return the Lagrangian bound: the lower convex envelope of f* at N_R.
+    """Return the Lagrangian bound on the weight of the jobs that N_R reclaimed servers preempt.
 
-    f*(k) is the least weight of jobs that k servers preempt. The weight f(X) of the jobs that a set
-    X of servers preempts is submodular, so the best X at a given price per server is a minimum cut.
-    The best sets for all prices form a chain, and their weights are the breakpoints of the
-    envelope. The segment around N_R is found by chords: the slope between two known sets is the
-    price of the next cut, until the cut lies on the chord. The bound equals that of the linear
-    relaxation.
+    The bound is the lower convex envelope of f* at N_R. f*(k) is the least weight of jobs that k
+    servers preempt. The weight f(X) of the jobs that a set X of servers preempts is submodular, so
+    the best X at a given price per server is a minimum cut. The best sets for all prices form a
+    chain, and their weights are the breakpoints of the envelope. The segment around N_R is found by
+    chords: the slope between two known sets is the price of the next cut, until the cut lies on the
+    chord. The bound equals that of the linear relaxation.
 
     The first two sets are guessed: servers enter the best sets in the order of their prices in the
     most even split of the jobs, which a few passes approximate (`balance`).
@@ -235,7 +233,7 @@ def rigid_bound(
 
 
 def _segment(reduced: ReducedReclaim, unit: int, job_entries: IntArray) -> tuple[Any, ...]:
-    """Find the envelope segment around N_R; return its flow, its ends and the number of cuts."""
+    """Find the segment of the convex envelope at N_R; return its flow, ends and number of cuts."""
     losses = reduced.losses
     servers, jobs = losses.servers, losses.jobs
     work = PASSES * (losses.entries + servers)
@@ -344,7 +342,7 @@ def _split_over_merged_jobs(
 
 
 def _no_prices(index: ReclaimIndex) -> PriceCertificate:
-    """Return the certificate of the trivial bound 0."""
+    """Return a certificate with zero multipliers, which proves the trivial bound 0."""
     return PriceCertificate(
         denominator=1,
         row_multipliers=np.zeros(index.losses.jobs, dtype=np.int64),
@@ -357,7 +355,7 @@ MULTIPLIER_UNIT = 2**24
 
 
 def interchangeable_bound(instance: Instance) -> int:
-    """Return the bound of the linear relaxation, made safe by integer arithmetic.
+    """Return the LP bound of an interchangeable instance, made safe by integer arithmetic.
 
     HiGHS solves the relaxation in floating point. Only its multipliers are used: they are rounded
     to multiples of 2^-24, and `PriceCertificate.bound` evaluates them in integers. So neither

@@ -1,4 +1,4 @@
-"""The inner loops that find the segment of the convex envelope around N_R by minimum cuts.
+"""The inner loops of the rigid Lagrangian bound, which is computed by minimum cuts.
 
 The network has an arc from the source to each server, an unbounded arc from a server to each job on
 it, and an arc from each job to the sink. The flow on the entry (s, j) is the part of the weight of
@@ -35,7 +35,7 @@ class Flow(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """The two ends of the envelope segment, and the servers still undecided between them.
+    """The server sets at both ends of a convex-envelope segment, and the servers still undecided.
 
     Parameters
     ----------
@@ -248,7 +248,7 @@ def balance(passes: int, unit: int, network: Any, flow: Any, price: Any) -> Any:
 
 @kernel
 def lowest_chord(wanted: int, network: Any, order: Any, first_weight: Any, place: Any) -> Any:
-    """Find the two prefixes of the server order whose chord at `wanted` servers is lowest.
+    """Find the two prefixes of the server order that interpolate to the least weight at `wanted`.
 
     The result is the two numbers of servers and the weights that these prefixes preempt. The
     arguments `first_weight` and `place` are zeros, used as working arrays.
@@ -345,7 +345,7 @@ def envelope_segment(
     first_weight: Any,
     scratch: Any,
 ) -> Any:
-    """Find the ends of the envelope segment around `wanted` servers by minimum cuts.
+    """Find the segment of the convex envelope of weights around `wanted` servers, by minimum cuts.
 
     The first guess is the lowest chord of `order`. Then the slope of each chord, rounded down to a
     multiple of 1 / `unit`, is the price per server of a minimum cut, and a cut below the chord

@@ -59,7 +59,7 @@ def semidefinite_bound(
     objective: int,
     rng: np.random.Generator,
 ) -> int:
-    """Return a proved lower bound for a rigid instance; 0 if the limits leave no room for one.
+    """Return a proved semidefinite bound on preempted weight, or 0 if the limits are too tight.
 
     The relaxation replaces the products z z' of z = (x, y) by a positive semidefinite matrix Z that
     satisfies the identities listed in `Multipliers`. It is at least as strong as the linear
@@ -102,7 +102,10 @@ def semidefinite_bound(
 
 
 class _Ascent:
-    """The ascent of the multipliers by an augmented Lagrangian, in units of the mean weight."""
+    """The search for good multipliers of the semidefinite bound by an augmented Lagrangian.
+
+    Numbers are in units of the mean weight.
+    """
 
     def __init__(self, reduced: ReducedReclaim, objective: int, rng: np.random.Generator) -> None:
         losses, picks = reduced.losses, reduced.reclaim_servers
@@ -159,7 +162,7 @@ class _Ascent:
                 idle_checks = 0 if self.check() else idle_checks + 1
 
     def missed(self) -> tuple[Any, FloatArray, FloatArray]:
-        """Return the violation of each identity by the current factor."""
+        """Return how far the low-rank factor violates each identity of the relaxation."""
         factor, servers, picks = self.factor, self.servers, self.reduced.reclaim_servers
         squares = np.einsum("ij,ij->i", factor, factor)
         total = factor[:servers].sum(axis=0)
@@ -171,7 +174,7 @@ class _Ascent:
         )
 
     def updated(self, missed: tuple[Any, FloatArray, FloatArray]) -> Multipliers:
-        """Return the multipliers after a step against the violations `missed`."""
+        """Return the multipliers after an augmented-Lagrangian step for the violations `missed`."""
         level, sums, entries = missed
         old = self.multipliers
         return Multipliers(
@@ -181,7 +184,7 @@ class _Ascent:
         )
 
     def lagrangian(self, flat: FloatArray) -> tuple[float, FloatArray]:
-        """Return the augmented Lagrangian and its gradient at a factor."""
+        """Return the augmented Lagrangian and its gradient at a flattened low-rank factor."""
         require_time()
         self.factor = flat.reshape(self.size, self.rank)
         new, old = self.updated(self.missed()), self.multipliers

@@ -32,7 +32,9 @@ ROWS_AT_ONCE = 512
 
 
 class Multipliers(NamedTuple):
-    """One multiplier, of either sign, for each identity between products of the variables.
+    """The multipliers of the semidefinite bound, one for each identity of products of variables.
+
+    They may have either sign.
 
     Parameters
     ----------
@@ -75,7 +77,7 @@ def twice_slack(reduced: ReducedReclaim, cost: Any, weight: Any, multipliers: Mu
 
 
 def entry_places(reduced: ReducedReclaim) -> tuple[IntArray, IntArray]:
-    """Return, for each entry, the indices in z = (x, y) of its server and of its job."""
+    """Return, for each (job, server) entry, the positions of its server and job in z = (x, y)."""
     losses = reduced.losses
     return losses.job_servers, losses.servers + np.repeat(np.arange(losses.jobs), losses.span())
 
@@ -89,7 +91,7 @@ def with_sums(matrix: FloatArray, sums: NDArray[Any], servers: int) -> FloatArra
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SemidefiniteCertificate:
-    """Multipliers that prove a lower bound for a rigid instance, however they were found.
+    """Integer multipliers that prove the semidefinite lower bound of a rigid instance.
 
     Parameters
     ----------

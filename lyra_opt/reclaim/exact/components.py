@@ -45,7 +45,7 @@ def enumerate_choices(
     least: Any,
     chosen: Any,
 ) -> Any:
-    """Return the least weight of each number of servers, and a choice with that weight (bit mask).
+    """Return, for each k, the least weight that k servers preempt, and such a choice as a bit mask.
 
     The choices follow a Gray code, so that each step changes one server. `hosts`, at first zeros,
     counts the chosen servers of each job. Time O(2^servers * jobs on a server).
@@ -165,7 +165,7 @@ def search_components(
 
 @dataclass(slots=True)
 class _Part:
-    """A component of the instance, with its servers and its partly known cost curve.
+    """A component of the instance, with a lower bound on the cost of each number of its servers.
 
     Parameters
     ----------
@@ -212,7 +212,10 @@ def _part(reduced: ReducedReclaim, places: IntArray) -> _Part:
 
 
 def _separable_part(reduced: ReducedReclaim, places: IntArray) -> _Part:
-    """Return the component of servers that share no job: the k cheapest are optimal for every k."""
+    """Return the component of all servers that share no job, with its exact cost curve.
+
+    The k cheapest servers are optimal for every k.
+    """
     cost = reduced.server_cost[places]
     order = places[np.argsort(cost, kind="stable")]
     curve = np.concatenate(([0], np.cumsum(reduced.server_cost[order]))).astype(cost.dtype)
@@ -250,7 +253,10 @@ def _enumerated_part(instance: ReducedReclaim, places: IntArray) -> _Part:
 
 
 def _lower_curve(instance: ReducedReclaim) -> NDArray[Any]:
-    """Return a lower bound on the weight of each number of servers, exact for all servers."""
+    """Return, for each k, a lower bound on the weight that k servers of a component preempt.
+
+    The value for all servers is exact.
+    """
     losses = instance.losses
     total = exact_sum(instance.server_cost) + exact_sum(instance.weight)
     unit, dtype = price_unit(total)
@@ -286,7 +292,7 @@ def _lower_curve(instance: ReducedReclaim) -> NDArray[Any]:
 
 
 def _best_division(parts: Sequence[_Part], picks: int) -> tuple[int, list[int]]:
-    """Return the least sum of the components' lower bounds, and the servers taken from each.
+    """Return the least sum of component bounds for `picks` servers, and the servers from each.
 
     Among equal divisions the choice ignores which points are known exactly. Time O(servers *
     picks); raises OutOfTimeError at the time limit.
@@ -343,7 +349,7 @@ def _connected_places(losses: Incidence) -> list[IntArray]:
 
 
 def _restricted(reduced: ReducedReclaim, places: IntArray) -> ReducedReclaim:
-    """Return the reduced instance of one component."""
+    """Return the part of a reduced instance that belongs to the servers of one component."""
     losses = reduced.losses
     number = np.full(losses.servers, -1)
     number[places] = np.arange(len(places))

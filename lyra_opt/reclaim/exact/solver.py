@@ -177,7 +177,7 @@ def _search_long(
     linear_bound: int,
     rng: np.random.Generator,
 ) -> None:
-    """Search the tree; if progress is slow, compute the semidefinite bound in between."""
+    """Run the tree search; if it is slow, compute the semidefinite bound and then continue."""
     search = TreeSearch(reduced, known.places, known.bound, known.observer)
     limits, left_s = _limits_left(known), remaining_s()
     trial_s = TRIAL_S if left_s is None else min(TRIAL_S, TRIAL_SHARE * left_s)

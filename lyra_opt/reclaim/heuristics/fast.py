@@ -121,7 +121,10 @@ class Fast(Solver):
 def _around_segment(
     instance: Instance, reduced: ReducedReclaim, segment: RigidBound
 ) -> Iterator[Sequence[int]]:
-    """Yield choices that peel or complete the server sets of the bound, best guesses first."""
+    """Yield choices made by shrinking or completing the two server sets of the Lagrangian bound.
+
+    The best guesses come first.
+    """
     span, lower = instance.index.base.span(), segment.lower_servers
     is_upper = np.zeros(len(instance.servers), dtype=np.int64)
     is_upper[list(segment.upper_servers)] = 1

@@ -349,7 +349,10 @@ def _peel(
     by_share: bool,
     work: int,
 ) -> list[int]:
-    """Run the peeling kernel; giving back a server also rescues its `server_cost`."""
+    """Run the peeling kernel on arrays, and return the indices of the servers that are left.
+
+    Giving back a server also rescues its `server_cost`.
+    """
     total = exact_sum(weight) + exact_sum(server_cost)
     largest = total * SHARE_UNIT * int(losses.job_counts.max(initial=1))
     integers: Any = np.int64 if largest < LARGEST_COMPILED_INTEGER else object

@@ -34,7 +34,7 @@ class Tournament(NamedTuple):
 
 
 class Touched(NamedTuple):
-    """The servers whose keys change in a round, each listed once.
+    """The servers whose tournament keys change in one greedy step, each listed once.
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ def take_with_slack(
     touched: Any,
     chosen: Any,
 ) -> Any:
-    """Repeatedly choose the free server with the least sum of shares of the jobs that would die.
+    """Repeatedly choose the free server with the least sum of shares of jobs that it would preempt.
 
     A job dies when it loses more workers than its slack. Ties are broken by the price of the slack
     that survivors would lose, the sum of weight * losses / (slack + 1) in multiples of 1 /
@@ -380,7 +380,7 @@ def peel(
 
 @kernel
 def rescued(lost: int, excess: int, weight: Any) -> Any:
-    """Return the weight and the share rescued by giving back `lost` workers of a job."""
+    """Return the weight and tie-breaking share rescued by giving back `lost` workers of a job."""
     if excess <= 0:
         return 0, 0
     if lost >= excess:

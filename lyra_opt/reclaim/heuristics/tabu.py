@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class SwapProblem(NamedTuple):
-    """The constant data of a swap search.
+    """The constant data of a tabu search that swaps servers.
 
     Parameters
     ----------
@@ -260,7 +260,7 @@ class Tabu(ReclaimHeuristic):
         warm_start: Solution | None = None,
         observer: Callable[[str, int | float], None] | None = None,
     ) -> SolveResult[Solution]:
-        """Search from each start in turn, within the time limit."""
+        """Run the tabu search from each starting choice in turn, within the time limit."""
         reduced = reduce_instance(instance)
         found = search_by_swaps(
             reduced,

@@ -1,4 +1,4 @@
-"""A branch-and-bound node for jobs with slack: decisions, implied decisions and price bound."""
+"""A branch-and-bound node for jobs that survive some losses, with its decisions and price bound."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LARGEST_TIGHTENED_SLACK = 2**12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThresholdProblem:
-    """A `ReducedReclaim` instance scaled to integers for branch and bound on jobs with slack.
+    """A reclaim problem scaled to integers, for branch and bound on jobs that survive some losses.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class ThresholdProblem:
 
     @classmethod
     def of(cls, reduced: ReducedReclaim, incumbent: Sequence[int]) -> ThresholdProblem:
-        """Return the problem of finding a choice that costs less than `incumbent`.
+        """Build the scaled problem of finding a choice that costs less than `incumbent`.
 
         Time O(entries * largest tightened slack / word length).
         """
@@ -121,7 +121,7 @@ class ThresholdProblem:
 
     @property
     def priced(self) -> PricedProblem:
-        """The weights, costs and losses in the form that the kernels take."""
+        """The weights, costs and losses as the named tuple that the kernels take."""
         return PricedProblem(self.scaled_weight, self.scaled_cost, self.losses, self.largest_price)
 
     @property
@@ -130,7 +130,7 @@ class ThresholdProblem:
         return self.losses.servers
 
     def objective(self, places: Sequence[int]) -> int:
-        """Return the cost of choosing the servers at the positions `places`, over the divisor."""
+        """Return the preempted weight if the servers `places` are chosen, divided by `divisor`."""
         return _objective(self.losses, self.slack, self.weight, self.cost, places)
 
     @property
@@ -150,7 +150,7 @@ class ThresholdProblem:
 
 
 def _tightened(losses: Incidence, slack: IntArray) -> IntArray:
-    """Lower each slack to the largest sum of losses that it allows; costs stay the same."""
+    """Lower each job's slack to the largest sum of its losses that is at most the slack."""
     tightened = slack.copy()
     for job in np.flatnonzero((slack > 0) & (slack <= LARGEST_TIGHTENED_SLACK)).tolist():
         allowed = (2 << int(slack[job])) - 1
@@ -261,7 +261,7 @@ class NodeBound:
 
     @property
     def _run(self) -> dict[str, int]:
-        """The size estimates by which kernels run interpreted or compiled, equal at all nodes."""
+        """The work estimate and largest integer by which kernels decide whether to run compiled."""
         losses = self._problem.losses
         work = STEPS_DECIDED_BY * (losses.entries + losses.servers)
         return {"work": work, "largest": self._problem.largest}
@@ -277,12 +277,12 @@ class NodeBound:
         return propagate.compiles(self._run["work"], largest=0)
 
     def set_dominance(self, dominance: Dominance) -> None:
-        """Use these dominance pairs the next time that decisions are propagated."""
+        """Replace the dominance pairs that later propagation uses."""
         self._dominance = dominance
 
     @property
     def prices(self) -> Any:
-        """The best prices so far, or the prices last passed to `fix`."""
+        """The prices of (job, server) pairs with the best bound, or those last passed to `fix`."""
         return self._ascent.best_prices
 
     @property
@@ -358,7 +358,7 @@ class NodeBound:
 
     @property
     def has_settled(self) -> bool:
-        """Whether the steps have become too short to raise the bound."""
+        """Whether the subgradient steps have become too short to raise the bound."""
         return self._ascent.length <= 1
 
     def fix(self, threshold: int, prices: Sequence[int] | None = None) -> int:
@@ -386,13 +386,13 @@ class NodeBound:
         return int(decisions)
 
     def choice(self) -> list[int]:
-        """Return the servers that are cheapest at the last prices, in ascending order."""
+        """Return the chosen servers and the cheapest free servers at the last prices, ascending."""
         chosen = np.flatnonzero(np.asarray(self.decided.server_state) == CHOSEN).tolist()
         cheapest = [int(server) for server in self._order.servers[: self.decided.wanted]]
         return sorted({*chosen, *cheapest})
 
     def shares(self) -> tuple[list[float], list[float]]:
-        """Return the shares of the last steps that chose each server or preempted each job."""
+        """Return, for each server and job, the share of recent steps that chose or preempted it."""
         return (
             [int(share) / 2**16 for share in self._ascent.chosen_share],
             [int(share) / 2**16 for share in self._ascent.paid_share],

@@ -1,4 +1,4 @@
-"""The inner loops of branch and bound for jobs with slack: propagation and price bounds.
+"""The inner loops of branch and bound for jobs that survive some losses.
 
 A server is free (0), chosen (1) or spared, that is, excluded (2). A job is open (0); kept, so that
 no choice below the node may preempt it (1); paid for, so that its weight is counted whatever is
@@ -25,7 +25,7 @@ OPEN, KEPT, PAID, SAFE = range(4)
 
 
 class Dominance(NamedTuple):
-    """The pairs of `dominance_pairs` as two arrays of shape (pairs,), dominating and dominated."""
+    """Server pairs as two arrays, in which the first server of each pair dominates the second."""
 
     dominating: Any
     dominated: Any
@@ -191,7 +191,7 @@ class Decided(NamedTuple):
 
 
 class Order(NamedTuple):
-    """The open entries and free servers, kept almost sorted so that the next sort is fast.
+    """The open (job, server) entries and the free servers, kept almost sorted for fast sorting.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ class Order(NamedTuple):
 
 
 class Valuation(NamedTuple):
-    """The working arrays that `value_prices` fills besides the value.
+    """The working arrays that `value_prices` fills, such as server prices and job decisions.
 
     Parameters
     ----------

@@ -122,7 +122,7 @@ def close_row(rows: Any, count: int, entries: int, job: int, right: int) -> int:
 
 @kernel
 def append_cover(rows: Any, entries: int, losses: Any, scratch: Any, cover: Any) -> Any:
-    """Append the cut of a cover and all larger servers; return the coefficients and right side.
+    """Append an extended cover cut; return the new number of coefficients and the right-hand side.
 
     `cover` is the result of `find_cover` with the number of items and the capacity.
     """
@@ -297,7 +297,7 @@ BYTES_PER_ENTRY = 2**7
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The cuts that HiGHS holds, besides the row that counts the servers.
+    """The cuts in the HiGHS model, without the row that fixes the number of chosen servers.
 
     Parameters
     ----------
@@ -437,11 +437,11 @@ class Relaxation:
 
     @property
     def is_optimal(self) -> bool:
-        """Whether the last solution satisfies all rows."""
+        """Whether the last run of HiGHS solved the relaxation to optimality."""
         return bool(self._highs.getModelStatus() == self._highspy.HighsModelStatus.kOptimal)
 
     def shares(self) -> tuple[list[float], list[float]]:
-        """Return x of every server and y of every job, with 0 for those decided at the root."""
+        """Return the relaxed values of all servers (x) and jobs (y), 0 if decided at the root."""
         x, y = self._shares(self._solution)
         return x.tolist(), y.tolist()
 

@@ -76,7 +76,7 @@ class Decision:
     number: int
 
     def states(self) -> tuple[int, int]:
-        """Return the two states between which the decision chooses."""
+        """Return the states of the two branches, such as kept and paid for a job."""
         return (KEPT, PAID) if self.is_job else (CHOSEN, SPARED)
 
 
@@ -103,7 +103,7 @@ class BranchingExperience:
         self._trials[job][side] += 1
 
     def is_reliable(self, job: int) -> bool:
-        """Whether the job has been tried often enough on both sides."""
+        """Whether a job has enough trials of both branches for a reliable average gain."""
         return min(self._trials[job]) >= RELIABLE_FROM
 
     def expected(self, job: int, share: float) -> tuple[float, float]:
@@ -242,7 +242,7 @@ class _OpenNode:
 
 
 class _Search:
-    """The state of the branch and bound, with objectives and bounds over the divisor."""
+    """The state of a branch and bound, with objectives and bounds divided by the common divisor."""
 
     def __init__(
         self,
@@ -400,7 +400,7 @@ class _Search:
         heapq.heappush(self._heap, (bound, -self._pushed, kept))
 
     def _node(self, opened: _OpenNode | NodeBound, server_state: Any, job_state: Any) -> NodeBound:
-        """Return a node with the given states and the prices and bound of `opened`."""
+        """Return a node with given decisions that starts from the prices and bound of `opened`."""
         prices = opened.prices
         if prices is None:
             prices = np.zeros(self._problem.losses.entries, dtype=np.int64)
@@ -461,7 +461,7 @@ class _Search:
         return True
 
     def _decide_by_relaxation(self, node: NodeBound, pivots: int) -> tuple[int, float]:
-        """Solve the relaxation, fix by reduced costs; return the number fixed and the value."""
+        """Solve the relaxation and fix by reduced costs; return the number fixed and LP value."""
         relaxation = self._relaxation
         assert relaxation is not None
         objective = relaxation.climb(node, self._threshold, remaining_s(), pivots)
@@ -475,7 +475,7 @@ class _Search:
         return decisions, objective
 
     def _rounded(self, node: NodeBound) -> list[int]:
-        """Round the relaxation: choose the servers with the largest x."""
+        """Return the servers with the largest values x in the relaxation, as a choice."""
         assert self._relaxation is not None
         x, _ = self._relaxation.shares()
         state = [int(state) for state in node.decided.server_state]
@@ -509,7 +509,7 @@ class _Search:
                 self._push(side, bound)
 
     def _best_sides(self, node: NodeBound, x: list[float], y: list[float]) -> list[NodeBound]:
-        """Return the children of the best decision, the most promising last.
+        """Return the child nodes of the best branching decision, the least bound last.
 
         Both sides of a candidate are tried out unless earlier gains of the candidate are reliable.
         If one side holds no better choice than the incumbent, the other side is the only child.
@@ -545,7 +545,7 @@ class _Search:
         return self._node(node, server_state, job_state)
 
     def _tried(self, node: NodeBound, decision: Decision, state: int) -> NodeBound:
-        """Return the child for one side of a decision, bounded with little effort."""
+        """Return the child for one side of a branching decision, bounded with little effort."""
         side = self._decided(node, decision, state)
         if self._is_done(side):
             return side

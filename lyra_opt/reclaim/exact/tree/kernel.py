@@ -177,7 +177,7 @@ def price_bound(
     split: Any,
     scratch: Any,
 ) -> Any:
-    """Level prices for up to `rounds` rounds; return the sum and maximum of the N_R smallest.
+    """Level server prices for up to `rounds` rounds; return sum and maximum of the N_R smallest.
 
     The rounds stop early above `target`, and when the last round gained so little that `target` is
     out of reach. Until then the sum is not computed but bounded from below by picks * c - sum of
@@ -362,7 +362,7 @@ def most_due(instance: Any) -> int:
 
 @kernel
 def restrict_servers(slot: int, target: int, most: int, instance: Any, tree: Any, node: Any) -> Any:
-    """List the servers that a node can still choose; return the weight paid and the number.
+    """List the servers that a node can still choose; return its preempted weight and their number.
 
     Servers of kept jobs are excluded, and so are servers that alone would cost more than `target`.
     `most` is the largest cost of a single server.

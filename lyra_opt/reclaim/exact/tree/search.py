@@ -157,7 +157,7 @@ class TreeSearch:
         )
 
     def raise_bound(self, dual_bound: int) -> None:
-        """Raise the lower bound to one that was proved elsewhere."""
+        """Raise the lower bound to `dual_bound`, which another method has proved."""
         self._floor = max(self._floor, -(-dual_bound // self._step) * self._unit)
 
     def _objective_value(self) -> int:
@@ -218,7 +218,7 @@ class TreeSearch:
         return int(made)
 
     def _grow(self, memory_mib: float | None) -> bool:
-        """Double the space for open nodes, as far as the memory limit allows."""
+        """Double the space for open nodes within the memory limit; return whether it grew."""
         tree, jobs = self._tree, self._reduced.losses.jobs
         old = len(tree.bounds)
         new = 2 * old
