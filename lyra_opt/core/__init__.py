@@ -1,1 +1,1 @@
-"""Common parts of all problems: documents, rules of fields, solvers, results and checkers."""
+"""Code that all problems share, such as file reading, field validation, solvers and checkers."""

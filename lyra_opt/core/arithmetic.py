@@ -36,7 +36,7 @@ def exact_sum(values: NDArray[Any]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class FractionTerms:
-    """Terms weight / denominator as integers over their least common denominator.
+    """A sequence of fractions, stored as integer numerators over their least common denominator.
 
     Parameters
     ----------
@@ -54,7 +54,9 @@ class FractionTerms:
 
     @classmethod
     def of(cls, weights: IntArray, denominators: IntArray) -> FractionTerms:
-        """Return the terms of two arrays of non-negative integers, shape (terms,) each.
+        """Build the fractions ``weights[i] / denominators[i]`` from non-negative integers.
+
+        Both arrays have shape (terms,).
 
         A denominator of 0 marks a term that is left out; its value is 0. Time O(terms log terms).
         """
@@ -73,7 +75,7 @@ class FractionTerms:
         return cls(distinct, position, total)
 
     def limbs(self, kernel: Kernel, work: int) -> tuple[Limb, Limb, int]:
-        """Split the terms into high and low limbs for `kernel`; return both and the radix.
+        """Return the high and low limbs (machine words) of the numerators, and the radix.
 
         Term i is ``high[i] * radix + low[i]`` with 0 <= low < radix. For a kernel that will run
         interpreted the radix exceeds the sum of all terms, so all high limbs are 0.

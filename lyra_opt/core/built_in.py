@@ -1,4 +1,4 @@
-"""The table of built-in components, which `lyra_opt.registry` fills."""
+"""The table of built-in components, such as solvers, which `lyra_opt.registry` fills."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def require_commas(source: str, header: str) -> None:
 
 
 def safe_cell(cell: object) -> object:
-    """Return a cell in the form in which it is written to CSV: text never begins like a formula.
+    """Return a cell for CSV, with an apostrophe before text that begins like a formula.
 
     >>> safe_cell("=1+1"), safe_cell("job-1"), safe_cell(-5)
     ("'=1+1", 'job-1', -5)
@@ -92,7 +92,7 @@ def frame_text(table: pd.DataFrame) -> str:
 
 
 def read_frame(path: str | Path, dtype: Mapping[str, type]) -> pd.DataFrame:
-    """Return a data frame from a file that `frame_text` wrote; texts such as ``NA`` stay texts.
+    """Return the data frame in a CSV file of `frame_text`; text such as ``NA`` stays text.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Descriptions of declared fields for users: on the terminal, in Markdown and for data frames."""
+"""Descriptions of the keys of file formats, as plain text and as Markdown tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Described:
 
 
 def described(table: type[Any], path: str = "") -> Iterator[Described]:
-    """Yield the description of every key of a table, including the keys of tables inside it."""
+    """Yield a description of every key of a dataclass, including keys of nested dataclasses."""
     for each in keys_of(table):
         rule, place = each.rule, join_path(path, each.in_documents)
         if isinstance(rule, Table):
@@ -62,7 +62,7 @@ def markdown_table(rows: Iterable[Described]) -> str:
 
 
 def keys_text(keys: type[Any] | Iterable[Described], columns: int) -> str:
-    """Return the keys of a table as text, with values, default and meaning of each."""
+    """Return a plain-text list of keys, each with its allowed values, default and meaning."""
     lines = []
     for each in described(keys) if isinstance(keys, type) else keys:
         head = f"{each.path}  ({each.values}; default: {each.default})"

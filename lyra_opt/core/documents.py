@@ -56,7 +56,7 @@ JsonObject = dict[str, Any]
 
 
 class _RefusedJsonError(ValueError):
-    """JSON that the standard decoder would accept but this project refuses."""
+    """An error for JSON that Python's decoder accepts but this project refuses."""
 
 
 def read_json_object(path: str | Path) -> JsonObject:
@@ -85,7 +85,7 @@ def read_json_object(path: str | Path) -> JsonObject:
 
 
 def require_path(path: object) -> None:
-    """Raise `UserError` if `path` is not a string or a path, such as an open file."""
+    """Raise `UserError` if `path` is neither a string nor a path object."""
     if not isinstance(path, str | os.PathLike):
         raise UserError(f"path must be a string or a Path, not {show_value(path)}")
 
@@ -144,7 +144,7 @@ def _opened(path: str | Path) -> AbstractContextManager[BinaryIO]:
 
 
 def parse_json(text: str, source: str) -> Any:
-    """Parse JSON text as `read_json_object` does; `source` names it in errors."""
+    """Parse JSON text and refuse duplicate keys; `source` is the file name for error messages."""
     require_memory_for_json(source, text)
     try:
         # NaN and infinities are read as floats, so that each field's rule can reject them by name.
@@ -163,7 +163,7 @@ def parse_json(text: str, source: str) -> Any:
 
 
 def parse_toml(text: str, source: str, what: str) -> JsonObject:
-    """Parse TOML text; errors name its `source` and what it should be, such as "a study"."""
+    """Parse TOML text; errors name the file `source` and the expected content `what`."""
     if DEEP_TOML_KEY.search(text):
         raise InputError(source, f"is nested too deeply to be {what}")
     require_memory_for_json(source, text)
@@ -231,7 +231,7 @@ class Record:
 
 
 def unknown_key(key: object, known: Collection[str], *, noun: str = "key") -> str:
-    """Return the rule for an unknown key, with the similar known key or all known keys.
+    """Return the error text for an unknown key, which suggests a similar key or lists all keys.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ def format_document(document: JsonObject, *, ascii_only: bool = False) -> str:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a UTF-8 file completely or not at all; bytes that are not UTF-8 are escaped."""
+    """Write text to a UTF-8 file completely or not at all; lone surrogates are escaped."""
     write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
@@ -346,7 +346,7 @@ XZ_MEMORY_BYTES = 256 * 2**20
 
 
 def unpacked(source: str, data: bytes, most: int) -> bytes:
-    """Return the first `most` bytes of a file, decompressed if gzip, bz2 or xz compressed it.
+    """Return the content of a file, unpacking at most `most` bytes of gzip, bz2 or xz data.
 
     Raises
     ------

@@ -17,10 +17,10 @@ LONGEST_SHOWN_VALUE = 60
 
 
 class UserError(Exception):
-    """An error in what the user gave: its message is one line, and the exit code is 2."""
+    """An error in the user's input, with a one-line message; commands exit with code 2."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how another process rebuilds the error; its attributes are not its arguments."""
+        """Return the data from which pickle rebuilds the error, including its attributes."""
         return _made_anew, (type(self), self.args, vars(self))
 
 
@@ -31,7 +31,7 @@ def _made_anew(kind: type[UserError], args: tuple[Any, ...], state: dict[str, An
 
 
 class FieldError(UserError, ValueError):
-    """A field whose value breaks a rule.
+    """An error for a field whose value breaks a rule.
 
     Parameters
     ----------
@@ -50,33 +50,33 @@ class FieldError(UserError, ValueError):
         self.rule = rule
 
     def inside(self, prefix: str) -> FieldError:
-        """Return this error with its path inside the enclosing object at `prefix`."""
+        """Return this error with `prefix`, the enclosing object's path, before the field's path."""
         separator = "." if self.field and not self.field.startswith("[") else ""
         return FieldError(f"{prefix}{separator}{self.field}", self.value, self.rule)
 
 
 class MissingFieldError(FieldError):
-    """A required field that is missing."""
+    """An error for a required field that is missing."""
 
     def __init__(self, field: str) -> None:
         super().__init__(field, None, "")
         self.args = (f"{field} is missing",)
 
     def inside(self, prefix: str) -> MissingFieldError:
-        """Return this error with its path inside the enclosing object at `prefix`."""
+        """Return this error with `prefix`, the enclosing object's path, before the field's path."""
         return MissingFieldError(f"{prefix}.{self.field}")
 
 
 class CutShortError(UserError):
-    """A failure outside the runs that ends all of them; stored results are kept."""
+    """An error that ends a series of solver runs or replays; stored results are kept."""
 
 
 class DiskFullError(CutShortError):
-    """A full disk: nothing more can be stored, so later runs would be lost as well."""
+    """An error for a full disk, which ends a series of runs because no result can be stored."""
 
 
 class InputError(UserError):
-    """A file that cannot be used; the message names the file and the reason."""
+    """An error for an input file that cannot be used; the message names the file and the reason."""
 
     def __init__(self, source: str, reason: str) -> None:
         super().__init__(one_line(f"{source}: {reason}"))
@@ -92,7 +92,7 @@ def one_line(text: str) -> str:
 
 
 class ReturnedError(TypeError):
-    """An invalid return value of a method in a user's own code, which raised nothing itself.
+    """An error for an invalid return value of a method in a user's own code.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class ReturnedError(TypeError):
 def require_returned(
     method: Any, returned: Iterable[object], known: Container[object], rule: str
 ) -> None:
-    """Raise `ReturnedError` for the first index or id that a method must not return.
+    """Raise `ReturnedError` if a user's method returned an index or an id that is not valid.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Claim(NamedTuple):
-    """The claims of one run about an instance; its solution, if any, has been checked."""
+    """The status, checked objective and dual bound that one run claims for an instance."""
 
     by: str
     status: Status
@@ -98,7 +98,7 @@ class Evidence:
         return self.known_optimum
 
     def prove(self, value: Number, other: Number) -> bool:
-        """Return whether an objective and a dual bound agree within the proof gap."""
+        """Return whether a dual bound proves an objective optimal within the proof gap."""
         return same_value(value, other, tolerance=self.variant.proof_gap)
 
     def gap_to_best(self, objective: Number | None) -> float | None:
@@ -108,7 +108,7 @@ class Evidence:
         return relative_gap(objective, self.best_objective, self.variant)
 
     def gap_to_optimum_at_most(self, objective: Number | None) -> float | None:
-        """Return the gap of an objective to the optimum, or an upper limit without a proof.
+        """Return the relative gap of an objective to the optimum, or an upper limit on this gap.
 
         The upper limit is the larger of the gaps to the best objective and to the best bound. It is
         infinite if the optimum may be 0. None without an objective, or without any bound.

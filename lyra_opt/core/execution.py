@@ -70,7 +70,7 @@ class Execution:
 
 
 class Executor(Protocol):
-    """A way to call a solver: `execute` calls it in this process, `Workers` in child processes."""
+    """The interface for calling a solver, either in this process or in a child process."""
 
     def __call__(
         self,
@@ -84,7 +84,7 @@ class Executor(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """The arguments of a solver call besides the instance, as for `solve_and_check`."""
+    """The arguments of a solver call other than the instance, such as limits and random seed."""
 
     limits: Limits
     seed: int = 0
@@ -173,7 +173,7 @@ def told_result(
     stopped_by: StoppedBy | None,
     message: str | None = None,
 ) -> SolveResult[Any]:
-    """Return the best solution that an unfinished run reported, or its start, as its result.
+    """Return an unfinished run's best reported solution, or a better warm start, as its result.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Classes whose fields are declared once by `key`, with a rule, a default and a meaning.
+"""Dataclasses whose fields declare a validation rule, a default and a description.
 
 A class made by `declared` checks its fields at construction. The same declarations read documents
 (`parsed`), write them (`written`), give their JSON schema (`schema_of`) and list the keys for users
@@ -48,7 +48,7 @@ _PLAN = "__declared_fields__"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The declaration of one field, as made by `key`."""
+    """The declaration of one field, with its name, rule, default and description."""
 
     name: str
     rule: Rule
@@ -66,7 +66,7 @@ class Key:
 
     @property
     def null_is_infinite(self) -> bool:
-        """Whether data frames store infinity for null (a missing value means the default)."""
+        """Whether a data frame stores null as infinity, as a missing cell means the default."""
         is_number = isinstance(self.rule, OrNull) and isinstance(self.rule.rule, Number)
         return is_number and self.default is not None
 
@@ -86,7 +86,7 @@ def key(
     always_written: bool = False,
     named: str = "",
 ) -> Any:
-    """Declare a field of a dataclass that is a key of documents.
+    """Declare a dataclass field with a validation rule, which is also a key in files.
 
     Parameters
     ----------
@@ -152,12 +152,12 @@ class _Plan:
 
 
 def keys_of(table: type[Any]) -> tuple[Key, ...]:
-    """Return the keys of a class in declaration order; keys of its base classes come first."""
+    """Return the field declarations of a class in order, beginning with its base classes."""
     return _plan_of(table).keys
 
 
 def is_declared(table: type[Any]) -> bool:
-    """Return whether `declared` made the class itself, not only one of its base classes."""
+    """Return whether `declared` decorates the class itself, not only one of its base classes."""
     plan: _Plan | None = vars(table).get(_PLAN)  # `vars` ignores the base classes
     return plan is not None and plan.is_declared
 
@@ -178,7 +178,7 @@ BROKEN_RULE = "If a rule is broken; names the field, its value and the rule."
 def declared(
     *, slots: bool = True, kw_only: bool = True, schema: Mapping[str, Any] | None = None
 ) -> Callable[[type[TableT]], type[TableT]]:
-    """Return a decorator that makes a class a frozen dataclass whose fields keep their rules.
+    """Return a decorator that makes a class a frozen dataclass with validated fields.
 
     At construction each field is checked by its rule, unless its value is the default, and stored
     as the rule returns it: lists become tuples, and mappings become read-only. Then the class's own
@@ -260,7 +260,10 @@ def _constructor_of(table: type[Any], keys: tuple[Key, ...]) -> Callable[..., No
 
 
 def _fields_alone(of: Any) -> dict[str, Any]:
-    """Return the fields of an object for pickling; cached arrays would become writeable."""
+    """Return an object's fields for pickling, without cached values.
+
+    A cached array would become writeable.
+    """
     return {each.name: getattr(of, each.name) for each in keys_of(type(of))}
 
 
@@ -288,7 +291,7 @@ def _with_parameters(docstring: str, keys: tuple[Key, ...]) -> str:
 def parsed(
     table: type[TableT], value: object, path: str = "", *, beside: tuple[str, ...] = ()
 ) -> TableT:
-    """Return the object of class `table` that a decoded document contains.
+    """Build an object of class `table` from a decoded JSON or TOML document, checking its fields.
 
     Parameters
     ----------
@@ -334,7 +337,7 @@ def parsed(
 
 
 def rows_of(frame: Any, table: type[Any], *beside: str) -> list[dict[str, Any]]:
-    """Return the rows of a data frame as objects of documents, as `rows_as_documents` does.
+    """Return each row of a data frame as a dictionary of field values for the class `table`.
 
     Parameters
     ----------
@@ -348,7 +351,7 @@ def rows_of(frame: Any, table: type[Any], *beside: str) -> list[dict[str, Any]]:
 
 
 def written(value: Any) -> dict[str, Any]:
-    """Return an object as a document for `parsed`, without fields that have default values."""
+    """Return an object as a JSON-ready dictionary, without fields that have default values."""
     document: dict[str, Any] = {}
     for name, path, write, is_always_written, default, computed in _plan_of(type(value)).writes:
         each = getattr(value, name)
@@ -359,17 +362,17 @@ def written(value: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Table(Rule):
-    """An object whose keys are the fields of a dataclass."""
+    """The rule for an object whose keys are the fields of a dataclass."""
 
     of: type[Any]
 
     @property
     def tables(self) -> tuple[type[Any], ...]:
-        """The dataclasses whose keys describe a list of such objects."""
+        """The dataclass of the object, as a tuple with one entry."""
         return (self.of,)
 
     def check(self, path: str, value: Any) -> Any:
-        """Return the object as an instance of the dataclass."""
+        """Return a decoded JSON object as an instance of the rule's dataclass."""
         return value if isinstance(value, self.of) else parsed(self.of, value, path)
 
     def write(self, value: Any) -> dict[str, Any]:
@@ -391,7 +394,7 @@ class Table(Rule):
 
 @dataclass(frozen=True, slots=True)
 class OneOfTables(Rule):
-    """An object whose key ``kind`` selects the dataclass that defines its other keys."""
+    """The rule for an object whose key ``kind`` selects the dataclass of its other keys."""
 
     tables: tuple[type[Any], ...]
 
@@ -422,7 +425,7 @@ class OneOfTables(Rule):
 
 @dataclass(frozen=True, slots=True)
 class Settings(Rule):
-    """A table whose keys are the arguments of a dataclass that checks its own arguments.
+    """The rule for an object whose keys are the arguments of a dataclass with its own checks.
 
     The meanings of the keys are read from the docstring of the dataclass.
     """
@@ -430,7 +433,7 @@ class Settings(Rule):
     of: type[Any]
 
     def check(self, path: str, value: Any) -> Any:
-        """Return the object that the dataclass makes of the keys."""
+        """Return an instance of the dataclass, constructed with the given keys as arguments."""
         if isinstance(value, self.of):
             return value
         known = [each.name for each in fields(self.of)]
@@ -467,7 +470,7 @@ class Settings(Rule):
 
 
 def _documented(of: type[Any]) -> dict[str, str]:
-    """Return the text on each parameter in the docstring of a class, by name of the parameter."""
+    """Return the descriptions of parameters in a class's docstring, by parameter name."""
     section = cleandoc(of.__doc__ or "").partition("Parameters\n----------\n")[2]
     found: dict[str, list[str]] = {}
     names: list[str] = []
@@ -490,7 +493,7 @@ def rule_at(table: type[Any], path: str) -> Rule | None:
 
 
 def schema_of(table: type[Any], **beside: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON schema of a table; `beside` are schemas of further keys that come first."""
+    """Return the JSON schema of a dataclass, preceded by the schemas `beside` of further keys."""
     plan = _plan_of(table)
     properties: dict[str, Any] = dict(beside)
     for each in plan.keys:

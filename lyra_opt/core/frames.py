@@ -28,7 +28,7 @@ class Column(NamedTuple):
 
 
 def columns_of(table: type[Any]) -> tuple[Column, ...]:
-    """Return the columns of a data frame of objects of a class, in the order of its fields."""
+    """Return the data-frame columns for objects of a class, in the order of its fields."""
     return tuple(
         Column(each.name, each.rule.dtype, each.meaning)
         for each in keys_of(table)
@@ -80,7 +80,7 @@ def frames_of(instance: Any) -> dict[str, pd.DataFrame]:
 
 
 def of_frames(table: type[InstanceT], given: Mapping[str, Any]) -> InstanceT:
-    """Return the object with the given fields; lists may be data frames as from `frames_of`.
+    """Build an object of a class from its fields, where a data frame can replace a list.
 
     The data frame of an inner list has a column that names the outer entry of each row.
 
@@ -116,7 +116,10 @@ def of_frames(table: type[InstanceT], given: Mapping[str, Any]) -> InstanceT:
 def _in_their_entries(
     outer: _Listed, records: list[dict[str, Any]], inner: _Listed, frame: Any
 ) -> dict[str, int]:
-    """Insert the rows of a data frame into the outer entries that they name; return row by path."""
+    """Move the rows of an inner list's data frame into the outer records that the rows name.
+
+    Return the row number for the path of each inserted entry.
+    """
     parent = inner.parent
     position_of = {each.get(outer.unique): place for place, each in enumerate(records)}
     row_of = {}
@@ -139,7 +142,10 @@ def _in_their_entries(
 
 
 class _Listed(NamedTuple):
-    """A field that is a list of objects; `unique` and `parent` mean the same as in `ListOf`."""
+    """A field that contains a list of objects, with the class of the objects.
+
+    `unique` and `parent` have the same meaning as in `lyra_opt.core.rules.ListOf`.
+    """
 
     name: str
     of: type[Any]

@@ -76,7 +76,7 @@ class GapWords:
 
     @property
     def title(self) -> str:
-        """The noun with a capital letter."""
+        """The noun for the gap, such as "excess", with a capital letter."""
         return self.noun.capitalize()
 
 
@@ -86,7 +86,10 @@ GAP = GapWords("gap", "to", "away from", "too much or too little")
 
 
 def gap_words(*senses: Sense) -> GapWords:
-    """Return the words for objectives with these senses; for none, those for minimising."""
+    """Return the words for gaps of objectives with the given senses (minimised or maximised).
+
+    Without any sense, these are the words for minimising.
+    """
     if len(set(senses)) > 1:
         return GAP
     return SHORTFALL if "max" in senses else EXCESS

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class InstanceGuard:
-    """The parts of an instance that can be changed in place, with a copy of their content.
+    """A guard that copies the mutable parts of an instance, to detect and undo changes.
 
     Frozen dataclasses, read-only arrays and read-only mappings are not copied, so the guard costs
     little compared with any solver. Time and memory O(size of the copied parts).
@@ -59,7 +59,7 @@ class InstanceGuard:
 
 
 class PrivateCopy:
-    """A copy of an instance for one solver, so that its changes cannot reach other solvers.
+    """A copy of an instance for one solver, so that its changes do not reach other solvers.
 
     The content is compared after the run. Time and memory O(instance): about 0.3 s in total for
     10,000 servers.
@@ -118,6 +118,6 @@ def _parts(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 @cache
 def _fields_left_open(kind: Any) -> list[str]:
-    """Return the fields of a dataclass that are not frozen by a declaration."""
+    """Return the names of a dataclass's fields that may contain mutable values."""
     frozen = {each.name for each in keys_of(kind)} if is_declared(kind) else set()
     return [each.name for each in fields(kind) if each.name not in frozen]

@@ -67,7 +67,7 @@ class CtrlC(Interruption):
 
     @contextmanager
     def cutting_off(self, patience_s: float) -> Iterator[None]:
-        """Raise KeyboardInterrupt in the block `patience_s` seconds after the first signal."""
+        """Raise KeyboardInterrupt in a ``with`` block `patience_s` seconds after a first signal."""
         self._patience_s = patience_s
         try:
             if self.is_asked:  # the signal came before the block began
@@ -82,7 +82,7 @@ class CtrlC(Interruption):
 
 @contextmanager
 def heeding_signals(*numbers: signal.Signals) -> Iterator[Interruption]:
-    """Let a first signal stop the runs in the block, and a second signal end them without delay.
+    """Let the first signal stop the runs in a ``with`` block, and the second end them at once.
 
     Signals that the process ignores stay ignored, and the previous handlers are restored
     afterwards. Only the main thread receives signals. Inside another such block of this process,

@@ -85,7 +85,7 @@ class Kernel:
         return self.interpreted(*arguments)
 
     def compiles(self, work: int, *, largest: int) -> bool:
-        """Return whether `run` with these arguments runs machine code.
+        """Return whether `run` would use compiled code for the given amount of work.
 
         A kernel that is loaded already runs compiled from a smaller amount of work on.
         """
@@ -121,7 +121,7 @@ class Kernel:
         return self._linked(called) if called else self._function
 
     def _linked(self, called: dict[str, Any]) -> FunctionType:
-        """Return the function with `called` in place of the kernels that it calls."""
+        """Return a copy of the function in which the functions `called` replace kernels by name."""
         function = self._function
         return FunctionType(
             function.__code__,
@@ -231,7 +231,7 @@ def _is_named(argument: Any) -> bool:
 
 
 def _as_lists(argument: Any) -> Any:
-    """Return an argument in the form for an interpreted kernel."""
+    """Return an argument with its arrays converted to lists, for an interpreted kernel."""
     if isinstance(argument, np.ndarray):
         return argument.tolist()
     if _is_named(argument):
@@ -240,7 +240,7 @@ def _as_lists(argument: Any) -> Any:
 
 
 def _as_arrays(argument: Any) -> Any:
-    """Return an argument in the form for a compiled kernel, with lists turned into arrays."""
+    """Return an argument with its lists converted to int64 arrays, for a compiled kernel."""
     if isinstance(argument, READY):
         return argument
     if _is_named(argument):

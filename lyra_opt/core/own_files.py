@@ -32,7 +32,7 @@ _copies: list[Path] = []
 
 
 def stand_in(path: str | Path) -> Path:
-    """Return the path from which a file is read: its copy if one exists, or else the file."""
+    """Return the path from which to read a user's file, which is a local copy if one exists."""
     if not _copies:
         return Path(path)
     path = Path(os.path.normpath(path))  # in "a/../b", the folder "a" may have no copy
@@ -42,12 +42,12 @@ def stand_in(path: str | Path) -> Path:
 
 
 def copy_below(folder: Path, path: str | Path) -> Path:
-    """Return the path below `folder` of the copy of another machine's file."""
+    """Return the path under `folder` at which the copy of another machine's file is stored."""
     return folder / Path(path).relative_to("/")
 
 
 def work_as_in(working_folder: str, copies: Path) -> None:
-    """Make this process read the copies of another machine's files, instead of its own files."""
+    """Let this process read copies of another machine's files from the folder `copies`."""
     here = copy_below(copies, working_folder)
     here.mkdir(parents=True, exist_ok=True)
     os.chdir(here)
@@ -64,19 +64,22 @@ def is_reference(text: str) -> bool:
 
 
 def path_in(reference: str) -> Path:
-    """Return the path of the file in a reference."""
+    """Return the file's path in a reference such as ``my_file.py:NAME``."""
     match = _REFERENCE.fullmatch(reference)
     return Path(reference if match is None else match["path"])
 
 
 def located(text: str, folder: Path) -> str:
-    """Return a reference to a file in `folder` if that file exists, else the text unchanged."""
+    """Prefix a reference such as ``my_file.py:NAME`` with `folder` if the file exists there.
+
+    Any other text is returned unchanged.
+    """
     beside = str(folder / text)
     return beside if is_reference(text) and stand_in(path_in(beside)).is_file() else text
 
 
 def name_in(text: str) -> str:
-    """Return the name of a component in results: the part of a reference after the colon.
+    """Return the display name of a component, which is NAME for ``my_file.py:NAME``.
 
     >>> name_in("policies/my_policy.py:MyPolicy"), name_in("fifo")
     ('MyPolicy', 'fifo')
@@ -86,12 +89,15 @@ def name_in(text: str) -> str:
 
 
 def content_sha256(reference: str) -> str:
-    """Return the SHA-256 of the file in a reference; `InputError` if the file cannot be read."""
+    """Return the SHA-256 of the file in a reference such as ``my_file.py:NAME``.
+
+    A file that cannot be read raises `InputError`.
+    """
     return hashlib.sha256(_read(path_in(reference))).hexdigest()
 
 
 def files_of(reference: str) -> list[Path]:
-    """Return the file in a reference and the files it imports from its folder, as absolute paths.
+    """Return the absolute paths of a user's file and of the files it imports from its folder.
 
     Files that it opens at run time are not included.
     """
@@ -108,7 +114,9 @@ def _beside(file: Path, sha256: str) -> tuple[Path, ...]:  # noqa: ARG001 - part
 
 
 def load_reference(reference: str) -> Any:
-    """Return the object that a reference names; a file is loaded again only after it has changed.
+    """Return the object that a reference such as ``my_file.py:NAME`` names.
+
+    A file is loaded again only after it has changed.
 
     Raises
     ------
@@ -136,7 +144,7 @@ def _is_own(name: str, value: object, module: ModuleType) -> bool:
 
 
 def _module_of(path: Path) -> ModuleType:
-    """Return the module of a file with its current content."""
+    """Return the module of a Python file, loading it again if its content has changed."""
     sha256 = hashlib.sha256(_read(path)).hexdigest()
     name = _MODULE + str(path.resolve()).encode().hex()
     known = sys.modules.get(name)
@@ -172,7 +180,7 @@ def _read(path: Path) -> bytes:
 
 
 class _Source(SourceLoader):
-    """Loads a file without cached bytecode, which would miss changes within one second."""
+    """A module loader that ignores cached bytecode, which can miss changes within one second."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -191,7 +199,7 @@ class _Source(SourceLoader):
 
 
 class _Finder(MetaPathFinder):
-    """Finds files by the names of their modules, in every process that imports this module."""
+    """An import hook that finds a user's file from the module name that encodes its path."""
 
     def find_spec(
         self,

@@ -104,7 +104,7 @@ def stacked(drawings: Sequence[Drawing]) -> Drawing:
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Apply the style of this project to figures that are drawn or written in the block."""
+    """Apply the style of this project to figures drawn or written within a ``with`` block."""
     import matplotlib as mpl
 
     style: dict[Any, Any] = {
@@ -127,7 +127,7 @@ def house_style() -> Iterator[None]:
 
 
 def as_written(text: str) -> str:
-    """Return text on one line with dollar signs escaped, which would start a formula."""
+    """Return text on one line, with the dollar signs escaped that would start a formula."""
     return one_line(text).replace("$", r"\$")
 
 
@@ -247,7 +247,7 @@ def _pale(colour: str) -> str:
 
 
 def time_unit(longest_s: float) -> tuple[float, str]:
-    """Return the length in seconds and the name of the unit for times up to `longest_s`."""
+    """Return the unit for times up to `longest_s`: its length in seconds and its name."""
     return next((seconds, name) for least_s, seconds, name in TIME_UNITS if longest_s >= least_s)
 
 
@@ -258,7 +258,7 @@ def in_words(time_s: float) -> str:
 
 
 def grid_of(panels: int, panel_inches: float, beside_inches: float = 0.0) -> tuple[int, int]:
-    """Return rows and columns of a grid of panels that leaves `beside_inches` free."""
+    """Return the numbers of rows and columns of a panel grid that leaves `beside_inches` free."""
     room_inches = MOST_WIDTH_INCHES - beside_inches
     columns = min(panels, MOST_COLUMNS, max(1, int(room_inches / panel_inches)))
     return -(-panels // columns), columns
@@ -333,7 +333,7 @@ EDGE = "#ffffff"
 
 @dataclass(frozen=True, slots=True)
 class BlockRows:
-    """Rows of blocks in axes; the width of a block is its number of GPUs.
+    """Axes with rows of blocks, where the width of a block is its number of GPUs.
 
     Parameters
     ----------
@@ -390,7 +390,7 @@ class BlockRows:
 def block_rows_of(
     axes: Axes, names: Sequence[str], most_gpus: float, panel_inches: float
 ) -> BlockRows:
-    """Return rows with the given names to the left of the axes.
+    """Prepare axes for rows of blocks, with the names of the rows to the left.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Find components by name: built in, from installed packages, or from a user's Python file.
+"""Registries of components such as solvers, from the toolkit, other packages and users' files.
 
 `lyra_opt.registry` lists the built-in components. Other packages add theirs through entry points.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NamedMaker:
-    """A named factory of an object that the command line lists.
+    """A factory function with a name and a summary, which the command line lists.
 
     Parameters
     ----------
@@ -52,14 +52,14 @@ class Copies:
 
 
 def maker_of(given: Any) -> Callable[[], Any]:
-    """Return a factory with one result per run: a class or function, or copies of an object."""
+    """Return a factory that makes an object for each run, from a class, function or prototype."""
     maker: Callable[[], Any] = given if callable(given) else Copies(given)
     return maker
 
 
 @cache
 def _made(components: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the components of a function in the registry, which is called only once."""
+    """Call a function of `lyra_opt.registry` once, and return the components that it lists."""
     return components()
 
 
@@ -106,7 +106,10 @@ class Plugins:
 
     @cached_property
     def _points(self) -> dict[str, EntryPoint]:
-        """The entry points of other packages; entry points of older toolkits are left out."""
+        """The entry points that other packages registered for this group, by name.
+
+        Entry points of older versions of the toolkit are left out.
+        """
         found: dict[str, EntryPoint] = {}
         for point in entry_points(group=self._group):
             if point.value.startswith("lyra_opt."):
@@ -142,7 +145,10 @@ class Plugins:
         return sorted(keys | {key for key in self._points if key.startswith(prefix)})
 
     def names(self, problem: str | None = None) -> list[str]:
-        """Return all names in order; for a problem, the names without the prefix ``problem.``."""
+        """Return the names of all components, or of the components for one problem, alphabetically.
+
+        For a problem, the names lack the prefix ``problem.``.
+        """
         prefix = "" if problem is None else f"{problem}."
         return [key.removeprefix(prefix) for key in self._keys(problem)]
 
@@ -162,7 +168,7 @@ class Plugins:
         return self._checked(given, f"{self._noun} {what.__qualname__}", problem)
 
     def find(self, name: str, problem: str | None = None) -> Any:
-        """Return the component called `name`; with a problem, the one called ``problem.name``.
+        """Return the component called `name`, or called ``problem.name`` if a problem is given.
 
         A name such as ``my_file.py:NAME`` refers to an object or a class in a Python file. A class
         stands for an object made without arguments.
@@ -246,7 +252,7 @@ class Plugins:
         return found
 
     def _checked(self, loaded: Any, shown: str, problem: str | None = None) -> Any:
-        """Return a loaded component, or the object that a loaded class makes, if it is valid.
+        """Return a loaded component, constructed if it is a class; raise `UserError` if not valid.
 
         Parameters
         ----------

@@ -53,7 +53,7 @@ class Variant(StrEnum):
     def __new__(
         cls, name: str, sense: Sense = "min", proof_gap: float = RELATIVE_TOLERANCE
     ) -> Self:
-        """Create the member called `name`."""
+        """Create a variant called `name`, with its sense (min or max) and its proof gap."""
         member = str.__new__(cls, name)
         member._value_ = name
         member.sense = sense
@@ -61,7 +61,7 @@ class Variant(StrEnum):
         return member
 
     def is_better(self, value: Number, than: Number) -> bool:
-        """Return whether one objective is better than another, or beyond a dual bound."""
+        """Return whether `value` is better than `than`, which is an objective or a dual bound."""
         return value < than if self.sense == "min" else value > than
 
 
@@ -71,7 +71,9 @@ MOST_VIOLATIONS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
-    """Base class for the reports of checkers; each field that a subclass adds is a measure.
+    """Base class for the result of checking a solution: violated rules, objective and measures.
+
+    Each field that a subclass adds is a measure.
 
     Parameters
     ----------
@@ -100,7 +102,7 @@ class CheckReport:
         return tuple(each.name for each in fields(cls) if each.name not in common)
 
     def measures(self) -> Mapping[str, Any]:
-        """Return the measures besides the objective, by key of ``solve --json``."""
+        """Return the measures other than the objective, by their keys in ``solve --json``."""
         values = ((name, getattr(self, name)) for name in self.measure_keys())
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
 
@@ -120,7 +122,10 @@ UNNAMED = "unnamed"
 
 @declared(slots=False)
 class ProblemInstance(ABC, Generic[SolutionT]):
-    """Base class for the data of one decision; `SolutionT` is the type of its solutions."""
+    """Base class for problem instances, which contain the data of one decision.
+
+    `SolutionT` is the type of the solutions.
+    """
 
     problem: ClassVar[str]
     """The name of the problem, such as ``reclaim``."""
@@ -139,7 +144,9 @@ class ProblemInstance(ABC, Generic[SolutionT]):
         """Return the instance as a graph, for analysis and drawing."""
 
     def to_frames(self) -> dict[str, pd.DataFrame]:
-        """Return each list of the instance as a data frame, by name; `from_frames` accepts them.
+        """Return each list in the instance, such as its jobs, as a data frame, by name.
+
+        `from_frames` accepts these data frames.
 
         A row is an entry, and a column is a field. An inner list, such as the workers of a job, has
         its own data frame, whose first column names the outer entry. Time O(entries times fields).
@@ -150,7 +157,7 @@ class ProblemInstance(ABC, Generic[SolutionT]):
 
     @classmethod
     def from_frames(cls, **fields: Any) -> Self:
-        """Return the instance with the given fields, whose lists may be data frames.
+        """Build an instance from its fields, where a data frame can replace a list.
 
         A missing cell gets the default of its field. A whole float becomes an integer if the field
         is an integer, because pandas turns a column of integers with missing values into floats. A
@@ -229,7 +236,7 @@ class Problem(ABC):
         return (*self._solution_keys(), *self._further_keys(), *self.measure_keys)
 
     def _solution_keys(self) -> dict[str, list[tuple[type[Any], Key]]]:
-        """Return the solution classes with their first fields, by the key of the field."""
+        """Return the solution classes and their first fields, by the first field's key in files."""
         found: dict[str, list[tuple[type[Any], Key]]] = {}
         for solution_class in self.solution_classes:
             first = next(iter(keys_of(solution_class)))
@@ -237,7 +244,7 @@ class Problem(ABC):
         return found
 
     def _further_keys(self) -> dict[str, tuple[type[Any], Key]]:
-        """Return the other keys of solutions in files, which are optional, with class and field."""
+        """Return the optional fields of all solution classes with their class, by key in files."""
         return {
             each.in_documents: (solution_class, each)
             for solution_class in self.solution_classes
@@ -344,7 +351,7 @@ class Problem(ABC):
 
     @abstractmethod
     def answer(self, instance: Any, solution: Any) -> Mapping[str, Any]:
-        """Return the solution by key of ``solve --json``."""
+        """Return a solution as JSON values, by their keys in ``solve --json``."""
 
     @abstractmethod
     def check(self, instance: Any, solution: Any) -> CheckReport:
@@ -355,11 +362,11 @@ class Problem(ABC):
         """Return a proved dual bound on the optimum, for ``--certify``."""
 
     def solver_of(self, policy: Any) -> Any:
-        """Return a solver that answers instances by the decisions of a policy."""
+        """Return a solver that solves instances by following the decisions of a policy."""
         raise NotImplementedError
 
     def proof_hints(self, instance: Any) -> Mapping[str, Any] | None:
-        """Return hints that shorten proofs of an instance, by key of proof files; None if none.
+        """Return hints that shorten optimality proofs, by keys of proof files; None without hints.
 
         `lyra_opt.proofs.stand_alone` checks hints before it uses them.
         """
@@ -367,7 +374,7 @@ class Problem(ABC):
         return None
 
     def proof_point(self, instance: Any, solution: Any) -> Mapping[str, float]:
-        """Return a valid solution as non-zero values of the variables in proofs, by name."""
+        """Return the values of a proof's non-zero variables for a valid solution, by name."""
         raise NotImplementedError
 
     def proof_slack(self, instance: Any) -> float:
@@ -457,7 +464,7 @@ def problem_of_instance(instance: ProblemInstance) -> Problem:
 
 
 def problem_of_format(document: JsonObject) -> Problem:
-    """Return the problem whose instances have the document's ``format``.
+    """Return the problem whose instance format a decoded JSON document names.
 
     Raises
     ------

@@ -175,7 +175,7 @@ def _cell(value: Any, longest: int = LONGEST_TEXT) -> str:
 
 
 def _parts(value: Any) -> Iterator[str]:
-    """Yield the texts of an object in a cell: its id, and each field without its default value."""
+    """Yield the texts of an object for a table cell: its id, then its fields without defaults."""
     for place, each in enumerate(fields(value)):
         held = getattr(value, each.name)
         if place == 0 and isinstance(held, str):

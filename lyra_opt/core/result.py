@@ -22,7 +22,7 @@ RELATIVE_TOLERANCE = 1e-9  # floats with a smaller relative difference count as 
 
 
 class Status(StrEnum):
-    """The state of knowledge about the instance after a run."""
+    """The outcome of a solver run, such as a proved optimum or a feasible solution."""
 
     OPTIMAL = "optimal"
     """A solution is known and proved to be optimal."""
@@ -152,7 +152,7 @@ class SolveResult(Generic[SolutionT]):
 
 
 def _member(kind: type[StrEnum], name: str, value: object) -> StrEnum:
-    """Return the member of an enumeration that is given as a member or as its string."""
+    """Return the enumeration member for a member or its string; raise ValueError if invalid."""
     if isinstance(value, kind):
         return value
     if isinstance(value, str) and value in list(kind):
@@ -161,7 +161,7 @@ def _member(kind: type[StrEnum], name: str, value: object) -> StrEnum:
 
 
 def is_finite_number(value: object) -> bool:
-    """Return whether a value is a finite int or float; booleans are not numbers here."""
+    """Return whether a value is a finite int or float, but not a boolean."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return math.isfinite(value)

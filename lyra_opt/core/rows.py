@@ -1,4 +1,4 @@
-"""Conversion of the rows of pandas data frames into objects of documents."""
+"""Conversion of the rows of pandas data frames into dictionaries of field values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def rows_as_documents(
     frame: Any, rules: Mapping[str, Rule], infinite: Collection[str], beside: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
-    """Return each row of a data frame as an object of documents, without its missing values.
+    """Return each row of a data frame as a dictionary of field values, without missing cells.
 
     A whole number of type float64 becomes an integer if its field is an integer, because pandas
     turns a column of integers with missing values into floats. A column such as ``gpus.V100``
@@ -59,7 +59,10 @@ def rows_as_documents(
 def _entry_of_a_mapping(
     column: str, columns: Sequence[str], rules: Mapping[str, Rule]
 ) -> tuple[str, Rule | None]:
-    """Return the mapping field of a column such as ``gpus.V100`` ("" if none), and its rule."""
+    """Return the mapping field that a column such as ``gpus.V100`` belongs to, and its rule.
+
+    For any other column, the field is the empty string, and the rule is that of the column.
+    """
     field, dot, _ = column.partition(".")
     rule = rules.get(field)
     rule = rule.rule if isinstance(rule, OrNull) else rule

@@ -41,7 +41,7 @@ def require_integer(
 
 
 def require_sum(entries: Iterable[tuple[int, object]], path: str, *, most: int, rule: str) -> None:
-    """Check that the amounts of the entries of a list sum to at most `most`.
+    """Raise `FieldError` if the amounts of a list's entries sum to more than `most`.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def require_sum(entries: Iterable[tuple[int, object]], path: str, *, most: int, 
 
 
 def require_number(field: str, value: object, *, minimum: float, above: bool = False) -> float:
-    """Return `value` as a float if it is finite and at least (or `above`) `minimum`."""
+    """Return `value` as a float if it is finite and at least `minimum` (greater if `above`)."""
     if type(value) is float and minimum < value < math.inf:  # the common case, kept fast
         return value
     rule = "must be a finite number"
@@ -111,7 +111,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class Rule:
-    """A rule for the values of a field; subclasses define which values it accepts.
+    """Base class for rules, which check, convert and describe the values of a field.
 
     A rule accepts a value that it has checked before, so objects can be built from parts of others.
     Scalars of NumPy and pandas become Python scalars; see `lyra_opt.core.foreign.as_python`.
@@ -127,15 +127,15 @@ class Rule:
         raise NotImplementedError
 
     def write(self, value: Any) -> Any:
-        """Return the value as it is stored in documents, so that `check` reads it again."""
+        """Return the value in the form for JSON files, which `check` converts back."""
         return value
 
     def rows_of(self, frame: Any) -> Any:
-        """Return the rows of a data frame as values; by default the frame itself."""
+        """Convert a data frame to a list of values; by default return the frame itself."""
         return frame
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of the values."""
+        """Return the JSON schema of the values that the rule accepts."""
         raise NotImplementedError
 
     def in_words(self) -> str:
@@ -145,7 +145,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Integer(Rule):
-    """An integer from `least` to `most`."""
+    """The rule for an integer from `least` to `most`."""
 
     dtype = "int64"
 
@@ -172,7 +172,7 @@ class Integer(Rule):
 
 @dataclass(frozen=True, slots=True)
 class Number(Rule):
-    """A finite number from `least` (excluded if `above` is set) to `most`.
+    """The rule for a finite number from `least` (excluded if `above` is set) to `most`.
 
     It is stored as a float, so that 300 and 300.0 have the same content hash, unless `as_given` is
     set.
@@ -228,12 +228,12 @@ ANY_NUMBER = Number(-math.inf, as_given=True)
 
 @dataclass(frozen=True, slots=True)
 class Text(Rule):
-    """A non-empty string, which must be one of `choices` if choices are given."""
+    """The rule for a non-empty string, which may have to be one of the given `choices`."""
 
     choices: tuple[str, ...] = ()
 
     def check(self, path: str, value: Any) -> str:
-        """Return the string."""
+        """Return the string; raise `FieldError` if it is empty or not an allowed choice."""
         if type(value) is not str:
             value = as_python(value)
         elif value and not self.choices and value.isascii():  # the common case, kept fast
@@ -256,7 +256,7 @@ _TEXT = Text()
 
 @dataclass(frozen=True, slots=True)
 class Choice(Rule):
-    """A member of an enumeration of strings, given as the member or as its string."""
+    """The rule for a member of a string enumeration, given as the member or as its string."""
 
     of: type[StrEnum]
 
@@ -281,7 +281,7 @@ class Choice(Rule):
 
 @dataclass(frozen=True, slots=True)
 class Flag(Rule):
-    """True or false."""
+    """The rule for a boolean."""
 
     dtype = "bool"
 
@@ -300,7 +300,7 @@ class Flag(Rule):
 
 @dataclass(frozen=True, slots=True)
 class OrNull(Rule):
-    """A value that keeps another rule, or null; `meaning` says what null means."""
+    """The rule for null or a value that an inner rule accepts; `meaning` explains null."""
 
     rule: Rule
     meaning: str = "none"
@@ -311,7 +311,7 @@ class OrNull(Rule):
         return {"int64": "Int64", "bool": "boolean"}.get(self.rule.dtype, self.rule.dtype)
 
     def check(self, path: str, value: Any) -> Any:
-        """Return None, or the value as the other rule returns it."""
+        """Return None for null, or else the value as the inner rule returns it."""
         if value is None:
             return None
         try:
@@ -325,21 +325,21 @@ class OrNull(Rule):
             raise FieldError(path, error.value, rule) from None
 
     def write(self, value: Any) -> Any:
-        """Return null, or the value as the other rule writes it."""
+        """Return null, or else the value as the inner rule writes it."""
         return None if value is None else self.rule.write(value)
 
     def schema(self) -> dict[str, Any]:
-        """Return a JSON schema that accepts null or a value of the other rule."""
+        """Return a JSON schema that accepts null or a value of the inner rule."""
         return {"anyOf": [self.rule.schema(), {"type": "null"}]}
 
     def in_words(self) -> str:
-        """Return the other rule in words, and the meaning of null."""
+        """Return the inner rule in words, followed by the meaning of null."""
         return f"{self.rule.in_words()}, or null for {self.meaning}"
 
 
 @contextmanager
 def located(path: str) -> Iterator[None]:
-    """Prefix the paths of field errors with `path`, the path of the enclosing object."""
+    """Add the enclosing object's path to the field errors that are raised in a ``with`` block."""
     try:
         yield
     except FieldError as error:
@@ -347,7 +347,7 @@ def located(path: str) -> Iterator[None]:
 
 
 def _first_repeated(values: Sequence[Any]) -> tuple[int, Any]:
-    """Return position and value of the first entry that occurred before; one must exist."""
+    """Return the position and the value of the first repeated entry, which must exist."""
     seen: set[Any] = set()
     return next(
         (position, value)
@@ -358,7 +358,7 @@ def _first_repeated(values: Sequence[Any]) -> tuple[int, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ListOf(Rule):
-    """A list whose entries keep a rule.
+    """The rule for a list whose entries all follow one inner rule.
 
     Parameters
     ----------
@@ -427,7 +427,7 @@ class ListOf(Rule):
 
 @dataclass(frozen=True, slots=True)
 class Entry(Rule):
-    """A list of fixed length with a separate rule for each position."""
+    """The rule for a list of fixed length, with a separate rule for each position."""
 
     rules: tuple[Rule, ...]
     what: str
@@ -453,13 +453,13 @@ class Entry(Rule):
         return {"type": "array", "prefixItems": items, "minItems": length, "maxItems": length}
 
     def in_words(self) -> str:
-        """Return the description `what`."""
+        """Return the description that was given for the list."""
         return self.what
 
 
 @dataclass(frozen=True, slots=True)
 class OneOrList(Rule):
-    """A value that keeps a rule, or a list of different values that keep the rule."""
+    """The rule for a value that follows an inner rule, or for a list of different such values."""
 
     rule: Rule
 
@@ -475,13 +475,13 @@ class OneOrList(Rule):
         return {"anyOf": [self.rule.schema(), ListOf(self.rule, distinct=True).schema()]}
 
     def in_words(self) -> str:
-        """Return the rule for the values in words, and that a list is accepted."""
+        """Return the inner rule in words, followed by ", or list of them"."""
         return f"{self.rule.in_words()}, or list of them"
 
 
 @dataclass(frozen=True, slots=True)
 class Seeds(Rule):
-    """Random seeds: a list, or a number n (at most `most`) for the seeds 0 to n - 1."""
+    """The rule for random seeds: a list, or a number n (at most `most`) for seeds 0 to n - 1."""
 
     most: int
 
@@ -504,10 +504,10 @@ class Seeds(Rule):
 
 @dataclass(frozen=True, slots=True)
 class Line(Rule):
-    """Printable text on one line, for titles and pages, which cannot show control characters."""
+    """The rule for printable text on one line, such as a title."""
 
     def check(self, path: str, value: Any) -> str:
-        """Return the text."""
+        """Return the text; raise `FieldError` if it is empty or not printable on one line."""
         text = require_text(path, as_python(value))
         if not text.isprintable():
             raise FieldError(path, text, "must be printable text on one line")
@@ -524,10 +524,10 @@ class Line(Rule):
 
 @dataclass(frozen=True, slots=True)
 class Name(Rule):
-    """A name that can be used as the name of a folder."""
+    """The rule for a name that can also be the name of a folder."""
 
     def check(self, path: str, value: Any) -> str:
-        """Return the name."""
+        """Return the name; raise `FieldError` if it is not a valid folder name."""
         name = require_text(path, as_python(value))
         if not NAME.fullmatch(name):
             raise FieldError(
@@ -552,7 +552,7 @@ def _with_texts_as_names(path: str, given: Mapping[Any, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Named(Rule):
-    """An object with names as keys and values that keep a rule.
+    """The rule for an object with names as keys, whose values all follow one inner rule.
 
     Parameters
     ----------
@@ -596,7 +596,7 @@ class Named(Rule):
         return FrozenDict(checked)
 
     def write(self, value: Any) -> dict[str, Any]:
-        """Return the dictionary as an object of documents."""
+        """Return the dictionary, with each value in the form for JSON files."""
         if type(self.rule).write is Rule.write:
             return dict(value)
         return {name: self.rule.write(each) for name, each in value.items()}
@@ -619,7 +619,7 @@ class Named(Rule):
 
 @dataclass(frozen=True, slots=True)
 class Anything(Rule):
-    """Any value; the code that receives the value checks it."""
+    """The rule that accepts any value, because the code that receives the value checks it."""
 
     def check(self, path: str, value: Any) -> Any:  # noqa: ARG002
         """Return the value, with a list turned into a tuple."""

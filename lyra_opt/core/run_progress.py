@@ -1,4 +1,4 @@
-"""The progress of the current run in this process: the run reports it, and its caller listens.
+"""Progress reporting within a process, from a long run to its caller.
 
 A long loop calls `within_run`, however deep in the code it is. Without a listener this does
 nothing.
@@ -28,13 +28,13 @@ def within_run(share: float, words: str = "") -> None:
 
 
 def words_of_run() -> str:
-    """Return the last words that the current run reported; empty between runs."""
+    """Return the latest status text that the current run reported; empty between runs."""
     return _words[0]
 
 
 @contextmanager
 def listening(listener: Callable[[float], None]) -> Iterator[None]:
-    """Call `listener` with every share that `within_run` reports in the block."""
+    """Call `listener` with each progress share, from 0 to 1, reported in a ``with`` block."""
     _listeners.append(listener)
     try:
         yield
@@ -45,7 +45,7 @@ def listening(listener: Callable[[float], None]) -> Iterator[None]:
 
 @contextmanager
 def part_of_run(part: int, parts: int) -> Iterator[None]:
-    """Treat the progress that is reported in the block as one of several equal parts of the run.
+    """Scale the progress reported in a ``with`` block to one of several equal parts of a run.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Random seeds derived from named axes, so that paired runs share draws and other runs do not."""
+"""Random seeds derived from names and values, so that paired runs get equal random draws."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def derive_seed(**axes: str | int) -> int:
-    """Return a 128-bit seed that depends only on the names and values of the axes.
+    """Return a 128-bit seed that depends only on the given names and values, such as ``seed=0``.
 
     >>> derive_seed(study="gap", seed=0) == derive_seed(seed=0, study="gap")
     True
@@ -21,5 +21,5 @@ def derive_seed(**axes: str | int) -> int:
 
 
 def generator(**axes: str | int) -> np.random.Generator:
-    """Return a random generator whose seed is derived from named axes."""
+    """Return a NumPy random generator whose seed is derived from the given names and values."""
     return np.random.Generator(np.random.PCG64(derive_seed(**axes)))

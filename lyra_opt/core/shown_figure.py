@@ -11,7 +11,7 @@ DOTS_PER_INCH = 144
 
 
 class ShownFigure(Figure):
-    """A matplotlib figure with the representation that notebooks ask for."""
+    """A matplotlib figure that notebooks display as a PNG picture."""
 
     def _repr_png_(self) -> bytes:
         stream = io.BytesIO()

@@ -159,14 +159,14 @@ class HeuristicSolver(Solver):
 
     @abstractmethod
     def apply(self, instance: Any, rng: np.random.Generator) -> SolveResult[Any]:
-        """Return the result of the rule for an instance that `supports` accepts.
+        """Apply the heuristic to an instance that it supports, and return the result.
 
         A rule that may take long calls `lyra_opt.core.stopwatch.require_time` regularly. If it has
         nothing to return when the time is over, it lets `OutOfTimeError` pass.
         """
 
     def stopped(self, instance: Any) -> SolveResult[Any]:  # noqa: ARG002
-        """Return a quick result for a rule that was stopped before it had a solution."""
+        """Return a quick result for a heuristic that was stopped before it found a solution."""
         return SolveResult(status=Status.UNKNOWN, stopped_by=StoppedBy.TIME)
 
     def objective_of(self, instance: Any, solution: Any) -> Number | None:
@@ -185,7 +185,7 @@ class HeuristicSolver(Solver):
         warm_start: Any = None,
         observer: Observer | None = None,
     ) -> SolveResult[Any]:
-        """Apply the rule; return the warm start instead if it is better.
+        """Apply the heuristic, and return the warm start instead if it is better.
 
         A rule that ends within `lyra_opt.core.stopwatch.GRACE_S` seconds is never stopped.
         """
@@ -240,20 +240,20 @@ SOLVERS = Plugins(
 
 
 class SolverMaker(Protocol):
-    """A factory of solvers, registered under the first word of their names."""
+    """A factory of solvers, registered under the first word of their names, such as ``pulp``."""
 
     def names(self) -> Sequence[str]:
-        """Return the names to list, including solvers that cannot run on this machine."""
+        """Return the solver names to list, including solvers that cannot run on this machine."""
 
     def make(self, problem: str, name: str) -> Solver | None:
-        """Return the solver with a name; None if no such solver exists for the problem."""
+        """Make the solver called `name`; return None if the problem has no such solver."""
 
 
 MAKERS = Plugins("lyra_opt.solver_makers", "maker of solvers", needs=("names", "make"))
 
 
 def solver_names(problem: str | None = None) -> list[tuple[str, str]]:
-    """Return (problem, name) of each registered solver, of one problem or of all, in order."""
+    """Return the (problem, name) pairs of the registered solvers, for one problem or for all."""
     if problem is not None:  # avoids importing the solvers of other problems
         return [(problem, name) for name in SOLVERS.names(problem)]
     parted = (name.partition(".") for name in SOLVERS.names())
@@ -278,7 +278,7 @@ def find_solver(problem: str, given: SolverLike) -> Solver:
 
 
 def is_registered(solver: Solver) -> bool:
-    """Return whether a solver is the object that its name finds."""
+    """Return whether looking up a solver by its name returns this solver object."""
     try:
         return find_solver(solver.problem, solver.name) is solver
     except UserError:
@@ -305,5 +305,8 @@ def _solver_from_factory(problem: str, name: str) -> Solver | None:
 
 
 def is_built_in(solver: Solver) -> bool:
-    """Return whether a solver is part of the toolkit, whose tests check that it keeps the rules."""
+    """Return whether a solver belongs to the toolkit, not to a plug-in or a user's file.
+
+    The tests of the toolkit check that its solvers keep the rules of `Solver`.
+    """
     return type(solver).__module__.partition(".")[0] == "lyra_opt"

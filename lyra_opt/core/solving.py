@@ -114,14 +114,16 @@ class Witness:
         return f"{self.method}{stopped} {said}, in {show_seconds(self.wall_time_s)}"
 
     def as_json_object(self) -> dict[str, Any]:
-        """Return the value of ``witness`` in an object of ``solve --json``."""
+        """Return the witness as the JSON object that ``solve --json`` prints."""
         stopped_by = None if self.stopped_by is None else str(self.stopped_by)
         return {**asdict(self), "stopped_by": stopped_by}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer(Generic[SolutionT]):
-    """A checked result: each number was recomputed, or is a bound that nothing refutes.
+    """The checked result of a solver on an instance, with a recomputed objective.
+
+    Each number was recomputed, or is a bound that nothing refutes.
 
     Parameters
     ----------
@@ -194,12 +196,12 @@ class Answer(Generic[SolutionT]):
 
     @property
     def certify_time_s(self) -> float | None:
-        """The time of the witness, in seconds; None without a witness."""
+        """The seconds that the witness took to check the answer; None without a witness."""
         return None if self.witness is None else self.witness.wall_time_s
 
     @property
     def claim(self) -> Claim:
-        """The claim about the instance, for a comparison with other answers."""
+        """The status, objective and dual bound of the answer, for comparison with other answers."""
         witness = self.witness
         bound_by = witness.method if witness is not None and witness.is_better else None
         return Claim(self.solver, self.status, self.objective, self.dual_bound, bound_by)
@@ -248,7 +250,7 @@ class Answer(Generic[SolutionT]):
         return {name: show_value_of(value) for name, value in shown.items() if value is not None}
 
     def _chosen(self) -> dict[str, Any]:
-        """Return the solution and its measures by key of the problem; None for unknown values."""
+        """Return the solution and its measures, by keys of ``solve --json``; None if unknown."""
         solution = (
             self.problem.answer(self.instance, self.solution) if self.solution is not None else {}
         )
@@ -272,7 +274,7 @@ class Answer(Generic[SolutionT]):
         return self.solution is not None or self.status is Status.INFEASIBLE
 
     def as_json_object(self, file: str, evidence: Evidence | None = None) -> dict[str, Any]:
-        """Return the object of ``solve --json``, with every key and null for missing values.
+        """Return the answer as the object of ``solve --json``, with null for missing values.
 
         `evidence` is that of all answers to the instance; by default, that of this answer alone.
         """
@@ -300,7 +302,7 @@ class Answer(Generic[SolutionT]):
 
 
 class RefutedClaimError(Exception):
-    """A claim of a solver that the checker, or the solver's own bound, refutes."""
+    """An error for a solver's claim that the checker or the solver's own bound refutes."""
 
 
 def solve_and_check(
@@ -362,7 +364,7 @@ def require_valid_start(
     claims: Mapping[str, Any],
     source: str,
 ) -> None:
-    """Raise `InputError` if a run cannot start from a solution; names `source` and the reason.
+    """Raise `InputError` with `source` and reason if a solution is not a valid warm start.
 
     `claims` may name the ``instance`` that the solution belongs to; by default it is this instance.
     """
@@ -385,7 +387,7 @@ def _answer(
     *,
     certify: bool,
 ) -> Answer:
-    """Return the checked answer of an execution, with the bounds that `certify` adds."""
+    """Check the outcome of a solver call, certify it if requested, and return the answer."""
     known: dict[str, Any] = {
         "problem": problem,
         "instance": instance,
@@ -440,7 +442,7 @@ def _answer(
 
 
 def refute_claims(answers: Sequence[Answer]) -> list[Answer]:
-    """Compare the answers of several solvers to one instance with one another.
+    """Return the answers to one instance, with contradicted answers turned into errors.
 
     Returns the same answers, except those that a valid solution of another answer refutes: a dual
     bound beyond its objective, or a claim that no solution exists. These become errors that name
@@ -457,7 +459,7 @@ def refute_claims(answers: Sequence[Answer]) -> list[Answer]:
 
 
 def evidence_of(answers: Sequence[Answer]) -> Evidence:
-    """Return the joint evidence of one or more answers to one instance, with their witnesses."""
+    """Return the combined claims of all answers to one instance and of their witnesses."""
     better = [
         Claim(answer.witness.method, Status.FEASIBLE, answer.witness.objective)
         for answer in answers
@@ -516,7 +518,7 @@ def _check_claims(
 def _certified(
     problem: Problem, instance: ProblemInstance, checked: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the fields of a checked answer that the problem's own bound changes."""
+    """Return the answer fields that change when the problem's own dual bound is added."""
     stopwatch = Stopwatch()
     bound = own = problem.dual_bound(instance)
     elapsed_s = stopwatch.elapsed_s
@@ -541,7 +543,7 @@ def _certified(
 
 
 def _is_proved(variant: Variant, objective: Number, bound: Number | None) -> bool:
-    """Return whether the bound proves the objective; an objective beyond it is an error."""
+    """Return whether a dual bound proves an objective; raise an error if the two contradict."""
     if bound is None:
         return False
     if variant.is_better(objective, bound) and not same_value(objective, bound):

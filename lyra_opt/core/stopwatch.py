@@ -41,7 +41,7 @@ _listeners: list[Callable[[bool], None]] = []
 
 
 class OutOfTimeError(Exception):
-    """The time limit in force is over, or the run is interrupted."""
+    """An error that ends a computation when its time limit is over or its run is interrupted."""
 
 
 class Interruption:
@@ -62,7 +62,7 @@ class Interruption:
 
 
 class _InForce(NamedTuple):
-    """Limits in force, with the end of their time and the end that an interruption sets."""
+    """The limits that apply to running code, with their deadline and interruption."""
 
     limits: Limits
     deadline_s: float
@@ -108,7 +108,7 @@ def _tell(*, is_loading: bool) -> None:
 
 @contextmanager
 def on_loading(listener: Callable[[bool], None]) -> Iterator[None]:
-    """Call `listener` with True when loading begins in the block, and with False when it ends."""
+    """Call `listener` with True when loading begins in a ``with`` block, and False when it ends."""
     _listeners.append(listener)
     try:
         yield
@@ -121,14 +121,14 @@ def _now_s() -> float:
 
 
 class Stopwatch:
-    """Wall-clock seconds since construction, without the time of `loading`."""
+    """A clock that counts seconds since its construction, without the time for loading packages."""
 
     def __init__(self) -> None:
         self._started_s = _now_s()
 
     @property
     def elapsed_s(self) -> float:
-        """The seconds so far."""
+        """The seconds since the stopwatch was created, without loading time."""
         return _now_s() - self._started_s
 
 
@@ -148,7 +148,7 @@ class _Within:
 
 
 def limited_to(limits: Limits) -> AbstractContextManager[None]:
-    """Put limits in force for the code in the block.
+    """Apply limits to all code in a ``with`` block.
 
     The time counts from the start of the block; of nested time limits, the one that ends first
     counts. The limits on nodes, memory and threads are those of the innermost block, because each
@@ -162,7 +162,10 @@ def limited_to(limits: Limits) -> AbstractContextManager[None]:
 
 
 def limits_in_force() -> Limits:
-    """Return the innermost limits as they were given; `remaining_s` returns the time left."""
+    """Return the limits of the innermost `limited_to` block, as they were given.
+
+    `remaining_s` returns the time left.
+    """
     return _in_force.get().limits
 
 
@@ -187,14 +190,14 @@ def limit_reached(*, nodes: int, memory_bytes: int) -> StoppedBy | None:
 
 
 def grace() -> AbstractContextManager[None]:
-    """Give the code in the block at least `GRACE_S` seconds, whatever the limit in force."""
+    """Guarantee `GRACE_S` seconds to the code in a ``with`` block, even after the time limit."""
     around, until_s = _in_force.get(), _now_s() + GRACE_S
     deadline_s = max(until_s, around.deadline_s)
     return _Within(around._replace(deadline_s=deadline_s, graced_until_s=until_s))
 
 
 def heeding(interruption: Interruption) -> AbstractContextManager[None]:
-    """Let an interruption end the time limit of the block, except for its grace."""
+    """Let an interruption end the time limit of a ``with`` block, but not its grace period."""
     return _Within(_in_force.get()._replace(interruption=interruption))
 
 

@@ -56,7 +56,10 @@ class TemporaryFolder:
 
 
 def unfinished_file(folder: Path) -> tuple[int, str]:
-    """Return descriptor and path of a new file, which may be removed once it is closed."""
+    """Create a temporary file and return its descriptor and path.
+
+    Another process may remove the file once it is closed.
+    """
     remove_leftovers(folder)
     while True:
         descriptor, path = tempfile.mkstemp(dir=folder, prefix=UNFINISHED)
@@ -74,7 +77,7 @@ def _is_taken(descriptor: int) -> bool:
 
 @cache
 def remove_leftovers(folder: Path) -> None:
-    """Remove, once per process and folder, the files that killed processes left there."""
+    """Remove, once per process, the files in `folder` that killed processes left behind."""
     with suppress(OSError), os.scandir(folder) as entries:
         for name in [each.name for each in entries if each.name.startswith((FOLDER, UNFINISHED))]:
             with suppress(OSError):  # in use, already removed, or owned by another user

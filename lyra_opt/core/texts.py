@@ -26,8 +26,6 @@ def show_value_of(value: object) -> str:
 
     If the entries are objects, their keys come first, in brackets.
 
-    Before entries that are objects stands what their values are.
-
     >>> show_value_of([{"job": "A", "start_s": 0, "workers": 2}])
     '[job, start (s), workers] A 0 2'
     """

@@ -50,7 +50,7 @@ def is_improvement(variant: Variant, kind: str, value: Number, known: Number | N
 
 
 class Improvements:
-    """An observer that passes on only those values that improve on all values before.
+    """An observer that forwards only objectives and bounds better than all earlier ones.
 
     Backends may call it from their own threads.
     """
@@ -70,7 +70,9 @@ class Improvements:
 
 
 class Recorder:
-    """An observer that records each improvement with its time, and passes it on.
+    """An observer that records each improved objective or dual bound with its time.
+
+    It passes every reported value on to another observer, if one is given.
 
     Parameters
     ----------
@@ -120,7 +122,7 @@ class Recorder:
 
     @property
     def points(self) -> tuple[TrajectoryPoint, ...]:
-        """The points recorded so far."""
+        """The incumbents and dual bounds recorded so far."""
         return tuple(self._points)
 
 

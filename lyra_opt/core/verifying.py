@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """The outcome of `verify`: the violations, and the values that the checker computes."""
+    """The result of checking a solution: violations, and the recomputed objective and measures."""
 
     violations: tuple[str, ...]
     objective: Number | None
@@ -61,7 +61,7 @@ class Verification:
         return html_of("valid" if self.valid else "not valid", wrong | facts)
 
     def as_json_object(self) -> dict[str, Any]:
-        """Return the object of ``verify --json``."""
+        """Return the outcome as the JSON object that ``verify --json`` prints."""
         return {
             "valid": self.valid,
             "violations": list(self.violations),
@@ -107,7 +107,7 @@ def verify(
 
 
 def for_another_instance(instance: ProblemInstance, claims: Mapping[str, Any]) -> str | None:
-    """Return the problem in words if the claims name another instance; None otherwise."""
+    """Return an error text if the claims name another instance; None otherwise."""
     claimed = claims.get("instance")
     if claimed == instance.name:
         return None

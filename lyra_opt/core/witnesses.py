@@ -1,4 +1,4 @@
-"""An independent witness for an answer, as ``--certify`` asks for.
+"""Confirmation of an answer by an independent method (the witness), for ``--certify``.
 
 A proof is more credible if a second, independent method finds it. Methods are independent if they
 use different engines: HiGHS (through any package), CBC, SCIP, CP-SAT, and the toolkit's own bounds
@@ -82,7 +82,7 @@ def solve_and_certify(
 
 
 def _with_witness(answer: Answer, engine: str, limits: Limits, executor: Executor) -> Answer:
-    """Return the answer with a solver of another engine as its witness."""
+    """Return the answer after a solver with another engine has tried to confirm it."""
     witness = _witness_for(answer, engine)
     if witness is None:
         message = "no independent solver can check this instance"
@@ -144,7 +144,7 @@ def _finds_better(said: Answer, answer: Answer) -> bool:
 
 
 def _witness_for(answer: Answer, engine: str) -> Solver | None:
-    """Return the first witness of the problem that has another engine and supports the instance."""
+    """Return a usable solver whose engine is not `engine`; None if no such solver exists."""
     for name in answer.problem.witnesses:
         solver = find_solver(answer.problem.name, name)
         is_usable = not (solver.availability() or solver.supports(answer.instance))

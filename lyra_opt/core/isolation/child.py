@@ -51,11 +51,11 @@ _ADOPT_ORPHANS = 36  # PR_SET_CHILD_SUBREAPER of prctl(2)
 
 
 class ChildDiedError(Exception):
-    """A child process that ended by itself; the message says how."""
+    """An error for a child process that ended by itself; the message says how it ended."""
 
 
 class Child:
-    """A process that is forked from this process, or that runs a module.
+    """A child process, either forked from this process or started to run a Python module.
 
     A fork takes about ten milliseconds and has all objects of this process, including objects that
     cannot be pickled and classes of an interactive session. A process with threads that hold locks
@@ -160,7 +160,9 @@ class Child:
         return f"its process was ended by signal {ended.si_status} ({words})"
 
     def stack(self) -> str:
-        """Return the Python stack of the child, also after it died of a signal; empty if unknown.
+        """Return the Python stack of the child as text; empty if it is unknown.
+
+        The stack is also available after the child died of a signal.
 
         The stack has Python lines only, of all threads; it also works while compiled code runs.
         """
@@ -173,7 +175,7 @@ class Child:
         return self._stack.read().decode(errors="replace")
 
     def end(self) -> struct_rusage | None:
-        """Kill the child and its descendants; return its resource usage, None if done before."""
+        """Kill the child and its descendants; return its resource usage (None at a second call)."""
         if self._lifeline is None:
             return None
         if self._has_ended(os.WNOHANG) is None:
@@ -196,7 +198,7 @@ class Child:
 
 
 def send(connection: Connection[Any, Any], message: object) -> None:
-    """Send a message from the child to `Child.receive`.
+    """Send a message from the child process to its parent, which calls `Child.receive`.
 
     Raises
     ------
@@ -234,7 +236,7 @@ def _started(module: str, descriptors: tuple[int, ...], folder: str) -> int:
 
 
 def live(serve: Callable[[Connection[Any, Any]], None]) -> NoReturn:
-    """Run as a child: a module that is started as a child process calls this function."""
+    """Serve the parent process from a module that was started as a child process."""
     connection, lifeline, stack, folder = sys.argv[1:]
     _live(serve, Connection(int(connection)), int(lifeline), int(stack), folder)
 
@@ -246,7 +248,7 @@ def _live(
     stack: int,
     folder: str,
 ) -> NoReturn:
-    """Run as a child, and end the process afterwards without returning."""
+    """Set up the child process, run `serve`, and then end the process."""
     status = 1
     try:
         with suppress(OSError):

@@ -19,7 +19,9 @@ LONGEST_LOADING_S = 60.0
 
 
 def require_loadable(name: str, problem: str | None = None) -> None:
-    """Load a user's solver in a child process, because loading runs the code of its file.
+    """Load a user's solver in a child process, and raise `UserError` if the child dies.
+
+    Loading a solver runs the code of its file.
 
     Exceptions while loading are ignored here; the caller gets them when it loads the solver itself.
 

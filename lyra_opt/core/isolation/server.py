@@ -39,7 +39,10 @@ SHARE_OF_TELLING = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A solver call that a child is to make; fields that are None are taken from the last request.
+    """A request from the parent to a child process for one solver call.
+
+    If `instance` is None, the child uses the instance of the last request. If `solver` is None, the
+    child uses its only solver.
 
     Each answer carries the number of its request, because threads of backends may still send after
     a call has ended.
@@ -53,7 +56,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A change of the code that runs; the clock of a limit runs only while the solver runs.
+    """A message from the child that states whether the solver, loading or other code runs.
+
+    The clock of a time limit runs only while the solver runs.
 
     Parameters
     ----------
@@ -70,7 +75,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """An incumbent or a dual bound for the observer, with the pickled solution."""
+    """A message from the child with a new incumbent or dual bound, and any pickled solution."""
 
     point: TrajectoryPoint
     solution: bytes | None
@@ -117,7 +122,7 @@ class Server:
                 return
 
     def send(self, message: object, number: int) -> None:
-        """Send a message for a request, from any thread."""
+        """Send the parent process a message about a request; any thread may call this method."""
         with self.lock:
             send(self.connection, (number, message))
 

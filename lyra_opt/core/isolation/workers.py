@@ -40,7 +40,7 @@ MOST_LAST_WORDS = 1_000
 
 
 def grace_s(time_s: float) -> float:
-    """Return the seconds that a solver may exceed its time limit by before it is killed."""
+    """Return how many seconds after its time limit a solver is killed."""
     return max(LEAST_GRACE_S, RELATIVE_GRACE * time_s)
 
 
@@ -68,7 +68,7 @@ class IsolatedCall:
 
     @property
     def _elapsed_s(self) -> float:
-        """The seconds of the solver alone."""
+        """The seconds that the solver has run, without loading and setup."""
         since_s = time.monotonic() - self._since_s if self._turn.of == "solver" else 0.0
         return self._spent_s + since_s
 
@@ -99,7 +99,7 @@ class IsolatedCall:
             self._call.observer(kind, value)
 
     def look(self, process: int) -> None:
-        """Check the limits, at most every 0.05 s."""
+        """Check the time and memory limits of the running solver, at most every 0.05 s."""
         limits, now_s = self._call.limits, time.monotonic()
         if now_s < self.next_look_s:
             return
@@ -130,7 +130,7 @@ class IsolatedCall:
         self._family.kill()
 
     def as_error(self, message: str, stack: str = "") -> Execution:
-        """Return the outcome of a failed call; the stack says where it failed."""
+        """Return the outcome of a failed solver call, with an error message and a Python stack."""
         return Execution(
             error=message,
             traceback=stack or None,
@@ -139,7 +139,7 @@ class IsolatedCall:
         )
 
     def ended_from_outside(self, usage: struct_rusage | None, stack: str) -> Execution:
-        """Return the best solution that a killed child reported, or the start, as the outcome."""
+        """Return the outcome of a killed solver: its best reported solution, or its warm start."""
         best = None
         if self._solution is not None and self._of_solution is not None:
             try:
@@ -174,7 +174,9 @@ class IsolatedCall:
 
 
 class Workers:
-    """Child processes that call solvers; used as a context manager and as an `Executor`.
+    """A set of child processes that call solvers, used as a context manager.
+
+    It is a `lyra_opt.core.execution.Executor`.
 
     One child serves all solvers of the toolkit, so that packages are loaded only once. Each other
     solver has its own child, created at its first call. A child is killed if its solver exceeds the
@@ -205,7 +207,7 @@ class Workers:
     def __call__(
         self, problem: Problem, instance: ProblemInstance, solver: Solver, call: Call
     ) -> Execution:
-        """Call a solver in a child; an exception here, such as Ctrl-C, kills the child."""
+        """Call a solver in a child process, which is killed if this process raises an exception."""
         return self._worker(problem, solver).execution(instance, solver, call)
 
     def _worker(self, problem: Problem, solver: Solver) -> _Worker:
@@ -215,7 +217,9 @@ class Workers:
 
 
 class _Worker:
-    """A child process for some solvers of a problem, replaced when it has ended.
+    """The current child process for one solver, or for all toolkit solvers of a problem.
+
+    A child that has ended is replaced at the next call.
 
     Parameters
     ----------
@@ -266,7 +270,7 @@ class _Worker:
         return known.ended_from_outside(self.end(), stack)
 
     def _hear(self, child: Child, known: IsolatedCall, until_s: float) -> bool:
-        """Process the next message; return whether one came before `until_s`."""
+        """Process the next message of the child; return False if none comes before `until_s`."""
         received = child.receive(until_s)
         if received is None:
             return False
