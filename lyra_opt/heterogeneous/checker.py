@@ -46,7 +46,7 @@ STEPS_TOLERANCE = Fraction(1, 10**9)
 
 @declared()
 class Report(CheckReport):
-    """The result of `check`."""
+    """The result of checking a solution: its violations, or its objective and further figures."""
 
     objective: float | None = key(ANY_NUMBER, "value of the instance's objective", default=None)
     completed: tuple[str, ...] | None = key(
@@ -187,7 +187,10 @@ def _capacity_violations(instance: Instance, entries: Sequence[RoundEntry]) -> l
 
 
 def _copy_violations(instance: Instance, job: GangJob, entries: Sequence[RoundEntry]) -> list[str]:
-    """Return one message per round in which a job runs twice; with forking, twice on one server."""
+    """Return one message per round in which a job has more copies than the instance allows.
+
+    A job may have one copy per round; with forking, one copy per server and round.
+    """
     seen: set[tuple[int, str]] = set()
     violations = []
     for entry in entries:
@@ -266,7 +269,10 @@ def _round_report(instance: Instance, by_job: Mapping[str, Sequence[RoundEntry]]
 def steps_in_round(
     instance: Instance, job: GangJob, placement: Mapping[str, Mapping[str, int]]
 ) -> Fraction:
-    """Return a gang's steps in the single round of ``round_progress``, less the restart time."""
+    """Return a gang's training steps in one round, without those that a restart costs.
+
+    Only the objective ``round_progress`` has restarts. A gang on its current GPUs needs none.
+    """
     stays = {server: dict(types) for server, types in placement.items()} == {
         server: dict(types) for server, types in job.current.items()
     }

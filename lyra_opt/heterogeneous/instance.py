@@ -130,7 +130,7 @@ class GpuServer:
 
 
 class InnerPolicy(StrEnum):
-    """How an entity divides its GPU time among its own jobs."""
+    """The rule by which an entity, such as a team, divides its GPU time among its jobs."""
 
     FAIRNESS = "fairness"
     """Divide GPU time in proportion to the jobs' weights."""
@@ -222,7 +222,7 @@ class GangJob:
                 raise FieldError("current", self.current, rule)
 
     def rate(self, gpu_types: Iterable[str], *, is_spread: bool) -> float:
-        """Return the gang's steps per second on these GPU types, which is the rate of the slowest.
+        """Return the gang's steps per second on given GPU types, set by the slowest of them.
 
         Source: Hadar, the bottleneck rate of synchronous training.
 
@@ -602,7 +602,7 @@ def pairs_of(
 def require_sound_packing(
     jobs: Sequence[GangJob], packed: Sequence[PackedRate], gpu_types: Sequence[str]
 ) -> None:
-    """Check that jobs, kinds and packed rates of an instance are consistent.
+    """Check that the rates of jobs that share GPUs are consistent with the instance's jobs.
 
     Raises
     ------

@@ -152,7 +152,7 @@ def _draw_matrix(
 
 
 def _panel_inches(instance: Instance) -> float:
-    """Return the width of a panel, including the names of its jobs."""
+    """Return the width of a panel in inches, including the names of its jobs."""
     names = 0.4
     if len(instance.jobs) <= MOST_NAMED_JOBS:
         names += max(
@@ -179,7 +179,7 @@ MOST_VECTOR_BLOCKS = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """GPUs that one job holds during consecutive rounds.
+    """Rectangle of a drawing: GPUs that one job holds during consecutive rounds.
 
     Parameters
     ----------
@@ -299,7 +299,7 @@ def _taken(
     holders: Sequence[tuple[int, int]],
     before: Mapping[int, Sequence[int]],
 ) -> dict[int, list[int]]:
-    """Return the GPU rows of each job: its earlier rows first, then the first free rows."""
+    """Return the rows of GPUs that each job occupies in a drawing, its earlier rows first."""
     taken = {job: list(before.get(job, ())[:count]) for job, count in holders}
     held = {lane for kept in taken.values() for lane in kept}
     free = (lane for lane in lanes if lane not in held)

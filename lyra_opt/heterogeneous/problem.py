@@ -49,7 +49,7 @@ class HeterogeneousProblem(Problem):
         return RoundPolicySolver(policy)
 
     def answer(self, instance: Instance, solution: Solution) -> Mapping[str, Any]:
-        """Return schedule entries by round, then in file order, or time shares in file order."""
+        """Return a solution's part of ``solve --json``: entries by round, or time shares."""
         types = [gpu_type.name for gpu_type in instance.gpu_types]
         if isinstance(solution, TimeShares):
             return _shares_in_order(instance, types, solution)
@@ -85,11 +85,14 @@ class HeterogeneousProblem(Problem):
         return dual_bound(instance)
 
     def proof_hints(self, instance: Instance) -> Mapping[str, Any] | None:
-        """Return no hints for time shares, and None for schedules, which have no proofs."""
+        """Return an empty mapping of proof hints; None for schedules, which have no proofs."""
         return {} if instance.objective in SHARE_OBJECTIVES else None
 
     def proof_point(self, instance: Instance, solution: TimeShares) -> Mapping[str, float]:
-        """Return the time shares as proof variables, with a level rounded to the worse side."""
+        """Return the values of the variables in proofs, by name, for given time shares.
+
+        The level is rounded to the worse side.
+        """
         point: dict[str, float] = defaultdict(float)
         for job, shares in solution.shares.items():
             for name, share in shares.items():
@@ -108,7 +111,7 @@ class HeterogeneousProblem(Problem):
         return point
 
     def proof_slack(self, instance: Instance) -> float:
-        """Return the relative gap of proofs, which cover the checker's tolerances."""
+        """Return the relative gap that a proof may leave, which covers the checker's tolerances."""
         return instance.variant.proof_gap
 
     def drawing_of(self, instance: Instance, solutions: Mapping[str, Solution]) -> Drawing:

@@ -138,7 +138,7 @@ class ShareNumbers:
         return sum(map(mul, self.rates[place], self._gpus))
 
     def finish_time_ratio(self, place: int, throughput: Ratio) -> Ratio:
-        """Return the ratio of a job's finish time to its finish time on an equal part."""
+        """Return a job's finish time divided by that on an equal part of the cluster."""
         job = self._jobs[place]
         (elapsed, isolated_elapsed, steps), _ = over_power_of_two(
             (job.elapsed_s, job.isolated_elapsed_s, job.steps)
@@ -200,7 +200,7 @@ class CheckedShares:
                 self._add((job, other), shares)
 
     def _add(self, ids: tuple[str, ...], shares: Mapping[str, float]) -> None:
-        """Add the shares of one job alone, or of two jobs on the same GPUs."""
+        """Add the time shares of one job, or of two jobs on the same GPUs, to the totals."""
         places = []
         for job in ids:
             place = self._instance.job_position.get(job)

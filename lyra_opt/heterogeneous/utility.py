@@ -1,4 +1,4 @@
-"""Utility of a completed job as a function of its completion time, never increasing."""
+"""Utility of a completed job as a non-increasing function of its job completion time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEAST_QUANTITY, LARGEST_QUANTITY = 1e-60, 1e60
 
 @dataclass(frozen=True, slots=True)
 class Quantity(Rule):
-    """A number that is 0 (unless `above`) or from 1e-60 to 1e60, and at most `most`.
+    """The rule for a number from 1e-60 to `most`, or 0 unless `above` is set.
 
     The range keeps products of a few quantities from overflowing or underflowing.
     """
@@ -56,7 +56,10 @@ class Quantity(Rule):
 
 @declared()
 class InverseJct:
-    """Utility scale / JCT; if scale is the job's steps, this is its mean throughput."""
+    """Utility that is inversely proportional to the JCT, namely scale / JCT.
+
+    If the scale is the job's number of steps, the utility is its mean throughput.
+    """
 
     kind = "inverse_jct"
     scale: float = key(
@@ -99,7 +102,10 @@ class Deadline:
 
 @declared()
 class UtilityTable:
-    """Step function: the utility of the first entry whose time is at least the JCT, else 0."""
+    """Utility as a step function of the JCT, given by a table of times and utilities.
+
+    The utility is that of the first entry whose time is at least the JCT, or else 0.
+    """
 
     kind = "table"
     entries: tuple[tuple[float, float], ...] = key(

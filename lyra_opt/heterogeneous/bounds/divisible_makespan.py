@@ -38,7 +38,7 @@ SAFETY = 1e-11
 
 @dataclass(frozen=True, slots=True)
 class MakespanInterval:
-    """A lower and an upper bound on the optimum of a makespan programme.
+    """A lower and an upper bound, in seconds, on the optimum of a makespan linear programme.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class MakespanInterval:
 def makespan_programme(
     instance: Instance, jobs: Sequence[GangJob], *, forking: bool
 ) -> ShareProgramme:
-    """Return the makespan programme of the given jobs, all available from time 0.
+    """Return the linear programme for the least makespan of given jobs, all released at time 0.
 
     Parameters
     ----------
@@ -89,7 +89,11 @@ def makespan_programme(
 
 @dataclass(slots=True)
 class _Columns:
-    """Columns of a programme: ``rates[k][j]``, GPUs and group per kind k, and a limit per group."""
+    """Coefficients of a makespan programme, by kind of GPU.
+
+    ``rates[k][j]`` is the rate of job j on kind k, ``gpus[k]`` the number of GPUs and ``group[k]``
+    the group of kind k. ``limit[i]`` bounds the sum of a job's shares in group i.
+    """
 
     rates: list[list[float]]
     gpus: list[int]
@@ -124,7 +128,10 @@ def _type_columns(instance: Instance, jobs: Sequence[GangJob]) -> _Columns:
 
 
 def _server_columns(instance: Instance, jobs: Sequence[GangJob]) -> _Columns:
-    """Return one column per type of each kind of server; a server runs one copy of a job."""
+    """Return one column per pair of a server kind and a GPU type, for jobs with several copies.
+
+    Servers of a kind have equal GPUs. A server runs at most one copy of a job.
+    """
     kinds: dict[tuple[tuple[str, int], ...], int] = defaultdict(int)
     for server in instance.servers:
         kinds[tuple(sorted(server.gpus.items()))] += 1
@@ -142,7 +149,7 @@ def _server_columns(instance: Instance, jobs: Sequence[GangJob]) -> _Columns:
 
 
 def divisible_makespan(instance: Instance, engine: Engine, *, forking: bool) -> MakespanInterval:
-    """Return an interval around the optimum of the makespan programme, without releases and rounds.
+    """Return bounds on the optimum of the makespan programme, which ignores releases and rounds.
 
     Parameters
     ----------

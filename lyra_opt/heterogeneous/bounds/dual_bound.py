@@ -1,4 +1,4 @@
-"""Fast proved bounds on the optimum of every objective.
+"""Fast proved bounds on the optimum of the heterogeneous problem, for every objective.
 
 The bounds hold for every solution that the checker accepts, within its tolerances.
 
@@ -69,7 +69,7 @@ def dual_bound(instance: Instance) -> float:
 
 
 def simple_bound(instance: Instance) -> Fraction:
-    """Return the best schedule bound that needs no linear programme."""
+    """Return the tightest bound on a schedule objective that needs no linear programme."""
     if instance.objective is Objective.ROUND_PROGRESS:
         return sum((_progress_alone(instance, job) for job in instance.jobs), Fraction(0))
     earliest = [earliest_completion(instance, job) for job in instance.jobs]
@@ -101,7 +101,10 @@ def _progress_alone(instance: Instance, job: GangJob) -> Fraction:
 
 
 def _one_machine_s(instance: Instance) -> Fraction:
-    """Return the minimum sum of JCTs on one fast machine, with completions rounded up to rounds."""
+    """Return the least sum of JCTs, in seconds, on one preemptive machine as fast as all GPUs.
+
+    Completions are rounded up to the ends of rounds.
+    """
     gpus = sum(instance.gpus_of_type.values())
     round_s = Fraction(instance.round_s)
     jobs = sorted(

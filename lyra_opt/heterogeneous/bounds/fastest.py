@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def best_rate_of(gang: int, gpus: Mapping[str, int], rates: Mapping[str, float]) -> float:
-    """Return the best rate of a gang on some of the given GPUs, 0 if the gang does not fit.
+    """Return the most steps per second of a gang on the given GPUs, 0 if the gang does not fit.
 
     The gang takes types from fastest to slowest until it is complete; the last type sets its rate.
     """
@@ -28,7 +28,7 @@ def best_rate_of(gang: int, gpus: Mapping[str, int], rates: Mapping[str, float])
 
 
 def best_rates_by_server(instance: Instance, job: GangJob) -> list[float]:
-    """Return the best rate of the whole gang on each server, 0 where it does not fit."""
+    """Return the most steps per second of a gang on each single server, 0 if it does not fit."""
     known: dict[tuple[tuple[str, int], ...], float] = {}
     rates = []
     for server in instance.servers:
@@ -40,7 +40,7 @@ def best_rates_by_server(instance: Instance, job: GangJob) -> list[float]:
 
 
 def best_spread_rate(instance: Instance, job: GangJob) -> float:
-    """Return the best rate of a gang spread over several servers, 0 if that is impossible.
+    """Return the most steps per second of a gang on several servers, 0 if it cannot be spread.
 
     Types are added from fastest to slowest until they hold the gang and are on at least two
     servers. A gang can then take one GPU on each of two servers and any other GPUs of these types.
@@ -58,7 +58,7 @@ def best_spread_rate(instance: Instance, job: GangJob) -> float:
 
 
 def most_steps_a_round(instance: Instance, job: GangJob) -> Fraction:
-    """Return the most steps that a job can do in one round, summed over copies with forking.
+    """Return the most training steps that a job, with all its copies, can do in one round.
 
     Complexity O(servers types log types).
     """

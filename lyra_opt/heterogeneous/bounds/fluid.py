@@ -54,11 +54,14 @@ class FluidProgramme:
         return len(self.costs) - 1
 
     def at_most(self, row: Mapping[int, float], right: Fraction | int) -> None:
-        """Add the constraint ``row x <= right``; the caller rounds the floats of `row` safely."""
+        """Add the constraint ``row x <= right`` to the linear programme.
+
+        The caller rounds the floats of `row` to the side that relaxes the programme.
+        """
         self.rows.append((dict(row), Fraction(right)))
 
     def bound(self) -> Fraction | None:
-        """Return a proved lower bound on the optimum; None without multipliers."""
+        """Return a proved lower bound on the optimum; None if the backend has no solution."""
         if not self.costs:
             return Fraction(0)
         import numpy as np
@@ -87,7 +90,10 @@ class FluidProgramme:
         return self._weak_dual([-float(value) for value in result.ineqlin.marginals])
 
     def _weak_dual(self, multipliers: Sequence[float]) -> Fraction:
-        """Return the bound ``sum_i min(0, c_i + (A^T y)_i) u_i - y b`` in rational numbers."""
+        """Return the lower bound that row multipliers y prove by weak duality.
+
+        The bound is ``sum_i min(0, c_i + (A^T y)_i) u_i - y b``, computed in rational numbers.
+        """
         reduced = list(self.costs)
         total = Fraction(0)
         for (row, right), multiplier in zip(self.rows, multipliers, strict=True):
@@ -105,7 +111,7 @@ class FluidProgramme:
 
 
 def fluid_bound(instance: Instance) -> Fraction | None:
-    """Return a proved bound for a schedule objective; None if no programme was solved."""
+    """Return a proved bound on a schedule objective; None if no linear programme was solved."""
     if instance.objective is Objective.ROUND_PROGRESS:
         return _progress_bound(instance)
     if len(instance.jobs) * (len(instance.gpu_types) + 1) > MOST_VARIABLES:
@@ -159,7 +165,11 @@ def _progress_bound(instance: Instance) -> Fraction | None:
 
 
 def _makespan_bound(instance: Instance) -> Fraction | None:
-    """Return a lower bound: the least T such that work released from f on fits into ``T - f``."""
+    """Return a lower bound on the makespan, in seconds; None if the programme was not solved.
+
+    The bound is the least T such that the work released from time f on fits into ``T - f``, for
+    some release times f.
+    """
     programme = FluidProgramme()
     rounds = programme.variable(1, instance.horizon_rounds)
     releases = sorted({instance.first_round(job) for job in instance.jobs})
@@ -189,7 +199,7 @@ def _makespan_bound(instance: Instance) -> Fraction | None:
 
 
 def _completion_bound(instance: Instance) -> Fraction | None:
-    r"""Bound `utility` or the mean JCT, with time cut into segments of whole rounds.
+    r"""Return a bound on the total utility or the mean JCT, with rounds grouped into segments.
 
     ``z_jk`` says whether job j completes in segment k. Its value is that of the first round of the
     segment in which the job could complete. The constraint is ``steps up to the end of k >= due
@@ -244,7 +254,10 @@ def _completion_bound(instance: Instance) -> Fraction | None:
 
 
 def _segments(instance: Instance) -> list[int]:
-    """Return the first round of each segment; early segments are short because they matter more."""
+    """Return the first round of each time segment.
+
+    Early segments are shorter, because early completions matter more.
+    """
     by_size = MOST_VARIABLES // (len(instance.jobs) * (len(instance.gpu_types) + 1))
     rounds, most = instance.horizon_rounds, max(1, min(MOST_SEGMENTS, by_size))
     if rounds <= most:
@@ -255,7 +268,7 @@ def _segments(instance: Instance) -> list[int]:
 def _values(
     instance: Instance, starts: Sequence[int], ends: Sequence[int]
 ) -> list[dict[int, Fraction]]:
-    """Return, for each job, its best utility (or JCT) by the segment in which it completes."""
+    """Return each job's best utility, or least JCT, by the time segment in which it completes."""
     value = jct_s if instance.objective is Objective.MEAN_JCT else worth
     values = []
     for job in instance.jobs:

@@ -1,4 +1,4 @@
-"""Upper bounds on the offline utility from GPU prices, and the best purchase of each job."""
+"""Upper bounds on the offline utility from GPU prices, at which each job buys a schedule."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class PricingOracle:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Numbers of rounds, servers and GPU types."""
+        """Shape of price arrays: numbers of rounds, servers and GPU types."""
         return (self._instance.horizon_rounds, *self.capacity.shape)
 
     @cached_property
@@ -178,7 +178,7 @@ class PricingOracle:
         )
 
     def usage(self, entries: Sequence[RoundEntry]) -> NDArray[np.int64]:
-        """Return the number of GPUs that the entries use, by round, server and type."""
+        """Return the number of GPUs that schedule entries use, by round, server and type."""
         server_at = {server.id: place for place, server in enumerate(self._instance.servers)}
         type_at = {name: place for place, name in enumerate(self._types)}
         used = np.zeros(self.shape, dtype=np.int64)
@@ -190,7 +190,7 @@ class PricingOracle:
 
 
 class PricedRounds:
-    """Prices of GPUs, with the cheapest placements at these prices.
+    """GPU prices by round, server and type, with the cheapest placements of gangs.
 
     Parameters
     ----------
@@ -235,7 +235,10 @@ class PricedRounds:
     def _server_costs(
         self, prices: NDArray[np.float64], gang: int, level: Level
     ) -> NDArray[np.float64]:
-        """Return the cost of the cheapest gang on one server, by round and server."""
+        """Return the least cost of a gang on one server, by round and server.
+
+        The cost is infinite if the gang does not fit.
+        """
         types = list(level.types)
         prices = prices[:, :, types]
         order = np.argsort(prices, axis=2, kind="stable")
@@ -249,7 +252,7 @@ class PricedRounds:
     def _spread_costs(
         self, prices: NDArray[np.float64], gang: int, level: Level
     ) -> NDArray[np.float64]:
-        """Return the cost of the cheapest gang on at least two servers, by round.
+        """Return the least cost of a gang on at least two servers, by round.
 
         If the cheapest GPUs are all on one server, the dearest of them is exchanged for the
         cheapest GPU of another server. GPUs of other servers cost no less, so one exchange is
@@ -320,7 +323,7 @@ class PricedRounds:
 
 
 class _LabelSearch:
-    """The label search of `PricingOracle.buy` for one job.
+    """Labelling search for one job's schedule with the largest payoff at given GPU prices.
 
     Parameters
     ----------
@@ -350,7 +353,10 @@ class _LabelSearch:
         self._history: list[tuple[NDArray[np.int64], NDArray[np.int64], int, int]] = []
 
     def run(self) -> tuple[float, int, list[tuple[int, int, int]]]:
-        """Return the best payoff, its last round, and the purchases as (round, turn, speed)."""
+        """Return the largest payoff, the round of completion, and the purchases of GPUs.
+
+        A purchase is (round, turn, index of the speed).
+        """
         rounds, turns, _ = self._costs.shape
         best, best_round = 0.0, 0
         best_turns: list[tuple[int, int, int]] = []
@@ -387,7 +393,7 @@ class _LabelSearch:
     def _extend(
         self, shares: NDArray[np.float64], costs: NDArray[np.float64], number: int, turn: int
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Let each label wait or take a placement, then drop dominated labels."""
+        """Let each partial schedule (label) wait or take GPUs, and drop dominated labels."""
         of_speed = self._costs[number, turn]
         labels = len(shares)
         offered = np.flatnonzero(np.isfinite(of_speed))
@@ -411,7 +417,7 @@ class _LabelSearch:
     def _merge(
         self, shares: NDArray[np.float64], costs: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Merge labels with nearly equal shares, keeping the largest share and the least cost."""
+        """Merge labels with nearly equal progress, keeping the most progress and the least cost."""
         self.is_exact = False
         grid = MOST_LABELS // 2
         bucket = np.floor(shares * grid).astype(np.int64)
@@ -422,7 +428,7 @@ class _LabelSearch:
         return shares[first], costs[last]
 
     def _path(self, label: int) -> list[tuple[int, int, int]]:
-        """Return the (round, turn, speed) of each purchase of a label, in order."""
+        """Return the purchases of a partial schedule, in order, as (round, turn, speed)."""
         bought = []
         for origin, speed, number, turn in reversed(self._history):
             if speed[label] >= 0:
@@ -443,7 +449,7 @@ SAFETY = 1e-11
 
 
 class UtilityPriceBound(NamedTuple):
-    """An upper bound on the optimum of a utility instance."""
+    """An upper bound on the optimum of a utility instance, with the effort that it took."""
 
     value: float
     """The best bound found."""
@@ -511,7 +517,7 @@ class _PriceSearch:
         self.relaxed: set[str] = set()
 
     def improve(self, prices: NDArray[np.float64], utility: float) -> None:
-        """Scale the prices, then take subgradient steps from the best scale."""
+        """Lower the dual bound by scaling the GPU prices, then by subgradient steps."""
         instance = self._instance
         for scale in SCALES[1:]:
             self.evaluate(scale * prices)
@@ -526,7 +532,7 @@ class _PriceSearch:
             here = np.maximum(0.0, here - (value - utility) / norm * slope)
 
     def evaluate(self, prices: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """Return the dual bound at the given prices, and a subgradient."""
+        """Return the dual bound at the given GPU prices, and a subgradient in the prices."""
         priced = PricedRounds(self._oracle, prices)
         slope = np.broadcast_to(self._oracle.capacity, prices.shape).astype(np.float64)
         value = float((prices * slope).sum())

@@ -25,7 +25,7 @@ DEFAULT_THRESHOLDS_GPU_S = (3_600.0,)
 
 
 class Tiresias(RoundPolicy):
-    """Discretised 2D-LAS: queues by attained service, first come, first served within each.
+    """Tiresias's discretised 2D-LAS: first-come, first-served queues by attained service.
 
     Source: Tiresias (NSDI 2019) and its simulator (SymbioticLab/Tiresias). A job begins in the
     first queue and is demoted when its attained service, GPUs times time, reaches a threshold.
@@ -74,7 +74,7 @@ class Tiresias(RoundPolicy):
         self._placer = GangPlacer(state.servers)
 
     def unchanged_for_s(self, state: RoundState) -> float:
-        """Return the time until a running job is demoted; 0 if waiting jobs may be promoted."""
+        """Return the seconds until a running job is demoted; 0 if waiting jobs may be promoted."""
         if self._promote_knob is not None:
             return 0.0
         least_s = math.inf

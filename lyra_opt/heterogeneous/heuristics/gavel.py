@@ -107,7 +107,7 @@ class _Isolated:
 
 
 class Party(NamedTuple):
-    """A team of one or two jobs, with the jobs' states."""
+    """A team, which is one job or two jobs on the same GPUs, with the jobs' states."""
 
     team: Team
     members: tuple[ActiveJob, ...]
@@ -214,7 +214,7 @@ class GavelRounds(RoundPolicy):
 
     @property
     def shares(self) -> Shares:
-        """The current shares of single jobs, by job and type."""
+        """The current time shares of jobs that do not share GPUs, by job id and GPU type."""
         return {team[0]: of_types for team, of_types in self._shares.items() if len(team) == 1}
 
     def prepare(self, state: RoundState, rng: np.random.Generator) -> None:
@@ -232,7 +232,7 @@ class GavelRounds(RoundPolicy):
         }
 
     def decide(self, state: RoundState) -> Decision:
-        """Place the teams with the highest priorities, which are furthest behind their shares."""
+        """Place the jobs, or pairs of jobs, that are furthest behind their time shares."""
         self._is_stale = self._is_stale or state.is_changed
         is_due = self._reset_s is None or state.now_s - self._reset_s >= self._least_reset_s
         is_due |= not self._newcomers_run and self._reset_s == 0
@@ -279,7 +279,7 @@ class GavelRounds(RoundPolicy):
         return gpu_type in self._shared_types(*jobs)
 
     def _chosen_types(self, parties: Sequence[Party]) -> dict[Team, str]:
-        """Return the GPU type of each chosen team."""
+        """Choose the teams that run, by priority on each GPU type; return the type of each."""
         free = dict(self._capacity)
         chosen: dict[Team, str] = {}
         busy: set[str] = set()
@@ -383,7 +383,7 @@ class GavelRounds(RoundPolicy):
         self._of_type_s[gpu_type] = self._of_type_s.get(gpu_type, 0.0) + time_s
 
     def _reset(self, state: RoundState, parties: Sequence[Party]) -> None:
-        """Recompute the shares, and carry over each team's deficit."""
+        """Recompute the time shares, and carry over the time that each team still lacks."""
         half_s = state.round_s / 2
         if self._reset_s is not None:
             elapsed_s = state.now_s - self._reset_s
@@ -404,7 +404,7 @@ class GavelRounds(RoundPolicy):
         self._is_stale = False
 
     def _best_shares(self, state: RoundState) -> TeamShares:
-        """Return optimal shares of the jobs that some single type can hold."""
+        """Return optimal time shares of the jobs whose gang fits on a single GPU type."""
         usable = [
             replace(active, job=self._attainable(active.job))
             for active in within_time(state.jobs, every=50)
@@ -438,7 +438,7 @@ class GavelRounds(RoundPolicy):
         }
 
     def _question(self, state: RoundState) -> Instance:
-        """Return the share instance whose optimal shares the rounds follow."""
+        """Return the instance whose optimal time shares the rounds approximate."""
         instance = share_instance(state, self._objective, self.name)
         if self._packed:
             kinds = {job.kind for job in instance.jobs}
@@ -453,7 +453,7 @@ class GavelRounds(RoundPolicy):
         )
 
     def _count_isolated(self, state: RoundState) -> None:
-        """Add to each job's virtual time the time that its last steps take on an equal part."""
+        """Add to each job's virtual time that of its last steps on an equal part of the cluster."""
         jobs = len(state.jobs)
         for active in state.jobs:
             job = self._attainable(active.job)
@@ -469,7 +469,7 @@ class GavelRounds(RoundPolicy):
 
 
 def packed_on(rates: Sequence[PackedRate]) -> dict[tuple[str | None, str | None], frozenset[str]]:
-    """Return, for each pair of job kinds, the types on which both have a rate beside each other."""
+    """Return the GPU types on which jobs of two kinds can share GPUs, by pair of kinds."""
     runs = {
         (each.kind, each.beside): {name for name, rate in each.throughput.items() if rate > 0}
         for each in rates
@@ -528,7 +528,7 @@ def _spread_over_types(shares: Shares, instance: Instance) -> Shares:
 
 
 def share_instance(state: RoundState, objective: Objective, name: str = "shares") -> Instance:
-    """Return the share instance of the active jobs, without deadlines that have passed."""
+    """Return a time-share instance of the active jobs, without deadlines that have passed."""
     instance = state.instance(objective, name=name)
     if objective is Objective.COST:
         return replace(instance, jobs=tuple(map(_without_late_deadline, instance.jobs)))
@@ -588,7 +588,7 @@ class RoundShares(HeuristicSolver):
 def shares_of_rounds(
     instance: Instance, rng: np.random.Generator, *, rounds: int = ROUNDS
 ) -> TimeShares:
-    """Return the fraction of its time that each job spent on each type over all rounds."""
+    """Run Gavel's rounds; return the fraction of time that each job spends on each GPU type."""
     state = RoundState(
         gpu_types=instance.gpu_types,
         servers=instance.servers,

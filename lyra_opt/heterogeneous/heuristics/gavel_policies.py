@@ -213,7 +213,7 @@ class GavelFifo(GavelRounds):
         self._least_worth = require_number("least_worth", least_worth, minimum=1)
 
     def decide(self, state: RoundState) -> Decision:
-        """Return placements of jobs with shares; recompute shares if no team can use its share."""
+        """Place the jobs with time shares; recompute the shares if no job can use its own."""
         active = {each.job.id: each for each in state.jobs}
         teams = [team for team in self._shares if active.keys() >= set(team)]
         parties = [Party(team, tuple(active[job] for job in team)) for team in teams]
@@ -226,7 +226,7 @@ class GavelFifo(GavelRounds):
         return super().decide(state)
 
     def _best_shares(self, state: RoundState) -> TeamShares:
-        """Return full shares for the first jobs in order of arrival."""
+        """Return full-time shares for the first jobs to arrive, as many as find GPUs."""
         queue = [self._attainable(active.job) for active in state.jobs]
         queue = [job for job in queue if self._has_share(job)]
         free = {name: self._capacity.get(name, 0) for name in self._types}
@@ -273,7 +273,7 @@ LEAST_KEPT_WORTH = 1.0
 
 
 class GavelGandiva(GavelRounds):
-    """Give teams equal parts of the cluster; if GPUs are scarce, teams are random pairs of jobs.
+    """Give all jobs equal parts of the cluster, as random pairs of jobs if GPUs are scarce.
 
     Jobs share GPUs only if packed rates are known.
 
@@ -310,7 +310,7 @@ class GavelGandiva(GavelRounds):
         self._pairs: list[Team] = []
 
     def _best_shares(self, state: RoundState) -> TeamShares:
-        """Return equal shares of the cluster for all teams."""
+        """Return equal parts of the cluster for all teams, which are single jobs or job pairs."""
         jobs = {active.job.id: active for active in state.jobs if self._has_share(active.job)}
         if not jobs:
             return {}
@@ -329,7 +329,7 @@ class GavelGandiva(GavelRounds):
         return shares
 
     def _teams(self, jobs: dict[str, ActiveJob]) -> list[Team]:
-        """Return kept pairs, newly drawn pairs and single jobs."""
+        """Return the teams that run: pairs of jobs, old and newly drawn, and single jobs."""
         paired = {job for pair in self._pairs for job in pair}
         single = [job for job in jobs if job not in paired]
         for _ in range(len(single)):

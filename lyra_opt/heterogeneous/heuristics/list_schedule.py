@@ -74,7 +74,7 @@ class ListSchedule(HeuristicSolver):
 
 
 class _Search:
-    """The best schedule found so far."""
+    """State of the search over orders of jobs: the best schedule and order so far."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
@@ -126,7 +126,7 @@ def _moved(instance: Instance, order: Sequence[GangJob]) -> Iterator[Sequence[Ga
 
 
 def without_waste(instance: Instance, schedule: RoundSchedule) -> RoundSchedule:
-    """Return the schedule without entries after a completion, or of jobs that never complete.
+    """Return the schedule without rounds after a job's completion and without incomplete jobs.
 
     In ``round_progress`` every entry counts, so all entries are kept.
     """
@@ -184,7 +184,7 @@ def _schedule(instance: Instance, order: Sequence[GangJob]) -> RoundSchedule:
 def _placements(
     instance: Instance, job: GangJob, free: Free, left: Fraction
 ) -> Iterator[Placement]:
-    """Yield the job's placements in a round: one, or several on fast servers with forking."""
+    """Yield a job's placements in a round: the fastest one, or several copies with forking."""
     whole = [
         found
         for server in free
@@ -215,7 +215,10 @@ def _placements(
 
 
 def _fastest(job: GangJob, free: Free, rates: Mapping[str, float]) -> Placement | None:
-    """Return a placement on the fastest free types, taking the fullest servers first."""
+    """Return a gang's placement on the fastest free GPU types; None if too few GPUs are free.
+
+    Among equally fast GPUs, servers with the most free ones come first.
+    """
     cells = sorted(
         (
             (-rates.get(name, 0.0), -count, position, server, name)

@@ -140,8 +140,8 @@ class RoundState:
 class RoundPolicy(Answering, ABC):
     """A policy that decides the placement of every gang at the start of each round.
 
-    An object serves one run, so it may remember earlier decisions. `prepare` is called once, before
-    the first round.
+    An object serves one run, so it may remember earlier decisions. `prepare` is called before the
+    first round, and again when servers are added or removed.
     """
 
     problem = "heterogeneous"
@@ -376,7 +376,10 @@ class GangPlacer:
 
 
 def _on_several(free: FreeGpus, job: GangJob, gpu_type: str) -> Placement | None:
-    """Return GPUs of a type on at least two servers; the fullest server holds at most gang - 1."""
+    """Return GPUs of one type for a gang on at least two servers; None if that is impossible.
+
+    The server with the most free GPUs gives at most gang - 1 of them.
+    """
     counts = {
         server: types[gpu_type]
         for server, types in free.by_server.items()

@@ -109,7 +109,7 @@ class RoundPolicySolver(HeuristicSolver):
 
     @property
     def summary(self) -> str:
-        """The description of the policy, or the default text of solvers."""
+        """One-line description of the policy, or the text for unregistered policies."""
         said = SUMMARIES.get(self.name, super().summary)
         return said[:1].upper() + said[1:]
 
@@ -131,7 +131,7 @@ class RoundPolicySolver(HeuristicSolver):
         return result_of(instance, run_policy(self._make(), instance, rng))
 
     def stopped(self, instance: Instance) -> SolveResult[RoundSchedule]:
-        """Return an empty schedule as the result, if the objective is maximised."""
+        """Return the result of a stopped run: an empty schedule if the objective is maximised."""
         if instance.variant.sense == "min":
             return super().stopped(instance)
         nothing = PolicySchedule(

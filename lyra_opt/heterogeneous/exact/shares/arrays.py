@@ -34,7 +34,7 @@ MOST_HALVINGS = 200
 
 @dataclass(frozen=True, kw_only=True)
 class ShareArrays:
-    """A share instance as arrays.
+    """An instance with a time-share objective, stored as arrays over jobs and GPU types.
 
     Parameters
     ----------
@@ -126,7 +126,10 @@ class ShareArrays:
         )
 
     def solution(self, shares: FloatArray) -> TimeShares:
-        """Convert an array of shares, shape (sets, types), to a solution; zeros are left out."""
+        """Convert time shares from an array of shape (sets, types) to a solution.
+
+        A set is one job, or two jobs on the same GPUs. Zero shares are left out.
+        """
         names, ids = self.type_names, self.job_ids
         alone: dict[str, dict[str, float]] = {}
         packed: dict[str, dict[str, dict[str, float]]] = {}
@@ -142,7 +145,10 @@ class ShareArrays:
         return TimeShares(alone, packed)
 
     def shares(self, solution: TimeShares) -> FloatArray:
-        """Convert a solution to an array of shape (sets, types), ignoring unknown names."""
+        """Convert a solution to an array of time shares, ignoring unknown jobs and GPU types.
+
+        The shape is (sets, types); a set is one job, or two jobs on the same GPUs.
+        """
         rows = [solution.shares.get(job, {}) for job in self.job_ids]
         found = [[row.get(name, 0.0) for name in self.type_names] for row in rows]
         for first, second in self.sets.pairs.tolist():
@@ -156,29 +162,32 @@ class ShareArrays:
 
     @cached_property
     def member_rate(self) -> FloatArray:
-        """Shape (members, types): steps per second of each member of a set."""
+        """Steps per second of each job in each set of jobs, shape (members, types)."""
         return np.concatenate([self.rate, self.pair_rate.reshape(-1, len(self.type_names))])
 
     @property
     def best_rate(self) -> FloatArray:
-        """Shape (jobs,): the job's best steps per second, alone or beside another job."""
+        """The most steps per second of each job, alone or beside another job; shape (jobs,)."""
         best: FloatArray = self.sets.most_of_job(self.member_rate).max(axis=1)
         return best
 
     def throughput(self, shares: FloatArray) -> FloatArray:
-        """Return the steps per second of each job, shape (jobs,)."""
+        """Return the steps per second of each job at given time shares, shape (jobs,)."""
         return self.sets.of_job((self.member_rate * shares[self.sets.of_set]).sum(axis=1))
 
     @property
     def share_value(self) -> FloatArray:
-        """Shape (members, types): Gavel's normalised throughput of a job with a share of 1."""
+        """Gavel's normalised throughput of each job in each set if its time share is 1.
+
+        The shape is (members, types).
+        """
         return (
             self.member_rate * (self.gang / self.weight / self.equal_rate)[self.sets.job][:, None]
         )
 
     @property
     def isolated_s(self) -> FloatArray:
-        """Shape (jobs,): completion time of each job on an equal part of the cluster."""
+        """Completion time in seconds of each job on an equal part of the cluster, shape (jobs,)."""
         return self.isolated_elapsed_s + self.steps / self.isolated_rate
 
     def objective(self, objective: Objective, shares: FloatArray) -> float:
@@ -209,11 +218,11 @@ class ShareArrays:
         return self.level_programme(self.share_value, np.ones(len(self.gang)))
 
     def completions(self) -> ShareProgramme:
-        """Return the linear programme of the makespan, in which v is 1 / makespan."""
+        """Return the linear programme that maximises v = 1 / makespan."""
         return self.level_programme(self.member_rate, self.steps)
 
     def total(self, objective: Objective) -> ShareProgramme:
-        """Return the linear programme of ``throughput``, or of ``cost`` with finite deadlines."""
+        """Return the linear programme for ``throughput``, or for ``cost`` with its deadlines."""
         asks = (
             self.least_rate > 0 if objective is Objective.COST else np.zeros(len(self.gang), bool)
         )
@@ -251,7 +260,7 @@ class ShareArrays:
     def level_programme(
         self, value: FloatArray, level: FloatArray, *, need: FloatArray | None = None
     ) -> ShareProgramme:
-        """Return the programme: maximise v such that each job gets at least level * v + need."""
+        """Return the programme that maximises v if each job gets at least level * v + need."""
         need = np.zeros(len(self.gang)) if need is None else need
         return self._programme(
             value=value, level=level, need=need, has_need=(level > 0) | (need > 0), has_level=True
@@ -287,7 +296,7 @@ class ShareArrays:
 
     @property
     def least_ratio(self) -> float:
-        """Lower bound on the ratio: the largest ratio of a job that always has its best type."""
+        """Lower bound on the finish-time ratio, reached if all jobs always had their best type."""
         best_s = self.elapsed_s + self.steps / self.best_rate
         return float((best_s / self.isolated_s).max())
 
@@ -297,7 +306,7 @@ class ShareArrays:
         return need, -need * self.isolated_s / left_s
 
     def ratio_bound(self, prices: SharePrices) -> float:
-        r"""Return a lower bound on the ratio of ``finish_time_fairness`` that holds for any prices.
+        r"""Return a lower bound on the optimal finish-time ratio that holds for any dual prices.
 
         A ratio rho needs throughputs :math:`n_j(\rho) = R_j / (\rho D_j - t_j)`. So
         :math:`\sum_j y_j n_j(\rho)` is at most the greatest value of any shares at the prices y.

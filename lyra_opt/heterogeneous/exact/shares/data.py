@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareData:
-    """The coefficients of a programme, with one column per set of jobs and usable type.
+    """Scaled coefficients of a share programme, one column per set of jobs and usable type.
 
     Values are scaled to about 1. Rows ``needed_rate`` are divided by their largest coefficient,
     rows ``gpus_of_type`` by the GPUs of the type, and objective and level by their largest
@@ -122,11 +122,11 @@ class ShareData:
 
     @property
     def group(self) -> IntArray:
-        """Shape (entries,): the group of each entry's type."""
+        """Group of the GPU type of each matrix entry, shape (entries,)."""
         return self.programme.group[self.kind[self.column]]
 
     def shares(self, values: Sequence[float] | FloatArray) -> FloatArray:
-        """Return the column values as an array of shape (sets, types)."""
+        """Convert values of the LP columns to time shares, shape (sets, types)."""
         shares = np.zeros(self.programme.usable.shape)
         shares[self.set_, self.kind] = values
         return shares
@@ -137,7 +137,7 @@ class ShareData:
         of_gpus: Sequence[float] | FloatArray,
         of_time: Sequence[float] | FloatArray,
     ) -> SharePrices:
-        """Convert row multipliers, of either sign, to prices in the programme's units."""
+        """Convert multipliers of the LP rows, of either sign, to dual prices in unscaled units."""
         need = np.zeros(self.jobs)
         need[self.needy] = np.abs(np.asarray(of_needs)) * self.gain_scale / self.row_scale
         gpus = np.abs(np.asarray(of_gpus)) * self.gain_scale / self.programme.gpus

@@ -27,7 +27,10 @@ TOLERANCE = 1e-9
 
 
 def build(data: ShareData) -> Any:
-    """Return the model: variables, the constraints in the order of `CONSTRAINTS`, and objective."""
+    """Return the HiGHS model of a share programme: its variables, constraints and objective.
+
+    The constraints are added in the order of `CONSTRAINTS`.
+    """
     import highspy
 
     model = highspy.Highs()
@@ -40,7 +43,7 @@ def build(data: ShareData) -> Any:
 
 
 def add_variables(model: Any, data: ShareData) -> None:
-    """Add ``x_sk >= 0``, the share of set s on type k, and the free level ``v`` as the last."""
+    """Add variables ``x_sk >= 0``, the time share of set s on type k, and last the level ``v``."""
     import highspy
 
     columns, infinity = len(data.set_), highspy.kHighsInf
@@ -148,7 +151,7 @@ class LpSifting(ShareSolver):
     modules, engine = LpHighs.modules, LpHighs.engine
 
     def merged_point_of(self, programme: ShareProgramme) -> SharePoint:
-        """Solve a programme by sifting if it has the right form, else as a whole."""
+        """Solve a share programme by sifting if its form allows that, else in one piece."""
         point, engine = None, partial(_point_of, options=SIMPLEX)
         if is_for_sifting(programme):
             point = limited(programme)

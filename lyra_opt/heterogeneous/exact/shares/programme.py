@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class JobSets:
-    """Sets of one or two jobs, stored as a list of members.
+    """All single jobs and the pairs of jobs that may share GPUs, stored as a list of members.
 
     The first sets, and the first members, are the single jobs in order. Pairs follow, with two
     members each. All code treats single jobs and pairs alike.
@@ -88,33 +88,45 @@ class JobSets:
 
     @cached_property
     def pairs(self) -> IntArray:
-        """Shape (pairs, 2): the two jobs of each pair."""
+        """Positions of the two jobs of each pair, shape (pairs, 2)."""
         return self.job[self.jobs :].reshape(-1, 2)
 
     @cached_property
     def is_paired(self) -> NDArray[np.bool_]:
-        """Shape (jobs,): whether the job is in a pair."""
+        """Whether each job is in a pair that may share GPUs, shape (jobs,)."""
         return np.bincount(self.job[self.jobs :], minlength=self.jobs) > 0
 
     def of_job(self, values: FloatArray) -> FloatArray:
-        """Return, for each job, the sum over its memberships; values have shape (members, ...)."""
+        """Return the sum of each job's values over all sets that contain it.
+
+        `values` has shape (members, ...).
+        """
         found = values[: self.jobs].copy()
         np.add.at(found, self.job[self.jobs :], values[self.jobs :])
         return found
 
     def most_of_job(self, values: FloatArray) -> FloatArray:
-        """Return, for each job, the largest value over its memberships; values (members, ...)."""
+        """Return each job's largest value over all sets that contain it.
+
+        `values` has shape (members, ...).
+        """
         found = values[: self.jobs].copy()
         np.maximum.at(found, self.job[self.jobs :], values[self.jobs :])
         return found
 
     def of_sets(self, values: FloatArray) -> FloatArray:
-        """Return, for each set, the sum over its members; values have shape (members, ...)."""
+        """Return the sum of the values of the one or two jobs in each set.
+
+        `values` has shape (members, ...).
+        """
         pairs = values[self.jobs :]
         return np.concatenate([values[: self.jobs], pairs[::2] + pairs[1::2]])
 
     def most_of_sets(self, values: FloatArray) -> FloatArray:
-        """Return, for each set, the maximum over its members; values have shape (members, ...)."""
+        """Return the largest value of the one or two jobs in each set.
+
+        `values` has shape (members, ...).
+        """
         pairs = values[self.jobs :]
         return np.concatenate([values[: self.jobs], np.maximum(pairs[::2], pairs[1::2])])
 
@@ -131,7 +143,9 @@ MOST_EVEN = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class SharePrices:
-    """Dual prices of a programme, in its own units; any nonnegative values prove a bound.
+    """Dual prices of a share programme's rows: needs of jobs, GPUs, and time of jobs.
+
+    Any nonnegative prices prove a bound.
 
     Parameters
     ----------
@@ -166,7 +180,9 @@ class SharePrices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareProgramme:
-    """The coefficients of a programme, with the symbols of this module's docstring.
+    """A linear programme over time shares, given by its coefficients.
+
+    The symbols are those of the module's docstring.
 
     Parameters
     ----------
@@ -220,12 +236,17 @@ class ShareProgramme:
         return found
 
     def got(self, shares: FloatArray) -> FloatArray:
-        """Return the left side of each job's need row, shape (jobs,); O(members types)."""
+        """Return the value that each job gets from its shares, shape (jobs,); O(members types).
+
+        This is the sum of ``a_jsk x_sk`` in the row of the job's need.
+        """
         worth = np.where(self.usable[self.sets.of_set], self.value, 0.0) * shares[self.sets.of_set]
         return self.sets.of_job(worth.sum(axis=1))
 
     def most(self, prices: SharePrices, *, tolerance: float = TOLERANCE) -> float:
-        """Return an upper bound on sum_sk w_sk x_sk over all shares that the checker accepts.
+        """Return an upper bound on the priced value of all shares that the checker accepts.
+
+        The priced value is ``sum_sk w_sk x_sk``.
 
         Parameters
         ----------
@@ -271,7 +292,7 @@ class ShareProgramme:
         return most / priced if priced > 0 else math.inf
 
     def repaired(self, shares: FloatArray, level: float = 0.0) -> FloatArray:
-        """Turn nearly feasible shares into feasible ones.
+        """Return feasible time shares near the almost feasible shares of an LP engine.
 
         Rows of jobs, then of types, are scaled down; a job may then miss its need by about the
         earlier excess. Engines also lose needs that are small beside a job's possible value,
@@ -303,7 +324,7 @@ class ShareProgramme:
         return (1.0 - part) * kept + part * even
 
     def even_shares(self) -> FloatArray:
-        """Return feasible shares in which each of n jobs gets 1/n of its best type alone.
+        """Return feasible shares that give each of n jobs 1/n of its best type, without packing.
 
         A job that cannot run on any type alone gets nothing.
         """
@@ -316,7 +337,7 @@ class ShareProgramme:
         return even
 
     def needs_met(self, shares: FloatArray) -> float:
-        """Return the smallest fraction of its need that any job gets; 1 if no job has a need."""
+        """Return the least fraction of its required rate that a job gets, 1 if no job has one."""
         asked = self.has_need & (self.need > 0)
         if not asked.any():
             return 1.0
@@ -329,7 +350,7 @@ HASHING = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """A programme in which one job stands for a group of identical jobs.
+    """A share programme in which one merged job represents each group of identical jobs.
 
     The x of the merged job is the x of each of its jobs; its gang is their total gang. A merged
     pair stands for all pairs between two groups. The optimum does not change: averaging the x of

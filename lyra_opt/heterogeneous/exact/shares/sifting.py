@@ -1,4 +1,4 @@
-r"""Solve programmes with many jobs through small programmes over the few uncertain jobs.
+r"""Solve share programmes with many jobs through small ones over jobs with uncertain GPU types.
 
 If a sum is maximised, most jobs may get nothing. It is then enough to prove that they cannot pay
 for their GPUs. In a programme with a level, each job gets a share. At the optimal GPU prices and
@@ -70,7 +70,10 @@ AMPLE = 0.99
 
 
 def is_for_sifting(programme: ShareProgramme) -> bool:
-    """Return whether `sifted` can solve the programme: a level, one group of types, no pairs."""
+    """Return whether `sifted` applies to a programme, which must maximise a level v alone.
+
+    The programme must have few GPU types, in one group, a usable type for each job, and no pairs.
+    """
     runs = programme.usable & (programme.value[: len(programme.usable)] > 0)
     return (
         programme.has_level
@@ -92,7 +95,7 @@ def limited(programme: ShareProgramme) -> SharePoint | None:
 
 
 def sifted(programme: ShareProgramme, engine: Engine) -> SharePoint | None:
-    """Return the optimum of a programme with a level; None if it was not found.
+    """Return the optimum of a programme that maximises a level v; None if it was not found.
 
     Usually two to five programmes of some 50 jobs, plus O(jobs (types^2 + log jobs)).
 
@@ -107,7 +110,10 @@ def sifted(programme: ShareProgramme, engine: Engine) -> SharePoint | None:
 
 
 def is_sum_for_sifting(programme: ShareProgramme) -> bool:
-    """Return whether `sifted_sum` can solve the programme: a sum, no needs, no pairs."""
+    """Return whether `sifted_sum` applies to a programme, which must maximise a plain sum.
+
+    The programme must have no level, no needs and no pairs of jobs.
+    """
     return (
         not programme.has_level
         and not programme.has_need.any()
@@ -116,7 +122,7 @@ def is_sum_for_sifting(programme: ShareProgramme) -> bool:
 
 
 def sifted_sum(programme: ShareProgramme, engine: Engine) -> SharePoint | None:
-    """Return the optimum of a sum, found through programmes of the jobs that may get a share.
+    """Solve a programme that maximises a sum, through programmes of jobs that may get a share.
 
     For each type, the jobs with the largest gain per GPU are chosen, until they would hold all GPUs
     of all types. Further programmes add the jobs that can pay at the prices found. If no other job
@@ -186,7 +192,7 @@ def _sums(numbers: IntArray, values: FloatArray, count: int) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class _Reduced:
-    """A programme of some jobs, with columns that represent the other jobs.
+    """A small share programme of the uncertain jobs, with columns that represent all other jobs.
 
     Its jobs are, in this order: the single jobs, one job per family, and, for each type, the GPUs
     used by fixed jobs, GPUs that can be bought and GPUs that can be sold.
@@ -210,12 +216,12 @@ class _Reduced:
     fixed: BoolArray
 
     def has_bought(self, shares: FloatArray) -> bool:
-        """Return whether GPUs were bought, which means that some price is too low."""
+        """Return whether the small programme buys GPUs, so that some GPU price is too low."""
         types = shares.shape[1]
         return bool(shares[len(shares) - 2 * types : len(shares) - types].max() > NOTHING)
 
     def has_sold(self, shares: FloatArray) -> bool:
-        """Return whether GPUs were sold, which means that some price is too high."""
+        """Return whether the small programme sells GPUs, so that some GPU price is too high."""
         return bool(shares[len(shares) - shares.shape[1] :].max() > NOTHING)
 
 
@@ -230,7 +236,7 @@ class _Sifting:
         self._iterations = 0
 
     def limited(self) -> SharePoint | None:
-        """Return the optimum if it is the highest possible level; None if that was not proved."""
+        """Return the optimum if one job's best rate limits the level; None if this is unproved."""
         programme, jobs = self._programme, self._jobs
         if not math.isfinite(self._highest):
             return None
@@ -250,7 +256,7 @@ class _Sifting:
         return None
 
     def point(self) -> SharePoint | None:
-        """Return the optimum; None if it was not found."""
+        """Return the optimum of a programme that maximises a level v; None if it was not found."""
         guess = self._guess()
         if guess is None:
             return None
@@ -297,7 +303,7 @@ class _Sifting:
         return point
 
     def _guess(self) -> tuple[FloatArray, float] | None:
-        """Return prices and a level from a programme of averaged jobs with about equal needs."""
+        """Guess GPU prices and the level from a programme of averaged jobs; None if that fails."""
         programme, jobs = self._programme, self._jobs
         best = np.where(jobs.best_value > 0, jobs.best_value, 1.0)
         order = jobs.order
@@ -319,7 +325,9 @@ class _Sifting:
         return (prices, point.level) if prices.any() else None
 
     def _merged(self, jobs: IntArray, number: IntArray, models: IntArray) -> ShareProgramme:
-        """Merge the jobs with equal `number` into one job with the rate ratios of a model job.
+        """Return a programme in which jobs with an equal `number` are merged into one job.
+
+        The merged job has the rate ratios of a model job.
 
         The share of a merged job is the mean of its jobs' shares, weighted by gangs.
         """
@@ -342,7 +350,7 @@ class _Sifting:
         )
 
     def _in_units_of_level(self, now: Vertices) -> Vertices:
-        """Return the vertices with prices scaled so that raising the level by 1 costs 1."""
+        """Return the vertices with GPU prices scaled so that raising the level v by 1 costs 1."""
         by_job = self._jobs.need_price(now, now.prices) * self._programme.level
         costs = float(by_job[now.cost < np.inf].sum())
         return now._replace(prices=now.prices / costs) if costs > 0 else now
@@ -400,7 +408,10 @@ class _Sifting:
         return _Reduced(small, lonely, in_family, family, ~free)
 
     def _margin(self, now: Vertices, in_doubt: int) -> float:
-        """Return the margin within which `in_doubt` families are uncertain."""
+        """Return the relative price change within which `in_doubt` families may change GPU types.
+
+        A family is a set of jobs with equal rate ratios.
+        """
         families = self._jobs.family[self._jobs.order]
         leads = self._jobs.order[np.append(True, families[1:] != families[:-1])]
         if len(leads) <= in_doubt:
@@ -409,7 +420,7 @@ class _Sifting:
         return min(LARGEST_MARGIN, float(doubts[in_doubt]))
 
     def _use(self, now: Vertices, who: BoolArray) -> tuple[FloatArray, FloatArray]:
-        """Return the GPUs of each type that some jobs use, and the change per unit of level."""
+        """Return the GPUs of each type that the jobs `who` use, and their growth with the level."""
         types, gang = len(now.prices), self._programme.gang
         one = np.flatnonzero(who)
         more = gang * self._programme.level * now.per_need
@@ -422,7 +433,10 @@ class _Sifting:
         return use, slope
 
     def _wants_other(self, now: Vertices, later: Vertices) -> BoolArray:
-        """Return which jobs cannot or should not keep their vertex at later prices and level."""
+        """Return which jobs must or should change their vertex at new prices and a new level.
+
+        A vertex is a mix of one or two GPU types.
+        """
         share, rest = self._both(now, later.level)
         second = np.where(now.second >= 0, later.prices[now.second], 0.0)
         paid = self._programme.gang * (share * later.prices[now.first] + rest * second)
@@ -445,7 +459,7 @@ class _Sifting:
         return shares
 
     def _limited_point(self, now: Vertices) -> SharePoint | None:
-        """Return the highest possible level, limited by one job, if the GPUs suffice for all jobs.
+        """Return the optimum at the level that one job limits; None if the GPUs do not suffice.
 
         All GPU prices are then 0.
         """
@@ -485,7 +499,7 @@ class _Sifting:
         )
 
     def _proved(self, point: SharePoint) -> SharePoint | None:
-        """Return the point if its prices prove its level; else None."""
+        """Return the solution if its dual prices prove its level, else None."""
         assert point.prices is not None
         bound = self._programme.dual_bound(point.prices, tolerance=0.0)
         return point if bound - point.level <= LEVEL_GAP * abs(point.level) else None

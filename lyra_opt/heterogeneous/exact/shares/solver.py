@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SharePoint:
-    """An engine's unverified solution of a programme.
+    """An LP engine's unverified primal and dual solution of a share programme.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class SharePoint:
 
 @dataclass(slots=True)
 class _Run:
-    """The best solution and bound so far, with effort counters.
+    """State of a share solver's run: the best solution and bound so far, and effort counters.
 
     `value` and `bound` are multiplied by `sign`, so that larger values are better.
     """
@@ -208,7 +208,7 @@ class ShareSolver(Solver):
 
 
 def _concluded(run: _Run) -> SolveResult[TimeShares]:
-    """Return the result of a run."""
+    """Return the `SolveResult` for the best solution and bound of a run."""
     stopped = StoppedBy.TIME if is_out_of_time() and not run.is_proved else None
     bound = run.sign * run.bound if math.isfinite(run.bound) else None
     solution = run.solution
@@ -260,7 +260,7 @@ def _solve_once(
 
 
 def _solve_finish_times(run: _Run) -> None:
-    """Follow the tangents of finish-time fairness from the best known ratio."""
+    """Minimise the finish-time ratio by linear programmes with tangents at successive ratios."""
     arrays = run.arrays
     run.offer_bound(arrays.least_ratio * (1 - TOLERANCE))
     # At the least ratio, a job would have to finish in no time, so the search starts above.
@@ -283,7 +283,7 @@ def _solve_finish_times(run: _Run) -> None:
 
 
 def _solve_with_deadlines(run: _Run) -> bool:
-    """Solve ``cost``; return whether no shares can meet all deadlines."""
+    """Solve the objective ``cost``; return whether the deadlines are proved infeasible."""
     arrays = run.arrays
     if not np.isfinite(arrays.least_rate).all():
         return True
@@ -324,7 +324,7 @@ def _solve_with_deadlines(run: _Run) -> bool:
 
 
 def _mixed(programme: ShareProgramme, shares: FloatArray, safe: FloatArray) -> FloatArray:
-    """Mix in just enough of `safe` that the shares meet all deadlines."""
+    """Mix `shares` with just enough of the feasible shares `safe` to meet all deadlines."""
     enough = 1.0 - TOLERANCE / 2
     if programme.needs_met(shares) >= enough:
         return shares

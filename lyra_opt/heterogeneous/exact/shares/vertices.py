@@ -1,4 +1,4 @@
-r"""The cheapest vertex of each job at given GPU prices and a level.
+r"""The cheapest mix of one or two GPU types (vertex) for each job at given prices and a level.
 
 A job needs :math:`q_j v + d_j` and may run for its time m. It meets this need at the least cost
 :math:`n_j \sum_k p_k x_k` at a vertex. A vertex uses one type k with
@@ -30,7 +30,7 @@ ROUNDING = 1e-12
 
 
 class Vertices(NamedTuple):
-    """The cheapest vertex of each job at given prices and a level.
+    """The cheapest mix of one or two GPU types (vertex) of each job at given GPU prices.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Vertices(NamedTuple):
 
 
 class JobVertices:
-    """The vertices of the jobs of a programme with a level and without pairs.
+    """Finds the cheapest vertex of each job, for programmes with a level and without pairs.
 
     Parameters
     ----------
@@ -93,17 +93,17 @@ class JobVertices:
 
     @cached_property
     def ratio(self) -> FloatArray:
-        """Shape (types, jobs): rate on each type divided by the rate on the job's best type."""
+        """Rate on each GPU type divided by the rate on the job's best type, shape (types, jobs)."""
         return self.value / np.where(self.best_value > 0, self.best_value, 1.0)
 
     @cached_property
     def order(self) -> IntArray:
-        """Shape (jobs,): positions sorted so that jobs with similar ratios are adjacent."""
+        """Positions of the jobs, sorted so that similar rate ratios are adjacent; shape (jobs,)."""
         return np.lexsort(self.ratio)
 
     @cached_property
     def family(self) -> IntArray:
-        """Shape (jobs,): index, from 0, of the family of jobs with equal ratios."""
+        """Index, from 0, of each job's family of jobs with equal rate ratios, shape (jobs,)."""
         ratio = np.round(self.ratio[:, self.order] * SAME_RATIOS)
         is_new = (ratio[:, 1:] != ratio[:, :-1]).any(axis=0)
         family = np.zeros(len(self.order), dtype=np.int64)
@@ -112,21 +112,21 @@ class JobVertices:
 
     @cached_property
     def enough(self) -> FloatArray:
-        """Shape (jobs,): value that a job gets from its slowest usable type in all its time."""
+        """Value of each job that spends all its time on its slowest usable type, shape (jobs,)."""
         least = np.where(self.value > 0, self.value, np.inf).min(axis=0)
         found: FloatArray = least * self.time
         return found
 
     @cached_property
     def highest(self) -> FloatArray:
-        """Shape (jobs,): the highest level at which the job's best type meets its need."""
+        """Highest level at which each job's best GPU type meets its need, shape (jobs,)."""
         most = self.best_value * self.time - self._need
         infinite = np.full(len(most), np.inf)
         found: FloatArray = np.divide(most, self._level, out=infinite, where=self._level > 0)
         return found
 
     def at(self, prices: FloatArray, level: float) -> Vertices:
-        """Return the cheapest vertex of each job; O(jobs types^2)."""
+        """Return each job's cheapest vertex at given GPU prices and a level; O(jobs types^2)."""
         types, most = len(prices), self.time * (1 + ROUNDING)
         need = self._level * level + self._need
         cost = np.empty((len(self._first), len(need)))
@@ -181,7 +181,7 @@ class JobVertices:
         )
 
     def share_at(self, vertices: Vertices, level: float) -> FloatArray:
-        """Return each job's share of its first type if the level changes and its vertex stays."""
+        """Return each job's share of its first GPU type if it keeps its vertex at another level."""
         more: FloatArray = self._level * (level - vertices.level) * vertices.per_need
         return vertices.share + more
 

@@ -47,7 +47,7 @@ SLACK = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobGroup:
-    """The jobs of an entity, such as a team.
+    """The jobs of an entity, such as a team, with the rule for dividing time among them.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def fill(
 
 
 def _most(programme: ShareProgramme, prices: SharePrices) -> tuple[float, FloatArray]:
-    """Return the largest possible rise of the level, and prices of the needs that prove it.
+    """Return an upper bound on the rise of the level, and the prices of needs that prove it.
 
     No job can rise beyond a level by more than the gap between the level and this bound, over its
     price.

@@ -86,7 +86,7 @@ class HadarE(RoundPolicy):
 
 
 def _worth(active: ActiveJob, state: RoundState, rate: float) -> float:
-    """Return the utility of a job if it keeps a speed to its end; 0 at speed 0."""
+    """Return the utility of a job that runs at a constant rate until it completes; 0 at rate 0."""
     if not rate:
         return 0.0
     rounds = rounds_to_run(active.steps_left, rate, state.round_s)
@@ -94,7 +94,7 @@ def _worth(active: ActiveJob, state: RoundState, rate: float) -> float:
 
 
 def _best_on_one_server(free: FreeGpus, job: GangJob, without: Sequence[str]) -> Placement | None:
-    """Return the fastest free gang on a server not in `without`; None if no server has room.
+    """Return a gang's fastest placement on a server not in `without`; None if no server has room.
 
     Ties go to the server with the fewest free GPUs, then to file order. The slowest GPUs that allow
     the speed are taken first.

@@ -1,4 +1,6 @@
-"""The inner loop of `hadar`: a bounded dynamic programme over the queue, with FIND_ALLOC inside.
+"""The inner loop of Hadar: a bounded dynamic programme over the queue that places the jobs.
+
+For each job it calls `find_allocation`, the paper's FIND_ALLOC.
 
 A cell is a pair of a server and a GPU type that it has; the cells of a server are adjacent. All
 arrays are flat.
@@ -13,7 +15,7 @@ from lyra_opt.core.kernels import kernel
 
 
 class Market(NamedTuple):
-    """The cells of the cluster and the prices of their GPUs.
+    """GPUs of the cluster and their prices, by cell: a server and one of its GPU types.
 
     Parameters
     ----------
@@ -139,7 +141,9 @@ def fill_basket(
     offer: Any,
     trial: Any,
 ) -> Any:
-    """Choose the cheapest GPUs for a gang at a given rate; return the number of cells and the cost.
+    """Choose the cheapest GPUs on which a gang reaches a given rate, and return their cost.
+
+    Returns the number of cells (a server and a GPU type) that are used, and the cost.
 
     Cells from ``begin`` to ``end`` are considered; they must hold the gang. Among equal prices the
     cell with the most free GPUs comes first. A gang to be spread takes at most gang - 1 GPUs of a
@@ -188,8 +192,7 @@ def find_allocation(
 
     The candidates for each slowest type are the cheapest GPUs of each server with enough GPUs, and
     the cheapest GPUs of all servers. The result goes to ``basket.best``. The number of cells is 0
-    if no placement is worth more than it costs. No free GPU
-    may cost less than ``least_price``.
+    if no placement is worth more than it costs. No free GPU may cost less than ``least_price``.
     """
     gang = buyers.gangs[job]
     servers = len(market.first_cell) - 1
@@ -269,7 +272,9 @@ def take(
     beam: Any,
     basket: Any,
 ) -> Any:
-    """Add the state in which the job runs, if it pays; return the states and if GPUs were free.
+    """Add the search state in which a job runs, if the job's payoff is above 0.
+
+    Returns the number of states, with the new one, and whether the old state had free GPUs.
 
     The states from ``states`` to ``grown`` are successors in which the job runs.
     """
@@ -350,7 +355,10 @@ def keep_best(states: Any, job: Any, buyers: Any, market: Any, offer: Any, beam:
 
 @kernel
 def allocate_queue(buyers: Any, market: Any, offer: Any, beam: Any, basket: Any, path: Any) -> Any:
-    """Choose the jobs that run; return their takes (last one first), their number and placements.
+    """Choose the jobs that run, and their GPUs, by a bounded dynamic programme over the queue.
+
+    A take is the choice that a job runs. Returns the takes (last job first), their number, and the
+    placements of all takes.
 
     At each job a state takes or skips it. State 0 holds the initial free GPUs. ``path`` has room
     for one take per job.

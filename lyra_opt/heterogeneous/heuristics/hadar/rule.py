@@ -35,7 +35,7 @@ LOG_LEAST_SHARE = log(1e-12)
 
 @dataclass(frozen=True, slots=True)
 class PriceRange:
-    """Price of a GPU of a type in a round: lowest if all GPUs are idle, highest if all are used.
+    """Range of a GPU's price for one type: lowest if all GPUs are idle, highest if all are used.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class PriceRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricedJobs:
-    """Data of the active jobs from which the price ranges follow.
+    """Gangs, run times and utilities of the active jobs, from which Hadar's prices follow.
 
     Parameters
     ----------
@@ -90,7 +90,10 @@ def rounds_to_run(steps: float, rate: float, round_s: float) -> int:
 def all_rounds_to_run(
     steps: NDArray[np.float64], rates: NDArray[np.float64], round_s: float
 ) -> NDArray[np.float64]:
-    """Return `rounds_to_run` for arrays that broadcast; rates may be inf."""
+    """Return the number of rounds, at least 1, that each job needs at each rate.
+
+    This is `rounds_to_run` for arrays that broadcast; rates may be inf.
+    """
     return np.maximum(1.0, np.ceil(steps / (rates * round_s) * (1 - 1e-9)))
 
 
@@ -135,7 +138,9 @@ def price_ranges(jobs: PricedJobs, gpus: int) -> list[PriceRange]:
 
 
 def competitive_ratio(ranges: Sequence[PriceRange]) -> float:
-    """Return 2 alpha, where alpha = max(1, ln(U_max / U_min)) over the types.
+    """Return Hadar's competitive ratio 2 alpha, with alpha = max(1, ln(U_max / U_min)).
+
+    The maximum runs over the GPU types.
 
     The form is from memory (high confidence). It is a theorem only in the setting of
     `lyra_opt.heterogeneous.heuristics.hadar.solver`; elsewhere it only serves for comparison with
@@ -277,7 +282,7 @@ class Hadar(RoundPolicy):
         return self._rates[job.id]
 
     def _taken(self, buyers: Buyers, market: Market) -> Iterator[tuple[int, list[int]]]:
-        """Yield each chosen job's queue position, with a flat list of cells and GPU counts."""
+        """Choose the jobs that run; yield the queue position of each, with cells and GPU counts."""
         jobs, types, cells = len(buyers.gangs), market.types, len(market.capacity)
         states, most = 2 * self._width + 1, 2 * int(buyers.gangs.max())
         beam = Beam(
@@ -311,7 +316,7 @@ class Hadar(RoundPolicy):
             yield int(take) // self._width, list(placements[most * take : most * (take + 1)])
 
     def _placement(self, pairs: Sequence[int]) -> Placement:
-        """Return a placement by names from pairs (cell, GPUs); zeros are padding."""
+        """Convert a flat list of pairs (cell, GPUs) to a placement; zeros are padding."""
         placement: Placement = {}
         for cell, count in zip(pairs[::2], pairs[1::2], strict=True):
             if count:

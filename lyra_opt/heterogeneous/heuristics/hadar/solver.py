@@ -130,7 +130,7 @@ LARGEST_EXPONENT = 700.0
 
 
 class _Market:
-    """GPUs sold so far, and the prices of the next ones, for `commit`.
+    """GPUs bought so far in `commit`, and the next GPU's price by round, server and type.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ class _Market:
 def _log_most(
     instance: Instance, jobs: list[GangJob], alone: Mapping[str, float]
 ) -> NDArray[np.float64]:
-    """Return, by type, ln of the largest utility of a job that can use the type; else -inf."""
+    """Return ln of the largest utility of a job on each GPU type, -inf if no job can use it."""
     most = []
     for gpu_type in instance.gpu_types:
         usable = [
@@ -194,7 +194,7 @@ def _log_most(
 
 
 def _log_least(instance: Instance, jobs: list[GangJob], oracle: PricingOracle, cells: int) -> float:
-    """Return ln of Hadar's U_min over the jobs that can complete, with all rounds in eta.
+    """Return the logarithm of Hadar's lowest price U_min, with the GPUs of all rounds in eta.
 
     U_min = min_j U_j(T - a_j) / (t_j^max W_j) / (4 eta), 1 / eta = min_j t_j^max W_j / (GPUs
     times rounds); see `lyra_opt.heterogeneous.heuristics.hadar.rule.price_ranges`.
@@ -219,7 +219,7 @@ def _grown(exponent: float) -> float:
 
 
 class HadarCertificate(NamedTuple):
-    """A schedule for a utility instance, with its bound and competitive ratio."""
+    """A schedule by Hadar, with an upper bound on the optimal utility and a competitive ratio."""
 
     run: PolicySchedule
     """The schedule of the run."""
