@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @declared()
 class Report(CheckReport):
-    """The result of `check`."""
+    """The result of checking a solution: its violations, or its objective and further figures."""
 
     objective: Number | None = key(ANY_NUMBER, "value of the instance's objective", default=None)
     placed_gpus: int | None = key(Integer(), "GPUs of the gangs that start", default=None)

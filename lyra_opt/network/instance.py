@@ -294,7 +294,10 @@ class GangPlacement:
 
 @declared(kw_only=False)
 class Solution:
-    """The placements of all gangs that start; other jobs keep waiting, and `check` verifies it."""
+    """The placements of all gangs that start; all other gangs keep waiting.
+
+    `check` verifies a solution.
+    """
 
     placements: TablesOf[GangPlacement] = key(
         ListOf(Table(GangPlacement), least=0),

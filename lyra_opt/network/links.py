@@ -23,7 +23,10 @@ LARGEST_LATENCY_S = 1e3
 
 
 class Tier(IntEnum):
-    """Network tiers, nearest first: the slowest part of the network that a gang uses."""
+    """The network tier that a gang spans, which is one machine, one rack or several racks.
+
+    It is the slowest part of the network that the gang uses. The nearest tier comes first.
+    """
 
     MACHINE = 0
     """All GPUs are in one machine, which includes a single GPU."""
@@ -43,7 +46,7 @@ TIER_OF_LABEL: Mapping[str, Tier] = {tier.label: tier for tier in Tier}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """The bandwidth and latency between the units of a tier.
+    """The bandwidth and latency of one kind of network link.
 
     Parameters
     ----------
@@ -64,7 +67,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkSet:
-    """The links of all tiers.
+    """A named set of network links, with one kind of link per tier.
 
     Parameters
     ----------
@@ -87,7 +90,10 @@ class LinkSet:
         return (self.machine, self.rack, self.network)[tier]
 
     def with_latency(self, latency_s: Mapping[str, float]) -> LinkSet:
-        """Return a copy with some latencies replaced, by tier label; its name states them."""
+        """Return a copy of the link set with new latencies, in seconds, for some tiers.
+
+        The latencies are given by tier label, and the new name states them.
+        """
         changed = {
             label: replace(self.at(TIER_OF_LABEL[label]), latency_s=value)
             for label, value in latency_s.items()

@@ -74,7 +74,11 @@ class NetworkProblem(Problem):
         return {}
 
     def proof_point(self, instance: Instance, solution: Solution) -> Mapping[str, int]:
-        """Return a solution as proof variables: gangs, GPUs of spread gangs, machine states."""
+        """Return the non-zero values of the variables in proofs, by name, for a given solution.
+
+        Variables state where gangs start, which GPUs gangs on several machines use, and which
+        machines stay idle or partly free.
+        """
         point: dict[str, int] = defaultdict(int)
         rack_of = {machine.id: machine.rack for machine in instance.machines}
         left = {machine.id: machine.free_gpus for machine in instance.machines}

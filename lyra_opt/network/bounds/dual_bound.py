@@ -76,7 +76,7 @@ PROVED = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """Prices of room for gangs on machines and racks, and of GPUs for the network.
+    """Dual prices: of a gang's place on a machine or in a rack, and of a GPU across racks.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class Prices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementPriceBound:
-    """An upper bound with the prices that prove it.
+    """An upper bound on the value of every placement, with the prices that prove it.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class PlacementPriceBound:
     rounds: int
 
     def times(self, scale: Fraction) -> PlacementPriceBound:
-        """Return the bound after all values are multiplied by `scale`."""
+        """Return the bound and its prices for gang values multiplied by `scale`."""
 
         def scaled(price: float) -> float:
             return float(Fraction(price) * scale)
@@ -129,14 +129,14 @@ class PlacementPriceBound:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A gang's value at each tier; 0 where it must not start."""
+    """The size of a gang and its value at each network tier, 0 where it must not start."""
 
     gang: int
     values: tuple[Fraction, Fraction, Fraction]
 
 
 def price_bound(instance: Instance, offers: Sequence[Offer]) -> PlacementPriceBound | None:
-    """Return an upper bound from the best prices; None if the instance is too large.
+    """Return an upper bound on the value of every placement; None if the instance is too large.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def _scaled(offer: Offer, scale: Fraction) -> Offer:
 
 
 class _Relaxation:
-    """The linear programme over patterns, and the exact bound at given prices."""
+    """The linear programme over patterns of racks, and the exact bound at given prices."""
 
     def __init__(
         self, instance: Instance, offers: Sequence[Offer], *, racks_are_whole: bool
@@ -251,7 +251,7 @@ class _Relaxation:
         return work
 
     def solve(self) -> PlacementPriceBound:
-        """Add patterns until no pattern improves the prices."""
+        """Return the best bound, by adding rack patterns until no pattern improves the prices."""
         columns: list[tuple[int, ...]] = []
         known: set[tuple[int, ...]] = set()
         best: tuple[int, Prices] | None = None
@@ -278,7 +278,7 @@ class _Relaxation:
         return PlacementPriceBound(value=least_units / self.units, prices=best[1], rounds=rounds)
 
     def _first_prices(self) -> Prices:
-        """Return one price for all GPUs, at which demand meets the number of free GPUs."""
+        """Return initial prices: one price per GPU at which demand meets the free GPUs."""
         best = np.array([float(max(offer.values)) for offer in self.offers]) / self.gang
         order = np.argsort(-best, kind="stable")
         asked = np.cumsum((self.gang * self.copies)[order])
@@ -289,7 +289,7 @@ class _Relaxation:
         return Prices(machine=by_size, rack=by_size, network=price)
 
     def _bound_at(self, prices: Prices) -> tuple[int, list[tuple[int, ...]], Prices]:
-        """Return the bound in integer units, the racks' patterns and the rounded prices."""
+        """Return the bound at given prices in integer units, with patterns and rounded prices."""
         own, network = self._whole_units(prices)
         gains = self._gains(own, network)
         patterns = self._patterns(own, network)
@@ -310,7 +310,7 @@ class _Relaxation:
         return total + self._earned(patterns), keys, rounded
 
     def _whole_gangs_bound(self, prices: Prices) -> int:
-        """Return the bound from a knapsack of whole gangs that share all free GPUs, in units."""
+        """Return the bound, in integer units, from a knapsack of whole gangs over all free GPUs."""
         own, network = self._whole_units(prices)
         own = np.maximum(own - self.sizes * network, 0)
         gains = self._gains(own, 0)
@@ -344,7 +344,7 @@ class _Relaxation:
         return own, min(max(round(Fraction(prices.network) * self.units), least), most)
 
     def _gains(self, own: np.ndarray, network: int) -> np.ndarray:
-        """Return each gang's gain at its best tier, at least 0."""
+        """Return each gang's value minus its price at the best tier, at least 0."""
         paid = np.stack((own[0][self.size_of], own[1][self.size_of], self.gang * network), axis=1)
         gains = np.where(self.integer_values > 0, self.integer_values - paid, 0).max(axis=1)
         return np.asarray(np.maximum(gains, 0), np.int64)
@@ -398,7 +398,9 @@ class _Relaxation:
         return [tuple(line) for line in table.tolist()]
 
     def _master(self, columns: Sequence[tuple[int, ...]]) -> tuple[Prices, float] | None:
-        """Return the dual prices and the value of the best mixture of the given patterns.
+        """Solve the master programme over given patterns; return its dual prices and its value.
+
+        None if the backend does not solve it.
 
         Rows: each gang at most once; places on machines, then in racks, by size; GPUs of the
         network; one pattern per rack.
@@ -482,7 +484,7 @@ def dual_bound(instance: Instance) -> int | float:
 
 
 def offers_of(instance: Instance) -> list[Offer]:
-    """Return, sorted, the values of all gangs that could start if they were alone."""
+    """Return the sizes and values of all gangs that could start alone, in sorted order."""
     rooms = _rooms(instance)
     offers = []
     for job in within_time(instance.jobs):

@@ -14,7 +14,9 @@ NONE = -(2**62)
 
 
 class Racks(NamedTuple):
-    """Machines of each class of racks, from ``first_machine[class]`` on: free GPUs and all GPUs.
+    """Free GPUs and all GPUs of the machines in each class of equal racks.
+
+    The machines of a class start at ``first_machine[class]``.
 
     ``spans`` says whether gangs may span several machines of the rack.
     """
@@ -26,7 +28,9 @@ class Racks(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """Prices that gangs pay, for each gang size in increasing order, and the number of such gangs.
+    """The price that gangs of each size pay for a place, and the number of these gangs.
+
+    Sizes are in increasing order.
 
     ``counts`` and ``prices`` have an entry for (tier, size) at ``tier sizes + size``, where tier 0
     is for gangs on one machine and tier 1 for gangs in one rack. The network pays ``network_price``
@@ -41,7 +45,7 @@ class Demand(NamedTuple):
 
 
 class Fills(NamedTuple):
-    """Scratch arrays: best fills of a machine and of a rack, by exact number of GPUs used.
+    """Scratch arrays for the best ways to fill a machine or rack with gangs, by GPUs used.
 
     ``most_within`` is the most that a machine earns with at most a given number of GPUs, and
     ``where_within`` the number used. Machine arrays have one entry more than the most free GPUs on
@@ -57,7 +61,7 @@ class Fills(NamedTuple):
 
 
 class Passing(NamedTuple):
-    """Scratch arrays: earnings of the machines so far, by number of GPUs passed to their rack.
+    """Scratch arrays for the best earnings of a rack's machines, by GPUs passed to the rack.
 
     ``passed_by`` is the number of these GPUs that the last machine passes; it has one row per
     machine, as long as the other arrays.
@@ -102,7 +106,9 @@ def fill_exactly(room: Any, offset: Any, demand: Any, best: Any, taken: Any) -> 
 
 @kernel
 def use_of(kept: Any, is_whole: Any, penalty: Any, fills: Any) -> Any:
-    """Return the income of a machine's kept GPUs, the GPUs used, and whether it is partly free.
+    """Return the best income of a machine from the GPUs that it does not pass to its rack.
+
+    Also returns the number of GPUs used, and 1 if the machine stays partly free, else 0.
 
     ``is_whole`` says whether all GPUs of the machine are free and it keeps all of them.
     """
@@ -125,7 +131,10 @@ def use_of(kept: Any, is_whole: Any, penalty: Any, fills: Any) -> Any:
 
 @kernel
 def pass_on(group: Any, racks: Any, penalty: Any, fills: Any, passing: Any) -> Any:
-    """Let each machine of a rack pass GPUs to the rack; return the most that they can pass."""
+    """Compute the best earnings of a rack's machines for each number of GPUs passed to the rack.
+
+    Returns the largest number that the machines can pass.
+    """
     best = passing.best
     before = passing.before
     begin = racks.first_machine[group]

@@ -93,23 +93,23 @@ class FixedTimers(TimerRule):
         ]
 
     def timers_s(self, state: PlacementState, job: int) -> tuple[float, float]:
-        """Return the timers of the gang's size class; O(log classes)."""
+        """Return the rack and network timers of a gang's size, in seconds; O(log classes)."""
         place = bisect_left(self._largest, state.waiting.gang[job]) if self._largest else 0
         rack, network = self._leases[place]
         return rack * state.lease_s, network * state.lease_s
 
 
 class GivenTimers(TimerRule):
-    """The timers that the instance states for each gang."""
+    """Delay timers as stated in the instance, one pair per gang."""
 
     def timers_s(self, state: PlacementState, job: int) -> tuple[float, float]:
-        """Return the gang's own timers."""
+        """Return the rack and network timers that the instance states for a gang, in seconds."""
         waiting = state.waiting
         return float(waiting.rack_timer_s[job]), float(waiting.network_timer_s[job])
 
 
 class AutoTuner(TimerRule):
-    """Timers set to the mean plus two standard deviations of recent waits of equal-sized gangs.
+    """Dally's tuned timers: mean plus two standard deviations of recent waits, by gang size.
 
     Hm[d] are the waits, in leases, after which gangs of d GPUs accepted a machine, counted if they
     are at least one lease. Hr[d] are the waits after which they accepted a rack. H is the window in
@@ -134,7 +134,7 @@ class AutoTuner(TimerRule):
         self._histories: dict[tuple[Tier, int], WaitHistory] = {}
 
     def timers_s(self, state: PlacementState, job: int) -> tuple[float, float]:
-        """Return the timers for gangs of this size; O(1)."""
+        """Return the tuned rack and network timers for a gang's size, in seconds; O(1)."""
         gang = int(state.waiting.gang[job])
         rack = max(LEAST_RACK_LEASES, self._statistic(Tier.MACHINE, gang))
         network = max(LEAST_NETWORK_LEASES, self._statistic(Tier.RACK, gang))
@@ -293,7 +293,7 @@ class DelayScheduling(PlacementPolicy):
         efficiency: Sequence[float],
         sizes: Sequence[int],
     ) -> Grant | None:
-        """Return a grant in one rack or across racks, if the gang accepts it and fits there."""
+        """Return GPUs for a gang in one rack or across racks; None if the gang must wait."""
         waited_s = float(state.waiting.waiting_s[job])
         timers_s = self._timers.timers_s(state, job)
         for tier, timer_s in zip((Tier.RACK, Tier.NETWORK), timers_s, strict=True):
@@ -330,12 +330,14 @@ class DelayScheduling(PlacementPolicy):
         return least_s + SPACINGS * math.ulp(state.now_s + least_s)
 
     def held_s(self, state: PlacementState) -> list[tuple[float, float]]:
-        """Return the current timers of each waiting gang."""
+        """Return the rack and network timers of each waiting gang, in seconds."""
         return [self._timers.timers_s(state, job) for job in range(len(state.waiting))]
 
 
 def most_hurt_first(waiting: WaitingGangs) -> np.ndarray:
-    """Return Dally's order of gangs: least Nw_sens, then longest wait, then position.
+    """Return Dally's order of gangs: most slowed by the network, then longest wait.
+
+    The slowdown is measured by the score Nw_sens, least first. Ties are broken by position.
 
     Jobs that have never run have Nw_sens 0 and come first.
     """
@@ -343,7 +345,7 @@ def most_hurt_first(waiting: WaitingGangs) -> np.ndarray:
 
 
 def dally(window_leases: int = DEFAULT_WINDOW_LEASES) -> DelayScheduling:
-    """Return Dally with its auto-tuner, which learns during a run."""
+    """Return Dally's policy with auto-tuned timers, which learn from the waits in a run."""
     return DelayScheduling("dally", AutoTuner(window_leases))
 
 
@@ -377,7 +379,7 @@ class SkewTimers(TimerRule):
     """Timers of 0 for models that need no consolidation, infinite timers for all other models."""
 
     def timers_s(self, state: PlacementState, job: int) -> tuple[float, float]:
-        """Return 0 or inf for both tiers."""
+        """Return both timers of a gang, which are inf if its model needs consolidation, else 0."""
         timer_s = math.inf if state.waiting.needs_consolidation[job] else 0.0
         return timer_s, timer_s
 

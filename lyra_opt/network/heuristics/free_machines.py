@@ -127,11 +127,11 @@ class FreeMachines(ABC):
 
     @abstractmethod
     def _split_over_machines(self, gang: int, rack: int, most_on_one: int) -> dict[int, int]:
-        """Return GPUs by machine of a rack that can hold the gang."""
+        """Split a gang over the machines of a rack; return the GPUs taken by machine."""
 
     @abstractmethod
     def _split_over_racks(self, gang: int) -> dict[int, int]:
-        """Return GPUs by machine of at least two racks that can hold the gang."""
+        """Split a gang over at least two racks; return the GPUs taken by machine."""
 
     def _machines_of(self, rack: int) -> range:
         return range(self._first[rack], self._first[rack + 1])
@@ -189,7 +189,7 @@ class FirstFit(FreeMachines):
 
 
 class _WithRoom:
-    """Finds the next machine or rack with free GPUs, where free GPUs only shrink.
+    """Finds the next machine or rack with free GPUs while GPUs are only taken.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ class _WithRoom:
         self._next = list(range(1, len(free) + 1))
 
     def share_out(self, start: int, gang: int, most_on_one: int) -> dict[int, int]:
-        """Return how many GPUs a gang takes at each position, first positions first.
+        """Return how many GPUs a gang takes from each machine or rack, in order of position.
 
         The positions from `start` on must hold the gang. Over all calls the cost is O(log
         positions) per position taken or full, because the list is a disjoint-set forest with path

@@ -79,7 +79,7 @@ class GandivaAffinity(PlacementPolicy):
     def _spread(
         self, free: FirstFit, gang: int, can_run: Sequence[bool]
     ) -> tuple[Tier, dict[int, int]] | None:
-        """Return free GPUs for a large gang with their tier; None if it cannot run on any."""
+        """Return a tier and free GPUs for a gang on several machines; None if it must wait."""
         gpus = self.anywhere(free, gang)
         tier = free.tier_of(gpus)
         return (tier, gpus) if can_run[tier] else free.nearest(gang, can_run)
@@ -121,7 +121,11 @@ class _MostFree(FirstFit):
         return machine if self._counts[machine] >= gang else None
 
     def kept_for(self, gang: int) -> int | None:
-        """Return a machine reserved for this size, else an unreserved one, else any; or None."""
+        """Return a machine that can hold a gang, if possible one reserved for gangs of its size.
+
+        An unreserved machine is the second choice, and any other machine the third. None means that
+        no machine can hold the gang now.
+        """
         fits = self._counts >= gang
         for wanted in (fits & (self._affinity == gang), fits & (self._affinity == 0), fits):
             if wanted.any():

@@ -57,7 +57,7 @@ class ListPlacement(HeuristicSolver):
 
 
 def _filled_in_orders(instance: Instance) -> Iterator[Solution]:
-    """Yield the placement for each order."""
+    """Yield one placement per order in which gangs choose their GPUs."""
     tiers: list[Sequence[Tier]] = []
     worth = []
     for job in within_time(instance.jobs, JOBS_BETWEEN_CLOCK_CHECKS):
@@ -112,7 +112,7 @@ def filled(instance: Instance, wishes: Sequence[Wish]) -> Solution:
 def _room(
     free: Sequence[int], racks: Sequence[Sequence[int]], gang: int, tier: Tier
 ) -> dict[int, int] | None:
-    """Return GPUs by machine for a gang that spans exactly this tier; None if it does not fit."""
+    """Return GPUs by machine for a gang that spans a given tier; None if the gang does not fit."""
     if tier is Tier.MACHINE:
         with_room = [m for m, count in enumerate(free) if count >= gang]
         return {min(with_room, key=lambda m: free[m]): gang} if with_room else None
@@ -137,7 +137,10 @@ def _room(
 
 
 def _spread(free_of: Mapping[int, int], gang: int) -> dict[int, int] | None:
-    """Take a gang from several units, those with most free GPUs first, but not all from one."""
+    """Split a gang over at least two machines or racks, those with the most free GPUs first.
+
+    None if that is impossible.
+    """
     if sum(free_of.values()) < gang or gang < 2:
         return None
     taken: dict[int, int] = {}

@@ -49,7 +49,7 @@ class Market(NamedTuple):
 
 @kernel
 def demand(market: Any) -> Any:
-    """Add the gangs' demand at the prices to ``excess``; return their total gain."""
+    """Add the GPUs that gangs demand at current prices to ``excess``; return the total gain."""
     prices = market.prices
     value = market.value
     excess = market.excess
@@ -77,7 +77,7 @@ def demand(market: Any) -> Any:
 
 @kernel
 def supply(total: Any, market: Any) -> Any:
-    """Subtract the machines' supply from ``excess``; return the total plus their income."""
+    """Subtract the machines' supply of GPUs from ``excess``; return ``total`` plus their income."""
     prices = market.prices
     sizes = market.sizes
     machines = market.machines
@@ -117,7 +117,9 @@ def supply(total: Any, market: Any) -> Any:
 
 @kernel
 def clear_market(steps: Any, market: Any) -> Any:
-    """Move prices towards equal demand and supply; the best prices are kept in the market.
+    """Move GPU prices by subgradient steps towards equal demand and supply of GPUs.
+
+    The prices with the least bound are kept in the market.
 
     Subgradient steps of Polyak's length, with 0.95 of the initial bound as the target. They
     minimise the bound of `lyra_opt.network.bounds.dual_bound` with each machine as a rack.
@@ -258,7 +260,7 @@ def clear_price_of_gpus(
     size_of: IntArray,
     start: float,
 ) -> FloatArray:
-    """Return GPU prices at which demand for room and its supply nearly balance.
+    """Return GPU prices at which the demand of gangs nearly equals the free GPUs.
 
     Parameters
     ----------
@@ -320,7 +322,10 @@ class _Units:
     def pack(
         self, gang: IntArray, value: FloatArray, orders: Sequence[IntArray], budget: int
     ) -> IntArray:
-        """Return the unit of each gang in the best packing, -1 for gangs that do not start."""
+        """Return the machine, rack or network (as unit) of each gang in the best packing.
+
+        The unit is -1 for gangs that do not start.
+        """
         jobs, units = len(gang), len(self._tree.parent)
 
         def scratch(length: int) -> IntArray:

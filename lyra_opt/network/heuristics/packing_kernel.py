@@ -14,7 +14,9 @@ from lyra_opt.core.kernels import kernel
 
 
 class Tree(NamedTuple):
-    """The units as arrays by unit, except for ``first_unit`` and each rack's ``first_machine``.
+    """The tree of the machines, racks and network, which are called units, as arrays.
+
+    Arrays are by unit, except for ``first_unit`` (by tier) and ``first_machine`` (by rack).
 
     ``parent`` is -1 for the network. ``parts`` is the number of machines, or racks, of a unit that
     had free GPUs; a gang on several machines needs two. ``capacity`` is the number of free GPUs.
@@ -28,14 +30,19 @@ class Tree(NamedTuple):
 
 
 class Gangs(NamedTuple):
-    """GPUs of each gang, and its value at ``3 gang + tier``, 0 or less where it must not start."""
+    """The size of each gang in GPUs, and its value at each tier, as flat arrays.
+
+    The value is at ``3 gang + tier``; it is 0 or less where the gang must not start.
+    """
 
     size: Any
     value: Any
 
 
 class Packing(NamedTuple):
-    """The unit of each gang: two arrays by unit and three by gang; -1 for gangs that do not start.
+    """A packing of gangs: the machine, rack or network (unit) of each gang, -1 if it must wait.
+
+    ``left`` and ``head`` are by unit, ``following``, ``previous`` and ``unit_of`` by gang.
 
     Gangs of ``too_large[tier]`` GPUs or more are known not to fit at a tier.
     """
@@ -100,7 +107,7 @@ def take_off(job: Any, gangs: Any, tree: Any, packing: Any) -> Any:
 
 @kernel
 def tightest_unit(size: Any, tier: Any, tree: Any, left: Any) -> Any:
-    """Return the unit of a tier with room for a gang and the fewest free GPUs, -1 if none.
+    """Return the unit of a tier, such as a rack, that fits a gang most tightly; -1 if no unit fits.
 
     Ties go to the machine whose rack has the fewest free GPUs, then to the first unit.
     """
@@ -132,7 +139,7 @@ def tightest_unit(size: Any, tier: Any, tree: Any, left: Any) -> Any:
 
 @kernel
 def insert(job: Any, gangs: Any, tree: Any, packing: Any) -> Any:
-    """Start a gang at its most valuable tier with room; return its value there.
+    """Start a gang at its most valuable tier with room; return its value there, 0 without room.
 
     A tier without room is recorded in ``too_large``.
     """
@@ -166,7 +173,10 @@ def insert(job: Any, gangs: Any, tree: Any, packing: Any) -> Any:
 
 @kernel
 def forget_sizes(tree: Any, packing: Any) -> Any:
-    """Reset ``too_large`` to one more than the total number of free GPUs."""
+    """Forget the gang sizes that were found not to fit at each tier.
+
+    ``too_large`` becomes one more than the total number of free GPUs.
+    """
     for tier in range(3):
         packing.too_large[tier] = packing.left[tree.first_unit[2]] + 1
     return 0
@@ -174,7 +184,10 @@ def forget_sizes(tree: Any, packing: Any) -> Any:
 
 @kernel
 def pack_in_order(orders: Any, first: Any, gangs: Any, tree: Any, packing: Any) -> Any:
-    """Let gangs choose in the order stored from ``first`` on; return their total value."""
+    """Place gangs in a given order, each at its most valuable tier; return their total value.
+
+    The order starts at ``orders[first]``.
+    """
     left = packing.left
     network = tree.first_unit[2]
     total = 0.0
@@ -188,7 +201,7 @@ def pack_in_order(orders: Any, first: Any, gangs: Any, tree: Any, packing: Any) 
 
 @kernel
 def tier_of(unit: Any, first_unit: Any) -> Any:
-    """Return the tier of gangs at a unit."""
+    """Return the tier of a unit: 0 for a machine, 1 for a rack, 2 for the network."""
     if unit < first_unit[1]:
         return 0
     return 1 if unit < first_unit[2] else 2
@@ -196,7 +209,10 @@ def tier_of(unit: Any, first_unit: Any) -> Any:
 
 @kernel
 def loss_of(job: Any, unit: Any, relocates: Any, value: Any, first_unit: Any) -> Any:
-    """Return the value that a gang loses by leaving its unit, for another tier if it relocates."""
+    """Return the value that a gang loses if it must leave its machine, rack or the network.
+
+    If ``relocates`` is 1, the gang may move to its best other tier.
+    """
     tier = tier_of(unit, first_unit)
     worth = value[3 * job + tier]
     loss = worth
@@ -209,7 +225,9 @@ def loss_of(job: Any, unit: Any, relocates: Any, value: Any, first_unit: Any) ->
 
 @kernel
 def first_below(at: Any, begins: Any, tree: Any) -> Any:
-    """Return the first unit below a unit and their number; 0 units if the search starts lower.
+    """Return the first unit below a unit in the tree, and the number of units below it.
+
+    The number is 0 if ``begins`` is 0, because the search for gangs began at a lower unit.
 
     Above its start, a search considers only gangs at the unit itself.
     """
@@ -236,7 +254,9 @@ def cheapest(
     packing: Any,
     marked: Any,
 ) -> Any:
-    """Return the gang of ``least_size`` GPUs or more with the least loss, and its loss.
+    """Return the gang at or below a unit whose exit loses the least value, and this loss.
+
+    Only gangs of at least ``least_size`` GPUs count.
 
     With ``per_gpu`` the loss per GPU counts. Ties go to the first gang; -1 if no gang qualifies.
     """
@@ -271,7 +291,7 @@ def cheapest_several(
     packing: Any,
     exchange: Any,
 ) -> Any:
-    """Let gangs leave, least loss per GPU first, until ``lacking`` GPUs are free.
+    """Choose gangs that leave, least loss per GPU first, until ``lacking`` GPUs are free.
 
     Returns their total loss. If it reaches ``limit``, or the gangs do not suffice, no gang leaves
     and ``limit`` is returned.
@@ -309,7 +329,7 @@ def cheapest_exit(
     packing: Any,
     exchange: Any,
 ) -> Any:
-    """Find gangs that must leave so that a gang of ``size`` fits a unit; return the lost value.
+    """Find the cheapest gangs to displace so that a new gang fits a unit; return the lost value.
 
     The search goes from the unit upwards and stops at each level that lacks room. It considers
     gangs at the unit or below; above the first level, only gangs at the unit itself. It compares
@@ -357,7 +377,7 @@ def cheapest_exit(
 
 @kernel
 def put_chosen(job: Any, unit: Any, gangs: Any, tree: Any, packing: Any, exchange: Any) -> Any:
-    """Put a gang at a unit, and move the ``chosen`` gangs to other units with room, or nowhere.
+    """Start a gang at a unit, and move the gangs that it displaces to other units, if they fit.
 
     Returns the change in total value, if the gang itself did not run before.
     """
@@ -394,7 +414,9 @@ def put_back(job: Any, gangs: Any, tree: Any, packing: Any, exchange: Any) -> An
 def best_place(
     job: Any, least: Any, relocates: Any, gangs: Any, tree: Any, packing: Any, exchange: Any
 ) -> Any:
-    """Find the unit with the most gain for a gang, beyond ``least`` and leaving gangs' losses.
+    """Find the unit where a gang gains most after the losses of the gangs that it displaces.
+
+    Only the gain above ``least`` counts.
 
     Returns the unit, -1 if none, and the number of units searched; ``chosen`` receives the leaving
     gangs.

@@ -65,7 +65,7 @@ class MachineState:
 
 @dataclass(slots=True, kw_only=True)
 class WaitingGangs:
-    """Gangs without GPUs, in a documented order that breaks ties.
+    """The gangs that wait for GPUs, as arrays; their order breaks ties.
 
     Parameters
     ----------

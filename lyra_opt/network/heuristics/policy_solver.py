@@ -74,7 +74,7 @@ LEASE_S = 3600.0
 
 
 class Epoch(NamedTuple):
-    """An instance in the form that policies use."""
+    """An instance as the state on which a placement policy decides."""
 
     state: PlacementState
     """Machines grouped by rack, racks by their first machine in the file; jobs in file order."""
@@ -168,7 +168,7 @@ class PlacementPolicySolver(HeuristicSolver):
 
     @property
     def summary(self) -> str:
-        """The description of the policy, or the default text of solvers."""
+        """One-line description of the policy, or the text for unregistered policies."""
         said = SUMMARIES.get(self.name, super().summary)
         return said[:1].upper() + said[1:]
 

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 
 class Lease(NamedTuple):
-    """GPUs granted to a gang for a time; leases are sorted by their end.
+    """GPUs granted to a gang until a given time.
+
+    Leases are sorted by their end.
 
     Parameters
     ----------
@@ -209,7 +211,7 @@ class PricedPlacement(PlacementPolicy):
         self._room: ExpectedRoom | None = None
 
     def prepare(self, machines: MachineState, lease_s: float, rng: np.random.Generator) -> None:  # noqa: ARG002
-        """Drop all leases."""
+        """Begin a run without known leases."""
         self._room = ExpectedRoom(machines)
 
     def decide(self, state: PlacementState) -> list[Grant]:
@@ -254,7 +256,7 @@ class PricedPlacement(PlacementPolicy):
     def _accepted(
         self, state: PlacementState, worth: FloatArray, running: FloatArray, able: IntArray
     ) -> FloatArray:
-        """Return the value per second at each tier, 0 at tiers that a gang refuses.
+        """Return each gang's value per second at each tier, 0 at tiers that it refuses.
 
         Only for the gangs ``able``, which fit into the free GPUs; shape (able, 3).
         """
@@ -301,7 +303,11 @@ class PricedPlacement(PlacementPolicy):
 
 
 def _price_of_gpu(state: PlacementState, worth: FloatArray, running: FloatArray) -> float:
-    """Return the value per GPU of the first gang for which GPUs run out; 0 if they suffice."""
+    """Return the price of a GPU: the value per GPU of the first gang that finds no GPUs.
+
+    Waiting and running gangs take the GPUs of the cluster by falling value per GPU. The price is 0
+    if the GPUs suffice for all gangs.
+    """
     size, _, worth_of_gpu = running
     gang = state.waiting.gang
     of_gpu = np.concatenate((worth.max(axis=1) / gang, worth_of_gpu))
