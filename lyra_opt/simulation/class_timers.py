@@ -1,4 +1,4 @@
-"""Delay timers for each class of gang sizes, and the TOML files that hold them."""
+"""Delay timers by gang size for the scheduler Dally, and the TOML files that list them."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ class ClassTimers:
             largest = each.largest_gang
 
     def rule(self) -> FixedTimers:
-        """Return a new timer rule for one run of Dally."""
+        """Return an object that looks up the delay timers of a gang, for one run of Dally."""
         by_gang = {
             each.largest_gang: (each.rack_leases, each.network_leases) for each in self.classes
         }
         return FixedTimers(0.0, 0.0, by_gang)
 
     def policy(self) -> DelayScheduling:
-        """Return Dally's policy with these timers, for one run."""
+        """Return Dally's placement policy with the delay timers of this table, for one run."""
         return DelayScheduling(SCHEME, self.rule())
 
 

@@ -82,7 +82,7 @@ class GpuType:
 
     @property
     def worker_speed(self) -> float:
-        """Work that `replicas` GPUs do together while a reference GPU does 1; at least 1."""
+        """Joint speed of `replicas` GPUs of this type relative to one reference GPU; at least 1."""
         return max(1.0, self.replicas * self.relative_speed)
 
 
@@ -104,7 +104,9 @@ class Server(heterogeneous.GpuServer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """All own GPUs of one type, or all borrowed GPUs of one type; they differ only in location.
+    """All own GPUs of one type in a cluster, or all GPUs of one type that it can borrow.
+
+    The GPUs of a pool differ only in location.
 
     Parameters
     ----------
@@ -392,7 +394,10 @@ class Cluster:
 
     @cached_property
     def gpus_of_type(self) -> dict[str, int]:
-        """The number of own GPUs of each type, by name in the order of `gpu_types`; may be 0."""
+        """The number of own GPUs by type name; 0 for a type that only borrowed servers have.
+
+        The order is that of `gpu_types`.
+        """
         return self._of_own_servers(sum)
 
     @cached_property
@@ -451,7 +456,7 @@ class Cluster:
 
     @cached_property
     def price_per_s_of_pool(self) -> tuple[float, ...] | None:
-        """The price of a GPU-second in each pool; None if no type has a given price."""
+        """The price of a GPU-second in each pool; None if every type has the default price."""
         prices = [pool.gpu_type.price_per_hour for pool in self.pools]
         if set(prices) == {DEFAULT_PRICE_PER_HOUR}:
             return None
@@ -459,13 +464,13 @@ class Cluster:
 
     @cached_property
     def host_of(self) -> dict[tuple[str, str], int]:
-        """The host of each pair of server id and GPU type."""
+        """The host (the GPUs of one type on a server) for each pair of server id and GPU type."""
         types = [pool.gpu_type.name for pool in self.pools for _ in pool.hosts]
         return {key: host for host, key in enumerate(zip(self.name_of_host, types, strict=True))}
 
     @cached_property
     def pool_of_host(self) -> list[int]:
-        """The pool number of each host."""
+        """The index in `pools` for each host (the GPUs of one type on a server)."""
         return [pool.number for pool in self.pools for _ in pool.hosts]
 
     @cached_property
@@ -500,7 +505,7 @@ class Cluster:
         )
 
     def problem_servers(self, lent: Collection[int] = ()) -> tuple[heterogeneous.GpuServer, ...]:
-        """Return the own servers, and the servers of hosts on loan, for heterogeneous instances."""
+        """Return own servers, and servers on loan, as objects of the heterogeneous problem."""
         there = {self.server_of_host[host] for host in lent}
         return tuple(
             heterogeneous.GpuServer(id=server.id, gpus=server.gpus)
@@ -522,7 +527,7 @@ class Cluster:
         )
 
     def _largest_gang_of(self, gpus_per_worker: int) -> int:
-        """Return the most workers of this size that own GPUs of one type can hold (cached)."""
+        """Return the most workers of a given size that fit the own GPUs of one type (cached)."""
         found = self._largest_gangs.get(gpus_per_worker)
         if found is None:
             found = self._largest_gangs[gpus_per_worker] = max(

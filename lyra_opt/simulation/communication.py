@@ -88,7 +88,7 @@ SCATTERED_MODELS = frozenset({"resnet50", "resnet18", "bert"})
 
 
 class CommunicationModel(ABC):
-    """Computes the efficiency of a gang from its model and its placement."""
+    """Computes the share of time in which a gang computes rather than waits for the network."""
 
     @abstractmethod
     def models(self) -> Collection[str]:
@@ -117,14 +117,14 @@ class CommunicationModel(ABC):
         """
 
     def unknown(self, model: str, job: str) -> UserError:
-        """Return the error for a job whose model is not covered."""
+        """Return the error for a job whose trained model has no known communication time."""
         return UserError(
             f"job {job}: model is {model!r}: must be one of: {', '.join(self.models())}; to use "
             "other models, give a file of measured slowdowns"
         )
 
     def tier_efficiency(self, model: str, gang: int, topology: Topology) -> tuple[float, ...]:
-        """Return a gang's efficiency at each tier with the fewest units that can hold it.
+        """Return a gang's efficiency at each tier, on the fewest machines or racks that hold it.
 
         It is 0 at a tier across which the empty cluster has no room for the gang.
         """
@@ -138,7 +138,7 @@ class CommunicationModel(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClosedForm(CommunicationModel):
-    """The cost of a ring all-reduce over the slowest tier that a gang spans.
+    """A communication model with the time of a ring all-reduce over a gang's slowest tier.
 
     With k units, bandwidth B, latency l, n layers and M bytes, communication takes ``2 (k - 1) / k
     M / B + 2 (k - 1) l n`` seconds. The part beyond the overlap with computing is exposed. This

@@ -1,4 +1,4 @@
-"""Pass the decisions of a running simulation to solvers of standalone instances.
+"""Solve the decisions of a running simulation as instances, with the ordinary solvers.
 
 Each decision becomes an instance of `lyra_opt.reclaim` or `lyra_opt.allocation`, as a user could
 store it in a file, and a solver object answers it. Observers can capture the instances.
@@ -146,7 +146,7 @@ class ScalingRule(ABC):
     def extra_workers(
         self, view: View, runs: Sequence[JobRun], free_gpus: int, *, name: str
     ) -> list[int]:
-        """Return the number of flexible workers of each job.
+        """Return how many workers above its base demand each job gets.
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class ScalingRule(ABC):
 
 
 class KnapsackScaling(ScalingRule):
-    """Lyra's phase 2: a multiple-choice knapsack solver that maximises the reduction of JCTs.
+    """Sizes elastic jobs as in Lyra's phase 2: a knapsack maximises the reduction of JCTs.
 
     Source: Lyra (EuroSys 2023), section 5.2. Values use the remaining work, which the paper leaves
     open.
@@ -173,7 +173,7 @@ class KnapsackScaling(ScalingRule):
     def extra_workers(
         self, view: View, runs: Sequence[JobRun], free_gpus: int, *, name: str
     ) -> list[int]:
-        """Return each job's number of flexible workers, or raise `DecisionError`."""
+        """Return each job's workers above its base demand; raise `DecisionError` if unsolved."""
         wanted = sum(
             (run.job.max_workers - run.job.min_workers) * run.job.gpus_per_worker for run in runs
         )
@@ -218,7 +218,7 @@ class PolicyScaling(ScalingRule):
     def extra_workers(
         self, view: View, runs: Sequence[JobRun], free_gpus: int, *, name: str
     ) -> list[int]:
-        """Return the number of flexible workers that the policy gives each job."""
+        """Return how many workers above its base demand the policy allocates to each job."""
         instance = AllocationInstance(
             name=name,
             objective=Objective.MEAN_JCT,

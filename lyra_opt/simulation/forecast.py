@@ -38,7 +38,7 @@ class Forecaster(Protocol):
         """The name of the forecaster in `find_forecaster` and in results."""
 
     def predict(self, demand: InferenceDemand, time_s: float, steps: int) -> list[float]:
-        """Return the busy shares of the `steps` steps that follow the step of `time_s`.
+        """Forecast the busy share of the inference cluster in each of the next `steps` steps.
 
         Parameters
         ----------
@@ -58,7 +58,7 @@ class Forecaster(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Oracle:
-    """Knows the future demand: the forecast that no other can beat.
+    """A forecaster that knows the future demand, so that its forecasts are exact.
 
     Source: this project. Complexity O(steps). Guarantee: exact.
     """
@@ -102,7 +102,10 @@ class Seasonal:
     name: ClassVar[str] = "seasonal"
 
     def predict(self, demand: InferenceDemand, time_s: float, steps: int) -> list[float]:
-        """Return the shares of one season earlier; see `Forecaster.predict`."""
+        """Return, as a forecast, the known busy shares at the same time a week or a day before.
+
+        Without such history it is the current share. See `Forecaster.predict`.
+        """
         newest = demand.step_of(time_s)
         day = _steps_of_a_day(demand)
         forecast = []
@@ -119,12 +122,13 @@ class Seasonal:
 
 @dataclass(slots=True)
 class Autoregressive:
-    """Predicts a linear combination of the latest shares: AR(window), fitted by least squares.
+    """Predicts the share of busy servers by autoregression, fitted by least squares.
 
-    The coefficients and a constant are fitted to the steps of the last `training_days` at the first
-    step of each day (0, 86,400 s, ...) and used for that day. Steps further ahead are forecast one
-    by one from the forecasts before them, clipped to [0, 1]. Until the history has twice as many
-    steps as coefficients, usually during the first day, it predicts the current share.
+    A forecast is a linear combination of the latest shares, AR(window). The coefficients and a
+    constant are fitted to the steps of the last `training_days` at the first step of each day (0,
+    86,400 s, ...) and used for that day. Steps further ahead are forecast one by one from the
+    forecasts before them, clipped to [0, 1]. Until the history has twice as many steps as
+    coefficients, usually during the first day, it predicts the current share.
 
     Parameters
     ----------
@@ -172,7 +176,10 @@ class Autoregressive:
         return recent[self.window :]
 
     def _coefficients(self, demand: InferenceDemand, newest: int) -> list[float] | None:
-        """Return the day's constant and weights, oldest share first; None at the start."""
+        """Return the day's fitted coefficients; None if the history is too short for a fit.
+
+        The constant comes first, then the weights, oldest share first.
+        """
         day = _steps_of_a_day(demand)
         fit_step = newest // day * day
         # The last fit is kept, because a fit depends only on the demand and the day.

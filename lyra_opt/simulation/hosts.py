@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Hosts:
-    """The GPUs of a cluster by host (see `lyra_opt.simulation.cluster.Pool`), free or taken.
+    """The free and the taken GPUs of a cluster, by host (the GPUs of one type on a server).
 
     `take` lets a job hold free GPUs, `release` ends the hold, and `give` makes the GPUs free again.
     Between `release` and `give` the GPUs are being handed over: no job holds them, and no job can
@@ -103,21 +103,21 @@ class Hosts:
         return True
 
     def take(self, gpus: Mapping[int, int]) -> None:
-        """Let a job hold free GPUs; O(hosts given)."""
+        """Mark free GPUs as held by a job; O(hosts given)."""
         self._change(gpus, -1, +1)
 
     def release(self, gpus: Mapping[int, int]) -> None:
-        """End the hold of GPUs without making them free yet."""
+        """Mark held GPUs as being handed over: no job holds them, and they are not yet free."""
         self._change(gpus, 0, -1)
         self.handed_over += sum(gpus.values())
 
     def give(self, gpus: Mapping[int, int]) -> None:
-        """Make released GPUs free."""
+        """Mark GPUs that were being handed over as free."""
         self._change(gpus, +1, 0)
         self.handed_over -= sum(gpus.values())
 
     def free_up(self, gpus: Mapping[int, int]) -> None:
-        """Make GPUs of a job free at once."""
+        """Mark GPUs that a job holds as free, without a hand-over."""
         self._change(gpus, +1, -1)
 
     def _change(self, gpus: Mapping[int, int], freed: int, held: int) -> None:
@@ -225,7 +225,7 @@ class CountedFit:
         self._host = hosts.cluster.pools[pool].hosts.start
 
     def room(self, gpus_per_worker: int, group: Group) -> int:  # noqa: ARG002
-        """Return how many workers can be placed now."""
+        """Return how many workers of `gpus_per_worker` GPUs can be placed in the pool now."""
         return self._hosts.free_of_pool[self._pool] // gpus_per_worker
 
     def room_after(
@@ -234,7 +234,7 @@ class CountedFit:
         gpus_per_worker: int,
         flexible_on: Iterable[int] = (),  # noqa: ARG002
     ) -> int:
-        """Return how many workers could be placed if the given GPUs were vacated."""
+        """Return how many workers would fit the pool if the GPUs in `leaving` were vacated."""
         vacated = sum(sum(gpus.values()) for gpus in leaving)
         return (self._hosts.free_of_pool[self._pool] + vacated) // gpus_per_worker
 
@@ -246,7 +246,7 @@ class CountedFit:
 
 
 class BestFit:
-    """The servers of a pool, filled by best fit.
+    """An index of a pool's servers that places workers by best fit.
 
     A worker goes to the server that already holds workers of its group and has the fewest free GPUs
     that suffice. Ties go to the lowest number, so that a job tends to stay within a rack. Only if
@@ -280,7 +280,7 @@ class BestFit:
         hosts.attach(pool, self)
 
     def room(self, gpus_per_worker: int, group: Group) -> int:
-        """Return how many workers can be placed now."""
+        """Return how many workers of `gpus_per_worker` GPUs can be placed in the pool now."""
         used, empty = self._counts[self._group_of(group)], self._counts[_NO_GROUP]
         return sum(
             (used[free] + empty[free]) * (free // gpus_per_worker)
@@ -293,7 +293,7 @@ class BestFit:
         gpus_per_worker: int,
         flexible_on: Iterable[int] = (),
     ) -> int:
-        """Return how many base workers could be placed if the given GPUs were vacated; O(servers).
+        """Return how many base workers would fit if the GPUs in `leaving` were vacated; O(servers).
 
         Parameters
         ----------
@@ -382,7 +382,7 @@ Fit = CountedFit | BestFit
 
 
 class PoolRoom:
-    """The free GPUs of a pool as a composed policy sees them, counted in workers.
+    """The room in a pool, counted in workers; several slower GPUs can replace one GPU.
 
     Parameters
     ----------
@@ -418,5 +418,5 @@ class PoolRoom:
         self.flexible_gpus = 0
 
     def fitting(self, gpus_per_worker: int, group: Group) -> int:
-        """Return how many workers, counted as on reference GPUs, fit the pool now."""
+        """Return how many workers fit the pool now; `replicas` slower ones count as one worker."""
         return self.fit.room(gpus_per_worker, group) // self.replicas

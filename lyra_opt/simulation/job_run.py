@@ -93,7 +93,7 @@ _NO_TIERS, _NO_GPU_S = [0] * len(Tier), [0.0] * len(Tier)
 
 @dataclass(slots=True, eq=False)
 class JobRun:
-    """The state of a job during a simulation; unknown times are NEVER.
+    """The state of a job during a simulation; times that are not yet known are `NEVER` (-1).
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class JobRun:
         GPU-seconds that the job held, that it paused, and that it lost to distance; shared GPUs
         count half.
     cost
-        Cost of the held GPUs at the prices of their types; 0 if no type has a price.
+        Cost of the held GPUs at the prices of their types; 0 if every type has the default price.
     allocations
         Number of times that the job got GPUs.
     losses
@@ -270,7 +270,7 @@ class JobRun:
 
     @property
     def done_gpu_s(self) -> float:
-        """The GPU-seconds in which the job ran, without those lost to distance."""
+        """The GPU-seconds in which the job ran, less those lost to communication."""
         return self.ran_gpu_s - self.distance_gpu_s
 
     @property
@@ -289,7 +289,7 @@ class JobRun:
 
 @dataclass(slots=True, eq=False)
 class Copies:
-    """How the copies of a job work together for a period, each after its own start delay.
+    """Copies of a job that share its work for a period, each after its own start delay.
 
     Parameters
     ----------
@@ -318,7 +318,7 @@ class Copies:
         return max(0.0, self.left - steps_within(time_s, self.rates, self.lost_s))
 
     def completes_after_s(self, tolerance: float) -> float | None:
-        """Return the seconds until the job is complete and merged; None if that takes longer."""
+        """Return the seconds until all work is done and merged; None if the period is too short."""
         if steps_within(self.trains_s, self.rates, self.lost_s) < self.left - tolerance:
             return None
         trained_s = min(self.trains_s, time_of_steps(self.left, self.rates, self.lost_s))
@@ -337,7 +337,7 @@ def steps_within(time_s: float, rates: list[float], lost_s: list[float]) -> floa
 
 
 def time_of_steps(steps: float, rates: list[float], lost_s: list[float]) -> float:
-    """Return how long copies take for `steps` steps if they share them so that all end together.
+    """Return the seconds in which copies do `steps` steps, divided so that all end together.
 
     Source: HadarE's throughput-proportional division, from memory. Steps are not rounded to whole
     steps. O(copies log copies).

@@ -42,7 +42,7 @@ Only wake-ups at which nothing else happens count.
 
 
 class Kernel(View):
-    """One replay of a workload; `run` carries it out.
+    """One simulation of a workload on a cluster under a policy; `run` carries it out.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ class Kernel(View):
         return found
 
     def _end(self, run: JobRun) -> bool:
-        """End a job's hold: it completes or waits again. Return whether its GPUs are free now."""
+        """Complete a job, or let it wait again; return whether its GPUs are free at once."""
         before = run.left
         free_s = self._release(run)
         if run.completes:
@@ -348,7 +348,7 @@ _SUMS_OF_TOTALS = (
 
 
 class _Mark:
-    """The sums of a job and of the simulation when a lease begins."""
+    """A snapshot of the sums of a job and of the simulation at the begin of a lease."""
 
     def __init__(self, run: JobRun, totals: Totals, now_s: float) -> None:
         self.gpus, self.began_s, self.left = run.gpus, now_s, run.left

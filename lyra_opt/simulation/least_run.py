@@ -70,7 +70,7 @@ _SHAPE = attrgetter(
 
 
 class Room(NamedTuple):
-    """Space for identical workers in one pool."""
+    """The number and the speed of identical workers that fit in one pool."""
 
     pool: int
     """Number of the pool."""
@@ -138,7 +138,7 @@ class BestRates:
         return found
 
     def shape_of(self, job: Job) -> object:
-        """Return a key that is equal for jobs with equal best rates."""
+        """Return a cache key; jobs with equal keys have equal best rates."""
         if job.measured is not None:
             near, far = job.measured.throughput, job.measured.spread_throughput
             spread = None if far is None else tuple(far.items())
@@ -187,7 +187,7 @@ class BestRates:
         )
 
     def where_placed(self, run: JobRun) -> float:
-        """Return a running job's best rate over all placements, with its workers and GPU types."""
+        """Return a running job's highest rate over all placements of its workers and GPU types."""
         job, speed = run.job, self._speed
         if speed.tuned is not None:
             return speed.tuned.rate(job, run.workers)
@@ -210,7 +210,10 @@ class BestRates:
         return scaled * max(rates)
 
     def places_of_copies(self, job: Job) -> Iterator[tuple[Place, int]]:
-        """Yield each place for a copy of a job, with its number of servers; none without copies."""
+        """Yield each kind of server for a copy of a job, and the number of such servers.
+
+        Yield nothing if jobs have no copies.
+        """
         if self._copy_efficiency is None:
             return
         is_spread = False if self.depends_on_placement(job) else None
@@ -219,7 +222,7 @@ class BestRates:
             yield Place(rooms, is_spread), count
 
     def places(self, job: Job) -> Iterator[Place]:
-        """Yield the places at which a job may run; the best place is always among them."""
+        """Yield sets of GPUs on which a job may run; at least one allows its best rate."""
         depends = self.depends_on_placement(job)
         cluster, width = self._speed.cluster, job.gpus_per_worker
         everywhere = tuple(
@@ -245,7 +248,7 @@ class BestRates:
     def _rooms(
         self, job: Job, gpus_of: Sequence[tuple[int, int]], *, is_spread: bool, has_replicas: bool
     ) -> list[Room]:
-        """Return the space for workers of a job in several pools.
+        """Return how many workers of a job fit in each of several pools, and their speed.
 
         Parameters
         ----------
@@ -272,7 +275,7 @@ class BestRates:
         return rooms
 
     def _raise(self, best: FloatArray, job: Job, workers: IntArray, place: Place) -> None:
-        """Raise `best`, for each number of workers, to the rate that a place allows."""
+        """Update `best`, the highest rate by number of workers, with the rates on a set of GPUs."""
         mixes = self.mixes(job)
         scaled = self.scaled(job, workers)
         there = 0
@@ -301,7 +304,7 @@ class BestRates:
         return self._speed.communication is None and self._speed.tuned is None
 
     def mixes(self, job: Job) -> bool:
-        """Return whether a job runs at the mean speed of its workers, not at the slowest."""
+        """Return whether a job runs at the mean speed of its workers, not at the lowest speed."""
         return job.heterogeneous and not self._speed.unit_of(job).is_measured
 
     def scaled(self, job: Job, workers: IntArray) -> FloatArray:
@@ -312,14 +315,14 @@ class BestRates:
         return self._worker_s(job, workers)
 
     def _worker_s(self, job: Job, workers: IntArray) -> FloatArray:
-        """Return `Speed.scaled` for each number of workers."""
+        """Return the worker-seconds per second of each number of workers, on reference GPUs."""
         if self._speed.tuned is not None:
             return np.array([self._speed.scaled(job, int(count)) for count in workers])
         extra = (workers - job.min_workers).astype(np.float64)
         return job.min_workers + extra * (1.0 - job.scaling_loss)
 
     def efficiency(self, job: Job, held_gpus: IntArray, is_spread: bool | None) -> FloatArray:
-        """Return the best efficiency of each number of GPUs, on one server or spread."""
+        """Return the best network efficiency of each gang size, on one server or spread."""
         communication, topology = self._speed.communication, self._speed.cluster.topology
         if communication is None:
             return np.ones(len(held_gpus))
@@ -381,7 +384,10 @@ def best_efficiency(
 
 
 def _numbers_of_units(tier: Tier, gang: int, topology: Topology) -> range:
-    """Return the range of numbers of units of a tier to try, including some that do not fit."""
+    """Return the numbers of GPUs, machines or racks to try for a gang at a network tier.
+
+    Some of them do not fit.
+    """
     fewest = topology.fewest_units(tier, gang)
     if tier is Tier.MACHINE:
         return range(fewest, fewest + 1)
@@ -445,11 +451,12 @@ def note_slowness(run: JobRun, best_rates: BestRates) -> None:
 
 
 def time_parts(runs: Sequence[JobRun]) -> Mapping[str, FloatArray]:
-    """Return the parts of the JCT of complete jobs: float64, shape (jobs,) each.
+    """Return the parts, in seconds, that add up to the JCT of each completed job.
 
-    By name, in the order of the plots: ``least_run_s``, ``queue_first_s`` (before the first start),
-    ``queue_again_s`` (after the first start), ``lost_work_s``, ``fewer_workers_s``,
-    ``slower_type_s``, ``slower_placement_s``, ``pause_s``.
+    Each part is a float64 array of shape (jobs,). By name, in the order of the plots:
+    ``least_run_s``, ``queue_first_s`` (before the first start), ``queue_again_s`` (after the first
+    start), ``lost_work_s``, ``fewer_workers_s``, ``slower_type_s``, ``slower_placement_s``,
+    ``pause_s``.
     """
 
     def column(name: str) -> FloatArray:

@@ -71,7 +71,7 @@ def lendable_servers(share: float, servers: int, headroom: float) -> int:
 
 
 def peak_shares(demand: InferenceDemand, *, interval_s: float, intervals: int) -> list[float]:
-    """Return the highest share of busy GPUs from each tick of the orchestrator to the next tick."""
+    """Return the highest share of busy GPUs in each interval between two loan decisions."""
     return [
         max(
             map(
@@ -89,7 +89,7 @@ def peak_shares(demand: InferenceDemand, *, interval_s: float, intervals: int) -
 def shortfalls(
     demand: InferenceDemand, loans: Sequence[int], *, servers: int, interval_s: float
 ) -> list[int]:
-    """Return how many servers the inference cluster lacks in each interval of a loan.
+    """Return how many servers the inference cluster lacks in each interval because of loans.
 
     This measures the risk to the service-level objectives: the servers by which demand and loans
     together exceed the cluster. Using the headroom is not a shortfall, because that is its purpose.
@@ -174,7 +174,9 @@ class Orchestrator:
 def clairvoyant_loans(
     lendable: Sequence[int], *, interval_s: float, return_cost_s: float
 ) -> list[int]:
-    """Return the loans of highest value for a known demand; runs with value 0 are not lent.
+    """Return the optimal number of servers on loan in each interval, for a known demand.
+
+    Runs of intervals with value 0 are not lent.
 
     Parameters
     ----------
@@ -222,7 +224,7 @@ def clairvoyant_loans(
 
 
 def value(loans: Sequence[int], *, interval_s: float, return_cost_s: float) -> float:
-    """Return the value of loans in server-seconds, as `clairvoyant_loans` maximises it."""
+    """Return the value of loans: lent server-seconds less the cost of returned servers."""
     _require_costs(interval_s, return_cost_s)
     return interval_s * sum(loans) - return_cost_s * returned_servers(loans)
 
@@ -239,7 +241,7 @@ def _require_costs(interval_s: float, return_cost_s: float) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoanRecord:
-    """The returns, the shortfall and the value of the loans that one forecaster leads to.
+    """The result of lending with one forecaster: returned servers, shortfall and value.
 
     Parameters
     ----------
@@ -272,7 +274,7 @@ def compare_forecasters(
     headroom: float = 0.02,
     interval_s: float = 300.0,
 ) -> list[LoanRecord]:
-    """Return the results of the orchestrator with each forecaster, after two references.
+    """Return the loan results of two clairvoyant references, and then of each forecaster.
 
     The first record is the clairvoyant without headroom, a bound for all loans without shortfall.
     The second record is a clairvoyant with headroom, which separates the price of the headroom from

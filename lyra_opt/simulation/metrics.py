@@ -60,7 +60,8 @@ class Metrics:
         a deadline.
     cost
         Cost of all held GPUs, including borrowed ones, in the unit of
-        `lyra_opt.simulation.cluster.GpuType.price_per_hour`; None if no type has a price.
+        `lyra_opt.simulation.cluster.GpuType.price_per_hour`; None if every type has the default
+        price.
     makespan_s
         Seconds from the first submission to the last completion; Hadar's total time duration.
     gpu_usage, gpu_usage_by_type
@@ -359,7 +360,10 @@ def isolated_rate(job: Job, speed: Speed, jobs: float) -> float:
 
 
 def finish_time_fairness(simulation: Kernel) -> np.ndarray:
-    """Return the finish-time fairness rho of each job (`Metrics`). O(jobs (log jobs + types))."""
+    """Return the finish-time fairness of each job: its JCT over its JCT on 1/n of the cluster.
+
+    See `Metrics`. Complexity O(jobs (log jobs + types)).
+    """
     runs, speed = simulation.runs, simulation.speed
     submitted_s = np.array([run.job.submit_s for run in runs])
     completed_s = np.array([run.completion_s for run in runs])
@@ -376,7 +380,7 @@ def finish_time_fairness(simulation: Kernel) -> np.ndarray:
 
 
 def _integral(steps_s: np.ndarray, until_s: np.ndarray) -> np.ndarray:
-    """Return the integral, up to each moment of `until_s`, of the number of `steps_s` before."""
+    """Integrate, up to each time in `until_s`, the number of times in `steps_s` that are past."""
     ordered = np.sort(steps_s)
     sums = np.concatenate(([0.0], np.cumsum(ordered)))
     counts = np.searchsorted(ordered, until_s)

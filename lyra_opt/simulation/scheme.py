@@ -48,7 +48,7 @@ _NOT_PARAMETERS = frozenset({"name", "summary", "paper", "tenure"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The behaviour of the simulated cluster that does not depend on the scheme.
+    """The settings of a simulated cluster that apply to every scheme.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class Scheme(ABC):
 
     @property
     def reading(self) -> Reading | None:
-        """Return the reading (restart or conserved) whose bounds apply to this scheme, or None.
+        """Return which `Reading` of preempted work bounds may assume; None if no bound is valid.
 
         Unless jobs share GPUs, `Reading.CONSERVED` applies to every scheme whose jobs run no faster
         than the workload says.
@@ -200,13 +200,16 @@ class ComposedScheme(Composition, Scheme):
         return ComposedPolicy(self.name, self, scaling=scaling, scaling_interval_s=interval_s)
 
     def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:  # noqa: ARG002
-        """Return why the scaling or the placement of this scheme cannot run the workload."""
+        """Return why the scaling or the placement cannot run a workload; None if they can."""
         reason = _goodput_obstacle(workload, cluster) if self.scaling == OF_GOODPUT else None
         return reason or _spread_obstacle(workload, cluster)
 
     @property
     def reading(self) -> Reading | None:
-        """Return the reading of a scheme that stops and restarts jobs but never moves a job."""
+        """Return `Reading.RESTART` if GPUs are kept for ever, else `CONSERVED`; None if tuned.
+
+        The scheme stops and restarts jobs but never moves a job.
+        """
         if self.scaling == OF_GOODPUT:
             return None
         return Reading.RESTART if self.tenure == FOREVER else Reading.CONSERVED
@@ -333,7 +336,7 @@ class RoundScheme(Scheme):
         return None if self.make().packs else Reading.CONSERVED
 
     def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:
-        """Return why the tenure, the workload or the cluster rules out this round-based policy."""
+        """Return why tenure, workload or cluster rules out the policy; None if they allow it."""
         rule = self.make()
         if not isinstance(tenure, Rounds):
             return f"it decides at the start of each round, but the tenure is {tenure.name}"
@@ -377,7 +380,10 @@ class PlacementScheme(Scheme):
 
     @property
     def reading(self) -> Reading | None:
-        """Return the reading of a scheme that moves gangs within a pool and never resizes them."""
+        """Return `Reading.RESTART` if gangs keep GPUs for ever, else `Reading.CONSERVED`.
+
+        The scheme moves gangs within a pool and never resizes them.
+        """
         return Reading.RESTART if self.tenure == FOREVER else Reading.CONSERVED
 
     def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:  # noqa: ARG002

@@ -28,7 +28,7 @@ MOST_STEPS = 2 * STEPS
 
 
 def expected_makespan_s(workload: Workload, cluster: Cluster) -> float:
-    """Return a lower bound on the makespan on reference GPUs without scaling, as an estimate."""
+    """Estimate the makespan, in seconds, by a lower bound for reference GPUs without scaling."""
     first_s = workload.jobs[0].submit_s
     latest_s = max(job.submit_s + job.duration_s for job in workload.jobs) - first_s
     return max(latest_s, workload.gpu_work_s / cluster.gpus)
@@ -36,7 +36,7 @@ def expected_makespan_s(workload: Workload, cluster: Cluster) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """The state of the cluster over time; each value is the mean from its time to the next.
+    """The state of a simulated cluster over time; each value is the mean over one time step.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ class ProgressObserver(Observer):
 
 
 class CaptureObserver(Observer):
-    """Passes decisions, as instances of their problem, to a function.
+    """Captures decisions of a simulation: it passes their instances to a function.
 
     Parameters
     ----------

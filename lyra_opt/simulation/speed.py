@@ -144,7 +144,10 @@ class Speed:
         return None
 
     def unit_of(self, job: Job) -> _Unit:
-        """Return the unit in which a job's work is counted; see the docstring of the module."""
+        """Return the unit of a job's work: steps, seconds of its gang, or worker-seconds.
+
+        See the docstring of the module.
+        """
         gang = job.measured
         if gang is not None and not self._types.isdisjoint(gang.throughput):
             return _Unit(gang.steps, gang.best_rate, is_measured=True)
@@ -286,9 +289,9 @@ class Speed:
         return max(self.near_and_far(job, pool))
 
     def near_and_far(self, job: Job, pool: int) -> tuple[float, float]:
-        """Return a worker's speed in a pool on one server, and on several, without network delays.
+        """Return a worker's relative speed in a pool: on one server, and spread over several.
 
-        Both are relative to reference GPUs.
+        Both are relative to reference GPUs, without network delays.
         """
         of_pool = self.cluster.pools[pool]
         gpu_type = of_pool.gpu_type
@@ -384,7 +387,7 @@ class Spans:
         self._is_a_server = all(host == server for host, server in enumerate(self._server_of))
 
     def of(self, hosts: Collection[int], gpus: int) -> tuple[Tier, int]:
-        """Return the tier that a gang of `gpus` GPUs spans, and how many units of that tier."""
+        """Return the network tier that a gang spans, and its number of GPUs, machines or racks."""
         if len(hosts) > 1:
             machines = (
                 len(hosts) if self._is_a_server else len({self._server_of[host] for host in hosts})

@@ -49,7 +49,10 @@ LEAST_EFFICIENCY = 1e-3
 
 
 class Tenure:
-    """Base class of tenures: jobs keep their GPUs until they complete or are stopped."""
+    """A rule for how long jobs keep their GPUs, and for the cost of stopping and moving jobs.
+
+    In this base class, jobs keep their GPUs until they complete or are stopped.
+    """
 
     name = "forever"
     length_s = math.inf
@@ -104,7 +107,10 @@ class Forever(Tenure):
         return self.preemption_s if run.preemptions else 0.0
 
     def move_pause_s(self, run: JobRun) -> float:  # noqa: ARG002
-        """Return `preemption_s`: a move is planned, so the job writes a checkpoint first."""
+        """Return the pause of a move in seconds: `preemption_s`, as after a preemption.
+
+        A move is planned, so the job writes a checkpoint first.
+        """
         return self.preemption_s
 
     def left_when_stopped(self, run: JobRun) -> float:
@@ -160,7 +166,7 @@ class Leases(Tenure):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounds(Tenure):
-    """A tenure in which all leases end together, and renewal in place costs nothing.
+    """A tenure of fixed rounds: GPUs are reassigned at round starts, and staying costs nothing.
 
     If a job completes during a round, its GPUs become free at the end of the round, but its
     completion time is the time at which it completes.
@@ -228,7 +234,7 @@ class Rounds(Tenure):
         return self.restart_s
 
     def efficiency(self, copies: int) -> float:
-        """Return the value phi of a step that `copies` copies of a job do, relative to one copy."""
+        """Return the value phi of a training step by `copies` copies of a job, relative to one."""
         return self.copy_efficiency[min(copies, len(self.copy_efficiency)) - 1]
 
     def round_from(self, time_s: float) -> int:

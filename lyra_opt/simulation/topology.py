@@ -165,11 +165,11 @@ class Topology:
 
     @cached_property
     def gpus_of_largest_racks(self) -> list[int]:
-        """Return the total GPUs of the 1, 2, 3, ... largest racks."""
+        """Return the number of GPUs of the largest rack, of the two largest racks, and so on."""
         return list(accumulate(sorted((rack.gpus for rack in self.racks), reverse=True)))
 
     def can_span(self, tier: Tier, gang: int) -> bool:
-        """Return whether a gang of `gang` GPUs fits the empty cluster at exactly this tier.
+        """Return whether a gang fits the empty cluster such that it spans exactly a given tier.
 
         At the tier of a machine the gang is on one machine, at the tier of a rack on several
         machines of one rack, and at the tier of the network on several racks. A gang of one GPU
@@ -182,7 +182,9 @@ class Topology:
         return 1 < gang <= self.gpus and len(self.racks) > 1
 
     def fewest_units(self, tier: Tier, gang: int) -> int:
-        """Return the fewest units that a gang can span at a tier for which `can_span` is true.
+        """Return the fewest GPUs, machines or racks that a gang can span at a network tier.
+
+        `can_span` must be true for the gang and the tier.
 
         A unit is a GPU at the tier of a machine, a machine at the tier of a rack, and a rack at the
         tier of the network. A gang spans at least two machines or two racks. O(distinct racks + log
@@ -273,7 +275,7 @@ def _racks(record: Record) -> Iterable[Rack]:
 
 
 def _links(record: Record) -> LinkSet:
-    """Return the named set of links, with the links that the file overrides."""
+    """Return the network links of a topology file: a named set with the file's changes."""
     name = DEFAULT_LINKS
     if "network" in record:
         name = require_choice("network", record.required("network"), LINK_SETS)

@@ -481,7 +481,7 @@ class View:
         restarts: bool = True,
         beside: JobRun | None = None,
     ) -> None:
-        """Place a job elsewhere that `lift` has taken off its GPUs.
+        """Place a job, which `lift` has taken off its GPUs, on other reserved GPUs.
 
         Parameters
         ----------
@@ -506,7 +506,7 @@ class View:
         self._schedule(run)
 
     def settle(self, run: JobRun) -> None:
-        """Complete a job whose remaining work is within the rounding tolerance."""
+        """Complete a job if its remaining work is within the rounding tolerance."""
         self.account(run)
         if run.left <= WORK_TOLERANCE * run.work:
             self._release(run)
@@ -796,7 +796,7 @@ class View:
             self.totals.there_gpu_s[pool] += gpus * elapsed_s
 
     def sums_at(self, time_s: float, names: Sequence[str]) -> list[float]:
-        """Return the named `Totals` at a time until which nothing changes.
+        """Return the named totals at a time `time_s` up to which no event happens.
 
         The GPU-seconds held by pool follow the named totals.
         """

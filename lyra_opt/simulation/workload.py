@@ -219,7 +219,7 @@ class Job:
         return not self.gpu_types or _is_among(gpu_type, self.gpu_types)
 
     def rate(self, workers: int) -> float:
-        """Return the work per second of `workers` workers, at least the base demand."""
+        """Return the speed of `workers` (at least the base demand) in worker-seconds per second."""
         return self.min_workers + (workers - self.min_workers) * (1.0 - self.scaling_loss)
 
 
@@ -347,9 +347,10 @@ class Workload:
         return self.jobs[-1].submit_s - self.jobs[0].submit_s
 
     def load(self, gpus: int) -> float:
-        """Return the work of all jobs as a share of what `gpus` GPUs do while jobs are submitted.
+        """Return the offered load: the GPU-seconds of all jobs over those of `gpus` GPUs.
 
-        It is infinite if all jobs are submitted at one time.
+        The GPUs count from the first submission to the last. The load is infinite if all jobs are
+        submitted at one time.
         """
         span = self.submission_span_s
         return self.gpu_work_s / (gpus * span) if span > 0 else math.inf
@@ -387,7 +388,7 @@ class InferenceDemand:
                 raise FieldError(f"busy_share[{position}]", share, "must be at most 1")
 
     def step_of(self, time_s: float) -> int:
-        """Return the index of the step at time `time_s`; beyond the series it keeps counting."""
+        """Return the index of the step at `time_s`; it keeps growing after the series ends."""
         return int(time_s // self.step_s)
 
     def share(self, step: int) -> float:

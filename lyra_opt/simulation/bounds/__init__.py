@@ -1,1 +1,1 @@
-"""Lower bounds for all schedules of a workload, from prices of GPU time."""
+"""Lower bounds on the mean JCT of every schedule of a workload, proved by prices of GPU time."""

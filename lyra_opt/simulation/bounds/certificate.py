@@ -1,4 +1,4 @@
-"""Certificate files: prices that prove a bound and can be checked with the jobs and the cluster."""
+"""Certificate files, whose GPU prices prove a lower bound on the mean JCT or queuing time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LATEST_S = 1e15
 
 @dataclass(frozen=True, kw_only=True)
 class CertificateTable:
-    """The content of a certificate file."""
+    """The fields of a certificate file: a claimed lower bound, and the GPU prices that prove it."""
 
     format: str = key(Text((CERTIFICATE_FORMAT,)), "format of the file")
     version: int = key(Integer(CERTIFICATE_VERSION, CERTIFICATE_VERSION), "version of the format")
@@ -96,10 +96,11 @@ def proved_mean_s(
     plan: LoanPlan | None,
     copy_efficiency: Sequence[float] | None = None,
 ) -> float:
-    """Return the bound that the prices of a certificate prove for a workload, rounded down.
+    """Return the bound on the mean JCT or queuing time, in seconds, that a certificate proves.
 
-    The checker uses exact arithmetic. It shares no code with the search for prices, except for the
-    execution modes of jobs (`lyra_opt.simulation.bounds.execution_modes`).
+    The checker uses exact arithmetic, and the result is rounded down. It shares no code with the
+    search for prices, except for the execution modes of jobs
+    (`lyra_opt.simulation.bounds.execution_modes`).
 
     Parameters
     ----------
@@ -139,5 +140,5 @@ def proved_mean_s(
 
 
 def holds(table: CertificateTable, proved_s: float) -> bool:
-    """Return whether a certificate claims no more than its prices prove."""
+    """Return whether the bound that a certificate claims is at most the proved bound `proved_s`."""
     return table.value_s <= proved_s

@@ -34,7 +34,7 @@ class _Mode(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """Work that a job can buy: price per unit, amount, and price of the whole amount."""
+    """An offer of work to a job: price per unit, amount, and price of the whole amount."""
 
     each: Fraction
     amount: int
@@ -47,13 +47,13 @@ def _digits(values: Iterable[float]) -> int:
 
 
 def _whole(value: float, digits: int) -> int:
-    """Return a value of at most `digits` binary digits as a whole number of 2**-digits."""
+    """Return a value as an integer multiple of 2**-digits, rounded down."""
     over, under = value.as_integer_ratio()
     return (over << digits) // under
 
 
 class Checker:
-    """Recomputes the bound that prices prove.
+    """Recomputes, in exact integers, the lower bound on JCT or queuing time that GPU prices prove.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Checker:
         self._offers: dict[object, list[tuple[int, int]]] = {}
 
     def proved(self, cluster: Cluster, plan: LoanPlan | None) -> Fraction:
-        """Return the proved lower bound on the sum over all jobs, in weighted seconds.
+        """Return the proved lower bound on the weighted sum of JCTs or queuing times, in seconds.
 
         O(jobs * cells that a job looks at * cells that it would use).
         """
@@ -119,7 +119,7 @@ class Checker:
         return total / (1 << (self._time + self._money))
 
     def _integral(self, row: Sequence[int]) -> list[int]:
-        """Return the integral of a function of time, constant in each cell, up to each border."""
+        """Return the integral, up to each border, of a step function with a value per time cell."""
         lengths = [end - begin for begin, end in pairwise(self._border)]
         return [0, *accumulate(each * length for each, length in zip(row, lengths, strict=False))]
 
@@ -138,13 +138,13 @@ class Checker:
         return tuple(_Mode(int(jobs.pool[k]), int(jobs.gpus[k]), self._rate[k]) for k in modes)
 
     def least_paid(self, job: int) -> int:
-        """Return the least total price that a job pays, in the checker's integer unit."""
+        """Return the least cost of a job at the prices (delay plus GPU time), in integer units."""
         if self._jobs.is_contiguous[job]:
             return self._least_of_runs(job)
         return self._least_of_parts(job)
 
     def _waiting(self, job: int) -> tuple[list[int], list[int]]:
-        """Return the price of each second in which a job waits, by cell, and its integral.
+        """Return a job's waiting cost per second in each time cell, and its integral up to borders.
 
         For queuing time, a job may also hold GPUs in vain if that costs less than waiting.
         """
@@ -160,7 +160,7 @@ class Checker:
         return self._idle[key]
 
     def _least_of_runs(self, job: int) -> int:
-        """Return the least price of a run without interruption, from starts at or near borders."""
+        """Return the least cost of a job that runs uninterrupted, over candidate start times."""
         release = self._release[job]
         row, until = self._waiting(job)
         first = self._cell(release)
@@ -185,7 +185,7 @@ class Checker:
         return int(best)
 
     def _least_of_parts(self, job: int) -> int:
-        """Return the least price of a job that may be interrupted, over all cells of completion."""
+        """Return the least cost of an interruptible job, over the time cells where it can end."""
         begin, weight = self._release[job], self._weight[job]
         row, _ = self._waiting(job)
         cell = self._cell(begin)

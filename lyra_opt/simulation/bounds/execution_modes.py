@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 
 def runs_in_one_piece(job: Job, reading: Reading) -> bool:
-    """Return whether the last run of a job does all its work, uninterrupted and on one pool."""
+    """Return whether a bound may assume that a job does all its work in one uninterrupted run."""
     return reading is Reading.RESTART and not (
         job.checkpoints or job.is_elastic or job.heterogeneous
     )
 
 
 class Mode(NamedTuple):
-    """GPUs of a pool, and the work per second that a job does on them, in the job's unit."""
+    """An execution mode: a number of GPUs of one pool, and a job's work per second on them."""
 
     pool: int
     gpus: int
@@ -58,7 +58,7 @@ def modes_of(job: Job, rates: BestRates) -> list[Mode]:
 
 
 def copies_of(job: Job, rates: BestRates) -> list[Mode]:
-    """Return the modes of a job's copies, which add up over all servers; empty without copies.
+    """Return the execution modes of a job's copies, whose rates add up; empty without copies.
 
     The modes are one copy, and the copies on all other identical servers together, because a job
     that holds one copy is not waiting. That a server with several GPU types runs only one copy is
@@ -85,7 +85,10 @@ def copies_of(job: Job, rates: BestRates) -> list[Mode]:
 
 
 def _modes_at(job: Job, rates: BestRates, place: Place, *, is_copy: bool = False) -> Iterator[Mode]:
-    """Yield the execution modes of a job at one place; see the docstring of the module."""
+    """Yield the execution modes (pool, GPUs, rate) of a job on one set of GPUs.
+
+    See the docstring of the module.
+    """
     rooms = sorted(place.rooms, key=attrgetter("pace"), reverse=True)
     if not rooms:
         return
@@ -148,7 +151,7 @@ def priced_jobs(
     weight: FloatArray,
     border_s: FloatArray,
 ) -> PricedJobs:
-    """Return the jobs with their execution modes, as arrays for the pricing kernel.
+    """Return the jobs and their execution modes as arrays, to compute their cheapest schedules.
 
     Times are relative to the first submission.
 

@@ -70,7 +70,7 @@ DRAIN = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """Prices of GPU time, and the bound that they prove.
+    """GPU prices over time, and the lower bound on mean JCT or queuing time that they prove.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ def borders(
     *,
     reading: Reading = Reading.RESTART,
 ) -> FloatArray:
-    """Return the times at which prices may change, from the first submission until work is done.
+    """Return the times at which GPU prices may change, in seconds after the first submission.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The best schedule found for a whole workload of gangs, with full knowledge of the workload."""
+"""Search for a good schedule of a whole workload of gangs, with full knowledge of all jobs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MOST_STARTS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedSchedule:
-    """A schedule that the checker has found valid.
+    """A schedule of gangs that an independent checker has found valid.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class CheckedSchedule:
 
 @dataclass(slots=True)
 class _Found:
-    """A schedule, with the earliest starts and the rule from which it was made."""
+    """A schedule, with the earliest start times and the list-scheduling rule that produced it."""
 
     jct_mean_s: float
     start_us: IntArray
@@ -71,7 +71,7 @@ class _Found:
 
 
 class _Search:
-    """The best schedules found so far, best first."""
+    """A search for schedules of gangs; it keeps the best schedules that it finds, best first."""
 
     def __init__(self, gangs: Gangs, capacity: Capacity) -> None:
         self._gangs, self._capacity = gangs, capacity
@@ -84,11 +84,11 @@ class _Search:
 
     @property
     def best(self) -> _Found:
-        """The best schedule found so far."""
+        """The found schedule with the smallest weighted mean JCT."""
         return self.found[0]
 
     def attempt(self, earliest_us: IntArray) -> _Found:
-        """Make a schedule by each rule from the given earliest starts; return the better one."""
+        """Make a list schedule with and one without backfilling; keep and return the better one."""
         made = []
         for rule in self._rules:
             start_us = self._scheduler.schedule(rule.turn, earliest_us, backfills=rule.backfills)
@@ -101,7 +101,7 @@ class _Search:
         return better
 
     def follow(self, relaxation: Relaxation, passes: int) -> None:
-        """Make schedules from the starts of a relaxation, whose slack is adjusted to them."""
+        """Make list schedules from a relaxation's starts, and adjust its capacity slack to them."""
         done = 0
         while done < passes:
             require_time()
@@ -113,7 +113,7 @@ class _Search:
                 relaxation.balance(min(made, key=lambda found: found.jct_mean_s).start_us)
 
     def improve(self, relaxation: Relaxation, tries: int, rng: np.random.Generator) -> None:
-        """Improve the best schedule window by window."""
+        """Improve the best schedule by random changes in one time window after another."""
         require_time()
         windows = WindowSearch(self._gangs, self._capacity, self.best.rule, relaxation, rng)
         self.attempt(windows.improve([found.earliest_us for found in self.found], tries))
@@ -129,7 +129,7 @@ def best_schedule(
     passes: int = PASSES,
     tries: int = TRIES,
 ) -> CheckedSchedule:
-    """Return a schedule with a small weighted mean JCT.
+    """Search for a schedule of gangs with a small weighted mean JCT, and return the best found.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def best_schedule(
 
 
 def obstacle(workload: Workload, speed: Speed) -> str | None:
-    """Return why this search does not support a workload, as a clause; None if it does.
+    """Return, as a clause, why the schedule search cannot take a workload; None if it can.
 
     Schedules only count GPUs, so every worker must be a single GPU, and a job always holds the same
     number of GPUs and runs at its best rate.
@@ -201,7 +201,9 @@ def obstacle(workload: Workload, speed: Speed) -> str | None:
 def schedule_of(
     workload: Workload, speed: Speed, border_s: NDArray[np.float64], *, seed: int = 0
 ) -> CheckedSchedule:
-    """Return the best schedule found for a workload without an `obstacle`; see `best_schedule`.
+    """Return the best schedule found for a workload that `obstacle` does not rule out.
+
+    See `best_schedule`.
 
     Parameters
     ----------

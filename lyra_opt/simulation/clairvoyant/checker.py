@@ -1,4 +1,4 @@
-"""Check a schedule of gangs, and recompute its mean JCT, from the jobs alone.
+"""Check a schedule of gangs and recompute its mean JCT, independently of the schedulers.
 
 The code is written for clarity, in rational numbers and on the original seconds. It does not use
 the arrays of the schedulers, so that an error in these cannot hide here.
@@ -21,7 +21,7 @@ MICROSECOND = Fraction(1, 1_000_000)
 
 
 def check_starts(gangs: Gangs, capacity: Capacity, start_us: Sequence[int]) -> CheckReport:
-    """Check whether gangs may start at the given times; the objective is the weighted mean JCT.
+    """Check the start times of gangs; report the violations or, if valid, the weighted mean JCT.
 
     Parameters
     ----------

@@ -130,7 +130,7 @@ class Gangs:
 
 @dataclass(frozen=True, kw_only=True)
 class Capacity:
-    """The number of GPUs over time.
+    """The number of GPUs of a cluster over time, as a step function.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ class Capacity:
 
     @cached_property
     def steps_us(self) -> tuple[IntArray, IntArray]:
-        """The start times, in microseconds, and the numbers of GPUs of the capacity's steps.
+        """Two arrays: the start of each step of the capacity in microseconds, and its GPUs.
 
         An increase is rounded up and a decrease down. Steps that become empty by rounding are left
         out.

@@ -27,7 +27,9 @@ ASIDE = 64
 
 
 class Work(NamedTuple):
-    """The constant arrays of a scheduler: by job, by kind (fewest GPUs first), and by step.
+    """The constant arrays of a list scheduler, by job, by gang size and by step of the capacity.
+
+    A kind is a gang size; the smallest comes first.
 
     ``gpus``, ``run`` and ``kind`` by job; ``kind_gpus`` and ``first``, the begin of each kind's
     heap; ``since`` and ``capacity`` by step. The capacity falls for the last time at step
@@ -45,7 +47,7 @@ class Work(NamedTuple):
 
 
 class Turns(NamedTuple):
-    """The order of the jobs, and their earliest starts: arrays by job.
+    """The order in which a list scheduler tries the jobs, and their earliest starts, as arrays.
 
     ``order`` is the jobs in order and ``rank`` the position of each; ``earliest`` is the earliest
     start of each job, and ``arrivals`` the jobs in order of it.
@@ -58,7 +60,7 @@ class Turns(NamedTuple):
 
 
 class Space(NamedTuple):
-    """Scratch arrays of a scheduler.
+    """Scratch arrays of a list scheduler: heaps of waiting and running jobs, and GPUs held.
 
     ``heap`` (jobs) and ``size`` (kinds) hold the waiting jobs; ``end`` and ``freed`` (jobs) are a
     heap of the running jobs; ``held`` (steps) is the number of GPUs that started jobs hold at the
@@ -117,7 +119,7 @@ def pop(keys: Any, values: Any, first: int, size: int) -> Any:
 
 @kernel
 def lasts(work: Any, job: int, now: int, step: int, held: Any) -> Any:
-    """Return whether a job fits under every change of capacity while it runs."""
+    """Return whether a job that starts now still fits after each capacity change while it runs."""
     until = now + work.run[job]
     later = step + 1
     while later <= work.last_fall and work.since[later] < until:

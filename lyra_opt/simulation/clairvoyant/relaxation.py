@@ -51,7 +51,7 @@ KEPT = (8, 16, 32)
 
 
 class Relaxation:
-    """Computes prices for a set of jobs, and the starts that the jobs would choose at them.
+    """Computes GPU prices over time, and the start time that each job would choose at them.
 
     Parameters
     ----------
@@ -90,12 +90,12 @@ class Relaxation:
         self._price, self._paid = np.zeros(cells), np.zeros(cells + 1)
 
     def _room(self) -> Room:
-        """Return the GPU-seconds of each cell less its slack."""
+        """Return the GPU-seconds of the cluster in each time cell, less the capacity slack."""
         slack = np.interp(self._border_s[:-1], self._middle_s, self._slack)
         return Room(border_s=self._border_s, gpu_s=(self._there_gpu_s * (1 - slack))[None])
 
     def advance(self, passes: int) -> None:
-        """Make more passes; raise `OutOfTimeError` if a time limit ends before that."""
+        """Update the prices in `passes` more passes; raise `OutOfTimeError` at a time limit."""
         for priced in within_time(islice(self._passes, passes)):
             self._recent.append(priced.start_s)
             self._price = priced.price[0]
@@ -103,7 +103,7 @@ class Relaxation:
         self._paid = np.concatenate(([0.0], paid))
 
     def medians_us(self) -> Iterator[IntArray]:
-        """Yield the median starts in microseconds over several numbers of last passes."""
+        """Yield each job's median start, in microseconds, over the last 8, 16 and 32 passes."""
         recent = list(self._recent)
         for passes in KEPT:
             if passes <= len(recent):
@@ -116,7 +116,7 @@ class Relaxation:
         return found
 
     def balance(self, start_us: IntArray) -> None:
-        """Adjust the slack of each block to the delays and the idle GPUs of a schedule.
+        """Adjust the capacity slack of each period to a schedule's delays and idle GPUs.
 
         Parameters
         ----------

@@ -41,7 +41,7 @@ LARGE = 0.9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """The order of a list schedule, and whether it backfills.
+    """A rule of list scheduling: the order of the jobs, and whether jobs are backfilled.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Rule:
 
 
 class WindowSearch:
-    """Improves the earliest starts of jobs, from the first window to the last.
+    """A local search that improves the earliest starts of jobs, one time window after another.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class WindowSearch:
 
 
 class _Part:
-    """The jobs of a window and of the following windows, on the GPUs that running jobs leave."""
+    """A subproblem: the jobs of some time windows, on the GPUs that running jobs leave free."""
 
     def __init__(
         self,
@@ -175,7 +175,7 @@ class _Part:
         self.earliest_us = self.start_us = self.release_us
 
     def attempt(self, earliest_us: IntArray) -> None:
-        """Keep the given earliest starts if they cost no more than the best so far."""
+        """Make a list schedule from earliest starts; keep them if no earlier ones were cheaper."""
         search = self._search
         earliest_us = np.maximum(earliest_us, self.release_us)
         found = self._scheduler.schedule(

@@ -71,7 +71,7 @@ LEAST_SPEED_UP = 1e-3
 
 
 def restart_factor(age_s: float, restarts: int, restart_s: float) -> float:
-    """Return the factor r of a job: the share of its time left after its restarts and one more.
+    """Return the share of a job's time not lost to restarts if it restarts now (Pollux's r).
 
     Parameters
     ----------
@@ -87,7 +87,9 @@ def restart_factor(age_s: float, restarts: int, restart_s: float) -> float:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PolluxEpoch:
-    """The allocation problem of one epoch, with at least one job; all arrays are in job order.
+    """Pollux's allocation problem in one epoch: choose the workers by server of each job.
+
+    There is at least one job, and all arrays by job have the same order.
 
     Parameters
     ----------
@@ -120,7 +122,10 @@ class PolluxEpoch:
 
     @cached_property
     def cost(self) -> FloatArray:
-        """The cost c_j of all rows but the present ones, like `speed_up`; inf if infeasible."""
+        """The cost c_j of each job on each number of workers, if it restarts; inf if infeasible.
+
+        The shape is that of `speed_up`.
+        """
         cost = 1.0 / (self.speed_up * self.restart_factor[:, None] + LEAST_SPEED_UP)
         workers = np.arange(cost.shape[2])
         cost[:, (workers < self.least[:, None]) | (workers > self.most[:, None])] = np.inf
@@ -137,7 +142,7 @@ class PolluxEpoch:
 
     @cached_property
     def held_cost(self) -> FloatArray:
-        """The cost c_j of each job's present row."""
+        """The cost c_j of each job if it keeps its present workers on their servers."""
         place = np.array([SPREAD if len(row) > 1 else NEAR for row in self.held])
         speed_up = self.speed_up[place, np.arange(self.jobs), self.held_workers]
         cost: FloatArray = 1.0 / (speed_up * (self.held_workers > 0) + LEAST_SPEED_UP)
@@ -164,7 +169,7 @@ class PolluxEpoch:
 
 
 def relaxed_workers(epoch: PolluxEpoch) -> IntArray:
-    """Return each job's number of workers for the highest fitness without placement.
+    """Return the number of workers of each job that maximises fitness if placement is ignored.
 
     The docstring of the module has the proof. The result is deterministic; `mckp-core` breaks ties.
     It is optimal within 1e-9 of the cost that all jobs together save over having no GPUs. If a
@@ -194,7 +199,7 @@ def fitness_bound(epoch: PolluxEpoch) -> float:
 
 
 def most_valuable(gpus: int, values: Sequence[FloatArray], gpus_per_worker: IntArray) -> IntArray:
-    """Return each job's number of workers with the highest total value.
+    """Return the number of workers of each job that maximises the total value on `gpus` GPUs.
 
     Parameters
     ----------
@@ -227,7 +232,7 @@ NOBODY = -1
 
 
 def best_allocation(epoch: PolluxEpoch) -> list[dict[int, int]]:
-    """Return the allocation of highest fitness that the search finds, with one row per job.
+    """Search for the allocation with the highest fitness; return each job's workers by server.
 
     The result is deterministic; ties go to the first job and the first server.
 
@@ -253,7 +258,7 @@ def best_allocation(epoch: PolluxEpoch) -> list[dict[int, int]]:
 
 
 class _Search:
-    """An allocation that is changed job by job."""
+    """A local search over allocations of workers to servers, which changes one job at a time."""
 
     def __init__(self, epoch: PolluxEpoch) -> None:
         self.epoch = epoch
@@ -318,7 +323,10 @@ class _Search:
         return found
 
     def _near(self, job: int, most: int) -> dict[int, int]:
-        """Return the job's best row on one server, on the fullest server that has room for it."""
+        """Return a job's best number of workers on one server, as {server: workers}; else {}.
+
+        The server is the job's present one if it has room, else the fullest with room.
+        """
         width, free = self.width[job], self.free
         fitting = min(max(free) // width, most)
         workers = int(np.argmin(self.epoch.cost[NEAR, job, : fitting + 1]))
@@ -337,7 +345,7 @@ class _Search:
         return next(iter(held)) if len(held) == 1 else None
 
     def _spread(self, job: int, most: int) -> dict[int, int]:
-        """Return the job's best row on several servers without another spread job.
+        """Return a job's best workers by server, on servers that hold no other spread job.
 
         The row uses the servers with the most room, so that few servers suffice. It takes only the
         needed GPUs of the last server.
@@ -365,7 +373,7 @@ class _Search:
         return row
 
     def _has_room(self, job: int, row: Iterable[int] | dict[int, int]) -> bool:
-        """Return whether the servers have room for a job's present row (workers by server)."""
+        """Return whether the servers have free GPUs for the present workers by server of a job."""
         assert isinstance(row, dict)
         if not row:
             return False
@@ -377,7 +385,7 @@ class _Search:
         )
 
     def improve(self) -> None:
-        """Repeatedly give the job that gains most its best workers by server, until none gains."""
+        """Repeatedly reallocate the job whose cost falls most, until no job's cost falls."""
         epoch = self.epoch
         least = np.minimum.accumulate(epoch.cost, axis=2)
         jobs = np.arange(epoch.jobs)
@@ -405,7 +413,7 @@ class _Search:
             is_stuck[job] = True
 
     def _rooms(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return each job's possible workers on one server, and an upper bound on several."""
+        """Return upper bounds on each job's workers: on one server, and spread over several."""
         free, spread_on = self.free, self.spread_on
         near_gpus = max(free)
         spread_gpus = sum(
@@ -429,7 +437,7 @@ class _Search:
 
 
 class TunedKnapsackScaling(ScalingRule):
-    """Lyra's phase 2 for tuned jobs: a knapsack on the reduction of their running times.
+    """Sizes tuned elastic jobs by a knapsack that maximises the reduction of running times.
 
     It equals `lyra_opt.simulation.decisions.KnapsackScaling`, but computes running times from the
     rates of `TunedSpeed` instead of linear rates. Complexity: that of `mckp-core`. Source: Lyra
@@ -460,7 +468,7 @@ class TunedKnapsackScaling(ScalingRule):
         *,
         name: str,  # noqa: ARG002
     ) -> list[int]:
-        """Return the number of flexible workers of each job.
+        """Return how many workers above its base demand each tuned job gets.
 
         Nothing is captured, because no standalone problem has such running times.
         """

@@ -44,11 +44,11 @@ NOISE_SCALES = "noise_scales.csv"
 
 @cache
 def noise_scales(application: str) -> tuple[FloatArray, FloatArray]:
-    """Return the measured batch sizes, and phi by stage and batch size, for an application.
+    """Return an application's measured batch sizes, and its noise scale by stage and batch size.
 
-    phi is the value for which the progress of the stage takes as many steps as in the run with this
-    batch size. The iterations and the progress of each epoch are in the artifact's
-    ``validation-*.csv``. Values are rounded to four digits.
+    The noise scale phi is the value for which the progress of the stage takes as many steps as in
+    the run with this batch size. The iterations and the progress of each epoch are in the
+    artifact's ``validation-*.csv``. Values are rounded to four digits.
     """
     text = (files("lyra_opt.simulation.goodput") / NOISE_SCALES).read_text(encoding="utf-8")
     rows = [row for row in csv.DictReader(text.splitlines()) if row["application"] == application]
@@ -126,7 +126,7 @@ class ModelProfile:
         return (noise_scale + self.initial_batch) / (noise_scale + batch)
 
     def sync_s(self, gpus: int, servers: int) -> float:
-        """Return T_sync, in seconds, of `gpus` GPUs on `servers` servers."""
+        """Return the seconds in which `gpus` GPUs on `servers` servers synchronise gradients."""
         if gpus == 1:
             return 0.0
         if servers == 1:
@@ -140,7 +140,7 @@ class ModelProfile:
         local_batch: float | FloatArray,
         accumulated: int | FloatArray = 0,
     ) -> float | FloatArray:
-        """Return T_iter in seconds with m = `local_batch` and s = `accumulated`."""
+        """Return the seconds of a training iteration with `accumulated` passes before the last."""
         gradient_s = self.gradient_s + self.gradient_s_per_sample * local_batch
         sync_s = self.sync_s(gpus, servers)
         synchronised_s = (gradient_s**self.overlap + sync_s**self.overlap) ** (1 / self.overlap)
@@ -207,7 +207,7 @@ def tuned_goodput(
 def fixed_goodput(
     profile: ModelProfile, gpus: int, gpus_per_server: int, stage: int | None = None
 ) -> float:
-    """Return the goodput of a job whose user has fixed the batch of each GPU to M_0.
+    """Return the goodput of a job that always uses the initial batch size M_0 on each GPU.
 
     This is Lyra's assumption of a fixed local batch (section 5), and the configuration of the
     workloads that Pollux calls realistic (M_0 times GPUs). If the largest batch does not allow it,
@@ -221,7 +221,10 @@ def fixed_goodput(
 
 
 def fixed_duration_s(profile: ModelProfile, gpus: int, gpus_per_server: int) -> float:
-    """Return the seconds that the whole training takes at `fixed_goodput` (same parameters)."""
+    """Return the seconds that a whole training takes if its batch size is never tuned.
+
+    The parameters are those of `fixed_goodput`.
+    """
     of_stage = profile.work_samples / STAGES
     return sum(
         of_stage / fixed_goodput(profile, gpus, gpus_per_server, stage) for stage in range(STAGES)

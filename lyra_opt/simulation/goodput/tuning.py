@@ -97,7 +97,7 @@ class JobTuning(ABC):
         self._profiles: dict[str, ModelProfile] = {}
 
     def profile(self, job: Job) -> ModelProfile:
-        """Return the model of a job: the model that it names, or one drawn once."""
+        """Return the model that a job names; if that is unknown, return a model drawn once."""
         profile = self._profiles.get(job.id)
         if profile is None:
             profile = _PROFILE_OF.get(job.model or "") or draw_profile(job, self._seed)
@@ -118,7 +118,7 @@ class JobTuning(ABC):
 
 
 class TunedSpeed(JobTuning):
-    """Tuning on top of linear scaling: Lyra's jobs with the Pollux job agent.
+    """A speed model of Lyra's linearly scaling jobs, whose batch sizes Pollux's agent tunes.
 
     Let G*(w) be the goodput that tuning reaches with w workers (`tuned_goodput`), and G(w) the
     goodput of the batch size that the user has set (`fixed_goodput`). An elastic job has the rate
@@ -168,7 +168,7 @@ class TunedSpeed(JobTuning):
 
 
 class GoodputSpeed(JobTuning):
-    """The rates of Pollux's jobs, which follow only from their goodput, from one worker on.
+    """A speed model for Pollux: elastic jobs run at a rate proportional to their goodput.
 
     An elastic job has the rate u * G*(w, placement, stage), where G* is the goodput of the best
     batch size (`tuned_goodput`). G* grows more slowly than the number of workers w, is lower across
@@ -185,7 +185,7 @@ class GoodputSpeed(JobTuning):
         self._best: dict[tuple[str, int, int, int], FloatArray] = {}
 
     def least_workers(self, job: Job) -> int:
-        """Return 1 for an elastic job, which may go below its base demand, else the base demand."""
+        """Return the fewest workers of a job: 1 if it is elastic, else its base demand."""
         return 1 if job.is_elastic else job.min_workers
 
     def rate(self, job: Job, workers: int) -> float:
@@ -208,10 +208,10 @@ class GoodputSpeed(JobTuning):
         return float(self.rates(run.job)[stage_of(run), place, run.workers])
 
     def rates(self, job: Job) -> FloatArray:
-        """Return the rates of an elastic job: shape (`STAGES`, near or spread, w_max + 1).
+        """Return an elastic job's rates by training stage, one server or several, and workers.
 
-        The rate of a single spread worker is 0. Jobs with the same parameters share a cached
-        result.
+        The shape is (`STAGES`, near or spread, w_max + 1). The rate of a single spread worker is 0.
+        Jobs with the same parameters share a cached result.
         """
         key = self._key(job)
         rates = self._rates.get(key)

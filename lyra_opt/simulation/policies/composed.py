@@ -64,10 +64,10 @@ class ComposedPolicy(Policy):
         self._elastic: dict[int, JobRun] = {}
 
     def counted_pools(self, view: View) -> Collection[int]:
-        """Return the own pools if only their number of GPUs matters, which makes replays faster.
+        """Return the own pools if the policy needs only their numbers of GPUs; else no pools.
 
-        That is so without racks, if all workers have one GPU and no measured job runs slower when
-        spread.
+        Numbers suffice without racks, if all workers have one GPU and no measured job runs slower
+        when spread. Replays are then faster.
         """
         if view.cluster.topology is not None:
             return ()
@@ -123,7 +123,7 @@ class ComposedPolicy(Policy):
             )
 
     def waits(self, view: View, run: JobRun) -> None:
-        """Add a job to the queue, and tell the optional parts about it."""
+        """Add a job to the queue, and notify the run-time caps and the preemption rule."""
         if self._caps is not None and not run.losses:
             self._caps.submitted(view.now_s, self._left_s(run), run.job.min_gpus)
         if self._preemptions is not None:
@@ -131,7 +131,7 @@ class ComposedPolicy(Policy):
         self._queue.add(run)
 
     def gives_back(self, view: View, run: JobRun) -> None:  # noqa: ARG002
-        """Remove a job from the caps and from the elastic jobs."""
+        """Stop counting a job's GPUs towards the run-time caps, and stop resizing the job."""
         if self._caps is not None:
             self._caps.ends(run.order)
         if self._elastic.pop(run.order, None) is not None:
@@ -216,7 +216,7 @@ class ComposedPolicy(Policy):
         return room.replicas > 1 or speed.room_for(job, room.number) is Room.TOGETHER
 
     def _kind_of(self, run: JobRun) -> object:
-        """Return the kind of a job for the queue: jobs of one kind are blocked together.
+        """Return a job's kind; if a job does not fit, the queue skips all jobs of its kind.
 
         Jobs are of one kind if they need the same; under first-come, all jobs are of one kind.
         """
@@ -408,7 +408,7 @@ class ComposedPolicy(Policy):
         return True
 
     def _may_be_scaled_in(self, other: JobRun, run: JobRun) -> bool:
-        """Return whether `other` may lose flexible workers to the base demand of `run`."""
+        """Return whether the running job `other` may be scaled in so that job `run` can start."""
         if not self._composition.shrinks_longer_only:
             return True
         view = self._view
@@ -510,7 +510,7 @@ class ComposedPolicy(Policy):
     def _spread(
         self, run: JobRun, workers: int, left: list[int]
     ) -> Iterable[tuple[JobRun, PoolRoom, int]]:
-        """Divide a job's flexible workers over own and borrowed GPUs; yield the changes.
+        """Divide a job's flexible workers over own and borrowed GPUs; yield (job, pool, change).
 
         Workers go to servers on loan if possible (Lyra, section 6). They stay with the base demand
         if using both kinds of GPUs costs more speed than it brings.
@@ -549,7 +549,7 @@ class ComposedPolicy(Policy):
                 yield run, room, change
 
     def _mixed_rate(self, run: JobRun, extra: int, on_loan: int) -> float:
-        """Return a job's work per second on both kinds of GPUs, at the mean speed of its workers.
+        """Return a job's work per second on own and borrowed GPUs, at its workers' mean speed.
 
         Parameters
         ----------
@@ -563,7 +563,7 @@ class ComposedPolicy(Policy):
         return speed.mixed_efficiency * speed.scaled(run.job, workers) * mean
 
     def _gather(self, run: JobRun) -> None:
-        """Remove a job's workers on the other kind of GPUs if they do not make it faster.
+        """Remove a job's workers outside the pool of its base demand if they do not speed it up.
 
         It may have got, or kept, fewer workers there than the scaling rule assumed.
         """
@@ -606,9 +606,10 @@ class ComposedPolicy(Policy):
 
 
 def _leaving(part: Part, gpus: int, first: Collection[int]) -> dict[int, int]:
-    """Return the flexible GPUs to remove, by host: from `first`, then from hosts with few of them.
+    """Return which flexible GPUs of a job to free, by host: hosts in `first` come first.
 
-    This order empties servers, which can then go to other jobs or be given back.
+    Then come the hosts with the fewest flexible GPUs of the job. This order empties servers, which
+    can then go to other jobs or be given back.
     """
     flexible = part.gpus[Group.FLEXIBLE]
     leaving: dict[int, int] = {}

@@ -122,7 +122,7 @@ class EpochByEpoch(Policy):
                 view.renew_rate(run)
 
     def _is_pinned(self, run: JobRun) -> bool:
-        """Return whether a job is outside the allocation: it queues, or runs and cannot restart."""
+        """Return whether a job is not reallocated: it queues, or runs and cannot restart."""
         if run.job.is_elastic:
             return False
         return self._queue is not None or (run.is_running and not run.job.checkpoints)
@@ -140,7 +140,7 @@ class EpochByEpoch(Policy):
                 view.start(run, parts)
 
     def epoch(self, view: View, runs: Sequence[JobRun]) -> PolluxEpoch:
-        """Return the allocation problem of this epoch for the jobs that are not pinned."""
+        """Return Pollux's allocation problem in the current epoch for the jobs in `runs`."""
         restart_s = self._tenure.restart_s
         width = np.array([run.job.gpus_per_worker for run in runs], dtype=np.int64)
         gpus = view.hosts.array[: self._servers].copy()
@@ -201,7 +201,7 @@ class EpochByEpoch(Policy):
     def _carry_out(
         self, view: View, runs: Sequence[JobRun], rows: Sequence[dict[int, int]]
     ) -> None:
-        """Stop, move and start jobs, so that each has the workers of its row."""
+        """Stop, move and start jobs so that each has the workers by server of its row in `rows`."""
         changed = [
             (run, row) for run, row in zip(runs, rows, strict=True) if row != self._held(run)
         ]

@@ -1,4 +1,4 @@
-"""Optional parts of composed schemes, which are ours: loan rule, run-time caps, preemption.
+"""Optional rules of this project for schemes: loans to short jobs, run-time caps, preemption.
 
 *Loan rule.* Servers on loan are reclaimed, so only jobs with a short remaining run time use them.
 
@@ -176,7 +176,7 @@ class CapsInForce:
         self._holder: dict[int, tuple[int, int]] = {}
 
     def class_of(self, run_time_s: float) -> int:
-        """Return the number of caps towards which a job of this run time counts."""
+        """Return how many run-time caps limit a job with a run time of `run_time_s` seconds."""
         return bisect_right(self._begins_s, run_time_s)
 
     def submitted(self, now_s: float, run_time_s: float, gpus: int) -> None:
@@ -308,7 +308,7 @@ class VoluntaryPreemption:
 
 
 class PreemptionsInBudget:
-    """Finds jobs that have waited long enough in a run, and the jobs to stop for them.
+    """Chooses, within a budget, which running jobs to stop for jobs that have waited long.
 
     Parameters
     ----------
@@ -342,7 +342,7 @@ class PreemptionsInBudget:
         return max(0, int(self._rule.budget * self._submitted) - self._stopped)
 
     def impatient(self, view: View) -> list[JobRun]:
-        """Return the jobs that have waited long enough, those with the least work left first.
+        """Return the waiting jobs that may preempt others, least remaining GPU-seconds first.
 
         At most `MOST_TRIED` jobs; none before `interval_s` has passed since the last call that
         returned jobs.

@@ -104,9 +104,10 @@ class _TypedPool:
 
 
 def _tier_efficiencies(view: View, pool: Pool, starts: list[int]) -> np.ndarray:
-    """Return each job's speed at each tier of a pool, relative to close reference GPUs.
+    """Return each job's speed at each network tier of a pool: shape (jobs, tiers).
 
-    It is 0 if the empty pool cannot hold the job at that tier.
+    It is relative to reference GPUs that are close together, and 0 if the empty pool cannot hold
+    the job at that tier.
     """
     speed, cluster, sizes = view.speed, view.cluster, pool.gpus
     largest = max(sizes)
@@ -276,7 +277,7 @@ class PlacingGangs(Policy):
         ]
 
     def _move(self, view: View, ground: _TypedPool, orders: list[int], grants: list[Grant]) -> None:
-        """Move gangs; their old GPUs are handed over and are not free for these moves."""
+        """Move gangs as granted; each gang reserves its new GPUs before it leaves its old ones."""
         require_grants(ground.rule.migrate, grants, INTEGERS, INTEGERS)
         moved: set[int] = set()
         for grant in grants:
@@ -291,7 +292,7 @@ class PlacingGangs(Policy):
 
     @staticmethod
     def _chosen(view: View, orders: list[int], grant: Grant) -> JobRun:
-        """Return the job that a grant is for, or raise an error if no waiting gang matches."""
+        """Return the job that gets the GPUs of a grant; raise an error if its index is invalid."""
         if not 0 <= grant.job < len(orders):
             raise view.error(None, f"gives GPUs to gang {grant.job} of {len(orders)} gangs")
         return view.runs[orders[grant.job]]
@@ -414,7 +415,7 @@ class GangTable:
 
 
 def network_sensitivity(*, done_share: float, running_s: float, ideal_s: float) -> float:
-    """Return Nw_sens, from 0 (never run, or badly slowed) to 1 (never slowed).
+    """Return Dally's score Nw_sens of a job: near 0 if the network slows it badly, 1 if never.
 
     It is the share of its work that a job has done, times its ideal running time, divided by its
     actual running time without queuing. That is the harmonic mean of the job's efficiencies,

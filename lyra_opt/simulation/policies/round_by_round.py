@@ -180,7 +180,7 @@ class RoundByRound(Policy):
             self.wake_s = min(self.wake_s, next_number * self._tenure.round_s)
 
     def _seen_state(self, view: View) -> RoundState:
-        """Return the current state that the round-based policy decides on."""
+        """Update and return the state that is passed to the round-based policy."""
         state = self._state
         if self._has_moved_servers:
             self._has_moved_servers = False
@@ -249,7 +249,7 @@ class RoundByRound(Policy):
     def _put(
         self, view: View, active: _Active, got: tuple[Placement, ...], beside: JobRun | None
     ) -> None:
-        """Start a job, or place a lifted job, on its own GPUs or GPUs shared with job `beside`."""
+        """Start or move a job, on GPUs of its own or on GPUs shared with the job `beside`."""
         run, seen, had = active.run, active.seen, active.seen.placements
         parts = self._parts(view, run, got, beside)
         copies = self._copies(view, run, parts, got, had)
@@ -273,7 +273,7 @@ class RoundByRound(Policy):
     def _without_mixing(
         self, decision: Decision, mixing: Collection[str], seconds: Collection[str]
     ) -> Decision:
-        """Return the decision with each job of `mixing` on own or on borrowed GPUs only.
+        """Return a corrected decision: each job of `mixing` gets own or borrowed GPUs, not both.
 
         Such a job stays where it is, or gets free GPUs of its fastest type that has enough. It
         waits for another round if other jobs hold too many GPUs. In an empty cluster, own GPUs of
@@ -374,7 +374,7 @@ def _sharing_job_id(run: JobRun) -> str | None:
 
 
 def gang_view(job: Job, speed: Speed) -> GangJob:
-    """Return a job as round-based policies see it, with speeds by GPU type, close and spread.
+    """Convert a job for round-based policies: its speed by GPU type, on one server and spread.
 
     Elastic jobs have their base demand. If distance matters, the speed of a spread gang is that of
     the nearest tier that can hold it on several machines. A gang that no machine can hold gets that
