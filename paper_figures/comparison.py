@@ -134,7 +134,7 @@ class Entry:
 
     @property
     def value_verdict(self) -> Verdict | None:
-        """The verdict by `RULE` on our value; None if the number is a gain or a reduction."""
+        """The verdict on our simulated value; None if the paper prints a gain or a reduction."""
         if self.judged is Judged.EXACT:
             return self._of(verdict_of_digits(self.paper, self.ours))
         if self.judged is Judged.VALUE:
@@ -144,7 +144,7 @@ class Entry:
 
     @property
     def gain_verdict(self) -> Verdict | None:
-        """The verdict by `RULE` on our gain; None if the number has no gain."""
+        """The verdict on our simulated gain; None if the published number has no gain."""
         gains = self.judged_gains
         if gains is None:
             return None
@@ -256,7 +256,7 @@ class FurtherTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Computed:
-    """The numbers that a function for a paper computes for a table or figure.
+    """Numbers, findings, tables and plot points that a Python function computes for a table.
 
     Parameters
     ----------
@@ -357,7 +357,7 @@ class Comparison:
         return " ".join(sentences) or None
 
     def header(self) -> list[str]:
-        """Return the names of the columns of `rows`."""
+        """Return the column names of the table that has one row per published number."""
         return [
             "row",
             "column",
@@ -372,7 +372,7 @@ class Comparison:
 
     @property
     def last_words(self) -> int:
-        """The number of last columns of `rows` that contain words instead of numbers."""
+        """The number of rightmost table columns that contain words instead of numbers."""
         return len(self.verdicts) + self._has_sources
 
     def rows(self) -> Iterator[list[str]]:
@@ -390,7 +390,7 @@ class Comparison:
             yield [*row, *(str(of[what] or "") for what in self.verdicts)]
 
     def wide_header(self) -> list[str]:
-        """Return the names of the columns of `wide_rows`."""
+        """Return the column names of the table that has the paper's layout."""
         return ["", *self._columns()]
 
     def wide_rows(self) -> Iterable[list[str]]:
@@ -452,7 +452,7 @@ class Comparison:
 
 
 def rule_of_verdicts() -> list[str]:
-    """Return the rule of verdicts as lines of Markdown with a heading."""
+    """Return the rule for verdicts on simulated numbers, as Markdown lines with a heading."""
     return ["## The rule of verdicts", "", *(f"- {part}" for part in RULE)]
 
 
@@ -467,7 +467,7 @@ def markdown_table(
 
 
 def _counted(counts: Counter[str]) -> str:
-    """Return the number of entries with each verdict, in the order of the rule."""
+    """Return a text that counts the entries with each verdict, such as ``3 near, 1 differs``."""
     return ", ".join(f"{counts[each]} {each}" for each in map(str, Verdict) if counts[each])
 
 

@@ -74,14 +74,14 @@ class Standing:
     outcomes: Sequence[Outcome]
 
     def mean(self, measure: str | Callable[[Outcome], float]) -> float:
-        """Return the mean over seeds of a figure, or of a function of the simulation."""
+        """Return the mean over seeds of a quantity measured in the scheme's simulations."""
         if isinstance(measure, str):
             return statistics.fmean(outcome.figures[measure] for outcome in self.outcomes)
         return statistics.fmean(map(measure, self.outcomes))
 
     @property
     def jct_h(self) -> float:
-        """The mean JCT, in hours."""
+        """The scheme's mean JCT over seeds, in hours."""
         return self.mean("jct_mean_s") / HOUR_S
 
 
@@ -348,7 +348,7 @@ GANG = 16
 
 
 def over_links(part: Part, *, claims: Sequence[str], situations: Sequence[str]) -> Computed:
-    """Return Dally's reductions per link set, and the efficiency of a gang on these links."""
+    """Return Dally's reductions relative to other schemes by set of links, with a links table."""
     found = held_against(part, claims=claims, situations=situations, only_series=True)
     return replace(found, tables=[_links()])
 

@@ -107,7 +107,7 @@ def reductions_by_scheme(comparison: Comparison) -> Plot:
 def _lines(
     comparison: Comparison, label_axis: Callable[[Axes], None], title: str, caption: str
 ) -> Plot:
-    """Plot Dally's reductions along an axis, one panel per claim."""
+    """Plot Dally's reductions against a property of scenarios, one panel per claim."""
     name = comparison.name.partition("-")[2].replace("-", "_")
     claims, others = _shown(comparison)[0], _others()
     figure, panels = new_figure(len(claims), 3.3, 3.5)

@@ -102,7 +102,7 @@ def over_seeds(part: Part, scheme: str, situation: str) -> list[Outcome]:
 def reduction(
     part: Part, claim: Claim, situation: str, scheme: str, against: str
 ) -> Reduction | None:
-    """Return the reduction by a scheme compared with another; None without common runs."""
+    """Return how much one scheme reduces a quantity relative to another; None without runs."""
     outcomes = (
         part.outcomes(PaperRun(scenario=situation, scheme=name)) for name in (against, scheme)
     )
@@ -218,7 +218,7 @@ def _by_situation(
     situations: Sequence[str],
     cells: Callable[[str], Iterable[str]],
 ) -> FurtherTable:
-    """Return a table with one row per scenario, whose cells `cells` returns."""
+    """Return a table with one row per scenario; the function `cells` returns a row's cells."""
     scenarios = part.results.paper.scenarios
     rows = [[scenarios[situation].called, *cells(situation)] for situation in situations]
     return FurtherTable(title=title, header=["", *header], rows=rows)
@@ -301,7 +301,10 @@ def measured(part: Part, claim: Claim, situations: Sequence[str]) -> FurtherTabl
 
 
 def bounds_s(part: Part, situation: str, measure: str) -> list[float]:
-    """Return the proved lower bound in a scenario, in seconds, per seed; empty if none is known."""
+    """Return the proved lower bound on a mean JCT or makespan per seed of a scenario, in seconds.
+
+    The list is empty if no bound is known.
+    """
     if measure not in BOUNDS:
         return []
     bound = BOUNDS[measure]

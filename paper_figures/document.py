@@ -65,7 +65,9 @@ def by_name(*functions: FunctionT) -> Mapping[str, FunctionT]:
 
 @dataclass(frozen=True, slots=True)
 class Calling(Rule):
-    """A rule for a function name, or for a table with the name as ``of`` and its arguments.
+    """The rule for a TOML value that names a function, alone or in a table with arguments.
+
+    In a table, the key ``of`` is the name.
 
     Parameters
     ----------
@@ -76,7 +78,7 @@ class Calling(Rule):
     is_sentence: bool = False
 
     def check(self, path: str, value: object) -> Call | str:
-        """Return the call, or the sentence if sentences are allowed."""
+        """Return the function call that a TOML value describes, or a sentence if allowed."""
         if isinstance(value, str):
             text = Text().check(path, value)
             return text if self.is_sentence else Call(of=text, parameters={})
@@ -123,7 +125,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Measuring(Rule):
-    """A rule for a measured quantity: a name, or a table with the name as ``of``."""
+    """The rule for a TOML value that names a measured quantity, alone or in a table."""
 
     def check(self, path: str, value: object) -> Measure:
         """Return the measure that a name or table describes."""
@@ -142,7 +144,7 @@ class Measuring(Rule):
 
 @dataclass(frozen=True, slots=True)
 class Printed(Rule):
-    """A rule for a number as a paper prints it: text in quotes that keeps the digits, or empty."""
+    """The rule for a quoted number in TOML that keeps the digits of the paper, or is empty."""
 
     def check(self, path: str, value: object) -> str:
         """Return the text if it is a number or empty."""

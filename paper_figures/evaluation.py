@@ -275,7 +275,7 @@ class _Grid:
         measure: Measure,
         ours: float | None,
     ) -> Gains | None:
-        """Return the gain over the row that a value is compared with; None without such a row."""
+        """Return the gains of a row over its reference row; None without a reference row."""
         publication = self._part.publication
         name = row.yardstick or column.yardstick or publication.yardstick
         # The reference row of a table has no gain; the row is judged by its own value.

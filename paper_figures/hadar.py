@@ -117,7 +117,7 @@ def jobs_in_words(part: Part) -> str:  # noqa: ARG001
 
 
 def why_ttd_differs(part: Part) -> list[str]:
-    """Return why computed TTDs differ from the paper's, with numbers from the runs."""
+    """Return why computed total time durations (TTD) differ from the paper's, with numbers."""
     hadar, yarn, tiresias, gavel, makespan = (
         not_none(part.outcomes(name))
         for name in ("hadar", "yarn", "tiresias", "gavel", "gavel-makespan")
@@ -146,7 +146,7 @@ def why_ttd_differs(part: Part) -> list[str]:
 
 
 def waits_in_words(part: Part) -> list[str]:
-    """Return why the claims on JCT and on queuing contradict each other; empty without runs."""
+    """Return why Hadar's claims on JCT and queuing contradict each other; empty without runs."""
     gavel = not_none(part.outcomes("gavel"))
     if not gavel or not not_none(part.outcomes("hadar")):
         return []
@@ -162,7 +162,7 @@ def waits_in_words(part: Part) -> list[str]:
 
 
 def by_restart_cost(part: Part, *, table: int, row: str) -> Computed:
-    """Return TTDs by the cost of a restart, and the cost from which Hadar reaches the claimed gain.
+    """Return makespans (TTD) by restart cost, and the cost from which Hadar's claimed gain holds.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def by_restart_cost(part: Part, *, table: int, row: str) -> Computed:
 def _where_attained(
     claimed: str, against: str, gained: Mapping[float, float], attainable: Mapping[float, float]
 ) -> list[str]:
-    """Return the restart costs from which the claimed gain is possible, and reached, in words."""
+    """Return sentences on whether, and from which restart cost, Hadar reaches the claimed gain."""
     if not gained:
         return []
     possible = [
@@ -272,7 +272,7 @@ def _usage_by_type(outcomes: Sequence[Outcome]) -> str:
 
 
 def mixes(part: Part) -> Computed:
-    """Return TTD and CRU of every mix, and the gains of HadarE over Hadar for the plot."""
+    """Return makespans (TTD) and utilisation (CRU) by job mix, and HadarE's gains over Hadar."""
     (product,) = part.publication.products
     tables, series = [], {}
     for testbed in product.scenarios:
@@ -329,7 +329,7 @@ def most_that_forking_gives(part: Part) -> str:
 
 
 def best_slots(part: Part, *, small_mixes: int) -> Computed:
-    """Return the slot length with the least TTD over all mixes, and over the first few mixes."""
+    """Return the round length with the least makespan (TTD), over all job mixes and small ones."""
     slots_s = {
         int(product.changes.get("tenure.rounds.round_s", ROUND_S)): frozen(product.changes)
         for product in part.publication.products

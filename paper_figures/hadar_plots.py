@@ -22,7 +22,7 @@ WIDE_INCHES = 6.6
 
 
 def ttd_over_hadar(comparison: Comparison) -> Plot:
-    """Plot the TTD of each scheme divided by that of Hadar."""
+    """Plot the makespan (TTD) of each scheme divided by that of Hadar."""
     figure, (axes,) = new_figure(1, 2.6, WIDE_INCHES)
     entries = comparison.entries
     bars(
@@ -107,7 +107,7 @@ def mix_by_mix(comparison: Comparison) -> Plot:
 
 
 def by_slot(comparison: Comparison) -> Plot:
-    """Plot the TTD for each slot length."""
+    """Plot the makespan (TTD) against the length of a scheduling round (slot)."""
     figure, (axes,) = new_figure(1, 2.8, WIDE_INCHES)
     draw_lines(axes, comparison.series)
     axes.set_xscale("log", base=2)
@@ -126,7 +126,7 @@ def by_slot(comparison: Comparison) -> Plot:
 
 
 def decision_time(comparison: Comparison) -> Plot:
-    """Plot the time of a decision for each number of jobs."""
+    """Plot the wall time of a scheduling decision against the number of jobs."""
     figure, (axes,) = new_figure(1, 2.8, WIDE_INCHES)
     draw_lines(axes, comparison.series)
     axes.set_xscale("log", base=2)

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 def most_mean_of_slowest_s(above_s: float, *, jobs: int, gap_s: float) -> float:
-    """Return the largest possible mean wait, in seconds, of jobs that wait beyond `above_s`.
+    """Return the largest mean wait, in seconds, of jobs that wait over `above_s` in a FIFO queue.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def most_mean_of_slowest_s(above_s: float, *, jobs: int, gap_s: float) -> float:
 
 
 def longest_gap_s(above_s: float, mean_s: float, *, jobs: int) -> float:
-    """Return the gap between submissions, in seconds, that a mean wait of `mean_s` requires.
+    """Return the gap between submissions, in seconds, that a given mean wait requires.
 
     This is the inverse of `most_mean_of_slowest_s`, whose gap is replaced by `mean_s`.
     """
@@ -77,7 +77,7 @@ def longest_gap_s(above_s: float, mean_s: float, *, jobs: int) -> float:
 
 
 def least_mean_of_slowest_s(mean_s: float, percentiles_s: Mapping[float, float]) -> float:
-    """Return the least possible mean wait, in seconds, of the slowest jobs.
+    """Return the least mean wait, in seconds, of the slowest jobs, from statistics of all waits.
 
     All other jobs are assumed to wait as long as the next percentile allows.
 
@@ -104,7 +104,7 @@ MEANS = {"mean queue": Measure(of="queue_mean_s"), "mean JCT": Measure(of="jct_m
 
 
 def _grid(part: Part, values: Mapping[str, Iterable[float]]) -> Computed:
-    """Return computed values of a table, given by row in the order of its columns."""
+    """Convert lists of computed values, by row and in column order, to a table's values."""
     columns = [column.name for column in part.publication.columns]
     return Computed(
         values={

@@ -29,7 +29,7 @@ LETTERS_A_LINE = 26
 
 
 def gains_over_baseline(comparison: Comparison) -> Plot:
-    """Plot the gains of each scheme over the Baseline."""
+    """Plot each scheme's gains over the Baseline in mean queuing time and mean JCT."""
     figure, panels = new_figure(2, 5.0)
     for axes, (column, label) in zip(
         panels,
@@ -92,7 +92,7 @@ def costs_of_reclaiming(comparison: Comparison) -> Plot:
 
 
 def by_checkpoints(comparison: Comparison) -> Plot:
-    """Plot each quantity for each share of jobs with checkpoints."""
+    """Plot lossy preemptions and gains against the share of jobs with checkpoints."""
     figure, panels = new_figure(3, 2.8, 3.6)
     columns = list(dict.fromkeys(entry.column for entry in comparison.entries))
     for axes, column in zip(panels, columns, strict=True):
@@ -126,7 +126,7 @@ def by_checkpoints(comparison: Comparison) -> Plot:
 
 
 def by_elastic_shares(comparison: Comparison) -> Plot:
-    """Plot the gain of each scheme for each share of elastic jobs."""
+    """Plot each scheme's gain over the Baseline against the share of elastic jobs."""
     figure, panels = new_figure(2, 3.0)
     rows = list(dict.fromkeys(entry.row for entry in comparison.entries))
     schemes = [row.partition(",")[0] for row in rows]

@@ -57,7 +57,7 @@ def bars(
     *,
     origin: float = 0.0,
 ) -> None:
-    """Draw a pair of bars for each row, the first row on top.
+    """Draw two bars per row, for the paper's number and ours, with the first row on top.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished simulation.
+    """A finished simulation, with its figures, its table of jobs and its time series.
 
     Parameters
     ----------
@@ -103,14 +103,17 @@ def ratio_of_sums(measure: Measure, outcomes: Sequence[Outcome]) -> float | None
 
 
 def percentile_of_jobs(outcome: Outcome, *, column: str, rank: float) -> float:
-    """Return a percentile of a column of the table of jobs."""
+    """Return a percentile over jobs of one quantity, a column of a simulation's table of jobs."""
     return float(np.percentile(outcome.jobs[column], rank))
 
 
 def of_jobs_on_loan(
     outcome: Outcome, other: Outcome, *, column: str, rank: float | None = None
 ) -> float:
-    """Return a mean or percentile over the jobs that ran on loan in another run; 0 without jobs."""
+    """Return a mean or percentile over the jobs that ran on lent servers in another simulation.
+
+    The value is 0 without such jobs.
+    """
     values = outcome.jobs[column][other.jobs["ran_on_loan"]]
     if not len(values):
         return 0.0
@@ -149,7 +152,7 @@ def queued_share(outcome: Outcome, *, take: str, step_s: float, days: int) -> fl
 
 
 def hourly_usage(outcome: Outcome, *, take: str, first_hour: int, hours: int) -> float:
-    """Return the least or the greatest hourly usage of both clusters together."""
+    """Return the least or the greatest hourly GPU usage of training and inference cluster."""
     series, figures = outcome.series, outcome.figures
     servers = figures["servers"] * figures["gpus_per_server"]
     gpus = servers + figures["inference_servers"] * GPUS_PER_LENT_SERVER
@@ -160,7 +163,10 @@ def hourly_usage(outcome: Outcome, *, take: str, first_hour: int, hours: int) ->
 
 
 def daily_loan_usage(outcome: Outcome, *, day: int) -> float | None:
-    """Return the share of GPUs on loan that jobs hold on a day (from 1); None without loans."""
+    """Return the share of GPUs on loan that jobs hold on a given day; None without loans.
+
+    Days are counted from 1.
+    """
     series = outcome.series
     edges_s = _submitted_from_s(outcome) + DAY_S * np.arange(float(day - 1), day + 1.0)
     held, lent = (
@@ -249,7 +255,7 @@ class Results:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The results for one table or figure.
+    """A published table or figure, with the results of the paper's simulations.
 
     Parameters
     ----------
@@ -268,7 +274,7 @@ class Part:
         return self.results.setting
 
     def run(self, name: str, changes: Iterable[KeyValue] = ()) -> PaperRun:
-        """Return a named run of the paper's file, with the changes of this table."""
+        """Return a run, a scheme in a scenario, by its name in the paper's file."""
         table = self.results.paper.runs[name]
         return PaperRun(
             scenario=self.publication.scenario or table.scenario,
@@ -278,12 +284,12 @@ class Part:
         )
 
     def outcomes(self, run: str | PaperRun) -> Outcomes:
-        """Return the simulations of a run, one per draw; None for missing or failed ones."""
+        """Return a run's simulations, one per seed (or other draw); None if missing or failed."""
         run = self.run(run) if isinstance(run, str) else run
         return [self.results.of(run, draw) for draw in self.setting.draws(self.publication)]
 
     def values(self, measure: Measure, run: str | PaperRun) -> list[float | None]:
-        """Return a measured quantity of a run, one value per draw."""
+        """Return a measured quantity of a run, one value per seed (or other draw)."""
         besides: Outcomes = self.outcomes(measure.beside) if measure.beside else []
         return [
             None if outcome is None else measured(measure, outcome, *beside)
@@ -293,7 +299,7 @@ class Part:
         ]
 
     def mean(self, measure: Measure, run: str | PaperRun) -> tuple[float | None, Spread]:
-        """Return the mean of a measured quantity over draws, with its least and greatest value."""
+        """Return the mean, over seeds, of a run's measured quantity, with its range."""
         if measure.over:
             return ratio_of_sums(measure, not_none(self.outcomes(run))), None
         return mean_and_spread(not_none(self.values(measure, run)))
@@ -301,7 +307,7 @@ class Part:
     def gains(
         self, measure: Measure, over: str | PaperRun, run: str | PaperRun, *, better: str
     ) -> list[float]:
-        """Return the gains of a run over another run, one per draw that both have."""
+        """Return the gains of a run over another run, one per seed (or other draw) of both."""
         return gains_of(self.values(measure, over), self.values(measure, run), better=better)
 
 

@@ -24,7 +24,7 @@ KeyValue = tuple[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperRun:
-    """A scheme in a scenario of a paper's file.
+    """A run of a paper's file: a scheme in a scenario, with changed parameters and keys.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class Setting:
 
     @cached_property
     def sizes(self) -> Mapping[str, int | float]:
-        """The sizes of the paper's file at this scale, by name."""
+        """Simulated sizes at the chosen scale, such as numbers of servers and jobs, by name."""
         return {name: self._size(name) for name in self.paper.sizes}
 
     def _size(self, name: str) -> int | float:
@@ -119,7 +119,7 @@ class Setting:
         return value
 
     def draws(self, publication: PublicationTable) -> list[Draw]:
-        """Return the draws over which the means of a table are taken."""
+        """Return the seeds, or values that replace seeds, over which a table's means are taken."""
         drawn = publication.draws
         if drawn is not None:
             values = drawn.values or range(self.valued(drawn.count))
@@ -144,7 +144,7 @@ class Setting:
         return like, [(path, self.valued(value)) for path, value in changes]
 
     def is_there(self, run: PaperRun) -> bool:
-        """Whether the scheme exists and the traces of the scenario are present."""
+        """Whether a run is possible, because its scheme exists and its traces are present."""
         return run.scheme in scheme_names() and not self.missing_traces(run.scenario)
 
     def missing_traces(self, scenario: str) -> list[str]:

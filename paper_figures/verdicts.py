@@ -1,4 +1,4 @@
-"""The rule of verdicts, which compares published and computed numbers, as code and in words."""
+"""The rule for verdicts on how closely simulated numbers match published numbers."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def verdict_of_0_1_0(paper: float, ours: float | None, gains: tuple[float, float
 
 
 def is_forbidden(paper: str, bound: float, *, is_most: bool) -> bool:
-    """Whether every number that prints as the paper's violates a bound.
+    """Return whether a proved bound excludes the paper's number, to its printed digits.
 
     Parameters
     ----------
