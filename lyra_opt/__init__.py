@@ -54,7 +54,7 @@ __all__ = [
 
 
 def _exported(name: str) -> Any:
-    """Return an exported name, importing the front door at its first use."""
+    """Return the object exported as `name`, importing `lyra_opt.front_door` at the first use."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import lyra_opt.front_door
@@ -69,5 +69,5 @@ if not TYPE_CHECKING:  # with it, a type checker would accept any name
 
 
 def __dir__() -> list[str]:
-    """Return the exported names, for completion."""
+    """Return the exported names, which interactive shells use for tab completion."""
     return __all__

@@ -1,4 +1,4 @@
-"""The command line: combines the sub-commands and turns errors into exit codes."""
+"""The command ``lyra-opt``, which combines the sub-commands and turns errors into exit codes."""
 
 from __future__ import annotations
 

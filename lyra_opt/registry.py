@@ -251,7 +251,7 @@ def _schemes() -> Objects:
 
 
 def _workloads() -> Objects:
-    """Return the generated workloads."""
+    """Return the built-in generators of job workloads."""
     from lyra_opt.instances.workloads import named
     from lyra_opt.instances.workloads.named import NamedWorkload
 
@@ -278,7 +278,7 @@ def _throughputs() -> Objects:
 
 
 def _formats() -> Objects:
-    """Return the file formats that belong to no single problem."""
+    """Return the file formats of the instance library: catalogues and records."""
     from lyra_opt.instances.library.documents import CATALOGUES, RECORDS
 
     return {"library": CATALOGUES, "library-record": RECORDS}
@@ -292,7 +292,7 @@ def _solver_makers() -> Objects:
 
 
 def _trace_layouts() -> Objects:
-    """Return the layouts of job traces."""
+    """Return the known layouts of job-trace files, by name."""
     from lyra_opt.instances.workloads.line_formats import GAVEL, SWF
     from lyra_opt.instances.workloads.pai import PAI, PAI_SIMULATOR
     from lyra_opt.instances.workloads.philly import PHILLY

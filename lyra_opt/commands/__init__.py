@@ -1,1 +1,1 @@
-"""The sub-commands of the command line that need nothing outside this package."""
+"""Sub-commands of ``lyra-opt`` such as ``solve`` and ``verify``, with shared options and output."""

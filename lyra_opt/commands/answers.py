@@ -1,4 +1,4 @@
-"""The table that ``lyra-opt solve`` prints: each answer, and its gap to the best."""
+"""The table that ``lyra-opt solve`` prints, with each answer and its gap to the best answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_PERCENTAGE = "–"
 
 
 def print_answers(answers: Sequence[AnswersOfFile]) -> None:
-    """Print one row per answer, then the solution of each answer and its gap to the best."""
+    """Print a table with one row per answer, then the solution and the gap of each answer."""
     rows = [
         (file, answer, evidence)
         for file, of_file in answers
@@ -82,7 +82,7 @@ def print_answers(answers: Sequence[AnswersOfFile]) -> None:
 
 
 def _to_best(objective: Number | None, evidence: Evidence) -> str:
-    """Return the gap to the best of several solutions; empty if the optimum is known."""
+    """Return the gap to the best objective as text; empty for one solution or a known optimum."""
     gap = evidence.gap_to_best(objective)
     if gap is None or evidence.solutions < 2 or evidence.optimum is not None:
         return ""

@@ -103,7 +103,7 @@ class OneLineParser(argparse.ArgumentParser):
         self._add_general_options()
 
     def add_subparsers(self, **options: Any) -> Any:
-        """Return the action for sub-commands, whose own parsers check their arguments.
+        """Return the argparse action to which the sub-commands of this parser are added.
 
         Without a sub-command the help is shown.
         """
@@ -117,7 +117,7 @@ class OneLineParser(argparse.ArgumentParser):
         return 0
 
     def _add_general_options(self) -> None:
-        """Add the options of every command, which `format_help` names in one line."""
+        """Add the options of every command, which are ``-h``, ``-q``, ``-v`` and ``--debug``."""
         self.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
         group = self.add_mutually_exclusive_group()
         for flags, loudness in (
@@ -148,7 +148,7 @@ class OneLineParser(argparse.ArgumentParser):
         return found, unknown
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Raise an error for an invalid choice that names a similar choice, or all choices."""
+        """Raise an error that suggests a similar choice, or lists all, for an invalid choice."""
         if action.choices is not None and value not in action.choices:
             hint = meant(value, action.choices)
             raise argparse.ArgumentError(action, f"invalid choice: {value!r}; {hint}")
@@ -204,7 +204,7 @@ def completed_by_problems(action: argparse.Action) -> None:
 
 
 def add_json_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option ``--json``, which prints the result for programs."""
+    """Add the option ``--json``, which prints the result as one JSON object."""
     parser.add_argument("--json", action="store_true", help="write one JSON object to stdout")
 
 
@@ -237,7 +237,7 @@ def add_processes_option(parser: argparse._ActionsContainer, of: str) -> None:
 
 
 def add_engine_options(parser: argparse._ActionsContainer, of: str) -> None:
-    """Add the options that select processes of this machine or a Dask scheduler for the tasks."""
+    """Add the options ``--processes`` and ``--scheduler``, which run tasks locally or on Dask."""
     where = parser.add_mutually_exclusive_group()
     add_processes_option(where, of)
     where.add_argument(
@@ -255,7 +255,7 @@ def add_resume_option(parser: argparse._ActionsContainer, what: str) -> None:
 def add_repeated_option(
     parser: argparse._ActionsContainer, name: str, metavar: str, meaning: str, **options: Any
 ) -> argparse.Action:
-    """Add an option that may be repeated; its values form a list whose name is the plural."""
+    """Add a repeatable option, whose values are collected in a list with a plural name."""
     plural = {"dest": f"{name.removeprefix('--')}s", **options}
     text = f"{meaning}; may be repeated"
     return parser.add_argument(
@@ -264,7 +264,7 @@ def add_repeated_option(
 
 
 def integer_from(minimum: int, maximum: int = LARGEST_INTEGER) -> Callable[[str], int]:
-    """Return an argument type: an integer from `minimum` to `maximum` in decimal digits."""
+    """Return a function that parses a decimal integer from `minimum` to `maximum`."""
 
     def parse(text: str) -> int:
         plain = text.isascii() and text.removeprefix("-").isdigit()
@@ -285,7 +285,7 @@ def number(text: str) -> float:
 
 
 def above_zero(unit: str, *, or_zero: bool = False) -> Callable[[str], float]:
-    """Return an argument type: a finite number above 0 of a unit, or also 0 if `or_zero` is set."""
+    """Return a function that parses a finite number above 0, or of at least 0 with `or_zero`."""
 
     def parse(text: str) -> float:
         value = number(text)
@@ -298,14 +298,14 @@ def above_zero(unit: str, *, or_zero: bool = False) -> Callable[[str], float]:
 
 
 def plain_text(text: str) -> str:
-    """Convert an argument of the type "non-empty string"."""
+    """Return a command-line argument unchanged; raise an error if it is empty."""
     if not text:
         raise argparse.ArgumentTypeError("must not be empty")
     return text
 
 
 def ratio(text: str) -> Fraction:
-    """Convert an argument of the type "finite number of at least 1", exactly as written."""
+    """Return a number of at least 1 from a command-line argument as an exact fraction."""
     from fractions import Fraction
 
     value = number(text)

@@ -1,4 +1,4 @@
-"""``lyra-opt completion``: print the code that makes a shell complete words.
+"""``lyra-opt completion``: print the shell code that enables tab completion of ``lyra-opt``.
 
 To complete a word, the shell starts the program, which returns the names that exist at this time,
 including those of plug-ins. The attribute ``completer`` of an argument returns its names.
@@ -33,7 +33,7 @@ examples (add the line to the start-up file of your shell):
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the sub-command."""
+    """Add the sub-command ``completion`` to the parser of ``lyra-opt``."""
     parser = add_command(
         subparsers, "completion", "make a shell complete words", DESCRIPTION, EXAMPLES
     )
@@ -42,7 +42,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the sub-command; return the exit code."""
+    """Run ``lyra-opt completion`` and return the exit code."""
     from argcomplete.shell_integration import shellcode
 
     print(shellcode(["lyra-opt"], shell=arguments.shell))

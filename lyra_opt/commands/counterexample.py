@@ -1,4 +1,4 @@
-"""``lyra-opt counterexample``: find a small instance on which a heuristic is worse."""
+"""``lyra-opt counterexample``: find a small instance on which another solver beats a heuristic."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ UNITS = {"_worker_s": "worker-s", "_s": "s", "_percent": "%"}
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Add the sub-command."""
+    """Add the sub-command ``counterexample`` to the parser of ``lyra-opt``."""
     parser = add_command(
         subparsers,
         "counterexample",
@@ -130,7 +130,7 @@ def _limit(text: str) -> tuple[str, int]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the sub-command; return the exit code."""
+    """Run ``lyra-opt counterexample`` and return the exit code."""
     from lyra_opt.core.isolation.loading import find_solver_safely, require_loadable
     from lyra_opt.testing.counterexamples import (
         OPTIMUM,
@@ -225,7 +225,7 @@ def _find_problem(arguments: argparse.Namespace) -> str:
 
 
 def _common_variant(heuristic: Solver, against: Solver | None) -> str:
-    """Return the first variant that both solvers support; if none, the first of the heuristic.
+    """Return the first problem variant that both solvers support, or else the heuristic's first.
 
     Variants for which the heuristic is not exact come first.
     """
@@ -258,7 +258,7 @@ def _progress() -> Iterator[Callable[[Mapping[str, Number]], None] | None]:
 
 
 def _write(found: Counterexample, files: list[Path]) -> None:
-    """Write the instance and both solutions, and verify the written files."""
+    """Write the counterexample and both solvers' solutions, and verify the written files."""
     from lyra_opt.core.loading import instance_text, load_instance, load_solution, save_solution
     from lyra_opt.core.verifying import verify
     from lyra_opt.testing.counterexamples import SolverFailedError
@@ -282,7 +282,7 @@ def _record(
     arguments: argparse.Namespace,
     files: list[Path],
 ) -> dict[str, Any]:
-    """Return the object of ``--json``, with every key and null for missing values."""
+    """Return the search result as the object for ``--json``, with null for missing values."""
     found = search.counterexample
     return {
         "found": found is not None,
@@ -353,7 +353,7 @@ def _lines(
 
 
 def _shown(measures: Mapping[str, Number]) -> str:
-    """Return measures as text with units, without those that are 0.
+    """Return the non-zero measures, such as the number of jobs, as text with units.
 
     >>> _shown({"gpus": 3, "work_worker_s": 2.0, "running_jobs": 0, "scaling_loss_percent": 10})
     'GPUs 3, work 2 worker-s, scaling loss 10 %'

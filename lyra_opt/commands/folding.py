@@ -18,7 +18,7 @@ _NO_BREAK_SPACE = "\u00a0"
 
 
 def fold(text: str, width: int, *, keeps_words: bool = False) -> list[str]:
-    """Return the lines of a text, of at most the given width where possible.
+    """Break a text into lines of at most `width` characters where possible.
 
     A line may break at a space and, unless `keeps_words` is set, after a slash, an underscore, or a
     hyphen between letters. It never breaks inside a number, or between a number and its unit.
@@ -67,26 +67,26 @@ class Column:
 
     @cached_property
     def width(self) -> int:
-        """The smallest width at which nothing is folded."""
+        """The smallest width, in characters, at which neither the header nor a cell is wrapped."""
         return max(map(_width, (self.header, *self.cells)))
 
     @cached_property
     def width_of_cells(self) -> int:
-        """The smallest width at which only the header is folded."""
+        """The smallest width, in characters, at which only the header is wrapped."""
         header = max(map(_width, fold(self.header, 1)))
         return max(header, *map(_width, self.cells), 0)
 
     @cached_property
     def least_width(self) -> int:
-        """The smallest width, at which header and cells are folded wherever possible."""
+        """The smallest possible width, in characters, with text wrapped wherever allowed."""
         texts = (self.header, *self.cells)
         return max(_width(line) for text in texts for line in fold(text, 1))
 
 
 def fitting_widths(columns: Sequence[Column], room: int) -> list[int]:
-    """Return column widths with a sum of at most `room`, or as close to it as folding allows.
+    """Return column widths whose sum is at most `room`, or as close to it as wrapping allows.
 
-    Headers are folded first, and the widest column before the others.
+    Headers are wrapped first, and the widest column before the others.
     """
     widths = [column.width for column in columns]
     for floors in (

@@ -56,7 +56,7 @@ class _OnStderr(logging.Handler):
 
 @contextmanager
 def as_loud_as(loudness: Loudness) -> Iterator[None]:
-    """Set the level of detail of messages for the block."""
+    """Set the level of detail of messages on stderr within a ``with`` block."""
     logger, handler = logging.getLogger("lyra_opt"), _OnStderr()
     level = logger.level
     _loudness.append(loudness)
@@ -71,7 +71,7 @@ def as_loud_as(loudness: Loudness) -> Iterator[None]:
 
 
 def loudness() -> Loudness:
-    """Return the current level of detail."""
+    """Return the current level of detail of messages on stderr."""
     return _loudness[-1]
 
 
@@ -92,13 +92,13 @@ def complain(text: str) -> None:
 
 
 def write_traceback(of: str, traceback: str | None) -> None:
-    """Print a stored traceback below the heading `of`, if tracebacks are printed."""
+    """Print a stored traceback below the heading `of`, if the command runs with ``--debug``."""
     if traceback is not None and loudness() is Loudness.DEBUG:
         print(f"{of}\n{traceback}", file=sys.stderr)
 
 
 def show_traceback(error: BaseException, of: str = "") -> None:
-    """Print the tracebacks of an error and its causes, if tracebacks are printed."""
+    """Print the tracebacks of an error and its causes, if the command runs with ``--debug``."""
     if loudness() is Loudness.DEBUG:
         each: BaseException | None = error
         while each is not None:  # `raise ... from None` hides the causes, which are shown here
@@ -160,7 +160,7 @@ class _Forgiving:
 
 @contextmanager
 def forgiving_stderr() -> Iterator[None]:
-    """In the block, drop text that cannot be written to stderr.
+    """Discard text that cannot be written to stderr, within a ``with`` block.
 
     Closed standard descriptors are opened on the null device. Otherwise the next file to be opened,
     such as a store, would get the number of stderr, and native code would write into the file.

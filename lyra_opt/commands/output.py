@@ -57,7 +57,7 @@ def print_table(
     elsewhere: str | None = None,
     least: Sequence[str] = (),
 ) -> None:
-    """Print a table that fits into the width of the terminal; without a terminal, at full width.
+    """Print a table, wrapped to the width of the terminal if stdout is a terminal.
 
     Headers and words are folded if necessary, numbers never. Columns that still do not fit are left
     out with a remark, or printed as further tables below.
@@ -157,7 +157,7 @@ def print_meanings(meanings: Mapping[str, str], indent: int = 0) -> None:
 
 
 def terminal_width() -> int:
-    """Return the width of the terminal; if stdout is not a terminal, more than any table needs."""
+    """Return the terminal's width in characters, or a huge number if stdout is not a terminal."""
     return get_terminal_size().columns if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL
 
 
@@ -168,7 +168,7 @@ def text_width() -> int:
 
 @contextmanager
 def stdout_kept_clean() -> Iterator[None]:
-    """Redirect everything that is printed to stdout in the block, also by native code, to stderr.
+    """Redirect stdout to stderr within a ``with`` block, including the output of native code.
 
     Some solvers print even when told to be silent; a program that reads JSON from stdout must not
     get this text.

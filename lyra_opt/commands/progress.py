@@ -39,7 +39,7 @@ LONGEST_IN_HOURS_S = 2 * DAY_S
 def progress(
     description: str, total: int, things: str = "runs", *, begun: Callable[[], float] = lambda: 0.0
 ) -> Iterator[Callable[[], None]]:
-    """Show how many of `total` things are done; the yielded function counts one more.
+    """Show how many of `total` items are done; yield a function that counts one more item.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def solving(
 
 
 def moment_in_words(time_s: float) -> str:
-    """Return a simulated time as an hour or a day.
+    """Return a simulated time in seconds as text, such as "hour 1.5" or "day 10.0".
 
     >>> moment_in_words(5400), moment_in_words(864_000)
     ('hour 1.5', 'day 10.0')
@@ -153,7 +153,7 @@ def moment_in_words(time_s: float) -> str:
 def _shown(
     description: str, total: float, in_words: Callable[[float], str]
 ) -> Iterator[Callable[[float], None]]:
-    """Show progress towards a total; call the yielded function with the amount that is done."""
+    """Show progress towards `total`; yield a function that takes the amount completed."""
     if sys.stderr.isatty():
         with _bar(description, total, in_words) as show:
             yield show

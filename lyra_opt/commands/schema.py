@@ -21,7 +21,7 @@ examples:
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Add the sub-command."""
+    """Add the sub-command ``schema`` to the parser of ``lyra-opt``."""
     parser = add_command(
         subparsers,
         "schema",
@@ -50,7 +50,7 @@ def _formats() -> list[str]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the sub-command; return the exit code."""
+    """Run ``lyra-opt schema`` and return the exit code."""
     from lyra_opt.core.described import keys_text
     from lyra_opt.core.formats import formats
 

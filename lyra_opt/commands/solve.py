@@ -52,7 +52,7 @@ bad input; 130 after Ctrl-C, SIGTERM or SIGHUP.
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Add the sub-command."""
+    """Add the sub-command ``solve`` to the parser of ``lyra-opt``."""
     parser = add_command(
         subparsers,
         "solve",
@@ -123,7 +123,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the sub-command; return the exit code."""
+    """Run ``lyra-opt solve`` and return the exit code."""
     from lyra_opt import export_model
     from lyra_opt.commands.answers import print_answers
     from lyra_opt.core.interrupting import heeding_signals
@@ -196,7 +196,10 @@ START = "the file of --start"
 
 
 def _require_outputs(arguments: argparse.Namespace) -> None:
-    """Raise `UserError` unless each output can be written without overwriting another file."""
+    """Raise `UserError` if an output cannot be written, or is also an input or another output.
+
+    Only ``--out`` may replace the file of ``--start``.
+    """
     from lyra_opt.core.pictures import require_picture_path
 
     if arguments.proof is not None and arguments.files[0] == "-":
@@ -220,7 +223,7 @@ def _require_outputs(arguments: argparse.Namespace) -> None:
 
 
 def _prove(arguments: argparse.Namespace, entry: LoadedInstance, best: Answer | None) -> bool:
-    """Write a proof for the best answer; return whether one was found."""
+    """Write a proof that the best answer is optimal; return whether such a proof was found."""
     from lyra_opt.core.result import Limits
     from lyra_opt.core.stopwatch import OutOfTimeError, limited_to
     from lyra_opt.proofs.files import proof_of
@@ -248,7 +251,7 @@ def _prove(arguments: argparse.Namespace, entry: LoadedInstance, best: Answer | 
 
 
 class UnfitName(NamedTuple):
-    """The name of a solver that does not support the problem of this file, with the reason."""
+    """A solver name that cannot be used for the problem of an instance file, with the error."""
 
     name: str
     error: Exception
@@ -257,7 +260,7 @@ class UnfitName(NamedTuple):
 def _runs(
     loaded: Sequence[LoadedInstance], names: Sequence[str]
 ) -> list[tuple[LoadedInstance, list[Solver | UnfitName]]]:
-    """Return the solvers of each file; raise `UserError` if a name fits no file."""
+    """Return the solvers to run on each instance file; raise `UserError` if a name fits no file."""
     from lyra_opt.core.isolation.loading import find_solver_safely
     from lyra_opt.core.solver import require_different_names
 
@@ -289,7 +292,7 @@ def _runs(
 
 
 def _exact_beside(entry: LoadedInstance, solvers: Sequence[Solver | UnfitName]) -> Iterator[Solver]:
-    """Yield the exact solver to run besides the default solver, unless that is exact."""
+    """Yield an exact solver to run after the default solver, unless the default solver is exact."""
     from lyra_opt.core.solver import find_solver, solver_names
 
     problem, variant = entry.problem, entry.instance.variant

@@ -22,7 +22,7 @@ examples:
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Add the sub-command."""
+    """Add the sub-command ``solvers`` to the parser of ``lyra-opt``."""
     parser = add_command(
         subparsers,
         "solvers",
@@ -44,7 +44,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the sub-command; return the exit code."""
+    """Run ``lyra-opt solvers`` and return the exit code."""
     from lyra_opt.core.problem import find_problem
     from lyra_opt.core.solver import MAKERS, made_solver_names, solver_names
 
@@ -87,7 +87,7 @@ def _print(records: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _record(problem: str, name: str) -> dict[str, Any]:
-    """Return the properties of a solver; a plug-in or a user's solver may fail to load."""
+    """Return the properties of a solver, or the reason why it cannot be loaded."""
     from lyra_opt.core.isolation.loading import find_solver_safely
 
     record: dict[str, Any] = {"name": name, "problem": problem}

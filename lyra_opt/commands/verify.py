@@ -23,7 +23,7 @@ or proof; 2 for bad input.
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Add the sub-command."""
+    """Add the sub-command ``verify`` to the parser of ``lyra-opt``."""
     parser = add_command(
         subparsers,
         "verify",
@@ -50,7 +50,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the sub-command; return the exit code."""
+    """Run ``lyra-opt verify`` and return the exit code."""
     from lyra_opt.core.loading import load_instance, load_solution
     from lyra_opt.core.verifying import verify
 

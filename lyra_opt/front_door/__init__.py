@@ -1,4 +1,4 @@
-"""The names of ``import lyra_opt as lo``: files, solving, comparing, simulating and pictures.
+"""The functions and classes that ``import lyra_opt as lo`` provides.
 
 This module may import every package and contains no logic. ``lyra_opt.__all__`` lists the names.
 Each is imported under its own name, which type checkers treat as an export.

@@ -1,4 +1,4 @@
-"""Generate instances of families, for ``import lyra_opt as lo``."""
+"""The function ``lo.generate``, which generates instances of a family (a seeded generator)."""
 
 from __future__ import annotations
 

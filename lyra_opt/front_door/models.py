@@ -26,7 +26,7 @@ LANGUAGE_OF_SUFFIX = {".mps": "mathopt", ".lp": "mathopt", ".pb": "cpsat", ".txt
 
 @runtime_checkable
 class Modelled(Protocol):
-    """A solver with a model that other solvers can solve."""
+    """The interface of a solver that can return its exact model for use by other solvers."""
 
     name: str
     summary: str
@@ -80,7 +80,9 @@ def model(instance: ProblemInstance, name: str = "pulp") -> Any:
 
     Solve CP-SAT models with ``solver.parameters.presolve_inclusion_work_limit = 0``. A part of
     CP-SAT's presolve (OR-Tools 9.15) has proved wrong optima for small heterogeneous instances in
-    rounds.
+    rounds. Solve PuLP models with CBC only without its preprocessing, for example
+    ``model.solve(pulp.PULP_CBC_CMD(options=["preprocess off"]))``. With it, CBC has proved wrong
+    optima for small network instances.
 
     Parameters
     ----------
@@ -162,7 +164,7 @@ def export_model(
 
 
 def _modelled(instance: ProblemInstance, name: str) -> Modelled:
-    """Return the solver for the name of a model."""
+    """Return the solver that builds the model called `name`; raise `UserError` if it is unknown."""
     models = _models_of(instance)
     known: dict[str, Modelled] = {}
     for one in models:
@@ -179,7 +181,7 @@ def _modelled(instance: ProblemInstance, name: str) -> Modelled:
 
 
 def _solver_with_model(problem: str, name: str, instance: ProblemInstance) -> Modelled | None:
-    """Return the solver with a name; None if it is unknown or has no model for such instances."""
+    """Return the solver called `name`; None if it is unknown or has no model for the instance."""
     try:
         solver = find_solver(problem, name)
     except UserError:  # the name is unknown, or the solver of a user cannot be loaded

@@ -216,7 +216,7 @@ def bound(
 
 
 def _checked(processes: int, out: object) -> int:
-    """Return the number of processes; raise `FieldError` if it or the folder is not valid."""
+    """Check the arguments `processes` and `out` of `simulate`; return the number of processes."""
     if out is not None and not isinstance(out, str | Path):
         raise FieldError("out", str(out), "must be the path of a folder")
     return Integer(1).check("processes", processes)
@@ -239,7 +239,7 @@ def _changes(changes: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _entries(schemes: Sequence[SchemeLike | Mapping[str, Any]]) -> dict[str, SchemeEntry | None]:
-    """Return the given schemes by label; None for a scheme that the scenario or a name defines."""
+    """Return the entries of the given schemes by label; None for a scheme given only by name."""
     from lyra_opt.experiments.simulation.scenario.keys import scheme_entry
 
     is_one = isinstance(schemes, str | type | Mapping) or not isinstance(schemes, Iterable)
@@ -265,7 +265,7 @@ def _scenario(
     cluster: Cluster | None,
     entries: Mapping[str, SchemeEntry | None],
 ) -> Scenario:
-    """Return the scenario with the given changes and objects."""
+    """Load a scenario with the given changes, jobs, cluster and schemes."""
     from lyra_opt.experiments.simulation.scenario.documents import plain
     from lyra_opt.experiments.simulation.scenario.loading import (
         Change,

@@ -50,7 +50,7 @@ def solve(
     seed: int = 0,
     certify: bool = False,
 ) -> Answer[SolutionT]:
-    """Return the checked answer of a solver.
+    """Solve an instance and return the checked answer.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def compare(
 
 
 def _row(answer: Answer, evidence: Evidence) -> dict[str, Any]:
-    """Return the row of an answer, by column."""
+    """Return an answer as a row of the comparison table, by column name."""
     return {
         "solver": answer.solver,
         "objective": answer.objective,

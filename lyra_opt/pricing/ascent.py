@@ -102,7 +102,7 @@ class Priced:
 
 
 class Pricer:
-    """Evaluates the Lagrangian bound of the same jobs at different prices.
+    """A Lagrangian bound for a set of jobs that can be evaluated at many GPU prices.
 
     Parameters
     ----------
@@ -138,13 +138,16 @@ class Pricer:
         self._length_s = np.diff(room.border_s)
 
     def prices(self, price: FloatArray) -> Prices:
-        """Return prices of shape (pools, cells) in the form that the kernel takes."""
+        """Convert prices of shape (pools, cells) to the arrays that the pricing kernel takes."""
         after = np.zeros((len(price), 1))
         paid = np.cumsum(price * self._length_s, axis=1)
         return Prices(self._border_s, np.hstack((price, after)), np.hstack((after, paid)))
 
     def at(self, price: FloatArray, *, counts: bool = True) -> Priced:
-        """Evaluate the bound at prices of shape (pools, cells); `counts` also computes GPU use."""
+        """Evaluate the Lagrangian bound at GPU prices of shape (pools, cells).
+
+        With `counts`, it also computes the GPU use.
+        """
         scratch = self.scratch
         scratch.use.fill(0.0)
         scratch.change.fill(0.0)
@@ -155,7 +158,7 @@ class Pricer:
 
 
 def steps(pricer: Pricer, here: Priced, like: FloatArray) -> Iterator[Priced]:
-    """Yield evaluations at prices that follow the excess of GPU use over capacity, without end.
+    """Yield bound evaluations without end, raising prices of overused GPU time and lowering others.
 
     Parameters
     ----------
@@ -188,7 +191,7 @@ def steps(pricer: Pricer, here: Priced, like: FloatArray) -> Iterator[Priced]:
 
 
 def ascend(pricer: Pricer, first: FloatArray, passes: int) -> Priced:
-    """Return the evaluation of the best prices that the ascent finds.
+    """Search for the GPU prices with the best bound, and return the evaluation at these prices.
 
     Parameters
     ----------
@@ -248,7 +251,7 @@ def first_prices(jobs: PricedJobs, room: Room) -> FloatArray:
 
 
 def _worth(jobs: PricedJobs, pools: int) -> FloatArray:
-    """Return the median speed of a GPU of each pool relative to each job's fastest GPU."""
+    """Return, for each pool, the median speed of its GPUs relative to each job's fastest GPU."""
     does = jobs.rate / jobs.gpus
     best = np.repeat(np.maximum.reduceat(does, jobs.first[:-1]), np.diff(jobs.first))
     worth = np.zeros(pools)
@@ -265,7 +268,7 @@ def _of_one_machine(
     there: FloatArray,
     border_s: FloatArray,
 ) -> FloatArray:
-    """Return the price at the middle of each cell if the cluster is one fast machine.
+    """Return the optimal price in the middle of each time cell if the cluster is one fast machine.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ class PricedJobs(NamedTuple):
 
 
 class Prices(NamedTuple):
-    """Prices of GPU-seconds by pool and cell.
+    """The prices of a GPU-second, by pool of GPUs and time cell.
 
     ``border_s`` (cells + 2): begins of the cells, the horizon, and infinity. ``price`` (pools,
     cells + 1): 0 in the last cell. ``paid`` (pools, cells + 1): integral of the price up to each
@@ -86,7 +86,7 @@ class Scratch(NamedTuple):
 
 @kernel
 def find_cell(prices: Any, time_s: float, low: int, high: int) -> Any:
-    """Return the cell that contains a moment, between the cells `low` and `high`."""
+    """Return the time cell that contains `time_s`, by bisection from cell `low` to cell `high`."""
     border_s = prices.border_s
     while low < high:
         middle = (low + high + 1) // 2
@@ -99,7 +99,7 @@ def find_cell(prices: Any, time_s: float, low: int, high: int) -> Any:
 
 @kernel
 def least_hold(jobs: Any, job: int, prices: Any, cell: int) -> Any:
-    """Return the least cost per second of waiting or of holding any mode in a cell."""
+    """Return the least cost per second at which a job waits, or holds GPUs idly, in a cell."""
     least = jobs.weight[job]
     for mode in range(jobs.first[job], jobs.first[job + 1]):
         cost = jobs.gpus[mode] * prices.price[jobs.pool[mode], cell]
@@ -110,7 +110,7 @@ def least_hold(jobs: Any, job: int, prices: Any, cell: int) -> Any:
 
 @kernel
 def use_hold(jobs: Any, job: int, prices: Any, cell: int, seconds: float, scratch: Any) -> Any:
-    """Count the GPUs that a job holds without progress, if that is cheaper than waiting."""
+    """Add the GPU-seconds of holding GPUs idly to the GPU use, if that is cheaper than waiting."""
     least = jobs.weight[job]
     found = NOWHERE
     for mode in range(jobs.first[job], jobs.first[job + 1]):
@@ -204,7 +204,7 @@ def use_run(
     mode: int,
     scratch: Any,
 ) -> Any:
-    """Count the GPU-seconds that a run uses."""
+    """Add the GPU-seconds of a contiguous run of a job to the GPU use."""
     border_s = prices.border_s
     horizon = len(border_s) - 2
     pool = jobs.pool[mode]
@@ -301,7 +301,7 @@ def frontier(jobs: Any, job: int, prices: Any, cell: int, extra: float, scratch:
 
 @kernel
 def push_singles(scratch: Any, base: int, points: int, extra: float) -> Any:
-    """Add modes to the hull that are worth holding alone when holding anything saves `extra`.
+    """Add modes that a job may hold alone to the lower hull, if holding any GPU saves a cost.
 
     These modes do less work per second than the mode with the cheapest work, and cost less. Returns
     the number of points of the hull.
@@ -330,7 +330,10 @@ def push_singles(scratch: Any, base: int, points: int, extra: float) -> Any:
 
 @kernel
 def points_of(jobs: Any, job: int, prices: Any, cell: int, extra: float, scratch: Any) -> Any:
-    """Return the number of frontier points; for a job with one mode, without listing them."""
+    """Return the number of points of a job's cost frontier in a cell.
+
+    For a job with one mode, the number is 2, and the points are not listed in `scratch`.
+    """
     if jobs.first[job + 1] - jobs.first[job] == 1:
         return 2
     return frontier(jobs, job, prices, cell, extra, scratch)
@@ -340,7 +343,7 @@ def points_of(jobs: Any, job: int, prices: Any, cell: int, extra: float, scratch
 def piece(
     jobs: Any, job: int, prices: Any, cell: int, extra: float, place: int, scratch: Any
 ) -> Any:
-    """Return the work per second and the unit cost that a point adds to the point before it."""
+    """Return the work per second that a frontier point adds to the previous, and its unit cost."""
     mode = jobs.first[job]
     if jobs.first[job + 1] - mode == 1:
         rate = jobs.rate[mode]
@@ -390,7 +393,7 @@ def sift_down(unit: Any, amount: Any, size: int) -> Any:
 
 @kernel
 def evict(unit: Any, amount: Any, size: int, each: float, most: float) -> Any:
-    """Remove up to `most` work from the heap whose unit cost exceeds `each`.
+    """Remove up to `most` work with a unit cost above `each` from the heap, the dearest first.
 
     Returns (size of the heap, work removed, its cost).
     """
@@ -508,7 +511,7 @@ def cheapest_parts(jobs: Any, job: int, prices: Any, is_queue: int, scratch: Any
 
 @kernel
 def use_point(jobs: Any, cell: int, until: int, adds: int, seconds: float, scratch: Any) -> Any:
-    """Count the GPU-seconds that a point of the `frontier` uses for `seconds` seconds."""
+    """Add the GPU-seconds of a frontier point, held for `seconds` seconds, to the GPU use."""
     first = 1 if adds and until > 0 else abs(until)
     if until != 0:
         for place in range(first, abs(until) + 1):
@@ -527,7 +530,7 @@ def use_piece(
     seconds: float,
     scratch: Any,
 ) -> Any:
-    """Count the GPU-seconds of a point of the frontier minus those of the point before it."""
+    """Add the GPU-seconds by which a frontier point exceeds the previous point to the GPU use."""
     use_point(jobs, cell, scratch.until[place], adds, seconds, scratch)
     before = use_point(jobs, cell, scratch.until[place - 1], adds, -seconds, scratch)
     if before == 0 and idle_mode != NOWHERE:
@@ -546,7 +549,10 @@ def use_parts(
     bought: float,
     scratch: Any,
 ) -> Any:
-    """Count the GPU-seconds of the cheapest parts; return when the first of them begins."""
+    """Add the GPU-seconds of a job's cheapest work to the GPU use; return the job's first use.
+
+    The first use is the moment, in seconds, from which the job holds GPUs.
+    """
     border_s = prices.border_s
     adds = jobs.adds[job]
     start_s = math.inf

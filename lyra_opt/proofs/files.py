@@ -109,7 +109,7 @@ def _rounded_down(value: Fraction) -> Fraction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedProof:
-    """The result of checking a proof.
+    """The result of checking a proof file, with its bound or the reason why it fails.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def checked(instance_file: str | Path, proof_file: str | Path) -> CheckedProof:
 def checked_proof(
     loaded: LoadedInstance, document: JsonObject, proof: JsonObject, file: str
 ) -> CheckedProof:
-    """Check a proof that has been read against an instance that has been read.
+    """Check a parsed proof against a parsed instance.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ MOST_CANDIDATES = 8
 
 
 class NotProved(Exception):  # noqa: N818
-    """A node that cannot be closed: the bound is wrong, or the numbers differ too much in size."""
+    """No proof was found, since the bound is wrong or the numbers differ too much in size."""
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ def _digits(numbers: Iterable[Any]) -> int:
 
 
 class Prover:
-    """Proves that no point of a programme costs less than a target.
+    """A search for a proof that no point of a programme costs less than a target.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class Prover:
             highs.addRow(least, least if is_equation else math.inf, len(index), index, value)
 
     def prove(self) -> None:
-        """Search the tree and fill `nodes`, in the order in which the checker reads them.
+        """Build the branch-and-bound tree in `nodes`, in the order in which the checker reads it.
 
         Raises
         ------
@@ -199,7 +199,7 @@ class Prover:
         )
 
     def _leaf(self, node: _Node) -> JsonObject | None:
-        """Return the leaf that closes a node; None if no known multipliers close it."""
+        """Return a proof leaf that closes a node; None if the LP multipliers do not suffice."""
         if node.row_dual is not None:
             enough = float(self._enough / self._unit)
             if node.fractional and node.value <= enough - abs(enough) * NEAR:
@@ -214,7 +214,7 @@ class Prover:
         return None
 
     def _rounded(self, box: Box, dual: FloatArray, leaf: JsonObject) -> tuple[JsonObject, Fraction]:
-        """Return a leaf with rounded multipliers, row by row, and the cost that it proves."""
+        """Return a leaf with LP multipliers rounded to fractions, and the cost that it proves."""
         scale = self.denominator * (1 if "is_empty" in leaf else self._unit)
         multipliers: list[int] = []
         for row in np.flatnonzero(dual).tolist():
@@ -258,7 +258,7 @@ class Prover:
         return cost > self._enough if self._programme.is_integral else cost >= self._enough
 
     def _decided_leaf(self, box: Box) -> JsonObject:
-        """Return the leaf of a single point, which either costs enough or violates a row."""
+        """Return the leaf for a node with one point, which costs enough or violates a row."""
         for row, (coefficients, right, is_equation) in enumerate(self._programme.rows):
             left = sum(each * box.get(column, (0, 0))[0] for column, each in coefficients.items())
             if left < right:
@@ -268,7 +268,7 @@ class Prover:
         return {"multipliers": []}
 
     def _branching(self, node: _Node) -> int | None:
-        """Return the variable whose two sides rise most, among the most fractional variables."""
+        """Return the most promising of the most fractional variables, by strong branching."""
         assert node.point is not None, "only solved nodes are branched on"
         point = node.point
         costly = sorted(

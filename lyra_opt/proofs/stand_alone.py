@@ -89,7 +89,7 @@ class Refuted(Exception):  # noqa: N818
 
 
 class ProofProgramme:
-    """A programme: minimise the cost of variables from 0 to their upper bounds, subject to rows."""
+    """A linear or integer programme that minimises the cost of non-negative, bounded variables."""
 
     def __init__(self, sense: int, *, is_continuous: bool = False) -> None:
         self.sense = sense  # -1 if the problem maximises; costs are then negated values
@@ -109,7 +109,7 @@ class ProofProgramme:
         return len(self.names) - 1
 
     def row(self, coefficients: Row, right: Any, *, equal: bool = False) -> None:
-        """Add the row "sum of coefficients * x >= right", or an equation."""
+        """Add the constraint "sum of coefficients * x >= right", or an equation if `equal`."""
         self.rows.append((dict(coefficients), right, equal))
 
     @cached_property
@@ -131,7 +131,7 @@ def require_readable(*documents: Any) -> None:
 
 
 def rational(text: Any) -> Fraction:
-    """Return a bound of a proof, an integer or a fraction, as a `Fraction`."""
+    """Parse the bound of a proof, a string such as 12 or -35/3, as a `Fraction`."""
     if not isinstance(text, str) or not BOUND.fullmatch(text):
         raise ValueError(f"bound must be a string such as 12 or -35/3, not {str(text)[:40]!r}")
     return Fraction(text)
@@ -149,7 +149,7 @@ def filled(record: Document, defaults: Document) -> Document:
 
 
 def require_numbers(value: Any, key: str, path: str) -> None:
-    """Reject numbers that would mislead the arithmetic, and ids that occur twice in a list."""
+    """Reject numbers that are too small or not whole where required, and ids that occur twice."""
     if isinstance(value, dict):
         for name, each in value.items():
             require_numbers(each, key if key == "gpus" else name, f"{path}.{name}")
@@ -167,7 +167,7 @@ def require_numbers(value: Any, key: str, path: str) -> None:
 
 
 def read_instance(instance: Document) -> Document:
-    """Return an instance with defaults; ValueError if a value would mislead the arithmetic."""
+    """Fill in the default values of an instance, and reject values that mislead the arithmetic."""
     require_numbers(instance, "", "instance")
     found = filled(instance, DEFAULTS[instance["format"]])
     is_reclaim = instance["format"] == "lyra-opt/reclaim"
@@ -256,7 +256,7 @@ def started_by_two_phase(instance: Document) -> list[Document]:
 
 
 def allocation_programme(instance: Document, proof: Document) -> ProofProgramme:  # noqa: ARG001
-    """Build the allocation programme: each job takes one number of workers; the GPUs suffice."""
+    """Build the allocation programme: each job takes one number of workers, within the GPUs."""
     objective, jobs, capacity = instance["objective"], instance["jobs"], instance["gpus"]
     if objective == "mean_jct":
         raise ValueError("objective mean_jct has no proofs of this kind")

@@ -61,7 +61,7 @@ UNSTEADY = "a solver answers differently when it runs again, so no comparison is
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counterexample:
-    """An instance with three checked answers.
+    """An instance on which a heuristic is worse than another solver, with three checked answers.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class Counterexample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterexampleSearch:
-    """The result of a search, and what the search covered.
+    """The result of a counterexample search, with the numbers of instances tried and skipped.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ def find_counterexample(
 
 
 class _Search:
-    """One run of `find_counterexample`."""
+    """The state of one counterexample search, with the smallest counterexample so far."""
 
     def __init__(
         self,
@@ -274,7 +274,7 @@ class _Search:
         )
 
     def _is_smallest_plain(self) -> bool:
-        """Return whether all plain instances smaller than the best were tried and compared."""
+        """Return whether all plain instances smaller than the best counterexample were compared."""
         if self._skipped or self._best is None:
             return False
         order = self._space.order(self._best)
@@ -299,7 +299,7 @@ class _Search:
         return is_found
 
     def _draw(self, limits: Mapping[str, Number], draws: int) -> bool:
-        """Let Hypothesis draw a smaller counterexample than the best; return whether it did."""
+        """Search for a smaller counterexample with Hypothesis; return whether it found one."""
         from hypothesis import Phase, find, settings
         from hypothesis.errors import Flaky, NoSuchExample, Unsatisfiable
 
@@ -327,7 +327,7 @@ class _Search:
         return True
 
     def _reduce(self) -> None:
-        """Replace the best counterexample by reductions of it, until no reduction is one."""
+        """Reduce the best counterexample until no further reduction is a counterexample."""
         before = None
         while before is not self._best:
             before = self._best
@@ -363,7 +363,7 @@ class _Search:
         return True
 
     def _tried_ratio(self, instance: Any) -> Fraction | float:
-        """Run both solvers; return the ratio, or 1 if they cannot be compared."""
+        """Run both solvers; return how many times worse the heuristic is, 1 if incomparable."""
         self._tried += 1
         better_solver = self._against
         if better_solver is None or instance.variant in better_solver.exact_variants:
@@ -401,14 +401,14 @@ class _Search:
         )
 
     def _ratio(self, heuristic: Answer, against: Answer) -> Fraction | float:
-        """Return the ratio; a float within rounding of `min_ratio` becomes `min_ratio`."""
+        """Return how many times worse the heuristic is, rounded to `min_ratio` if nearly equal."""
         ratio = _ratio(heuristic, against)
         is_exact = isinstance(heuristic.objective, int) or ratio == math.inf
         is_asked_for = not is_exact and same_value(float(ratio), float(self._min_ratio))
         return self._min_ratio if is_asked_for else ratio
 
     def _proved(self, instance: Any) -> Counterexample:
-        """Repeat all runs on the instance as read back from its file format."""
+        """Solve the counterexample again, as read back from its file, and prove the optimum."""
         problem = self._problem
         read_back = problem.parse_instance(problem.instance_document(instance))
         solvers = [self._heuristic, self._prover, *([self._against] if self._against else [])]

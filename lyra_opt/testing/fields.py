@@ -20,7 +20,7 @@ LONGEST = 4
 
 
 def documents_of(table: type[Any]) -> SearchStrategy[JsonObject]:
-    """Return a strategy for objects whose fields each keep their own rule.
+    """Return a strategy for JSON objects in which every field keeps its own rule.
 
     Rules between fields may be broken.
 

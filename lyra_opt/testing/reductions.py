@@ -25,13 +25,13 @@ _GONE = object()
 
 
 def reductions(document: JsonObject) -> Iterator[JsonObject]:
-    """Yield smaller documents, in which something is removed or lowered; many are not valid.
+    """Yield smaller variants of a JSON document, with entries removed or values lowered.
 
-    An entry of a list is removed together with everything that refers to its ``id`` or ``name``,
-    and optionally a top-level number is lowered by one as well. A key is removed, so that its
-    default applies. A number becomes 0, 1, half or one less, either alone, with all numbers of its
-    kind, or with one other number. A string becomes the first string of its kind. Complexity
-    O(values^2) documents.
+    Many variants are not valid. An entry of a list is removed together with everything that refers
+    to its ``id`` or ``name``, and optionally a top-level number is lowered by one as well. A key is
+    removed, so that its default applies. A number becomes 0, 1, half or one less, either alone,
+    with all numbers of its kind, or with one other number. A string becomes the first string of its
+    kind. Complexity O(values^2) documents.
     """
     nodes = list(_nodes(document))
     numbers = {

@@ -154,13 +154,13 @@ def _network_measures(instance: NetworkInstance) -> dict[str, Number]:
 
 
 def _with_a_choice(instance: ReclaimInstance) -> ReclaimInstance:
-    """Return the instance with at least 1, but not all, of its servers to reclaim."""
+    """Return the instance with N_R changed to at least 1 and less than all servers on loan."""
     most = max(0, len(instance.index.on_loan) - 1)
     return replace(instance, reclaim_servers=min(max(1, instance.reclaim_servers), most))
 
 
 def _with_usable_workers(instance: AllocationInstance) -> AllocationInstance:
-    """Return the instance with at most as many workers per job as GPUs.
+    """Return the instance with each `max_workers` lowered to the workers that its GPUs can hold.
 
     With more workers, gaps would come from time-sharing alone.
     """
@@ -174,7 +174,7 @@ def _with_usable_workers(instance: AllocationInstance) -> AllocationInstance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Domain:
-    """The definition of the small instances of a problem.
+    """The strategy, limits and size measures that define the small instances of a problem.
 
     Parameters
     ----------
@@ -337,7 +337,7 @@ class InstanceSpace:
         return tuple(self.measures(instance).values())
 
     def strategy(self, measures: Mapping[str, Number]) -> SearchStrategy[Any]:
-        """Return a strategy for instances of a size, limited by the other `measures` too."""
+        """Return a strategy for instances of a given size, limited by the other `measures`."""
         domain = self._domain
         limits = {
             key: max(1, min(most, ceil(measures[key]))) if key in measures else most
@@ -355,7 +355,7 @@ class InstanceSpace:
         return bool(self._domain.tidied(instance) == instance)
 
     def sizes(self) -> Iterator[dict[str, int]]:
-        """Yield the sizes of instances, that is their first two measures, in increasing order."""
+        """Yield the sizes of instances in increasing order; a size is a pair of measures."""
         keys = list(self._domain.least)
         ranges = (range(least, self.limits[key] + 1) for key, least in self._domain.least.items())
         for size in product(*ranges):

@@ -397,7 +397,7 @@ def heterogeneous_instances(
 
 
 def _packed(draw: DrawFn, jobs: list[GangJob], types: list[str]) -> tuple[PackedRate, ...]:
-    """Give each job a new kind or the kind of an earlier job; return rates for pairs of kinds."""
+    """Give each job a kind, perhaps that of an earlier job; return rates for pairs of kinds."""
     for number, job in enumerate(jobs):
         like = draw(st.integers(0, number))
         first = jobs[like]
@@ -440,7 +440,7 @@ def _utilities() -> SearchStrategy[Utility]:
 
 
 def _taken(draw: DrawFn, free: dict[str, dict[str, int]], gang: int) -> dict[str, dict[str, int]]:
-    """Take the GPUs of a gang from the free GPUs; return nothing if too few are free."""
+    """Take random free GPUs for a gang; return an empty placement if too few are free."""
     places = [
         (server, gpu_type)
         for server, types in free.items()
@@ -459,7 +459,7 @@ def _taken(draw: DrawFn, free: dict[str, dict[str, int]], gang: int) -> dict[str
 
 @st.composite
 def round_schedules_of(draw: DrawFn, instance: HeterogeneousInstance) -> RoundSchedule:
-    """Draw a valid schedule, except that not all jobs need to complete.
+    """Draw a round-based schedule that is valid, except that jobs may be incomplete.
 
     Round by round, jobs that are not complete are placed, in random order, on free GPUs. A
     placement on which a job cannot run is left out.
