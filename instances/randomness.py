@@ -113,7 +113,8 @@ class IntegerStream:
             If there are fewer than `count` items.
         """
         if not 0 <= count <= len(items):
-            raise ValueError(f"count is {count}: must be from 0 to the {len(items)} items")
+            rule = f"must be from 0 to {len(items)}, the number of items"
+            raise ValueError(f"count is {count}: {rule}")
         pool = list(items)
         for position in range(count):
             other = self.between(position, len(pool) - 1)

@@ -27,7 +27,7 @@ class Verdict(StrEnum):
     REPRODUCED = "reproduced"
     NEAR = "near"
     SAME_DIRECTION = "same direction"
-    FAR = "same direction, over 2 times off"
+    FAR = "same direction, off by a factor above 2"
     DIFFERS = "differs"
     UNATTAINABLE = "unattainable as read"
     NOT_MODELLED = "not modelled"

@@ -168,7 +168,9 @@ def _add_simulate(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--bound", action="store_true", help="prove lower bounds, and show each scheme's distance"
     )
     output.add_argument(
-        "--capture", metavar="DIR", help="folder for decisions, as instance files for solve"
+        "--capture",
+        metavar="DIR",
+        help="write decisions to this folder, as instance files that solve reads",
     )
     parser.set_defaults(run=run_simulate)
 

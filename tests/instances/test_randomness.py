@@ -99,7 +99,7 @@ def test_sample_has_distinct_items(size, data, seed):
 
 
 def test_sample_larger_than_its_items():
-    with pytest.raises(ValueError, match="from 0 to the 3 items"):
+    with pytest.raises(ValueError, match="from 0 to 3, the number of items"):
         IntegerStream(seed=0).sample("abc", 4)
 
 

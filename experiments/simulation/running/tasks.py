@@ -193,8 +193,8 @@ def setting_of(setup: Setup, scheme: Scheme) -> dict[str, Any]:
     """Return the settings of a replay that its page shows, as JSON values.
 
     ``demand`` is a sentence; ``own_gpus`` and ``lent_gpus_per_server`` count GPUs by type;
-    ``last_submission_s`` is in seconds. Of the scheme it has ``summary``, ``tenure``, the abilities
-    ``reading`` and ``has_copies``, and the name of its ``reclaimer`` or None.
+    ``last_submission_s`` is in seconds. Further keys describe the scheme: ``summary``, ``tenure``,
+    the abilities ``reading`` and ``has_copies``, and the name of its ``reclaimer`` or None.
     """
     cluster = setup.cluster
     lent = cluster.lent_type
