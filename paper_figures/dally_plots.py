@@ -145,7 +145,7 @@ def gains_over_load(comparison: Comparison) -> Plot:
 
     def label_axis(axes: Axes) -> None:
         axes.set_xticks(range(len(rates)), rates)
-        axes.set_xlabel("Jobs a day")
+        axes.set_xlabel("Jobs per day")
 
     return _lines(
         comparison,

@@ -107,7 +107,7 @@ def drawing_of_throughputs(instance: Instance) -> Drawing:
         there = [counted(count, "GPU") for count in instance.gpus_of_type.values()]
         image = _draw_matrix(instance, axes, relative, texts, there)
         title = as_written(shortened(instance.name, 40))
-        numbers = ", steps a second" if len(instance.jobs) <= MOST_NAMED_JOBS else ""
+        numbers = ", steps per second" if len(instance.jobs) <= MOST_NAMED_JOBS else ""
         axes.set_title(f"{title}\n{counted(len(instance.jobs), 'job')}{numbers}", loc="left")
         label = "Speed / speed on best type"
         figure.colorbar(image, ax=axes, label=label, fraction=0.1, aspect=30)
