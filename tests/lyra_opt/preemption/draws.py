@@ -7,6 +7,7 @@ trivial to impossible. Other kinds than mixtures use one feature besides what al
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.preemption import Budget, Demand, Gang, Instance, Node, PodGroup, Shape
@@ -88,7 +89,7 @@ def draw(rng: np.random.Generator, kind: str) -> Instance:
         Node(
             id=f"n{n}",
             capacity={
-                name: dice.pick(0, 1, 2, 3, 4, 4, 6, 8)
+                name: dice.pick(1, 2, 3, 4, 4, 6, 8)
                 for name in resources
                 if n == 0 or dice.chance(0.95)
             },
@@ -102,6 +103,7 @@ def draw(rng: np.random.Generator, kind: str) -> Instance:
         for n in range(dice.between(2, 4 if has["moves"] else 5))
     ]
     gangs = _gangs(dice, nodes, has, resources)
+    nodes = [_filled(dice, node, gangs) for node in nodes]
     empty_selector = {LABEL: "a"} if is_emptying and dice.chance(0.4) else {}
     candidates = sum(
         not node.must_be_empty and (not empty_selector or node.labels.get(LABEL) == "a")
@@ -128,7 +130,7 @@ def draw(rng: np.random.Generator, kind: str) -> Instance:
 
 
 def _request(dice: _Dice, resources: tuple[str, ...], *sizes: int) -> dict[str, int]:
-    return {name: dice.pick(*sizes) for name in resources if dice.chance(0.9)}
+    return {name: dice.pick(*sizes) for name in resources if dice.chance(0.95)}
 
 
 def _gangs(
@@ -137,13 +139,13 @@ def _gangs(
     """Return gangs whose pods fit the nodes; groups that do not fit are left out."""
     free = {node.id: dict(node.capacity) for node in nodes}
     most = MOST_PODS_WITH_MOVES if has["moves"] else MOST_PODS
-    left = max(dice.between(0, most), dice.between(0, most))
+    left = dice.between(most // 2, most) if dice.chance(0.9) else dice.between(0, most)
     gangs: list[Gang] = []
     for _ in range(12):
         groups = []
         for _ in range(dice.pick(1, 1, 2, 2, 3)):
             node = groups[-1].node if groups and dice.chance(0.3) else dice.pick(*nodes).id
-            request = _request(dice, resources, 0, 1, 1, 1, 2, 2, 3)
+            request = _request(dice, resources, 0, 1, 1, 1, 2, 2, 3, 4)
             count = min(left, dice.pick(1, 1, 1, 2, 2, 3))
             there = free[node]
             if not count or any(
@@ -166,7 +168,7 @@ def _gangs(
                 priority=dice.pick(0, 0, 1, 2, 5),
                 pods=groups,
                 min_pods=dice.between(1, size) if is_partial else size,
-                is_protected=dice.chance(0.12),
+                is_protected=dice.chance(0.1),
                 is_movable=dice.chance(0.85),
                 queue=dice.pick("default", "default", "x"),
                 weight=dice.pick(0, 1, 1, 2, 5),
@@ -174,6 +176,24 @@ def _gangs(
             )
         )
     return gangs
+
+
+def _filled(dice: _Dice, node: Node, gangs: list[Gang]) -> Node:
+    """Return a node with little free capacity, in most cases."""
+    if dice.chance(0.12):
+        return node
+    on_node = [group for gang in gangs for group in gang.pods if group.node == node.id]
+    used = {
+        name: sum(group.count * group.request.get(name, 0) for group in on_node)
+        for name in node.capacity
+    }
+    return replace(
+        node,
+        capacity={
+            name: min(amount, used[name] + dice.pick(0, 0, 0, 0, 1, 2))
+            for name, amount in node.capacity.items()
+        },
+    )
 
 
 def _demand(dice: _Dice, has: dict[str, bool], resources: tuple[str, ...]) -> Demand:
@@ -188,15 +208,17 @@ def _demand(dice: _Dice, has: dict[str, bool], resources: tuple[str, ...]) -> De
             Shape(
                 id=f"s{len(shapes)}",
                 count=count,
-                request=_request(dice, resources, 0, 1, 1, 2, 2, 3, 4),
-                min_count=dice.between(0, count) if dice.chance(0.3) else count,
+                request=_request(
+                    dice, resources, *(0, 1, 1, 2) if has["vectors"] else (0, 1, 2, 2, 3, 4)
+                ),
+                min_count=dice.between(0, count) if dice.chance(0.45) else count,
                 max_per_node=dice.pick(1, 1, 2) if dice.chance(0.25) else None,
                 selector={LABEL: dice.pick("a", "b")} if dice.chance(0.15) else {},
             )
         )
     has_level = has["required-level"] or has["preferred-level"]
     return Demand(
-        priority=dice.pick(0, 1, 2, 3, 9, 9),
+        priority=dice.pick(1, 2, 3, 9, 9),
         queue=dice.pick("default", "x"),
         shapes=shapes,
         level="rack" if has_level else None,
@@ -207,7 +229,7 @@ def _demand(dice: _Dice, has: dict[str, bool], resources: tuple[str, ...]) -> De
 def _victims(dice: _Dice, demand: Demand | None) -> str | None:
     if demand is None:
         return dice.pick(None, "any", "any", "none")
-    return dice.pick(None, "lower", "lower-or-equal", "other-queue", "any", "any", "none")
+    return dice.pick(None, None, "lower", "lower-or-equal", "other-queue", *["any"] * 5, "none")
 
 
 def _budgets(
