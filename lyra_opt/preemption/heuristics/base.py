@@ -125,6 +125,10 @@ class State:
         other.moved, other.emptied = dict(self.moved), list(self.emptied)
         return other
 
+    def become(self, other: State) -> None:
+        """Take over the state of a copy, which must not be changed afterwards."""
+        vars(self).update(vars(other))
+
     def groups_on(self, node: int) -> Integers:
         """Return the pod groups whose node is `node`, in file order, lost ones included."""
         return self._by_node[self._first_on[node] : self._first_on[node + 1]]
@@ -264,7 +268,7 @@ class State:
                 "sn,sr->nr", found[:, nodes], self.index.shape_request
             )
             room = np.minimum(
-                _pods_in(free, self.index.shape_request[shape]), self.room[shape, nodes]
+                pods_in(free, self.index.shape_request[shape]), self.room[shape, nodes]
             )
             before = np.cumsum(room) - room
             found[shape, nodes] = np.clip(missing[shape] - before, 0, room)
@@ -298,7 +302,7 @@ class State:
         for shape in range(len(self.wanted)):
             room = 0
             if self.is_open[node] and index.shape_allowed[shape, node]:
-                fitting = _pods_in(self.free[node], index.shape_request[shape])
+                fitting = pods_in(self.free[node], index.shape_request[shape])
                 room = min(
                     int(fitting), int(index.shape_per_node[shape] - self.placed[shape, node])
                 )
@@ -311,7 +315,7 @@ class State:
         self.room_in = np.zeros((len(self.wanted), self.areas), dtype=np.int64)
         for shape in range(len(self.wanted)):
             room = np.minimum(
-                _pods_in(self.free, index.shape_request[shape]),
+                pods_in(self.free, index.shape_request[shape]),
                 index.shape_per_node[shape] - self.placed[shape],
             )
             self.room[shape] = np.where(self.is_open & index.shape_allowed[shape], room, 0)
@@ -321,7 +325,7 @@ class State:
 _MANY = 2**40
 
 
-def _pods_in(free: Integers, request: Integers) -> Integers:
+def pods_in(free: Integers, request: Integers) -> Integers:
     """Return how many pods with a request fit into each row of free amounts."""
     needs = np.flatnonzero(request)
     if len(needs) == 0:
