@@ -357,6 +357,12 @@ class PreemptionHeuristic(HeuristicSolver):
     imitates: Imitation | None = None
     """The program that the rule imitates; None for a rule of our own."""
 
+    def targets(self, index: PreemptionIndex) -> Iterator[Integers]:
+        """Yield the numbers of pods of each shape for which the rule is tried, (S,), in order."""
+        yield index.shape_count
+        if (index.shape_min < index.shape_count).any():
+            yield index.shape_min
+
     @abstractmethod
     def choose(self, state: State, rng: np.random.Generator) -> bool:
         """Change `state` until the wanted pods fit and nodes are empty; return whether it succeeds.
@@ -374,11 +380,8 @@ class PreemptionHeuristic(HeuristicSolver):
     def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[Solution]:
         """Return the completed choice of the rule, or why it found none."""
         index = instance.index
-        targets = [index.shape_count]
-        if (index.shape_min < index.shape_count).any():
-            targets.append(index.shape_min)
         message = ""
-        for wanted in targets:
+        for wanted in self.targets(index):
             state = State(instance, wanted)
             for node in np.flatnonzero(index.must_be_empty):
                 state.clear(int(node))
