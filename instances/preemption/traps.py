@@ -1,0 +1,322 @@
+"""Small instances with a known optimum, each of which misleads one kind of rule.
+
+Family ``rule-trap`` generates them. Each function takes the scale k, and its docstring states the
+optimum with a proof, and what the misled rule pays. Unless it says otherwise, nodes have 8 GPUs,
+gangs have priority 1 and are lost whole, the pending gang has priority 3, and the objective is the
+default: lost gangs first, then lost GPUs. The rules and their sources are described in
+`lyra_opt.preemption.heuristics`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.instances.preemption.family import GPUS_PER_NODE, OBJECTIVES, gang_on
+from lyra_opt.preemption.instance import (
+    GPU,
+    Demand,
+    Gang,
+    LostPods,
+    MovedPods,
+    Node,
+    PlacedPods,
+    PodGroup,
+    Shape,
+    Solution,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+YOUNG_S = 86_400.0
+"""The start time of young gangs; old gangs start at 0."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solved:
+    """An instance without its name, an optimal solution, and the values of its terms.
+
+    Parameters
+    ----------
+    fields
+        The fields of the instance.
+    optimum
+        An optimal solution; None if no solution is feasible.
+    values
+        The values of the objective's terms in the optimum, by key; terms that are left out are 0.
+    """
+
+    fields: Mapping[str, Any]
+    optimum: Solution | None
+    values: Mapping[str, int] = field(default_factory=dict)
+
+
+def nodes_of(names: Iterable[str], gpus: int = GPUS_PER_NODE, **others: Any) -> list[Node]:
+    """Return nodes with the given names."""
+    return [Node(id=name, capacity={GPU: gpus}, **others) for name in names]
+
+
+def numbered(name: str, count: int) -> list[str]:
+    """Return the names NAME-1 to NAME-COUNT."""
+    return [f"{name}-{number}" for number in range(1, count + 1)]
+
+
+def pending(pods: int, gpus: int = GPUS_PER_NODE, **others: Any) -> Demand:
+    """Return a pending gang of priority 3 with one shape."""
+    return Demand(priority=3, shapes=[Shape(count=pods, request={GPU: gpus})], **others)
+
+
+def placed_on(nodes: Iterable[str], count: int = 1) -> list[PlacedPods]:
+    """Return the placement of `count` pending pods on each node."""
+    return [PlacedPods(node=node, count=count) for node in nodes]
+
+
+def single_pods(nodes: Iterable[str], gpus: int, **others: Any) -> list[Gang]:
+    """Return a gang of one pod for each node, with the name of the node."""
+    return [gang_on(node, [(node, 1, gpus)], **others) for node in nodes]
+
+
+def _gang_blind(k: int) -> Solved:
+    """Trap of rules that see pods instead of gangs, such as kube-scheduler's preemption.
+
+    The k pods of gang ``block`` fill k nodes. Further k nodes each hold one pod of 8 GPUs of
+    another young gang, which has 7 more pods elsewhere. Every node costs one pod of equal priority,
+    so the rule takes the young pods: k gangs with 15 k GPUs. The optimum is ``block`` alone, 1 gang
+    with 8 k GPUs: no node has room for a pending pod, and k of them need 8 k GPUs.
+    """
+    blocks, wides, rests = (numbered(name, k) for name in ("block", "wide", "rest"))
+    gangs = [gang_on("block", [(node, 1, 8) for node in blocks])]
+    gangs += [
+        gang_on(wide, [(wide, 1, 8), (rest, 7, 1)], start_s=YOUNG_S)
+        for wide, rest in zip(wides, rests, strict=True)
+    ]
+    gangs.append(gang_on("anchor", [(rest, 1, 1) for rest in rests], is_protected=True))
+    return Solved(
+        fields={
+            "nodes": nodes_of([*wides, *rests, *blocks]),
+            "gangs": gangs,
+            "demand": pending(k),
+        },
+        optimum=Solution(lost_gangs=["block"], placements=placed_on(blocks)),
+        values={"lost_gangs@1": 1, "lost:gpu": 8 * k},
+    )
+
+
+def _safe_bundle(k: int) -> Solved:
+    """Trap of rules that take all surplus pods of a gang at once, such as Volcano's SAFE bundles.
+
+    One pod with one GPU is pending. The only gang has 8 k pods on k full nodes and needs one of
+    them, so its bundle has 8 k - 1 pods. The optimum loses one pod, and no gang.
+    """
+    names = numbered("node", k)
+    return Solved(
+        fields={
+            "nodes": nodes_of(names),
+            "gangs": [gang_on("elastic", [(node, 8, 1) for node in names], min_pods=1)],
+            "demand": pending(1, 1),
+        },
+        optimum=Solution(
+            lost_gangs=[], lost_pods=[LostPods(gang="elastic")], placements=placed_on(names[:1])
+        ),
+        values={"lost:gpu": 1},
+    )
+
+
+def _safe_first(k: int) -> Solved:
+    """Trap of rules that take surplus pods before whole gangs, whatever their priorities.
+
+    The objective counts lost pods by priority. Gang ``elastic`` of priority 2 has 2 k pods of 8
+    GPUs and needs k of them; k gangs of priority 1 each fill a node with 8 pods. For k pending pods
+    Volcano without a comparison of priorities takes k pods of priority 2. The optimum takes the 8 k
+    pods of priority 1: without priority 2, only their nodes can be emptied.
+    """
+    small, large = numbered("small", k), numbered("large", 2 * k)
+    gangs = [gang_on("elastic", [(node, 1, 8) for node in large], priority=2, min_pods=k)]
+    gangs += [gang_on(node, [(node, 8, 1)]) for node in small]
+    return Solved(
+        fields={
+            "nodes": nodes_of([*large, *small]),
+            "gangs": gangs,
+            "demand": pending(k),
+            "objective": OBJECTIVES["pods"],
+        },
+        optimum=Solution(lost_gangs=small, placements=placed_on(small)),
+        values={"lost_pods@1": 8 * k, "lost:gpu": 8 * k},
+    )
+
+
+def _first_domain(k: int) -> Solved:
+    """Trap of rules that take the first domain with a plan, such as Volcano's.
+
+    Two pods of 8 GPUs must be in one rack. In each of k + 1 racks of two nodes, two gangs with 8
+    GPUs run; in a last rack, one gang with 4 GPUs on each of the two nodes. The rule loses 2 gangs
+    with 16 GPUs. The optimum is the gang of the last rack, 1 gang with 8 GPUs: every rack needs at
+    least one gang, and only there one is enough.
+    """
+    racks = [*numbered("dear", k + 1), "cheap"]
+    names = {rack: numbered(f"{rack}-node", 2) for rack in racks}
+    gangs = [each for rack in racks[:-1] for each in single_pods(names[rack], 8)]
+    gangs.append(gang_on("cheap", [(node, 1, 4) for node in names["cheap"]]))
+    return Solved(
+        fields={
+            "nodes": [
+                node for rack in racks for node in nodes_of(names[rack], domains={"rack": rack})
+            ],
+            "gangs": gangs,
+            "demand": pending(2, level="rack"),
+        },
+        optimum=Solution(lost_gangs=["cheap"], placements=placed_on(names["cheap"])),
+        values={"lost_gangs@1": 1, "lost:gpu": 8},
+    )
+
+
+def _youngest_first(k: int) -> Solved:
+    """Trap of rules that take whole gangs from the youngest to the oldest, such as Kueue's.
+
+    Eight young gangs have one pod with one GPU on each of k + 1 nodes; an old gang has one pod with
+    4 GPUs on a node with 4 free GPUs. The rule makes room for one pod of 8 GPUs as soon as it has
+    taken the young gangs, and none of them fits back: 8 gangs with 8 (k + 1) GPUs. The optimum is
+    the old gang, 1 gang with 4 GPUs: no node has 8 free GPUs, and one young gang frees 1 on a node.
+    """
+    young, names = numbered("young", 8), numbered("node", k + 1)
+    gangs = [gang_on("old", [("old", 1, 4)])]
+    gangs += [gang_on(gang, [(node, 1, 1) for node in names], start_s=YOUNG_S) for gang in young]
+    return Solved(
+        fields={"nodes": nodes_of([*names, "old"]), "gangs": gangs, "demand": pending(1)},
+        optimum=Solution(lost_gangs=["old"], placements=placed_on(["old"])),
+        values={"lost_gangs@1": 1, "lost:gpu": 4},
+    )
+
+
+def _few_nodes_first(k: int) -> Solved:
+    """Trap of rules that take gangs on few nodes before gangs on many, such as Slurm's.
+
+    Four gangs with one pod of 2 GPUs fill each of 2 k nodes; k gangs have 4 GPUs on each of two
+    nodes with 4 free GPUs. For 2 k pods of 8 GPUs the rule takes all 8 k small gangs with 16 k
+    GPUs. The optimum is the k wide gangs with 8 k GPUs: a small node costs 4 gangs, and a wide gang
+    frees two nodes.
+    """
+    small, wide = numbered("small", 2 * k), numbered("wide", 2 * k)
+    gangs = [
+        gang_on(f"{node}-{number}", [(node, 1, 2)]) for node in small for number in range(1, 5)
+    ]
+    pairs = {f"pair-{number + 1}": wide[2 * number : 2 * number + 2] for number in range(k)}
+    gangs += [gang_on(pair, [(node, 1, 4) for node in names]) for pair, names in pairs.items()]
+    return Solved(
+        fields={"nodes": nodes_of([*small, *wide]), "gangs": gangs, "demand": pending(2 * k)},
+        optimum=Solution(lost_gangs=list(pairs), placements=placed_on(wide)),
+        values={"lost_gangs@1": k, "lost:gpu": 8 * k},
+    )
+
+
+def _whole_gangs(k: int) -> Solved:
+    """Trap of rules that never take a part of a gang, such as Kueue's and Slurm's.
+
+    The only gang fills k nodes with two pods of 4 GPUs each, and needs k of its pods. For k pending
+    pods of 4 GPUs the rules lose the gang, with 8 k GPUs. The optimum loses one pod on each node,
+    no gang and 4 k GPUs, because no GPU is free.
+    """
+    names = numbered("node", k)
+    return Solved(
+        fields={
+            "nodes": nodes_of(names),
+            "gangs": [gang_on("elastic", [(node, 2, 4) for node in names], min_pods=k)],
+            "demand": pending(k, 4),
+        },
+        optimum=Solution(
+            lost_gangs=[],
+            lost_pods=[LostPods(gang="elastic", group=group) for group in range(k)],
+            placements=placed_on(names),
+        ),
+        values={"lost:gpu": 4 * k},
+    )
+
+
+def _fewest_pods(k: int) -> Solved:
+    """Trap of people who drain the nodes with the fewest pods first.
+
+    One gang fills k + 1 nodes with 8 pods of one GPU each; further k + 1 nodes each hold one pod of
+    a gang of its own. To empty k + 1 nodes, the rule loses k + 1 gangs. The optimum is the one gang
+    with its 8 (k + 1) GPUs: every node holds 8 GPUs of some gang.
+    """
+    blocks, lone = numbered("block", k + 1), numbered("lone", k + 1)
+    gangs = [gang_on("block", [(node, 8, 1) for node in blocks]), *single_pods(lone, 8)]
+    return Solved(
+        fields={"nodes": nodes_of([*lone, *blocks]), "gangs": gangs, "empty_nodes": k + 1},
+        optimum=Solution(lost_gangs=["block"], emptied_nodes=blocks),
+        values={"lost_gangs@1": 1, "lost:gpu": 8 * (k + 1)},
+    )
+
+
+def _prefix(k: int) -> Solved:
+    """Trap of rules that drain a prefix of the nodes in order of their pods, such as Karpenter's.
+
+    Nobody may be lost, and all pods may move. Node ``stuck`` holds a single pod of 8 GPUs, which
+    fits nowhere else; 2 k nodes each hold two pods of 2 GPUs. To empty k nodes, the rule begins
+    with the node with the fewest pods and fails. The optimum moves the 2 k pods of half of the
+    other nodes to the other half. No k nodes hold fewer, because ``stuck`` cannot be emptied.
+    """
+    half = numbered("half", 2 * k)
+    gangs = [gang_on("stuck", [("stuck", 1, 8)])]
+    gangs += [gang_on(node, [(node, 2, 2)]) for node in half]
+    return Solved(
+        fields={
+            "nodes": nodes_of(["stuck", *half]),
+            "gangs": gangs,
+            "empty_nodes": k,
+            "victims": "none",
+            "moves": "any",
+        },
+        optimum=Solution(
+            lost_gangs=[],
+            moved_pods=[
+                MovedPods(gang=source, to=target, count=2)
+                for source, target in zip(half[:k], half[k:], strict=True)
+            ],
+            emptied_nodes=half[:k],
+        ),
+        values={"moved_pods": 2 * k},
+    )
+
+
+def _cpu_blocker(k: int) -> Solved:
+    """Trap of rules that only consider gangs with GPUs, or a resource that is short in the cluster.
+
+    A gang without GPUs holds all CPUs on each of k nodes whose 8 GPUs are free; a gang with 8 GPUs
+    runs on each of k nodes whose CPUs are free. For k pods with 8 GPUs and all CPUs of a node, such
+    rules lose the gangs with GPUs, or find nothing. The optimum loses the k gangs without GPUs: k
+    nodes must be cleared of one gang each, and GPUs are then the next term.
+    """
+    cpu, gpu = numbered("cpu", k), numbered("gpu", k)
+    everything = {GPU: GPUS_PER_NODE, "cpu": 64_000}
+    return Solved(
+        fields={
+            "nodes": [Node(id=name, capacity=everything) for name in (*gpu, *cpu)],
+            "gangs": [
+                *single_pods(gpu, GPUS_PER_NODE),
+                *(
+                    Gang(id=name, priority=1, pods=[PodGroup(node=name, request={"cpu": 64_000})])
+                    for name in cpu
+                ),
+            ],
+            "demand": Demand(priority=3, shapes=[Shape(count=k, request=everything)]),
+        },
+        optimum=Solution(lost_gangs=cpu, placements=placed_on(cpu)),
+        values={"lost_gangs@1": k},
+    )
+
+
+BUILDERS: Mapping[str, Callable[[int], Solved]] = {
+    "gang-blind": _gang_blind,
+    "safe-bundle": _safe_bundle,
+    "safe-first": _safe_first,
+    "first-domain": _first_domain,
+    "youngest-first": _youngest_first,
+    "few-nodes-first": _few_nodes_first,
+    "whole-gangs": _whole_gangs,
+    "fewest-pods": _fewest_pods,
+    "prefix": _prefix,
+    "cpu-blocker": _cpu_blocker,
+}
+"""The function that builds each trap, by the name of the trap."""
