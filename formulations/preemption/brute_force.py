@@ -300,7 +300,7 @@ def _spreads(
     for *counts, _ in ways:
         spread = tuple((node, n) for node, n in zip(rooms, counts, strict=True) if n)
         after = dict(free)
-        for node, count in spread:
+        for name, count in spread:
             for resource, amount in shape.request.items():
-                after[node, resource] -= amount * count
+                after[name, resource] -= amount * count
         yield spread, after
