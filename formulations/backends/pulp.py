@@ -27,7 +27,13 @@ from lyra_opt.core.stopwatch import (
     require_time,
 )
 from lyra_opt.core.temporary import TemporaryFolder
-from lyra_opt.formulations.backends.backend import Backend, BackendRun, add_bounded, interruptible
+from lyra_opt.formulations.backends.backend import (
+    Backend,
+    BackendRun,
+    NoSolutionError,
+    add_bounded,
+    interruptible,
+)
 from lyra_opt.formulations.backends.linear import add_columns, add_rows, presolve_within
 
 if TYPE_CHECKING:
@@ -176,8 +182,10 @@ def read_cbc_log(text: str, values: Values) -> BackendRun:
 
     Raises
     ------
+    NoSolutionError
+        If the log states that the model is infeasible.
     RuntimeError
-        If the log ends without an optimal solution or the time limit.
+        If the log ends in another way without an optimal solution or the time limit.
     """
     result = _last(r"^Result - (.*)$", text)
     counters = {}
@@ -196,7 +204,10 @@ def read_cbc_log(text: str, values: Values) -> BackendRun:
             stopped_by=StoppedBy.TIME,
             counters=counters,
         )
-    raise RuntimeError(f"CBC stopped with {result or 'no result in its log'}")
+    # CBC prints no result line if the relaxation is infeasible.
+    is_infeasible = result == "Problem proven infeasible" or "\nProblem is infeasible" in text
+    failed = NoSolutionError if is_infeasible else RuntimeError
+    raise failed(f"CBC stopped with {result or 'no result in its log'}")
 
 
 def _last(pattern: str, text: str) -> str | None:
@@ -246,7 +257,9 @@ def run_highs(built: Built, start: Values | None, settings: Settings) -> Backend
         status == highspy.HighsModelStatus.kInterrupt and is_out_of_time()
     )
     if not limited and status != highspy.HighsModelStatus.kOptimal:
-        raise RuntimeError(f"HiGHS stopped with {highs.modelStatusToString(status)}")
+        none = status == highspy.HighsModelStatus.kInfeasible
+        failed = NoSolutionError if none else RuntimeError
+        raise failed(f"HiGHS stopped with {highs.modelStatusToString(status)}")
     has_solution = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
     found = highs.getSolution().col_value if has_solution else None
     return BackendRun(
