@@ -377,24 +377,23 @@ class _Cluster:
     def place_again(self, gang: int) -> None:
         """Place the minimum of a gang's victims, or one if it has its minimum; others are lost."""
         index = self.index
-        least = int(index.min_pods[gang]) - _left(self.state, gang, self.victims)
-        to_place = max(least, 1)
+        to_place = max(int(index.min_pods[gang]) - _left(self.state, gang, self.victims), 1)
         before = self.free.copy()
         back: Pods = {}
         elsewhere: dict[tuple[int, int], int] = {}
         groups = [group for group in self.state.groups_of(gang) if group in self.victims]
         for group in groups:
             count = min(self.victims[group], to_place)
+            found = self._fill(index.group_request[group], count, self._targets(group))
+            if found is None:
+                self.free, back, elsewhere = before, {}, {}
+                break
             to_place -= count
-            found = self._fill(index.group_request[group], count, self._targets(group)) or []
-            to_place += count - sum(number for _, number in found)
             for node, number in found:
                 if node == index.group_node[group]:
                     back[group] = number
                 else:
                     elsewhere[group, node] = number
-        if to_place:
-            self.free, back, elsewhere = before, {}, {}
         self.elsewhere.update(elsewhere)
         for group in groups:
             kept = back.get(group, 0) + sum(
