@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import combinations, product
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tests.reference.drawing import INFEASIBLE
+from tests.reference.drawing import INFEASIBLE, LARGEST_INTEGER, UNKNOWN, require
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from tests.reference.drawing import Document
+    from tests.reference.drawing import Document, Draw
 
 VARIANTS = ("none", "victims", "any")
 MAXIMISED: tuple[str, ...] = ()
+MOST_EFFECTS = 20_000
+"""Combinations of effects on all gangs above which the optimum counts as unknown."""
+TERMS = (
+    *("unplaced", "budget_excess", "lost_gangs_by_priority", "lost_pods_by_priority"),
+    *("disrupted_pods_by_priority", "lost_gangs", "lost_pods", "moved_pods", "disrupted_pods"),
+    *("weighted_gangs", "extra_domains"),
+)
+COUNTS = ("lost_gangs", "lost_pods", "disrupted_pods")
 
 Effect = list[tuple[int, dict[str, int]]]
 """The effect on a gang: lost pods and moved pods by node, for each of its pod groups."""
@@ -25,6 +35,138 @@ class Term(NamedTuple):
     name: str
     priority: int | None
     largest: int
+
+
+def drawn(draw: Draw, variant: str, name: str) -> Document:
+    """Return an instance: nothing runs, nothing is pending, nothing fits, or all may be lost."""
+    resources = draw.pick(("gpu",), ("gpu",), ("gpu", "cpu"), ("memory",), ("gpu", 'a "b\\c'))
+    label, level = draw.pick("zone", "a/b", " "), draw.pick("rack", "ü", "block.1")
+    requests = draw.pick((0, 1), (1,), (1, 2, 3), (0, 1, 2, 4), (LARGEST_INTEGER // 16,))
+    priorities = draw.pick((0,), (0, 1), (1, 2, 3), (-(2**31), 2**31 - 1), (5, 5, 9))
+
+    def some_labels(share: float) -> Document:
+        return {label: draw.pick("a", "b")} if draw.sometimes(share) else {}
+
+    def request(*known: Document) -> Document:
+        if known and draw.sometimes(0.7):
+            return dict(draw.choice(known)["request"])
+        return {each: draw.pick(*requests) for each in resources if draw.sometimes(0.9)}
+
+    ids = draw.names("n", draw.pick(1, 2, 2, 3, 3, 3, 4))
+    held = {node: Counter[str]() for node in ids}
+    gangs: list[Document] = []
+    left = draw.pick(0, 3, 4, 4, 5, 6) if variant == "none" else draw.pick(0, 3, 3, 4)
+    for gang in draw.names("g", 4):
+        groups = []
+        for _ in range(draw.pick(1, 1, 2, 3)):
+            count = min(left, draw.pick(1, 1, 2, 3))
+            if not count:
+                break
+            left -= count
+            group = {"node": draw.pick(*ids), "request": request()}
+            if count > 1:
+                group["count"] = count
+            if draw.sometimes(0.2):
+                group["selector"] = some_labels(0.8)
+            for each, amount in group["request"].items():
+                held[group["node"]][each] += amount * count
+            groups.append(group)
+        if groups:
+            entry = {"id": gang, "pods": groups, "priority": draw.pick(*priorities)}
+            for key, share, value in (
+                ("min_pods", 0.4, draw.randint(1, size(entry))),
+                ("is_protected", 0.05, True),
+                ("is_movable", 0.15, False),
+                ("queue", 0.3, draw.pick("default", "other", "ü")),
+                ("weight", 0.4, draw.pick(0, 1, 2, 3, LARGEST_INTEGER)),
+                ("start_s", 0.5, draw.pick(0.0, -1e12, 1e12, 0.5, 60.0)),
+            ):
+                if draw.sometimes(share):
+                    entry[key] = value
+            gangs.append(entry)
+    idle = draw.pick((0,), (0, 0, 1), (0, *requests), requests)
+    nodes = [
+        {
+            "id": node,
+            "capacity": {
+                each: held[node][each] + draw.pick(*idle)
+                for each in resources
+                if held[node][each] or draw.sometimes(0.9)
+            },
+            "domains": {level: draw.pick("r0", "r0", "r1")} if draw.sometimes(0.8) else {},
+            "labels": some_labels(0.6),
+            **({"is_usable": False} if draw.sometimes(0.1) else {}),
+            **({"must_be_empty": True} if draw.sometimes(0.1) else {}),
+        }
+        for node in ids
+    ]
+    document: Document = {
+        "format": "lyra-opt/preemption",
+        "version": 1,
+        "name": name,
+        "moves": variant,
+        "nodes": nodes,
+        "gangs": gangs,
+    }
+    if draw.sometimes(0.3):
+        document["empty_selector"] = some_labels(0.5)
+        most = len(candidates(document))
+        document["empty_nodes"] = draw.pick(0, min(1, most), most)
+    is_emptying = document.get("empty_nodes") or any(node.get("must_be_empty") for node in nodes)
+    running = [group for gang in gangs for group in gang["pods"]]
+    if not is_emptying or draw.sometimes(0.5):
+        document["demand"] = _demand(draw, some_labels, lambda: request(*running), priorities)
+        if draw.sometimes(0.5) and any(node["domains"] for node in nodes):
+            document["demand"] |= {"level": level, "is_level_required": draw.sometimes(0.6)}
+    if draw.sometimes(0.6):
+        rules = ("lower", "lower-or-equal", "other-queue", "any", "any", "none")
+        document["victims"] = draw.pick(*(rules if "demand" in document else rules[3:]))
+    lost = sorted({f"lost:{each}" for node in nodes for each in node["capacity"]})
+    if gangs and draw.sometimes(0.4):
+        document["budgets"] = [
+            _budget(draw, budget, gangs, (*COUNTS, *lost)) for budget in ("b1", "b0")
+        ][: draw.pick(1, 2)]
+    if draw.sometimes(0.5):
+        known = [*TERMS, *lost]
+        document["objective"] = draw.sample(known, draw.randint(1, min(5, len(known))))
+    return document
+
+
+def _demand(draw: Draw, some_labels: Any, request: Any, priorities: tuple[int, ...]) -> Document:
+    shapes = []
+    for shape in draw.names("s", draw.pick(1, 1, 1, 1, 2)):
+        count = draw.pick(1, 1, 1, 2, 2, 3)
+        entry = {"id": shape, "count": count, "request": request(), "selector": some_labels(0.2)}
+        if draw.sometimes(0.6):
+            entry["min_count"] = draw.pick(0, 0, draw.randint(0, count))
+        if draw.sometimes(0.2):
+            entry["max_per_node"] = draw.pick(1, 2, LARGEST_INTEGER)
+        shapes.append(entry)
+    return {
+        "priority": draw.pick(*[2**31 - 1] * 4, *priorities),
+        "queue": draw.pick("default", "other"),
+        "shapes": shapes,
+    }
+
+
+def _budget(draw: Draw, name: str, gangs: list[Document], counts: tuple[str, ...]) -> Document:
+    counted_gangs = draw.sample(gangs, draw.randint(1, len(gangs)))
+    entry = {"id": name, "gangs": [gang["id"] for gang in counted_gangs]}
+    entry["counts"] = draw.pick(*counts)
+    entry["used"], extra = draw.pick(0, 0, 1, LARGEST_INTEGER - 3), draw.pick(0, 1, 2, 3)
+    entry["most"], entry["is_hard"] = entry["used"] + extra, draw.sometimes(0.5)
+    if not entry["is_hard"] and draw.sometimes(0.5):
+        entry["most"] = extra
+    return entry
+
+
+def candidates(document: Document) -> list[str]:
+    """Return the ids of the nodes that a solution may choose to empty."""
+    return [
+        node["id"]
+        for node in document["nodes"]
+        if not node.get("must_be_empty") and has_labels(node, document.get("empty_selector", {}))
+    ]
 
 
 def has_labels(node: Document, selector: Mapping[str, str]) -> bool:
@@ -224,11 +366,6 @@ def best(document: Document) -> tuple[int, ...] | None:
     ]
     resources = sorted({name for request in requests for name in request})
     wanted, known, least = terms(document), {}, None
-    candidates = [
-        node["id"]
-        for node in document["nodes"]
-        if not node.get("must_be_empty") and has_labels(node, document.get("empty_selector", {}))
-    ]
     named = [node["id"] for node in document["nodes"] if node.get("must_be_empty")]
     for choice in product(*(list(effects(document, gang)) for gang in gangs)):
         effect_of = {gang["id"]: effect for gang, effect in zip(gangs, choice, strict=True)}
@@ -253,7 +390,7 @@ def best(document: Document) -> tuple[int, ...] | None:
             b.get("is_hard", True) and b.get("used", 0) + use[b["id"]] > b["most"] for b in budgets
         ):
             continue
-        for emptied in combinations(candidates, document.get("empty_nodes", 0)):
+        for emptied in combinations(candidates(document), document.get("empty_nodes", 0)):
             closed = (*named, *emptied)
             if any(held[node] for node in closed):
                 continue
@@ -289,6 +426,130 @@ def encoded(document: Document, values: Iterable[int]) -> int:
 
 
 def optimum(document: Document) -> Any:
-    """Return the least encoded objective, or `INFEASIBLE`."""
+    """Return the least encoded objective, `INFEASIBLE`, or `UNKNOWN` if there is much to try."""
+    ways = prod(sum(1 for _ in effects(document, gang)) for gang in document.get("gangs", []))
+    if ways > MOST_EFFECTS:
+        return UNKNOWN
     values = best(document)
     return INFEASIBLE if values is None else encoded(document, values)
+
+
+def measured(document: Document, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a solution loses and moves, and the value of each term."""
+    gangs = {gang["id"]: gang for gang in document.get("gangs", [])}
+    nodes = {node["id"]: node for node in document["nodes"]}
+    effect_of: dict[str, Effect] = {name: [(0, {}) for _ in gangs[name]["pods"]] for name in gangs}
+    for name in chosen["lost_gangs"]:
+        require(name in gangs, "a lost gang is unknown")
+        effect_of[name] = [(group.get("count", 1), {}) for group in gangs[name]["pods"]]
+    require(len(set(chosen["lost_gangs"])) == len(chosen["lost_gangs"]), "a gang is lost twice")
+    for entry in (*chosen["lost_pods"], *chosen["moved_pods"]):
+        require(entry["gang"] in gangs, "the gang of a pod is unknown")
+        require(entry["gang"] not in chosen["lost_gangs"], "a pod of a lost gang is named")
+        position, count = entry.get("group", 0), entry.get("count", 1)
+        require(position < len(effect_of[entry["gang"]]), "a pod group is unknown")
+        lost, moved = effect_of[entry["gang"]][position]
+        if "to" in entry:
+            moved[entry["to"]] = moved.get(entry["to"], 0) + count
+        else:
+            lost += count
+        effect_of[entry["gang"]][position] = (lost, moved)
+    free = {name: Counter(node["capacity"]) for name, node in nodes.items()}
+    held = Counter[str]()
+    closed = {name for name, node in nodes.items() if node.get("must_be_empty")}
+    closed |= set(chosen["emptied_nodes"])
+    require(set(chosen["emptied_nodes"]) <= set(candidates(document)), "a node may not be chosen")
+    require(
+        len(chosen["emptied_nodes"]) == len(set(chosen["emptied_nodes"]))
+        and len(chosen["emptied_nodes"]) == document.get("empty_nodes", 0),
+        "the number of emptied nodes is another one",
+    )
+
+    def hold(node: str, request: Mapping[str, int], count: int) -> None:
+        held[node] += count
+        for name, amount in request.items():
+            free[node][name] -= amount * count
+
+    for name, effect in effect_of.items():
+        gang = gangs[name]
+        lost_pods = sum(lost for lost, _ in effect)
+        moved_pods = sum(sum(to.values()) for _, to in effect)
+        require(not lost_pods or may_lose(document, gang), "a gang may not lose pods")
+        require(not moved_pods or may_move(document, gang), "a gang may not move pods")
+        is_whole = name in chosen["lost_gangs"]
+        survives = size(gang) - lost_pods >= gang.get("min_pods", size(gang))
+        require(is_whole or survives, "a gang keeps too few pods")
+        for group, (lost, to) in zip(gang["pods"], effect, strict=True):
+            stay = group.get("count", 1) - lost - sum(to.values())
+            require(stay >= 0, "more pods are lost or moved than there are")
+            hold(group["node"], group["request"], stay)
+            for target, count in to.items():
+                require(target in nodes and target != group["node"], "a pod moves nowhere")
+                require(nodes[target].get("is_usable", True), "a pod moves to a cordoned node")
+                matching = has_labels(nodes[target], group.get("selector", {}))
+                require(matching, "a pod moves to a node without its labels")
+                hold(target, group["request"], count)
+    demand = document.get("demand") or {"shapes": []}
+    shapes = {shape.get("id", "pod"): shape for shape in demand["shapes"]}
+    placed, on_node, used = Counter[str](), Counter[tuple[str, str]](), set()
+    level = demand.get("level")
+    for entry in chosen["placements"]:
+        name, node, count = entry.get("shape", "pod"), entry["node"], entry.get("count", 1)
+        require(name in shapes and node in nodes, "a placement is of nothing")
+        require(nodes[node].get("is_usable", True), "a pod is placed on a cordoned node")
+        require(
+            has_labels(nodes[node], shapes[name].get("selector", {})),
+            "a pod is placed on a node without its labels",
+        )
+        require(level is None or level in nodes[node].get("domains", {}), "a node has no domain")
+        placed[name] += count
+        on_node[name, node] += count
+        most = shapes[name].get("max_per_node")
+        require(most is None or on_node[name, node] <= most, "too many pods are on a node")
+        hold(node, shapes[name]["request"], count)
+        used |= {nodes[node]["domains"][level]} if level is not None else set()
+    for name, shape in shapes.items():
+        least = shape.get("min_count", shape["count"])
+        require(least <= placed[name] <= shape["count"], "too few or too many pods are placed")
+    require(len(used) <= 1 or not demand.get("is_level_required", True), "two domains are used")
+    require(not any(held[name] for name in closed), "a node is not empty")
+    require(all(amount >= 0 for each in free.values() for amount in each.values()), "no capacity")
+    use = {}
+    for budget in document.get("budgets", []):
+        counts = budget.get("counts", "disrupted_pods")
+        each = (counted(counts, gangs[name], effect_of[name]) for name in budget["gangs"])
+        use[budget["id"]] = sum(each)
+        total = budget.get("used", 0) + use[budget["id"]]
+        require(not budget.get("is_hard", True) or total <= budget["most"], "a budget is broken")
+    unplaced = sum(shape["count"] for shape in shapes.values()) - placed.total()
+    fixed = {
+        "unplaced": unplaced,
+        "budget_excess": excess(document, use),
+        "extra_domains": max(0, len(used) - 1),
+    }
+    values = {
+        name if priority is None else f"{name}@{priority}": fixed[name]
+        if name in fixed
+        else sum(
+            counted(name, gang, effect_of[gang["id"]])
+            for gang in gangs.values()
+            if priority is None or gang.get("priority", 0) == priority
+        )
+        for name, priority, _ in terms(document)
+    }
+    lost_amounts = Counter[str]()
+    for name, effect in effect_of.items():
+        for group, (lost, _) in zip(gangs[name]["pods"], effect, strict=True):
+            for resource, amount in group["request"].items():
+                lost_amounts[resource] += amount * lost
+    lost_of = {name: sum(lost for lost, _ in effect) for name, effect in effect_of.items()}
+    moves = [sum(to.values()) for effect in effect_of.values() for _, to in effect]
+    return {
+        "objective": encoded(document, values.values()),
+        "terms": values,
+        "victims": tuple(name for name, lost in lost_of.items() if lost),
+        "lost_pods_in_all": sum(lost_of.values()),
+        "moved_pods_in_all": sum(moves),
+        "lost_resources": {name: amount for name, amount in lost_amounts.items() if amount},
+        "unplaced_pods": unplaced,
+    }
