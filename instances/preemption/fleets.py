@@ -1,27 +1,29 @@
 """Families of random fleets: ``crowded``, ``scattered``, ``drain`` and ``protected-pod``.
 
 Function `draw_fleet` describes the random fleets. The fleet of a seed does not depend on the
-question, that is, on the pending pods, the drained nodes, the moves and the objective. Instances
-that differ only in the question can therefore be compared in pairs.
+question, that is, on the pending pods, the drained nodes, the moves and the objective. Instances of
+a family that differ only in the question can therefore be compared in pairs.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from lyra_opt.core.errors import UserError
+from lyra_opt.instances.parameters import option
 from lyra_opt.instances.preemption.family import (
     GPUS_PER_NODE,
     OBJECTIVES,
+    RESOURCES,
     PreemptionFamily,
     demand_of,
 )
 from lyra_opt.instances.reclaim.placement import DIST_PER_MILLE, JOB_GPUS, TRACE_PER_MILLE
 from lyra_opt.instances.traces import locate, read_trace
-from lyra_opt.preemption.instance import GPU, Gang, Instance, Node, PodGroup
+from lyra_opt.preemption.instance import Gang, Instance, Node, PodGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,31 +31,33 @@ if TYPE_CHECKING:
     from lyra_opt.instances.preemption.parameters import PreemptionParameters
     from lyra_opt.instances.randomness import IntegerStream
 
+    DrawJob = Callable[[], tuple[int, np.ndarray]]
+    Streams = Mapping[str, IntegerStream]
+
+# Percentages of the gangs with priority 1, 2 and 3.
 PRIORITY_PERCENT = (40, 40, 20)
-"""Percentages of the gangs with priority 1, 2 and 3."""
 
+# Rounds of filling the fleet; between two rounds, one of so many gangs ends.
 ROUNDS, ENDING_OF = 6, 3
-"""Rounds of filling the fleet; between two rounds, one of so many gangs ends."""
 
+# A round ends below the occupancy after so many drawn jobs that do not fit.
 MOST_FAILED_DRAWS = 40
-"""A round ends below the occupancy after so many drawn jobs that do not fit."""
 
-MINUTE_S = 60.0
-CPU_PER_NODE, MEMORY_PER_NODE = 128_000, 512 * 2**30
-CPU_PER_GPU = (4_000, 8_000, 12_000, 16_000)
-MEMORY_PER_GPU = tuple(gib * 2**30 for gib in (16, 32, 48, 64))
+# GPUs, CPU in milli-CPUs and memory in bytes of each node.
+CAPACITY = np.array([GPUS_PER_NODE, 128_000, 512 * 2**30], dtype=np.int64)
+
+# A running pod has 1 to 4 shares of CPU, and of memory, for each of its GPUs.
+ONE_GPU, ONE_CPU_SHARE, ONE_MEMORY_SHARE = np.diag([1, 4_000, 16 * 2**30])
 CPU_GANGS_PERCENT = 10
-"""Percentage of the jobs without GPUs, whose pods have CPUs and memory for 2 or 4 GPUs."""
-
 SCATTERED_PODS, SCATTERED_GPUS = (4, 16), (1, 2, 4)
+PURPOSES = ("jobs", "placement", "ends", "minima", "priorities", "protection", "question")
+MINUTE_S = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """A job that arrives: its number, its pods, the request of each pod, and its placement."""
+class _Job(NamedTuple):
+    """A running job: its number in order of arrival, the request of each pod, pods by node."""
 
     number: int
-    pods: int
     request: np.ndarray
     placed: dict[int, int]
 
@@ -62,27 +66,16 @@ class _Fleet:
     """The free resources of a fleet in racks and blocks, and two rules that place pods on them."""
 
     def __init__(self, parameters: PreemptionParameters, stream: IntegerStream) -> None:
-        has_cpus = parameters.resources != "gpu"
-        self.resources = (GPU, "cpu", "memory")[: 3 if has_cpus else 1]
-        self.capacity = np.array([GPUS_PER_NODE, CPU_PER_NODE, MEMORY_PER_NODE], dtype=np.int64)
-        self.capacity = self.capacity[: len(self.resources)]
-        self.free = np.tile(self.capacity, (parameters.nodes, 1))
-        rack = parameters.rack_nodes
-        self._domains = [
-            np.arange(0, parameters.nodes, size)
-            for size in (rack, rack * parameters.block_racks, parameters.nodes)
-        ]
+        nodes, rack = parameters.nodes, parameters.rack_nodes
+        self.free = np.tile(CAPACITY, (nodes, 1))
+        sizes = (rack, rack * parameters.block_racks, nodes)
+        self._starts = [np.arange(0, nodes + size, size).clip(0, nodes) for size in sizes]
         self._stream = stream
 
-    @property
-    def busy_gpus(self) -> int:
-        """The number of GPUs that gangs hold."""
-        return int(GPUS_PER_NODE * len(self.free) - self.free[:, 0].sum())
-
-    def hold(self, request: np.ndarray, placed: Mapping[int, int], sign: int = 1) -> None:
-        """Take the resources of placed pods, or free them if `sign` is -1."""
-        nodes, counts = np.array(list(placed)), np.array(list(placed.values()))
-        self.free[nodes] -= sign * counts[:, None] * request
+    def hold(self, job: _Job, sign: int = 1) -> None:
+        """Take the resources of a job, or free them if `sign` is -1."""
+        nodes, counts = np.array(list(job.placed)), np.array(list(job.placed.values()))
+        self.free[nodes] -= sign * counts[:, None] * job.request
 
     def _room(self, request: np.ndarray) -> np.ndarray:
         """Return the number of pods that fit on each node."""
@@ -99,21 +92,16 @@ class _Fleet:
         Ties are broken by file order.
         """
         room = self._room(request)
-        if pods == 1:
-            fitting = np.flatnonzero(room)
-            if not len(fitting):
-                return None
-            gpus = self.free[fitting, 0]
-            tightest = fitting[gpus == gpus.min()]
+        if pods == 1 and room.any():
+            free = np.where(room, self.free[:, 0], GPUS_PER_NODE + 1)
+            tightest = np.flatnonzero(free == free.min())
             return {int(tightest[self._stream.below(len(tightest))]): 1}
-        for starts in self._domains:
-            totals = np.add.reduceat(room, starts)
-            holding = np.flatnonzero(totals >= pods)
-            if not len(holding):
+        for starts in self._starts:
+            totals = np.add.reduceat(room, starts[:-1])
+            if totals.max() < pods:
                 continue
-            first = int(starts[holding[np.argmin(totals[holding])]])
-            end = int(min([*starts[starts > first][:1], len(room)]))
-            nodes = first + np.flatnonzero(room[first:end])
+            domain = int(np.where(totals >= pods, totals, totals.sum() + 1).argmin())
+            nodes = np.arange(starts[domain], starts[domain + 1])
             nodes = nodes[np.argsort(self.free[nodes, 0], kind="stable")]
             taken = np.clip(pods - np.cumsum(room[nodes]) + room[nodes], 0, room[nodes])
             return {int(n): int(count) for n, count in zip(nodes, taken, strict=True) if count}
@@ -135,10 +123,10 @@ class _Fleet:
 
 def draw_fleet(
     parameters: PreemptionParameters,
-    streams: Mapping[str, IntegerStream],
-    draw_job: Callable[[], tuple[int, np.ndarray]] | None = None,
+    streams: Streams,
+    draw_job: DrawJob | None = None,
     guarded: Sequence[int] = (),
-) -> tuple[list[Node], list[Gang]]:
+) -> dict[str, Any]:
     """Return the nodes of a fleet and the gangs that run on it after repeated filling.
 
     Jobs arrive until the gangs hold `occupancy_percent` of the GPUs. Then, five times, a random
@@ -153,16 +141,15 @@ def draw_fleet(
       (`_Fleet.packed`).
     - Gangs have the priorities 1, 2 and 3 with 40, 40 and 20 %. Of the gangs of several pods,
       `elastic_percent` may shrink to half of their pods (rounded up).
-    - With CPU and memory, each GPU of a gang comes with 4, 8, 12 or 16 CPUs and 16 to 64 GiB, and
-      10 % of the jobs have no GPUs.
+    - With CPU and memory, each GPU of a gang comes with 4 to 16 CPUs and 16 to 64 GiB, and 10 % of
+      the jobs are single pods without GPUs, with CPU and memory for 2 or 4 GPUs.
 
     Parameters
     ----------
     parameters
         The parameters of the family.
     streams
-        One source of random numbers per purpose: jobs, placement, ends, minima, priorities,
-        protection.
+        One source of random numbers for each of `PURPOSES`.
     draw_job
         A function that draws the number of pods of a job and the request of each pod; None for
         jobs as described above.
@@ -170,76 +157,66 @@ def draw_fleet(
         Nodes on which a protected pod with one GPU runs from the start.
     """
     fleet = _Fleet(parameters, streams["placement"])
-    one_gpu = np.array([1, 4_000, 16 * 2**30], dtype=np.int64)[: len(fleet.resources)]
-    for node in guarded:
-        fleet.hold(one_gpu, {node: 1})
+    guards = [_Job(node, ONE_GPU, {node: 1}) for node in guarded]
+    for guard in guards:
+        fleet.hold(guard)
     draw_job = draw_job or _job_drawer(parameters, streams["jobs"])
-    most_gpus = GPUS_PER_NODE * parameters.nodes * parameters.occupancy_percent // 100
+    least_free = GPUS_PER_NODE * parameters.nodes * (100 - parameters.occupancy_percent) // 100
     running: list[_Job] = []
     arrived = 0
     for round_number in range(ROUNDS):
-        if round_number:
-            ending = set(streams["ends"].sample(range(len(running)), len(running) // ENDING_OF))
-            for position in sorted(ending):
-                fleet.hold(running[position].request, running[position].placed, sign=-1)
-            running = [job for position, job in enumerate(running) if position not in ending]
+        ending = len(running) // ENDING_OF if round_number else 0
+        streams["ends"].shuffle(running)
+        for job in running[:ending]:
+            fleet.hold(job, sign=-1)
+        running = sorted(running[ending:], key=lambda job: job.number)
         failed = 0
-        while fleet.busy_gpus < most_gpus and failed < MOST_FAILED_DRAWS:
+        while fleet.free[:, 0].sum() > least_free and failed < MOST_FAILED_DRAWS:
             pods, request = draw_job()
             is_scattered = pods > 1 and streams["placement"].percent(parameters.scattered_percent)
             placed = (fleet.scattered if is_scattered else fleet.packed)(pods, request)
             if placed is None:
                 failed += 1
                 continue
-            fleet.hold(request, placed)
-            running.append(_Job(arrived, pods, request, placed))
+            running.append(_Job(arrived, request, placed))
+            fleet.hold(running[-1])
             arrived += 1
+    resources, rack = RESOURCES[parameters.resources], parameters.rack_nodes
     nodes = [
         Node(
             id=f"n{n}",
-            capacity=dict(zip(fleet.resources, fleet.capacity.tolist(), strict=True)),
-            domains={
-                "rack": f"r{n // parameters.rack_nodes}",
-                "block": f"b{n // parameters.rack_nodes // parameters.block_racks}",
-            },
+            capacity=_amounts(resources, CAPACITY),
+            domains={"rack": f"r{n // rack}", "block": f"b{n // rack // parameters.block_racks}"},
         )
         for n in range(parameters.nodes)
     ]
-    guards = [
-        _gang(_Job(0, 1, one_gpu, {n: 1}), fleet.resources, id=f"guard-{n}", is_protected=True)
-        for n in guarded
-    ]
-    return nodes, guards + [
-        _gang(
-            job,
-            fleet.resources,
-            id=f"g{job.number}",
-            start_s=MINUTE_S * job.number,
-            priority=1 + streams["priorities"].weighted(PRIORITY_PERCENT),
-            min_pods=-(-job.pods // 2)
-            if job.pods > 1 and streams["minima"].percent(parameters.elastic_percent)
-            else job.pods,
-            is_protected=streams["protection"].percent(parameters.protected_percent),
-        )
-        for job in running
-    ]
+    gangs = [_gang(job, resources, f"guard-{job.number}", is_protected=True) for job in guards]
+    for job in running:
+        pods = sum(job.placed.values())
+        is_elastic = pods > 1 and streams["minima"].percent(parameters.elastic_percent)
+        drawn = {
+            "priority": 1 + streams["priorities"].weighted(PRIORITY_PERCENT),
+            "min_pods": -(-pods // 2) if is_elastic else pods,
+            "is_protected": streams["protection"].percent(parameters.protected_percent),
+        }
+        gangs.append(_gang(job, resources, f"g{job.number}", **drawn))
+    return {"nodes": nodes, "gangs": gangs}
 
 
-def _gang(job: _Job, resources: Sequence[str], **others: Any) -> Gang:
-    request = {
-        name: amount for name, amount in zip(resources, job.request.tolist(), strict=True) if amount
-    }
-    groups = [
-        PodGroup(node=f"n{n}", count=count, request=request)
-        for n, count in sorted(job.placed.items())
-    ]
-    return Gang(pods=groups, **others)
+def _amounts(resources: Sequence[str], amounts: np.ndarray) -> dict[str, int]:
+    return {name: n for name, n in zip(resources, amounts.tolist(), strict=False) if n}
+
+
+def _gang(job: _Job, resources: Sequence[str], name: str, **others: Any) -> Gang:
+    request, placed = _amounts(resources, job.request), sorted(job.placed.items())
+    pods = [PodGroup(node=f"n{n}", count=count, request=request) for n, count in placed]
+    return Gang(id=name, pods=pods, start_s=MINUTE_S * job.number, **others)
 
 
 def _sizes(parameters: PreemptionParameters) -> dict[int, int]:
     """Return the weight of each number of GPUs of a job."""
     if parameters.trace is None:
-        weights = {"trace": TRACE_PER_MILLE, "dist": DIST_PER_MILLE}[parameters.mix]
+        weights = TRACE_PER_MILLE if parameters.mix == "trace" else DIST_PER_MILLE
         return dict(zip(JOB_GPUS, weights, strict=True))
     found: dict[int, int] = {}
     for job in read_trace(locate(str(parameters.trace))).jobs:
@@ -249,71 +226,60 @@ def _sizes(parameters: PreemptionParameters) -> dict[int, int]:
     return found
 
 
-def _job_drawer(
-    parameters: PreemptionParameters, stream: IntegerStream
-) -> Callable[[], tuple[int, np.ndarray]]:
+def _job_drawer(parameters: PreemptionParameters, stream: IntegerStream) -> DrawJob:
     """Return a function that draws the number of pods of a job and the request of each pod."""
     sizes = _sizes(parameters)
     weights = list(sizes.values())
 
     def draw() -> tuple[int, np.ndarray]:
         gpus = list(sizes)[stream.weighted(weights)]
-        is_wide = gpus > GPUS_PER_NODE
-        pods, per_pod = (-(-gpus // GPUS_PER_NODE), GPUS_PER_NODE) if is_wide else (1, gpus)
+        pods, per_pod = -(-gpus // GPUS_PER_NODE), min(gpus, GPUS_PER_NODE)
         if gpus > 1 and stream.percent(parameters.split_percent):
             per_pod = stream.between(1, 2)
             pods = gpus // per_pod
         if parameters.resources == "gpu":
-            return pods, np.array([per_pod], dtype=np.int64)
-        cpu = CPU_PER_GPU[stream.below(len(CPU_PER_GPU))]
-        memory = MEMORY_PER_GPU[stream.below(len(MEMORY_PER_GPU))]
-        request = np.array([1, cpu, memory], dtype=np.int64) * per_pod
+            return pods, ONE_GPU * per_pod
+        others = stream.between(1, 4) * ONE_CPU_SHARE + stream.between(1, 4) * ONE_MEMORY_SHARE
         if stream.percent(CPU_GANGS_PERCENT):
-            pods, request = 1, np.array([0, cpu, memory], dtype=np.int64) * 2 * stream.between(1, 2)
-        return pods, request
+            return 1, others * 2 * stream.between(1, 2)
+        return pods, (ONE_GPU + others) * per_pod
 
     return draw
 
 
 FLEET = (
-    *("occupancy_percent", "rack_nodes", "block_racks", "mix", "trace", "scattered_percent"),
-    *("split_percent", "elastic_percent", "protected_percent", "resources"),
+    *("occupancy_percent", "rack_nodes", "block_racks", "objective"),
+    *("mix", "trace", "scattered_percent", "split_percent", "elastic_percent"),
 )
-"""The parameters of random fleets, besides the number of nodes."""
-
-PURPOSES = ("jobs", "placement", "ends", "minima", "priorities", "protection", "question")
+RULES = ("protected_percent", "moves", "victims")
 DEMAND = ("pods", "pod_gpus", "shapes", "priority", "level")
-RULES = ("moves", "victims", "objective")
 
 
 class CrowdedFamily(PreemptionFamily):
     """Family ``crowded``: a gang that waits for room on a fleet that has long been in use."""
 
+    default_moves: ClassVar[str] = "none"
     required: ClassVar[tuple[str, ...]] = ("nodes",)
-    optional: ClassVar[tuple[str, ...]] = (*FLEET, *DEMAND, *RULES)
-    shown_always: ClassVar[tuple[str, ...]] = ("nodes", "occupancy_percent", "pods", "pod_gpus")
-    default_moves = "none"
+    optional: ClassVar[tuple[str, ...]] = (*FLEET, "resources", *RULES, *DEMAND)
+
+    def _require(self, parameters: PreemptionParameters) -> None:
+        for name in self.required:
+            if (count := getattr(parameters, name)) > parameters.nodes:
+                rule = f"must be at most the {parameters.nodes} nodes"
+                raise UserError(f"{option(name)} is {count}: {rule}")
 
     def generate(self, parameters: Mapping[str, Any], seed: int) -> Instance:
         """Return the instance for a seed; `UserError` if the parameters are not valid."""
-        checked: PreemptionParameters = self.check(parameters)
-        streams = {
-            purpose: self._stream(purpose, seed, nodes=checked.nodes) for purpose in PURPOSES
-        }
-        rules: dict[str, Any] = {
-            "moves": checked.moves or self.default_moves,
-            "victims": checked.victims,
-            "objective": OBJECTIVES[checked.objective],
-        }
-        question = self._question(checked, streams)
-        return Instance(name=self._name(checked, seed), **rules, **question)
+        given: PreemptionParameters = self.check(parameters)
+        streams = {each: self._stream(each, seed, nodes=given.nodes) for each in PURPOSES}
+        found: dict[str, Any] = {"victims": given.victims, **self._fields(given, streams)}
+        found["moves"] = given.moves or self.default_moves
+        found["objective"] = OBJECTIVES[given.objective]
+        return Instance(name=self._name(given, seed), **found)
 
-    def _question(
-        self, parameters: PreemptionParameters, streams: Mapping[str, IntegerStream]
-    ) -> dict[str, Any]:
+    def _fields(self, parameters: PreemptionParameters, streams: Streams) -> dict[str, Any]:
         """Return nodes, gangs, and the pending gang or the nodes to empty."""
-        nodes, gangs = draw_fleet(parameters, streams)
-        return {"nodes": nodes, "gangs": gangs, "demand": demand_of(parameters)}
+        return {**draw_fleet(parameters, streams), "demand": demand_of(parameters)}
 
 
 class ScatteredFamily(CrowdedFamily):
@@ -323,62 +289,37 @@ class ScatteredFamily(CrowdedFamily):
     of the nodes does not split into independent parts.
     """
 
-    optional: ClassVar[tuple[str, ...]] = (
-        *("occupancy_percent", "rack_nodes", "block_racks", "protected_percent", *DEMAND, *RULES),
-    )
+    optional = (*FLEET[:4], *RULES, *DEMAND)
 
-    def _question(
-        self, parameters: PreemptionParameters, streams: Mapping[str, IntegerStream]
-    ) -> dict[str, Any]:
+    def _fields(self, parameters: PreemptionParameters, streams: Streams) -> dict[str, Any]:
         stream = streams["jobs"]
 
         def draw_job() -> tuple[int, np.ndarray]:
             gpus = SCATTERED_GPUS[stream.below(len(SCATTERED_GPUS))]
-            return stream.between(*SCATTERED_PODS), np.array([gpus], dtype=np.int64)
+            return stream.between(*SCATTERED_PODS), ONE_GPU * gpus
 
         whole = replace(parameters, scattered_percent=100, elastic_percent=0)
-        nodes, gangs = draw_fleet(whole, streams, draw_job)
-        return {"nodes": nodes, "gangs": gangs, "demand": demand_of(parameters)}
+        return {**draw_fleet(whole, streams, draw_job), "demand": demand_of(parameters)}
 
 
 class DrainFamily(CrowdedFamily):
     """Family ``drain``: nodes must be emptied, and pods may move to the free GPUs of other nodes.
 
-    Nothing is pending. `drained` says which nodes must be emptied: random nodes, neighbours in file
-    order (from a random one on), or any nodes that the solution chooses.
+    Nothing is pending, and all pods may move unless `moves` says otherwise. `drained` says whether
+    random nodes must be emptied, or any nodes that the solution chooses.
     """
 
-    required = ("nodes", "drained_nodes")
-    optional: ClassVar[tuple[str, ...]] = (*FLEET, "drained", *RULES)
-    shown_always: ClassVar[tuple[str, ...]] = ("nodes", "occupancy_percent", "drained_nodes")
     default_moves = "any"
+    required = ("nodes", "drained_nodes")
+    optional = (*FLEET, "resources", *RULES, "drained")
 
-    def _require(self, parameters: PreemptionParameters) -> None:
-        if parameters.drained_nodes > parameters.nodes:
-            raise UserError(
-                f"--drained-nodes is {parameters.drained_nodes}: must be at most the "
-                f"{parameters.nodes} nodes"
-            )
-        if parameters.victims not in (None, "any", "none"):
-            raise UserError(
-                f"--victims is {parameters.victims}: must be any or none for family {self.name}, "
-                "because nothing is pending"
-            )
-
-    def _question(
-        self, parameters: PreemptionParameters, streams: Mapping[str, IntegerStream]
-    ) -> dict[str, Any]:
-        nodes, gangs = draw_fleet(parameters, streams)
-        count = parameters.drained_nodes
+    def _fields(self, parameters: PreemptionParameters, streams: Streams) -> dict[str, Any]:
+        found = draw_fleet(parameters, streams)
         if parameters.drained == "chosen":
-            return {"nodes": nodes, "gangs": gangs, "empty_nodes": count}
-        if parameters.drained == "random":
-            drained = set(streams["question"].sample(range(len(nodes)), count))
-        else:
-            first = streams["question"].below(len(nodes) - count + 1)
-            drained = set(range(first, first + count))
-        marked = [replace(node, must_be_empty=n in drained) for n, node in enumerate(nodes)]
-        return {"nodes": marked, "gangs": gangs}
+            return {**found, "empty_nodes": parameters.drained_nodes}
+        for n in streams["question"].sample(range(parameters.nodes), parameters.drained_nodes):
+            found["nodes"][n] = replace(found["nodes"][n], must_be_empty=True)
+        return found
 
 
 class ProtectedPodFamily(CrowdedFamily):
@@ -391,28 +332,13 @@ class ProtectedPodFamily(CrowdedFamily):
     """
 
     required = ("nodes", "open_nodes")
-    optional: ClassVar[tuple[str, ...]] = (
-        *(name for name in FLEET if name not in ("protected_percent", "resources")),
-        "objective",
-    )
-    shown_always: ClassVar[tuple[str, ...]] = ("nodes", "occupancy_percent", "open_nodes")
+    optional = FLEET
 
-    def _require(self, parameters: PreemptionParameters) -> None:
-        if parameters.open_nodes > parameters.nodes:
-            raise UserError(
-                f"--open-nodes is {parameters.open_nodes}: must be at most the {parameters.nodes} "
-                "nodes"
-            )
-
-    def _question(
-        self, parameters: PreemptionParameters, streams: Mapping[str, IntegerStream]
-    ) -> dict[str, Any]:
-        count = parameters.open_nodes
-        is_open = set(streams["question"].sample(range(parameters.nodes), count))
-        guarded = [n for n in range(parameters.nodes) if n not in is_open]
-        nodes, gangs = draw_fleet(parameters, streams, guarded=guarded)
+    def _fields(self, parameters: PreemptionParameters, streams: Streams) -> dict[str, Any]:
+        nodes, count = range(parameters.nodes), parameters.open_nodes
+        guarded = sorted(streams["question"].sample(nodes, len(nodes) - count))
         demand = demand_of(replace(parameters, pods=count, priority=4))
-        return {"nodes": nodes, "gangs": gangs, "demand": demand}
+        return {**draw_fleet(parameters, streams, guarded=guarded), "demand": demand}
 
 
 CROWDED = CrowdedFamily(

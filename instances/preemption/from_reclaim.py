@@ -50,16 +50,17 @@ def from_reclaim(instance: ReclaimInstance) -> Instance:
         rule = "must be at least 1, because a preemption instance must empty a node or place a pod"
         raise FieldError("reclaim_servers", 0, rule)
     is_rigid = instance.semantics is Semantics.RIGID
+    nodes = [
+        Node(
+            id=server.id,
+            capacity={GPU: server.gpus},
+            labels={ON_LOAN: "true" if server.on_loan else "false"},
+        )
+        for server in instance.servers
+    ]
     return Instance(
         name=instance.name,
-        nodes=[
-            Node(
-                id=server.id,
-                capacity={GPU: server.gpus},
-                labels={ON_LOAN: "true" if server.on_loan else "false"},
-            )
-            for server in instance.servers
-        ],
+        nodes=nodes,
         gangs=[
             _gang(job, is_rigid=is_rigid)
             for job in instance.jobs
@@ -73,17 +74,11 @@ def from_reclaim(instance: ReclaimInstance) -> Instance:
 
 def _gang(job: Job, *, is_rigid: bool) -> Gang:
     """Return the gang of a job that can be preempted."""
-    pods = {group.server: group.base if is_rigid else group.workers for group in job.workers}
-    return Gang(
-        id=job.id,
-        pods=[
-            PodGroup(node=server, count=count, request={GPU: job.gpus_per_worker})
-            for server, count in pods.items()
-            if count
-        ],
-        min_pods=job.base_workers if is_rigid else job.min_workers,
-        weight=job.weight,
-    )
+    request = {GPU: job.gpus_per_worker}
+    counts = {group.server: group.base if is_rigid else group.workers for group in job.workers}
+    pods = [PodGroup(node=n, count=count, request=request) for n, count in counts.items() if count]
+    least = job.base_workers if is_rigid else job.min_workers
+    return Gang(id=job.id, pods=pods, min_pods=least, weight=job.weight)
 
 
 def reclaim_solution(solution: Solution) -> ReclaimSolution:

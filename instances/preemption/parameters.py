@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.instances.parameters import choice, file, integer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-LARGEST_FLEET = 16_000
+MOST = 16_000
 """The largest number of nodes; so many nodes have less than 2^53 bytes of memory in all."""
 
 TRAPS = (
-    "gang-blind",
-    "safe-bundle",
-    "safe-first",
-    "first-domain",
-    "youngest-first",
-    "few-nodes-first",
-    "whole-gangs",
-    "fewest-pods",
-    "prefix",
-    "cpu-blocker",
+    *("gang-blind", "safe-bundle", "safe-first", "youngest-first", "few-nodes-first"),
+    *("whole-gangs", "fewest-pods", "prefix", "cpu-blocker"),
 )
 """The traps of family ``rule-trap``; `lyra_opt.instances.preemption.traps` explains each."""
+
+
+def _percent(meaning: str, default: int) -> Any:
+    return integer(f"{meaning}, in %", 0, 100, default=default, metavar="P")
+
+
+def _nodes(meaning: str, **others: Any) -> Any:
+    return integer(f"number of {meaning}", 1, MOST, **others)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,85 +36,50 @@ class PreemptionParameters:
     the family and of the instance.
     """
 
-    nodes: int = integer("number of nodes, with 8 GPUs each", 1, LARGEST_FLEET, absent=0)
-    occupancy_percent: int = integer(
-        "GPUs that running gangs hold, in %", 10, 99, default=95, metavar="P"
-    )
-    rack_nodes: int = integer("nodes per rack", 1, LARGEST_FLEET, default=18)
-    block_racks: int = integer("racks per block", 1, LARGEST_FLEET, default=8)
+    nodes: int = _nodes("nodes, with 8 GPUs each", absent=0)
+    occupancy_percent: int = _percent("GPUs that running gangs hold", 95)
+    rack_nodes: int = _nodes("nodes per rack", default=18)
+    block_racks: int = _nodes("racks per block", default=8)
     mix: str = choice(
-        "sizes of the jobs: 65 % with one GPU, or many wide jobs",
-        ("trace", "dist"),
-        default="trace",
+        "sizes of jobs: trace has 65 % with 1 GPU", ("trace", "dist"), default="trace"
     )
     trace: str | Path | None = file("job trace whose sizes, weighted by run time, replace the mix")
-    scattered_percent: int = integer(
-        "gangs whose pods are placed on random nodes, in %; the others are packed into racks",
-        0,
-        100,
-        default=0,
-        metavar="P",
-    )
-    split_percent: int = integer(
-        "jobs with several GPUs that run as pods of 1 or 2 GPUs, in %",
-        0,
-        100,
-        default=30,
-        metavar="P",
-    )
-    elastic_percent: int = integer(
-        "gangs of several pods that may shrink to half of them, in %",
-        0,
-        100,
-        default=35,
-        metavar="P",
-    )
-    protected_percent: int = integer("protected gangs, in %", 0, 100, default=0, metavar="P")
-    resources: str = choice("resources of nodes and pods", ("gpu", "gpu-cpu-memory"), default="gpu")
+    scattered_percent: int = _percent("gangs on random nodes, not packed into racks", 0)
+    split_percent: int = _percent("jobs with several GPUs that run as pods of 1 or 2 GPUs", 30)
+    elastic_percent: int = _percent("gangs of several pods that may shrink to half of them", 35)
+    protected_percent: int = _percent("protected gangs", 0)
+    resources: str = choice("resources of pods", ("gpu", "gpu-cpu-memory"), default="gpu")
     pods: int = integer("number of pending pods", 1, 10_000, default=8)
     pod_gpus: int = integer("GPUs per pending pod", 1, 8, default=8)
     shapes: int = integer(
         "shapes of pending pods; 2 adds half as many pods with half the GPUs", 1, 2, default=1
     )
-    priority: int = integer(
-        "priority of the pending gang; running gangs have priorities 1 to 3", 1, 4, default=3
-    )
+    priority: int = integer("priority of the pending gang; others have 1 to 3", 1, 4, default=3)
     level: str = choice(
-        "domains at which the pending pods must, or should, be together",
+        "domain of the pending pods, required or preferred",
         ("none", "rack", "block", "prefer-rack", "prefer-block"),
         default="none",
     )
     moves: str | None = choice(
-        "which gangs may move pods (default none; family drain: any)", ("none", "victims", "any")
+        "gangs that may move pods (default none; drain: any)", ("none", "victims", "any")
     )
     victims: str | None = choice(
-        "which gangs may lose pods (default lower, or any without pending pods)",
-        ("lower", "lower-or-equal", "any", "none"),
+        "gangs that may lose pods", ("lower", "lower-or-equal", "any", "none")
     )
     objective: str = choice(
-        "what counts first: lost gangs by priority, lost GPUs, or lost or disrupted pods by "
-        "priority",
+        "what counts first: gangs or pods by priority, or GPUs; disrupted pods are lost or moved",
         ("gangs", "gpus", "pods", "disruptions"),
         default="gangs",
     )
-    drained_nodes: int = integer(
-        "number of nodes to empty", 1, LARGEST_FLEET, default=1, metavar="K"
-    )
+    drained_nodes: int = _nodes("nodes to empty", absent=0, metavar="K", family="drain")
     drained: str = choice(
-        "the nodes to empty: random ones, neighbours, or chosen by the solution",
-        ("random", "neighbours", "chosen"),
+        "whether these are random or chosen by the solution",
+        ("random", "chosen"),
         default="random",
         family="drain",
     )
-    open_nodes: int = integer(
-        "number of nodes without a protected pod", 1, 1_000, default=4, family="protected-pod"
-    )
-    trap: str = choice(
-        "the rule to mislead",
-        TRAPS,
-        default=TRAPS[0],
-        family="rule-trap",
-    )
+    open_nodes: int = _nodes("nodes without a protected pod", absent=0, family="protected-pod")
+    trap: str = choice("rule to mislead", TRAPS, default=TRAPS[0], family="rule-trap")
     scale: int = integer("size of the instance", 1, 100, default=1, metavar="K")
     blocked: str = choice(
         "racks that are one GPU short",

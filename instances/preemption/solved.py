@@ -13,50 +13,51 @@ from lyra_opt.instances.preemption.family import PreemptionFamily, gang_on
 from lyra_opt.instances.preemption.traps import (
     BUILDERS,
     Solved,
+    losing,
     nodes_of,
     numbered,
     pending,
-    placed_on,
     single_pods,
 )
+from lyra_opt.preemption.checker import check
 from lyra_opt.preemption.instance import Instance, Solution
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lyra_opt.instances.preemption.parameters import PreemptionParameters
-    from lyra_opt.preemption.instance import Gang, Node
+    from lyra_opt.preemption.instance import Gang
 
 
 class SolvedFamily(PreemptionFamily):
     """Base class of the families with a known optimum."""
 
     required: ClassVar[tuple[str, ...]] = ("scale",)
-    shown_always: ClassVar[tuple[str, ...]] = ("scale",)
 
     @abstractmethod
     def _solved(self, parameters: PreemptionParameters) -> Solved:
-        """Return the instance without its name, with its optimum."""
+        """Return the parts of the instance, with its optimum."""
 
     def generate(self, parameters: Mapping[str, Any], seed: int) -> Instance:
         """Return the instance, which does not depend on the seed."""
         checked: PreemptionParameters = self.check(parameters)
-        return Instance(name=self._name(checked, seed), **self._solved(checked).fields)
+        nodes, gangs, question, _ = self._solved(checked)
+        return Instance(name=self._name(checked, seed), nodes=nodes, gangs=gangs, **question)
 
     def known_optimum(self, parameters: Mapping[str, Any]) -> tuple[Solution, int] | None:
         """Return the optimal solution with its objective; None if no solution is feasible."""
-        solved = self._solved(self.check(parameters))
-        if solved.optimum is None:
+        optimum = self._solved(self.check(parameters)).optimum
+        if optimum is None:
             return None
-        terms = Instance(**solved.fields).terms
-        return solved.optimum, terms.encode([solved.values.get(t.key, 0) for t in terms.terms])
+        objective = check(self.generate(parameters, 0), optimum).objective
+        assert objective is not None
+        return optimum, objective
 
 
 class RuleTrapFamily(SolvedFamily):
     """Family ``rule-trap``: `lyra_opt.instances.preemption.traps` explains each trap."""
 
     required = ("trap", "scale")
-    shown_always = ("trap", "scale")
 
     def _solved(self, parameters: PreemptionParameters) -> Solved:
         return BUILDERS[parameters.trap](parameters.scale)
@@ -77,25 +78,19 @@ class OneShortFamily(SolvedFamily):
     optional = ("rack_nodes", "blocked")
 
     def _solved(self, parameters: PreemptionParameters) -> Solved:
-        width = parameters.rack_nodes
-        racks = numbered("rack", parameters.scale + 1)
-        has_last = parameters.blocked == "all-but-last"
-        nodes: list[Node] = []
+        width, racks = parameters.rack_nodes, numbered("rack", parameters.scale + 1)
+        names = {rack: numbered(f"{rack}-node", width) for rack in racks}
+        nodes = [node for rack in racks for node in nodes_of(names[rack], domains={"rack": rack})]
+        has_open = parameters.blocked == "all-but-last"
         gangs: list[Gang] = []
-        for rack in racks:
-            names = numbered(f"{rack}-node", width)
-            nodes += nodes_of(names, domains={"rack": rack})
-            is_open = has_last and rack == racks[-1]
-            rest = [gang_on(f"{rack}-guard", [(names[0], 1, 1)], priority=1 if is_open else 3)]
-            rest.append(gang_on(f"{rack}-crew", [(names[0], 7, 1)]))
-            rest += [gang_on(node, [(node, 2, 4)], priority=2) for node in names[1:]]
-            gangs += rest
-        optimum = Solution(lost_gangs=[gang.id for gang in rest], placements=placed_on(names))
-        return Solved(
-            fields={"nodes": nodes, "gangs": gangs, "demand": pending(width, level="rack")},
-            optimum=optimum if has_last else None,
-            values={"lost_gangs@2": width - 1, "lost_gangs@1": 2, "lost:gpu": 8 * width},
-        )
+        for rack, (first, *others) in names.items():
+            guard = 1 if has_open and rack == racks[-1] else 3
+            gangs.append(gang_on(f"{rack}-guard", [(first, 1, 1)], priority=guard))
+            gangs.append(gang_on(f"{rack}-crew", [(first, 7, 1)]))
+            gangs += [gang_on(node, [(node, 2, 4)], priority=2) for node in others]
+        last = [gang.id for gang in gangs[-width - 1 :]]
+        optimum = losing(last, on=names[racks[-1]]) if has_open else None
+        return Solved(nodes, gangs, {"demand": pending(width, level="rack")}, optimum)
 
 
 class SplitTopologyFamily(SolvedFamily):
@@ -122,38 +117,17 @@ class SplitTopologyFamily(SolvedFamily):
     def _solved(self, parameters: PreemptionParameters) -> Solved:
         width = parameters.scale + 1
         names = {rack: numbered(f"{rack}-node", width) for rack in numbered("rack", width)}
-        last = f"rack-{width}"
-        cheap = [nodes[0] for nodes in names.values()]
-        gangs = single_pods(cheap, 8)
-        for rack, nodes in names.items():
-            if rack != last:
-                gangs += single_pods(nodes[1:], 8, priority=2)
-        gangs.append(gang_on("dear", [(node, 1, 8) for node in names[last][1:]], priority=2))
-        is_split = parameters.level != "rack"
-        demand = pending(width)
-        if parameters.level != "none":
-            demand = pending(width, level="rack", is_level_required=not is_split)
-        return Solved(
-            fields={
-                "nodes": [
-                    node
-                    for rack, nodes in names.items()
-                    for node in nodes_of(nodes, domains={"rack": rack})
-                ],
-                "gangs": gangs,
-                "demand": demand,
-            },
-            optimum=Solution(
-                lost_gangs=cheap if is_split else [cheap[-1], "dear"],
-                placements=placed_on(cheap if is_split else names[last]),
-            ),
-            values={
-                "lost_gangs@2": 0 if is_split else 1,
-                "lost_gangs@1": width if is_split else 1,
-                "lost:gpu": 8 * width,
-                "extra_domains": width - 1 if is_split else 0,
-            },
-        )
+        nodes = [node for rack in names for node in nodes_of(names[rack], domains={"rack": rack})]
+        *others, last = names.values()
+        cheap = [first for first, *_ in names.values()]
+        gangs = single_pods(cheap)
+        gangs += single_pods([node for rack in others for node in rack[1:]], priority=2)
+        gangs.append(gang_on("dear", [(node, 1, 8) for node in last[1:]], priority=2))
+        is_required = parameters.level == "rack"
+        level = None if parameters.level == "none" else "rack"
+        demand = pending(width, level=level, is_level_required=is_required)
+        optimum = losing([last[0], "dear"], on=last) if is_required else losing(cheap, on=cheap)
+        return Solved(nodes, gangs, {"demand": demand}, optimum)
 
 
 RULE_TRAP = RuleTrapFamily(

@@ -9,8 +9,7 @@ default: lost gangs first, then lost GPUs. The rules and their sources are descr
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lyra_opt.instances.preemption.family import GPUS_PER_NODE, OBJECTIVES, gang_on
 from lyra_opt.preemption.instance import (
@@ -33,28 +32,18 @@ YOUNG_S = 86_400.0
 """The start time of young gangs; old gangs start at 0."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Solved:
-    """An instance without its name, an optimal solution, and the values of its terms.
+class Solved(NamedTuple):
+    """Nodes, gangs, the other fields of an instance, and an optimum; None if infeasible."""
 
-    Parameters
-    ----------
-    fields
-        The fields of the instance.
-    optimum
-        An optimal solution; None if no solution is feasible.
-    values
-        The values of the objective's terms in the optimum, by key; terms that are left out are 0.
-    """
-
-    fields: Mapping[str, Any]
+    nodes: list[Node]
+    gangs: list[Gang]
+    question: dict[str, Any]
     optimum: Solution | None
-    values: Mapping[str, int] = field(default_factory=dict)
 
 
-def nodes_of(names: Iterable[str], gpus: int = GPUS_PER_NODE, **others: Any) -> list[Node]:
-    """Return nodes with the given names."""
-    return [Node(id=name, capacity={GPU: gpus}, **others) for name in names]
+def nodes_of(names: Iterable[str], **others: Any) -> list[Node]:
+    """Return nodes of 8 GPUs with the given names."""
+    return [Node(id=name, capacity={GPU: GPUS_PER_NODE}, **others) for name in names]
 
 
 def numbered(name: str, count: int) -> list[str]:
@@ -67,14 +56,15 @@ def pending(pods: int, gpus: int = GPUS_PER_NODE, **others: Any) -> Demand:
     return Demand(priority=3, shapes=[Shape(count=pods, request={GPU: gpus})], **others)
 
 
-def placed_on(nodes: Iterable[str], count: int = 1) -> list[PlacedPods]:
-    """Return the placement of `count` pending pods on each node."""
-    return [PlacedPods(node=node, count=count) for node in nodes]
-
-
-def single_pods(nodes: Iterable[str], gpus: int, **others: Any) -> list[Gang]:
+def single_pods(nodes: Iterable[str], gpus: int = GPUS_PER_NODE, **others: Any) -> list[Gang]:
     """Return a gang of one pod for each node, with the name of the node."""
     return [gang_on(node, [(node, 1, gpus)], **others) for node in nodes]
+
+
+def losing(gangs: Iterable[str], on: Iterable[str], **others: Any) -> Solution:
+    """Return a solution that loses gangs and places one pending pod on each of the nodes `on`."""
+    placements = [PlacedPods(node=node) for node in on]
+    return Solution(lost_gangs=list(gangs), placements=placements, **others)
 
 
 def _gang_blind(k: int) -> Solved:
@@ -87,20 +77,11 @@ def _gang_blind(k: int) -> Solved:
     """
     blocks, wides, rests = (numbered(name, k) for name in ("block", "wide", "rest"))
     gangs = [gang_on("block", [(node, 1, 8) for node in blocks])]
-    gangs += [
-        gang_on(wide, [(wide, 1, 8), (rest, 7, 1)], start_s=YOUNG_S)
-        for wide, rest in zip(wides, rests, strict=True)
-    ]
+    for wide, rest in zip(wides, rests, strict=True):
+        gangs.append(gang_on(wide, [(wide, 1, 8), (rest, 7, 1)], start_s=YOUNG_S))
     gangs.append(gang_on("anchor", [(rest, 1, 1) for rest in rests], is_protected=True))
-    return Solved(
-        fields={
-            "nodes": nodes_of([*wides, *rests, *blocks]),
-            "gangs": gangs,
-            "demand": pending(k),
-        },
-        optimum=Solution(lost_gangs=["block"], placements=placed_on(blocks)),
-        values={"lost_gangs@1": 1, "lost:gpu": 8 * k},
-    )
+    optimum = losing(["block"], on=blocks)
+    return Solved(nodes_of([*wides, *rests, *blocks]), gangs, {"demand": pending(k)}, optimum)
 
 
 def _safe_bundle(k: int) -> Solved:
@@ -110,17 +91,9 @@ def _safe_bundle(k: int) -> Solved:
     them, so its bundle has 8 k - 1 pods. The optimum loses one pod, and no gang.
     """
     names = numbered("node", k)
-    return Solved(
-        fields={
-            "nodes": nodes_of(names),
-            "gangs": [gang_on("elastic", [(node, 8, 1) for node in names], min_pods=1)],
-            "demand": pending(1, 1),
-        },
-        optimum=Solution(
-            lost_gangs=[], lost_pods=[LostPods(gang="elastic")], placements=placed_on(names[:1])
-        ),
-        values={"lost:gpu": 1},
-    )
+    gangs = [gang_on("elastic", [(node, 8, 1) for node in names], min_pods=1)]
+    optimum = losing([], on=names[:1], lost_pods=[LostPods(gang="elastic")])
+    return Solved(nodes_of(names), gangs, {"demand": pending(1, 1)}, optimum)
 
 
 def _safe_first(k: int) -> Solved:
@@ -134,41 +107,8 @@ def _safe_first(k: int) -> Solved:
     small, large = numbered("small", k), numbered("large", 2 * k)
     gangs = [gang_on("elastic", [(node, 1, 8) for node in large], priority=2, min_pods=k)]
     gangs += [gang_on(node, [(node, 8, 1)]) for node in small]
-    return Solved(
-        fields={
-            "nodes": nodes_of([*large, *small]),
-            "gangs": gangs,
-            "demand": pending(k),
-            "objective": OBJECTIVES["pods"],
-        },
-        optimum=Solution(lost_gangs=small, placements=placed_on(small)),
-        values={"lost_pods@1": 8 * k, "lost:gpu": 8 * k},
-    )
-
-
-def _first_domain(k: int) -> Solved:
-    """Trap of rules that take the first domain with a plan, such as Volcano's.
-
-    Two pods of 8 GPUs must be in one rack. In each of k + 1 racks of two nodes, two gangs with 8
-    GPUs run; in a last rack, one gang with 4 GPUs on each of the two nodes. The rule loses 2 gangs
-    with 16 GPUs. The optimum is the gang of the last rack, 1 gang with 8 GPUs: every rack needs at
-    least one gang, and only there one is enough.
-    """
-    racks = [*numbered("dear", k + 1), "cheap"]
-    names = {rack: numbered(f"{rack}-node", 2) for rack in racks}
-    gangs = [each for rack in racks[:-1] for each in single_pods(names[rack], 8)]
-    gangs.append(gang_on("cheap", [(node, 1, 4) for node in names["cheap"]]))
-    return Solved(
-        fields={
-            "nodes": [
-                node for rack in racks for node in nodes_of(names[rack], domains={"rack": rack})
-            ],
-            "gangs": gangs,
-            "demand": pending(2, level="rack"),
-        },
-        optimum=Solution(lost_gangs=["cheap"], placements=placed_on(names["cheap"])),
-        values={"lost_gangs@1": 1, "lost:gpu": 8},
-    )
+    question = {"demand": pending(k), "objective": OBJECTIVES["pods"]}
+    return Solved(nodes_of([*large, *small]), gangs, question, losing(small, on=small))
 
 
 def _youngest_first(k: int) -> Solved:
@@ -180,13 +120,10 @@ def _youngest_first(k: int) -> Solved:
     the old gang, 1 gang with 4 GPUs: no node has 8 free GPUs, and one young gang frees 1 on a node.
     """
     young, names = numbered("young", 8), numbered("node", k + 1)
-    gangs = [gang_on("old", [("old", 1, 4)])]
+    gangs = single_pods(["old"], 4)
     gangs += [gang_on(gang, [(node, 1, 1) for node in names], start_s=YOUNG_S) for gang in young]
-    return Solved(
-        fields={"nodes": nodes_of([*names, "old"]), "gangs": gangs, "demand": pending(1)},
-        optimum=Solution(lost_gangs=["old"], placements=placed_on(["old"])),
-        values={"lost_gangs@1": 1, "lost:gpu": 4},
-    )
+    optimum = losing(["old"], on=["old"])
+    return Solved(nodes_of([*names, "old"]), gangs, {"demand": pending(1)}, optimum)
 
 
 def _few_nodes_first(k: int) -> Solved:
@@ -198,16 +135,11 @@ def _few_nodes_first(k: int) -> Solved:
     frees two nodes.
     """
     small, wide = numbered("small", 2 * k), numbered("wide", 2 * k)
-    gangs = [
-        gang_on(f"{node}-{number}", [(node, 1, 2)]) for node in small for number in range(1, 5)
-    ]
-    pairs = {f"pair-{number + 1}": wide[2 * number : 2 * number + 2] for number in range(k)}
-    gangs += [gang_on(pair, [(node, 1, 4) for node in names]) for pair, names in pairs.items()]
-    return Solved(
-        fields={"nodes": nodes_of([*small, *wide]), "gangs": gangs, "demand": pending(2 * k)},
-        optimum=Solution(lost_gangs=list(pairs), placements=placed_on(wide)),
-        values={"lost_gangs@1": k, "lost:gpu": 8 * k},
-    )
+    gangs = [gang_on(name, [(node, 1, 2)]) for node in small for name in numbered(node, 4)]
+    pairs = zip(numbered("pair", k), wide[:k], wide[k:], strict=True)
+    gangs += [gang_on(pair, [(one, 1, 4), (other, 1, 4)]) for pair, one, other in pairs]
+    optimum = losing(numbered("pair", k), on=wide)
+    return Solved(nodes_of([*small, *wide]), gangs, {"demand": pending(2 * k)}, optimum)
 
 
 def _whole_gangs(k: int) -> Solved:
@@ -218,19 +150,10 @@ def _whole_gangs(k: int) -> Solved:
     no gang and 4 k GPUs, because no GPU is free.
     """
     names = numbered("node", k)
-    return Solved(
-        fields={
-            "nodes": nodes_of(names),
-            "gangs": [gang_on("elastic", [(node, 2, 4) for node in names], min_pods=k)],
-            "demand": pending(k, 4),
-        },
-        optimum=Solution(
-            lost_gangs=[],
-            lost_pods=[LostPods(gang="elastic", group=group) for group in range(k)],
-            placements=placed_on(names),
-        ),
-        values={"lost:gpu": 4 * k},
-    )
+    gangs = [gang_on("elastic", [(node, 2, 4) for node in names], min_pods=k)]
+    lost = [LostPods(gang="elastic", group=group) for group in range(k)]
+    optimum = losing([], on=names, lost_pods=lost)
+    return Solved(nodes_of(names), gangs, {"demand": pending(k, 4)}, optimum)
 
 
 def _fewest_pods(k: int) -> Solved:
@@ -241,12 +164,9 @@ def _fewest_pods(k: int) -> Solved:
     with its 8 (k + 1) GPUs: every node holds 8 GPUs of some gang.
     """
     blocks, lone = numbered("block", k + 1), numbered("lone", k + 1)
-    gangs = [gang_on("block", [(node, 8, 1) for node in blocks]), *single_pods(lone, 8)]
-    return Solved(
-        fields={"nodes": nodes_of([*lone, *blocks]), "gangs": gangs, "empty_nodes": k + 1},
-        optimum=Solution(lost_gangs=["block"], emptied_nodes=blocks),
-        values={"lost_gangs@1": 1, "lost:gpu": 8 * (k + 1)},
-    )
+    gangs = [gang_on("block", [(node, 8, 1) for node in blocks]), *single_pods(lone)]
+    optimum = losing(["block"], on=[], emptied_nodes=blocks)
+    return Solved(nodes_of([*lone, *blocks]), gangs, {"empty_nodes": k + 1}, optimum)
 
 
 def _prefix(k: int) -> Solved:
@@ -258,26 +178,12 @@ def _prefix(k: int) -> Solved:
     other nodes to the other half. No k nodes hold fewer, because ``stuck`` cannot be emptied.
     """
     half = numbered("half", 2 * k)
-    gangs = [gang_on("stuck", [("stuck", 1, 8)])]
-    gangs += [gang_on(node, [(node, 2, 2)]) for node in half]
-    return Solved(
-        fields={
-            "nodes": nodes_of(["stuck", *half]),
-            "gangs": gangs,
-            "empty_nodes": k,
-            "victims": "none",
-            "moves": "any",
-        },
-        optimum=Solution(
-            lost_gangs=[],
-            moved_pods=[
-                MovedPods(gang=source, to=target, count=2)
-                for source, target in zip(half[:k], half[k:], strict=True)
-            ],
-            emptied_nodes=half[:k],
-        ),
-        values={"moved_pods": 2 * k},
-    )
+    gangs = [*single_pods(["stuck"]), *(gang_on(node, [(node, 2, 2)]) for node in half)]
+    pairs = zip(half[:k], half[k:], strict=True)
+    moves = [MovedPods(gang=source, to=target, count=2) for source, target in pairs]
+    optimum = losing([], on=[], moved_pods=moves, emptied_nodes=half[:k])
+    question = {"empty_nodes": k, "victims": "none", "moves": "any"}
+    return Solved(nodes_of(["stuck", *half]), gangs, question, optimum)
 
 
 def _cpu_blocker(k: int) -> Solved:
@@ -290,28 +196,19 @@ def _cpu_blocker(k: int) -> Solved:
     """
     cpu, gpu = numbered("cpu", k), numbered("gpu", k)
     everything = {GPU: GPUS_PER_NODE, "cpu": 64_000}
-    return Solved(
-        fields={
-            "nodes": [Node(id=name, capacity=everything) for name in (*gpu, *cpu)],
-            "gangs": [
-                *single_pods(gpu, GPUS_PER_NODE),
-                *(
-                    Gang(id=name, priority=1, pods=[PodGroup(node=name, request={"cpu": 64_000})])
-                    for name in cpu
-                ),
-            ],
-            "demand": Demand(priority=3, shapes=[Shape(count=k, request=everything)]),
-        },
-        optimum=Solution(lost_gangs=cpu, placements=placed_on(cpu)),
-        values={"lost_gangs@1": k},
-    )
+    nodes = [Node(id=name, capacity=everything) for name in (*gpu, *cpu)]
+    gangs = single_pods(gpu)
+    for name in cpu:
+        pods = [PodGroup(node=name, request={"cpu": 64_000})]
+        gangs.append(Gang(id=name, priority=1, pods=pods))
+    demand = Demand(priority=3, shapes=[Shape(count=k, request=everything)])
+    return Solved(nodes, gangs, {"demand": demand}, losing(cpu, on=cpu))
 
 
 BUILDERS: Mapping[str, Callable[[int], Solved]] = {
     "gang-blind": _gang_blind,
     "safe-bundle": _safe_bundle,
     "safe-first": _safe_first,
-    "first-domain": _first_domain,
     "youngest-first": _youngest_first,
     "few-nodes-first": _few_nodes_first,
     "whole-gangs": _whole_gangs,
