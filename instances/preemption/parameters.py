@@ -15,7 +15,7 @@ MOST = 16_000
 
 TRAPS = (
     *("gang-blind", "safe-bundle", "safe-first", "youngest-first", "few-nodes-first"),
-    *("whole-gangs", "fewest-pods", "prefix", "cpu-blocker"),
+    *("whole-gangs", "fewest-pods", "prefix", "gpu-blind"),
 )
 """The traps of family ``rule-trap``; `lyra_opt.instances.preemption.traps` explains each."""
 

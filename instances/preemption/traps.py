@@ -170,12 +170,13 @@ def _fewest_pods(k: int) -> Solved:
 
 
 def _prefix(k: int) -> Solved:
-    """Trap of rules that drain a prefix of the nodes in order of their pods, such as Karpenter's.
+    """Trap of rules that drain the nodes in the order of their pods, such as Karpenter's.
 
     Nobody may be lost, and all pods may move. Node ``stuck`` holds a single pod of 8 GPUs, which
-    fits nowhere else; 2 k nodes each hold two pods of 2 GPUs. To empty k nodes, the rule begins
-    with the node with the fewest pods and fails. The optimum moves the 2 k pods of half of the
-    other nodes to the other half. No k nodes hold fewer, because ``stuck`` cannot be emptied.
+    fits nowhere else; 2 k nodes each hold two pods of 2 GPUs. To empty k nodes, Karpenter's
+    multi-node consolidation begins with the node with the fewest pods and finds nothing; only its
+    single-node consolidation then helps. The optimum moves the 2 k pods of half of the other nodes
+    to the other half. No k nodes hold fewer, because ``stuck`` cannot be emptied.
     """
     half = numbered("half", 2 * k)
     gangs = [*single_pods(["stuck"]), *(gang_on(node, [(node, 2, 2)]) for node in half)]
@@ -186,23 +187,23 @@ def _prefix(k: int) -> Solved:
     return Solved(nodes_of(["stuck", *half]), gangs, question, optimum)
 
 
-def _cpu_blocker(k: int) -> Solved:
-    """Trap of rules that only consider gangs with GPUs, or a resource that is short in the cluster.
+def _gpu_blind(k: int) -> Solved:
+    """Trap of rules that compare pods and ages but not their GPUs, such as kube-scheduler's.
 
-    A gang without GPUs holds all CPUs on each of k nodes whose 8 GPUs are free; a gang with 8 GPUs
-    runs on each of k nodes whose CPUs are free. For k pods with 8 GPUs and all CPUs of a node, such
-    rules lose the gangs with GPUs, or find nothing. The optimum loses the k gangs without GPUs: k
-    nodes must be cleared of one gang each, and GPUs are then the next term.
+    An old gang without GPUs holds all CPUs on each of k nodes whose 8 GPUs are free; a young gang
+    with 8 GPUs runs on each of k nodes whose CPUs are free. For k pods with 8 GPUs and all CPUs of
+    a node, the rules of kube-scheduler, Kueue and Slurm lose the k young gangs with 8 k GPUs. The
+    optimum loses the k old gangs, and no GPU: each of the k nodes must be cleared of its gang.
     """
-    cpu, gpu = numbered("cpu", k), numbered("gpu", k)
+    old, young = numbered("old", k), numbered("young", k)
     everything = {GPU: GPUS_PER_NODE, "cpu": 64_000}
-    nodes = [Node(id=name, capacity=everything) for name in (*gpu, *cpu)]
-    gangs = single_pods(gpu)
-    for name in cpu:
+    nodes = [Node(id=name, capacity=everything) for name in (*old, *young)]
+    gangs = single_pods(young, start_s=YOUNG_S)
+    for name in old:
         pods = [PodGroup(node=name, request={"cpu": 64_000})]
         gangs.append(Gang(id=name, priority=1, pods=pods))
     demand = Demand(priority=3, shapes=[Shape(count=k, request=everything)])
-    return Solved(nodes, gangs, {"demand": demand}, losing(cpu, on=cpu))
+    return Solved(nodes, gangs, {"demand": demand}, losing(old, on=old))
 
 
 BUILDERS: Mapping[str, Callable[[int], Solved]] = {
@@ -214,6 +215,6 @@ BUILDERS: Mapping[str, Callable[[int], Solved]] = {
     "whole-gangs": _whole_gangs,
     "fewest-pods": _fewest_pods,
     "prefix": _prefix,
-    "cpu-blocker": _cpu_blocker,
+    "gpu-blind": _gpu_blind,
 }
 """The function that builds each trap, by the name of the trap."""
