@@ -56,6 +56,8 @@ class Karpenter(PreemptionHeuristic):
 
     Notes
     -----
+    Files in the source folders: ``multinodeconsolidation.go``, ``singlenodeconsolidation.go``,
+    ``consolidation.go``, ``helpers.go``, ``types.go``, ``queue.go`` and ``scheduler.go``.
     Complexity O(nodes to empty * candidates) simulations of O(pod groups * nodes). Guarantee: none.
     The moves are not minimised, and nodes can remain although other prefixes or other moves would
     empty enough of them.
@@ -67,21 +69,8 @@ class Karpenter(PreemptionHeuristic):
     imitates = Imitation(
         program="Karpenter",
         version="2266468 (20 August 2026)",
-        sources=(
-            "pkg/controllers/disruption/multinodeconsolidation.go",
-            "pkg/controllers/disruption/singlenodeconsolidation.go",
-            "pkg/controllers/disruption/consolidation.go",
-            "pkg/controllers/disruption/helpers.go",
-            "pkg/controllers/disruption/types.go",
-            "pkg/utils/disruption/disruption.go",
-            "pkg/controllers/provisioning/scheduling/queue.go",
-        ),
-        leaves_out=(
-            "new nodes and prices",
-            "node pools and their disruption budgets",
-            "pod disruption budgets and pod deletion costs",
-            "waiting times before a node is consolidated",
-        ),
+        sources=("pkg/controllers/disruption", "pkg/controllers/provisioning/scheduling"),
+        leaves_out=("new nodes and prices", "node pools", "disruption budgets", "waiting times"),
     )
 
     def __init__(self, *, tries_single_nodes: bool = True) -> None:
@@ -101,14 +90,14 @@ class Karpenter(PreemptionHeuristic):
         while len(chosen) < count:
             found = _longest_prefix(state, chosen, candidates[: count - len(chosen)])
             if not found and self.tries_single_nodes:
-                found = _first_single(state, chosen, candidates)
+                singles = ([node] for node in candidates if _emptied(state, [*chosen, node]))
+                found = next(singles, [])
             if not found:
                 return False
             chosen = [*chosen, *found]
             candidates = [node for node in candidates if node not in found]
         emptied = _emptied(state, chosen)
-        if emptied is not None:
-            state.become(emptied)
+        state.become(emptied or state)
         return emptied is not None
 
 
@@ -118,7 +107,7 @@ def _candidates(state: State) -> tuple[list[int], list[int]]:
     cost: dict[int, int] = {}
     is_blocked = np.zeros(len(state.free), dtype=bool)
     for group in np.flatnonzero(state.stay):
-        node, gang = int(index.group_node[group]), int(index.group_gang[group])
+        node, gang = int(index.group_node[group]), index.group_gang[group]
         pod_cost = min(max(POD_COST + int(index.priority[gang]), 0), LARGEST_POD_COST)
         cost[node] = cost.get(node, POD_COST) + int(state.stay[group]) * pod_cost
         is_blocked[node] |= not index.may_move[gang]
@@ -134,19 +123,11 @@ def _longest_prefix(state: State, chosen: list[int], candidates: list[int]) -> l
     while low <= high:
         middle = (low + high) // 2
         prefix = candidates[: middle + 1]
-        if _emptied(state, [*chosen, *prefix]) is not None:
+        if _emptied(state, [*chosen, *prefix]):
             found, low = prefix, middle + 1
         else:
             high = middle - 1
     return found
-
-
-def _first_single(state: State, chosen: list[int], candidates: list[int]) -> list[int]:
-    """Return the first candidate that can be emptied, in a list that is empty if none can."""
-    for node in candidates:
-        if _emptied(state, [*chosen, node]) is not None:
-            return [node]
-    return []
 
 
 def _emptied(state: State, chosen: Sequence[int]) -> State | None:

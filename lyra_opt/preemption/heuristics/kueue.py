@@ -36,6 +36,8 @@ class Kueue(PreemptionHeuristic):
 
     Notes
     -----
+    Files: ``preemption.go``, ``common/ordering.go`` and ``classical/candidate_generator.go`` in the
+    source folder.
     Complexity O(candidates * (pod groups of a gang + areas)) for one shape. Guarantee: for one
     shape without hard budgets it finds a set whenever evicting all candidates makes room, and no
     gang of the set can return. The set can cost arbitrarily more than the optimum. A gang that
@@ -47,17 +49,8 @@ class Kueue(PreemptionHeuristic):
     imitates = Imitation(
         program="Kueue",
         version="ff69552 (22 August 2026)",
-        sources=(
-            "pkg/scheduler/preemption/preemption.go",
-            "pkg/scheduler/preemption/common/ordering.go",
-            "pkg/scheduler/preemption/classical/candidate_generator.go",
-        ),
-        leaves_out=(
-            "quotas, borrowing and cohorts",
-            "fair sharing",
-            "gangs that are being evicted already",
-            "levels of the topology besides the demand's level and the node",
-        ),
+        sources=("pkg/scheduler/preemption",),
+        leaves_out=("quotas and cohorts", "fair sharing", "gangs that are being evicted already"),
     )
 
     def choose(self, state: State, rng: np.random.Generator) -> bool:  # noqa: ARG002
@@ -86,13 +79,10 @@ def _candidates(state: State) -> list[int]:
     queue = instance.demand.queue
     is_requested = np.array([name != PODS for name in instance.resources], dtype=bool)
     is_requested &= (index.shape_request[state.wanted > 0] > 0).any(axis=0)
-    holds = np.zeros(len(index.size), dtype=bool)
-    np.logical_or.at(
-        holds, index.group_gang, (index.group_request[:, is_requested] > 0).any(axis=1)
-    )
+    holds = np.unique(index.group_gang[index.group_request[:, is_requested].any(axis=1)])
 
     def order(gang: int) -> tuple[bool, int, float, int]:
         is_own = instance.gangs[gang].queue == queue
         return is_own, int(index.priority[gang]), -float(index.start_s[gang]), gang
 
-    return sorted((int(gang) for gang in np.flatnonzero(index.may_lose & holds)), key=order)
+    return sorted(holds[index.may_lose[holds]].tolist(), key=order)

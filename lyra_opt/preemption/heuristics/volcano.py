@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -69,6 +70,8 @@ class VolcanoGang(PreemptionHeuristic):
 
     Notes
     -----
+    Files: ``gangpreempt/gangpreempt.go``, ``utils/bundle.go`` and ``utils/simulate.go`` in the
+    source folder, and ``pkg/scheduler/plugins/network-topology-aware/network_topology_aware.go``.
     The order of the domains within a tier is arbitrary in the program, which iterates over a map;
     the imitation uses file order. The efficiency of a bundle, which the design document describes,
     decides nothing: the job order before it ends in creation time and identifier.
@@ -82,34 +85,23 @@ class VolcanoGang(PreemptionHeuristic):
     imitates = Imitation(
         program="Volcano",
         version="ed72c7c (20 August 2026)",
-        sources=(
-            "pkg/scheduler/actions/gangpreempt/gangpreempt.go",
-            "pkg/scheduler/actions/utils/bundle.go",
-            "pkg/scheduler/actions/utils/simulate.go",
-            "pkg/scheduler/plugins/network-topology-aware/network_topology_aware.go",
-            "docs/design/gang-aware-eviction-design.md",
-        ),
-        leaves_out=(
-            "order and shares of queues",
-            "filters and scores of other plug-ins",
-            "minima of roles and subgroups",
-            "tiers of domains above the required level",
-        ),
+        sources=("pkg/scheduler/actions", "docs/design/gang-aware-eviction-design.md"),
+        leaves_out=("order of queues", "filters and scores of other plug-ins", "minima of roles"),
     )
     trims = False
     """Whether the last SAFE bundle is evicted pod by pod."""
 
     def choose(self, state: State, rng: np.random.Generator) -> bool:  # noqa: ARG002
         """Evict bundles in the first domain where this makes room."""
-        for is_inside in _domains(state):
+        need = (state.wanted[:, None] * state.index.shape_request).sum(axis=0)
+        for is_inside in _domains(state, need):
             trial = state.copy()
-            if self._makes_room(trial, is_inside):
+            if self._makes_room(trial, need, is_inside):
                 state.become(trial)
                 return True
         return False
 
-    def _makes_room(self, trial: State, is_inside: Flags) -> bool:
-        need = _need(trial)
+    def _makes_room(self, trial: State, need: Integers, is_inside: Flags) -> bool:
         available = trial.free[is_inside].sum(axis=0)
         for bundle in _bundles(trial, is_inside):
             require_time()
@@ -146,14 +138,8 @@ class VolcanoGangTrim(VolcanoGang):
     trims = True
 
 
-def _need(state: State) -> Integers:
-    """Return the amount of each resource that the wanted pods request, (R,)."""
-    need: Integers = (state.wanted[:, None] * state.index.shape_request).sum(axis=0)
-    return need
-
-
-def _domains(state: State) -> Iterator[Flags]:
-    """Yield, for each candidate domain, whether each node is in it."""
+def _domains(state: State, need: Integers) -> Iterator[Flags]:
+    """Yield, for each domain whose capacity covers the need, whether each node is in it."""
     demand, index = state.instance.demand, state.index
     assert demand is not None
     if demand.level is None or not demand.is_level_required:
@@ -161,12 +147,9 @@ def _domains(state: State) -> Iterator[Flags]:
         return
     capacity = index.free.copy()
     np.add.at(capacity, index.group_node, index.group_count[:, None] * index.group_request)
-    tried = 0
-    for domain in range(index.domains):
-        is_inside = index.domain == domain
-        if tried < MOST_DOMAINS and (capacity[is_inside].sum(axis=0) >= _need(state)).all():
-            tried += 1
-            yield is_inside
+    inside = (index.domain == domain for domain in range(index.domains))
+    large = (each for each in inside if (capacity[each].sum(axis=0) >= need).all())
+    yield from islice(large, MOST_DOMAINS)
 
 
 def _bundles(state: State, is_inside: Flags) -> list[Bundle]:

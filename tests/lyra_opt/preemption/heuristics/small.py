@@ -1,24 +1,18 @@
-"""Short ways to write small clusters whose only resource is the GPU."""
+"""Small clusters whose only resource is the GPU, and what a rule does to them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lyra_opt.core.fields import written
 from lyra_opt.core.result import Limits
 from lyra_opt.preemption import Demand, Gang, Instance, Node, PodGroup, Shape, Solution
 from lyra_opt.preemption.checker import check
-from tests.reference import preemption as reference
 
 if TYPE_CHECKING:
     from lyra_opt.preemption.heuristics.base import PreemptionHeuristic
-
-
-def node(name: str, gpus: int, rack: str | None = None, **others: Any) -> Node:
-    domains = {} if rack is None else {"rack": rack}
-    return Node(id=name, capacity={"gpu": gpus}, domains=domains, **others)
 
 
 def gang(name: str, *nodes: str, gpus: int = 1, **others: Any) -> Gang:
@@ -29,6 +23,16 @@ def gang(name: str, *nodes: str, gpus: int = 1, **others: Any) -> Gang:
 
 def pending(count: int, gpus: int = 1, **others: Any) -> Demand:
     return Demand(priority=10, shapes=[Shape(count=count, request={"gpu": gpus})], **others)
+
+
+def cluster(gpus: dict[str, int], *gangs: Gang, racks: str = "", **others: Any) -> Instance:
+    """Return a cluster of nodes with GPUs; `racks` has one letter per node, `-` for none."""
+    domains: list[dict[str, str]] = [{"rack": rack} if rack != "-" else {} for rack in racks]
+    nodes = [
+        Node(id=name, capacity={"gpu": count}, domains=domains[position] if racks else {})
+        for position, (name, count) in enumerate(gpus.items())
+    ]
+    return Instance(nodes=nodes, gangs=gangs, **others)
 
 
 def answer(rule: PreemptionHeuristic, instance: Instance) -> Solution | None:
@@ -45,12 +49,9 @@ def victims(rule: PreemptionHeuristic, instance: Instance) -> dict[str, int] | N
     solution = answer(rule, instance)
     if solution is None:
         return None
-    sizes = {each.id: each.size for each in instance.gangs}
-    lost = {name: sizes[name] for name in solution.lost_gangs}
+    lost = Counter(
+        {each.id: each.size for each in instance.gangs if each.id in solution.lost_gangs}
+    )
     for each in solution.lost_pods:
-        lost[each.gang] = lost.get(each.gang, 0) + each.count
+        lost[each.gang] += each.count
     return lost
-
-
-def optimum(instance: Instance) -> Any:
-    return reference.optimum(written(instance))

@@ -2,56 +2,30 @@
 
 from __future__ import annotations
 
-from lyra_opt.preemption import Instance
+import pytest
+
 from lyra_opt.preemption.heuristics.drain import FewestPodsFirst
-from tests.lyra_opt.preemption.heuristics.small import answer, gang, node, pending, victims
+from tests.lyra_opt.preemption.heuristics.small import answer, cluster, gang, pending, victims
 
 RULE = FewestPodsFirst()
 
 
-def test_one_pod_of_a_large_gang_counts_as_one_pod():
-    instance = Instance(
-        nodes=[node("n", 4), node("m", 4)],
-        gangs=[gang("large", "n", "m", "m", "m"), gang("pair", "m")],
-        empty_nodes=1,
-    )
-    assert answer(RULE, instance).emptied_nodes == ("n",)
-    assert victims(RULE, instance) == {"large": 4}
-
-
-def test_nodes_with_a_protected_pod_are_left_out():
-    instance = Instance(
-        nodes=[node("n", 4), node("m", 4)],
-        gangs=[gang("kept", "n", is_protected=True), gang("pair", "m", "m")],
-        empty_nodes=1,
-    )
-    assert answer(RULE, instance).emptied_nodes == ("m",)
+@pytest.mark.parametrize("is_protected", [False, True])
+def test_a_pod_of_a_large_gang_counts_as_one_pod_unless_it_is_protected(is_protected):
+    large = gang("large", "n", "m", "m", "m", is_protected=is_protected)
+    instance = cluster({"n": 4, "m": 4, "o": 4}, large, gang("pair", "o", "o"), empty_nodes=1)
+    assert answer(RULE, instance).emptied_nodes == (("o",) if is_protected else ("n",))
+    assert victims(RULE, instance) == ({"pair": 2} if is_protected else {"large": 4})
 
 
 def test_the_largest_pod_goes_first_and_makes_room_for_several():
-    instance = Instance(
-        nodes=[node("n", 4), node("m", 4)],
-        gangs=[gang("big", "n", gpus=3), gang("tiny", "n"), gang("four", "m", "m", "m", "m")],
-        demand=pending(3),
-    )
+    gangs = [gang("big", "n", gpus=3), gang("tiny", "n"), gang("four", "m", "m", "m", "m")]
+    instance = cluster({"n": 4, "m": 4}, *gangs, demand=pending(3))
     assert victims(RULE, instance) == {"big": 1}
 
 
 def test_a_required_level_chooses_the_domain_with_the_fewest_pods():
-    instance = Instance(
-        nodes=[node("n", 2, "r0"), node("m", 2, "r1"), node("o", 2)],
-        gangs=[gang("two", "n", "n"), gang("one", "m", gpus=2, priority=5), gang("out", "o")],
-        demand=pending(2, level="rack"),
-    )
+    gangs = [gang("two", "n", "n"), gang("one", "m", gpus=2, priority=5)]
+    demand = pending(2, level="rack")
+    instance = cluster({"n": 2, "m": 2, "o": 2}, *gangs, racks="rs-", demand=demand)
     assert victims(RULE, instance) == {"one": 1}
-
-
-def test_nodes_are_emptied_before_room_is_made():
-    instance = Instance(
-        nodes=[node("n", 2), node("m", 2)],
-        gangs=[gang("one", "n"), gang("two", "m", "m")],
-        demand=pending(1),
-        empty_nodes=1,
-    )
-    assert answer(RULE, instance).emptied_nodes == ("n",)
-    assert victims(RULE, instance) == {"one": 1, "two": 2}
