@@ -21,16 +21,21 @@ from lyra_opt.preemption.heuristics.slurm import Slurm
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lyra_opt.core.solver import Solver
+
+
+RULES: dict[str, Solver] = {rule.name: rule for rule in (KubePods(), KubeGang(), Slurm())}
+
 
 def main(paths: Sequence[str]) -> None:
-    """Print the agreement of each imitation with its recording, or with files of decisions."""
-    decisions = [each for path in paths for each in read_decisions(path)] or [
-        each for name in RECORDINGS for each in recorded_decisions(name)
-    ]
-    for rule in (KubePods(), KubeGang(), Slurm()):
-        of_rule = [each for each in decisions if each.recording == rule.name]
-        if of_rule:
-            print(f"{rule.name}: {(found := agreement(rule, of_rule))}")
+    """Print the agreement of each imitation with its recordings, or with files of decisions."""
+    recordings = {path: read_decisions(path) for path in paths} or {
+        name: recorded_decisions(name) for name in RECORDINGS
+    }
+    for name, decisions in recordings.items():
+        for solver in sorted({each.solver for each in decisions}):
+            found = agreement(RULES[solver], [each for each in decisions if each.solver == solver])
+            print(f"{name}: {solver}: {found}")
             print(f"  seeds with another cost, by case: {dict(found.different)}")
 
 
