@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lyra_opt.core.errors import FieldError
+from lyra_opt.core.errors import FieldError, counted
 from lyra_opt.core.fields import Table, declared, key
 from lyra_opt.core.frozen import FrozenDict
 from lyra_opt.core.problem import ProblemInstance, Variant
@@ -335,9 +335,12 @@ class Instance(ProblemInstance["Solution"]):
                     held = amount * group.count
                     available = left.get(resource, 0)
                     if held > available:
+                        hold = "holds" if group.count == 1 else "hold"
+                        in_all = "" if group.count == 1 else " in all"
                         rule = (
-                            f"the {group.count} pods of gang {gang.id!r} on node {group.node!r} "
-                            f"hold {held} {resource} in all, but only {available} are free"
+                            f"gang {gang.id!r} has {counted(group.count, 'pod')} on node "
+                            f"{group.node!r}, which {hold} {held} {resource}{in_all}, but only "
+                            f"{available} are free"
                         )
                         raise FieldError(f"{path}.request.{resource}", amount, rule)
                     if held:
