@@ -161,7 +161,8 @@ class PreemptionModel:
     @property
     def largest(self) -> Variables:
         """The upper bound of each variable, by kind and key."""
-        return self.parts.largest
+        largest: Variables = self.parts.largest
+        return largest
 
     def rows(self, constraint: str, variables: Variables) -> Stated:
         """Yield each row of a constraint."""
@@ -196,7 +197,7 @@ class PreemptionModel:
         index = instance.index
 
         def group_of(entry: Any) -> int:
-            return int(index.first_group[instance.gang_position[entry.gang]]) + entry.group
+            return int(index.first_group[instance.gang_position[entry.gang]] + entry.group)
 
         lost = {instance.gang_position[name] for name in solution.lost_gangs}
         shrunk, left, entered = Counter[Any](), Counter[Any](), Counter[Any]()
@@ -242,7 +243,8 @@ class PreemptionModel:
         its kind enters stays there instead. Other pods move to the nodes in file order.
         """
         rounded = iter(map(round, values))
-        found = Variables(*({key: next(rounded) for key in kind} for kind in self.largest))
+        kinds: Any = ({key: next(rounded) for key in kind} for kind in self.largest)
+        found = Variables(*kinds)
         index = self.instance.index
         lost = np.zeros(len(index.group_gang), dtype=np.int64)
         for k, count in found.shrunk.items():

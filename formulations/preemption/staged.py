@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.core.result import Number, SolveResult
     from lyra_opt.core.solver import Observer
-    from lyra_opt.formulations.exact_solver import Incumbent
+    from lyra_opt.formulations.preemption.model_data import Stage
     from lyra_opt.preemption.instance import Instance
 
 
@@ -53,15 +53,14 @@ class StagedSolver(ExactModelSolver):
         ValueError
             If the warm start is not a valid solution.
         RuntimeError
-            If the backend fails before its time limit, returns values that its tolerances cannot
-            explain, or finds no solution although one is known.
+            If the backend fails before its time limit.
         """
         self.load()
         if observer is not None:
             observer = Improvements(observer, instance.variant)
         decode = instance.terms.decode
-        incumbent: Incumbent[Any] | None = None
-        bound: Number = 0
+        incumbent: Any = None
+        bound: Any = 0
         ending: dict[str, Any] = {"observer": observer, "counters": Counter[str]()}
         try:
             with grace():
@@ -73,32 +72,37 @@ class StagedSolver(ExactModelSolver):
         except OutOfTimeError:
             ending |= {"stopped_by": StoppedBy.TIME, "counters": {BACKEND_RUNS: 0}}
             return result_of(instance, incumbent, bound, **ending)
+
+        def is_reached(stage: Stage) -> bool:
+            known = None if incumbent is None else decode(incumbent[1])[: stage.end]
+            return known == decode(bound)[: stage.end]
+
         for stage in model.stages():
-            values = None if incumbent is None else decode(incumbent[1])
-            if values is not None and values[: stage.end] == decode(bound)[: stage.end]:
+            if is_reached(stage):
                 continue
-            solver = self._at(model.at(stage, values or ()), bound)
-            start = None if incumbent is None else incumbent[0]
-            given = {"limits": limits, "rng": rng, "warm_start": start, "observer": observer}
+            start, values = (
+                (None, ()) if incumbent is None else (incumbent[0], decode(incumbent[1]))
+            )
+            solver = self._at(model.at(stage, values), bound)
+            given: Any = {"limits": limits, "rng": rng, "warm_start": start, "observer": observer}
             try:
                 result = solver.solve(instance, **given)
             except NoSolutionError:
-                if incumbent is not None:
-                    raise
-                return result_of(instance, None, math.inf, **ending)
+                if incumbent is None:
+                    return result_of(instance, None, math.inf, **ending)
+                ending["message"] = "the backend finds no solution, but one is known"
+                break
             ending["counters"].update(result.counters)
             if result.solution is not None:
                 incumbent = result.solution, result.objective
-                values = decode(result.objective)
-            if result.dual_bound is not None:
-                bound = result.dual_bound
-            is_proved = values is not None and values[: stage.end] == decode(bound)[: stage.end]
-            if (
-                result.stopped_by
-                or incumbent is None
-                or not (is_proved or not self.backend.gives_bound)
-            ):
+            bound = bound if result.dual_bound is None else result.dual_bound
+            if result.stopped_by is not None:
                 ending |= {"stopped_by": result.stopped_by, "message": result.message}
+                break
+            if incumbent is None:
+                ending["message"] = "the backend's solution breaks a rule within its tolerances"
+                break
+            if self.backend.gives_bound and not is_reached(stage):
                 break
         return result_of(instance, incumbent, bound, **ending)
 

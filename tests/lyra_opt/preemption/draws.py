@@ -142,7 +142,7 @@ def _gangs(
     left = dice.between(most // 2, most) if dice.chance(0.9) else dice.between(0, most)
     gangs: list[Gang] = []
     for _ in range(12):
-        groups = []
+        groups: list[PodGroup] = []
         for _ in range(dice.pick(1, 1, 2, 2, 3)):
             node = groups[-1].node if groups and dice.chance(0.3) else dice.pick(*nodes).id
             request = _request(dice, resources, 0, 1, 1, 1, 2, 2, 3, 4)
@@ -226,7 +226,7 @@ def _demand(dice: _Dice, has: dict[str, bool], resources: tuple[str, ...]) -> De
     )
 
 
-def _victims(dice: _Dice, demand: Demand | None) -> str | None:
+def _victims(dice: _Dice, demand: Demand | None) -> Any:
     if demand is None:
         return dice.pick(None, "any", "any", "none")
     return dice.pick(None, None, "lower", "lower-or-equal", "other-queue", *["any"] * 5, "none")
@@ -236,7 +236,7 @@ def _budgets(
     dice: _Dice, gangs: list[Gang], has: dict[str, bool], resources: tuple[str, ...]
 ) -> list[Budget]:
     kinds = [hard for hard in (True, False) if has["hard-budgets" if hard else "soft-budgets"]]
-    budgets = []
+    budgets: list[Budget] = []
     for is_hard in [hard for hard in kinds for _ in range(dice.pick(1, 1, 2))]:
         used = dice.pick(0, 0, 0, 1, 3)
         budgets.append(
@@ -252,9 +252,7 @@ def _budgets(
     return budgets
 
 
-def _objective(
-    dice: _Dice, has: dict[str, bool], resources: tuple[str, ...]
-) -> tuple[str, ...] | None:
+def _objective(dice: _Dice, has: dict[str, bool], resources: tuple[str, ...]) -> Any:
     """Return the default, a usual objective, or any terms in any order."""
     if dice.chance(0.25):
         return None
