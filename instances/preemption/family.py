@@ -49,7 +49,7 @@ class PreemptionFamily(ParameterisedFamily):
             if each.name in self.required or value != each.default:
                 text = Path(value).name.partition(".")[0] if each.name == "trace" else str(value)
                 label = LABELS.get(each.name, each.name.removesuffix("_percent"))
-                parts.append(f"{label}{'-' if label and isinstance(value, str) else ''}{text}")
+                parts.append(f"{label}{'-' if label and not text.isdigit() else ''}{text}")
         parts += [f"seed{seed}"] * self.is_drawn
         return _UNFIT_FOR_FILE_NAMES.sub("-", "-".join(parts))
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.preemption import PROBLEM, Budget, Gang, Instance, Moves, Node, PodGroup
+from lyra_opt.preemption import PROBLEM, Gang, Instance, Moves, Node, PodGroup
 from tests.draws import draws
 from tests.lyra_opt.preemption.draws import KINDS, draw
 from tests.lyra_opt.preemption.examples import BEST, example, example_document
@@ -54,53 +54,16 @@ def test_python_values_are_validated_too():
     assert Gang(id="g", pods=[group, group]).min_pods == 6
 
 
-def test_soft_budget_may_be_broken_already():
-    """Only a hard budget that is broken already is refused."""
-    assert Budget(id="b", gangs=["g"], most=1, used=2, is_hard=False).used == 2
-
-
 def test_defaults():
     """Lower priorities with a demand, otherwise anybody; GPUs if any, soft budgets if any."""
     assert example(objective=None).victims == "lower"
-    soft = [{"id": "b", "gangs": ["batch"], "most": 0, "is_hard": False}]
+    soft = [{"id": "b", "gangs": ["batch"], "most": 0, "used": 1, "is_hard": False}]
     terms = ("lost_gangs_by_priority", "lost:gpu", "moved_pods", "extra_domains")
     assert example(objective=None).objective == ("unplaced", *terms)
     assert example(objective=None, budgets=soft).objective == ("unplaced", "budget_excess", *terms)
     drain = Instance(nodes=[Node(id="n", capacity={"cpu": 1}, must_be_empty=True)])
     assert (drain.victims, drain.moves) == ("any", Moves.NONE)
     assert "lost_pods" in drain.objective
-
-
-@pytest.mark.parametrize(
-    ("victims", "expected"),
-    [
-        ("lower", "train-a train-b batch"),
-        ("lower-or-equal", "train-a train-b batch equal"),
-        ("other-queue", "equal high"),
-        ("any", "train-a train-b batch equal high"),
-        ("none", ""),
-    ],
-)
-def test_who_may_lose_pods(victims, expected):
-    """By hand: two more gangs of another queue; the protected gang never loses pods."""
-    document = example_document()
-    pods = [{"node": "n4", "request": {"gpu": 1}}]
-    more = [
-        {"id": name, "priority": priority, "queue": "b", "pods": pods}
-        for name, priority in (("equal", 50), ("high", 60))
-    ]
-    instance = example(gangs=document["gangs"] + more, victims=victims)
-    assert [gang.id for gang in instance.gangs if instance.may_lose_pods(gang)] == expected.split()
-    assert instance.index.may_lose.tolist() == [g.id in expected.split() for g in instance.gangs]
-
-
-@pytest.mark.parametrize(("moves", "expected"), [("none", 0), ("victims", 2), ("any", 3)])
-def test_who_may_move(moves, expected):
-    """Protected gangs move only under ``any``, and gangs that are not movable never."""
-    document = example_document()
-    document["gangs"][1]["is_movable"] = False
-    instance = example(gangs=document["gangs"], moves=moves)
-    assert sum(instance.may_move_pods(gang) for gang in instance.gangs) == expected
 
 
 def test_arrays_by_hand():
