@@ -131,20 +131,24 @@ def _network_models() -> Objects:
 
 def _preemption_solvers() -> Objects:
     """Return the toolkit's own heuristics and exact methods for preemption."""
+    from lyra_opt.preemption.exact.solver import Exact
     from lyra_opt.preemption.heuristics.drain import FewestPodsFirst
     from lyra_opt.preemption.heuristics.kai import KAI
     from lyra_opt.preemption.heuristics.karpenter import Karpenter
     from lyra_opt.preemption.heuristics.kubernetes import KubeGang, KubePods
     from lyra_opt.preemption.heuristics.kueue import Kueue
+    from lyra_opt.preemption.heuristics.slurm import Slurm
     from lyra_opt.preemption.heuristics.volcano import VolcanoGang, VolcanoGangTrim
 
     return _by_problem(
+        Exact,
         KubePods,
         KubeGang,
         VolcanoGang,
         VolcanoGangTrim,
         Kueue,
         KAI,
+        Slurm,
         Karpenter,
         FewestPodsFirst,
     )
@@ -152,9 +156,11 @@ def _preemption_solvers() -> Objects:
 
 def _preemption_models() -> Objects:
     """Return the exact models for preemption that other libraries solve."""
+    from lyra_opt.core.solver import Solver
+    from lyra_opt.formulations.preemption import cpsat_model, mathopt_model, pulp_model
     from lyra_opt.formulations.preemption.brute_force import BruteForce
 
-    return _by_problem(BruteForce)
+    return _by_problem(BruteForce, *_all_of(Solver, cpsat_model, mathopt_model, pulp_model))
 
 
 def _reclaim_solvers() -> Objects:
