@@ -101,6 +101,12 @@ def test_solutions_survive():
     assert (solution, claims["objective"]) == (BEST, 5)
 
 
+def test_keys_of_the_demand_are_listed():
+    """The page and ``schema --keys`` list the keys of a table that may be null."""
+    paths = {row.path for row in PROBLEM.keys(PROBLEM.instance_format)}
+    assert {"demand", "demand.shapes[].count", "gangs[].pods[].node"} <= paths
+
+
 def test_graph():
     """Nodes and gangs are joined where they meet."""
     graph = example().to_networkx()
