@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.core.stopwatch import within_time
-from lyra_opt.preemption.heuristics.base import REQUIRED_LEVEL, Imitation, PreemptionHeuristic
+from lyra_opt.preemption.heuristics.base import (
+    REQUIRED_LEVEL,
+    Imitation,
+    PreemptionHeuristic,
+    pods_in,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,6 +120,8 @@ def _select(state: State) -> Integers:
     demand = state.instance.demand
     assert demand is not None
     room, missing = state.room[0], int(state.missing()[0])
+    if demand.shapes[0].max_per_node is None:  # a node counts with more tasks than are missing
+        room = np.where(room > 0, pods_in(state.free, state.index.shape_request[0]), 0)
     tasks = np.zeros_like(room)
     has_level = demand.level is not None
     groups = list(_domains(state) if has_level else _runs(room))
