@@ -132,7 +132,7 @@ class _PodByPod:
         fitting = self._sampled(is_open & (self._free >= request).all(axis=1))
         if len(fitting):
             scores = self._scores.of(shape, fitting)
-            node = self._any_of(fitting[scores == scores.max()])
+            node = int(self._rng.choice(fitting[scores == scores.max()]))
             self._scores.add(shape, node)
         else:
             chosen = self._preempt(shape, is_open & (self._most >= request).all(axis=1))
@@ -144,9 +144,6 @@ class _PodByPod:
             self._plans.pop((other, node), None)
         self._state.place(shape, node)
         return True
-
-    def _any_of(self, nodes: Sequence[int]) -> int:
-        return int(nodes[int(self._rng.integers(len(nodes)))])
 
     def _sampled(self, fits: np.ndarray) -> Integers:
         """Return the fitting nodes that are scored: the first ones from a moving start."""
@@ -168,7 +165,9 @@ class _PodByPod:
         offset = int(self._rng.integers(len(possible)))
         plans: dict[int, _Plan] = {}
         for node in within_time(np.roll(possible, -offset).tolist(), every=100):
-            plan = self._plan(shape, node)
+            if (shape, node) not in self._plans:
+                self._plans[shape, node] = self._victims_on(shape, node)
+            plan = self._plans[shape, node]
             if plan is not None:
                 plans[node] = plan
                 if len(plans) >= enough and any(not each.key[0] for each in plans.values()):
@@ -176,17 +175,11 @@ class _PodByPod:
         if not plans:
             return None
         best = min(plan.key for plan in plans.values())
-        node = self._any_of([node for node, plan in plans.items() if plan.key == best])
+        node = int(self._rng.choice([node for node in plans if plans[node].key == best]))
         for group, count in plans[node].victims:
             # Victims of an earlier pod are still present and can be chosen again.
             self._state.evict(group, max(0, count - int(self._state.lost[group])))
         return node
-
-    def _plan(self, shape: int, node: int) -> _Plan | None:
-        key = (shape, node)
-        if key not in self._plans:
-            self._plans[key] = self._victims_on(shape, node)
-        return self._plans[key]
 
     def _victims_on(self, shape: int, node: int) -> _Plan | None:
         """Return the victims on a node; None if the pod does not fit or needs none."""
@@ -324,18 +317,16 @@ def _protected_units(instance: Instance, order: Sequence[int]) -> set[int]:
     """
     budgets = _pod_budgets(instance)
     left = [most for _, most in budgets]
-    found = set()
-    for gang in order:
-        for _ in range(instance.gangs[gang].size):
-            for each, (gangs, _most) in enumerate(budgets):
-                if gang in gangs:
-                    left[each] -= 1
-                    if left[each] < 0:
-                        found.add(gang)
-                        break
-            if gang in found:
-                break
-    return found
+
+    def breaks_one(gang: int) -> bool:
+        mine = [each for each, (gangs, _) in enumerate(budgets) if gang in gangs]
+        for each in mine * instance.gangs[gang].size:
+            left[each] -= 1
+            if left[each] < 0:
+                return True
+        return False
+
+    return {gang for gang in order if breaks_one(gang)}
 
 
 def _nodes_to_score(nodes: int) -> int:
