@@ -376,18 +376,26 @@ class _Cluster:
         score = np.zeros(len(self.free), dtype=np.int64)
         assert demand is not None
         if demand.level is not None:
-            need = (wanted[:, None] * index.shape_request).sum(axis=0)
-            inside = [index.domain == domain for domain in range(index.domains)]
-            inside.sort(key=lambda nodes: -_share(need, self.free[nodes].sum(axis=0)))
+            has_domain = index.domain >= 0
+            domain, free = index.domain[has_domain], self.free[has_domain]
             request = index.shape_request[wanted > 0]
-            for nodes in inside:
-                room = pods_in(self.free[nodes], request.max(axis=0)).sum()
-                if len(request) > 1 or room >= wanted.sum():
-                    yield nodes, score
-            for position, nodes in enumerate(inside, 1):
-                score[nodes] = position * TOPOLOGY_SCORES // len(inside)
+            room = np.bincount(domain, weights=pods_in(free, request.max(axis=0)))
+            order = np.argsort(-self._shares(wanted, domain, free), kind="stable")
+            for each in order[(room[order] >= wanted.sum()) | (len(request) > 1)]:
+                yield index.domain == each, score
+            score[has_domain] = (np.argsort(order) + 1)[domain] * TOPOLOGY_SCORES // len(order)
         if demand.level is None or not demand.is_level_required:
             yield np.ones(len(self.free), dtype=bool), score
+
+    def _shares(self, wanted: Integers, domain: Integers, free: Integers) -> np.ndarray:
+        """Return the largest share of free resources that pods need in each domain, or 1000."""
+        need = (wanted[:, None] * self.index.shape_request).sum(axis=0)
+        shares = np.zeros(self.index.domains)
+        for resource in np.flatnonzero(need):
+            held = np.bincount(domain, weights=free[:, resource])
+            share = np.where(held > 0, need[resource] / np.maximum(held, 1), 1000.0)
+            shares = np.maximum(shares, share)
+        return shares
 
 
 def _packed_column(instance: Instance, request: Integers) -> int:
@@ -396,9 +404,3 @@ def _packed_column(instance: Instance, request: Integers) -> int:
     requested = [name for name, amount in zip(names, request, strict=True) if amount] or names
     preferred = [name for name in ("gpu", "cpu") if name in requested]
     return names.index([*preferred, *requested][0])
-
-
-def _share(need: Integers, free: Integers) -> float:
-    """Return the largest share of the free resources that is needed; 1000 without any."""
-    shares = [1000.0 if free[r] <= 0 else need[r] / free[r] for r in np.flatnonzero(need)]
-    return max(shares, default=0.0)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lyra_opt.preemption.heuristics.base import State
-    from lyra_opt.preemption.index import Flags, Integers
+    from lyra_opt.preemption.index import Flags
 
 MOST_DOMAINS = 8
 """The number of candidate domains that Volcano examines by default."""
@@ -65,8 +65,9 @@ class VolcanoGang(PreemptionHeuristic):
     is the only domain. In a domain, each gang that may lose pods has up to two bundles. The SAFE
     bundle holds pods above its minimum, first groups first. The WHOLE bundle holds its other pods
     in the domain. SAFE bundles come before WHOLE bundles, then lower priority, later start, and
-    the last gang in the file. Bundles are evicted until the free and freed resources of the domain
-    cover the demand and the pending pods can be placed. The first domain that succeeds is chosen.
+    the last gang in the file. Bundles are evicted until the pending pods can be placed; the program
+    tries this as soon as the free and freed resources of the domain cover the demand in sum. The
+    first domain that succeeds is chosen.
 
     Notes
     -----
@@ -93,26 +94,23 @@ class VolcanoGang(PreemptionHeuristic):
 
     def choose(self, state: State, rng: np.random.Generator) -> bool:  # noqa: ARG002
         """Evict bundles in the first domain where this makes room."""
-        need = (state.wanted[:, None] * state.index.shape_request).sum(axis=0)
-        for is_inside in _domains(state, need):
+        for is_inside in _domains(state):
             trial = state.copy()
-            if self._makes_room(trial, need, is_inside):
+            if self._makes_room(trial, is_inside):
                 state.become(trial)
                 return True
         return False
 
-    def _makes_room(self, trial: State, need: Integers, is_inside: Flags) -> bool:
-        available = trial.free[is_inside].sum(axis=0)
+    def _makes_room(self, trial: State, is_inside: Flags) -> bool:
         for bundle in _bundles(trial, is_inside):
             require_time()
             is_trimmed = self.trims and not bundle.is_whole
             for group, count in bundle.pods:
                 for step in [1] * count if is_trimmed else [count]:
                     trial.evict(group, step)
-                    available += step * trial.index.group_request[group]
-                    if is_trimmed and (available >= need).all() and trial.fits():
+                    if is_trimmed and trial.fits():
                         return True
-            if not is_trimmed and (available >= need).all() and trial.fits():
+            if not is_trimmed and trial.fits():
                 return True
         return False
 
@@ -138,13 +136,14 @@ class VolcanoGangTrim(VolcanoGang):
     trims = True
 
 
-def _domains(state: State, need: Integers) -> Iterator[Flags]:
-    """Yield, for each domain whose capacity covers the need, whether each node is in it."""
+def _domains(state: State) -> Iterator[Flags]:
+    """Yield, for each domain whose capacity covers the demand, whether each node is in it."""
     demand, index = state.instance.demand, state.index
     assert demand is not None
     if demand.level is None or not demand.is_level_required:
         yield np.ones(len(index.domain), dtype=bool)
         return
+    need = (state.wanted[:, None] * index.shape_request).sum(axis=0)
     capacity = index.free.copy()
     np.add.at(capacity, index.group_node, index.group_count[:, None] * index.group_request)
     inside = (index.domain == domain for domain in range(index.domains))

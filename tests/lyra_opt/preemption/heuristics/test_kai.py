@@ -40,14 +40,35 @@ def test_a_gang_that_needs_all_nodes_drains_them():
     assert len(victims(KAI(), instance)) == 44
 
 
-@pytest.mark.parametrize(("moves", "lost"), [("victims", {}), ("none", {"small": 1})])
-def test_a_victim_placed_elsewhere_is_moved_or_lost(moves, lost):
-    # by_pod_solver.go: victims are allocated again, on any node
-    kept = gang("kept", "m", is_protected=True)
-    instance = cluster(
-        {"n": 2, "m": 2}, gang("small", "n"), kept, moves=moves, demand=pending(1, 2)
-    )
+@pytest.mark.parametrize(("moves", "lost"), [("victims", {"e": 2}), ("none", {"e": 3, "f": 1})])
+def test_node_local_victims_are_placed_again_or_lost(moves, lost):
+    # nodelocalgreedy/generator.go takes all given pods of the gangs on a node; of a gang below its
+    # minimum only the minimum is placed again (by_pod_solver.go, allocation_info.go)
+    elastic = gang("e", "m", "n", "k", min_pods=1, start_s=1)
+    gpus = {"m": 2, "n": 1, "k": 1, "o": 1}
+    instance = cluster(gpus, elastic, gang("f", "m"), moves=moves, demand=pending(1, 2))
     assert victims(KAI(), instance) == lost
+
+
+@pytest.mark.parametrize(
+    ("gpus", "priority", "targets"),
+    [({"a": 2, "b": 2}, 0, ["c", "c"]), ({"a": 4}, 0, ["c"]), ({"a": 4}, 20, None)],
+)
+def test_victims_are_placed_by_priority_and_prefer_nodes_with_idle_room(gpus, priority, targets):
+    # nodeavailability.go before nodeplacement/pack.go; order of jobs in actions/common/action.go
+    whole = gang("whole", *gpus, gpus=2, priority=priority)
+    demand = pending(1, gpus["a"], level="rack")
+    racks = "r" * len(gpus) + "--"
+    instance = cluster(gpus | {"d": 9, "c": 5}, whole, racks=racks, moves="any", demand=demand)
+    solution = answer(KAI(), instance)
+    assert (solution and [each.to for each in solution.moved_pods]) == targets
+
+
+def test_consolidation_loses_nobody():
+    # consolidation.go, allPodsReallocated
+    kept = gang("kept", "n", is_protected=True, start_s=1)
+    instance = cluster({"n": 1, "m": 1}, kept, gang("low", "m"), moves="any", demand=pending(1))
+    assert victims(KAI(), instance) == {"low": 1}
 
 
 @pytest.mark.parametrize(("is_required", "nodes"), [(True, {"n"}), (False, {"n", "m"})])
