@@ -108,5 +108,5 @@ def _decision(record: JsonObject, objective: Sequence[str]) -> Decision:
         program=decided["program"],
         mode=decided["mode"],
         instance=instance,
-        solution=Solution.of_counts(instance, lost=lost, placed=placed),
+        solution=Solution.of_counts(instance, lost=lost.tolist(), placed=placed),
     )

@@ -59,9 +59,7 @@ def main(
     parser.add_argument("instances", nargs="+", type=Path, help="files of preemption instances")
     parser.add_argument("--gangs", action="store_true", help="create PodGroups (Kubernetes)")
     given = parser.parse_args()
-    instances = [PROBLEM.parse_instance(read_json_object(path)) for path in given.instances]
-    for instance in instances:
-        _require_recordable(instance)
+    instances = [_recordable(read_json_object(path)) for path in given.instances]
     lines = []
     with TemporaryFolder() as folder:
         for instance, decision in record_all(instances, folder, given.gangs):
@@ -72,7 +70,9 @@ def main(
     given.out.write_bytes(gzip_bytes("".join(lines).encode()))
 
 
-def _require_recordable(instance: Instance) -> None:
+def _recordable(document: JsonObject) -> Instance:
+    instance = PROBLEM.parse_instance(document)
+    assert isinstance(instance, Instance)
     demand, index = instance.demand, instance.index
     if (
         demand is None
@@ -91,3 +91,4 @@ def _require_recordable(instance: Instance) -> None:
             "GPUs, and no level, moves, budgets, protected gangs or nodes to empty"
         )
         raise UserError(f"instance {instance.name!r} cannot be recorded: {rule}")
+    return instance

@@ -178,7 +178,7 @@ def record(plane: ControlPlane, instance: Instance) -> JsonObject:
             plane.ask("DELETE", f"{CLASSES}/p{rank}")
         plane.create(CLASSES, f"p{rank}", value=level)
     for position, node in enumerate(instance.nodes):
-        has = {**_quantities(NODE_HAS | node.capacity), "pods": "110"}
+        has = {**_quantities({**NODE_HAS, **node.capacity}), "pods": "110"}
         ready = [{"type": "Ready", "status": "True"}]
         status = {"capacity": has, "allocatable": has, "conditions": ready}
         plane.create(NODES, f"n{position}", status=status)
