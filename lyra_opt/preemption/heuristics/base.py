@@ -218,7 +218,7 @@ class State:
 
     def missing(self) -> Integers:
         """Return the number of wanted pods of each shape that are not placed yet, (S,)."""
-        return np.maximum(self.wanted - self.placed.sum(axis=1), 0)
+        return np.asarray(np.maximum(self.wanted - self.placed.sum(axis=1), 0))
 
     def possible_areas(self) -> Iterator[int]:
         """Yield the areas where each shape on its own has room for its missing pods."""
@@ -282,7 +282,8 @@ class State:
         return [int(shape) for shape in np.argsort(-shares, kind="stable")]
 
     def _held_at_first(self) -> Integers:
-        return (self.index.group_request * self.index.group_count[:, None]).sum(axis=0)
+        held = self.index.group_request * self.index.group_count[:, None]
+        return np.asarray(held.sum(axis=0))
 
     def _shift(self, group: int, count: int) -> None:
         """Lose `count` pods of a group that stay; a negative count takes them back."""
@@ -330,7 +331,7 @@ def pods_in(free: Integers, request: Integers) -> Integers:
     needs = np.flatnonzero(request)
     if len(needs) == 0:
         return np.full(free.shape[:-1], _MANY, dtype=np.int64)
-    return (free[..., needs] // request[needs]).min(axis=-1)
+    return np.asarray((free[..., needs] // request[needs]).min(axis=-1))
 
 
 class PreemptionHeuristic(HeuristicSolver):
@@ -452,7 +453,7 @@ def _place_more(state: State) -> None:
 def _result(state: State) -> SolveResult[Solution]:
     solution = Solution.of_counts(
         state.instance,
-        lost=state.lost,
+        lost=state.lost.tolist(),
         placed=state.placed,
         moved=[(group, node, count) for (group, node), count in state.moved.items()],
         emptied=state.emptied,

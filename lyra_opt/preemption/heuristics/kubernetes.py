@@ -149,7 +149,7 @@ class _PodByPod:
         """Return the fitting nodes that are scored: the first ones from a moving start."""
         nodes = len(fits)
         order = (self._start + np.arange(nodes)) % nodes
-        found = order[fits[order]]
+        found: Integers = order[fits[order]]
         enough = _nodes_to_score(nodes)
         if len(found) > enough:
             self._start = int(found[enough])
@@ -368,7 +368,7 @@ class _Scores:
         """Return the score of each node for a pod of a shape; the largest is best."""
         capacity = self._capacity[nodes]
         if not capacity.any():
-            return -self._pods[nodes]
+            return np.asarray(-self._pods[nodes])
         request = self._index.shape_request[shape, self._columns]
         scores = least_allocated(self._assumed[nodes] + self._at_least(request), capacity)
         if request.any():

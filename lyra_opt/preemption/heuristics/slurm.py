@@ -122,7 +122,7 @@ def _select(state: State) -> Integers:
     room, missing = state.room[0], int(state.missing()[0])
     if demand.shapes[0].max_per_node is None:  # a node counts with more tasks than are missing
         room = np.where(room > 0, pods_in(state.free, state.index.shape_request[0]), 0)
-    tasks = np.zeros_like(room)
+    tasks: Integers = np.zeros_like(room)
     has_level = demand.level is not None
     groups = list(_domains(state) if has_level else _runs(room))
     while missing:
