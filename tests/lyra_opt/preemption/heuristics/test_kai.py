@@ -32,6 +32,21 @@ def test_an_elastic_gang_gives_one_pod_at_a_time(pods, gpus, lost):
     }
 
 
+@pytest.mark.parametrize(
+    ("gangs", "freed"),
+    [
+        ([gang("old", "n", start_s=1), gang("new", "m", start_s=2)], "m"),
+        ([gang("more", "n", priority=1, start_s=2), gang("less", "m", start_s=1)], "m"),
+        ([gang("elastic", "n", "m", min_pods=1), gang("new", "o", start_s=2)], "m"),
+    ],
+)
+def test_the_order_of_victims(gangs, freed):
+    # plugins/priority and elastic, reversed; eviction_info.go takes the last pod
+    nodes = {group.node: 1 for each in gangs for group in each.pods}
+    instance = cluster(nodes, *gangs, demand=pending(1))
+    assert [each.node for each in answer(KAI(), instance).placements] == [freed]
+
+
 def test_a_gang_that_needs_all_nodes_drains_them():
     # preempt_gang_full_drain_test.go, issue 1591: 11 nodes with four victims each
     gpus = {f"node{number}": 4 for number in range(11)}
