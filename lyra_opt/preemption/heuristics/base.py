@@ -23,7 +23,9 @@ SEVERAL_SHAPES = "several shapes of pending pods"
 REQUIRED_LEVEL = "a required level"
 EMPTY_NODES = "nodes to be emptied"
 
-NOTHING_FOUND = "the rule finds no victims that make room; this does not prove that there are none"
+NOTHING_FOUND = (
+    "the rule finds no victims that make room; this does not prove that no such victims exist"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +52,7 @@ class Imitation:
 
 
 def imitations() -> dict[str, Imitation]:
-    """Return what each registered preemption solver imitates, by name; our own are left out."""
+    """Return the imitated program of each registered solver by name, without rules of our own."""
     found = {}
     for _, name in solver_names("preemption"):
         imitates = getattr(find_solver("preemption", name), "imitates", None)

@@ -377,7 +377,7 @@ class _Scores:
 
 
 def least_allocated(requested: Integers, capacity: Integers) -> Integers:
-    """Return the mean share of free resources in per cent, rounded down twice, (N,).
+    """Return the mean share of free resources from 0 to 100, rounded down twice, (N,).
 
     Source: ``framework/plugins/noderesources/least_allocated.go``.
     """
