@@ -46,8 +46,7 @@ class KAI(PreemptionHeuristic):
     This is an imitation of the actions consolidation and preempt of KAI-Scheduler with the
     generators node-local greedy and multi-node gang. It is written from the code and is unchecked
     against the real program. It leaves out fair share and the order of queues, subgroups, minimum
-    run times, the scores of other plug-ins, search budgets in seconds, and filters that only save
-    time.
+    run times, the scores of other plug-ins, and search budgets in seconds.
 
     Victims come in a fixed order: lower priority, gangs above their minimum first, later start,
     last in the file. A gang above its minimum gives its last pod; then it is sorted in again. A
@@ -73,8 +72,8 @@ class KAI(PreemptionHeuristic):
     imitation draws them at random. In consolidation the pending gang takes its turn by priority,
     and counts as the newest gang; in preemption it comes first.
     Complexity O(log(pending pods) * pods * nodes) simulations of O(pods * nodes) in the worst case,
-    so a time limit is advisable for large clusters. Guarantee: none; even an obvious set can be
-    missed, because a generator proposes no set that is smaller than the newest victims.
+    so a time limit is advisable for large clusters. Guarantee: none. The rule can miss
+    a set that exists, and it accepts the first set that works, whatever the set costs.
     """
 
     name = "kai"
