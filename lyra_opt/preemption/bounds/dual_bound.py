@@ -103,6 +103,7 @@ class Relaxation:
                 domains=domains,
                 is_open=np.ones(len(domain), dtype=bool),
                 loss=scaled.loss,
+                own=scaled.own,
                 pod=scaled.pod,
                 pods=scaled.pods,
             )
@@ -131,10 +132,11 @@ def _demands(instance: Instance, least: IntArray) -> Iterator[tuple[IntArray, in
 class ScaledCosts:
     """Encoded costs as small integers: `scale` units stand for `divisor` units of the objective.
 
-    `loss`, `pod` and `pods` are those of `lyra_opt.preemption.bounds.prices.Task`.
+    `loss`, `own`, `pod` and `pods` are those of `lyra_opt.preemption.bounds.prices.Task`.
     """
 
     loss: IntArray
+    own: IntArray
     pod: IntArray
     pods: IntArray
     scale: int
@@ -158,10 +160,12 @@ class ScaledCosts:
         )
         gang = index.group_gang
         surplus = np.where(index.may_lose, index.size - index.min_pods, 0)[gang]
+        own = lost_pod * index.group_count
         move = np.where(index.may_move[gang], move[gang], INFINITE)
         lost_pod = np.where(surplus > 0, lost_pod, INFINITE)
         return cls(
             loss=np.where(index.may_lose, loss, INFINITE),
+            own=own,
             pod=np.minimum(move, lost_pod),
             pods=np.where(
                 index.may_move[gang], index.group_count, np.minimum(index.group_count, surplus)

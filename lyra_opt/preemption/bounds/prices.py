@@ -1,9 +1,10 @@
 r"""A lower bound on the cost of making room for pods of one shape, from prices of nodes.
 
 A gang that holds several nodes costs as much for one of them as for all. The bound splits its cost
-into equal parts, one for each of its pod groups in the domain. Each node then has a cost phi(t) of
-making room for t pods, which does not depend on other nodes: a knapsack. If a domain must hold d
-pods, every price p >= 0 per pod proves that its cost is at least
+over its pod groups in the domain: each has the cost of its own pods, such as their GPUs, and an
+equal part of the rest. Each node then has a cost phi(t) of making room for t pods, which does not
+depend on other nodes: a knapsack. If a domain must hold d pods, every price p >= 0 per pod proves
+that its cost is at least
 
     p d + sum over its nodes of min over t of (phi(t) - p t).
 
@@ -54,8 +55,9 @@ class Task:
     is_open
         Whether pods of gangs on the node can be lost or move; otherwise only its free capacity
         counts, (N,).
-    loss
-        Cost of losing a gang whole, (G,); `INFINITE` if it is not lost.
+    loss, own
+        Cost of losing a gang whole, (G,), `INFINITE` if it is not lost, and the part of this cost
+        that is due to the pods of a group, (K,).
     pod, pods
         Cost of a pod of a group that is lost without the gang or moves, and the largest number of
         such pods, (K,).
@@ -69,6 +71,7 @@ class Task:
     domains: int
     is_open: Flags
     loss: IntArray
+    own: IntArray
     pod: IntArray
     pods: IntArray
 
@@ -83,8 +86,9 @@ class Prices:
         Least cost of each domain, (D,); `INFINITE` if it cannot hold the pods.
     nodes, room
         The nodes that can hold pods, and their numbers of pods, (M,).
-    excess
-        How much the bound of the domain rises if the node holds t pods, (M, T + 1).
+    cost, excess
+        Least cost of making room for t pods on a node, and how much the bound of its domain rises
+        if it holds t pods, (M, T + 1).
     chosen
         Number of pods on each node at the price of its domain, (M,).
     items
@@ -94,6 +98,7 @@ class Prices:
     bound: IntArray
     nodes: IntArray
     room: IntArray
+    cost: IntArray
     excess: IntArray
     chosen: IntArray
     items: Items
@@ -121,6 +126,30 @@ class Prices:
             missing = task.wanted - int(placed.sum())
         found = np.zeros(len(task.limit), dtype=np.int64)
         found[self.nodes] = placed
+        return found
+
+    def more_than(self, free: IntArray) -> Flags:
+        """Return which numbers of pods are possible and above those that `free`, (N,), holds."""
+        pods = np.arange(self.cost.shape[1])
+        return (pods > free[self.nodes, None]) & (pods <= self.room[:, None])
+
+    def components(self, free: IntArray, price: int) -> Flags:
+        """Return the nodes joined by gangs to one that makes room below a price per pod, (N,).
+
+        `free` is the number of pods that each node holds without losses, (N,).
+        """
+        more = np.arange(self.cost.shape[1]) - free[self.nodes, None]
+        inside = (self.more_than(free) & (self.cost < price * more)).any(axis=1)
+        row, gang = self.items.row, self.items.gang
+        while True:
+            joined = np.zeros(int(gang.max(initial=0)) + 1, dtype=bool)
+            joined[gang[inside[row]]] = True
+            before = int(inside.sum())
+            inside[row[joined[gang]]] = True
+            if int(inside.sum()) == before:
+                break
+        found = np.zeros(len(free), dtype=bool)
+        found[self.nodes[inside]] = True
         return found
 
 
@@ -158,8 +187,8 @@ class Items:
 
     Parameters
     ----------
-    group, row
-        Pod group and position of the node, (I,).
+    group, gang, row
+        Pod group, its gang and position of the node, (I,).
     rank
         Position of the item on its node, (I,).
     amount, pods, pod, whole
@@ -168,6 +197,7 @@ class Items:
     """
 
     group: IntArray
+    gang: IntArray
     row: IntArray
     rank: IntArray
     request: IntArray
@@ -186,17 +216,20 @@ class Items:
         groups = groups[np.argsort(place[index.group_node[groups]], kind="stable")]
         row, gang = place[index.group_node[groups]], index.group_gang[groups]
         part = gang * task.domains + task.domain[index.group_node[groups]]
-        parts = np.bincount(part)[part] if len(part) else part
-        loss = task.loss[gang]
+        _, place, parts = np.unique(part, return_inverse=True, return_counts=True)
+        own = np.zeros(len(parts), dtype=np.int64)
+        np.add.at(own, place, task.own[groups])
+        rest = np.maximum(0, task.loss[gang] - own[place]) // parts[place]
         return cls(
             group=groups,
+            gang=gang,
             row=row,
             rank=np.arange(len(row)) - np.searchsorted(row, row),
             request=index.group_request[groups],
             count=index.group_count[groups],
             pods=task.pods[groups],
             pod=task.pod[groups],
-            whole=np.where(loss < INFINITE, loss // np.maximum(1, parts), INFINITE),
+            whole=np.where(task.loss[gang] < INFINITE, task.own[groups] + rest, INFINITE),
         )
 
     def cost(self, resource: int, need: IntArray) -> IntArray:
@@ -249,6 +282,7 @@ def _bounded(task: Task, nodes: IntArray, room: IntArray, cost: IntArray, items:
         bound=np.where(total < task.wanted, INFINITE, np.maximum(0, bound)),
         nodes=nodes,
         room=room,
+        cost=cost,
         excess=value - least[:, None],
         chosen=value.argmin(axis=1),
         items=items,

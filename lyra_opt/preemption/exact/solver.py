@@ -16,15 +16,21 @@ from lyra_opt.preemption.checker import check
 from lyra_opt.preemption.costs import Costs
 from lyra_opt.preemption.counting import Verdict, count, node_room, required_domains
 from lyra_opt.preemption.exact.model import Model, Scope
-from lyra_opt.preemption.exact.start import first_plan, put_back
+from lyra_opt.preemption.exact.start import first_plan, losses_for, put_back
 from lyra_opt.preemption.instance import Moves
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from lyra_opt.core.result import Limits
     from lyra_opt.core.solver import Observer
+    from lyra_opt.preemption.bounds.prices import Prices, Task
     from lyra_opt.preemption.counting import Counting
     from lyra_opt.preemption.exact.plan import Plan
     from lyra_opt.preemption.instance import Instance, Solution
+
+    IntArray = NDArray[np.int64]
+    Flags = NDArray[np.bool_]
 
 KEPT = 0.9
 """Nodes are removed again as long as more than a tenth of them can be removed."""
@@ -195,42 +201,90 @@ class _Search:
         is_single = len(known.least) == 1 and bool(known.least[0])
         return is_single and known.is_all and not self._instance.index.may_move.any()
 
+    def _put_back(self, placed: IntArray) -> Plan | None:
+        return put_back(self._instance, self._loss, self._lost_pod, placed[None, :])
+
+    @property
+    def _is_exchangeable(self) -> bool:
+        """Whether only costs of gangs and pods matter, so that cheaper nodes can replace others."""
+        instance, terms = self._instance, self._instance.terms.terms
+        is_plain = not instance.budgets and all(term.name != "extra_domains" for term in terms)
+        return is_plain and not instance.empty_nodes and not instance.index.must_be_empty.any()
+
     def _reduced(self, domain: int, scope: Scope) -> Scope:
-        """Return the scope without nodes on which no better solution makes room."""
-        instance, index = self._instance, self._instance.index
+        """Return the scope without nodes on which no better solution makes room.
+
+        A node is removed if the bound of the solutions that make room there reaches the incumbent.
+        """
+        index = self._instance.index
         task, scaled = self._relaxation.tasks[0]
         task = replace(task, domain=np.where(task.domain == domain, 0, -1), domains=1)
-        free = node_room(instance, 0, index.free)
+        free = np.where(task.domain == 0, node_room(self._instance, 0, index.free), 0)
         while True:
             found = prices(task)
             if found is None:
                 return scope
-            self._raise_bound(
-                domain, self._relaxation.constant + scaled.encoded(int(found.bound[0]))
-            )
-            placed = found.placement(task)[None, :]
-            self._offer(put_back(instance, self._loss, self._lost_pod, placed))
+            bound = int(found.bound[0])
+            self._raise_bound(domain, self._relaxation.constant + scaled.encoded(bound))
+            self._offer(self._put_back(found.placement(task)))
+            supply, price = self._supply(task, found, free)
+            if price < INFINITE:
+                self._offer(self._put_back(free + supply))
             if self._code is None or self._is_settled(domain):
                 return scope
             limit = (self._code - 1 - self._relaxation.constant) * scaled.scale // scaled.divisor
-            pods = np.arange(found.excess.shape[1])
-            makes_room = (pods > free[found.nodes, None]) & (pods <= found.room[:, None])
             is_open = np.zeros_like(task.is_open)
-            is_open[found.nodes] = (makes_room & (found.excess + found.bound <= limit)).any(axis=1)
+            more = found.more_than(free)
+            is_open[found.nodes] = (more & (found.excess + bound <= limit)).any(axis=1)
             is_open &= task.is_open
             before = int(task.is_open.sum())
-            task = replace(
-                task, is_open=is_open, loss=np.where(task.loss <= limit, task.loss, INFINITE)
-            )
+            loss = np.where(task.loss <= limit, task.loss, INFINITE)
+            task = replace(task, is_open=is_open, loss=loss)
             if is_open.sum() >= KEPT * before:
                 break
-        in_play = (
-            is_open | index.must_be_empty | (index.can_be_chosen_empty & (instance.empty_nodes > 0))
+        price = -(-price * scaled.scale // scaled.divisor)
+        if self._is_exchangeable and price <= limit:
+            is_open &= supply | found.components(free, price)
+        leaves = index.must_be_empty | (
+            index.can_be_chosen_empty & (self._instance.empty_nodes > 0)
         )
         may_lose = np.zeros_like(scope.may_lose)
-        may_lose[index.group_gang[in_play[index.group_node]]] = True
-        return replace(
-            scope,
-            allowed=scope.allowed & (is_open | (free > 0)),
-            may_lose=may_lose & scope.may_lose,
-        )
+        may_lose[index.group_gang[(is_open | leaves)[index.group_node]]] = True
+        allowed = scope.allowed & (is_open | (free > 0))
+        return replace(scope, allowed=allowed, may_lose=may_lose & scope.may_lose)
+
+    def _supply(self, task: Task, found: Prices, free: IntArray) -> tuple[Flags, int]:
+        """Return nodes with room for one more pod each, as many as lack room, and their price.
+
+        Gangs on these nodes hold nothing else, so that the cost of a node is exact and independent
+        of other nodes. The price is the largest of the costs; `INFINITE` if there are too few.
+
+        A gang on several nodes joins them into a component of the nodes that a solution uses. If no
+        node of a component makes room for less than the price for each pod, nodes of the supply can
+        replace the component. So an optimal solution exists on the supply and the components with a
+        cheaper node.
+        """
+        index = self._instance.index
+        wanted = task.wanted - int(free.sum())
+        is_alone = index.first_group[1:] - index.first_group[:-1] == 1
+        is_local = task.is_open[found.nodes] & found.more_than(free).any(axis=1)
+        is_local[found.items.row[~is_alone[index.group_gang[found.items.group]]]] = False
+        rows = np.flatnonzero(is_local)
+        rows = rows[np.argsort(found.cost[rows, free[found.nodes[rows]] + 1], kind="stable")]
+        nodes = found.nodes[rows[: max(0, 2 * wanted)]]
+        supply = np.zeros(len(free), dtype=bool)
+        if not 0 < wanted <= len(nodes):
+            return supply, INFINITE
+        placed = np.zeros_like(free)
+        placed[nodes] = free[nodes] + 1
+        lost = losses_for(self._instance, self._loss, self._lost_pod, placed[None, :], supply)
+        assert lost is not None
+        groups = np.flatnonzero(lost)
+        gang = index.group_gang[groups]
+        whole = index.size[gang] - lost[groups] < index.min_pods[gang]
+        cost = np.zeros(len(free), dtype=self._loss.dtype)
+        pods = self._lost_pod[groups] * lost[groups]
+        np.add.at(cost, index.group_node[groups], np.where(whole, self._loss[gang], pods))
+        nodes = nodes[np.argsort(cost[nodes], kind="stable")][:wanted]
+        supply[nodes] = True
+        return supply, int(cost[nodes[-1]])

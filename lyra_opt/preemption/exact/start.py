@@ -19,12 +19,10 @@ if TYPE_CHECKING:
 
 
 def put_back(instance: Instance, loss: Any, lost_pod: Any, placed: IntArray) -> Plan | None:
-    """Return a plan that places the pending pods as given and loses no gang needlessly.
+    """Return a plan that places the pending pods as given, with the losses of `losses_for`.
 
-    All gangs that may be lost leave the nodes on which the pods do not fit, and the nodes to be
-    emptied. Then the dearest gang returns first, and of equally dear gangs the smallest: whole, or
-    without pods above its minimum, or not at all. None if that makes no room, or breaks a budget.
-    Time O(pod groups on these nodes * resources).
+    The cheapest nodes without pending pods are chosen to be emptied. None if that is not possible,
+    or breaks a hard budget.
 
     Parameters
     ----------
@@ -38,6 +36,26 @@ def put_back(instance: Instance, loss: Any, lost_pod: Any, placed: IntArray) -> 
     by_cost = _emptiable(instance, loss)[0]
     chosen = by_cost[~placed.any(axis=0)[by_cost]][: instance.empty_nodes]
     closed[chosen] = True
+    if (placed.sum(axis=1) < index.shape_min).any() or len(chosen) < instance.empty_nodes:
+        return None
+    lost = losses_for(instance, loss, lost_pod, placed, closed)
+    if lost is None:
+        return None
+    plan = Plan(lost=lost, placed=placed, emptied=tuple(chosen.tolist()))
+    return plan if plan.keeps_budgets(instance) else None
+
+
+def losses_for(
+    instance: Instance, loss: Any, lost_pod: Any, placed: IntArray, closed: NDArray[np.bool_]
+) -> IntArray | None:
+    """Return the number of lost pods of each group that makes room for given pods, (K,).
+
+    All gangs that may be lost leave the nodes on which the pods do not fit, and the closed nodes,
+    (N,). Then the dearest gang returns first, and of equally dear gangs the smallest: whole, or
+    without pods above its minimum, or not at all. None if that makes no room. Time O(pod groups on
+    these nodes * resources).
+    """
+    index = instance.index
     left = index.free - (placed[:, :, None] * index.shape_request[:, None, :]).sum(axis=0)
     is_tight = (left < 0).any(axis=1) | closed
     leaves = is_tight[index.group_node] & index.may_lose[index.group_gang]
@@ -48,9 +66,7 @@ def put_back(instance: Instance, loss: Any, lost_pod: Any, placed: IntArray) -> 
         index.group_count[groups],
     )
     np.add.at(left, node, index.group_request[groups] * count[:, None])
-    is_stuck = (closed[index.group_node] & ~leaves).any()
-    is_short = (placed.sum(axis=1) < index.shape_min).any() or len(chosen) < instance.empty_nodes
-    if (left < 0).any() or is_stuck or is_short:
+    if (left < 0).any() or (closed[index.group_node] & ~leaves).any():
         return None
     lost = np.zeros(len(leaves), dtype=np.int64)
     gangs = np.unique(gang)
@@ -76,8 +92,7 @@ def put_back(instance: Instance, loss: Any, lost_pod: Any, placed: IntArray) -> 
                 left[node[k]] = before[k - starts[g]]
             every = slice(index.first_group[g], index.first_group[g + 1])
             lost[every] = index.group_count[every]
-    plan = Plan(lost=lost, placed=placed, emptied=tuple(chosen.tolist()))
-    return plan if plan.keeps_budgets(instance) else None
+    return lost
 
 
 def first_plan(instance: Instance, loss: Any, lost_pod: Any, allowed: IntArray) -> Plan | None:
